@@ -1,0 +1,42 @@
+"""Algorithm names: one line each, imported when first used.
+
+Packages outside this repository add theirs with `register_algorithm("mine", "my.module:Mine")`, through the entry-point
+group `llm_dec_pomdp.algorithms`, or not at all: every place that takes a name takes `"my.module:Mine"` too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..registry import Registry, Spec
+
+algorithms = Registry("algorithm", group="llm_dec_pomdp.algorithms")
+
+
+def register_algorithm(name: str, entry_point: str | Callable[..., Any], **kwargs: Any) -> None:
+    """Make an algorithm known under a name.
+
+    Args:
+        name: What `--algorithm` takes.
+        entry_point: `"package.module:Class"` (imported on first use) or a callable.
+        kwargs: Defaults for its constructor.
+    """
+    algorithms.register(name, entry_point, **kwargs)
+
+
+def find_algorithm(name: str) -> Spec:
+    """The spec of a registered name or of a `"module:Class"` path.
+
+    Raises:
+        KeyError: Unknown name; the message names the nearest ones.
+    """
+    return Spec(name, name) if ":" in name else algorithms.find(name)
+
+
+register_algorithm("single", "llm_dec_pomdp.algorithms.baselines:Single")
+register_algorithm("concat", "llm_dec_pomdp.algorithms.baselines:Concat")
+register_algorithm("sequential", "llm_dec_pomdp.algorithms.baselines:Sequential")
+register_algorithm("discussion", "llm_dec_pomdp.algorithms.baselines:Discussion")
+register_algorithm("grpo", "llm_dec_pomdp.algorithms.magrpo:GRPO")
+register_algorithm("magrpo", "llm_dec_pomdp.algorithms.magrpo:MAGRPO")

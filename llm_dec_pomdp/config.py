@@ -1,0 +1,108 @@
+"""Strict configurations: pydantic models that refuse unknown keys, read from TOML, overridden by `a.b=value`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pydantic
+
+from .registry import nearest
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+ConfigT = TypeVar("ConfigT", bound="Config")
+
+
+class ConfigError(ValueError):
+    """A configuration that cannot be used; the message names the key, its value, and what to do."""
+
+
+class Config(pydantic.BaseModel):
+    """Base of all configurations: frozen, unknown keys refused, field docstrings kept as descriptions."""
+
+    model_config = pydantic.ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """The content of a TOML file.
+
+    Raises:
+        ConfigError: The file is missing or not TOML.
+    """
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ConfigError(f"configuration file {str(path)!r} does not exist") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"configuration file {str(path)!r} is not valid TOML: {error}") from error
+
+
+def override(values: dict[str, Any], assignments: Sequence[str]) -> dict[str, Any]:
+    """Apply `a.b=value` assignments to a nested dictionary.
+
+    Args:
+        values: Nested dictionary; left unchanged.
+        assignments: Each `dotted.key=value`, the value in TOML syntax; a bare word counts as a string.
+
+    Returns:
+        A new dictionary.
+    """
+    result: dict[str, Any] = {k: dict(v) if isinstance(v, dict) else v for k, v in values.items()}
+    for assignment in assignments:
+        dotted, equals, text = assignment.partition("=")
+        if not equals or not dotted.strip():
+            raise ConfigError(f"override {assignment!r} is not of the form key=value, e.g. learner.learning_rate=1e-4")
+        *parents, last = dotted.strip().split(".")
+        node = result
+        for parent in parents:
+            node[parent] = dict(node.get(parent, {}))
+            node = node[parent]
+        node[last] = _parse(text.strip())
+    return result
+
+
+def _parse(text: str) -> Any:
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
+
+
+def build(kind: type[ConfigT], values: dict[str, Any], *, source: str) -> ConfigT:
+    """Validate `values` as a `kind`.
+
+    Args:
+        kind: The configuration class.
+        values: Nested dictionary, e.g. from `read_toml`.
+        source: Where the values come from, for messages.
+
+    Raises:
+        ConfigError: Every problem on a line of its own: the key, its value, what is wrong, the nearest known key.
+    """
+    try:
+        return kind.model_validate(values)
+    except pydantic.ValidationError as error:
+        lines = [_explain(kind, problem) for problem in error.errors()]
+        raise ConfigError("\n".join([f"{source}: {len(lines)} problem(s)", *lines])) from None
+
+
+def _explain(kind: type[Config], problem: Any) -> str:
+    key = ".".join(str(part) for part in problem["loc"])
+    if problem["type"] == "extra_forbidden":
+        return f"  {key}: no such key; {nearest(str(problem['loc'][-1]), _keys_at(kind, problem['loc'][:-1]))}"
+    return f"  {key} = {problem['input']!r}: {problem['msg']}"
+
+
+def _keys_at(kind: type[Config], parents: Sequence[str | int]) -> list[str]:
+    for parent in parents:
+        field = kind.model_fields.get(str(parent))
+        inner = field.annotation if field else None
+        if isinstance(inner, type) and issubclass(inner, Config):
+            kind = inner
+    return list(kind.model_fields)

@@ -1,0 +1,431 @@
+"""The environment contract: a Dec-POMDP <I, S, {O_i}, {A_i}, R, T, H> whose agents speak.
+
+`TextDecPOMDP` is a `pettingzoo.ParallelEnv[str, str, str]` and does everything that is the same for all of them: spaces,
+seeding, choosing a task, histories, infos, truncation, snapshots, rendering. Two kinds of environments derive from it:
+
+* `TextTask`, a task of its own: say what each agent is told (`observe`), what a joint action is worth (`score`), and,
+  with more than one turn, what comes next (`transition`);
+* protocol wrappers (`envs.protocols`), which decide who sees what before an inner environment scores the joint action.
+
+An agent that is not asked at a turn gets an empty observation, and its action is ignored.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, NoReturn
+
+import numpy as np
+from gymnasium.utils import seeding as gym_seeding
+from pettingzoo import ParallelEnv
+
+from ..registry import nearest
+from ..spaces import FreeText
+from ..types import Score, TaskItem
+from .tasks import TaskSource, load_tasks
+
+RENDER_MODES = ("ansi", "human")
+MAX_TEXT = 10_000_000
+StepResult = tuple[dict[str, str], dict[str, float], dict[str, bool], dict[str, bool], dict[str, dict[str, Any]]]
+
+
+class NotAskedToStepError(RuntimeError):
+    """`step` was called on an environment that has no running episode."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What one advance of an environment produced.
+
+    Attributes:
+        observations: For every agent; empty text for agents that are not asked next.
+        score: The value of the joint action, None when this turn is not scored (a draft).
+        terminated: The task is over.
+    """
+
+    observations: Mapping[str, str]
+    score: Score | None
+    terminated: bool = False
+
+
+@dataclass(slots=True)
+class _Progress:
+    """Everything that changes during an episode. Histories are the whole state of a text environment."""
+
+    item: TaskItem | None = None
+    turn: int = 0
+    histories: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
+    score: Score | None = None
+
+
+class TextDecPOMDP(ParallelEnv[str, str, str]):
+    """Base of every environment and protocol wrapper; see the module for who implements what.
+
+    Attributes:
+        roles: Human name of every agent, in agent order.
+        reward_range: Lowest and highest joint reward of one turn.
+        components: Names of the reward parts; every info carries `reward/<name>` for each.
+        max_turns: H; running out of turns is truncation. `max_cycles` is the same number under PettingZoo's name.
+        last_score: The score of the last scored joint action of this episode, with its notes; None before.
+        judges_code: True when `step` waits for another process, so that stepping copies in threads pays.
+        parts_per_action: How many agents' parts one action holds; a policy's token budget is per part.
+    """
+
+    metadata: dict[str, Any] = {"render_modes": list(RENDER_MODES), "name": "text_dec_pomdp", "is_parallelizable": True}
+    roles: Sequence[str]
+    reward_range: tuple[float, float]
+    components: Sequence[str]
+    judges_code: bool = False
+    parts_per_action: int = 1
+
+    def __init__(self, n_agents: int, max_turns: int, render_mode: str | None) -> None:
+        if render_mode is not None and render_mode not in RENDER_MODES:
+            raise ValueError(f"render_mode {render_mode!r} does not exist; {nearest(render_mode, RENDER_MODES)}")
+        self.possible_agents = [f"agent_{i}" for i in range(n_agents)]
+        self.agents: list[str] = []
+        self.max_turns = max_turns
+        self.render_mode = render_mode
+        self.observation_spaces = {agent: FreeText(MAX_TEXT) for agent in self.possible_agents}
+        self.action_spaces = {agent: FreeText(MAX_TEXT) for agent in self.possible_agents}
+        self._rng: np.random.Generator | None = None
+        self._now = _Progress()
+
+    # --- what an environment or a wrapper says -------------------------------------------------------------------
+
+    @abstractmethod
+    def _begin(self, item: TaskItem) -> Mapping[str, str]:
+        """First observations of an episode on `item`."""
+
+    @abstractmethod
+    def _advance(self, item: TaskItem, actions: Mapping[str, str]) -> Outcome:
+        """Play one joint action: the texts of the agents that were asked."""
+
+    @property
+    @abstractmethod
+    def items(self) -> tuple[TaskItem, ...]:
+        """The task set."""
+
+    def split_joint_text(self, text: str) -> tuple[str, ...]:
+        """Cut one text that holds every agent's part into the parts, for one agent that writes them all.
+
+        Parts stand under header lines `[role]`; a text without any header is the first part.
+        """
+        roles = "|".join(re.escape(role) for role in self.roles)
+        pieces = re.split(rf"(?im)^[ \t]*\[({roles})\][ \t]*:?", text)
+        if len(pieces) == 1:
+            return (text, *[""] * (len(self.roles) - 1))
+        found: dict[str, str] = {}
+        for role, part in zip(pieces[1::2], pieces[2::2], strict=True):
+            found.setdefault(role.lower(), part.strip())
+        return tuple(found.get(role.lower(), "") for role in self.roles)
+
+    def join_texts(self, texts: Sequence[str]) -> str:
+        """The inverse of `split_joint_text`: one text that holds every agent's part."""
+        return "\n".join(f"[{role}]\n{text}" for role, text in zip(self.roles, texts, strict=True))
+
+    # --- PettingZoo ----------------------------------------------------------------------------------------------
+
+    def observation_space(self, agent: str) -> FreeText:
+        """Any text (the same object at every call)."""
+        return self.observation_spaces[agent]  # type: ignore[return-value]
+
+    def action_space(self, agent: str) -> FreeText:
+        """Any text (the same object at every call)."""
+        return self.action_spaces[agent]  # type: ignore[return-value]
+
+    @property
+    def max_turns(self) -> int:
+        """H, the number of turns after which an episode is truncated."""
+        return self._max_turns
+
+    @max_turns.setter
+    def max_turns(self, value: int) -> None:
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ValueError(f"max_turns is {value!r}; it must be an integer of at least 1")
+        self._max_turns = value
+
+    @property
+    def max_cycles(self) -> int:
+        """PettingZoo's name for `max_turns`."""
+        return self.max_turns
+
+    @max_cycles.setter
+    def max_cycles(self, value: int) -> None:
+        self.max_turns = value
+
+    def reset(
+        self, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[dict[str, str], dict[str, dict[str, Any]]]:
+        """Start an episode.
+
+        Args:
+            seed: Seeds the choice of tasks, for this reset and for all later ones.
+            options: `{"task_id": ...}` or `{"index": ...}` chooses the task; other keys are ignored.
+
+        Returns:
+            Observations (what each agent is told) and infos (the same numeric keys as after every step).
+        """
+        if seed is not None or self._rng is None:
+            self._rng, _ = gym_seeding.np_random(seed)
+        item = self._choose(options or {})
+        self.agents = list(self.possible_agents)
+        self._now = _Progress(item=item, histories={agent: [] for agent in self.agents})
+        first = self._begin(item)
+        observations = {agent: first.get(agent, "") for agent in self.agents}
+        self._remember(observations)
+        return observations, self._infos(None)
+
+    def step(self, actions: Mapping[str, str]) -> StepResult:
+        """Play one joint action.
+
+        Args:
+            actions: The text of every live agent.
+
+        Returns:
+            Observations, rewards (the identical float for all), terminations, truncations, infos.
+
+        Raises:
+            NotAskedToStepError: The episode is over or has not begun.
+            TypeError, KeyError: An action is not text, or an agent is missing or unknown.
+        """
+        item = self._check(actions)
+        asked = [agent for agent in self.agents if self.asked(agent)]
+        for agent in asked:
+            self._now.histories[agent].append(actions[agent])
+        outcome = self._advance(item, {agent: actions[agent] for agent in asked})
+        self._now.turn += 1
+        if outcome.score is not None:
+            self._now.score = outcome.score
+        truncated = not outcome.terminated and self._now.turn >= self.max_turns
+        live = self.agents
+        observations = {agent: outcome.observations.get(agent, "") for agent in live}
+        self._remember(observations)
+        reward = outcome.score.total if outcome.score is not None else 0.0
+        if outcome.terminated or truncated:
+            self.agents = []
+        return (
+            observations,
+            {agent: reward for agent in live},
+            {agent: outcome.terminated for agent in live},
+            {agent: truncated for agent in live},
+            self._infos(outcome.score),
+        )
+
+    def render(self) -> str | None:
+        """The episode so far as a transcript: returned for "ansi", printed for "human", nothing without a mode."""
+        if self.render_mode is None:
+            return None
+        text = self._transcript()
+        if self.render_mode == "ansi":
+            return text
+        from rich.console import Console  # only people need it
+
+        Console().print(text, markup=False, highlight=False)
+        return None
+
+    def close(self) -> None:
+        """Nothing to release; safe to call any number of times."""
+
+    def state(self) -> str:  # type: ignore[override]  # PettingZoo's own state is an array; ours is text, like the rest
+        """The full accessible state as JSON: task, turn and joint history. References and tests are not in it."""
+        item = self._now.item
+        task = {"id": item.id, "prompt": item.prompt} if item else None
+        return json.dumps({"task": task, "turn": self._now.turn, "histories": self._now.histories})
+
+    # --- beyond PettingZoo ---------------------------------------------------------------------------------------
+
+    def role(self, agent: str) -> str:
+        """The human name of an agent, e.g. "summary"."""
+        return self.roles[self.possible_agents.index(agent)]
+
+    @property
+    def item(self) -> TaskItem:
+        """The task of the current episode, references included: for learners and reports, never for an agent."""
+        if self._now.item is None:
+            self._refuse("has no task")
+        return self._now.item
+
+    @property
+    def turn(self) -> int:
+        """How many joint actions were played in this episode."""
+        return self._now.turn
+
+    @property
+    def last_score(self) -> Score | None:
+        """Score of the last scored joint action of this episode."""
+        return self._now.score
+
+    def asked(self, agent: str) -> bool:
+        """True while the agent owes an answer to its last observation."""
+        return len(self._now.histories[agent]) % 2 == 1
+
+    def history(self, agent: str) -> tuple[str, ...]:
+        """The agent's own history h_i = (o_0, a_0, ..., o_t); turns in which it was not asked are not in it."""
+        return tuple(self._now.histories[agent])
+
+    def snapshot(self) -> Any:
+        """The state of the episode as an opaque value for `restore`."""
+        return copy.deepcopy((self.agents, self._now, self._rng))
+
+    def restore(self, snapshot: Any) -> None:
+        """Go back to a snapshot of this environment or of a fork of it."""
+        self.agents, self._now, self._rng = copy.deepcopy(snapshot)
+
+    def fork(self) -> TextDecPOMDP:
+        """An independent copy at the same decision point."""
+        twin = copy.copy(self)
+        twin.restore(self.snapshot())
+        return twin
+
+    # --- inside --------------------------------------------------------------------------------------------------
+
+    def _choose(self, options: Mapping[str, Any]) -> TaskItem:
+        items = self.items
+        if "task_id" in options:
+            wanted = options["task_id"]
+            for item in items:
+                if item.id == wanted:
+                    return item
+            raise KeyError(f"no task {wanted!r} among {len(items)}; {nearest(str(wanted), (i.id for i in items))}")
+        if "index" in options:
+            index = options["index"]
+            if not isinstance(index, (int, np.integer)) or not 0 <= index < len(items):
+                raise IndexError(f"task index {index!r} is not in 0..{len(items) - 1}")
+            return items[int(index)]
+        assert self._rng is not None
+        return items[int(self._rng.integers(len(items)))]
+
+    def _check(self, actions: Mapping[str, str]) -> TaskItem:
+        item = self._now.item
+        if item is None or not self.agents:
+            self._refuse("is over" if item else "has not begun")
+        if set(actions) != set(self.agents):
+            raise KeyError(
+                f"actions are for {sorted(actions)}, but the live agents are {self.agents}; give each one text"
+            )
+        for agent, action in actions.items():
+            if not isinstance(action, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+                raise TypeError(
+                    f"the action of {agent} is a {type(action).__name__} ({action!r:.60}); actions are text"
+                )
+        return item
+
+    def _refuse(self, why: str) -> NoReturn:
+        raise NotAskedToStepError(f"the episode of {self.metadata['name']} {why}; call reset() first")
+
+    def _remember(self, observations: Mapping[str, str]) -> None:
+        for agent, text in observations.items():
+            if text:
+                self._now.histories[agent].append(text)
+
+    def _infos(self, score: Score | None) -> dict[str, dict[str, Any]]:
+        parts = score.components if score is not None else {}
+        info = {f"reward/{name}": parts.get(name, 0.0) for name in self.components}
+        return {agent: dict(info) for agent in self.possible_agents}
+
+    def _transcript(self) -> str:
+        item = self._now.item
+        if item is None:
+            return f"{self.metadata['name']}: no episode yet"
+        lines = [f"{self.metadata['name']} / {item.id} / turn {self._now.turn} of {self.max_turns}"]
+        for agent in self.possible_agents:
+            for position, text in enumerate(self._now.histories[agent]):
+                speaker = "told" if position % 2 == 0 else "says"
+                lines += [f"--- {agent} ({self.role(agent)}) {speaker}:", text]
+        if self._now.score is not None:
+            parts = "  ".join(f"{name} {value:+.3f}" for name, value in self._now.score.components.items())
+            lines.append(f"=== joint reward {self._now.score.total:.3f} of {self.reward_range[1]:g}:  {parts}")
+        return "\n".join(lines)
+
+
+class TextTask(TextDecPOMDP):
+    """A task of its own: declare the class attributes, implement `observe` and `score`.
+
+    Args:
+        tasks: `"sample"`, `"hub"`, a path, or items; see `envs.tasks.load_tasks`.
+        split: "train", "test" or "all".
+        fields: Field mapping for files, e.g. `{"prompt": "abstract"}`.
+        max_turns: H.
+        render_mode: None, "ansi" or "human".
+    """
+
+    source: ClassVar[TaskSource]
+    max_return: ClassVar[float]  # the highest reachable reward of a turn; an action that earns it ends the episode
+
+    def __init__(
+        self,
+        tasks: str | Path | Sequence[TaskItem] = "sample",
+        *,
+        split: str | None = None,
+        fields: Mapping[str, str] | None = None,
+        max_turns: int = 1,
+        render_mode: str | None = None,
+    ) -> None:
+        super().__init__(len(self.roles), max_turns, render_mode)
+        self._items = load_tasks(self.source, tasks, split, fields)
+
+    @property
+    def items(self) -> tuple[TaskItem, ...]:
+        """The task set."""
+        return self._items
+
+    @abstractmethod
+    def observe(self, item: TaskItem, agent: str) -> str:
+        """What `agent` is told at the first turn."""
+
+    @abstractmethod
+    def score(self, item: TaskItem, actions: Mapping[str, str]) -> Score:
+        """R(s_accessible, a): the value of a joint action. Pure."""
+
+    def gold(self, item: TaskItem) -> dict[str, str]:
+        """The reference joint action: it earns the highest reachable reward.
+
+        Raises:
+            ValueError: The item has no reference.
+        """
+        if len(item.reference) != len(self.roles):
+            raise ValueError(
+                f"task {item.id!r} has {len(item.reference)} reference texts, {len(self.roles)} are needed"
+            )
+        return dict(zip(self.possible_agents, item.reference, strict=True))
+
+    def transition(self, item: TaskItem, score: Score) -> Mapping[str, str]:
+        """T: what each agent is told after a joint action that did not end the episode. Default: revise."""
+        return dict.fromkeys(self.possible_agents, "Revise your previous answer. Give only the complete new version.")
+
+    def gold_table(self) -> dict[tuple[str, str], str]:
+        """Reference texts by (agent, first observation), for a policy that plays the gold solution."""
+        table: dict[tuple[str, str], str] = {}
+        for item in self.items:
+            for agent, text in self.gold(item).items() if item.reference else ():
+                table[agent, self.observe(item, agent)] = text
+        return table
+
+    def _begin(self, item: TaskItem) -> Mapping[str, str]:
+        return {agent: self.observe(item, agent) for agent in self.possible_agents}
+
+    def _advance(self, item: TaskItem, actions: Mapping[str, str]) -> Outcome:
+        score = self.score(item, actions)
+        solved = score.total >= self.max_return - 1e-9
+        last = self.turn + 1 >= self.max_turns
+        return Outcome({} if solved or last else self.transition(item, score), score, terminated=solved)
+
+
+def step_many(envs: Sequence[TextDecPOMDP], actions: Sequence[Mapping[str, str]]) -> list[StepResult]:
+    """Step many environments, concurrently where their rewards come from another process.
+
+    Args:
+        envs: Environments with a running episode each.
+        actions: One joint action per environment.
+    """
+    if len(envs) > 1 and any(env.judges_code for env in envs):
+        with ThreadPoolExecutor(max_workers=min(len(envs), 32)) as threads:
+            return list(threads.map(lambda pair: pair[0].step(pair[1]), zip(envs, actions, strict=True)))
+    return [env.step(action) for env, action in zip(envs, actions, strict=True)]

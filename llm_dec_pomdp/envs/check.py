@@ -1,0 +1,285 @@
+"""`check_env`: the laws of a text Dec-POMDP, for our environments and for yours.
+
+PettingZoo's `parallel_api_test` and `parallel_seed_test` run first, with warnings as errors. Then:
+
+    identical rewards   every agent gets the same float
+    no leaks            canaries in the other agents' texts, references and tests show up in no observation
+    determinism         the same seed and actions give the same episode
+    bounds              rewards finite and in `reward_range` on adversarial texts; empty text earns the minimum,
+                        the reference the maximum
+    finished            stepping a finished episode raises one clear error
+    forks               a fork and its parent do not affect each other
+    pickling            a copy made by pickle plays the same episode; infos and state are JSON
+    infos               the same numeric keys at reset and at every step
+
+Each violation is a sentence that names the law and says what to do.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import math
+import pickle
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from pettingzoo.test import parallel_api_test, parallel_seed_test
+
+from ..types import TaskItem
+from .base import NotAskedToStepError, TextDecPOMDP, TextTask
+
+CANARY = "canary_{}_9c1f"
+GOLD_ROWS = 8  # how many rows the quick check scores; `check_env(env, rows=None)` scores all
+
+
+class CheckFailure(AssertionError):  # noqa: N818  # a failed check is an assertion
+    """An environment breaks a law."""
+
+
+def adversarial_texts() -> list[str]:
+    """Fifty texts that a model may say and nobody expects."""
+    base = [
+        "",
+        " ",
+        "\n" * 500,
+        "x" * 1_000_000,
+        "word " * 200,
+        "\x00",
+        "a\x00b " * 20,
+        "\ud800 lone surrogate " * 10,
+        "\u202eright to left\u202c " * 10,
+        "שלום עולם " * 20,
+        "𝕬𝖇𝖈 " * 30,
+        "🙂" * 300,
+        "```python\ndef aux(x):\n    return x",
+        "```",
+        "``````",
+        "def aux(",
+        "def aux(x):\n\treturn x",
+        "def aux(*a, **k):\n    raise SystemExit",
+        "def aux(x): return " + "(" * 500 + "x" + ")" * 500,
+        "def aux(x):\n    return " + "-" * 5000 + "1",
+        "class aux:\n    pass",
+        "async def aux(x):\n    return x",
+        "[summary]\n[elaboration]\n",
+        "[summary]" * 50,
+        "%s %d {0} {name} ${x} \\1",
+        "<script>alert(1)</script>",
+        "'; DROP TABLE tasks; --",
+        '{"a": [1, 2, {"b": null}]}',
+        "nan inf -inf 1e999",
+        "\r\n\t\v\f\x1c\x1d\x85\u2028\u2029" * 10,
+        "İıßſK" * 50,
+        "a\u0301" * 200,
+        "so but if as also " * 30,
+        "." * 1000,
+        "- " * 300,
+        "9" * 5000,
+        "\\" * 999,
+        '"""' * 33,
+        "'''" * 33,
+        "\ufeffbyte order mark " * 9,
+        "\U0010ffff" * 10,
+        "#" * 2000,
+        "import os\nos._exit(0)",
+        "return return return",
+        "def aux(x):\n    return aux(x)",
+        "lambda: 0",
+        "\t" * 100 + "def aux(x): return x",
+        "tab\tnew\nline " * 40,
+        "one two three four five six seven eight",
+        "eight words here are just enough for it " * 2,
+    ]
+    return base
+
+
+def check_env(env: TextDecPOMDP, *, rows: int | None = GOLD_ROWS) -> list[str]:
+    """Check an environment against every law.
+
+    Args:
+        env: Any environment or protocol wrapper. It is reset and stepped; what it held is gone.
+        rows: How many rows to score with their reference; None for all.
+
+    Returns:
+        The names of the laws that were checked.
+
+    Raises:
+        CheckFailure: The first violation, with what to do about it.
+    """
+    turns = env.max_turns
+    checked: list[str] = []
+    for name, law in LAWS.items():
+        try:
+            law(env, rows)
+        except CheckFailure as failure:
+            raise CheckFailure(f"{env.metadata['name']} breaks the law '{name}': {failure}") from failure.__cause__
+        finally:
+            env.max_turns = turns  # PettingZoo's test changes it
+        checked.append(name)
+    return checked
+
+
+def _require(condition: bool, message: str) -> None:
+    if not condition:
+        raise CheckFailure(message)
+
+
+def _play(env: TextDecPOMDP, options: Mapping[str, Any], say: Callable[[str, int], str]) -> Iterator[Any]:
+    """Reset and step to the end; yields the reset result and every step result."""
+    yield env.reset(seed=1, options=dict(options))
+    turn = 0
+    while env.agents:
+        yield env.step({agent: say(agent, turn) for agent in env.agents})
+        turn += 1
+
+
+def _pettingzoo(env: TextDecPOMDP, rows: int | None) -> None:
+    with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+        warnings.simplefilter("error")
+        try:
+            parallel_api_test(env, num_cycles=10)
+            parallel_seed_test(lambda: pickle.loads(pickle.dumps(env)), num_cycles=3)
+        except Exception as error:
+            raise CheckFailure(f"PettingZoo's own test failed: {type(error).__name__}: {error}") from error
+
+
+def _identical_rewards(env: TextDecPOMDP, rows: int | None) -> None:
+    for _, rewards, _, _, _ in list(_play(env, {"index": 0}, lambda agent, turn: f"{agent} speaks"))[1:]:
+        _require(
+            len(set(map(repr, rewards.values()))) == 1 and all(type(r) is float for r in rewards.values()),
+            f"rewards are {rewards}; give every agent the identical Python float",
+        )
+
+
+def _no_leaks(env: TextDecPOMDP, rows: int | None) -> None:
+    task = unwrapped_task(env)
+    item = task.items[0]
+    hidden = replace(
+        item,
+        reference=tuple(CANARY.format("reference") + text for text in item.reference),
+        fields={k: v + "\n# " + CANARY.format("test") if k == "test" else v for k, v in item.fields.items()},
+    )
+    with _items(task, (hidden,)):
+        for result in _play(env, {"index": 0}, lambda agent, turn: CANARY.format(agent)):
+            for agent, text in result[0].items():
+                for secret in ("reference", "test", *(() if env is not task else set(env.possible_agents) - {agent})):
+                    _require(
+                        CANARY.format(secret) not in text,
+                        f"the observation of {agent} shows {secret!r}, which it must not see; leave it out of observe()",
+                    )
+
+
+def _determinism(env: TextDecPOMDP, rows: int | None) -> None:
+    def say(agent: str, turn: int) -> str:
+        return f"{agent} says the same few words in turn {turn} of this episode"
+
+    first, second = list(_play(env, {}, say)), list(_play(env, {}, say))
+    _require(repr(first) == repr(second), "the same seed and actions gave two episodes; draw only from self.np_random")
+    same = [env.reset(seed=seed)[0] for seed in (5, 5)]
+    _require(same[0] == same[1], "reset(seed=5) gave two different observations; let the seed choose the task")
+
+
+def _bounds(env: TextDecPOMDP, rows: int | None) -> None:
+    low, high = env.reward_range
+    for text in adversarial_texts():
+        for result in list(_play(env, {"index": 0}, lambda agent, turn, text=text: text))[1:]:
+            reward = next(iter(result[1].values()))
+            _require(
+                math.isfinite(reward) and low <= reward <= high,
+                f"the text {text[:40]!r} earned {reward}, which is not within {env.reward_range}",
+            )
+    empty = max(sum(result[1].values()) for result in list(_play(env, {"index": 0}, lambda agent, turn: ""))[1:])
+    _require(empty == len(env.possible_agents) * low, f"empty texts earned {empty}; the documented minimum is {low}")
+
+
+def _references(env: TextDecPOMDP, rows: int | None) -> None:
+    task = unwrapped_task(env)
+    for item in task.items[:rows]:
+        if not item.reference:
+            continue
+        actions = task.gold(item)
+        total = task.score(item, actions).total
+        _require(
+            abs(total - task.max_return) < 1e-6,
+            f"the reference of task {item.id!r} earns {total}, not the maximum {task.max_return}; mend the row",
+        )
+
+
+def _finished(env: TextDecPOMDP, rows: int | None) -> None:
+    list(_play(env, {"index": 0}, lambda agent, turn: "done"))
+    try:
+        env.step(dict.fromkeys(env.possible_agents, "again"))
+    except NotAskedToStepError:
+        return
+    except Exception as error:
+        raise CheckFailure(
+            f"stepping a finished episode raised {type(error).__name__}; use NotAskedToStepError"
+        ) from error
+    raise CheckFailure("stepping a finished episode raised nothing; raise NotAskedToStepError")
+
+
+def _forks(env: TextDecPOMDP, rows: int | None) -> None:
+    env.reset(seed=1, options={"index": 0})
+    before = env.state()
+    twin = env.fork()
+    twin.step(dict.fromkeys(twin.agents, "only in the fork"))
+    _require(env.state() == before, "stepping a fork changed its parent; copy everything that changes in snapshot()")
+    _require(bool(env.agents), "stepping a fork ended its parent's episode; copy the list of agents in snapshot()")
+
+
+def _pickling(env: TextDecPOMDP, rows: int | None) -> None:
+    twin = pickle.loads(pickle.dumps(env))
+    episodes = [list(_play(e, {}, lambda agent, turn: "a few words")) for e in (env, twin)]
+    _require(
+        repr(episodes[0]) == repr(episodes[1]), "a pickled copy plays another episode; keep all state in attributes"
+    )
+    try:
+        json.loads(env.state())
+    except (TypeError, ValueError) as error:
+        raise CheckFailure("state() is no JSON text; return json.dumps(...) of plain data") from error
+
+
+def _infos(env: TextDecPOMDP, rows: int | None) -> None:
+    wanted = {f"reward/{name}" for name in env.components}
+    for result in _play(env, {"index": 0}, lambda agent, turn: "a few words"):
+        for agent, info in result[-1].items():
+            numbers = {key for key, value in info.items() if isinstance(value, (int, float))}
+            _require(
+                numbers >= wanted,
+                f"the info of {agent} lacks {sorted(wanted - numbers)}; give the same numeric keys at reset and step",
+            )
+
+
+LAWS: Mapping[str, Callable[[TextDecPOMDP, int | None], None]] = {
+    "PettingZoo": _pettingzoo,
+    "identical rewards": _identical_rewards,
+    "no leaks": _no_leaks,
+    "determinism": _determinism,
+    "bounds": _bounds,
+    "references": _references,
+    "finished": _finished,
+    "forks": _forks,
+    "pickling": _pickling,
+    "infos": _infos,
+}
+
+
+def unwrapped_task(env: TextDecPOMDP) -> TextTask:
+    """The task inside all protocol wrappers."""
+    inner = env
+    while not isinstance(inner, TextTask):
+        inner = inner.env  # type: ignore[attr-defined]  # what is no task is a wrapper
+    return inner
+
+
+@contextlib.contextmanager
+def _items(task: TextTask, items: tuple[TaskItem, ...]) -> Iterator[None]:
+    kept, task._items = task._items, items  # pyright: ignore[reportPrivateUsage]
+    try:
+        yield
+    finally:
+        task._items = kept  # pyright: ignore[reportPrivateUsage]

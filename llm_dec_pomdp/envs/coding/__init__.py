@@ -1,0 +1,1 @@
+"""Two agents write a helper and a main function of one program."""

@@ -1,0 +1,137 @@
+"""What can be said about generated code without running it, by syntax tree.
+
+Generated text holds prose, fences and other functions; `find_function` takes the one function that was asked for, also
+when it does not parse, because a definition with a syntax error still counts as a definition.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import textwrap
+from collections.abc import Callable
+from dataclasses import dataclass
+
+MAX_SOURCE = 50_000  # characters; beyond it nothing is a sensible function, and parsers get slow
+_FENCE = re.compile(r"```[^\n`]*\n(.*?)(?:```|\Z)", re.DOTALL)
+_MAX_TRIES = 40  # further top-level lines that may belong to a function (text at column 0 within a string)
+
+
+def parse(source: str) -> ast.Module | None:
+    """The syntax tree, None when there is none."""
+    if len(source) > MAX_SOURCE:
+        return None
+    try:
+        return ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+def find_function(text: str, name: str) -> str:
+    """The source of the first function called `name` in `text`, dedented; "" when there is none.
+
+    Fenced blocks are searched before the text as a whole.
+    """
+    text = text[: 4 * MAX_SOURCE]
+    for candidate in (*_FENCE.findall(text), text):
+        found = _function_in(candidate, name)
+        if found:
+            return found
+    return ""
+
+
+def _function_in(text: str, name: str) -> str:
+    lines = text.expandtabs(4).splitlines()
+    opening = re.compile(rf"^(\s*)(async\s+)?def\s+{re.escape(name)}\s*\(")
+    start = next((i for i, line in enumerate(lines) if opening.match(line)), None)
+    if start is None:
+        return ""
+    indent = len(lines[start]) - len(lines[start].lstrip())
+    tops = [i for i in range(start + 1, len(lines)) if _at_most(lines[i], indent)] + [len(lines)]
+    for end in tops[:_MAX_TRIES]:
+        block = textwrap.dedent("\n".join(lines[start:end])).strip() + "\n"
+        if parse(block) is not None:
+            return block
+    end = next((i for i in tops if i == len(lines) or not lines[i].lstrip().startswith(")")), tops[-1])
+    return textwrap.dedent("\n".join(lines[start:end])).strip() + "\n"
+
+
+def _at_most(line: str, indent: int) -> bool:
+    return bool(line.strip()) and len(line) - len(line.lstrip()) <= indent
+
+
+def has_return(function: str) -> bool:
+    """True when the function has a return statement; for code that does not parse, when the word stands in it."""
+    tree = parse(function)
+    if tree is None:
+        return re.search(r"\breturn\b", function) is not None
+    return any(isinstance(node, ast.Return) for node in ast.walk(tree))
+
+
+@dataclass(frozen=True, slots=True)
+class Cooperation:
+    """How a main function uses the helper.
+
+    Attributes:
+        calls: It calls the helper somewhere.
+        wraps: Its body is nothing but `return aux(...)`, or an assignment of `aux(...)` and the return of that name.
+        drops: Somewhere `aux(...)` stands as a statement, its value dropped.
+    """
+
+    calls: bool
+    wraps: bool
+    drops: bool
+
+
+def cooperation(main: str, helper: str = "aux") -> Cooperation:
+    """Analyse a main function that parses."""
+    tree = parse(main)
+    functions = (
+        [node for node in tree.body if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))] if tree else []
+    )
+    if not functions:
+        return Cooperation(calls=False, wraps=False, drops=False)
+    function = functions[0]
+
+    def calls_helper(node: ast.AST | None) -> bool:
+        return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == helper
+
+    nodes = list(ast.walk(function))
+    return Cooperation(
+        calls=any(calls_helper(node) for node in nodes),
+        wraps=_is_wrapper(without_docstring(function.body), calls_helper),
+        drops=any(isinstance(node, ast.Expr) and calls_helper(node.value) for node in nodes),
+    )
+
+
+def _is_wrapper(body: list[ast.stmt], calls_helper: Callable[[ast.AST | None], bool]) -> bool:
+    match body:
+        case [ast.Return(value=value)]:
+            return calls_helper(value)
+        case [ast.Assign(targets=[ast.Name(id=name)], value=value), ast.Return(value=ast.Name(id=returned))]:
+            return name == returned and calls_helper(value)
+        case [ast.AnnAssign(target=ast.Name(id=name), value=value), ast.Return(value=ast.Name(id=returned))]:
+            return name == returned and calls_helper(value)
+        case _:
+            return False
+
+
+def without_docstring(body: list[ast.stmt]) -> list[ast.stmt]:
+    """The statements of a function after its docstring."""
+    match body:
+        case [ast.Expr(value=ast.Constant(value=str())), *rest]:
+            return rest
+        case _:
+            return body
+
+
+def prelude(prompt: str, entry_point: str) -> str:
+    """Imports and helper functions that a problem gives, without the unfinished entry point.
+
+    A problem ends in the signature and docstring of the entry point; everything before it is whole.
+    """
+    tree = parse(prompt) or parse(prompt.rstrip() + "\n    pass\n")
+    if tree is None:
+        return "\n".join(line for line in prompt.splitlines() if re.match(r"(import|from)\s", line))
+    kept = [node for node in tree.body if not (isinstance(node, ast.FunctionDef) and node.name == entry_point)]
+    return "\n".join(ast.unparse(node) for node in kept)

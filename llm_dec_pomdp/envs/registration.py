@@ -1,0 +1,50 @@
+"""Environment ids: one line each, imported when first made.
+
+Packages outside this repository add theirs with `register("acme/game-v0", entry_point="acme.game:Game")` or through the
+entry-point group `llm_dec_pomdp.envs` (name = id, value = "module:Class").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..registry import Registry, Spec
+from .base import TextDecPOMDP
+
+registry = Registry("environment", group="llm_dec_pomdp.envs")
+
+
+def register(env_id: str, entry_point: str | Callable[..., TextDecPOMDP], **kwargs: Any) -> None:
+    """Make an environment known under an id.
+
+    Args:
+        env_id: `name-vN` or `namespace/name-vN`.
+        entry_point: `"package.module:Class"` (imported on first use) or a callable.
+        kwargs: Defaults for its constructor.
+    """
+    registry.register(env_id, entry_point, **kwargs)
+
+
+def spec(env_id: str) -> Spec:
+    """What is registered under `env_id`; an unknown id is answered with the nearest ones (KeyError)."""
+    return registry.find(env_id)
+
+
+def make(env_id: str, **kwargs: Any) -> Any:
+    """Build an environment.
+
+    Args:
+        env_id: A registered id, e.g. "coophumaneval-v0".
+        kwargs: For its constructor: `tasks`, `split`, `fields`, `max_turns`, `render_mode`, and what it adds.
+
+    Raises:
+        KeyError: Unknown id; the message names the nearest ones.
+    """
+    return spec(env_id).build(**kwargs)
+
+
+register("tldr-v0", "llm_dec_pomdp.envs.writing.tldr:TLDR")
+register("arxiv-v0", "llm_dec_pomdp.envs.writing.arxiv:ArXiv")
+register("humaneval-v0", "llm_dec_pomdp.envs.coding.humaneval:HumanEval")
+register("coophumaneval-v0", "llm_dec_pomdp.envs.coding.coophumaneval:CoopHumanEval")

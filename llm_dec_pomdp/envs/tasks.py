@@ -1,0 +1,256 @@
+"""Task sets: where the rows of an environment come from.
+
+A `TaskSource` says where its rows are embedded, what the published data set is called, and which fields it needs.
+`load_tasks` reads them from the package (`"sample"`), the hub (`"hub"`) or a JSONL/JSON file, and refuses bad rows with
+the file, the row, the field, and what to do next.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from ..registry import nearest
+from ..types import TaskItem
+
+Row = Mapping[str, Any]
+SPLITS = ("train", "test", "all")
+_ID_FIELDS = ("id", "task_id")
+
+
+class TaskError(ValueError):
+    """A task set that cannot be used; the message names the place and the next step."""
+
+
+@dataclass(frozen=True)
+class TaskSource:
+    """Where the tasks of an environment are to be had.
+
+    Attributes:
+        name: Short name, also the file name of the embedded sample.
+        hub: Name of the published data set.
+        hub_splits: Slice of the published data set per split, in `datasets` notation. Disjoint by construction.
+        required: Fields every row must have, by their names in this suite.
+        fields: This suite's field name -> the data set's own, for the hub and for files alike; a file may use either.
+        sample: Reads the embedded rows; the default reads `data/<name>.jsonl` of this package.
+    """
+
+    name: str
+    hub: str
+    hub_splits: Mapping[str, str]
+    required: tuple[str, ...] = ("prompt",)
+    fields: Mapping[str, str] = field(default_factory=dict[str, str])
+    sample: Callable[[], Sequence[TaskItem]] | None = None
+
+
+def load_tasks(
+    source: TaskSource,
+    tasks: str | Path | Sequence[TaskItem] = "sample",
+    split: str | None = None,
+    fields: Mapping[str, str] | None = None,
+) -> tuple[TaskItem, ...]:
+    """Read and validate a task set.
+
+    Args:
+        source: What the environment declares.
+        tasks: `"sample"` (embedded, works offline), `"hub"` (the published data set), a path to `.jsonl` or `.json`, or
+            ready-made items.
+        split: "train", "test" or "all". Default: "train" for sample and hub; for a file "train" when its rows have a
+            `split` field, else "all". A file without that field is split by a hash of the row's id, four fifths to one
+            fifth, so that training and test rows never overlap however the file is ordered or extended.
+        fields: Extra field mapping, this suite's name -> the name in the file, e.g. `{"prompt": "abstract"}`.
+
+    Raises:
+        TaskError: Wrong path, format, field, type, duplicate id, empty set, or no network for `"hub"`.
+    """
+    if split is not None and split not in SPLITS:
+        raise TaskError(f"split {split!r} does not exist; {nearest(split, SPLITS)}")
+    unknown = set(fields or {}) - {*source.required, *_ID_FIELDS, "split", "reference"}
+    if unknown:
+        raise TaskError(
+            f"{source.name}: field mapping for {sorted(unknown)}, which this task does not use; "
+            f"it uses {', '.join(source.required)} (and id, split, reference where present)"
+        )
+    mapping = {**source.fields, **(fields or {})}
+    if not isinstance(tasks, (str, Path)):
+        items, place = tuple(tasks), "the given items"
+    elif tasks == "sample":
+        items, place = _sample(source), f"the embedded {source.name} tasks"
+    elif tasks == "hub":
+        return _from_hub(source, split or "train", mapping)
+    else:
+        items, place = _from_file(source, Path(tasks), mapping), str(tasks)
+    return _select(items, split, place)
+
+
+def _sample(source: TaskSource) -> tuple[TaskItem, ...]:
+    return tuple(source.sample()) if source.sample else _embedded(source)
+
+
+@functools.lru_cache(maxsize=None)
+def _embedded_rows(name: str) -> tuple[Row, ...]:
+    text = (resources.files("llm_dec_pomdp.data") / f"{name}.jsonl").read_text(encoding="utf-8")
+    return tuple(json.loads(line) for line in text.splitlines())
+
+
+@functools.lru_cache(maxsize=None)
+def _embedded_items(name: str, required: tuple[str, ...]) -> tuple[TaskItem, ...]:
+    return _validate(_embedded_rows(name), f"data/{name}.jsonl", required, {})
+
+
+def _embedded(source: TaskSource) -> tuple[TaskItem, ...]:
+    return _embedded_items(source.name, source.required)
+
+
+def _from_hub(source: TaskSource, split: str, mapping: Mapping[str, str]) -> tuple[TaskItem, ...]:
+    import datasets  # heavy, and only this branch needs it
+
+    parts = list(source.hub_splits) if split == "all" else [split]
+    rows: list[Row] = []
+    for part in parts:
+        try:
+            loaded: Iterable[Any] = datasets.load_dataset(source.hub, split=source.hub_splits[part])
+        except Exception as error:  # the hub client raises a dozen unrelated types for "not reachable"
+            raise TaskError(
+                f"the published data set {source.hub!r} ({source.hub_splits[part]}) could not be loaded: "
+                f"{type(error).__name__}: {error}\n"
+                "Check the network (or fill the datasets cache and set HF_HUB_OFFLINE=1), use tasks='sample' for the "
+                "embedded rows, or tasks='file.jsonl' for a file of your own"
+            ) from error
+        rows += [{**row, "split": part} for row in loaded]
+    return _validate(rows, source.hub, source.required, mapping)
+
+
+def _from_file(source: TaskSource, path: Path, mapping: Mapping[str, str]) -> tuple[TaskItem, ...]:
+    if not path.is_file():
+        kind = "is a folder" if path.is_dir() else "does not exist"
+        raise TaskError(f"task file {str(path)!r} {kind}; give 'sample', 'hub', or the path of a .jsonl or .json file")
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise TaskError(f"task file {str(path)!r} is not UTF-8 text ({error}); convert it first") from None
+    return _validate(_parse(text, path), str(path), source.required, mapping, stem=path.stem)
+
+
+def _parse(text: str, path: Path) -> list[Any]:
+    if path.suffix == ".json":
+        try:
+            rows: Any = json.loads(text)
+        except json.JSONDecodeError as error:
+            raise TaskError(
+                f"{path}: not valid JSON: {error}; a file with one object per line is named .jsonl"
+            ) from None
+        if not isinstance(rows, list):
+            raise TaskError(f"{path}: holds one {type(rows).__name__}; a .json task file is a list of objects")
+        return rows  # pyright: ignore[reportUnknownVariableType]
+    rows = []
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.strip():
+            continue
+        try:
+            rows.append(json.loads(line))
+        except json.JSONDecodeError as error:
+            raise TaskError(f"{path}, line {number}: not valid JSON: {error}; mend or remove the line") from None
+    return rows
+
+
+def _validate(
+    rows: Sequence[Any], place: str, required: tuple[str, ...], mapping: Mapping[str, str], stem: str = ""
+) -> tuple[TaskItem, ...]:
+    if not rows:
+        raise TaskError(f"{place}: no rows; a task set needs at least one")
+    items: list[TaskItem] = []
+    seen: dict[str, int] = {}
+    for number, row in enumerate(rows, 1):
+        item = _item(row, f"{place}, row {number}", required, mapping, default_id=f"{stem or place}/{number}")
+        if item.id in seen:
+            raise TaskError(
+                f"{place}, row {number}: id {item.id!r} stands in row {seen[item.id]} already; ids are unique"
+            )
+        seen[item.id] = number
+        items.append(item)
+    return tuple(items)
+
+
+def _item(row: Any, place: str, required: tuple[str, ...], mapping: Mapping[str, str], default_id: str) -> TaskItem:
+    if not isinstance(row, Mapping):
+        raise TaskError(
+            f"{place}: holds a {type(row).__name__}; every row is an object with fields {', '.join(required)}"
+        )
+    values = {name: _text(row, name, place, mapping, required) for name in required}
+    reference: Any = row.get(mapping.get("reference", "reference"), ())
+    if not isinstance(reference, (list, tuple)) or not all(isinstance(text, str) for text in reference):  # pyright: ignore[reportUnknownVariableType]
+        raise TaskError(f"{place}, field 'reference': is {reference!r}; it must be a list of texts in agent order")
+    return TaskItem(
+        id=_identity(row, place, mapping, default_id),
+        prompt=values["prompt"],
+        split=_split(row, place, mapping),
+        reference=tuple(reference),  # pyright: ignore[reportUnknownArgumentType]
+        fields={name: text for name, text in values.items() if name != "prompt"},
+    )
+
+
+def _text(row: Row, name: str, place: str, mapping: Mapping[str, str], required: tuple[str, ...]) -> str:
+    """The text of a required field, under its mapped name or under its own."""
+    column = mapping[name] if mapping.get(name) in row else name
+    if column not in row:
+        wanted = f"{name!r} (or {mapping[name]!r})" if name in mapping else repr(name)
+        raise TaskError(
+            f"{place}: field {wanted} is missing; the row has {', '.join(map(repr, row)) or 'nothing'}. This task needs "
+            f"{', '.join(required)}; map another name with fields={{'{name}': 'NAME'}} or --field {name}=NAME"
+        )
+    value = row[column]
+    if not isinstance(value, str):
+        raise TaskError(f"{place}, field {column!r}: is a {type(value).__name__} ({value!r:.60}); it must be text")
+    if not value.strip():
+        raise TaskError(f"{place}, field {column!r}: is empty; give it text or remove the row")
+    return value
+
+
+def _identity(row: Row, place: str, mapping: Mapping[str, str], default: str) -> str:
+    names = [mapping[name] for name in _ID_FIELDS if name in mapping] or _ID_FIELDS
+    for name in names:
+        if name in row:
+            value = row[name]
+            if isinstance(value, bool) or not isinstance(value, (str, int)) or not str(value).strip():
+                raise TaskError(f"{place}, field {name!r}: is {value!r}; an id is a text or an integer")
+            return str(value)
+        if name in mapping.values():
+            raise TaskError(f"{place}: field {name!r}, which is to be the id, is missing")
+    return default
+
+
+def _split(row: Row, place: str, mapping: Mapping[str, str]) -> str:
+    value = row.get(mapping.get("split", "split"), "")
+    if value not in ("", *SPLITS[:2]):
+        raise TaskError(f"{place}, field 'split': is {value!r}; it must be 'train' or 'test'")
+    return str(value)
+
+
+def _select(items: tuple[TaskItem, ...], split: str | None, place: str) -> tuple[TaskItem, ...]:
+    if not items:
+        raise TaskError(f"{place}: no rows; a task set needs at least one")
+    with_split = sum(bool(item.split) for item in items)
+    if with_split not in (0, len(items)):
+        missing = next(item.id for item in items if not item.split)
+        raise TaskError(
+            f"{place}: row {missing!r} has no split although other rows have one; give every row one or none"
+        )
+    if split == "all" or (split is None and not with_split):
+        return items
+    wanted = split or "train"
+    chosen = tuple(item for item in items if (item.split if with_split else _hashed_split(item.id)) == wanted)
+    if not chosen:
+        raise TaskError(f"{place}: no rows in split {wanted!r} among {len(items)}; use split='all' for all of them")
+    return chosen
+
+
+def _hashed_split(item_id: str) -> str:
+    digest = hashlib.blake2b(item_id.encode("utf-8", "backslashreplace"), digest_size=8).digest()
+    return "test" if int.from_bytes(digest, "big") % 5 == 0 else "train"

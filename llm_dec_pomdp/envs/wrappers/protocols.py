@@ -1,0 +1,200 @@
+"""Communication protocols: who sees what before the joint action is scored.
+
+| protocol | phases per scored turn | what an agent sees |
+|---|---|---|
+| parallel (no wrapper) | 1 | its own observation |
+| `Centralized` | 1 | one agent sees everything and writes all parts |
+| `Sequential` | n | agents speak in order; each sees the texts of those before it |
+| `Discussion(rounds)` | rounds + 1 | unscored drafts of the others, then everyone writes the final text |
+
+Every learner can train under every protocol. Unscored phases pay 0.
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ...registry import nearest
+from ...types import TaskItem
+from ..base import Outcome, TextDecPOMDP
+
+
+class ProtocolWrapper(TextDecPOMDP):
+    """Base: plays `phases` turns of its own for every turn of the inner environment.
+
+    Args:
+        env: The inner environment.
+        phases: Turns per scored joint action.
+    """
+
+    def __init__(self, env: TextDecPOMDP, phases: int, n_agents: int | None = None) -> None:
+        self.env = env
+        self.phases = phases
+        self.roles = env.roles
+        self.reward_range = env.reward_range
+        self.components = env.components
+        self.judges_code = env.judges_code
+        name = f"{env.metadata['name']}/{type(self).__name__.lower()}"
+        self.metadata = {**env.metadata, "name": name}
+        self._observed: dict[str, str] = {}
+        self._texts: dict[str, str] = {}
+        super().__init__(n_agents or len(env.possible_agents), env.max_turns * phases, env.render_mode)
+
+    @property
+    def items(self) -> tuple[TaskItem, ...]:
+        """The task set of the inner environment."""
+        return self.env.items
+
+    @property
+    def max_turns(self) -> int:
+        """Phases in a whole episode; setting it sets the inner H to the next whole number of turns."""
+        return self.env.max_turns * self.phases
+
+    @max_turns.setter
+    def max_turns(self, value: int) -> None:
+        self.env.max_turns = -(-value // self.phases)
+
+    def split_joint_text(self, text: str) -> tuple[str, ...]:
+        """As the inner environment does."""
+        return self.env.split_joint_text(text)
+
+    def join_texts(self, texts: Any) -> str:
+        """As the inner environment does."""
+        return self.env.join_texts(texts)
+
+    @abstractmethod
+    def _ask(self, phase: int) -> Mapping[str, str]:
+        """What the agents asked in `phase` are told, from `_observed` (inner observations) and `_texts` (so far)."""
+
+    def _joint_action(self) -> Mapping[str, str]:
+        return self._texts
+
+    def _begin(self, item: TaskItem) -> Mapping[str, str]:
+        self._observed, _ = self.env.reset(options={"task_id": item.id})
+        self._texts = {}
+        return self._ask(0)
+
+    def _advance(self, item: TaskItem, actions: Mapping[str, str]) -> Outcome:
+        self._texts = {**self._texts, **actions}
+        phase = (self.turn + 1) % self.phases
+        if phase:
+            return Outcome(self._ask(phase), score=None)
+        self._observed, _, terminations, truncations, _ = self.env.step(self._joint_action())
+        self._texts = {}
+        terminated = all(terminations.values())
+        over = terminated or all(truncations.values())
+        return Outcome({} if over else self._ask(0), self.env.last_score, terminated)
+
+    def snapshot(self) -> Any:
+        """The state of wrapper and inner environment."""
+        return super().snapshot(), self.env.snapshot(), copy.deepcopy((self._observed, self._texts))
+
+    def restore(self, snapshot: Any) -> None:
+        """Go back to a snapshot of this environment or of a fork of it."""
+        own, inner, texts = snapshot
+        super().restore(own)
+        self.env.restore(inner)
+        self._observed, self._texts = copy.deepcopy(texts)
+
+    def fork(self) -> TextDecPOMDP:
+        """An independent copy at the same decision point."""
+        twin = copy.copy(self)
+        twin.env = self.env.fork()
+        twin.restore(self.snapshot())
+        return twin
+
+
+class Sequential(ProtocolWrapper):
+    """Agents speak in order; each sees what those before it wrote."""
+
+    def __init__(self, env: TextDecPOMDP) -> None:
+        super().__init__(env, phases=len(env.possible_agents))
+
+    def _ask(self, phase: int) -> Mapping[str, str]:
+        agent = self.possible_agents[phase]
+        earlier = [f"[{self.role(other)}]\n{self._texts[other]}" for other in self.possible_agents[:phase]]
+        lines = [self._observed[agent]]
+        if earlier:
+            lines += ["Already written by the others:", *earlier, "Now write your part so that it fits."]
+        return {agent: "\n\n".join(lines)}
+
+
+class Discussion(ProtocolWrapper):
+    """All agents draft and read each other's drafts for some rounds, then all write the final text.
+
+    Args:
+        env: The inner environment.
+        rounds: Rounds of drafts before the scored one.
+    """
+
+    def __init__(self, env: TextDecPOMDP, rounds: int = 1) -> None:
+        if rounds < 1:
+            raise ValueError(f"rounds is {rounds}; a discussion needs at least 1 round of drafts")
+        super().__init__(env, phases=rounds + 1)
+
+    def _ask(self, phase: int) -> Mapping[str, str]:
+        if phase == 0:
+            return {agent: text + "\n\nWrite a draft first." for agent, text in self._observed.items()}
+        last = phase == self.phases - 1
+        request = "Now write the final version of your part." if last else "Now write the next draft of your part."
+        return {agent: f"{self._drafts_for(agent)}\n\n{request}" for agent in self.possible_agents}
+
+    def _drafts_for(self, agent: str) -> str:
+        others = [other for other in self.possible_agents if other != agent]
+        return "\n\n".join(["Drafts of the others:", *(f"[{self.role(o)}]\n{self._texts.get(o, '')}" for o in others)])
+
+
+class Centralized(ProtocolWrapper):
+    """One agent is told everything and writes all parts."""
+
+    def __init__(self, env: TextDecPOMDP) -> None:
+        super().__init__(env, phases=1, n_agents=1)
+        self.parts_per_action = len(env.possible_agents)
+
+    def role(self, agent: str) -> str:
+        """Always "team"."""
+        return "team"
+
+    def _ask(self, phase: int) -> Mapping[str, str]:
+        texts = [self._observed[agent] for agent in self.env.possible_agents]
+        shared = os.path.commonprefix(texts)
+        shared = shared[: shared.rfind("\n\n") + 2] if "\n\n" in shared else ""
+        requests = [f"[{self.env.role(agent)}] {self._observed[agent][len(shared) :]}" for agent in self.env.possible_agents]
+        headers = " and ".join(f"[{role}]" for role in self.roles)
+        end = f"Write all parts, each below a line with its name: {headers}."
+        return {self.possible_agents[0]: shared + "\n".join([*requests, end])}
+
+    def _joint_action(self) -> Mapping[str, str]:
+        parts = self.env.split_joint_text(self._texts[self.possible_agents[0]])
+        return dict(zip(self.env.possible_agents, parts, strict=True))
+
+
+def _parallel(env: TextDecPOMDP) -> TextDecPOMDP:
+    return env
+
+
+PROTOCOLS: Mapping[str, Callable[[TextDecPOMDP], TextDecPOMDP]] = {
+    "parallel": _parallel,
+    "centralized": Centralized,
+    "sequential": Sequential,
+    "discussion": Discussion,
+}
+
+
+def with_protocol(env: TextDecPOMDP, protocol: str) -> TextDecPOMDP:
+    """The environment under a communication protocol.
+
+    Args:
+        env: A task.
+        protocol: "parallel", "centralized", "sequential" or "discussion".
+
+    Raises:
+        KeyError: Unknown protocol; the message names the nearest.
+    """
+    if protocol not in PROTOCOLS:
+        raise KeyError(f"no protocol {protocol!r}; {nearest(protocol, PROTOCOLS)}")
+    return PROTOCOLS[protocol](env)

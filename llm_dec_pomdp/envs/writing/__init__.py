@@ -1,0 +1,1 @@
+"""Two agents write two texts that belong together."""

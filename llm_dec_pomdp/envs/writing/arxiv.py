@@ -1,0 +1,90 @@
+"""arxiv-v0: expand an abstract into two paragraphs of an introduction.
+
+| fact | value |
+|---|---|
+| agents | agent_0 "background", agent_1 "method" |
+| turns | 1 (`max_turns` for more: each next turn asks for a revision) |
+| data | `OpenMLRL/arXiv_abstract` (field `abstract_text`), train[:1000] / val[:1000]; embedded: 72 abstracts written for this suite |
+| return | 0 to 3.0, reachable 2.98 |
+
+Observation. Both agents see the abstract and are asked for a part of an introduction: agent_0 for background and
+motivation, agent_1 for methodology and implications. Each knows that the other covers the rest.
+
+Action. Any text.
+
+Reward (one float for the team; c1, c2 are the texts; levels are gated, the first that fails ends the sum):
+
+| component | range | rule |
+|---|---|---|
+| structure | 0.5 | 128 to 256 words in both, else 0 in total |
+| coordination | 0..1 | r = chars(c2)/chars(c1): 1 in [1.3, 1.6], linear to 0 at 0.8 and at 2.0, beyond: stop |
+| vocabulary | 0..0.5 | u = unique(c2)/unique(c1): 0.5 in [0.7, 1.3], linear to 0 at 0.5 and at 1.7, beyond: stop |
+| coherence | 0..0.38 | 0.4 T, T from the number of connective categories in c1 + c2 |
+| consistency | 0..0.6 | 0.6 min(J, 0.23)/0.23, J = Jaccard similarity without stop words |
+
+`length_ratio="paper"` takes the target of the first release instead: 1 in [1.0, 1.3], linear to 0 at 0.8 and at 1.5.
+
+Source: "LLM Collaboration With Multi-Agent Reinforcement Learning", arXiv:2508.04652, and its released experiments.
+
+Version history: v0, the task as published.
+
+Example:
+    >>> import llm_dec_pomdp
+    >>> env = llm_dec_pomdp.make("arxiv-v0", split="test", length_ratio="paper")
+    >>> env.role("agent_1")
+    'method'
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from ...registry import nearest
+from ...types import TaskItem
+from ..tasks import TaskSource
+from . import reward
+from .base import WritingTask
+
+_FORMULAS = {
+    "released": reward.ARXIV,
+    "paper": dataclasses.replace(reward.ARXIV, length_ratio=reward.ARXIV_PAPER_LENGTH_RATIO),
+}
+_COMMON = "Write one paragraph of 128 to 256 words. Another writer covers the rest, so do not repeat it."
+
+
+class ArXiv(WritingTask):
+    """Expand an abstract into two paragraphs; the module is the manual.
+
+    Args:
+        length_ratio: "released" (the default) or "paper", the target of the first release.
+    """
+
+    metadata = {**WritingTask.metadata, "name": "arxiv-v0"}
+    roles = ("background", "method")
+    source = TaskSource(
+        "arxiv",
+        "OpenMLRL/arXiv_abstract",
+        {"train": "train[:1000]", "test": "val[:1000]"},
+        fields={"prompt": "abstract_text"},
+    )
+    requests = (
+        f"Expand this abstract into the background and motivation part of an introduction. {_COMMON}",
+        f"Expand this abstract into the methodology and implications part of an introduction. {_COMMON}",
+    )
+
+    def __init__(
+        self,
+        tasks: str | Path | Sequence[TaskItem] = "sample",
+        *,
+        split: str | None = None,
+        fields: Mapping[str, str] | None = None,
+        max_turns: int = 1,
+        render_mode: str | None = None,
+        length_ratio: str = "released",
+    ) -> None:
+        if length_ratio not in _FORMULAS:
+            raise ValueError(f"length_ratio {length_ratio!r} does not exist; {nearest(length_ratio, _FORMULAS)}")
+        self.formula = _FORMULAS[length_ratio]
+        super().__init__(tasks, split=split, fields=fields, max_turns=max_turns, render_mode=render_mode)

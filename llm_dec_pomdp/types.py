@@ -1,0 +1,134 @@
+"""The nouns of the suite: plain, frozen data that every room may pass on and none may change.
+
+    TaskItem -> observations -> Completion -> Turn -> Episode -> Group -> learner
+
+Nothing here refers to an environment, a policy or a learner.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class TaskItem:
+    """One row of a task set: the part of the state that is drawn at reset.
+
+    Attributes:
+        id: Unique within its task set.
+        prompt: The text that all agents are shown (post, abstract, programming problem).
+        split: "train" or "test"; "none" for rows in neither; "" where a file does not say.
+        reference: Gold texts in agent order, empty where none is known. Never part of an observation.
+        fields: What else the task needs, by name (`test` and `entry_point` for code). Never part of an observation
+            unless the environment puts it there.
+    """
+
+    id: str
+    prompt: str
+    split: str = ""
+    reference: tuple[str, ...] = ()
+    fields: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """The value of a joint action: R(s_accessible, a).
+
+    Attributes:
+        total: Sum of the components; NaN when the action could not be scored through no fault of the agents.
+        components: Reward parts by name, e.g. `structure`; the same names for every action of an environment.
+        diagnostics: Numbers that explain the reward and do not add to it.
+        notes: Explanations in words (failed asserts, load errors). For people and for feedback, never for the reward.
+    """
+
+    total: float
+    components: Mapping[str, float]
+    diagnostics: Mapping[str, float] = field(default_factory=dict[str, float])
+    notes: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    @property
+    def scorable(self) -> bool:
+        """False when the total is NaN: the action is to be left out of baselines, losses and means."""
+        return not math.isnan(self.total)
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """What a policy said, with what a learner needs to train on exactly that.
+
+    Attributes:
+        text: The action.
+        prompt_ids: Token ids that the model was given; empty for policies without tokens.
+        token_ids: Token ids that were sampled, the end-of-turn token included when it was sampled.
+        logprobs: log pi(token | before) at the sampling temperature, untruncated, in nats; as long as `token_ids`.
+        truncated: True when the token limit ended the text.
+        seconds: Wall time from the start of the call to the last token of this completion.
+    """
+
+    text: str
+    prompt_ids: tuple[int, ...] = ()
+    token_ids: tuple[int, ...] = ()
+    logprobs: tuple[float, ...] = ()
+    truncated: bool = False
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One step: what each asked agent saw and said, and the joint reward that followed.
+
+    Agents that were not asked (their observation was empty) appear in neither mapping.
+    """
+
+    observations: Mapping[str, str]
+    actions: Mapping[str, Completion]
+    reward: float
+    score: Score | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Episode:
+    """A whole joint trajectory.
+
+    Attributes:
+        item_id: Which task was played.
+        seed: The seed of this trajectory's draws; with the policy it replays the episode alone.
+        turns: In order.
+        terminated: The task ended the episode (as opposed to running out of turns).
+    """
+
+    item_id: str
+    seed: int
+    turns: tuple[Turn, ...]
+    terminated: bool
+
+    @property
+    def rewards(self) -> tuple[float, ...]:
+        """Joint reward of every turn."""
+        return tuple(turn.reward for turn in self.turns)
+
+    @property
+    def total(self) -> float:
+        """Undiscounted return; NaN when any turn could not be scored."""
+        return sum(self.rewards)
+
+    @property
+    def best(self) -> Score | None:
+        """The scored turn with the highest total, None when no turn was scored."""
+        scored = [turn.score for turn in self.turns if turn.score is not None and turn.score.scorable]
+        return max(scored, key=lambda score: score.total, default=None)
+
+    @property
+    def response_seconds(self) -> float:
+        """Response time: agents of one turn speak in parallel (max), turns follow each other (sum)."""
+        return sum(max((c.seconds for c in turn.actions.values()), default=0.0) for turn in self.turns)
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Episodes of the same task, the unit over which a group baseline is taken."""
+
+    item_id: str
+    episodes: tuple[Episode, ...]
