@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast, get_args
 
 import pydantic
 
@@ -36,9 +37,9 @@ def read_toml(path: Path) -> dict[str, Any]:
         ConfigError: The file is missing or not TOML.
     """
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise ConfigError(f"configuration file {str(path)!r} does not exist") from None
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
+    except OSError as error:
+        raise ConfigError(f"configuration file {str(path)!r} cannot be read: {error.strerror}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"configuration file {str(path)!r} is not valid TOML: {error}") from error
 
@@ -53,16 +54,18 @@ def override(values: dict[str, Any], assignments: Sequence[str]) -> dict[str, An
     Returns:
         A new dictionary.
     """
-    result: dict[str, Any] = {k: dict(v) if isinstance(v, dict) else v for k, v in values.items()}
+    result: dict[str, Any] = copy.deepcopy(values)
     for assignment in assignments:
         dotted, equals, text = assignment.partition("=")
         if not equals or not dotted.strip():
             raise ConfigError(f"override {assignment!r} is not of the form key=value, e.g. learner.learning_rate=1e-4")
         *parents, last = dotted.strip().split(".")
-        node = result
+        node: dict[str, Any] = result
         for parent in parents:
-            node[parent] = dict(node.get(parent, {}))
-            node = node[parent]
+            inner: Any = node.setdefault(parent, {})
+            if not isinstance(inner, dict):
+                raise ConfigError(f"override {assignment!r}: {parent!r} is a value, it has no keys")
+            node = cast("dict[str, Any]", inner)
         node[last] = _parse(text.strip())
     return result
 
@@ -102,7 +105,8 @@ def _explain(kind: type[Config], problem: Any) -> str:
 def _keys_at(kind: type[Config], parents: Sequence[str | int]) -> list[str]:
     for parent in parents:
         field = kind.model_fields.get(str(parent))
-        inner = field.annotation if field else None
-        if isinstance(inner, type) and issubclass(inner, Config):
-            kind = inner
+        annotation = field.annotation if field else None
+        for inner in (annotation, *get_args(annotation)):
+            if isinstance(inner, type) and issubclass(inner, Config):
+                kind = inner
     return list(kind.model_fields)

@@ -61,7 +61,7 @@ def load_attribute(path: str, what: str) -> Callable[..., Any]:
         module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
         raise ImportError(
-            f"{what}: importing {module_name!r} failed because {error.name!r} is not installed; install it and try again"
+            f"{what}: importing {module_name!r} failed because {error.name!r} is not installed; install it first"
         ) from error
     if attribute not in vars(module):
         raise ImportError(f"{what}: module {module_name!r} has no {attribute!r}; {nearest(attribute, vars(module))}")

@@ -8,6 +8,7 @@ replayed alone.
 from __future__ import annotations
 
 import hashlib
+import operator
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +24,8 @@ def derive(seed: int, *labels: int | str) -> int:
     Returns:
         An integer in [0, 2**63).
     """
-    digest = hashlib.blake2b(repr((seed, *labels)).encode("utf-8", "backslashreplace"), digest_size=8).digest()
+    address = tuple(label if isinstance(label, str) else operator.index(label) for label in (seed, *labels))
+    digest = hashlib.blake2b(repr(address).encode("utf-8", "backslashreplace"), digest_size=8).digest()
     return int.from_bytes(digest, "big") >> 1
 
 

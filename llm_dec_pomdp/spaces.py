@@ -41,7 +41,7 @@ class FreeText(gymnasium.spaces.Space[str]):
         """
         if mask is not None or probability is not None:
             raise ValueError("FreeText.sample takes neither mask nor probability: leave them out")
-        picks = self.np_random.integers(len(_WORDS), size=int(self.np_random.integers(1, 41)))
+        picks: list[int] = self.np_random.integers(len(_WORDS), size=int(self.np_random.integers(1, 41))).tolist()
         return " ".join(_WORDS[i] for i in picks)[: self.max_length]
 
     def contains(self, x: Any) -> bool:

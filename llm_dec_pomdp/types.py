@@ -115,10 +115,9 @@ class Episode:
         return sum(self.rewards)
 
     @property
-    def best(self) -> Score | None:
-        """The scored turn with the highest total, None when no turn was scored."""
-        scored = [turn.score for turn in self.turns if turn.score is not None and turn.score.scorable]
-        return max(scored, key=lambda score: score.total, default=None)
+    def final(self) -> Score | None:
+        """The score of the last scored turn: what the team delivers in the end. None when no turn was scored."""
+        return next((turn.score for turn in reversed(self.turns) if turn.score is not None), None)
 
     @property
     def response_seconds(self) -> float:

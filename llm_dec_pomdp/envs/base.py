@@ -1,7 +1,7 @@
 """The environment contract: a Dec-POMDP <I, S, {O_i}, {A_i}, R, T, H> whose agents speak.
 
-`TextDecPOMDP` is a `pettingzoo.ParallelEnv[str, str, str]` and does everything that is the same for all of them: spaces,
-seeding, choosing a task, histories, infos, truncation, snapshots, rendering. Two kinds of environments derive from it:
+`TextDecPOMDP` is a `pettingzoo.ParallelEnv[str, str, str]` and does what is the same for all: spaces, seeding, choosing
+a task, histories, infos, truncation, snapshots, rendering. Two kinds of environments derive from it:
 
 * `TextTask`, a task of its own: say what each agent is told (`observe`), what a joint action is worth (`score`), and,
   with more than one turn, what comes next (`transition`);
@@ -14,13 +14,14 @@ from __future__ import annotations
 
 import copy
 import json
+import operator
 import re
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, NoReturn
+from typing import Any, ClassVar, NoReturn, SupportsIndex
 
 import numpy as np
 from gymnasium.utils import seeding as gym_seeding
@@ -212,9 +213,9 @@ class TextDecPOMDP(ParallelEnv[str, str, str]):
             self.agents = []
         return (
             observations,
-            {agent: reward for agent in live},
-            {agent: outcome.terminated for agent in live},
-            {agent: truncated for agent in live},
+            dict.fromkeys(live, reward),
+            dict.fromkeys(live, outcome.terminated),
+            dict.fromkeys(live, truncated),
             self._infos(outcome.score),
         )
 
@@ -227,7 +228,8 @@ class TextDecPOMDP(ParallelEnv[str, str, str]):
             return text
         from rich.console import Console  # only people need it
 
-        Console().print(text, markup=False, highlight=False)
+        printable = text.encode("utf-8", "backslashreplace").decode()  # terminals have no lone surrogates
+        Console().print(printable, markup=False, highlight=False)
         return None
 
     def close(self) -> None:
@@ -281,6 +283,8 @@ class TextDecPOMDP(ParallelEnv[str, str, str]):
     def fork(self) -> TextDecPOMDP:
         """An independent copy at the same decision point."""
         twin = copy.copy(self)
+        twin.observation_spaces = copy.deepcopy(self.observation_spaces)
+        twin.action_spaces = copy.deepcopy(self.action_spaces)
         twin.restore(self.snapshot())
         return twin
 
@@ -295,10 +299,10 @@ class TextDecPOMDP(ParallelEnv[str, str, str]):
                     return item
             raise KeyError(f"no task {wanted!r} among {len(items)}; {nearest(str(wanted), (i.id for i in items))}")
         if "index" in options:
-            index = options["index"]
-            if not isinstance(index, (int, np.integer)) or not 0 <= index < len(items):
+            index: object = options["index"]
+            if not isinstance(index, SupportsIndex) or not 0 <= operator.index(index) < len(items):
                 raise IndexError(f"task index {index!r} is not in 0..{len(items) - 1}")
-            return items[int(index)]
+            return items[index]
         assert self._rng is not None
         return items[int(self._rng.integers(len(items)))]
 
@@ -326,8 +330,8 @@ class TextDecPOMDP(ParallelEnv[str, str, str]):
                 self._now.histories[agent].append(text)
 
     def _infos(self, score: Score | None) -> dict[str, dict[str, Any]]:
-        parts = score.components if score is not None else {}
-        info = {f"reward/{name}": parts.get(name, 0.0) for name in self.components}
+        parts: Mapping[str, float] = score.components if score is not None else {}
+        info: dict[str, Any] = {f"reward/{name}": parts.get(name, 0.0) for name in self.components}
         return {agent: dict(info) for agent in self.possible_agents}
 
     def _transcript(self) -> str:
@@ -427,5 +431,6 @@ def step_many(envs: Sequence[TextDecPOMDP], actions: Sequence[Mapping[str, str]]
     """
     if len(envs) > 1 and any(env.judges_code for env in envs):
         with ThreadPoolExecutor(max_workers=min(len(envs), 32)) as threads:
-            return list(threads.map(lambda pair: pair[0].step(pair[1]), zip(envs, actions, strict=True)))
+            futures = [threads.submit(env.step, action) for env, action in zip(envs, actions, strict=True)]
+            return [future.result() for future in futures]
     return [env.step(action) for env, action in zip(envs, actions, strict=True)]

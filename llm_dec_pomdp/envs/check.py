@@ -23,11 +23,11 @@ import json
 import math
 import pickle
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from pettingzoo.test import parallel_api_test, parallel_seed_test
+from pettingzoo.test import parallel_api_test, parallel_seed_test  # pyright: ignore[reportUnknownVariableType]
 
 from ..types import TaskItem
 from .base import NotAskedToStepError, TextDecPOMDP, TextTask
@@ -42,7 +42,7 @@ class CheckFailure(AssertionError):  # noqa: N818  # a failed check is an assert
 
 def adversarial_texts() -> list[str]:
     """Fifty texts that a model may say and nobody expects."""
-    base = [
+    return [
         "",
         " ",
         "\n" * 500,
@@ -94,7 +94,6 @@ def adversarial_texts() -> list[str]:
         "one two three four five six seven eight",
         "eight words here are just enough for it " * 2,
     ]
-    return base
 
 
 def check_env(env: TextDecPOMDP, *, rows: int | None = GOLD_ROWS) -> list[str]:
@@ -115,8 +114,9 @@ def check_env(env: TextDecPOMDP, *, rows: int | None = GOLD_ROWS) -> list[str]:
     for name, law in LAWS.items():
         try:
             law(env, rows)
-        except CheckFailure as failure:
-            raise CheckFailure(f"{env.metadata['name']} breaks the law '{name}': {failure}") from failure.__cause__
+        except Exception as error:
+            what = str(error) if isinstance(error, CheckFailure) else f"it raised {type(error).__name__}: {error}"
+            raise CheckFailure(f"{env.metadata['name']} breaks the law '{name}': {what}") from error
         finally:
             env.max_turns = turns  # PettingZoo's test changes it
         checked.append(name)
@@ -169,7 +169,7 @@ def _no_leaks(env: TextDecPOMDP, rows: int | None) -> None:
                 for secret in ("reference", "test", *(() if env is not task else set(env.possible_agents) - {agent})):
                     _require(
                         CANARY.format(secret) not in text,
-                        f"the observation of {agent} shows {secret!r}, which it must not see; leave it out of observe()",
+                        f"the observation of {agent} shows {secret!r}, which it must not see; mend observe()",
                     )
 
 
@@ -178,7 +178,10 @@ def _determinism(env: TextDecPOMDP, rows: int | None) -> None:
         return f"{agent} says the same few words in turn {turn} of this episode"
 
     first, second = list(_play(env, {}, say)), list(_play(env, {}, say))
-    _require(repr(first) == repr(second), "the same seed and actions gave two episodes; draw only from self.np_random")
+    _require(
+        repr(first) == repr(second),
+        "the same seed and actions gave two episodes; let reset(seed) decide",
+    )
     same = [env.reset(seed=seed)[0] for seed in (5, 5)]
     _require(same[0] == same[1], "reset(seed=5) gave two different observations; let the seed choose the task")
 
@@ -277,7 +280,7 @@ def unwrapped_task(env: TextDecPOMDP) -> TextTask:
 
 
 @contextlib.contextmanager
-def _items(task: TextTask, items: tuple[TaskItem, ...]) -> Iterator[None]:
+def _items(task: TextTask, items: tuple[TaskItem, ...]) -> Generator[None]:
     kept, task._items = task._items, items  # pyright: ignore[reportPrivateUsage]
     try:
         yield

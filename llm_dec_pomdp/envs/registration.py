@@ -6,6 +6,7 @@ entry-point group `llm_dec_pomdp.envs` (name = id, value = "module:Class").
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -24,6 +25,7 @@ def register(env_id: str, entry_point: str | Callable[..., TextDecPOMDP], **kwar
         kwargs: Defaults for its constructor.
     """
     registry.register(env_id, entry_point, **kwargs)
+    _register_with_pettingzoo(env_id)
 
 
 def spec(env_id: str) -> Spec:
@@ -41,7 +43,20 @@ def make(env_id: str, **kwargs: Any) -> Any:
     Raises:
         KeyError: Unknown id; the message names the nearest ones.
     """
+    if "max_cycles" in kwargs:  # PettingZoo's name
+        kwargs["max_turns"] = kwargs.pop("max_cycles")
     return spec(env_id).build(**kwargs)
+
+
+def _register_with_pettingzoo(env_id: str) -> None:
+    """Let `pettingzoo.make("parallel", "llm_dec_pomdp/tldr-v0")` find it too; PettingZoo has a registry since 1.27."""
+    try:
+        from pettingzoo.env_registry import registration
+    except ImportError:
+        return
+    name = env_id if "/" in env_id else f"llm_dec_pomdp/{env_id}"
+    if name not in registration.parallel_registry:
+        registration.register("parallel", name, functools.partial(make, env_id))
 
 
 register("tldr-v0", "llm_dec_pomdp.envs.writing.tldr:TLDR")

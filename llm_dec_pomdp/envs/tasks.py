@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from ..registry import nearest
 from ..types import TaskItem
@@ -49,6 +49,24 @@ class TaskSource:
     sample: Callable[[], Sequence[TaskItem]] | None = None
 
 
+@dataclass(frozen=True)
+class _Columns:
+    """Where a field stands in a row: where the caller says, else under the data set's name or under ours."""
+
+    usual: Mapping[str, str] = field(default_factory=dict[str, str])
+    asked: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    def candidates(self, name: str) -> tuple[str, ...]:
+        return (self.asked[name],) if name in self.asked else (self.usual.get(name, name), name)
+
+    def find(self, name: str, row: Row) -> str:
+        """The column that holds the field; where none does, one that could."""
+        return next((column for column in self.candidates(name) if column in row), self.candidates(name)[0])
+
+    def wanted(self, name: str) -> str:
+        return " or ".join(map(repr, dict.fromkeys(self.candidates(name))))
+
+
 def load_tasks(
     source: TaskSource,
     tasks: str | Path | Sequence[TaskItem] = "sample",
@@ -62,8 +80,8 @@ def load_tasks(
         tasks: `"sample"` (embedded, works offline), `"hub"` (the published data set), a path to `.jsonl` or `.json`, or
             ready-made items.
         split: "train", "test" or "all". Default: "train" for sample and hub; for a file "train" when its rows have a
-            `split` field, else "all". A file without that field is split by a hash of the row's id, four fifths to one
-            fifth, so that training and test rows never overlap however the file is ordered or extended.
+            `split` field, else "all". A file without that field is split by a hash of the row's prompt, four fifths to
+            one fifth, so that training and test rows never overlap however the file is ordered or extended.
         fields: Extra field mapping, this suite's name -> the name in the file, e.g. `{"prompt": "abstract"}`.
 
     Raises:
@@ -77,38 +95,51 @@ def load_tasks(
             f"{source.name}: field mapping for {sorted(unknown)}, which this task does not use; "
             f"it uses {', '.join(source.required)} (and id, split, reference where present)"
         )
-    mapping = {**source.fields, **(fields or {})}
+    columns = _Columns(source.fields, fields or {})
     if not isinstance(tasks, (str, Path)):
-        items, place = tuple(tasks), "the given items"
+        items, place = _checked(tasks, source), "the given items"
     elif tasks == "sample":
         items, place = _sample(source), f"the embedded {source.name} tasks"
     elif tasks == "hub":
-        return _from_hub(source, split or "train", mapping)
+        return _from_hub(source, split or "train", columns)
     else:
-        items, place = _from_file(source, Path(tasks), mapping), str(tasks)
+        items, place = _from_file(source, Path(tasks), columns), str(tasks)
     return _select(items, split, place)
+
+
+def _checked(tasks: Sequence[TaskItem], source: TaskSource) -> tuple[TaskItem, ...]:
+    """Ready-made items, refused when ids repeat or fields are missing."""
+    seen: set[str] = set()
+    for item in tasks:
+        missing = [name for name in source.required if name != "prompt" and name not in item.fields]
+        if missing:
+            raise TaskError(f"item {item.id!r}: field {missing[0]!r} is missing; {source.name} needs {source.required}")
+        if item.id in seen:
+            raise TaskError(f"item {item.id!r} is given twice; ids are unique")
+        seen.add(item.id)
+    return tuple(tasks)
 
 
 def _sample(source: TaskSource) -> tuple[TaskItem, ...]:
     return tuple(source.sample()) if source.sample else _embedded(source)
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _embedded_rows(name: str) -> tuple[Row, ...]:
     text = (resources.files("llm_dec_pomdp.data") / f"{name}.jsonl").read_text(encoding="utf-8")
-    return tuple(json.loads(line) for line in text.splitlines())
+    return tuple(json.loads(line) for line in text.split("\n") if line)
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _embedded_items(name: str, required: tuple[str, ...]) -> tuple[TaskItem, ...]:
-    return _validate(_embedded_rows(name), f"data/{name}.jsonl", required, {})
+    return _validate(_embedded_rows(name), f"data/{name}.jsonl", required, _Columns())
 
 
 def _embedded(source: TaskSource) -> tuple[TaskItem, ...]:
     return _embedded_items(source.name, source.required)
 
 
-def _from_hub(source: TaskSource, split: str, mapping: Mapping[str, str]) -> tuple[TaskItem, ...]:
+def _from_hub(source: TaskSource, split: str, columns: _Columns) -> tuple[TaskItem, ...]:
     import datasets  # heavy, and only this branch needs it
 
     parts = list(source.hub_splits) if split == "all" else [split]
@@ -123,11 +154,11 @@ def _from_hub(source: TaskSource, split: str, mapping: Mapping[str, str]) -> tup
                 "Check the network (or fill the datasets cache and set HF_HUB_OFFLINE=1), use tasks='sample' for the "
                 "embedded rows, or tasks='file.jsonl' for a file of your own"
             ) from error
-        rows += [{**row, "split": part} for row in loaded]
-    return _validate(rows, source.hub, source.required, mapping)
+        rows += [{**row, "split": part} for row in cast("list[Row]", loaded)]
+    return _validate(rows, source.hub, source.required, columns)
 
 
-def _from_file(source: TaskSource, path: Path, mapping: Mapping[str, str]) -> tuple[TaskItem, ...]:
+def _from_file(source: TaskSource, path: Path, columns: _Columns) -> tuple[TaskItem, ...]:
     if not path.is_file():
         kind = "is a folder" if path.is_dir() else "does not exist"
         raise TaskError(f"task file {str(path)!r} {kind}; give 'sample', 'hub', or the path of a .jsonl or .json file")
@@ -135,7 +166,7 @@ def _from_file(source: TaskSource, path: Path, mapping: Mapping[str, str]) -> tu
         text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         raise TaskError(f"task file {str(path)!r} is not UTF-8 text ({error}); convert it first") from None
-    return _validate(_parse(text, path), str(path), source.required, mapping, stem=path.stem)
+    return _validate(_parse(text, path), str(path), source.required, columns, stem=path.stem)
 
 
 def _parse(text: str, path: Path) -> list[Any]:
@@ -150,7 +181,7 @@ def _parse(text: str, path: Path) -> list[Any]:
             raise TaskError(f"{path}: holds one {type(rows).__name__}; a .json task file is a list of objects")
         return rows  # pyright: ignore[reportUnknownVariableType]
     rows = []
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(text.split("\n"), 1):
         if not line.strip():
             continue
         try:
@@ -161,14 +192,14 @@ def _parse(text: str, path: Path) -> list[Any]:
 
 
 def _validate(
-    rows: Sequence[Any], place: str, required: tuple[str, ...], mapping: Mapping[str, str], stem: str = ""
+    rows: Sequence[Any], place: str, required: tuple[str, ...], columns: _Columns, stem: str = ""
 ) -> tuple[TaskItem, ...]:
     if not rows:
         raise TaskError(f"{place}: no rows; a task set needs at least one")
     items: list[TaskItem] = []
     seen: dict[str, int] = {}
     for number, row in enumerate(rows, 1):
-        item = _item(row, f"{place}, row {number}", required, mapping, default_id=f"{stem or place}/{number}")
+        item = _item(row, f"{place}, row {number}", required, columns, default_id=f"{stem or place}/{number}")
         if item.id in seen:
             raise TaskError(
                 f"{place}, row {number}: id {item.id!r} stands in row {seen[item.id]} already; ids are unique"
@@ -178,32 +209,33 @@ def _validate(
     return tuple(items)
 
 
-def _item(row: Any, place: str, required: tuple[str, ...], mapping: Mapping[str, str], default_id: str) -> TaskItem:
-    if not isinstance(row, Mapping):
+def _item(raw: Any, place: str, required: tuple[str, ...], columns: _Columns, default_id: str) -> TaskItem:
+    if not isinstance(raw, dict):
         raise TaskError(
-            f"{place}: holds a {type(row).__name__}; every row is an object with fields {', '.join(required)}"
+            f"{place}: holds a {type(raw).__name__}; every row is an object with fields {', '.join(required)}"
         )
-    values = {name: _text(row, name, place, mapping, required) for name in required}
-    reference: Any = row.get(mapping.get("reference", "reference"), ())
+    row = cast("Row", raw)
+    values = {name: _text(row, name, place, columns, required) for name in required}
+    reference: Any = row.get(columns.find("reference", row), ())
     if not isinstance(reference, (list, tuple)) or not all(isinstance(text, str) for text in reference):  # pyright: ignore[reportUnknownVariableType]
         raise TaskError(f"{place}, field 'reference': is {reference!r}; it must be a list of texts in agent order")
     return TaskItem(
-        id=_identity(row, place, mapping, default_id),
+        id=_identity(row, place, columns, default_id),
         prompt=values["prompt"],
-        split=_split(row, place, mapping),
+        split=_split(row, place, columns),
         reference=tuple(reference),  # pyright: ignore[reportUnknownArgumentType]
         fields={name: text for name, text in values.items() if name != "prompt"},
     )
 
 
-def _text(row: Row, name: str, place: str, mapping: Mapping[str, str], required: tuple[str, ...]) -> str:
+def _text(row: Row, name: str, place: str, columns: _Columns, required: tuple[str, ...]) -> str:
     """The text of a required field, under its mapped name or under its own."""
-    column = mapping[name] if mapping.get(name) in row else name
+    column = columns.find(name, row)
     if column not in row:
-        wanted = f"{name!r} (or {mapping[name]!r})" if name in mapping else repr(name)
         raise TaskError(
-            f"{place}: field {wanted} is missing; the row has {', '.join(map(repr, row)) or 'nothing'}. This task needs "
-            f"{', '.join(required)}; map another name with fields={{'{name}': 'NAME'}} or --field {name}=NAME"
+            f"{place}: field {columns.wanted(name)} is missing; the row has {', '.join(map(repr, row)) or 'nothing'}. "
+            f"This task needs {', '.join(required)}; map another name with --field {name}=NAME "
+            f"(in Python: fields={{'{name}': 'NAME'}})"
         )
     value = row[column]
     if not isinstance(value, str):
@@ -213,21 +245,21 @@ def _text(row: Row, name: str, place: str, mapping: Mapping[str, str], required:
     return value
 
 
-def _identity(row: Row, place: str, mapping: Mapping[str, str], default: str) -> str:
-    names = [mapping[name] for name in _ID_FIELDS if name in mapping] or _ID_FIELDS
-    for name in names:
-        if name in row:
-            value = row[name]
+def _identity(row: Row, place: str, columns: _Columns, default: str) -> str:
+    for name in _ID_FIELDS:
+        column = columns.find(name, row)
+        if column in row:
+            value = row[column]
             if isinstance(value, bool) or not isinstance(value, (str, int)) or not str(value).strip():
-                raise TaskError(f"{place}, field {name!r}: is {value!r}; an id is a text or an integer")
+                raise TaskError(f"{place}, field {column!r}: is {value!r}; an id is a text or an integer")
             return str(value)
-        if name in mapping.values():
-            raise TaskError(f"{place}: field {name!r}, which is to be the id, is missing")
+        if name in columns.asked:
+            raise TaskError(f"{place}: field {column!r}, which is to be the id, is missing")
     return default
 
 
-def _split(row: Row, place: str, mapping: Mapping[str, str]) -> str:
-    value = row.get(mapping.get("split", "split"), "")
+def _split(row: Row, place: str, columns: _Columns) -> str:
+    value = row.get(columns.find("split", row), "")
     if value not in ("", *SPLITS[:2]):
         raise TaskError(f"{place}, field 'split': is {value!r}; it must be 'train' or 'test'")
     return str(value)
@@ -245,12 +277,12 @@ def _select(items: tuple[TaskItem, ...], split: str | None, place: str) -> tuple
     if split == "all" or (split is None and not with_split):
         return items
     wanted = split or "train"
-    chosen = tuple(item for item in items if (item.split if with_split else _hashed_split(item.id)) == wanted)
+    chosen = tuple(item for item in items if (item.split if with_split else _hashed_split(item.prompt)) == wanted)
     if not chosen:
         raise TaskError(f"{place}: no rows in split {wanted!r} among {len(items)}; use split='all' for all of them")
     return chosen
 
 
-def _hashed_split(item_id: str) -> str:
-    digest = hashlib.blake2b(item_id.encode("utf-8", "backslashreplace"), digest_size=8).digest()
+def _hashed_split(prompt: str) -> str:
+    digest = hashlib.blake2b(prompt.encode("utf-8", "backslashreplace"), digest_size=8).digest()
     return "test" if int.from_bytes(digest, "big") % 5 == 0 else "train"

@@ -7,6 +7,7 @@ more; lost twice, the verdict is `infra_error`, which is our fault and not the p
 from __future__ import annotations
 
 import atexit
+import contextlib
 import functools
 import os
 import queue
@@ -93,7 +94,7 @@ class Verdict:
         return self.outcome in ("passed", "failed") or self.passed > 0
 
 
-class _Lost(Exception):
+class _LostError(Exception):
     """A judge process ended or went silent."""
 
 
@@ -117,14 +118,16 @@ class _Judge:
             ready, _, _ = select.select([self._process.stdout], [], [], job.limits.wall_seconds + _GRACE)
             answer = worker.read_frame(self._process.stdout) if ready else None  # type: ignore[arg-type]
         except (OSError, ValueError) as error:
-            raise _Lost from error
+            raise _LostError from error
         if answer is None:
-            raise _Lost
-        return Verdict(**{**answer, "notes": tuple(answer["notes"])})
+            raise _LostError
+        answer["notes"] = tuple(answer["notes"])
+        return Verdict(**answer)
 
     def close(self) -> None:
         assert self._process.stdin and self._process.stdout
-        self._process.stdin.close()
+        with contextlib.suppress(OSError):  # a judge that is gone cannot take what is left in the buffer
+            self._process.stdin.close()
         try:
             self._process.wait(timeout=1.0)
         except subprocess.TimeoutExpired:
@@ -150,6 +153,7 @@ class SandboxPool:
         self._idle: queue.SimpleQueue[_Judge | None] | None = None
         self._threads: ThreadPoolExecutor | None = None
         self._root = ""
+        self._owner = 0  # a forked child of the trainer must leave its parent's judges alone
 
     def run(self, jobs: Sequence[Job]) -> list[Verdict]:
         """Judge all jobs; verdicts in the same order."""
@@ -162,7 +166,7 @@ class SandboxPool:
     def close(self) -> None:
         """End the judges and remove their files; a later `run` starts new ones."""
         with self._lock:
-            if self._idle is None or self._threads is None:
+            if self._idle is None or self._threads is None or self._owner != os.getpid():
                 return
             self._threads.shutdown()
             for _ in range(self.workers):
@@ -176,6 +180,7 @@ class SandboxPool:
         with self._lock:
             if self._idle is not None:
                 return
+            self._owner = os.getpid()
             self._root = tempfile.mkdtemp(prefix="llm-dec-pomdp-judge-")
             self._idle = queue.SimpleQueue()
             for _ in range(self.workers):
@@ -191,7 +196,7 @@ class SandboxPool:
                 try:
                     judge = judge or _Judge(self._root)
                     return judge.run(job)
-                except _Lost:
+                except _LostError:
                     if judge is not None:
                         judge.close()
                     judge = None

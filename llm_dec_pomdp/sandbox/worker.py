@@ -58,7 +58,11 @@ def write_frame(stream: BinaryIO, message: dict[str, Any]) -> None:
 
 
 class AssertCounter(ast.NodeTransformer):
-    """Turns every `assert X` into `__case__(lambda: X, source)`; drops asserts of a true constant."""
+    """Turns every `assert X` into a counted case; drops asserts of a true constant.
+
+    The case is `try: __case__(X, source)  except __caught__ as __error__: __failed__(__error__, source)` after
+    `__start__()`, which gives it its own CPU allowance. X stays where it was, so names bound in it are seen later.
+    """
 
     def __init__(self) -> None:
         self.count = 0
@@ -68,13 +72,12 @@ class AssertCounter(ast.NodeTransformer):
         if isinstance(node.test, ast.Constant) and node.test.value:
             return ast.copy_location(ast.Pass(), node)
         self.count += 1
-        no_arguments = ast.arguments(posonlyargs=[], args=[], kwonlyargs=[], kw_defaults=[], defaults=[])
-        call = ast.Call(
-            func=ast.Name("__case__", ast.Load()),
-            args=[ast.Lambda(no_arguments, node.test), ast.Constant(ast.unparse(node.test)[:NOTE_LENGTH])],
-            keywords=[],
-        )
-        return ast.copy_location(ast.Expr(call), node)
+        source = ast.Constant(ast.unparse(node.test)[:NOTE_LENGTH])
+        case = ast.Expr(ast.Call(ast.Name("__case__", ast.Load()), [node.test, source], []))
+        failed = ast.parse(f"__failed__(__error__, {source.value!r})").body
+        caught = ast.ExceptHandler(ast.Name("__caught__", ast.Load()), "__error__", failed)
+        start = ast.parse("__start__()").body
+        return ast.copy_location(ast.Try([*start, case], [caught], [], []), node)
 
 
 def rewrite_check(source: str) -> tuple[ast.Module, int]:
@@ -171,22 +174,27 @@ def load(prelude: str, solution: str) -> types.ModuleType:
 def run_check(tree: ast.Module, module: types.ModuleType, job: dict[str, Any], say: Any) -> None:
     """Run the rewritten tests against the entry point, each assert on its own CPU allowance."""
 
-    def case(condition: Any, source: str) -> None:
+    def start() -> None:
         signal.setitimer(signal.ITIMER_PROF, job["limits"]["case_seconds"])
-        problem = None
-        try:
-            if not condition():
-                problem = "assertion failed"
-        except CaseTimeoutError:
-            problem = "took too long"
-        except (Exception, SystemExit, KeyboardInterrupt) as error:
-            problem = explain(error)
-        say(passed=True) if problem is None else say(passed=False, source=source, problem=problem)
 
-    def broken(error: Exception, source: str) -> None:
-        say(passed=False, source=source, problem=explain(error))
+    def case(holds: Any, source: str) -> None:
+        say(passed=True) if holds else say(passed=False, source=source, problem="assertion failed")
 
-    tests: dict[str, Any] = {"__name__": "tests", "__case__": case, "__broken__": broken}
+    def failed(error: BaseException, source: str) -> None:
+        problem = "took too long" if isinstance(error, CaseTimeoutError) else explain(error)
+        say(passed=False, source=source, problem=problem)
+
+    def broken(error: BaseException, source: str) -> None:
+        say(passed=False, source=source, problem=explain(error), broken=True)
+
+    tests: dict[str, Any] = {
+        "__name__": "tests",
+        "__start__": start,
+        "__case__": case,
+        "__failed__": failed,
+        "__broken__": broken,
+        "__caught__": (Exception, SystemExit, KeyboardInterrupt, CaseTimeoutError),
+    }
     exec(compile(job["prelude"], "<problem>", "exec"), tests)
     exec(compile(tree, "<tests>", "exec"), tests)
     sys.modules["random"].seed(0)  # tests that draw inputs draw the same ones every time
@@ -263,7 +271,8 @@ def verdict(lines: list[dict[str, Any]], out_of_time: bool) -> dict[str, Any]:
     loaded = any("loaded" in line for line in lines)
     errors = [line["error"] for line in lines if "error" in line]
     timed_out = any("timeout" in line for line in lines) or (out_of_time and not done)
-    total = max(asserts, len(cases) + (0 if done else 1))
+    whole = done and not any("broken" in line for line in cases)
+    total = len(cases) if whole else max(asserts, len(cases) + (0 if done else 1))
     if timed_out:
         outcome = "timeout"
     elif not loaded:

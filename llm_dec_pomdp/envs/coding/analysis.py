@@ -9,11 +9,14 @@ from __future__ import annotations
 import ast
 import re
 import textwrap
+import threading
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 
 MAX_SOURCE = 50_000  # characters; beyond it nothing is a sensible function, and parsers get slow
 _FENCE = re.compile(r"```[^\n`]*\n(.*?)(?:```|\Z)", re.DOTALL)
+_PARSING = threading.Lock()  # warning filters belong to the whole process
 _MAX_TRIES = 40  # further top-level lines that may belong to a function (text at column 0 within a string)
 
 
@@ -22,7 +25,9 @@ def parse(source: str) -> ast.Module | None:
     if len(source) > MAX_SOURCE:
         return None
     try:
-        return ast.parse(source)
+        with _PARSING, warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about generated code; as errors they would change its reward
+            return ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
 
@@ -41,12 +46,12 @@ def find_function(text: str, name: str) -> str:
 
 
 def _function_in(text: str, name: str) -> str:
-    lines = text.expandtabs(4).splitlines()
+    lines = re.split(r"\r\n|\r|\n", text)
     opening = re.compile(rf"^(\s*)(async\s+)?def\s+{re.escape(name)}\s*\(")
     start = next((i for i, line in enumerate(lines) if opening.match(line)), None)
     if start is None:
         return ""
-    indent = len(lines[start]) - len(lines[start].lstrip())
+    indent = _indent(lines[start])
     tops = [i for i in range(start + 1, len(lines)) if _at_most(lines[i], indent)] + [len(lines)]
     for end in tops[:_MAX_TRIES]:
         block = textwrap.dedent("\n".join(lines[start:end])).strip() + "\n"
@@ -57,7 +62,12 @@ def _function_in(text: str, name: str) -> str:
 
 
 def _at_most(line: str, indent: int) -> bool:
-    return bool(line.strip()) and len(line) - len(line.lstrip()) <= indent
+    return bool(line.strip()) and _indent(line) <= indent
+
+
+def _indent(line: str) -> int:
+    expanded = line.expandtabs(4)
+    return len(expanded) - len(expanded.lstrip())
 
 
 def has_return(function: str) -> bool:

@@ -26,11 +26,12 @@ class CodeTask(TextTask):
         """The problem, then the role's request. Main does not see aux's code."""
         entry_point = item.fields["entry_point"]
         if self.role(agent) == "aux":
-            request = f"Write a helper function named `aux` that returns something useful for solving `{entry_point}`. {_ONLY}"
+            goal = f"returns something useful for solving `{entry_point}`"
+            request = f"Write a helper function named `aux` that {goal}. {_ONLY}"
         else:
             request = (
-                f"Write the function `{entry_point}`. A helper function `aux(...)` written by someone else exists: call "
-                f"it where it helps, and do not define it yourself. {_ONLY}"
+                f"Write the function `{entry_point}`. A helper function `aux(...)` written by someone else exists: "
+                f"call it where it helps, and do not define it yourself. {_ONLY}"
             )
         return f"{item.prompt.strip()}\n\n{request}"
 

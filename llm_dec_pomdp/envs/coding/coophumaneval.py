@@ -4,11 +4,12 @@
 |---|---|
 | agents | agent_0 "aux", agent_1 "main" |
 | turns | 1 (`max_turns` for more: each next turn asks for a revision) |
-| data | `OpenMLRL/CoopHumanEval`, 82 problems, train [16:] / test [:16]; embedded: 64 problems written for this suite |
+| data | `OpenMLRL/CoopHumanEval`, 82 problems, train [16:] / test [:16] |
+| offline | 64 problems written for this suite |
 | return | 0 to 4.0 |
 
-Observation. Both agents see the problem. aux is asked for a helper function `aux`, main for the entry point; main knows
-that `aux(...)` exists, does not see its code, and must not redefine it.
+Observation. Both agents see the problem. aux is asked for a helper function `aux`, main for the entry point; main
+knows that `aux(...)` exists, does not see its code, and must not redefine it.
 
 Action. Any text; prose and fences around the function are ignored.
 
@@ -19,7 +20,7 @@ Reward (one float for the team; levels are gated, the first that fails ends the 
 | structure | 0.4 + 0.6 | `aux` defined with a return (optional); entry point defined with a return, else stop |
 | syntax | 0.5 | the imports and helpers of the problem, aux and main parse together, else stop |
 | tests | 0..1 | passed / total asserts; loading raises: 0 |
-| cooperation | 0..1.5 | with a passed test and an aux: main calls aux +0.5, and is no thin wrapper +1.0, drops its value -0.5 |
+| cooperation | 0..1.5 | a test passed, aux exists: main calls it +0.5, is no thin wrapper +1.0, drops its value -0.5 |
 
 Source: "LLM Collaboration With Multi-Agent Reinforcement Learning", arXiv:2508.04652, and its released experiments.
 
@@ -48,5 +49,4 @@ class CoopHumanEval(CodeTask):
         "OpenMLRL/CoopHumanEval",
         {"train": "test[16:]", "test": "test[:16]"},
         REQUIRED,
-        fields={"id": "task_id"},
     )

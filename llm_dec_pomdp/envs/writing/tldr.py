@@ -4,7 +4,8 @@
 |---|---|
 | agents | agent_0 "summary", agent_1 "elaboration" |
 | turns | 1 (`max_turns` for more: each next turn asks for a revision) |
-| data | `trl-lib/tldr` (field `prompt`), train[:1000] / test[:1000]; embedded: 120 posts written for this suite |
+| data | `trl-lib/tldr` (field `prompt`), train[:1000] / test[:1000] |
+| offline | 120 posts written for this suite |
 | return | 0 to 3.0, reachable 2.98 |
 
 Observation. Both agents see the post (`SUBREDDIT / TITLE / POST`). agent_0 is asked for a concise, factual summary,

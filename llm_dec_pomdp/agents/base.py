@@ -1,0 +1,141 @@
+"""The policy contract and the team.
+
+A policy answers requests; a request is an agent, its own history, and one seed per wanted sample. What a policy samples
+is what a learner trains on: a `Completion` carries token ids and log-probabilities, text is never tokenised again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+from ..registry import nearest
+from ..types import Completion
+
+if TYPE_CHECKING:
+    import torch
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """How to draw a text.
+
+    Attributes:
+        temperature: Divides the logits; 0 takes the most likely token.
+        top_p: Smallest set of tokens whose probability reaches it; 1 keeps all.
+        top_k: Number of most likely tokens to keep; 0 keeps all.
+        max_new_tokens: Longest completion, in tokens.
+    """
+
+    temperature: float = 1.0
+    top_p: float = 1.0
+    top_k: int = 0
+    max_new_tokens: int = 256
+
+    def __post_init__(self) -> None:
+        if self.temperature < 0:
+            raise ValueError(f"temperature is {self.temperature}; it must be at least 0 (0 means greedy)")
+        if not 0 < self.top_p <= 1:
+            raise ValueError(f"top_p is {self.top_p}; it must be in (0, 1]")
+        if self.top_k < 0:
+            raise ValueError(f"top_k is {self.top_k}; it must be at least 0 (0 means all tokens)")
+        if self.max_new_tokens < 1:
+            raise ValueError(f"max_new_tokens is {self.max_new_tokens}; it must be at least 1")
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A question to a policy.
+
+    Attributes:
+        agent: Who is asked.
+        history: (o_0, a_0, ..., o_t): the agent's own history, its last observation at the end.
+        seeds: One per wanted sample; a sample depends on its own seed and not on what else is in the batch.
+    """
+
+    agent: str
+    history: tuple[str, ...]
+    seeds: tuple[int, ...] = (0,)
+
+
+class Policy(Protocol):
+    """Anything that answers requests."""
+
+    def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[list[Completion]]:
+        """Answer every request, in order, with one completion per seed."""
+        ...
+
+
+@runtime_checkable
+class TrainablePolicy(Policy, Protocol):
+    """A policy with parameters and differentiable log-probabilities."""
+
+    def parameters(self) -> Iterable[torch.nn.Parameter]:
+        """The trainable parameters, in a fixed order."""
+        ...
+
+    def token_logprobs(
+        self, samples: Sequence[tuple[str, Completion]], temperature: float
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """log pi(token | before) of what was sampled, with gradient.
+
+        Args:
+            samples: (agent, completion) pairs.
+            temperature: Divides the logits, as in sampling.
+
+        Returns:
+            Log-probabilities [N, L] in float32 and a mask [N, L] that is 1 on sampled tokens, the end-of-turn token
+            included, and 0 on padding.
+        """
+        ...
+
+    def state_dict(self) -> dict[str, torch.Tensor]:
+        """The trainable tensors by name."""
+        ...
+
+    def load_state_dict(self, state: Mapping[str, torch.Tensor]) -> None:
+        """Restore them; missing, unexpected or differently shaped tensors are an error."""
+        ...
+
+
+class Team:
+    """Who plays which agent.
+
+    Args:
+        members: Policy of every agent. Agents may share a policy; their requests then go into one call.
+    """
+
+    def __init__(self, members: Mapping[str, Policy]) -> None:
+        if not members:
+            raise ValueError("a team needs at least one member")
+        self.members = dict(members)
+
+    @property
+    def policies(self) -> list[Policy]:
+        """The different policies, in agent order."""
+        return list({id(policy): policy for policy in self.members.values()}.values())
+
+    @property
+    def trainable(self) -> list[TrainablePolicy]:
+        """The different policies that can be trained."""
+        return [policy for policy in self.policies if isinstance(policy, TrainablePolicy)]
+
+    def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[list[Completion]]:
+        """Answer all requests, one call per policy.
+
+        Raises:
+            KeyError: A request is for an agent that no member plays.
+        """
+        answers: list[list[Completion]] = [[] for _ in requests]
+        for policy in self.policies:
+            mine = [i for i, request in enumerate(requests) if self._member(request.agent) is policy]
+            if mine:
+                for i, completions in zip(mine, policy.generate([requests[i] for i in mine], sampling), strict=True):
+                    answers[i] = completions
+        return answers
+
+    def _member(self, agent: str) -> Policy:
+        if agent not in self.members:
+            raise KeyError(f"no member plays {agent!r}; {nearest(agent, self.members)}")
+        return self.members[agent]

@@ -1,0 +1,195 @@
+# pyright: basic
+"""Sampling from a causal language model: one prefill per prompt, one batch for all copies, finished rows leave.
+
+Every copy draws from uniforms of its own seed, so a text does not depend on what else is in the batch (up to the
+floating-point effects of batching). What is recorded is log pi at the sampling temperature before truncation by top-p
+or top-k, the quantity the loss recomputes.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+
+from ..seeding import uniforms
+from .base import Sampling
+
+_NUCLEUS = 512  # tokens looked at before falling back to a sort of the whole vocabulary
+_COMPACT = 0.75  # drop finished rows once at most this share is still running
+
+
+@dataclass(slots=True)
+class Prompt:
+    """Token ids of one prompt, the seeds of the copies to sample from it, and the adapter to use (None: the base)."""
+
+    ids: list[int]
+    seeds: Sequence[int]
+    adapter: str | None = None
+
+
+@dataclass(slots=True)
+class Sampled:
+    """One sampled sequence; `seconds` from the start of the call."""
+
+    ids: list[int] = field(default_factory=list[int])
+    logprobs: list[float] = field(default_factory=list[float])
+    truncated: bool = True
+    seconds: float = 0.0
+
+
+@torch.no_grad()
+def sample(
+    model: Any, prompts: Sequence[Prompt], sampling: Sampling, stop_ids: frozenset[int], pad_id: int
+) -> list[list[Sampled]]:
+    """Sample all copies of all prompts as one batch.
+
+    Args:
+        model: A causal language model of transformers, or a peft model when prompts name adapters.
+        prompts: P prompts with their seeds; B = total number of seeds.
+        sampling: Temperature, truncation, length.
+        stop_ids: Tokens that end a sequence; they are part of it.
+        pad_id: Any valid token id.
+
+    Returns:
+        Per prompt one `Sampled` per seed.
+    """
+    started = time.perf_counter()
+    device = next(model.parameters()).device
+    logits, cache, mask = prefill(model, prompts, device, pad_id)
+
+    copies = [row for row, prompt in enumerate(prompts) for _ in prompt.seeds]  # prompt of every sequence
+    results = [Sampled() for _ in copies]
+    draws = np.stack([uniforms(seed, sampling.max_new_tokens) for prompt in prompts for seed in prompt.seeds])
+    index = torch.tensor(copies, device=device)
+    if len(copies) > len(prompts) or copies != list(range(len(prompts))):
+        cache.batch_select_indices(index)
+        logits, mask = logits[index], mask[index]
+    rows = list(range(len(copies)))  # which sequence each row of the batch is
+    running = np.ones(len(copies), dtype=bool)
+
+    for step in range(sampling.max_new_tokens):
+        u = torch.from_numpy(draws[rows, step]).to(device)
+        tokens, logprobs = draw(logits, u, sampling)
+        now = time.perf_counter() - started
+        for row, token, logprob in zip(rows, tokens.tolist(), logprobs.tolist(), strict=True):
+            if running[row]:
+                result = results[row]
+                result.ids.append(token)
+                result.logprobs.append(logprob)
+                result.seconds = now
+                if token in stop_ids:
+                    result.truncated = False
+                    running[row] = False
+        alive = [i for i, row in enumerate(rows) if running[row]]
+        if not alive or step + 1 == sampling.max_new_tokens:
+            break
+        if len(alive) <= _COMPACT * len(rows):
+            keep = torch.tensor(alive, device=device)
+            cache.batch_select_indices(keep)
+            tokens, mask = tokens[keep], mask[keep]
+            rows = [rows[i] for i in alive]
+        mask = torch.cat([mask, mask.new_ones(len(rows), 1)], dim=1)
+        logits = forward(
+            model,
+            [prompts[copies[row]].adapter for row in rows],
+            input_ids=tokens[:, None],
+            attention_mask=mask,
+            position_ids=mask.sum(1, keepdim=True) - 1,
+            past_key_values=cache,
+        ).logits[:, -1]
+    return _regroup(results, prompts)
+
+
+def prefill(
+    model: Any, prompts: Sequence[Prompt], device: torch.device, pad_id: int
+) -> tuple[torch.Tensor, Any, torch.Tensor]:
+    """Read prompts, once each.
+
+    Returns:
+        Next-token logits [P, V], the cache of keys and values, and the attention mask [P, T] (left-padded).
+    """
+    width = max(len(prompt.ids) for prompt in prompts)
+    ids = torch.full((len(prompts), width), pad_id)
+    mask = torch.zeros((len(prompts), width), dtype=torch.long)
+    for row, prompt in enumerate(prompts):
+        ids[row, width - len(prompt.ids) :] = torch.tensor(prompt.ids)
+        mask[row, width - len(prompt.ids) :] = 1
+    ids, mask = ids.to(device), mask.to(device)
+    output = forward(
+        model,
+        [prompt.adapter for prompt in prompts],
+        input_ids=ids,
+        attention_mask=mask,
+        position_ids=(mask.cumsum(1) - 1).clamp(min=0),
+        use_cache=True,
+        logits_to_keep=1,
+    )
+    return output.logits[:, -1], output.past_key_values, mask
+
+
+def forward(model: Any, adapters: Sequence[str | None], **inputs: Any) -> Any:
+    """The model's output, every row through its own adapter; the base model when there are no adapters."""
+    if adapters[0] is None:
+        return model(**inputs)
+    return model(**inputs, adapter_names=list(adapters))
+
+
+def _regroup(results: Sequence[Sampled], prompts: Sequence[Prompt]) -> list[list[Sampled]]:
+    remaining = iter(results)
+    return [[next(remaining) for _ in prompt.seeds] for prompt in prompts]
+
+
+def draw(logits: torch.Tensor, u: torch.Tensor, sampling: Sampling) -> tuple[torch.Tensor, torch.Tensor]:
+    """Draw one token per row by inverting the cumulative distribution.
+
+    Args:
+        logits: [B, V].
+        u: [B] uniforms in [0, 1).
+        sampling: Temperature and truncation.
+
+    Returns:
+        Tokens [B] and their log-probabilities [B] at the temperature, before truncation.
+    """
+    if sampling.temperature == 0:
+        logprobs = logits.float().log_softmax(-1)
+        tokens = logprobs.argmax(-1)
+    else:
+        logprobs = (logits.float() / sampling.temperature).log_softmax(-1)
+        if sampling.top_p == 1 and sampling.top_k == 0:
+            tokens = _invert(logprobs.exp(), u)
+        else:
+            tokens = _draw_truncated(logprobs, u, sampling)
+    return tokens, logprobs.gather(1, tokens[:, None])[:, 0]
+
+
+def _invert(probabilities: torch.Tensor, u: torch.Tensor) -> torch.Tensor:
+    """The first index whose cumulative mass exceeds u times the total mass; never one of zero probability."""
+    mass = probabilities.double().cumsum(-1)
+    target = (u.double() * mass[:, -1])[:, None]
+    return torch.searchsorted(mass, target, right=True)[:, 0].clamp(max=probabilities.shape[-1] - 1)
+
+
+def _draw_truncated(logprobs: torch.Tensor, u: torch.Tensor, sampling: Sampling) -> torch.Tensor:
+    """Top-k, then top-p: exact, but sorts the whole vocabulary only for rows whose nucleus is wide."""
+    vocabulary = logprobs.shape[-1]
+    width = min(sampling.top_k or max(_NUCLEUS, 1), vocabulary)
+    values, order = logprobs.topk(width, dim=-1)
+    tokens = order.gather(1, _invert(_nucleus(values.exp(), sampling.top_p), u)[:, None])[:, 0]
+    if sampling.top_k == 0 and width < vocabulary:
+        wide = values.exp().sum(-1) < sampling.top_p
+        if wide.any():
+            values, order = logprobs[wide].sort(dim=-1, descending=True)
+            picks = _invert(_nucleus(values.exp(), sampling.top_p), u[wide])
+            tokens[wide] = order.gather(1, picks[:, None])[:, 0]
+    return tokens
+
+
+def _nucleus(descending: torch.Tensor, top_p: float) -> torch.Tensor:
+    """Zero what comes after the smallest prefix whose mass reaches top_p (of the whole distribution)."""
+    before = descending.cumsum(-1) - descending
+    return descending * (before < top_p)

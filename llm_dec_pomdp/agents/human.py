@@ -1,0 +1,23 @@
+"""A person as a member of a team."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ..types import Completion
+from .base import Request, Sampling
+
+
+class Human:
+    """Shows the observation to a person and takes the answer.
+
+    Args:
+        ask: From agent and its last observation to the person's text, e.g. a terminal prompt.
+    """
+
+    def __init__(self, ask: Callable[[str, str], str]) -> None:
+        self._ask = ask
+
+    def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[list[Completion]]:
+        """One answer per wanted sample."""
+        return [[Completion(self._ask(r.agent, r.history[-1])) for _ in r.seeds] for r in requests]

@@ -1,0 +1,195 @@
+# pyright: basic
+"""A policy that is a causal language model of transformers: sampling, and log-probabilities to train on.
+
+One policy may play several agents: all with the same weights, or each with a LoRA adapter of its own on a shared base;
+either way their requests share one batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from ..types import Completion
+from .base import Request, Sampling
+from .decoding import Prompt, forward, prefill, sample
+
+
+class PromptTooLongError(ValueError):
+    """A prompt and its completion do not fit into the model's context."""
+
+
+class LanguageModel:
+    """A causal language model as a policy.
+
+    Args:
+        model: A causal language model, or a peft model with one adapter per agent.
+        tokenizer: Its tokenizer; the chat template is used where there is one.
+        adapters: Adapter name by agent; None when all agents use the same weights.
+        batch_rows: Sequences sampled at once.
+    """
+
+    def __init__(
+        self, model: Any, tokenizer: Any, *, adapters: Mapping[str, str] | None = None, batch_rows: int = 64
+    ) -> None:
+        self.model = model.eval()  # dropout off: what is trained on is what was sampled from
+        self.tokenizer = tokenizer
+        self.adapters = dict(adapters) if adapters is not None else None
+        self.batch_rows = batch_rows
+        self.stop_ids = _stop_ids(model, tokenizer)
+        self.pad_id = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else min(self.stop_ids)
+
+    # --- acting ---------------------------------------------------------------------------------------------------
+
+    def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[list[Completion]]:
+        """Answer all requests; prompts of similar length are sampled together."""
+        prompts = [
+            Prompt(self.encode(request.history, sampling.max_new_tokens), request.seeds, self._adapter(request.agent))
+            for request in requests
+        ]
+        answers: list[list[Completion]] = [[] for _ in requests]
+        for batch in self._batches(prompts):
+            sampled = sample(self.model, [prompts[i] for i in batch], sampling, self.stop_ids, self.pad_id)
+            for i, sequences in zip(batch, sampled, strict=True):
+                prompt_ids = tuple(prompts[i].ids)
+                answers[i] = [
+                    Completion(
+                        text=self.decode(s.ids),
+                        prompt_ids=prompt_ids,
+                        token_ids=tuple(s.ids),
+                        logprobs=tuple(s.logprobs),
+                        truncated=s.truncated,
+                        seconds=s.seconds,
+                    )
+                    for s in sequences
+                ]
+        return answers
+
+    def encode(self, history: Sequence[str], new_tokens: int = 0) -> list[int]:
+        """Token ids of an agent's history, ready for its next text.
+
+        Raises:
+            PromptTooLongError: It does not fit into the context together with `new_tokens`.
+        """
+        if self.tokenizer.chat_template:
+            turns = [{"role": ("user", "assistant")[i % 2], "content": text} for i, text in enumerate(history)]
+            text = self.tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True)
+            ids = self.tokenizer(text, add_special_tokens=False)["input_ids"]
+        else:
+            ids = self.tokenizer("\n\n".join(history) + "\n\n")["input_ids"]
+        limit = getattr(self.model.config, "max_position_embeddings", None)
+        if limit is not None and len(ids) + new_tokens > limit:
+            raise PromptTooLongError(
+                f"a prompt of {len(ids)} tokens and up to {new_tokens} new ones exceed the model's context of {limit}; "
+                f"shorten the task (it begins {history[0][:60]!r}), lower max_new_tokens, or take another model"
+            )
+        return list(ids)
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text of sampled ids, without special tokens."""
+        return self.tokenizer.decode(ids, skip_special_tokens=True).strip()
+
+    def _adapter(self, agent: str) -> str | None:
+        if self.adapters is None:
+            return None
+        if agent not in self.adapters:
+            raise KeyError(f"no adapter for {agent!r}; this model has adapters for {sorted(self.adapters)}")
+        return self.adapters[agent]
+
+    def _batches(self, prompts: Sequence[Prompt]) -> list[list[int]]:
+        """Indices of prompts, sorted by length, cut into batches of about `batch_rows` sequences."""
+        batches: list[list[int]] = []
+        rows = self.batch_rows
+        for i in sorted(range(len(prompts)), key=lambda i: len(prompts[i].ids)):
+            copies = len(prompts[i].seeds)
+            if rows + copies > self.batch_rows:
+                batches.append([])
+                rows = 0
+            batches[-1].append(i)
+            rows += copies
+        return batches
+
+    # --- learning -------------------------------------------------------------------------------------------------
+
+    def parameters(self) -> Iterable[torch.nn.Parameter]:
+        """The trainable parameters."""
+        return (parameter for parameter in self.model.parameters() if parameter.requires_grad)
+
+    def token_logprobs(
+        self, samples: Sequence[tuple[str, Completion]], temperature: float
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """log pi of the sampled tokens [N, L] and the mask [N, L]; see `TrainablePolicy`.
+
+        Samples with the same prompt share it: its keys and values are computed once, with gradient, and expanded to
+        the samples, which is exact. Logits are computed for the sampled tokens alone.
+        """
+        rows = {(agent if self.adapters else "", c.prompt_ids): agent for agent, c in samples}
+        prompts = [Prompt(list(ids), (), self._adapter(agent)) for (_, ids), agent in rows.items()]
+        row_of = {key: row for row, key in enumerate(rows)}
+        device = next(self.model.parameters()).device
+        index = torch.tensor([row_of[agent if self.adapters else "", c.prompt_ids] for agent, c in samples]).to(device)
+        first, cache, prompt_mask = prefill(self.model, prompts, device, self.pad_id)
+        cache.batch_select_indices(index)
+        prompt_mask = prompt_mask[index]
+
+        length = max(len(c.token_ids) for _, c in samples)
+        ids = torch.full((len(samples), length), self.pad_id)
+        mask = torch.zeros_like(ids)
+        for row, (_, completion) in enumerate(samples):
+            ids[row, : len(completion.token_ids)] = torch.tensor(completion.token_ids)
+            mask[row, : len(completion.token_ids)] = 1
+        ids, mask = ids.to(device), mask.to(device)
+        logits = first[index][:, None]
+        if length > 1:
+            output = forward(
+                self.model,
+                [self._adapter(agent) for agent, _ in samples],
+                input_ids=ids[:, :-1],
+                attention_mask=torch.cat([prompt_mask, mask[:, :-1]], dim=1),
+                position_ids=prompt_mask.sum(1, keepdim=True) + torch.arange(length - 1, device=device),
+                past_key_values=cache,
+            )
+            logits = torch.cat([logits, output.logits], dim=1)
+        logits = logits.float() / (temperature or 1.0)
+        chosen = logits.gather(-1, ids[..., None])[..., 0]
+        return chosen - logits.logsumexp(-1), mask.float()
+
+    def state_dict(self) -> dict[str, torch.Tensor]:
+        """The trainable tensors by name."""
+        return {name: p.detach() for name, p in self.model.named_parameters() if p.requires_grad}
+
+    def load_state_dict(self, state: Mapping[str, torch.Tensor]) -> None:
+        """Copy tensors into the trainable parameters.
+
+        Raises:
+            ValueError: Missing, unexpected or differently shaped tensors, by name.
+        """
+        own = self.state_dict()
+        wrong = [f"{name} is missing" for name in own.keys() - state.keys()]
+        wrong += [f"{name} is unexpected" for name in state.keys() - own.keys()]
+        wrong += [
+            f"{name} has shape {tuple(state[name].shape)}, not {tuple(own[name].shape)}"
+            for name in own.keys() & state.keys()
+            if own[name].shape != state[name].shape
+        ]
+        if wrong:
+            shown = "; ".join(sorted(wrong)[:5])
+            raise ValueError(f"the weights do not fit this model, {len(wrong)} tensors differ: {shown}")
+        with torch.no_grad():
+            for name, tensor in own.items():
+                tensor.copy_(state[name])
+
+
+def _stop_ids(model: Any, tokenizer: Any) -> frozenset[int]:
+    """Every token that ends a turn: the tokenizer's end of sequence and those of the generation config."""
+    configured = getattr(model.generation_config, "eos_token_id", None)
+    listed = configured if isinstance(configured, (list, tuple)) else [configured]
+    found = {i for i in (*listed, tokenizer.eos_token_id) if i is not None}
+    if not found:
+        raise ValueError(
+            f"the tokenizer of {getattr(model.config, 'name_or_path', 'this model')!r} has no end-of-sequence token, "
+            "so no text would ever end; set tokenizer.eos_token"
+        )
+    return frozenset(found)

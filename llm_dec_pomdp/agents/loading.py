@@ -1,0 +1,138 @@
+# pyright: basic
+"""Models by name, and teams of them.
+
+| name | what is loaded |
+|---|---|
+| `builtin:tiny` | the small model in this package (works offline) |
+| `path/to/folder` | a saved transformers model |
+| `path/to/file.gguf` | a GGUF file, dequantised by transformers |
+| anything else | a model id of the hub |
+"""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Sequence
+from importlib import resources
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from ..registry import nearest
+from .base import Policy, Team
+
+Sharing = Literal["separate", "shared", "lora"]
+BUILTIN = {"builtin:tiny": "tiny"}
+_DTYPES = ("auto", "float32", "bfloat16", "float16")
+
+
+class ModelError(ValueError):
+    """A model that cannot be loaded; the message names it and the next step."""
+
+
+def load_model(name: str, *, device: str = "auto", dtype: str = "auto") -> tuple[Any, Any]:
+    """A causal language model and its tokenizer.
+
+    Args:
+        name: See the table of this module.
+        device: "auto" (CUDA when there is one), "cpu", "cuda", "cuda:1", ...
+        dtype: "auto" (bfloat16 on CUDA, float32 elsewhere), "float32", "bfloat16" or "float16".
+
+    Raises:
+        ModelError: Unknown name, missing file, no network, or a wrong device or dtype.
+    """
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+    from transformers.utils import logging as transformers_logging
+
+    if dtype not in _DTYPES:
+        raise ModelError(f"dtype {dtype!r} does not exist; {nearest(dtype, _DTYPES)}")
+    if device == "auto":
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    if dtype == "auto":
+        dtype = "bfloat16" if device.startswith("cuda") else "float32"
+    place, extra = _locate(name)
+    transformers_logging.disable_progress_bar()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about quantised tensors of GGUF files, which we do want as numbers
+            tokenizer = AutoTokenizer.from_pretrained(place, **extra)
+            model = AutoModelForCausalLM.from_pretrained(place, dtype=getattr(torch, dtype), **extra)
+        return model.to(device), tokenizer  # pyright: ignore[reportArgumentType]
+    except (OSError, ValueError, RuntimeError) as error:
+        raise ModelError(
+            f"model {name!r} could not be loaded on {device}: {type(error).__name__}: {error}\n"
+            "Give builtin:tiny, a folder saved by transformers, a .gguf file, or the id of a model on the hub (which "
+            "needs a network or a filled cache)"
+        ) from error
+
+
+def _locate(name: str) -> tuple[str, dict[str, Any]]:
+    if name.startswith("builtin:"):
+        if name not in BUILTIN:
+            raise ModelError(f"no built-in model {name!r}; {nearest(name, BUILTIN)}")
+        return str(resources.files("llm_dec_pomdp.data") / BUILTIN[name]), {}
+    path = Path(name)
+    if path.suffix == ".gguf":
+        if not path.is_file():
+            raise ModelError(f"model file {name!r} does not exist")
+        return str(path.parent), {"gguf_file": path.name}
+    return name, {}
+
+
+def load_team(
+    agents: Sequence[str],
+    model: str = "builtin:tiny",
+    *,
+    sharing: Sharing = "separate",
+    device: str = "auto",
+    dtype: str = "auto",
+    lora_rank: int = 8,
+    seed: int = 0,
+) -> Team:
+    """A team in which every agent is played by the same kind of model.
+
+    Args:
+        agents: Agent names.
+        model: Model name, see the table of this module.
+        sharing: "separate" (a model of its own per agent, all weights trainable), "shared" (one model plays all
+            agents, all weights trainable), or "lora" (one frozen base with a trainable adapter per agent).
+        device: See `load_model`.
+        dtype: See `load_model`.
+        lora_rank: Rank of the adapters, on all linear layers.
+        seed: Seed of the adapters' first weights.
+
+    Raises:
+        ModelError: See `load_model`.
+    """
+    if sharing not in get_args(Sharing):
+        raise ModelError(f"sharing {sharing!r} does not exist; {nearest(sharing, get_args(Sharing))}")
+    from .language_model import LanguageModel  # loads torch
+
+    network, tokenizer = load_model(model, device=device, dtype=dtype)
+    if sharing == "lora":
+        policy = LanguageModel(
+            _with_adapters(network, agents, lora_rank, seed), tokenizer, adapters={a: a for a in agents}
+        )
+        return Team(dict.fromkeys(agents, policy))
+    if sharing == "shared":
+        return Team(dict.fromkeys(agents, LanguageModel(network, tokenizer)))
+    members: dict[str, Policy] = {agents[0]: LanguageModel(network, tokenizer)}
+    members |= {agent: LanguageModel(copy.deepcopy(network), tokenizer) for agent in agents[1:]}
+    return Team(members)
+
+
+def _with_adapters(network: Any, agents: Sequence[str], rank: int, seed: int) -> Any:
+    """The network with one trainable LoRA adapter per agent; all of them start as the base model."""
+    import torch
+    from peft import LoraConfig, get_peft_model
+
+    config = LoraConfig(r=rank, lora_alpha=2 * rank, target_modules="all-linear", bias="none")
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        adapted = get_peft_model(network, config, adapter_name=agents[0])
+        for agent in agents[1:]:
+            adapted.add_adapter(agent, config)
+    for name, parameter in adapted.named_parameters():
+        parameter.requires_grad_("lora_" in name)
+    return adapted

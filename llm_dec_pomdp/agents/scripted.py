@@ -1,0 +1,77 @@
+"""Policies without a model: for tests, baselines, and as fixed members of a team."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from ..seeding import generator
+from ..spaces import FreeText
+from ..types import Completion
+from .base import Request, Sampling
+
+
+class Scripted:
+    """Says what a function returns.
+
+    Args:
+        say: From agent and history to text.
+    """
+
+    def __init__(self, say: Callable[[str, tuple[str, ...]], str]) -> None:
+        self._say = say
+
+    def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[list[Completion]]:
+        """The same text for every sample of a request."""
+        return [[Completion(self._say(r.agent, r.history))] * len(r.seeds) for r in requests]
+
+
+class RandomText:
+    """Says random words, as `FreeText.sample` does; the same for the same seed."""
+
+    def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[list[Completion]]:
+        """One random text per seed."""
+        return [[Completion(FreeText(seed=generator(s)).sample()) for s in request.seeds] for request in requests]
+
+
+class Replay:
+    """Repeats recorded texts, agent by agent, and refuses when they run out.
+
+    Args:
+        texts: What each agent says, in the order in which it is asked.
+    """
+
+    def __init__(self, texts: Mapping[str, Sequence[str]]) -> None:
+        self._left = {agent: list(said) for agent, said in texts.items()}
+
+    def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[list[Completion]]:
+        """The next recorded texts."""
+        return [[Completion(self._next(request.agent)) for _ in request.seeds] for request in requests]
+
+    def _next(self, agent: str) -> str:
+        if not self._left.get(agent):
+            raise IndexError(f"the recording has no further text for {agent!r}; record a longer episode")
+        return self._left[agent].pop(0)
+
+
+class Gold:
+    """Says the reference text of the task that it recognises by the first observation.
+
+    Args:
+        texts: Reference by (agent, first observation), e.g. from `TextTask.gold_table()`.
+    """
+
+    def __init__(self, texts: Mapping[tuple[str, str], str]) -> None:
+        self._texts = dict(texts)
+
+    def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[list[Completion]]:
+        """The reference text, for every sample of a request."""
+        return [[Completion(self._recall(request))] * len(request.seeds) for request in requests]
+
+    def _recall(self, request: Request) -> str:
+        try:
+            return self._texts[request.agent, request.history[0]]
+        except KeyError:
+            raise KeyError(
+                f"no reference text for {request.agent!r} and the observation {request.history[0][:60]!r}...; "
+                "the gold policy knows only tasks that come with references"
+            ) from None

@@ -1,0 +1,87 @@
+"""The algorithm contract.
+
+An algorithm is built as `Algorithm(team, sampling, config)`. It says under which communication protocol its team acts;
+a learner also has `update`. The class is the plug: no base class is required, `Prompting` only saves typing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Protocol, runtime_checkable
+
+from ..agents.base import Request, Sampling, Team
+from ..config import Config
+from ..types import Group
+
+Metrics = dict[str, float]
+
+
+class NoOptions(Config):
+    """The configuration of an algorithm that has nothing to set."""
+
+
+class Algorithm(Protocol):
+    """What the trainer and the benchmark know of an algorithm.
+
+    Attributes:
+        protocol: Under which the team acts: "parallel", "centralized", "sequential" or "discussion".
+        Config: Its options.
+        team: Who acts.
+    """
+
+    protocol: ClassVar[str]
+    Config: ClassVar[type[Config]]
+    team: Team
+
+    def act(self, histories: Mapping[str, Sequence[str]], seed: int = 0) -> dict[str, str]:
+        """Decentralised execution: each agent's next text from its own history (o_0, a_0, ..., o_t) alone."""
+        ...
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that has to survive a restart, as nested dictionaries of tensors and plain values."""
+        ...
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore it."""
+        ...
+
+
+@runtime_checkable
+class Learner(Protocol):
+    """An algorithm that learns."""
+
+    team: Team
+
+    def update(self, groups: Sequence[Group]) -> Metrics:
+        """Learn from groups of episodes; returns numbers worth a curve."""
+        ...
+
+
+class Prompting:
+    """Acts with its team as it is.
+
+    Args:
+        team: Who acts.
+        sampling: How texts are drawn.
+        config: Options.
+    """
+
+    protocol: ClassVar[str] = "parallel"
+    Config: ClassVar[type[Config]] = NoOptions
+
+    def __init__(self, team: Team, sampling: Sampling, config: Config | None = None) -> None:
+        self.team = team
+        self.sampling = sampling
+
+    def act(self, histories: Mapping[str, Sequence[str]], seed: int = 0) -> dict[str, str]:
+        """One text per agent, from its own history alone."""
+        requests = [Request(agent, tuple(history), (seed,)) for agent, history in histories.items()]
+        answers = self.team.generate(requests, self.sampling)
+        return {request.agent: completions[0].text for request, completions in zip(requests, answers, strict=True)}
+
+    def state_dict(self) -> dict[str, Any]:
+        """Nothing."""
+        return {}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Nothing to restore."""

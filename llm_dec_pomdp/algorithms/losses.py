@@ -1,0 +1,46 @@
+# pyright: basic
+"""Policy-gradient objectives: pure functions on tensors."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+
+RatioLevel = Literal["token", "sequence"]
+
+
+def clipped_objective(
+    logprobs: torch.Tensor,
+    old_logprobs: torch.Tensor,
+    mask: torch.Tensor,
+    advantages: torch.Tensor,
+    *,
+    ratio: RatioLevel,
+    clip_low: float,
+    clip_high: float,
+) -> torch.Tensor:
+    """min(rho A, clip(rho, 1 - eps_low, 1 + eps_high) A), summed over the tokens of each sequence.
+
+    With `ratio="sequence"` rho is the likelihood ratio of the whole text, as printed in arXiv:2508.04652; with "token"
+    it is that of each token, as in PPO and GRPO.
+
+    Args:
+        logprobs: log pi [N, L], with gradient.
+        old_logprobs: log pi of the sampling policy [N, L], without.
+        mask: 1 on sampled tokens [N, L].
+        advantages: [N].
+        ratio: Level of rho.
+        clip_low: eps below 1.
+        clip_high: eps above 1.
+
+    Returns:
+        The objective of every sequence [N]: a sum over its tokens for "token", one term for "sequence".
+    """
+    difference = (logprobs - old_logprobs) * mask
+    if ratio == "sequence":
+        rho = difference.sum(-1).exp()
+        return torch.minimum(rho * advantages, rho.clamp(1 - clip_low, 1 + clip_high) * advantages)
+    rho = difference.exp()
+    a = advantages[:, None]
+    return (torch.minimum(rho * a, rho.clamp(1 - clip_low, 1 + clip_high) * a) * mask).sum(-1)

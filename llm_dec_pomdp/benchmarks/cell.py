@@ -1,0 +1,202 @@
+"""One cell: build environment, team and algorithm by name, train if it learns, evaluate, and write it all down.
+
+A cell's folder holds `cell.json` (its resolved configuration), `train.jsonl` (a line per step), `curve.jsonl` (a line
+per evaluation on the test rows), `episodes.jsonl` (every evaluated episode), `team/` (trained weights), `result.json`.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from ..agents.base import Sampling, Team
+from ..agents.loading import load_team
+from ..algorithms.base import Learner
+from ..algorithms.registration import find_algorithm
+from ..checkpoint import load_weights, save_team
+from ..config import build
+from ..envs.base import TextDecPOMDP
+from ..envs.registration import make
+from ..envs.wrappers import with_protocol
+from ..rollout import collect
+from ..seeding import derive
+from ..training import Step, train
+from ..types import Episode, Group
+from .metrics import Summary, summarise
+from .progress import Progress, Silent
+from .suite import Cell
+
+_CHUNK = 32  # episodes played at once in an evaluation
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a cell produced; `train_seconds` is 0 for methods that do not learn."""
+
+    cell: Cell
+    summary: Summary
+    train_seconds: float
+    eval_seconds: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for files."""
+        return {**asdict(self), "cell": self.cell.to_dict()}
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """A cell, built: its algorithm with its team, and the two environments under the algorithm's protocol."""
+
+    algorithm: Any
+    team: Team
+    train_env: TextDecPOMDP
+    eval_env: TextDecPOMDP
+    sampling: Sampling
+
+
+def build_env(cell: Cell, protocol: str, *, evaluation: bool) -> TextDecPOMDP:
+    """The training or the evaluation environment of a cell."""
+    config = cell.environment
+    split: str | None = cell.evaluation.split if evaluation else "train"
+    tasks = config.tasks
+    if config.eval_tasks is not None:
+        tasks, split = (config.eval_tasks if evaluation else tasks), "all"
+    options = dict(config.options)
+    if config.fields:
+        options["fields"] = config.fields
+    env = make(config.id, tasks=tasks, split=split, max_turns=config.max_turns, **options)
+    return with_protocol(env, protocol)
+
+
+def build_cell(cell: Cell, weights: Path | None = None) -> Setup:
+    """Build everything that a cell names.
+
+    Args:
+        cell: What to build.
+        weights: Folder of a saved team whose weights to take.
+    """
+    spec = find_algorithm(cell.method.name)
+    kind: Any = spec.load()
+    eval_env = build_env(cell, kind.protocol, evaluation=True)
+    learns = callable(getattr(kind, "update", None))
+    train_env = build_env(cell, kind.protocol, evaluation=False) if learns else eval_env
+    model = cell.model
+    team = load_team(
+        eval_env.possible_agents,
+        model.name,
+        sharing=model.sharing,
+        device=model.device,
+        dtype=model.dtype,
+        lora_rank=model.lora_rank,
+        seed=derive(cell.seed, "team"),
+    )
+    if weights is not None:
+        load_weights(weights, team)
+    sampling = cell.sampling.build()
+    options = build(kind.Config, {**spec.kwargs, **cell.method.options}, source=f"options of {cell.method.name}")
+    return Setup(kind(team, sampling, options), team, train_env, eval_env, sampling)
+
+
+def run_cell(cell: Cell, folder: Path, progress: Progress | None = None, weights: Path | None = None) -> Result:
+    """Run a cell and write its folder.
+
+    Args:
+        cell: What to run.
+        folder: Where its files go; created.
+        progress: Shows what is going on.
+        weights: Saved team to start from.
+    """
+    progress = progress or Silent()
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "cell.json").write_text(json.dumps(cell.to_dict(), indent=1), encoding="utf-8")
+    setup = build_cell(cell, weights)
+    started = time.perf_counter()
+    if isinstance(setup.algorithm, Learner):
+        _train(cell, setup, folder, progress)
+        save_team(folder / "team", setup.team, cell.to_dict())
+    trained = time.perf_counter()
+    groups, summary = evaluate(cell, setup, progress, f"{cell.label}: evaluate")
+    _write_lines(folder / "episodes.jsonl", (episode_record(e) for group in groups for e in group.episodes))
+    result = Result(cell, summary, trained - started, time.perf_counter() - trained)
+    (folder / "result.json").write_text(json.dumps(result.to_dict(), indent=1), encoding="utf-8")
+    return result
+
+
+def _train(cell: Cell, setup: Setup, folder: Path, progress: Progress) -> None:
+    """Train, with a line per step in `train.jsonl` and a line per evaluation in `curve.jsonl`."""
+    episodes_per_step = cell.training.prompts_per_step * cell.training.group_size
+
+    def note(steps: int) -> None:
+        _, summary = evaluate(cell, setup, Silent(), "")
+        _append(folder / "curve.jsonl", {"step": steps, "episodes": steps * episodes_per_step, **asdict(summary)})
+
+    with progress.stage(f"{cell.label}: train", cell.training.steps) as advance:
+
+        def on_step(step: Step) -> None:
+            _append(folder / "train.jsonl", asdict(step))
+            advance(1, f"return {step.mean_return:.2f}")
+            if cell.evaluation.every and step.number % cell.evaluation.every == 0 and step.number < cell.training.steps:
+                note(step.number)
+
+        note(0)
+        train(setup.algorithm, setup.train_env, setup.sampling, cell.training, cell.seed, on_step)
+        note(cell.training.steps)
+
+
+def evaluate(cell: Cell, setup: Setup, progress: Progress, label: str) -> tuple[list[Group], Summary]:
+    """Play the evaluation tasks; prompts and seeds depend on the cell's seed alone, not on its method."""
+    env = setup.eval_env
+    ids = [item.id for item in env.items[: cell.evaluation.items]]
+    per_chunk = max(1, _CHUNK // cell.evaluation.samples)
+    groups: list[Group] = []
+    started = time.perf_counter()
+    with progress.stage(label, len(ids)) as advance:
+        for first in range(0, len(ids), per_chunk):
+            chunk = ids[first : first + per_chunk]
+            seeds = [derive(cell.seed, "evaluation", item_id) for item_id in chunk]
+            groups += collect(env, setup.team, chunk, seeds, setup.sampling, cell.evaluation.samples)
+            advance(len(chunk), "")
+    seconds = time.perf_counter() - started
+    return groups, summarise(groups, env.reward_range[1], env.components, seconds)
+
+
+def episode_record(episode: Episode) -> dict[str, Any]:
+    """An episode as plain values: what each agent saw and said, and what it was worth."""
+    return {
+        "task": episode.item_id,
+        "seed": episode.seed,
+        "return": episode.total,
+        "terminated": episode.terminated,
+        "turns": [
+            {
+                "observations": dict(turn.observations),
+                "actions": {agent: c.text for agent, c in turn.actions.items()},
+                "tokens": {agent: [len(c.prompt_ids), len(c.token_ids)] for agent, c in turn.actions.items()},
+                "reward": turn.reward,
+                "components": dict(turn.score.components) if turn.score else None,
+                "notes": dict(turn.score.notes) if turn.score else None,
+            }
+            for turn in episode.turns
+        ],
+    }
+
+
+def _append(path: Path, record: Mapping[str, Any]) -> None:
+    with path.open("a", encoding="utf-8") as file:
+        file.write(json.dumps(record) + "\n")
+
+
+def _write_lines(path: Path, records: Any) -> None:
+    with path.open("w", encoding="utf-8") as file:
+        file.writelines(json.dumps(record) + "\n" for record in records)
+
+
+def read_lines(path: Path) -> Sequence[dict[str, Any]]:
+    """The records of a JSONL file; none when it does not exist."""
+    if not path.exists():
+        return []
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]

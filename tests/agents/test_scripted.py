@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import pytest
+from models import match
+
+from llm_dec_pomdp.agents import Gold, RandomText, Replay, Request, Sampling, Scripted
+from llm_dec_pomdp.agents.human import Human
+
+SAMPLING = Sampling()
+
+
+def texts(policy: Scripted | RandomText | Replay | Gold | Human, *requests: Request) -> list[list[str]]:
+    return [[c.text for c in answer] for answer in policy.generate(requests, SAMPLING)]
+
+
+def test_scripted_is_told_agent_and_history() -> None:
+    policy = Scripted(lambda agent, history: f"{agent}: {' / '.join(history)}")
+    assert texts(policy, Request("a", ("x", "y", "z"))) == [["a: x / y / z"]]
+
+
+def test_scripted_answers_every_request_once_per_seed() -> None:
+    policy = Scripted(lambda agent, history: agent)
+    assert texts(policy, Request("a", ("x",), (1, 2)), Request("b", ("x",), (3,))) == [["a", "a"], ["b"]]
+
+
+def test_scripted_has_no_tokens_to_train_on() -> None:
+    [[completion]] = Scripted(lambda agent, history: "x").generate([Request("a", ("x",))], SAMPLING)
+    assert completion.token_ids == completion.logprobs == completion.prompt_ids == ()
+
+
+def test_random_text_is_the_same_for_the_same_seed() -> None:
+    request = Request("a", ("x",), (1, 2, 3))
+    assert texts(RandomText(), request) == texts(RandomText(), request)
+
+
+def test_random_text_differs_between_seeds() -> None:
+    [said] = texts(RandomText(), Request("a", ("x",), tuple(range(20))))
+    assert len(set(said)) == 20
+
+
+def test_random_text_depends_on_nothing_but_the_seed() -> None:
+    alone = texts(RandomText(), Request("a", ("x",), (7,)))
+    among = texts(RandomText(), Request("b", ("y",), (1, 2)), Request("b", ("z",), (7,)))
+    assert alone[0] == among[1]
+
+
+def test_replay_repeats_in_order_for_every_agent() -> None:
+    policy = Replay({"a": ["one", "two"], "b": ["three"]})
+    assert texts(policy, Request("a", ("x",)), Request("b", ("x",))) == [["one"], ["three"]]
+    assert texts(policy, Request("a", ("x",))) == [["two"]]
+
+
+def test_replay_leaves_the_recording_alone() -> None:
+    recording = {"a": ["one"]}
+    texts(Replay(recording), Request("a", ("x",)))
+    assert recording == {"a": ["one"]}
+
+
+@pytest.mark.parametrize("agent", ["a", "nobody"])
+def test_replay_refuses_when_it_runs_out(agent: str) -> None:
+    policy = Replay({"a": []})
+    with pytest.raises(IndexError, match=f"no further text for '{agent}'"):
+        texts(policy, Request(agent, ("x",)))
+
+
+def test_gold_recognises_the_task_by_the_first_observation() -> None:
+    env = match()
+    policy = Gold(env.gold_table())
+    requests = [
+        Request(agent, (env.observe(env.items[2], agent), "earlier", "revise"), (1, 2)) for agent in env.possible_agents
+    ]
+    assert texts(policy, *requests) == [["red", "red"], ["red", "red"]]
+
+
+def test_gold_names_what_it_does_not_know() -> None:
+    with pytest.raises(KeyError, match=r"no reference text for 'agent_0'.*a strange task"):
+        texts(Gold({}), Request("agent_0", ("a strange task",)))
+
+
+def test_a_person_is_asked_for_every_sample_with_the_last_observation() -> None:
+    asked: list[tuple[str, str]] = []
+
+    def ask(agent: str, observation: str) -> str:
+        asked.append((agent, observation))
+        return f"answer {len(asked)}"
+
+    assert texts(Human(ask), Request("a", ("old", "said", "new"), (1, 2))) == [["answer 1", "answer 2"]]
+    assert asked == [("a", "new"), ("a", "new")]

@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from models import Recorder, Softmax
+
+from llm_dec_pomdp.agents import Request, Sampling, Scripted, Team, TrainablePolicy
+from llm_dec_pomdp.types import Completion
+
+SAMPLING = Sampling(max_new_tokens=3)
+ECHO = Scripted(lambda agent, history: f"{agent} heard {history[-1]}")
+
+
+def request(agent: str, text: str = "x", *seeds: int) -> Request:
+    return Request(agent, (text,), seeds or (0,))
+
+
+def test_members_that_share_a_policy_share_one_call() -> None:
+    shared = Recorder(ECHO)
+    Team({"a": shared, "b": shared}).generate([request("a"), request("b"), request("a", "y")], SAMPLING)
+    assert shared.calls == [[request("a"), request("b"), request("a", "y")]]
+
+
+def test_each_policy_is_asked_once_and_only_for_its_agents() -> None:
+    first, second = Recorder(ECHO), Recorder(ECHO)
+    Team({"a": first, "b": second, "c": first}).generate([request(agent) for agent in "cbacb"], SAMPLING)
+    assert [[r.agent for r in call] for call in first.calls] == [["c", "a", "c"]]
+    assert [[r.agent for r in call] for call in second.calls] == [["b", "b"]]
+
+
+def test_answers_come_back_in_the_order_of_the_requests() -> None:
+    team = Team({"a": Recorder(ECHO), "b": Recorder(ECHO)})
+    requests = [request(agent, str(i)) for i, agent in enumerate("babba")]
+    answers = team.generate(requests, SAMPLING)
+    assert [[c.text for c in answer] for answer in answers] == [
+        [f"{agent} heard {i}"] for i, agent in enumerate("babba")
+    ]
+
+
+def test_a_policy_without_requests_is_not_asked() -> None:
+    idle = Recorder()
+    Team({"a": Recorder(), "b": idle}).generate([request("a")], SAMPLING)
+    assert idle.calls == []
+
+
+def test_no_requests_need_no_policy() -> None:
+    idle = Recorder()
+    assert Team({"a": idle}).generate([], SAMPLING) == []
+    assert idle.calls == []
+
+
+def test_the_sampling_is_passed_on() -> None:
+    policy = Recorder()
+    Team({"a": policy}).generate([request("a")], SAMPLING)
+    assert policy.samplings == [SAMPLING]
+
+
+def test_every_seed_gets_an_answer() -> None:
+    [answer] = Team({"a": Recorder()}).generate([request("a", "x", 1, 2, 3)], SAMPLING)
+    assert len(answer) == 3
+
+
+def test_an_unknown_agent_names_the_nearest_and_nobody_is_asked() -> None:
+    policy = Recorder()
+    with pytest.raises(KeyError, match="no member plays 'agent_9'; did you mean agent_0"):
+        Team({"agent_0": policy}).generate([request("agent_0"), request("agent_9")], SAMPLING)
+    assert policy.calls == []
+
+
+class TooFew:
+    def generate(self, requests: Any, sampling: Sampling) -> list[list[Completion]]:
+        return []
+
+
+def test_a_policy_that_leaves_a_request_unanswered_is_an_error() -> None:
+    with pytest.raises(ValueError, match="shorter"):
+        Team({"a": TooFew()}).generate([request("a")], SAMPLING)
+
+
+def test_a_team_needs_a_member() -> None:
+    with pytest.raises(ValueError, match="at least one member"):
+        Team({})
+
+
+def test_policies_are_listed_once_in_agent_order() -> None:
+    first, second = Recorder(), Recorder()
+    assert Team({"a": second, "b": first, "c": second}).policies == [second, first]
+
+
+def test_trainable_members_are_those_with_parameters() -> None:
+    learner = Softmax()
+    team = Team({"a": ECHO, "b": learner, "c": Recorder(), "d": learner})
+    assert team.trainable == [learner]
+    assert isinstance(learner, TrainablePolicy)
+
+
+def test_a_team_keeps_its_own_list_of_members() -> None:
+    members: dict[str, Any] = {"a": ECHO}
+    team = Team(members)
+    members["b"] = ECHO
+    assert list(team.members) == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "named"),
+    [
+        ({"temperature": -0.1}, "temperature is -0.1"),
+        ({"top_p": 0.0}, "top_p is 0.0"),
+        ({"top_p": 1.1}, "top_p is 1.1"),
+        ({"top_k": -1}, "top_k is -1"),
+        ({"max_new_tokens": 0}, "max_new_tokens is 0"),
+    ],
+)
+def test_wrong_sampling_is_named(wrong: dict[str, Any], named: str) -> None:
+    with pytest.raises(ValueError, match=named):
+        Sampling(**wrong)
+
+
+@pytest.mark.parametrize("edge", [{"temperature": 0.0}, {"top_p": 1.0}, {"top_k": 0}, {"max_new_tokens": 1}])
+def test_sampling_at_the_edge_is_allowed(edge: dict[str, Any]) -> None:
+    assert getattr(Sampling(**edge), next(iter(edge))) == next(iter(edge.values()))

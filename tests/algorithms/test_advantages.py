@@ -1,0 +1,139 @@
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import get_args
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from llm_dec_pomdp.algorithms.advantages import Kind, group_advantages, returns
+
+KINDS: list[Kind] = list(get_args(Kind))
+RELATIVE: list[Kind] = [kind for kind in KINDS if kind != "raw"]
+REWARDS = st.floats(-4, 4).map(lambda x: round(x, 3))
+GROUPS = st.lists(REWARDS, min_size=1, max_size=9)
+
+
+def oracle(values: Sequence[float], kind: Kind) -> list[float]:
+    """The table of equations, one trajectory at a time, without numpy."""
+    if kind == "raw":
+        return list(values)
+    if len(set(values)) == 1:
+        return [0.0] * len(values)
+    size, mean = len(values), sum(values) / len(values)
+    std = math.sqrt(sum((v - mean) ** 2 for v in values) / size)
+    result: list[float] = []
+    for g, value in enumerate(values):
+        others = [v for h, v in enumerate(values) if h != g]
+        result.append(
+            {
+                "std": (value - mean) / std,
+                "mean": value - mean,
+                "leave_one_out": value - sum(others) / (size - 1),
+                "max": value - max(values),
+            }[kind]
+        )
+    return result
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(values=GROUPS)
+def test_against_the_plain_equations(kind: Kind, values: list[float]) -> None:
+    np.testing.assert_allclose(group_advantages(values, kind), oracle(values, kind), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(values=GROUPS, lost=st.lists(st.integers(0, 8), max_size=4))
+def test_what_could_not_be_scored_is_left_out(kind: Kind, values: list[float], lost: list[int]) -> None:
+    marked = [math.nan if i in lost else v for i, v in enumerate(values)]
+    kept = [v for v in marked if not math.isnan(v)]
+    found = group_advantages(marked, kind)
+    np.testing.assert_array_equal(np.isnan(found), np.isnan(marked))
+    np.testing.assert_array_equal(found[~np.isnan(marked)], group_advantages(kept, kind))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(values=GROUPS, order=st.randoms())
+def test_the_order_of_a_group_does_not_matter(kind: Kind, values: list[float], order: object) -> None:
+    places = list(range(len(values)))
+    order.shuffle(places)  # type: ignore[attr-defined]
+    moved = group_advantages([values[i] for i in places], kind)
+    np.testing.assert_allclose(moved, group_advantages(values, kind)[places], rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("kind", RELATIVE)
+@pytest.mark.parametrize("value", [0.0, 1.0, -2.5, 0.1, 2.98, 1e9, 1e-9])
+@pytest.mark.parametrize("size", [2, 3, 7])
+def test_equal_returns_have_no_advantage_at_all(kind: Kind, value: float, size: int) -> None:
+    assert group_advantages([value] * size, kind).tolist() == [0.0] * size
+
+
+@pytest.mark.parametrize("kind", RELATIVE)
+def test_returns_that_differ_by_rounding_alone_have_no_advantage(kind: Kind) -> None:
+    assert group_advantages([0.1 + 0.2, 0.3, 0.3], kind).tolist() == [0.0, 0.0, 0.0]
+
+
+@pytest.mark.parametrize("kind", RELATIVE)
+@pytest.mark.parametrize("value", [0.0, 3.0, -1.0])
+def test_a_group_of_one_has_no_advantage(kind: Kind, value: float) -> None:
+    assert group_advantages([value], kind).tolist() == [0.0]
+
+
+@pytest.mark.parametrize("kind", RELATIVE)
+def test_a_group_of_which_one_could_be_scored_has_no_advantage(kind: Kind) -> None:
+    np.testing.assert_array_equal(group_advantages([math.nan, 2.0, math.nan], kind), [math.nan, 0.0, math.nan])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_group_of_which_none_could_be_scored_stays_unscored(kind: Kind) -> None:
+    assert np.isnan(group_advantages([math.nan, math.nan], kind)).all()
+
+
+def test_raw_keeps_the_return_of_a_group_of_one() -> None:
+    assert group_advantages([3.0], "raw").tolist() == [3.0]
+
+
+def test_small_differences_count() -> None:
+    np.testing.assert_allclose(group_advantages([1.0, 1.0 + 1e-6]), [-1.0, 1.0], rtol=1e-6)
+
+
+def test_std_is_of_the_population() -> None:
+    np.testing.assert_allclose(group_advantages([0.0, 2.0]), [-1.0, 1.0])
+
+
+def test_leave_one_out_on_paper() -> None:
+    np.testing.assert_allclose(group_advantages([1.0, 2.0, 6.0], "leave_one_out"), [-3.0, -1.5, 4.5])
+
+
+@given(values=GROUPS)
+def test_relative_advantages_sum_to_zero(values: list[float]) -> None:
+    for kind in ("std", "mean", "leave_one_out"):
+        assert group_advantages(values, kind).sum() == pytest.approx(0, abs=1e-9)
+
+
+@given(values=GROUPS)
+def test_std_advantages_have_variance_one_or_zero(values: list[float]) -> None:
+    variance = float((group_advantages(values) ** 2).mean())
+    assert variance == pytest.approx(float(len(set(values)) > 1), abs=1e-9)
+
+
+# --- returns ----------------------------------------------------------------------------------------------------------
+
+
+@given(rewards=st.lists(REWARDS, max_size=7), gamma=st.sampled_from([0.0, 0.5, 0.9, 1.0]))
+def test_returns_against_the_sum(rewards: list[float], gamma: float) -> None:
+    wanted = [
+        sum(gamma ** (later - t) * rewards[later] for later in range(t, len(rewards))) for t in range(len(rewards))
+    ]
+    np.testing.assert_allclose(returns(rewards, gamma), wanted, rtol=1e-12, atol=1e-12)
+
+
+def test_returns_on_paper() -> None:
+    assert returns([1.0, 2.0, 4.0], 0.5).tolist() == [3.0, 4.0, 4.0]
+
+
+def test_a_turn_without_score_spoils_the_returns_up_to_it() -> None:
+    np.testing.assert_array_equal(returns([1.0, math.nan, 2.0], 1.0), [math.nan, math.nan, 2.0])

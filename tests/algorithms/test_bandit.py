@@ -1,0 +1,93 @@
+"""Two agents who never hear each other are paid when both say the same one of four words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from models import AGENTS, COLOURS, match, network, softmax_team, tokenizer
+
+from llm_dec_pomdp.agents import Sampling, Team
+from llm_dec_pomdp.agents.language_model import LanguageModel
+from llm_dec_pomdp.algorithms.base import Metrics
+from llm_dec_pomdp.algorithms.magrpo import MAGRPO, MAGRPOConfig
+from llm_dec_pomdp.rollout import collect
+from llm_dec_pomdp.training import TrainerConfig, train
+from llm_dec_pomdp.types import Episode, Group
+
+SEEDS = [0, 1, 2, 3, 4]
+
+
+class Shuffled(MAGRPO):
+    """Hands every episode the rewards of another one."""
+
+    rounds = 0
+
+    def update(self, groups: Sequence[Group]) -> Metrics:
+        self.rounds += 1
+        rewards = [e.turns[0].reward for g in groups for e in g.episodes]
+        moved = iter(np.random.default_rng(self.rounds).permutation(rewards).tolist())
+
+        def paid(e: Episode) -> Episode:
+            return replace(e, turns=(replace(e.turns[0], reward=next(moved)),))
+
+        return super().update([Group(g.item_id, tuple(paid(e) for e in g.episodes)) for g in groups])
+
+
+def expected(team: Team) -> float:
+    """The exact mean reward of two tabular policies."""
+    first, second = (policy.state_dict()["logits"].softmax(-1) for policy in team.trainable)
+    return float((first * second).sum())
+
+
+def trained(team: Team, kind: type[MAGRPO], sampling: Sampling, seed: int, learning_rate: float) -> Team:
+    learner = kind(team, sampling, MAGRPOConfig(learning_rate=learning_rate))
+    train(learner, match(), sampling, TrainerConfig(steps=60, prompts_per_step=4, group_size=8), seed)
+    return team
+
+
+def tables(kind: type[MAGRPO], seed: int) -> float:
+    return expected(trained(softmax_team(), kind, Sampling(max_new_tokens=1), seed, learning_rate=0.15))
+
+
+def test_it_starts_at_chance() -> None:
+    assert expected(softmax_team()) == pytest.approx(0.25)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_two_tables_agree_on_a_word(seed: int) -> None:
+    assert tables(MAGRPO, seed) > 0.9
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_shuffled_rewards_teach_two_tables_nothing(seed: int) -> None:
+    assert tables(Shuffled, seed) < 0.6
+
+
+def mean_reward(team: Team, sampling: Sampling) -> float:
+    env = match()
+    groups = collect(env, team, [item.id for item in env.items], range(len(env.items)), sampling, group_size=20)
+    return float(np.mean([e.total for g in groups for e in g.episodes]))
+
+
+def models(kind: type[MAGRPO], seed: int) -> float:
+    """Two small transformers of their own that know the four words and little else."""
+    sampling = Sampling(max_new_tokens=1)
+    policies = [
+        LanguageModel(network(2 * seed + i, vocab_size=5 + len(COLOURS), spread=0.1), tokenizer(words=COLOURS))
+        for i in range(2)
+    ]
+    team = Team(dict(zip(AGENTS, policies, strict=True)))
+    return mean_reward(trained(team, kind, sampling, seed, learning_rate=0.01), sampling)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_two_language_models_agree_on_a_word(seed: int) -> None:
+    assert models(MAGRPO, seed) > 0.9
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_shuffled_rewards_teach_two_language_models_nothing(seed: int) -> None:
+    assert models(Shuffled, seed) < 0.6

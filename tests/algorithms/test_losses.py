@@ -1,0 +1,157 @@
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+import torch
+
+from llm_dec_pomdp.algorithms.losses import RatioLevel, clipped_objective
+
+CLIP: dict[str, Any] = {"clip_low": 0.2, "clip_high": 0.3}
+LEVELS: list[RatioLevel] = ["token", "sequence"]
+
+
+def policy(*logits: float) -> torch.Tensor:
+    return torch.tensor(logits, dtype=torch.float64, requires_grad=True)
+
+
+def objective(
+    logits: torch.Tensor, old: torch.Tensor, texts: list[list[int]], advantages: list[float], ratio: RatioLevel
+) -> torch.Tensor:
+    """Of a policy that draws every token from the same softmax."""
+    width = max(map(len, texts))
+    ids = torch.tensor([text + [0] * (width - len(text)) for text in texts])
+    mask = torch.tensor([[1.0] * len(text) + [0.0] * (width - len(text)) for text in texts])
+    new, before = (x.log_softmax(-1)[ids] for x in (logits, old))
+    return clipped_objective(new, before.detach(), mask, torch.tensor(advantages), ratio=ratio, **CLIP)
+
+
+def score_function(logits: torch.Tensor, text: list[int]) -> torch.Tensor:
+    """d log pi(text) / d logits = counts - length * probabilities, derived by hand."""
+    p = logits.detach().exp() / logits.detach().exp().sum()
+    counts = torch.tensor([text.count(k) for k in range(3)], dtype=torch.float64)
+    return counts - len(text) * p
+
+
+@pytest.mark.parametrize("ratio", LEVELS)
+@pytest.mark.parametrize("text", [[1], [0, 2], [2, 2, 1, 0]], ids=["one token", "two", "four"])
+@pytest.mark.parametrize("advantage", [1.5, -0.5])
+def test_first_gradient_is_the_score_function_times_the_advantage(
+    ratio: RatioLevel, text: list[int], advantage: float
+) -> None:
+    logits = policy(0.3, -1.0, 0.8)
+    objective(logits, logits.detach(), [text], [advantage], ratio).sum().backward()
+    torch.testing.assert_close(logits.grad, advantage * score_function(logits, text))
+
+
+@pytest.mark.parametrize("ratio", LEVELS)
+def test_gradient_away_from_the_sampling_policy_is_weighted_by_the_ratio(ratio: RatioLevel) -> None:
+    logits, old, text = policy(0.1, 0.0, 0.0), torch.zeros(3, dtype=torch.float64), [0, 1]
+    objective(logits, old, [text], [2.0], ratio).sum().backward()
+    p = logits.detach().softmax(-1)
+    rho = p * 3
+    if ratio == "token":
+        wanted = sum(rho[k] * score_function(logits, [k]) for k in text)
+    else:
+        wanted = rho[0] * rho[1] * score_function(logits, text)
+    torch.testing.assert_close(logits.grad, 2.0 * wanted)
+
+
+@pytest.mark.parametrize("ratio", LEVELS)
+def test_a_batch_is_the_sum_of_its_texts(ratio: RatioLevel) -> None:
+    logits, texts, advantages = policy(0.3, -1.0, 0.8), [[0], [1, 2, 2], [2, 0]], [1.0, -2.0, 0.5]
+    objective(logits, logits.detach(), texts, advantages, ratio).sum().backward()
+    wanted = sum(a * score_function(logits, text) for a, text in zip(advantages, texts, strict=True))
+    torch.testing.assert_close(logits.grad, wanted)
+
+
+@pytest.mark.parametrize("ratio", LEVELS)
+def test_no_advantage_means_no_gradient(ratio: RatioLevel) -> None:
+    logits = policy(0.3, -1.0, 0.8)
+    objective(logits, logits.detach(), [[0, 1]], [0.0], ratio).sum().backward()
+    assert logits.grad is not None
+    assert logits.grad.tolist() == [0.0, 0.0, 0.0]
+
+
+@pytest.mark.parametrize(("ratio", "wanted"), [("token", 6.0), ("sequence", 2.0)])
+def test_value_at_the_sampling_policy(ratio: RatioLevel, wanted: float) -> None:
+    logits = policy(0.3, -1.0, 0.8)
+    assert objective(logits, logits.detach(), [[0, 1, 2]], [2.0], ratio).tolist() == [pytest.approx(wanted)]
+
+
+# --- the clip, on a single token whose ratio is given -----------------------------------------------------------------
+
+
+def one_token(rho: float, advantage: float, ratio: RatioLevel) -> tuple[float, float]:
+    """The objective and its derivative by log pi."""
+    logprob = torch.tensor([[math.log(rho)]], dtype=torch.float64, requires_grad=True)
+    zero = torch.zeros(1, 1, dtype=torch.float64)
+    advantages = torch.tensor([advantage], dtype=torch.float64)
+    value = clipped_objective(logprob, zero, torch.ones(1, 1), advantages, ratio=ratio, **CLIP)
+    value.sum().backward()
+    assert logprob.grad is not None
+    return value.item(), logprob.grad.item()
+
+
+@pytest.mark.parametrize("ratio", LEVELS)
+@pytest.mark.parametrize(
+    ("rho", "advantage", "value", "moves"),
+    [
+        (1.25, 2.0, 1.25 * 2, True),  # inside: the upper limit is 1.3
+        (1.4, 2.0, 1.3 * 2, False),  # gone far enough up
+        (0.5, 2.0, 0.5 * 2, True),  # gone down although it should go up: pulled back
+        (0.85, -2.0, 0.85 * -2, True),  # inside: the lower limit is 0.8
+        (0.75, -2.0, 0.8 * -2, False),  # gone far enough down
+        (1.4, -2.0, 1.4 * -2, True),  # gone up although it should go down: pulled back
+    ],
+)
+def test_the_clip(ratio: RatioLevel, rho: float, advantage: float, value: float, moves: bool) -> None:
+    found, slope = one_token(rho, advantage, ratio)
+    assert found == pytest.approx(value)
+    assert slope == pytest.approx(rho * advantage if moves else 0.0)
+
+
+def test_tokens_are_clipped_one_by_one() -> None:
+    logprobs = torch.tensor([[2.0, 1.1]], dtype=torch.float64).log().requires_grad_()
+    zero = torch.zeros(1, 2, dtype=torch.float64)
+    found = clipped_objective(logprobs, zero, torch.ones(1, 2), torch.ones(1), ratio="token", **CLIP)
+    found.sum().backward()
+    assert found.item() == pytest.approx(1.3 + 1.1)
+    torch.testing.assert_close(logprobs.grad, torch.tensor([[0.0, 1.1]], dtype=torch.float64))
+
+
+def test_a_sequence_is_clipped_as_a_whole() -> None:
+    logprobs = torch.tensor([[2.0, 0.55]], dtype=torch.float64).log().requires_grad_()
+    zero = torch.zeros(1, 2, dtype=torch.float64)
+    found = clipped_objective(logprobs, zero, torch.ones(1, 2), torch.ones(1), ratio="sequence", **CLIP)
+    found.sum().backward()
+    assert found.item() == pytest.approx(1.1)
+    torch.testing.assert_close(logprobs.grad, torch.full((1, 2), 1.1, dtype=torch.float64))
+
+
+# --- padding ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ratio", LEVELS)
+@pytest.mark.parametrize("garbage", [-3.0, 40.0])
+def test_padding_has_neither_value_nor_gradient(ratio: RatioLevel, garbage: float) -> None:
+    logprobs = torch.tensor([[-0.5, garbage], [-0.4, -0.7]], requires_grad=True)
+    mask = torch.tensor([[1.0, 0.0], [1.0, 1.0]])
+    old = torch.tensor([[-0.5, 0.0], [-0.4, -0.7]])
+    found = clipped_objective(logprobs, old, mask, torch.ones(2), ratio=ratio, **CLIP)
+    found.sum().backward()
+    assert logprobs.grad is not None
+    assert found[0].item() == pytest.approx(1.0)
+    assert logprobs.grad[0, 1] == 0
+    assert (logprobs.grad[mask == 1] == 1).all()
+
+
+@pytest.mark.parametrize("ratio", LEVELS)
+def test_the_last_token_counts(ratio: RatioLevel) -> None:
+    logprobs = torch.full((1, 4), -1.0, requires_grad=True)
+    clipped_objective(
+        logprobs, logprobs.detach(), torch.ones(1, 4), torch.ones(1), ratio=ratio, **CLIP
+    ).sum().backward()
+    assert logprobs.grad is not None
+    assert logprobs.grad.tolist() == [[1.0] * 4]

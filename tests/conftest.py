@@ -1,0 +1,47 @@
+"""What all tests share: the folder of public test data, and hypothesis without a clock or a database."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+
+settings.register_profile(
+    "suite",
+    database=None,
+    deadline=None,
+    derandomize=True,
+    max_examples=60,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile("suite")
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """The folder with `data/` and `golden/`."""
+    named = os.environ.get("LLM_DEC_POMDP_DATA")
+    folder = Path(named) if named else REPOSITORY.parent / "shared"
+    if not folder.is_dir():
+        pytest.skip(
+            f"no public test data in {str(folder)!r}: set LLM_DEC_POMDP_DATA to the folder that holds data/ and golden/"
+        )
+    return folder
+
+
+@pytest.fixture(scope="session")
+def golden(shared_data: Path) -> Callable[[str], list[dict[str, Any]]]:
+    """`golden("tldr")` -> rows with `completions` and the published `reward`."""
+
+    def read(name: str) -> list[dict[str, Any]]:
+        path = shared_data / "golden" / f"{name}.jsonl"
+        return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+    return read

@@ -1,0 +1,299 @@
+"""Every law of `check_env` catches the violation it is there for, and lets honest environments pass."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from llm_dec_pomdp.envs.base import StepResult, TextDecPOMDP, TextTask
+from llm_dec_pomdp.envs.check import LAWS, CheckFailure, adversarial_texts, check_env
+from llm_dec_pomdp.envs.tasks import TaskSource
+from llm_dec_pomdp.spaces import FreeText
+from llm_dec_pomdp.types import Score, TaskItem
+
+ITEMS = tuple(
+    TaskItem(f"t{i}", f"question {i}", reference=(f"ping {i}", f"pong {i}"), fields={"test": "assert True"})
+    for i in range(4)
+)
+
+
+class Honest(TextTask):
+    """One point for each agent that says its reference."""
+
+    metadata: dict[str, Any] = {**TextTask.metadata, "name": "planted-v0"}
+    roles = ("asker", "answerer")
+    components = ("first", "second")
+    reward_range = (0.0, 2.0)
+    max_return = 2.0
+    source = TaskSource("planted", "acme/planted", {"train": "train"})
+
+    def observe(self, item: TaskItem, agent: str) -> str:
+        return f"{item.prompt}, {self.role(agent)}?"
+
+    def score(self, item: TaskItem, actions: Mapping[str, str]) -> Score:
+        hits = [float(actions[agent] == text) for agent, text in self.gold(item).items()]
+        return Score(sum(hits), dict(zip(self.components, hits, strict=True)))
+
+
+class FreshSpaces(Honest):
+    def action_space(self, agent: str) -> FreeText:
+        return FreeText()
+
+
+class WarnsAboutAgents(Honest):
+    def step(self, actions: Mapping[str, str]) -> StepResult:
+        observations, *rest = super().step(actions)
+        return {"agent_0": observations["agent_0"]}, *rest  # type: ignore[return-value]
+
+
+class OwnRewards(Honest):
+    def step(self, actions: Mapping[str, str]) -> StepResult:
+        observations, _, *rest = super().step(actions)
+        return observations, {"agent_0": 0.0, "agent_1": 1.0}, *rest  # type: ignore[return-value]
+
+
+class IntegerRewards(Honest):
+    def step(self, actions: Mapping[str, str]) -> StepResult:
+        observations, rewards, *rest = super().step(actions)
+        return observations, {agent: int(reward) for agent, reward in rewards.items()}, *rest  # type: ignore[return-value]
+
+
+class ShowsReference(Honest):
+    def observe(self, item: TaskItem, agent: str) -> str:
+        return f"{super().observe(item, agent)} Hint: {item.reference[0]}"
+
+
+class ShowsTests(Honest):
+    def observe(self, item: TaskItem, agent: str) -> str:
+        return f"{super().observe(item, agent)} Tests: {item.fields['test']}"
+
+
+class ShowsReferenceLater(Honest):
+    def transition(self, item: TaskItem, score: Score) -> Mapping[str, str]:
+        return dict.fromkeys(self.possible_agents, f"It was {item.reference[1]}")
+
+
+class ShowsTheOther(Honest):
+    def transition(self, item: TaskItem, score: Score) -> Mapping[str, str]:
+        return dict.fromkeys(self.possible_agents, f"The other said {self.history('agent_1')[-1]}")
+
+
+class Counts(Honest):
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.count = 0
+
+    def observe(self, item: TaskItem, agent: str) -> str:
+        self.count += 1
+        return f"{super().observe(item, agent)} Visitor number {self.count}"
+
+
+class IgnoresSeed(Honest):
+    _turns = itertools.cycle(range(len(ITEMS)))
+
+    def _choose(self, options: Mapping[str, Any]) -> TaskItem:
+        return super()._choose(options) if options else self.items[next(self._turns)]
+
+
+class PaysForLength(Honest):
+    def score(self, item: TaskItem, actions: Mapping[str, str]) -> Score:
+        score = super().score(item, actions)
+        return Score(score.total + len(actions["agent_0"]) / 1000, score.components)
+
+
+class PaysNothingFinite(Honest):
+    def score(self, item: TaskItem, actions: Mapping[str, str]) -> Score:
+        return Score(float("inf"), {}) if "\x00" in actions["agent_0"] else super().score(item, actions)
+
+
+class PaysForSilence(Honest):
+    def score(self, item: TaskItem, actions: Mapping[str, str]) -> Score:
+        return super().score(item, actions) if any(actions.values()) else Score(0.5, {"first": 0.5})
+
+
+class ChokesOnNul(Honest):
+    def score(self, item: TaskItem, actions: Mapping[str, str]) -> Score:
+        if "\x00" in actions["agent_0"]:
+            raise ValueError("embedded null byte")
+        return super().score(item, actions)
+
+
+class UnreachableMaximum(Honest):
+    max_return = 2.5
+
+
+class PlaysOn(Honest):
+    def step(self, actions: Mapping[str, str]) -> StepResult:
+        return super().step(actions) if self.agents else ({}, {}, {}, {}, {})
+
+
+class RaisesSomethingElse(Honest):
+    def step(self, actions: Mapping[str, str]) -> StepResult:
+        if not self.agents:
+            raise IndexError("pop from empty list")
+        return super().step(actions)
+
+
+class ForkIsItself(Honest):
+    def fork(self) -> TextDecPOMDP:
+        return self
+
+
+class SharesAgents(Honest):
+    """The fork empties the list of agents that it shares with its parent."""
+
+    def fork(self) -> TextDecPOMDP:
+        twin = super().fork()
+        twin.agents = self.agents
+        twin.max_turns = 1
+        return twin
+
+    def step(self, actions: Mapping[str, str]) -> StepResult:
+        shared = self.agents
+        result = super().step(actions)
+        if not self.agents:
+            shared.clear()
+        return result
+
+
+class ForgetsOnPickling(Honest):
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.greeting = "Hello."
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "greeting": "Who are you?"}
+
+    def observe(self, item: TaskItem, agent: str) -> str:
+        return f"{self.greeting} {super().observe(item, agent)}"
+
+
+class StateIsNoJson(Honest):
+    def state(self) -> str:  # type: ignore[override]
+        return f"{self.turn} turns were played"
+
+
+class NoInfosAtReset(Honest):
+    def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
+        observations, _ = super().reset(seed, options)
+        return observations, {agent: {} for agent in self.agents}
+
+
+class NoInfosAtStep(Honest):
+    def _infos(self, score: Score | None) -> dict[str, dict[str, Any]]:
+        return {
+            a: {k: v for k, v in i.items() if "second" not in k or not score} for a, i in super()._infos(score).items()
+        }
+
+
+VIOLATIONS: list[tuple[type[Honest], str, str]] = [
+    (FreshSpaces, "PettingZoo", "same space object"),
+    (WarnsAboutAgents, "PettingZoo", "Live agent was not given observation"),
+    (OwnRewards, "identical rewards", "identical Python float"),
+    (IntegerRewards, "identical rewards", "identical Python float"),
+    (ShowsReference, "no leaks", "'reference'"),
+    (ShowsReferenceLater, "no leaks", "'reference'"),
+    (ShowsTests, "no leaks", "'test'"),
+    (ShowsTheOther, "no leaks", "'agent_1'"),
+    (Counts, "determinism", "two episodes"),
+    (IgnoresSeed, "determinism", "two episodes"),
+    (PaysForLength, "bounds", "not within"),
+    (PaysNothingFinite, "bounds", "earned inf"),
+    (PaysForSilence, "bounds", "empty texts earned"),
+    (ChokesOnNul, "bounds", "ValueError"),
+    (UnreachableMaximum, "references", "reference of task 't0' earns 2.0, not the maximum 2.5"),
+    (PlaysOn, "finished", "raised nothing"),
+    (RaisesSomethingElse, "finished", "raised IndexError"),
+    (ForkIsItself, "forks", "changed its parent"),
+    (SharesAgents, "forks", "ended its parent's episode"),
+    (ForgetsOnPickling, "pickling", "another episode"),
+    (StateIsNoJson, "pickling", "no JSON"),
+    (NoInfosAtReset, "infos", "'reward/first', 'reward/second'"),
+    (NoInfosAtStep, "infos", "'reward/second'"),
+]
+
+
+@pytest.mark.parametrize("turns", [1, 3])
+def test_an_honest_environment_passes_every_law(turns: int) -> None:
+    assert check_env(Honest(ITEMS, max_turns=turns)) == list(LAWS)
+
+
+def test_every_law_has_a_violation_here() -> None:
+    assert {law for _, law, _ in VIOLATIONS} == set(LAWS)
+
+
+@pytest.mark.parametrize(("env", "law", "reason"), VIOLATIONS, ids=lambda value: getattr(value, "__name__", None))
+def test_a_planted_violation_is_named(env: type[Honest], law: str, reason: str) -> None:
+    with pytest.raises(CheckFailure) as caught:
+        check_env(env(ITEMS, max_turns=2))
+    assert str(caught.value).startswith(f"planted-v0 breaks the law '{law}': ")
+    assert reason in str(caught.value)
+
+
+def test_a_row_without_a_full_reference_is_named() -> None:
+    rows = (ITEMS[0], TaskItem("short", "question", reference=("only one",)))
+    with pytest.raises(CheckFailure, match=r"breaks the law .*'short' has 1 reference"):
+        check_env(Honest(rows), rows=None)
+
+
+@pytest.mark.parametrize("turns", [1, 3])
+def test_a_lowest_reward_below_zero_is_no_violation(turns: int) -> None:
+    class Strict(Honest):
+        reward_range = (-1.0, 2.0)
+
+        def score(self, item: TaskItem, actions: Mapping[str, str]) -> Score:
+            return super().score(item, actions) if any(actions.values()) else Score(-1.0, {"first": -1.0})
+
+    LAWS["bounds"](Strict(ITEMS, max_turns=turns), None)
+
+
+def test_a_bad_row_beyond_the_quick_check_is_found_by_the_full_one() -> None:
+    class LastIsBad(Honest):
+        def score(self, item: TaskItem, actions: Mapping[str, str]) -> Score:
+            score = super().score(item, actions)
+            return Score(score.total / 2, score.components) if item.id == "t3" else score
+
+    env = LastIsBad(ITEMS)
+    env_law = LAWS["references"]
+    env_law(env, 3)
+    with pytest.raises(CheckFailure, match="'t3'"):
+        env_law(env, None)
+
+
+def test_rows_without_reference_are_not_scored() -> None:
+    class NoGold(Honest):
+        def score(self, item: TaskItem, actions: Mapping[str, str]) -> Score:
+            return Score(0.0, {})
+
+    LAWS["references"](NoGold((TaskItem("x", "prompt"),)), None)
+
+
+def test_the_check_leaves_max_turns_as_it_was() -> None:
+    env = Honest(ITEMS, max_turns=2)
+    check_env(env)
+    assert env.max_turns == 2
+
+
+def test_the_check_leaves_max_turns_as_it_was_after_a_failure() -> None:
+    env = FreshSpaces(ITEMS, max_turns=2)
+    with pytest.raises(CheckFailure):
+        check_env(env)
+    assert env.max_turns == 2
+
+
+def test_the_check_leaves_the_task_set_as_it_was() -> None:
+    env = Honest(ITEMS)
+    check_env(env)
+    assert env.items == ITEMS
+
+
+def test_the_check_prints_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    check_env(Honest(ITEMS))
+    assert capsys.readouterr().out == ""
+
+
+def test_there_are_fifty_different_adversarial_texts() -> None:
+    assert len(set(adversarial_texts())) == 50

@@ -1,0 +1,105 @@
+"""Every registered environment keeps every law; a new one is tested without touching this file."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import warnings
+
+import pettingzoo
+import pytest
+from pettingzoo.test import parallel_api_test, parallel_seed_test
+
+import llm_dec_pomdp
+from llm_dec_pomdp.envs.check import LAWS
+
+env_ids = pytest.mark.parametrize("env_id", sorted(llm_dec_pomdp.registry))
+
+
+def test_the_published_tasks_are_registered() -> None:
+    assert {"tldr-v0", "arxiv-v0", "humaneval-v0", "coophumaneval-v0"} <= set(llm_dec_pomdp.registry)
+
+
+@env_ids
+def test_every_law_is_kept_on_every_row(env_id: str) -> None:
+    assert llm_dec_pomdp.check_env(llm_dec_pomdp.make(env_id, split="all"), rows=None) == list(LAWS)
+
+
+@env_ids
+def test_every_law_is_kept_over_several_turns(env_id: str) -> None:
+    assert llm_dec_pomdp.check_env(llm_dec_pomdp.make(env_id, max_turns=3), rows=1) == list(LAWS)
+
+
+@env_ids
+def test_pettingzoo_has_nothing_to_warn_about(env_id: str) -> None:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        parallel_api_test(llm_dec_pomdp.make(env_id), num_cycles=20)
+        parallel_seed_test(lambda: llm_dec_pomdp.make(env_id), num_cycles=5)
+    assert [str(warning.message) for warning in caught] == []
+
+
+EPISODES = """
+import hashlib, sys
+import llm_dec_pomdp
+for env_id in sys.argv[1:]:
+    env = llm_dec_pomdp.make(env_id, max_turns=2)
+    told = [env.reset(seed=5)]
+    while env.agents:
+        texts = env.gold(env.items[0]) if env.turn else {agent: f"{agent} has no idea" for agent in env.agents}
+        told.append(env.step(texts))
+    told += [env.reset() for _ in range(3)]
+    print(env_id, hashlib.sha256(repr((told, env.state())).encode()).hexdigest())
+"""
+
+
+def test_the_same_seed_and_actions_give_the_same_episode_in_another_process() -> None:
+    printed = [
+        subprocess.run(
+            [sys.executable, "-c", EPISODES, *sorted(llm_dec_pomdp.registry)],
+            env={**os.environ, "PYTHONHASHSEED": hash_seed},
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=120,
+        ).stdout
+        for hash_seed in ("1", "999")
+    ]
+    assert len(printed[0].splitlines()) == len(llm_dec_pomdp.registry)
+    assert printed[0] == printed[1]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "meant"),
+    [("tldr-v1", "tldr-v0"), ("humanevil-v0", "humaneval-v0"), ("coop-humaneval-v0", "coophumaneval-v0")],
+)
+def test_an_unknown_id_names_the_nearest(wrong: str, meant: str) -> None:
+    with pytest.raises(KeyError) as caught:
+        llm_dec_pomdp.make(wrong)
+    assert f"no environment {wrong!r}; did you mean" in caught.value.args[0]
+    assert meant in caught.value.args[0]
+
+
+@pytest.mark.skipif(not hasattr(pettingzoo, "make"), reason="PettingZoo has a registry from 1.27 on")
+@env_ids
+def test_pettingzoo_makes_it_too(env_id: str) -> None:
+    env = pettingzoo.make("parallel", f"llm_dec_pomdp/{env_id}")
+    assert type(env.unwrapped) is llm_dec_pomdp.spec(env_id).load()
+
+
+def test_spec_is_what_make_builds() -> None:
+    assert type(llm_dec_pomdp.make("tldr-v0")) is llm_dec_pomdp.spec("tldr-v0").load()
+
+
+@env_ids
+def test_the_name_in_the_metadata_is_the_id(env_id: str) -> None:
+    assert llm_dec_pomdp.make(env_id).metadata["name"] == env_id
+
+
+@env_ids
+def test_the_manual_names_the_reward_and_the_version_history(env_id: str) -> None:
+    manual = sys.modules[llm_dec_pomdp.spec(env_id).load().__module__].__doc__ or ""
+    assert manual.startswith(f"{env_id}: ")
+    for part in ("Observation", "Reward", "Version history", "Example"):
+        assert part in manual

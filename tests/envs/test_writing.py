@@ -1,0 +1,376 @@
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import llm_dec_pomdp
+from llm_dec_pomdp.envs.writing.reward import (
+    ARXIV,
+    ARXIV_PAPER_LENGTH_RATIO,
+    COMPONENTS,
+    TLDR,
+    Band,
+    WritingFormula,
+    connective_part,
+    jaccard,
+    lexicon,
+    score,
+)
+
+PAPER = dataclasses.replace(ARXIV, length_ratio=ARXIV_PAPER_LENGTH_RATIO)
+EVERY_CATEGORY = "moreover namely indeed hence however lastly overall likewise unless until"
+
+
+def text(letter: str, words: int, chars: int, unique: int | None = None, tail: str = "") -> str:
+    """`words` words, `unique` of them different, none a connective, padded with full stops to `chars` characters."""
+    body = " ".join(f"{letter}{i % (unique or words)}" for i in range(words)) + (f" {tail}" if tail else "")
+    assert len(body) <= chars
+    return body + "." * (chars - len(body))
+
+
+def parts(first: str, second: str, formula: WritingFormula) -> dict[str, float]:
+    return dict(score(first, second, formula).components)
+
+
+# --- Band -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("x", "height"),
+    [(1, 0.0), (1.5, 0.5), (2, 1.0), (2.5, 1.0), (3, 1.0), (4, 0.5), (5, 0.0), (0.999, None), (5.001, None)],
+)
+def test_a_band_is_a_trapezoid(x: float, height: float | None) -> None:
+    assert Band(1, 2, 3, 5)(x) == height
+
+
+def test_a_band_may_be_open_above() -> None:
+    assert Band(1.3, 2.0, math.inf, math.inf)(1e9) == 1.0
+
+
+@given(st.floats(allow_nan=True, allow_infinity=True))
+def test_a_band_is_nothing_or_between_0_and_1(x: float) -> None:
+    for formula in (TLDR, ARXIV, PAPER):
+        for band in (formula.length_ratio, formula.vocabulary_ratio):
+            height = band(x)
+            assert height is None or 0.0 <= height <= 1.0
+
+
+# --- structure --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("count", "passes"), [(7, False), (8, True), (256, True), (257, False)])
+def test_tldr_wants_8_to_256_words_of_the_first(count: int, passes: bool) -> None:
+    assert parts(text("q", count, 2000), text("z", 50, 4000), TLDR)["structure"] == (0.5 if passes else 0.0)
+
+
+@pytest.mark.parametrize(("count", "passes"), [(7, False), (8, True), (256, True), (257, False)])
+def test_tldr_wants_8_to_256_words_of_the_second(count: int, passes: bool) -> None:
+    assert parts(text("q", 50, 2000), text("z", count, 4000), TLDR)["structure"] == (0.5 if passes else 0.0)
+
+
+@pytest.mark.parametrize(("count", "passes"), [(127, False), (128, True), (256, True), (257, False)])
+def test_arxiv_wants_128_to_256_words(count: int, passes: bool) -> None:
+    expected = 0.5 if passes else 0.0
+    assert parts(text("q", count, 2000), text("z", 200, 2800), ARXIV)["structure"] == expected
+    assert parts(text("q", 200, 2000), text("z", count, 2800), ARXIV)["structure"] == expected
+
+
+def test_words_are_separated_by_any_whitespace() -> None:
+    assert parts("a\tb\nc  d e\u3000f g h", text("z", 16, 60), TLDR)["structure"] == 0.5
+
+
+def test_a_failed_structure_ends_the_sum() -> None:
+    result = score("too short", "also too short", TLDR)
+    assert (result.total, dict(result.components)) == (0.0, dict.fromkeys(COMPONENTS, 0.0))
+    assert result.notes["stopped_at"] == "structure"
+
+
+# --- coordination -----------------------------------------------------------------------------------------------------
+
+TLDR_LENGTHS = [(110, 0.0), (135, 0.5), (160, 1.0), (240, 1.0), (320, 1.0), (410, 0.5), (500, 0.0)]
+ARXIV_LENGTHS = [(800, 0.0), (1050, 0.5), (1300, 1.0), (1450, 1.0), (1600, 1.0), (1800, 0.5), (2000, 0.0)]
+PAPER_LENGTHS = [(800, 0.0), (900, 0.5), (1000, 1.0), (1150, 1.0), (1300, 1.0), (1400, 0.5), (1500, 0.0)]
+
+
+@pytest.mark.parametrize(("chars", "value"), TLDR_LENGTHS)
+def test_tldr_length_ratio(chars: int, value: float) -> None:
+    assert parts(text("q", 8, 100), text("z", 16, chars), TLDR)["coordination"] == pytest.approx(value, abs=1e-9)
+
+
+@pytest.mark.parametrize(("chars", "value"), ARXIV_LENGTHS)
+def test_arxiv_length_ratio(chars: int, value: float) -> None:
+    assert parts(text("q", 130, 1000), text("z", 130, chars), ARXIV)["coordination"] == pytest.approx(value, abs=1e-9)
+
+
+@pytest.mark.parametrize(("chars", "value"), PAPER_LENGTHS)
+def test_arxiv_length_ratio_of_the_first_release(chars: int, value: float) -> None:
+    assert parts(text("q", 130, 1000), text("z", 130, chars), PAPER)["coordination"] == pytest.approx(value, abs=1e-9)
+
+
+@pytest.mark.parametrize("chars", [110, 500])
+def test_a_ratio_of_exactly_1_1_or_5_scores_0_and_goes_on(chars: int) -> None:
+    result = score(text("q", 8, 100), text("z", 16, chars), TLDR)
+    assert "stopped_at" not in result.notes
+    assert result.total == pytest.approx(1.0)  # structure and vocabulary
+
+
+@pytest.mark.parametrize("chars", [800, 2000])
+def test_a_ratio_of_exactly_0_8_or_2_scores_0_and_goes_on(chars: int) -> None:
+    assert score(text("q", 130, 1000), text("z", 130, chars), ARXIV).total == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(
+    ("words", "base", "chars", "formula"),
+    [
+        (8, 100, 109, TLDR),
+        (8, 100, 501, TLDR),
+        (130, 1000, 799, ARXIV),
+        (130, 1000, 2001, ARXIV),
+        (130, 1000, 799, PAPER),
+        (130, 1000, 1501, PAPER),
+    ],
+)
+def test_a_length_ratio_beyond_the_band_ends_the_sum(
+    words: int, base: int, chars: int, formula: WritingFormula
+) -> None:
+    result = score(text("q", words, base), text("z", 2 * words if words == 8 else words, chars), formula)
+    assert (result.total, result.notes["stopped_at"]) == (0.5, "coordination")
+
+
+# --- vocabulary -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("unique", "value"), [(13, 0.0), (20, 0.5), (40, 0.5)])
+def test_tldr_vocabulary(unique: int, value: float) -> None:
+    found = parts(text("q", 10, 200), text("z", unique, 400), TLDR)
+    assert found["vocabulary"] == pytest.approx(value, abs=1e-9)
+
+
+def test_tldr_vocabulary_between_the_edges() -> None:
+    found = parts(text("q", 20, 300), text("z", 33, 600), TLDR)
+    assert found["vocabulary"] == pytest.approx(0.5 * (1.65 - 1.3) / 0.7)
+
+
+@pytest.mark.parametrize(
+    ("unique", "value"), [(50, 0.0), (60, 0.25), (70, 0.5), (100, 0.5), (130, 0.5), (150, 0.25), (170, 0.0)]
+)
+def test_arxiv_vocabulary(unique: int, value: float) -> None:
+    found = parts(text("q", 130, 1000, unique=100), text("z", 180, 1400, unique=unique), ARXIV)
+    assert found["vocabulary"] == pytest.approx(value, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "formula"),
+    [
+        (text("q", 10, 200), text("z", 12, 400), TLDR),
+        (text("q", 130, 1000, unique=100), text("z", 180, 1400, unique=49), ARXIV),
+        (text("q", 130, 1000, unique=100), text("z", 180, 1400, unique=171), ARXIV),
+    ],
+)
+def test_a_vocabulary_ratio_beyond_the_band_ends_the_sum(first: str, second: str, formula: WritingFormula) -> None:
+    result = score(first, second, formula)
+    assert (result.total, result.notes["stopped_at"]) == (1.5, "vocabulary")
+
+
+def test_a_first_text_without_words_ends_the_sum() -> None:
+    result = score("- " * 7 + "-", "... " * 6 + "... !", TLDR)
+    assert (result.components["structure"], result.notes["stopped_at"]) == (0.5, "vocabulary")
+
+
+def test_words_are_compared_in_lower_case() -> None:
+    both_cases = text("q", 16, 80).upper() + " " + text("q", 16, 80)
+    assert score(text("q", 8, 100), both_cases, TLDR).components["vocabulary"] == 0.5
+
+
+# --- style ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("sentence", "value"),
+    [
+        ("", 0.0),
+        ("zq zq", 0.0),
+        ("moreover", 0.4),
+        ("Moreover!", 0.4),
+        ("wasp", 0.4),  # a plain substring: "as"
+        ("in fact", 0.45),  # explanation and emphasis
+        ("moreover namely", 0.45),
+        ("moreover moreover", 0.4),
+        (EVERY_CATEGORY, 0.95),
+    ],
+)
+def test_connective_part(sentence: str, value: float) -> None:
+    assert connective_part(sentence) == pytest.approx(value)
+
+
+def test_there_are_12_categories() -> None:
+    assert len(lexicon()[0]) == 12
+
+
+def test_stop_words_are_106() -> None:
+    assert len(lexicon()[1]) == 106
+
+
+@pytest.mark.parametrize(
+    ("one", "two", "value"),
+    [
+        (set[str](), set[str](), 1.0),
+        ({"the"}, {"of"}, 1.0),
+        ({"cat"}, set[str](), 0.0),
+        ({"cat"}, {"dog"}, 0.0),
+        ({"cat", "the"}, {"cat"}, 1.0),
+        ({"cat", "cow", "the"}, {"cat", "dog", "of"}, 1 / 3),
+    ],
+)
+def test_jaccard(one: set[str], two: set[str], value: float) -> None:
+    assert jaccard(one, two) == pytest.approx(value)
+
+
+def test_tldr_counts_connectives_in_the_second_text_only() -> None:
+    plain = text("z", 30, 400)
+    assert parts(text("q", 10, 200, tail=EVERY_CATEGORY), plain, TLDR)["coherence"] == 0.0
+    told = parts(text("q", 10, 200), text("z", 30, 400, tail=EVERY_CATEGORY), TLDR)
+    assert told["coherence"] == pytest.approx(0.38)
+
+
+def test_arxiv_counts_connectives_in_both_texts() -> None:
+    found = parts(text("q", 130, 1000, tail="moreover"), text("z", 130, 1400, tail="namely"), ARXIV)
+    assert found["coherence"] == pytest.approx(0.4 * 0.45)
+
+
+def test_arxiv_joins_the_texts_without_a_separator() -> None:
+    joined = parts(text("q", 130, 997) + "hen", "ce" + text("z", 130, 1398), ARXIV)
+    assert joined["coherence"] == pytest.approx(0.4 * 0.4)
+
+
+@pytest.mark.parametrize(("shared", "value"), [(0, 0.0), (1, 0.6 * (1 / 39) / 0.03), (2, 0.6)])
+def test_tldr_consistency_is_capped_at_3_percent(shared: int, value: float) -> None:
+    second = text("z", 30 - shared, 400 - 3 * shared, tail=" ".join(f"q{i}" for i in range(shared)))
+    found = parts(text("q", 10, 200), second, TLDR)["consistency"]
+    assert found == pytest.approx(min(value, 0.6))
+
+
+def test_arxiv_consistency_is_capped_at_23_percent() -> None:
+    # 130 words each, 20 in common: J = 20 / 240 and with 60 in common: 60 / 200 = 0.3
+    few = " ".join([f"q{i}" for i in range(20)] + [f"z{i}" for i in range(110)])
+    many = " ".join([f"q{i}" for i in range(60)] + [f"z{i}" for i in range(70)])
+    first = text("q", 130, 600)
+    pad = 840
+    assert parts(first, few + "." * (pad - len(few)), ARXIV)["consistency"] == pytest.approx(0.6 * (20 / 240) / 0.23)
+    assert parts(first, many + "." * (pad - len(many)), ARXIV)["consistency"] == pytest.approx(0.6)
+
+
+def test_a_whole_sum_by_hand() -> None:
+    # r = 135/100 -> 0.5; u = 19/10 -> 0.5 * 0.6/0.7; "moreover" -> 0.4 * 0.4; J = 1/28 > 0.03 -> 0.6
+    result = score(text("q", 10, 100), text("z", 17, 135, tail="q3 moreover"), TLDR)
+    assert result.total == pytest.approx(0.5 + 0.5 + 0.5 * 0.6 / 0.7 + 0.16 + 0.6)
+
+
+@given(st.text(max_size=400), st.text(max_size=400))
+def test_any_texts_are_scored_within_the_range(first: str, second: str) -> None:
+    for formula in (TLDR, ARXIV, PAPER):
+        result = score(first, second, formula)
+        assert 0.0 <= result.total <= 2.98
+        assert result.total == pytest.approx(sum(result.components.values()))
+        assert tuple(result.components) == COMPONENTS
+
+
+WORDS = st.lists(
+    st.sampled_from(f"the cat cow dog q z of {EVERY_CATEGORY} . \ud800 İß".split()), min_size=8, max_size=60
+)
+
+
+@given(WORDS, WORDS)
+def test_wordy_texts_are_scored_within_the_range(first: list[str], second: list[str]) -> None:
+    assert 0.5 <= score(" ".join(first), " ".join(second), TLDR).total <= 2.98
+
+
+# --- the environments -------------------------------------------------------------------------------------------------
+
+
+def reward(env: Any, first: str, second: str) -> float:
+    env.reset(options={"index": 0})
+    return env.step({"agent_0": first, "agent_1": second})[1]["agent_0"]
+
+
+@pytest.mark.parametrize("name", ["tldr", "arxiv"])
+def test_golden_pairs(name: str, golden: Callable[[str], list[dict[str, Any]]]) -> None:
+    env = llm_dec_pomdp.make(f"{name}-v0")
+    rows = golden(name)
+    assert len(rows) >= 100
+    assert [reward(env, *row["completions"]) for row in rows] == pytest.approx(
+        [row["reward"] for row in rows], abs=1e-6
+    )
+
+
+def test_length_ratio_paper_is_the_first_release() -> None:
+    texts = text("q", 130, 1000), text("z", 130, 1000)
+    assert reward(llm_dec_pomdp.make("arxiv-v0", length_ratio="paper"), *texts) == pytest.approx(2.0)
+    assert reward(llm_dec_pomdp.make("arxiv-v0"), *texts) == pytest.approx(1.0 + 0.2 / 0.5)
+
+
+def test_an_unknown_length_ratio_is_answered_with_the_nearest() -> None:
+    with pytest.raises(ValueError, match=r"length_ratio 'papre' does not exist; did you mean paper"):
+        llm_dec_pomdp.make("arxiv-v0", length_ratio="papre")
+
+
+@pytest.mark.parametrize(
+    ("env_id", "roles"), [("tldr-v0", ["summary", "elaboration"]), ("arxiv-v0", ["background", "method"])]
+)
+def test_roles(env_id: str, roles: list[str]) -> None:
+    env = llm_dec_pomdp.make(env_id)
+    assert [env.role(agent) for agent in env.possible_agents] == roles
+
+
+@pytest.mark.parametrize("env_id", ["tldr-v0", "arxiv-v0"])
+def test_both_agents_see_the_source_and_different_requests(env_id: str) -> None:
+    env = llm_dec_pomdp.make(env_id)
+    observations, _ = env.reset(seed=0)
+    assert all(env.item.prompt.strip() in told for told in observations.values())
+    assert observations["agent_0"] != observations["agent_1"]
+
+
+def test_the_cue_at_the_end_of_published_posts_is_not_shown() -> None:
+    item = llm_dec_pomdp.make("tldr-v0").items[0]
+    env = llm_dec_pomdp.make("tldr-v0", tasks=[dataclasses.replace(item, prompt=f"{item.prompt}\n\nTL;DR:")])
+    assert "TL;DR:" not in env.reset()[0]["agent_0"]
+
+
+def test_tldr_agents_are_not_told_about_each_other() -> None:
+    env = llm_dec_pomdp.make("tldr-v0")
+    for agent in env.possible_agents:
+        request = env.observe(env.items[0], agent).rpartition("\n\n")[2].lower()
+        assert not {"another", "other", "agent", "partner"} & set(request.rstrip(".").split())
+
+
+def test_arxiv_agents_know_that_the_other_covers_the_rest() -> None:
+    env = llm_dec_pomdp.make("arxiv-v0")
+    assert all("covers the rest" in env.observe(env.items[0], agent) for agent in env.possible_agents)
+
+
+@pytest.mark.parametrize("env_id", ["tldr-v0", "arxiv-v0"])
+def test_a_reference_ends_the_episode(env_id: str) -> None:
+    env = llm_dec_pomdp.make(env_id, max_turns=3)
+    env.reset(seed=0)
+    assert set(env.step(env.gold(env.item))[2].values()) == {True}
+
+
+def test_infos_carry_the_parts() -> None:
+    env = llm_dec_pomdp.make("tldr-v0")
+    env.reset(seed=0)
+    info = env.step(env.gold(env.item))[4]["agent_1"]
+    assert info == pytest.approx(
+        {
+            "reward/structure": 0.5,
+            "reward/coordination": 1.0,
+            "reward/vocabulary": 0.5,
+            "reward/coherence": 0.38,
+            "reward/consistency": 0.6,
+        }
+    )

@@ -1,0 +1,219 @@
+"""The import directions of DESIGN.md, enforced on the syntax tree of every module."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import llm_dec_pomdp
+
+ROOT = Path(llm_dec_pomdp.__file__).parent
+NAME = "llm_dec_pomdp"
+PACKAGE = "__init__"  # the room of the package itself
+
+LEAVES = {"types", "spaces", "seeding", "config", "registry", "__about__"}
+EVERYTHING = {*LEAVES, "sandbox", "data", "envs", "agents", "rollout", "algorithms", "checkpoint", "training", PACKAGE}
+# room -> what it may import: rooms, or single modules of a room ("agents.base")
+MAY_IMPORT: dict[str, set[str]] = {
+    "types": set(),
+    **{leaf: {"types", "registry", "seeding"} for leaf in sorted(LEAVES - {"types"})},
+    "sandbox": {"sandbox"},
+    "data": set(),
+    "envs": {*LEAVES, "sandbox", "envs"},
+    "agents": {*LEAVES, "agents"},
+    "rollout": {*LEAVES, "envs", "agents"},
+    "algorithms": {*LEAVES, "agents.base", "algorithms"},
+    "checkpoint": {*LEAVES, "agents"},
+    "training": {*LEAVES, "algorithms", "rollout", "checkpoint", "envs", "agents.base"},
+    "benchmarks": {*EVERYTHING, "benchmarks"},
+    "cli": {*EVERYTHING, "benchmarks", "cli"},
+    "__main__": {"cli"},
+    PACKAGE: {"envs", "algorithms.registration", "__about__"},
+}
+HEAVY = {"torch", "transformers"}
+
+
+def dotted(path: Path) -> str:
+    """The module name of a file: llm_dec_pomdp.envs.base."""
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join((NAME, *(parts[:-1] if parts[-1] == "__init__" else parts)))
+
+
+FILES = {dotted(path): path for path in sorted(ROOT.rglob("*.py"))}
+
+
+def room(module: str) -> str:
+    """The first level below the package."""
+    return module.split(".")[1] if "." in module else PACKAGE
+
+
+def is_type_checking(node: ast.AST) -> bool:
+    return isinstance(node, ast.If) and ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING")
+
+
+def nodes(tree: ast.AST) -> Iterator[ast.AST]:
+    """All nodes that may be executed: bodies of functions too, what only type checkers see not."""
+    for child in ast.iter_child_nodes(tree):
+        if is_type_checking(child):
+            assert isinstance(child, ast.If)
+            for node in child.orelse:
+                yield node
+                yield from nodes(node)
+        else:
+            yield child
+            yield from nodes(child)
+
+
+def imported(module: str, source: str, *, is_package: bool) -> set[str]:
+    """Absolute names of all modules that `module` imports, ours and others."""
+    base = module.split(".") if is_package else module.split(".")[:-1]
+    found: set[str] = set()
+    for node in nodes(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            above = base[: len(base) - node.level + 1] if node.level else []
+            origin = ".".join([*above, *([node.module] if node.module else [])])
+            for alias in node.names:
+                whole = f"{origin}.{alias.name}"
+                found.add(whole if whole in FILES else origin)
+    return found
+
+
+def imports_of(module: str) -> set[str]:
+    path = FILES[module]
+    return imported(module, path.read_text(encoding="utf-8"), is_package=path.name == "__init__.py")
+
+
+def ours(names: set[str]) -> set[str]:
+    return {name for name in names if name == NAME or name.startswith(f"{NAME}.")}
+
+
+def allowed(target: str, table: set[str]) -> bool:
+    return room(target) in table or target.removeprefix(f"{NAME}.") in table
+
+
+modules = pytest.mark.parametrize("module", FILES)
+
+
+# --- the walk itself --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("source", "names"),
+    [
+        ("import llm_dec_pomdp.types", {"llm_dec_pomdp.types"}),
+        ("from llm_dec_pomdp.types import Score", {"llm_dec_pomdp.types"}),
+        ("from llm_dec_pomdp import types", {"llm_dec_pomdp.types"}),
+        ("from llm_dec_pomdp import make", {"llm_dec_pomdp"}),
+        ("from ..types import Score", {"llm_dec_pomdp.types"}),
+        ("from .. import types, make", {"llm_dec_pomdp.types", "llm_dec_pomdp"}),
+        ("from .base import TextTask", {"llm_dec_pomdp.envs.base"}),
+        ("from . import base", {"llm_dec_pomdp.envs.base"}),
+        ("from . import make", {"llm_dec_pomdp.envs"}),
+        ("def f():\n    import torch.nn", {"torch.nn"}),
+        (
+            "class A:\n    def f(self):\n        if self:\n            from ..types import Score",
+            {"llm_dec_pomdp.types"},
+        ),
+        ("if TYPE_CHECKING:\n    import torch", set[str]()),
+        ("if TYPE_CHECKING:\n    import torch\nelse:\n    import math", {"math"}),
+        ("import os as o, sys", {"os", "sys"}),
+    ],
+)
+def test_imports_are_found(source: str, names: set[str]) -> None:
+    assert imported(f"{NAME}.envs.check", source, is_package=False) == names
+
+
+def test_relative_imports_of_a_package_start_at_itself() -> None:
+    assert imported(f"{NAME}.envs", "from .base import X\nfrom ..types import Y", is_package=True) == {
+        f"{NAME}.envs.base",
+        f"{NAME}.types",
+    }
+
+
+@pytest.mark.parametrize(
+    ("target", "expected"),
+    [("llm_dec_pomdp.agents.base", True), ("llm_dec_pomdp.agents", False), ("llm_dec_pomdp.agents.scripted", False)],
+)
+def test_a_single_module_of_a_room_can_be_allowed(target: str, expected: bool) -> None:
+    assert allowed(target, MAY_IMPORT["algorithms"]) is expected
+
+
+def test_the_walk_sees_the_lower_rooms() -> None:
+    assert {"types", "registry", "envs", "sandbox", PACKAGE} <= {room(module) for module in FILES}
+    assert f"{NAME}.envs.writing.tldr" in FILES
+
+
+# --- the directions ---------------------------------------------------------------------------------------------------
+
+
+@modules
+def test_a_module_lives_in_a_known_room(module: str) -> None:
+    assert room(module) in MAY_IMPORT
+
+
+@modules
+def test_a_module_imports_only_what_its_room_may(module: str) -> None:
+    table = MAY_IMPORT.get(room(module), set())
+    assert {target for target in ours(imports_of(module)) if not allowed(target, table)} == set()
+
+
+def outside(*rooms: str) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("module", [module for module in FILES if room(module) not in rooms])
+
+
+@outside("benchmarks", "cli", "__main__")
+def test_nothing_but_the_cli_imports_benchmarks(module: str) -> None:
+    assert "benchmarks" not in {room(target) for target in ours(imports_of(module))}
+
+
+@outside("cli", "__main__")
+def test_nothing_imports_the_cli(module: str) -> None:
+    assert "cli" not in {room(target) for target in ours(imports_of(module))}
+
+
+@pytest.mark.parametrize("module", [module for module in FILES if room(module) in ("envs", "sandbox", *LEAVES)])
+def test_lower_rooms_never_import_a_deep_learning_library(module: str) -> None:
+    assert not {name.split(".")[0] for name in imports_of(module)} & HEAVY
+
+
+@pytest.mark.parametrize("module", [module for module in FILES if room(module) == "sandbox"])
+def test_the_sandbox_imports_the_standard_library_only(module: str) -> None:
+    others = {name.split(".")[0] for name in imports_of(module) - ours(imports_of(module))}
+    assert others <= sys.stdlib_module_names
+
+
+# --- what is loaded ---------------------------------------------------------------------------------------------------
+
+
+def loaded_after(code: str) -> set[str]:
+    done = subprocess.run(
+        [sys.executable, "-c", f"import sys\n{code}\nprint(*sys.modules)"],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    return set(done.stdout.split())
+
+
+def test_importing_the_package_loads_nothing_heavy() -> None:
+    loaded = loaded_after(f"import {NAME}")
+    assert NAME in loaded
+    assert not loaded & {*HEAVY, "datasets", "rich", "pyarrow", "matplotlib"}
+
+
+def test_playing_an_environment_loads_nothing_heavy() -> None:
+    loaded = loaded_after(f"import {NAME}\nfor name in {NAME}.registry: {NAME}.make(name).reset(seed=0)")
+    assert f"{NAME}.envs.coding.humaneval" in loaded
+    assert not loaded & {*HEAVY, "datasets"}
+
+
+def test_importing_the_package_makes_no_environment_module() -> None:
+    assert not {f"{NAME}.envs.writing.tldr", f"{NAME}.envs.coding.humaneval"} & loaded_after(f"import {NAME}")

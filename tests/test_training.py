@@ -1,0 +1,314 @@
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import pytest
+from models import AGENTS, COLOURS, ITEMS, Match, Softmax, match, same, separate_team, softmax_team, weights
+
+from llm_dec_pomdp.agents import Sampling, Scripted, Team
+from llm_dec_pomdp.algorithms.magrpo import MAGRPO, MAGRPOConfig
+from llm_dec_pomdp.envs.wrappers import with_protocol
+from llm_dec_pomdp.rollout import collect
+from llm_dec_pomdp.training import Step, TrainerConfig, TrainingError, summarise, tasks_of_step, train
+from llm_dec_pomdp.types import Completion, Episode, Group, Score, TaskItem, Turn
+
+SAMPLING = Sampling(max_new_tokens=4)
+SIZE = len(ITEMS)
+
+
+class Note:
+    """A learner that learns nothing, remembers what it was given, and reports what it is told to."""
+
+    def __init__(self, metrics: Sequence[Mapping[str, float]] = (), team: Team | None = None) -> None:
+        self.team = team or Team(dict.fromkeys(AGENTS, Scripted(lambda agent, history: "red")))
+        self.metrics = list(metrics)
+        self.updates: list[Sequence[Group]] = []
+
+    def update(self, groups: Sequence[Group]) -> dict[str, float]:
+        self.updates.append(groups)
+        return dict(self.metrics[len(self.updates) - 1]) if self.metrics else {"loss": 0.0}
+
+
+def run(
+    learner: Any, env: Any = None, seed: int = 0, on_step: Callable[[Step], None] | None = None, **how: int
+) -> list[Step]:
+    steps: list[Step] = []
+
+    def note(step: Step) -> None:
+        steps.append(step)
+        if on_step is not None:
+            on_step(step)
+
+    config = TrainerConfig(**{"steps": 3, "prompts_per_step": 2, "group_size": 3, **how})
+    train(learner, env or match(), SAMPLING, config, seed, note)
+    return steps
+
+
+# --- which tasks ------------------------------------------------------------------------------------------------------
+
+
+def schedule(count: int, steps: int, seed: int = 0) -> list[str]:
+    return [task for number in range(1, steps + 1) for task in tasks_of_step(match(), count, number, seed)]
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 7, 10])
+def test_every_epoch_holds_every_task_once(count: int) -> None:
+    tasks = schedule(count, steps=4 * SIZE)
+    for epoch in range(len(tasks) // SIZE):
+        assert sorted(tasks[epoch * SIZE : (epoch + 1) * SIZE]) == sorted(item.id for item in ITEMS)
+
+
+def test_epochs_have_different_orders() -> None:
+    tasks = schedule(SIZE, steps=6)
+    assert len({tuple(tasks[i : i + SIZE]) for i in range(0, len(tasks), SIZE)}) == 6
+
+
+def test_an_epoch_is_not_in_the_order_of_the_file() -> None:
+    assert schedule(SIZE, steps=1) != [item.id for item in ITEMS]
+
+
+def test_seeds_have_different_orders() -> None:
+    assert schedule(SIZE, steps=1, seed=0) != schedule(SIZE, steps=1, seed=1)
+
+
+def test_a_step_has_its_tasks_whatever_was_asked_before() -> None:
+    wanted = schedule(3, steps=5)[12:]
+    assert tasks_of_step(match(), 3, 5, 0) == wanted
+    assert tasks_of_step(match(), 3, 5, 0) == wanted
+
+
+def test_the_tasks_do_not_depend_on_the_batch_size() -> None:
+    assert schedule(2, steps=9) == schedule(6, steps=3)
+
+
+def test_a_step_larger_than_the_task_set_goes_on_with_the_next_epoch() -> None:
+    assert len(tasks_of_step(match(), 2 * SIZE + 1, 1, 0)) == 2 * SIZE + 1
+
+
+def test_training_uses_the_schedule() -> None:
+    learner = Note()
+    run(learner, seed=5)
+    assert [[g.item_id for g in groups] for groups in learner.updates] == [
+        tasks_of_step(match(), 2, number, 5) for number in (1, 2, 3)
+    ]
+
+
+# --- the loop ---------------------------------------------------------------------------------------------------------
+
+
+def test_every_step_is_reported_in_order() -> None:
+    assert [step.number for step in run(Note(), steps=4)] == [1, 2, 3, 4]
+
+
+def test_every_step_updates_once_with_whole_groups() -> None:
+    learner = Note()
+    run(learner)
+    assert [[len(g.episodes) for g in groups] for groups in learner.updates] == [[3, 3]] * 3
+
+
+def test_no_steps_do_nothing() -> None:
+    learner = Note()
+    assert run(learner, steps=0) == []
+    assert learner.updates == []
+
+
+def test_a_report_holds_what_the_learner_said_and_the_team_earned() -> None:
+    [step] = run(Note([{"loss": 0.25}]), steps=1)
+    assert step.metrics == {"loss": 0.25}
+    assert step.mean_return == 1.0
+    assert step.components == {"match": 1.0}
+    assert step.seconds_rollout > 0
+    assert step.seconds_update >= 0
+
+
+def test_the_report_comes_after_the_update() -> None:
+    learner = Note()
+    seen: list[int] = []
+    run(learner, on_step=lambda step: seen.append(len(learner.updates)))
+    assert seen == [1, 2, 3]
+
+
+def test_the_same_task_is_played_anew_in_the_next_epoch() -> None:
+    learner = Note()
+    run(learner, match(ITEMS[:2]))
+    seeds = [e.seed for groups in learner.updates for g in groups for e in g.episodes]
+    assert len(set(seeds)) == len(seeds) == 18
+
+
+def test_training_runs_under_a_protocol() -> None:
+    learner = Note()
+    steps = run(learner, with_protocol(match(), "discussion"))
+    assert [step.mean_return for step in steps] == [1.0, 1.0, 1.0]
+    assert {len(e.turns) for groups in learner.updates for g in groups for e in g.episodes} == {2}
+
+
+# --- guards -----------------------------------------------------------------------------------------------------------
+
+
+class Fixed(Match):
+    """Pays what a list says, episode by episode."""
+
+    pays: Sequence[float] = ()
+    count: list[int]
+
+    def score(self, item: TaskItem, actions: Mapping[str, str]) -> Score:
+        self.count[0] += 1
+        value = self.pays[(self.count[0] - 1) % len(self.pays)]
+        return Score(value, {"match": value})
+
+
+def fixed(*pays: float, **kwargs: Any) -> Fixed:
+    env = Fixed(ITEMS, **kwargs)
+    env.pays, env.count = pays, [0]
+    return env
+
+
+@pytest.mark.parametrize("reward", [1.5, -0.1, math.inf, -math.inf])
+def test_a_reward_out_of_range_stops_the_run_and_names_the_task(reward: float) -> None:
+    [task] = tasks_of_step(match(), 1, 1, 0)
+    learner = Note()
+    with pytest.raises(TrainingError, match=rf"step 1: task '{task}' paid {reward}, .*\(0\.0, 1\.0\)"):
+        run(learner, fixed(reward), prompts_per_step=1)
+    assert learner.updates == []
+
+
+@pytest.mark.parametrize("reward", [0.0, 1.0])
+def test_a_reward_at_the_edge_of_the_range_is_taken(reward: float) -> None:
+    assert [step.mean_return for step in run(Note(), fixed(reward))] == [reward] * 3
+
+
+def test_five_percent_without_a_score_are_borne() -> None:
+    steps = run(Note(), fixed(math.nan, *[0.5] * 19), prompts_per_step=2, group_size=10, steps=2)
+    assert [step.mean_return for step in steps] == [0.5, 0.5]
+
+
+def test_more_than_five_percent_without_a_score_stop_the_run() -> None:
+    learner = Note()
+    with pytest.raises(TrainingError, match="step 1: 2 of 20 episodes could not be scored"):
+        run(learner, fixed(math.nan, *[0.5] * 9), prompts_per_step=2, group_size=10)
+    assert learner.updates == []
+
+
+BAD = {"loss": math.nan}
+GOOD = {"loss": 0.1}
+
+
+def test_three_steps_in_a_row_without_a_finite_gradient_stop_the_run() -> None:
+    learner = Note([GOOD, BAD, BAD, BAD, GOOD])
+    with pytest.raises(TrainingError, match="step 4: 3 steps in a row had a loss or gradient that is not finite"):
+        run(learner, steps=5)
+    assert len(learner.updates) == 4
+
+
+def test_a_finite_step_in_between_starts_the_count_again() -> None:
+    assert len(run(Note([BAD, BAD, GOOD, BAD, BAD, GOOD]), steps=6)) == 6
+
+
+@pytest.mark.parametrize("value", [math.inf, -math.inf, math.nan])
+def test_infinite_metrics_count_too(value: float) -> None:
+    with pytest.raises(TrainingError, match="step 3"):
+        run(Note([{"loss": 0.0, "grad_norm": value}] * 3))
+
+
+def test_steps_without_anything_to_learn_do_not_stop_the_run() -> None:
+    """All rewards are equal: nothing to learn, and no accident."""
+    team = softmax_team()
+    assert len(run(MAGRPO(team, SAMPLING), fixed(0.5), steps=5)) == 5
+
+
+class NaNPolicy(Softmax):
+    def token_logprobs(self, samples: Any, temperature: float) -> Any:
+        logprobs, mask = super().token_logprobs(samples, temperature)
+        return logprobs * math.nan, mask
+
+
+def test_a_broken_model_stops_the_run() -> None:
+    team = Team({agent: NaNPolicy() for agent in AGENTS})
+    with pytest.raises(TrainingError, match="not finite"):
+        run(MAGRPO(team, SAMPLING), steps=20)
+
+
+# --- means ------------------------------------------------------------------------------------------------------------
+
+
+def played(*rewards: float) -> Episode:
+    turns = tuple(Turn({}, {}, r, Score(r, {"match": r})) for r in rewards)
+    return Episode("t", 0, turns, terminated=False)
+
+
+def test_the_mean_leaves_out_what_could_not_be_scored() -> None:
+    groups = [Group("t", (played(1.0), played(math.nan))), Group("t", (played(0.5),))]
+    assert summarise(groups, match()) == (0.75, {"match": 0.75})
+
+
+def test_the_return_sums_turns_and_the_parts_are_those_of_the_last() -> None:
+    assert summarise([Group("t", (played(1.0, 0.5),))], match()) == (1.5, {"match": 0.5})
+
+
+def test_nothing_scored_has_mean_zero() -> None:
+    assert summarise([Group("t", (played(math.nan),))], match()) == (0.0, {"match": 0.0})
+
+
+def test_unscored_phases_do_not_hide_the_last_score() -> None:
+    draft = Turn({}, {"agent_0": Completion("x")}, 0.0)
+    scored = Turn({}, {}, 1.0, Score(1.0, {"match": 1.0}))
+    assert summarise([Group("t", (Episode("t", 0, (draft, scored), True),))], match())[1] == {"match": 1.0}
+
+
+# --- the same run -----------------------------------------------------------------------------------------------------
+
+
+def report(steps: Sequence[Step]) -> list[Any]:
+    """All of it but the wall time."""
+    return [dataclasses.replace(step, seconds_rollout=0.0, seconds_update=0.0) for step in steps]
+
+
+def learn(seed: int = 0, on_step: Callable[[Team, Step], None] | None = None) -> tuple[list[Any], Any]:
+    """Train two small language models that are paid for every colour they both start with."""
+    team = separate_team(seed=3)
+    learner = MAGRPO(team, SAMPLING, MAGRPOConfig(learning_rate=0.01))
+    extra = (lambda step: on_step(team, step)) if on_step else None
+    return report(run(learner, Colourful(ITEMS), seed, extra, steps=4, group_size=6)), weights(team)
+
+
+class Colourful(Match):
+    """Pays the share of colours among the words, so that random models differ in what they earn."""
+
+    def score(self, item: TaskItem, actions: Mapping[str, str]) -> Score:
+        words = " ".join(actions.values()).split()
+        value = sum(word in COLOURS for word in words) / max(len(words), 1)
+        return Score(value, {"match": value})
+
+
+def test_these_runs_learn_something() -> None:
+    steps, after = learn()
+    assert all(step.metrics["skipped"] == 0 for step in steps)
+    assert not same(after, weights(separate_team(seed=3)))
+
+
+def test_the_same_seed_gives_the_same_run_bit_for_bit() -> None:
+    first, second = learn(), learn()
+    assert first[0] == second[0]
+    assert same(first[1], second[1])
+
+
+def test_another_seed_gives_another_run() -> None:
+    first, second = learn(0), learn(1)
+    assert first[0] != second[0]
+    assert not same(first[1], second[1])
+
+
+def test_an_evaluation_in_between_changes_nothing() -> None:
+    evaluated: list[int] = []
+
+    def evaluate(team: Team, step: Step) -> None:
+        groups = collect(Colourful(ITEMS), team, ["t0", "t1"], [1, 2], SAMPLING, group_size=2)
+        evaluated.append(len(groups))
+
+    plain, watched = learn(), learn(on_step=evaluate)
+    assert evaluated == [2] * 4
+    assert plain[0] == watched[0]
+    assert same(plain[1], watched[1])
