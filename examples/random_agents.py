@@ -1,6 +1,6 @@
 """Random agents play every registered environment for a few episodes: the whole environment API in one file.
 
-    python examples/random_agents.py
+python examples/random_agents.py
 """
 
 from __future__ import annotations

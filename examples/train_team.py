@@ -1,6 +1,6 @@
 """Train a team of two on tldr-v0 with MAGRPO, on a laptop CPU and without a network.
 
-    python examples/train_team.py --steps 40        # about two minutes on two cores
+python examples/train_team.py --steps 40        # about two minutes on two cores
 """
 
 from __future__ import annotations

@@ -71,6 +71,8 @@ Set = Annotated[list[str] | None, typer.Option("--set", help="Option of the algo
 
 @app.callback(invoke_without_command=True)
 def _root(version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
+    if "" not in sys.path:
+        sys.path.insert(0, "")  # so that module:Class finds a file in the current folder, as `python -m` does
     if version:
         out.print(__version__, highlight=False)
         raise typer.Exit
@@ -240,6 +242,7 @@ def eval_(
     """
     from .benchmarks.suite import Cell, EnvironmentConfig, EvaluationConfig, MethodConfig, ModelConfig, SamplingConfig
     from .checkpoint import read_description
+    from .config import build
     from .training import TrainerConfig
 
     with _usage():
@@ -247,7 +250,7 @@ def eval_(
         cell = Cell(
             environment,
             MethodConfig(name=algorithm),
-            ModelConfig(name=model, sharing=sharing, device=device, dtype=dtype),  # type: ignore[arg-type]
+            build(ModelConfig, {"name": model, "sharing": sharing, "device": device, "dtype": dtype}, source="options"),
             seed,
             SamplingConfig(temperature=temperature, top_p=top_p, max_new_tokens=max_new_tokens),
             TrainerConfig(),
@@ -293,14 +296,20 @@ def train(
               [bold]llm-dec-pomdp train tldr-v0 --model model.gguf --sharing lora --tasks my.jsonl --field prompt=x[/]
     """
     from .benchmarks.suite import Cell, EnvironmentConfig, EvaluationConfig, MethodConfig, ModelConfig, SamplingConfig
-    from .config import override
+    from .config import build, override
     from .training import TrainerConfig
 
     with _usage():
+        if not callable(getattr(find_algorithm(algorithm).load(), "update", None)):
+            _stop(f"{algorithm!r} does not learn; train magrpo, grpo or a learner of your own, or measure it with eval")
         cell = Cell(
             EnvironmentConfig(id=env_id, tasks=tasks, eval_tasks=eval_tasks, fields=_mapping(field)),
             MethodConfig(name=algorithm, options=override({}, setting or [])),
-            ModelConfig(name=model, sharing=sharing, device=device, dtype=dtype, lora_rank=lora_rank),  # type: ignore[arg-type]
+            build(
+                ModelConfig,
+                {"name": model, "sharing": sharing, "device": device, "dtype": dtype, "lora_rank": lora_rank},
+                source="options",
+            ),
             seed,
             SamplingConfig(temperature=temperature, top_p=top_p, max_new_tokens=max_new_tokens),
             TrainerConfig(steps=steps, prompts_per_step=prompts, group_size=group_size),

@@ -132,7 +132,9 @@ def _train(cell: Cell, setup: Setup, folder: Path, progress: Progress) -> None:
 
     def note(steps: int) -> None:
         _, summary = evaluate(cell, setup, Silent(), "")
-        _append(folder / "curve.jsonl", {"step": steps, "episodes": steps * episodes_per_step, **asdict(summary)})
+        _append(
+            folder / "curve.jsonl", {"step": steps, "training_episodes": steps * episodes_per_step, **asdict(summary)}
+        )
 
     with progress.stage(f"{cell.label}: train", cell.training.steps) as advance:
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from rich.table import Table
 
 from .cell import Result, read_lines
 
-_SMALL: dict[str, Any] = {"fontsize": 7, "color": "0.4", "ha": "right", "va": "bottom"}
+_LINES = (":", "--", "-.", (0, (1, 4)), (0, (6, 3, 1, 3)))
 MEASURES = ("return %", "95 % interval", "distinct-2", "tokens/s", "response s")
 
 
@@ -25,7 +26,7 @@ def rows(results: Sequence[Result]) -> tuple[list[str], list[list[str]]]:
         identity = {"model": _short(result.cell.model.name), "seed": str(result.cell.seed)}
         found.append(
             [
-                result.cell.method.name,
+                result.cell.method.title,
                 *(identity[name] for name in varying),
                 f"{r.mean:.1f}",
                 f"{r.low:.1f}-{r.high:.1f}",
@@ -131,9 +132,10 @@ def draw_curves(folder: Path, results: Sequence[Result]) -> bool:
     FigureCanvasAgg(figure)
     for position, (environment, group) in enumerate(panels.items(), 1):
         axes = figure.add_subplot(1, len(panels), position)
+        styles = itertools.cycle(_LINES)
         for result in group:
             points = read_lines(folder / "cells" / result.cell.label / "curve.jsonl")
-            x = [p["episodes"] for p in points]
+            x = [p["training_episodes"] for p in points]
             returns = [p["return_percent"] for p in points]
             (line,) = axes.plot(x, [r["mean"] for r in returns], marker="o", label=_curve_label(result))
             axes.fill_between(
@@ -141,14 +143,19 @@ def draw_curves(folder: Path, results: Sequence[Result]) -> bool:
             )
         for other in by_environment(results)[environment]:
             if other not in group:
-                axes.axhline(other.summary.return_percent.mean, linestyle=":", linewidth=1, color="0.5")
-                place = (1.0, other.summary.return_percent.mean)
-                axes.annotate(other.cell.method.name, place, xycoords=("axes fraction", "data"), **_SMALL)
+                style: Any = next(styles)
+                axes.axhline(
+                    other.summary.return_percent.mean,
+                    linestyle=style,
+                    linewidth=1,
+                    color="0.4",
+                    label=_curve_label(other),
+                )
         axes.set(title=environment, xlabel="training episodes", ylabel="test return, % of maximum", ylim=(0, 100))
-        axes.legend(loc="lower right", fontsize=8)
+        axes.legend(fontsize=7)
     figure.savefig(folder / "curves.png", dpi=130)
     return True
 
 
 def _curve_label(result: Result) -> str:
-    return f"{result.cell.method.name}, seed {result.cell.seed}"
+    return f"{result.cell.method.title}, seed {result.cell.seed}"

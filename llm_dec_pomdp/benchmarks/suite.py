@@ -76,6 +76,13 @@ class MethodConfig(Config):
     """A registered name or "module:Class"."""
     options: dict[str, Any] = {}
     """Fields of its configuration."""
+    label: str | None = None
+    """Name in tables and folders; the algorithm's when left out. Needed when one algorithm stands here twice."""
+
+    @property
+    def title(self) -> str:
+        """The label, or the name without its module."""
+        return self.label or self.name.rpartition(":")[2]
 
 
 class EvaluationConfig(Config):
@@ -106,7 +113,13 @@ class Suite(Config):
     def cells(self) -> list[Cell]:
         """Every combination, environments outermost."""
         combinations = itertools.product(self.environments, self.methods, self.models, self.seeds)
-        return [self._cell(*combination) for combination in combinations]
+        cells = [self._cell(*combination) for combination in combinations]
+        for number, cell in enumerate(cells):
+            if cell.label in [other.label for other in cells[:number]]:
+                raise ConfigError(
+                    f"suite {self.name}: {cell.label!r} stands there twice; give its methods a `label` each"
+                )
+        return cells
 
     def _cell(self, environment: EnvironmentConfig, method: MethodConfig, model: ModelConfig, seed: int) -> Cell:
         source = f"environment {environment.id}"
@@ -131,7 +144,7 @@ class Cell:
     def label(self) -> str:
         """A name that is also a good folder name."""
         model = Path(self.model.name).stem if self.model.name.endswith(".gguf") else self.model.name
-        parts = (self.environment.id, self.method.name, model, f"seed{self.seed}")
+        parts = (self.environment.id, self.method.title, model, f"seed{self.seed}")
         return "-".join("".join(c if c.isalnum() or c in "._" else "_" for c in part) for part in parts)
 
     def to_dict(self) -> dict[str, Any]:

@@ -1,0 +1,74 @@
+"""Suites as values."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from llm_dec_pomdp.benchmarks.suite import Cell, built_in_suites, load_suite
+from llm_dec_pomdp.config import ConfigError
+
+TWO = """
+name = "two"
+seeds = [0, 1]
+methods = [{ name = "concat" }, { name = "magrpo", options = { learning_rate = 1e-3 } }]
+environments = [{ id = "tldr-v0", sampling = { max_new_tokens = 7 } }, { id = "arxiv-v0" }]
+sampling = { temperature = 0.5 }
+"""
+
+
+def write(tmp_path: Path, text: str) -> str:
+    path = tmp_path / "suite.toml"
+    path.write_text(text, encoding="utf-8")
+    return str(path)
+
+
+def test_every_built_in_suite_loads_and_names_known_things() -> None:
+    for name in built_in_suites():
+        assert load_suite(name).cells()
+
+
+def test_cells_are_the_product_of_the_axes(tmp_path: Path) -> None:
+    cells = load_suite(write(tmp_path, TWO)).cells()
+    assert len(cells) == 2 * 2 * 2
+    assert len({cell.label for cell in cells}) == 8
+
+
+def test_an_environment_overrides_the_defaults_of_the_suite(tmp_path: Path) -> None:
+    tldr, *_, arxiv = load_suite(write(tmp_path, TWO)).cells()
+    assert (tldr.sampling.max_new_tokens, arxiv.sampling.max_new_tokens) == (7, 256)
+    assert tldr.sampling.temperature == arxiv.sampling.temperature == 0.5
+
+
+def test_assignments_override_the_file(tmp_path: Path) -> None:
+    assert load_suite(write(tmp_path, TWO), ["training.steps=3"]).training.steps == 3
+
+
+def test_an_unknown_key_names_the_nearest(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"training.stepps: no such key; did you mean steps"):
+        load_suite(write(tmp_path, TWO), ["training.stepps=3"])
+
+
+def test_an_unknown_key_of_an_environment_names_the_environment(tmp_path: Path) -> None:
+    suite = load_suite(write(tmp_path, TWO.replace("max_new_tokens", "max_tokens")))
+    with pytest.raises(ConfigError, match=r"environment tldr-v0.*\n.*max_tokens.*did you mean max_new_tokens"):
+        suite.cells()
+
+
+def test_an_unknown_suite_names_the_nearest() -> None:
+    with pytest.raises(ConfigError, match="did you mean quick"):
+        load_suite("quik")
+
+
+def test_the_same_method_twice_needs_labels(tmp_path: Path) -> None:
+    doubled = TWO.replace('{ name = "concat" }', '{ name = "magrpo" }')
+    with pytest.raises(ConfigError, match="twice"):
+        load_suite(write(tmp_path, doubled)).cells()
+    labelled = doubled.replace('{ name = "magrpo" }', '{ name = "magrpo", label = "default" }')
+    assert len(load_suite(write(tmp_path, labelled)).cells()) == 8
+
+
+def test_a_cell_survives_a_file(tmp_path: Path) -> None:
+    for cell in load_suite(write(tmp_path, TWO)).cells():
+        assert Cell.from_dict(cell.to_dict()) == cell

@@ -1,0 +1,132 @@
+"""The command line, as a user types it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+import llm_dec_pomdp
+from llm_dec_pomdp.cli import app
+
+QUICK = ["--items", "2", "--max-new-tokens", "16", "--device", "cpu"]
+
+
+def call(*arguments: str, text: str | None = None) -> Result:
+    return CliRunner().invoke(app, list(arguments), input=text, env={"COLUMNS": "200"})
+
+
+def document(*arguments: str) -> dict[str, object]:
+    result = call(*arguments, "--json")
+    assert result.exit_code == 0, result.output
+    found: dict[str, object] = json.loads(result.stdout)
+    return found
+
+
+def test_version() -> None:
+    assert call("--version").stdout.strip() == llm_dec_pomdp.__version__
+
+
+@pytest.mark.parametrize("command", ["list", "check", "play", "train", "eval", "bench"])
+def test_every_command_has_help_with_an_example(command: str) -> None:
+    result = call(command, "--help")
+    assert result.exit_code == 0
+    assert f"llm-dec-pomdp {command}" in result.stdout
+
+
+def test_list_names_environments_and_algorithms() -> None:
+    found = document("list")
+    assert [e["id"] for e in found["environments"]] == list(llm_dec_pomdp.registry)  # type: ignore[attr-defined, index]
+    assert {"single", "concat", "sequential", "discussion", "grpo", "magrpo"} <= {
+        method["name"]
+        for method in found["algorithms"]  # type: ignore[attr-defined, index]
+    }
+    assert "tldr-v0" in call("list").stdout
+
+
+def test_check_says_which_laws_hold() -> None:
+    result = call("check", "tldr-v0")
+    assert result.exit_code == 0
+    assert "no leaks" in result.stdout
+
+
+def test_check_of_a_broken_environment_fails_with_exit_code_1(tmp_path: Path) -> None:
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text(json.dumps({"id": "a", "prompt": "a post", "reference": ["too", "short"]}) + "\n")
+    result = call("check", "tldr-v0", "--tasks", str(rows))
+    assert result.exit_code == 1
+    assert "'references'" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["check", "tdlr-v0"], "did you mean tldr-v0"),
+        (["eval", "tdlr-v0"], "did you mean tldr-v0"),
+        (["eval", "tldr-v0", "--method", "concatt"], "did you mean concat"),
+        (["eval", "tldr-v0", "--model", "builtin:tyni"], "did you mean builtin:tiny"),
+        (["eval", "tldr-v0", "--tasks", "none.jsonl"], "does not exist"),
+        (["eval", "tldr-v0", "--field", "prompt"], "name=column"),
+        (["eval", "tldr-v0", "--team", "nowhere"], "holds no saved team"),
+        (["eval", "tldr-v0", "--temperature", "-1"], "temperature is -1"),
+        (["train", "tldr-v0", "--set", "learning_rat=1"], "did you mean learning_rate"),
+        (["train", "tldr-v0", "--algorithm", "concat"], "does not learn"),
+        (["train", "tldr-v0", "--sharing", "loar"], "sharing"),
+        (["bench", "quik"], "did you mean quick"),
+        (["bench", "quick", "--set", "training.step=1"], "did you mean steps"),
+        (["bench", "quick", "--algorithm", "no_such_module:X"], "no_such_module"),
+        (["play", "tldr-v0", "--role", "sumary"], "did you mean summary"),
+    ],
+)
+def test_wrong_input_ends_with_a_sentence_and_exit_code_2(
+    arguments: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = call(*arguments)
+    assert message in result.stderr.replace("\n", " ")
+    assert result.exit_code == 2
+    assert "Traceback" not in result.output
+
+
+def test_eval_prints_one_json_document_and_writes_a_run(tmp_path: Path) -> None:
+    found = document("eval", "tldr-v0", *QUICK, "--out", str(tmp_path / "run"))
+    (result,) = found["results"]  # type: ignore[misc]
+    assert result["summary"]["episodes"] == 2
+    assert (tmp_path / "run" / "report.md").exists()
+
+
+def test_eval_reads_a_file_with_other_names(tmp_path: Path) -> None:
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text("".join(json.dumps({"paper": i, "abstract": f"text {i}"}) + "\n" for i in range(3)))
+    arguments = ["--tasks", str(rows), "--split", "all", "--field", "prompt=abstract", "--field", "id=paper"]
+    document("eval", "tldr-v0", *QUICK, *arguments, "--out", str(tmp_path / "run"))
+    (cell,) = (tmp_path / "run" / "cells").iterdir()
+    episodes = [json.loads(line) for line in (cell / "episodes.jsonl").read_text().splitlines()]
+    assert [episode["task"] for episode in episodes] == ["0", "1"]
+    assert "text 0" in episodes[0]["turns"][0]["observations"]["agent_0"]
+
+
+def test_a_trained_team_is_measured_again(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    size = ["--steps", "1", "--prompts", "2", "--group-size", "2"]
+    trained = document("train", "tldr-v0", *QUICK, *size, "--set", "learning_rate=1e-3", "--out", str(run))
+    (cell,) = (run / "cells").iterdir()
+    again = document("eval", "tldr-v0", *QUICK, "--team", str(cell / "team"), "--out", str(tmp_path / "again"))
+    means = [found["results"][0]["summary"]["return_percent"]["mean"] for found in (trained, again)]  # type: ignore[index]
+    assert means[0] == means[1]
+
+
+def test_an_existing_run_is_not_overwritten(tmp_path: Path) -> None:
+    (tmp_path / "mine").write_text("precious")
+    result = call("eval", "tldr-v0", *QUICK, "--out", str(tmp_path))
+    assert result.exit_code == 1
+    assert "not empty" in result.stderr.replace("\n", " ")
+
+
+def test_playing_a_role(tmp_path: Path) -> None:
+    result = call("play", "tldr-v0", "--role", "summary", "--tokens", "8", text="My own short summary.\n\n")
+    assert result.exit_code == 0, result.output
+    assert "elaboration wrote" in result.stdout
+    assert "of 3" in result.stdout

@@ -1,0 +1,51 @@
+"""Every example is short and runs."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+
+
+def run(*command: str) -> str:
+    done = subprocess.run(
+        [sys.executable, *command], cwd=ROOT, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
+def test_an_example_has_at_most_60_lines(path: Path) -> None:
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= 60
+
+
+def test_random_agents_play_everything() -> None:
+    lines = run("examples/random_agents.py").splitlines()
+    assert [line.split()[0] for line in lines] == ["tldr-v0", "arxiv-v0", "humaneval-v0", "coophumaneval-v0"]
+
+
+def test_a_team_of_two_trains() -> None:
+    printed = run("examples/train_team.py", "--steps", "1", "--posts", "2")
+    assert "step   1" in printed
+    assert "elaboration: " in printed
+
+
+def test_a_learner_from_outside_is_taken_up_by_bench(tmp_path: Path) -> None:
+    suite = tmp_path / "own.toml"
+    suite.write_text(
+        'name = "own"\nmethods = []\nenvironments = [{ id = "tldr-v0" }]\nsampling = { max_new_tokens = 12 }\n'
+        "training = { steps = 1, prompts_per_step = 2, group_size = 2 }\nevaluation = { items = 2 }\n"
+    )
+    learner = "examples.best_of_group:BestOfGroup"
+    command = str(Path(sys.executable).parent / "llm-dec-pomdp")
+    printed = run(command, "bench", str(suite), "--algorithm", learner, "--out", str(tmp_path / "run"), "--json")
+    (result,) = json.loads(printed)["results"]
+    assert result["cell"]["method"]["name"] == learner
+    assert result["train_seconds"] > 0
