@@ -43,12 +43,24 @@ def save_team(folder: Path, team: Team, description: Mapping[str, Any]) -> None:
         (temporary / DESCRIPTION).write_text(json.dumps(dict(description), indent=1), encoding="utf-8")
         for path in temporary.iterdir():
             _make_durable(path)
-        if folder.exists():
-            shutil.rmtree(folder)
-        temporary.rename(folder)
+        _swap(temporary, folder)
         _make_durable(folder.parent)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _swap(new: Path, place: Path) -> None:
+    """Put `new` in `place`; what was there stays there when that fails."""
+    aside = new.with_name(f"{new.name}.old")
+    if place.exists():
+        place.rename(aside)
+    try:
+        new.rename(place)
+    except OSError:
+        if aside.exists():
+            aside.rename(place)
+        raise
+    shutil.rmtree(aside, ignore_errors=True)
 
 
 def read_description(folder: Path) -> dict[str, Any]:
@@ -60,7 +72,10 @@ def read_description(folder: Path) -> dict[str, Any]:
     path = folder / DESCRIPTION
     if not path.is_file():
         raise CheckpointError(f"{str(folder)!r} holds no saved team ({DESCRIPTION} is missing); give the folder of one")
-    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    try:
+        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise CheckpointError(f"{str(path)!r} is damaged ({error}); take another saved team") from error
     return found
 
 
@@ -70,6 +85,7 @@ def load_weights(folder: Path, team: Team) -> None:
     Raises:
         CheckpointError: The number of policies or their tensors do not fit.
     """
+    from safetensors import SafetensorError
     from safetensors.torch import load_file
 
     files = sorted(folder.glob("policy-*.safetensors"), key=lambda path: int(path.stem.split("-")[1]))
@@ -80,7 +96,7 @@ def load_weights(folder: Path, team: Team) -> None:
     for path, policy in zip(files, team.trainable, strict=True):
         try:
             policy.load_state_dict(load_file(path))
-        except ValueError as error:
+        except (ValueError, SafetensorError) as error:
             raise CheckpointError(f"{str(path)!r}: {error}") from error
 
 

@@ -10,25 +10,14 @@ import dataclasses
 import json
 import math
 import sys
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    ProgressColumn,
-    SpinnerColumn,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
-from rich.progress import Progress as Bars
 from rich.table import Table
-from rich.text import Text
 
 from .__about__ import __version__
 from .algorithms.registration import algorithms, find_algorithm
@@ -130,7 +119,8 @@ def check(env_id: EnvId, tasks: Tasks = "sample", field: Fields = None, as_json:
     with _usage():
         env = make(env_id, tasks=tasks, split="all", **_field_options(field))
     try:
-        passed, failure = check_env(env, rows=None), ""
+        with err.status(f"checking {env_id}"):
+            passed, failure = check_env(env, rows=None), ""
     except CheckFailure as broken:
         passed, failure = [], str(broken)
     if as_json:
@@ -347,10 +337,11 @@ def bench(
         suite = suite.model_copy(update=changes)
         for method in suite.methods:
             find_algorithm(method.name).load()
+    from .benchmarks.progress import bars
     from .benchmarks.runner import new_run_folder, run_suite
 
     folder = out_folder or new_run_folder(suite.name)
-    with _failure(), _bars(as_json) as progress:
+    with _failure(), bars(err, quiet=as_json) as progress:
         results = run_suite(suite, folder, progress)
     _show(results, folder, as_json)
 
@@ -358,11 +349,12 @@ def bench(
 def _run_cells(cells: list[Cell], folder: Path | None, name: str, as_json: bool, weights: Path | None = None) -> None:
     """Run cells into one folder and show what came out."""
     from .benchmarks.cell import run_cell
+    from .benchmarks.progress import bars
     from .benchmarks.report import write_report
     from .benchmarks.runner import new_run_folder, prepare_folder, write_results
 
     folder = folder or new_run_folder(name)
-    with _failure(), _bars(as_json) as progress:
+    with _failure(), bars(err, quiet=as_json) as progress:
         prepare_folder(folder)
         results = [run_cell(cell, folder / "cells" / cell.label, progress, weights) for cell in cells]
         write_results(folder, results)
@@ -436,44 +428,6 @@ def _finite(value: Any) -> Any:
     if isinstance(value, list):
         return [_finite(item) for item in value]  # pyright: ignore[reportUnknownVariableType]
     return None if isinstance(value, float) and math.isnan(value) else value
-
-
-class _Rate(ProgressColumn):
-    """Units per second of a stage."""
-
-    def render(self, task: Any) -> Text:
-        return Text(f"{task.speed:.2f}/s" if task.speed else "", style="progress.data.speed")
-
-
-class _RichProgress:
-    """Stages as bars with rate and time left, on standard error."""
-
-    def __init__(self, bars: Bars) -> None:
-        self._bars = bars
-
-    @contextlib.contextmanager
-    def stage(self, label: str, total: int) -> Generator[Callable[[int, str], None]]:
-        task = self._bars.add_task(label, total=total, note="")
-        try:
-            yield lambda units, note: self._bars.update(task, advance=units, note=note)
-        finally:
-            self._bars.remove_task(task)
-
-
-@contextlib.contextmanager
-def _bars(quiet: bool) -> Generator[_RichProgress]:
-    columns = (
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        _Rate(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-        TextColumn("{task.fields[note]}"),
-    )
-    with Bars(*columns, console=err, disable=quiet) as bars:
-        yield _RichProgress(bars)
 
 
 def main() -> None:

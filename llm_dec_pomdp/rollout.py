@@ -75,12 +75,10 @@ def _advance(live: Sequence[_Running], team: Team, sampling: Sampling) -> None:
     said = _ask(live, team, sampling)
     actions = [{agent: said[i].get(agent, _SILENT).text for agent in e.env.agents} for i, e in enumerate(live)]
     observations = [{agent: e.env.history(agent)[-1] for agent in said[i]} for i, e in enumerate(live)]
-    scores_before = [e.env.last_score for e in live]
     results = step_many([e.env for e in live], actions)
     for i, (episode, (_, rewards, terminations, _, _)) in enumerate(zip(live, results, strict=True)):
-        score = episode.env.last_score
-        scored = score if score is not scores_before[i] else None
-        episode.turns.append(Turn(observations[i], said[i], next(iter(rewards.values())), scored))
+        score = episode.env.last_score if episode.env.scored else None
+        episode.turns.append(Turn(observations[i], said[i], next(iter(rewards.values())), score))
         episode.terminated = all(terminations.values())
 
 

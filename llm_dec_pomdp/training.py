@@ -130,7 +130,7 @@ def summarise(groups: Sequence[Group], env: TextDecPOMDP) -> tuple[float, dict[s
 def _check_rewards(episodes: Sequence[Episode], env: TextDecPOMDP, number: int) -> None:
     low, high = env.reward_range
     for episode in episodes:
-        for reward in episode.rewards:
+        for reward in (turn.reward for turn in episode.turns if turn.score is not None):
             if not (math.isnan(reward) or low <= reward <= high):
                 raise TrainingError(
                     f"step {number}: task {episode.item_id!r} paid {reward}, not in {env.reward_range}; mend the reward"

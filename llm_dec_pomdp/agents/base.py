@@ -118,8 +118,9 @@ class Team:
 
     @property
     def trainable(self) -> list[TrainablePolicy]:
-        """The different policies that can be trained."""
-        return [policy for policy in self.policies if isinstance(policy, TrainablePolicy)]
+        """The different policies that can be trained; a frozen model is none."""
+        able = [policy for policy in self.policies if isinstance(policy, TrainablePolicy)]
+        return [policy for policy in able if next(iter(policy.parameters()), None) is not None]
 
     def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[list[Completion]]:
         """Answer all requests, one call per policy.

@@ -128,7 +128,8 @@ def _with_adapters(network: Any, agents: Sequence[str], rank: int, seed: int) ->
     from peft import LoraConfig, get_peft_model
 
     config = LoraConfig(r=rank, lora_alpha=2 * rank, target_modules="all-linear", bias="none")
-    with torch.random.fork_rng():
+    with torch.random.fork_rng(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # peft asks transformers for an attribute under its old name
         torch.manual_seed(seed)
         adapted = get_peft_model(network, config, adapter_name=agents[0])
         for agent in agents[1:]:

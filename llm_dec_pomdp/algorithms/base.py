@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from ..agents.base import Request, Sampling, Team
 from ..config import Config
+from ..seeding import derive
 from ..types import Group
 
 Metrics = dict[str, float]
@@ -75,7 +76,7 @@ class Prompting:
 
     def act(self, histories: Mapping[str, Sequence[str]], seed: int = 0) -> dict[str, str]:
         """One text per agent, from its own history alone."""
-        requests = [Request(agent, tuple(history), (seed,)) for agent, history in histories.items()]
+        requests = [Request(agent, tuple(history), (derive(seed, agent),)) for agent, history in histories.items()]
         answers = self.team.generate(requests, self.sampling)
         return {request.agent: completions[0].text for request, completions in zip(requests, answers, strict=True)}
 

@@ -170,7 +170,7 @@ class MAGRPO(Prompting):
     def _clipped(self, difference: torch.Tensor, mask: torch.Tensor) -> float:
         """Share of the ratios outside the clip range."""
         if self.config.ratio == "sequence":
-            difference, mask = (difference * mask).sum(-1), mask[:, 0]
+            difference, mask = (difference * mask).sum(-1), mask.amax(-1)
         rho = difference.exp()
         outside = (rho < 1 - self.config.clip_low) | (rho > 1 + self.config.clip_high)
         return float((outside * mask).sum() / mask.sum())

@@ -113,7 +113,9 @@ def run_cell(cell: Cell, folder: Path, progress: Progress | None = None, weights
     progress = progress or Silent()
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "cell.json").write_text(json.dumps(cell.to_dict(), indent=1), encoding="utf-8")
-    setup = build_cell(cell, weights)
+    with progress.stage(f"{cell.label}: load", 1) as advance:
+        setup = build_cell(cell, weights)
+        advance(1, "")
     started = time.perf_counter()
     if isinstance(setup.algorithm, Learner):
         _train(cell, setup, folder, progress)

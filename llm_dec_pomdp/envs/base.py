@@ -64,6 +64,7 @@ class _Progress:
     turn: int = 0
     histories: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
     score: Score | None = None
+    scored: bool = False
 
 
 class TextDecPOMDP(ParallelEnv[str, str, str]):
@@ -202,6 +203,7 @@ class TextDecPOMDP(ParallelEnv[str, str, str]):
             self._now.histories[agent].append(actions[agent])
         outcome = self._advance(item, {agent: actions[agent] for agent in asked})
         self._now.turn += 1
+        self._now.scored = outcome.score is not None
         if outcome.score is not None:
             self._now.score = outcome.score
         truncated = not outcome.terminated and self._now.turn >= self.max_turns
@@ -263,6 +265,11 @@ class TextDecPOMDP(ParallelEnv[str, str, str]):
     def last_score(self) -> Score | None:
         """Score of the last scored joint action of this episode."""
         return self._now.score
+
+    @property
+    def scored(self) -> bool:
+        """True when the last step was scored; drafts are not."""
+        return self._now.scored
 
     def asked(self, agent: str) -> bool:
         """True while the agent owes an answer to its last observation."""

@@ -71,7 +71,7 @@ class ProtocolWrapper(TextDecPOMDP):
         """What the agents asked in `phase` are told, from `_observed` (inner observations) and `_texts` (so far)."""
 
     def _joint_action(self) -> Mapping[str, str]:
-        return self._texts
+        return {agent: self._texts.get(agent, "") for agent in self.env.possible_agents}
 
     def _begin(self, item: TaskItem) -> Mapping[str, str]:
         self._observed, _ = self.env.reset(options={"task_id": item.id})
@@ -116,7 +116,9 @@ class Sequential(ProtocolWrapper):
 
     def _ask(self, phase: int) -> Mapping[str, str]:
         agent = self.possible_agents[phase]
-        earlier = [f"[{self.role(other)}]\n{self._texts[other]}" for other in self.possible_agents[:phase]]
+        if not self._observed[agent]:
+            return {}
+        earlier = [f"[{self.role(other)}]\n{text}" for other, text in self._texts.items()]
         lines = [self._observed[agent]]
         if earlier:
             lines += ["Already written by the others:", *earlier, "Now write your part so that it fits."]
@@ -138,14 +140,14 @@ class Discussion(ProtocolWrapper):
 
     def _ask(self, phase: int) -> Mapping[str, str]:
         if phase == 0:
-            return {agent: text + "\n\nWrite a draft first." for agent, text in self._observed.items()}
+            return {agent: text + "\n\nWrite a draft first." for agent, text in self._observed.items() if text}
         last = phase == self.phases - 1
         request = "Now write the final version of your part." if last else "Now write the next draft of your part."
-        return {agent: f"{self._drafts_for(agent)}\n\n{request}" for agent in self.possible_agents}
+        return {agent: f"{self._drafts_for(agent)}\n\n{request}" for agent, text in self._observed.items() if text}
 
     def _drafts_for(self, agent: str) -> str:
-        others = [other for other in self.possible_agents if other != agent]
-        return "\n\n".join(["Drafts of the others:", *(f"[{self.role(o)}]\n{self._texts.get(o, '')}" for o in others)])
+        drafts = [f"[{self.role(other)}]\n{text}" for other, text in self._texts.items() if other != agent]
+        return "\n\n".join(["Drafts of the others:", *drafts])
 
 
 class Centralized(ProtocolWrapper):
