@@ -249,7 +249,7 @@ def eval_(
         if team is not None:
             saved = Cell.from_dict(read_description(team))
             cell = dataclasses.replace(cell, method=saved.method, model=saved.model)
-    _run_cells([cell], out_folder, f"eval-{env_id}", as_json, weights=team)
+    _run_cells([cell], out_folder, f"eval-{env_id}", as_json, weights=team, learn=False)
 
 
 @app.command()
@@ -346,7 +346,9 @@ def bench(
     _show(results, folder, as_json)
 
 
-def _run_cells(cells: list[Cell], folder: Path | None, name: str, as_json: bool, weights: Path | None = None) -> None:
+def _run_cells(
+    cells: list[Cell], folder: Path | None, name: str, as_json: bool, weights: Path | None = None, *, learn: bool = True
+) -> None:
     """Run cells into one folder and show what came out."""
     from .benchmarks.cell import run_cell
     from .benchmarks.progress import bars
@@ -356,7 +358,7 @@ def _run_cells(cells: list[Cell], folder: Path | None, name: str, as_json: bool,
     folder = folder or new_run_folder(name)
     with _failure(), bars(err, quiet=as_json) as progress:
         prepare_folder(folder)
-        results = [run_cell(cell, folder / "cells" / cell.label, progress, weights) for cell in cells]
+        results = [run_cell(cell, folder / "cells" / cell.label, progress, weights, learn=learn) for cell in cells]
         write_results(folder, results)
         write_report(folder, name, results)
     _show(results, folder, as_json)

@@ -101,7 +101,9 @@ def build_cell(cell: Cell, weights: Path | None = None) -> Setup:
     return Setup(kind(team, sampling, options), team, train_env, eval_env, sampling)
 
 
-def run_cell(cell: Cell, folder: Path, progress: Progress | None = None, weights: Path | None = None) -> Result:
+def run_cell(
+    cell: Cell, folder: Path, progress: Progress | None = None, weights: Path | None = None, *, learn: bool = True
+) -> Result:
     """Run a cell and write its folder.
 
     Args:
@@ -109,6 +111,7 @@ def run_cell(cell: Cell, folder: Path, progress: Progress | None = None, weights
         folder: Where its files go; created.
         progress: Shows what is going on.
         weights: Saved team to start from.
+        learn: Whether a learner is trained; False measures its team as it is.
     """
     progress = progress or Silent()
     folder.mkdir(parents=True, exist_ok=True)
@@ -117,7 +120,7 @@ def run_cell(cell: Cell, folder: Path, progress: Progress | None = None, weights
         setup = build_cell(cell, weights)
         advance(1, "")
     started = time.perf_counter()
-    if isinstance(setup.algorithm, Learner):
+    if learn and isinstance(setup.algorithm, Learner):
         _train(cell, setup, folder, progress)
         save_team(folder / "team", setup.team, cell.to_dict())
     trained = time.perf_counter()
