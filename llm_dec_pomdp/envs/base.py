@@ -16,6 +16,7 @@ import copy
 import json
 import operator
 import re
+import sys
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -74,6 +75,8 @@ class TextDecPOMDP(ParallelEnv[str, str, str]):
         roles: Human name of every agent, in agent order.
         reward_range: Lowest and highest joint reward of one turn.
         components: Names of the reward parts; every info carries `reward/<name>` for each.
+        diagnostics: Names of further numbers that explain the reward; every info carries `diagnostic/<name>` for each.
+        state_space: Space of `state()`: JSON text.
         max_turns: H; running out of turns is truncation. `max_cycles` is the same number under PettingZoo's name.
         last_score: The score of the last scored joint action of this episode, with its notes; None before.
         judges_code: True when `step` waits for another process, so that stepping copies in threads pays.
@@ -84,6 +87,7 @@ class TextDecPOMDP(ParallelEnv[str, str, str]):
     roles: Sequence[str]
     reward_range: tuple[float, float]
     components: Sequence[str]
+    diagnostics: Sequence[str] = ()
     judges_code: bool = False
     parts_per_action: int = 1
 
@@ -96,6 +100,7 @@ class TextDecPOMDP(ParallelEnv[str, str, str]):
         self.render_mode = render_mode
         self.observation_spaces = {agent: FreeText(MAX_TEXT) for agent in self.possible_agents}
         self.action_spaces = {agent: FreeText(MAX_TEXT) for agent in self.possible_agents}
+        self.state_space = FreeText(sys.maxsize)
         self._rng: np.random.Generator | None = None
         self._now = _Progress()
 
@@ -338,7 +343,9 @@ class TextDecPOMDP(ParallelEnv[str, str, str]):
 
     def _infos(self, score: Score | None) -> dict[str, dict[str, Any]]:
         parts: Mapping[str, float] = score.components if score is not None else {}
+        facts: Mapping[str, float] = score.diagnostics if score is not None else {}
         info: dict[str, Any] = {f"reward/{name}": parts.get(name, 0.0) for name in self.components}
+        info |= {f"diagnostic/{name}": facts.get(name, 0.0) for name in self.diagnostics}
         return {agent: dict(info) for agent in self.possible_agents}
 
     def _transcript(self) -> str:
@@ -369,6 +376,7 @@ class TextTask(TextDecPOMDP):
 
     source: ClassVar[TaskSource]
     max_return: ClassVar[float]  # the highest reachable reward of a turn; an action that earns it ends the episode
+    reference_share: ClassVar[float] = 1.0  # every reference earns at least this share of `max_return`
 
     def __init__(
         self,
@@ -396,7 +404,7 @@ class TextTask(TextDecPOMDP):
         """R(s_accessible, a): the value of a joint action. Pure."""
 
     def gold(self, item: TaskItem) -> dict[str, str]:
-        """The reference joint action: it earns the highest reachable reward.
+        """The reference joint action: it earns `reference_share` of the highest reachable reward, or more.
 
         Raises:
             ValueError: The item has no reference.
@@ -407,7 +415,7 @@ class TextTask(TextDecPOMDP):
             )
         return dict(zip(self.possible_agents, item.reference, strict=True))
 
-    def transition(self, item: TaskItem, score: Score) -> Mapping[str, str]:
+    def transition(self, item: TaskItem, actions: Mapping[str, str], score: Score) -> Mapping[str, str]:
         """T: what each agent is told after a joint action that did not end the episode. Default: revise."""
         return dict.fromkeys(self.possible_agents, "Revise your previous answer. Give only the complete new version.")
 
@@ -426,7 +434,7 @@ class TextTask(TextDecPOMDP):
         score = self.score(item, actions)
         solved = score.total >= self.max_return - 1e-9
         last = self.turn + 1 >= self.max_turns
-        return Outcome({} if solved or last else self.transition(item, score), score, terminated=solved)
+        return Outcome({} if solved or last else self.transition(item, actions, score), score, terminated=solved)
 
 
 def step_many(envs: Sequence[TextDecPOMDP], actions: Sequence[Mapping[str, str]]) -> list[StepResult]:

@@ -61,5 +61,10 @@ def _register_with_pettingzoo(env_id: str) -> None:
 
 register("tldr-v0", "llm_dec_pomdp.envs.writing.tldr:TLDR")
 register("arxiv-v0", "llm_dec_pomdp.envs.writing.arxiv:ArXiv")
+register("tldr-v1", "llm_dec_pomdp.envs.writing.tldr_v1:HardenedTLDR")
+register("arxiv-v1", "llm_dec_pomdp.envs.writing.arxiv_v1:HardenedArXiv")
 register("humaneval-v0", "llm_dec_pomdp.envs.coding.humaneval:HumanEval")
 register("coophumaneval-v0", "llm_dec_pomdp.envs.coding.coophumaneval:CoopHumanEval")
+register("humaneval-v1", "llm_dec_pomdp.envs.coding.humaneval_v1:HardenedHumanEval")
+register("coophumaneval-v1", "llm_dec_pomdp.envs.coding.coophumaneval_v1:HardenedCoopHumanEval")
+register("mbpp-v0", "llm_dec_pomdp.envs.coding.mbpp:MBPP")

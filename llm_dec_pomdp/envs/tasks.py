@@ -39,6 +39,8 @@ class TaskSource:
         required: Fields every row must have, by their names in this suite.
         fields: This suite's field name -> the data set's own, for the hub and for files alike; a file may use either.
         sample: Reads the embedded rows; the default reads `data/<name>.jsonl` of this package.
+        hub_config: Configuration of the published data set, where it has several.
+        convert: Brings a row of the published data set into this suite's fields.
     """
 
     name: str
@@ -47,6 +49,8 @@ class TaskSource:
     required: tuple[str, ...] = ("prompt",)
     fields: Mapping[str, str] = field(default_factory=dict[str, str])
     sample: Callable[[], Sequence[TaskItem]] | None = None
+    hub_config: str | None = None
+    convert: Callable[[Row], Row] | None = None
 
 
 @dataclass(frozen=True)
@@ -146,7 +150,7 @@ def _from_hub(source: TaskSource, split: str, columns: _Columns) -> tuple[TaskIt
     rows: list[Row] = []
     for part in parts:
         try:
-            loaded: Iterable[Any] = datasets.load_dataset(source.hub, split=source.hub_splits[part])
+            loaded: Iterable[Any] = datasets.load_dataset(source.hub, source.hub_config, split=source.hub_splits[part])
         except Exception as error:  # the hub client raises a dozen unrelated types for "not reachable"
             raise TaskError(
                 f"the published data set {source.hub!r} ({source.hub_splits[part]}) could not be loaded: "
@@ -155,6 +159,8 @@ def _from_hub(source: TaskSource, split: str, columns: _Columns) -> tuple[TaskIt
                 "embedded rows, or tasks='file.jsonl' for a file of your own"
             ) from error
         rows += [{**row, "split": part} for row in cast("list[Row]", loaded)]
+    if source.convert is not None:
+        rows = [source.convert(row) for row in rows]
     return _validate(rows, source.hub, source.required, columns)
 
 

@@ -76,6 +76,7 @@ class Verdict:
         outcome: `infra_error` is our fault; everything else is the program's.
         passed: Asserts that held, each counted once per execution.
         total: Asserts that were executed or should have been.
+        cases: Result of every assert in order, `total` of them.
         notes: Load error, then failed asserts with their reason, in order.
         cpu_seconds: CPU time of the program.
         wall_seconds: Wall time of the job.
@@ -84,6 +85,7 @@ class Verdict:
     outcome: OutcomeName
     passed: int = 0
     total: int = 0
+    cases: tuple[bool, ...] = ()
     notes: tuple[str, ...] = ()
     cpu_seconds: float = 0.0
     wall_seconds: float = 0.0
@@ -121,7 +123,7 @@ class _Judge:
             raise _LostError from error
         if answer is None:
             raise _LostError
-        answer["notes"] = tuple(answer["notes"])
+        answer |= {"notes": tuple(answer["notes"]), "cases": tuple(answer["cases"])}
         return Verdict(**answer)
 
     def close(self) -> None:

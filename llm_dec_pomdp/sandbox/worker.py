@@ -282,7 +282,8 @@ def verdict(lines: list[dict[str, Any]], out_of_time: bool) -> dict[str, Any]:
     else:
         outcome = "passed" if passed == total and total else "failed"
     failures = [f"{line['source']}: {line['problem']}" for line in cases if not line["passed"]]
-    return {"outcome": outcome, "passed": passed, "total": total, "notes": [*errors, *failures]}
+    results = [line["passed"] for line in cases] + [False] * (total - len(cases))
+    return {"outcome": outcome, "passed": passed, "total": total, "cases": results, "notes": [*errors, *failures]}
 
 
 def main() -> None:

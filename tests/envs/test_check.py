@@ -72,12 +72,12 @@ class ShowsTests(Honest):
 
 
 class ShowsReferenceLater(Honest):
-    def transition(self, item: TaskItem, score: Score) -> Mapping[str, str]:
+    def transition(self, item: TaskItem, actions: Mapping[str, str], score: Score) -> Mapping[str, str]:
         return dict.fromkeys(self.possible_agents, f"It was {item.reference[1]}")
 
 
 class ShowsTheOther(Honest):
-    def transition(self, item: TaskItem, score: Score) -> Mapping[str, str]:
+    def transition(self, item: TaskItem, actions: Mapping[str, str], score: Score) -> Mapping[str, str]:
         return dict.fromkeys(self.possible_agents, f"The other said {self.history('agent_1')[-1]}")
 
 

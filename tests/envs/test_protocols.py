@@ -38,7 +38,7 @@ class Trio(TextTask):
 class OnlyOneRevises(Trio):
     """In the second turn only agent_1 is asked."""
 
-    def transition(self, item: TaskItem, score: Score) -> Mapping[str, str]:
+    def transition(self, item: TaskItem, actions: Mapping[str, str], score: Score) -> Mapping[str, str]:
         return {"agent_1": "revise"}
 
 
@@ -236,7 +236,7 @@ def test_joined_references_earn_the_maximum_under_centralized(env_id: str) -> No
     item = next(item for item in task.items if item.reference)
     env.reset(options={"task_id": item.id})
     _, rewards, _, _, _ = env.step({"agent_0": env.join_texts(item.reference)})
-    assert rewards == {"agent_0": pytest.approx(task.max_return)}
+    assert rewards["agent_0"] >= task.reference_share * task.max_return - 1e-9
 
 
 # --- all of them ------------------------------------------------------------------------------------------------------

@@ -323,7 +323,7 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
     """A hub with two training rows and one test row; the list records what was asked for."""
     asked: list[tuple[str, str]] = []
 
-    def load_dataset(name: str, *, split: str) -> list[dict[str, str]]:
+    def load_dataset(name: str, config: str | None = None, *, split: str) -> list[dict[str, str]]:
         asked.append((name, split))
         part = split.partition("[")[0]
         return [{"text": f"{part} {i}", "answer": "a", "id": f"{part}{i}"} for i in range(2 if part == "train" else 1)]
@@ -365,12 +365,12 @@ def test_hub_without_network_gives_the_next_step(monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_bad_hub_row_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(datasets, "load_dataset", lambda name, split: [{"text": "x"}])
+    monkeypatch.setattr(datasets, "load_dataset", lambda name, config, split: [{"text": "x"}])
     refuse("hub", r"acme/toy, row 1: field 'answer' is missing")
 
 
 def test_an_empty_hub_slice_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(datasets, "load_dataset", lambda name, split: [])
+    monkeypatch.setattr(datasets, "load_dataset", lambda name, config, split: [])
     refuse("hub", r"acme/toy: no rows")
 
 
@@ -383,7 +383,7 @@ def test_a_real_data_set_is_read_in_its_slices(write: Write, monkeypatch: pytest
         part: datasets.Dataset.from_list([json.loads(row) for row in open_lines(file)]) for part, file in files.items()
     }
 
-    def load_dataset(name: str, *, split: str) -> datasets.Dataset:
+    def load_dataset(name: str, config: str | None = None, *, split: str) -> datasets.Dataset:
         found = re.fullmatch(r"(\w+)\[:(\d+)\]", split)
         assert found is not None
         return local[found[1]].select(range(int(found[2])))

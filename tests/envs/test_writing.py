@@ -17,6 +17,7 @@ from llm_dec_pomdp.envs.writing.reward import (
     TLDR,
     Band,
     WritingFormula,
+    categories_as_substrings,
     connective_part,
     jaccard,
     lexicon,
@@ -206,7 +207,7 @@ def test_words_are_compared_in_lower_case() -> None:
     ],
 )
 def test_connective_part(sentence: str, value: float) -> None:
-    assert connective_part(sentence) == pytest.approx(value)
+    assert connective_part(categories_as_substrings(sentence)) == pytest.approx(value)
 
 
 def test_there_are_12_categories() -> None:

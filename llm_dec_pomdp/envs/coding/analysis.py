@@ -22,14 +22,28 @@ _MAX_TRIES = 40  # further top-level lines that may belong to a function (text a
 
 def parse(source: str) -> ast.Module | None:
     """The syntax tree, None when there is none."""
+    tree = _parsed(source)
+    return tree if isinstance(tree, ast.Module) else None
+
+
+def syntax_error(source: str) -> str:
+    """Where and why a source does not parse, e.g. "line 2: '(' was never closed"; "" when it does."""
+    tree = _parsed(source)
+    return tree if isinstance(tree, str) else ""
+
+
+def _parsed(source: str) -> ast.Module | str:
+    """The syntax tree, or what is wrong."""
     if len(source) > MAX_SOURCE:
-        return None
+        return f"{len(source)} characters are more than the {MAX_SOURCE} that are read"
     try:
         with _PARSING, warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about generated code; as errors they would change its reward
             return ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
+    except SyntaxError as error:
+        return f"line {error.lineno}: {error.msg}"
+    except (ValueError, RecursionError, MemoryError) as error:
+        return f"{type(error).__name__}: {error}"
 
 
 def find_function(text: str, name: str) -> str:

@@ -2,25 +2,67 @@
 
 from __future__ import annotations
 
+import dataclasses
+import functools
+import json
 from collections.abc import Mapping, Sequence
+from importlib import resources
+from pathlib import Path
+from typing import Any, ClassVar
 
+from ...registry import nearest
 from ...sandbox import Job, Verdict, default_pool
 from ...types import Score, TaskItem
 from ..base import TextTask
-from . import reward
+from . import contribution, reward
+from .feedback import MODES, Attempt, Expert, ask_expert
 
 REQUIRED = ("prompt", "test", "entry_point")
 _ONLY = "Write only the function: no explanation, no code fences, no tests."
 
 
 class CodeTask(TextTask):
-    """agent_0 writes a helper named `aux`, agent_1 the entry point; a subclass declares `source`."""
+    """agent_0 writes a helper named `aux`, agent_1 the entry point; a subclass declares `source`.
+
+    Args:
+        tasks, split, fields, max_turns, render_mode: See `TextTask`.
+        feedback: What the agents are told from the second turn on, one of `envs.coding.feedback.MODES`.
+        feedback_tests: How many failed asserts "level_feedback" may reveal.
+        expert: The reviewer of "expert": from a prompt and the number of the try to an answer; see `agents.Expert`.
+        expert_seconds: How long its answer is waited for in a turn, in seconds.
+    """
 
     roles = ("aux", "main")
     components = reward.COMPONENTS
+    diagnostics: Sequence[str] = reward.DIAGNOSTICS
     reward_range = (0.0, 4.0)
     max_return = 4.0
     judges_code = True
+
+    def __init__(
+        self,
+        tasks: str | Path | Sequence[TaskItem] = "sample",
+        *,
+        split: str | None = None,
+        fields: Mapping[str, str] | None = None,
+        max_turns: int = 1,
+        render_mode: str | None = None,
+        feedback: str = "level_feedback",
+        feedback_tests: int = 1,
+        expert: Expert | None = None,
+        expert_seconds: float = 60.0,
+    ) -> None:
+        if feedback not in MODES:
+            raise ValueError(f"feedback {feedback!r} does not exist; {nearest(feedback, MODES)}")
+        if feedback_tests < 0:
+            raise ValueError(f"feedback_tests is {feedback_tests}; it is a number of asserts, at least 0")
+        if (feedback == "expert") != (expert is not None):
+            raise ValueError(f"feedback is {feedback!r} and expert is {expert!r}; one of them needs the other")
+        super().__init__(tasks, split=split, fields=fields, max_turns=max_turns, render_mode=render_mode)
+        self.feedback = feedback
+        self.feedback_tests = feedback_tests
+        self._expert = expert
+        self._expert_seconds = expert_seconds
 
     def observe(self, item: TaskItem, agent: str) -> str:
         """The problem, then the role's request. Main does not see aux's code."""
@@ -37,8 +79,19 @@ class CodeTask(TextTask):
 
     def score(self, item: TaskItem, actions: Mapping[str, str]) -> Score:
         """The gated reward of `envs.coding.reward`."""
+        return reward.score(item, self.program(item, actions), judge)
+
+    def transition(self, item: TaskItem, actions: Mapping[str, str], score: Score) -> Mapping[str, str]:
+        """External feedback on the turn, as `feedback` says."""
+        program = self.program(item, actions)
+        edits = ask_expert(self._expert, item, program, self._expert_seconds) if self._expert else {}
+        attempt = Attempt(item, program, score, self.feedback_tests)
+        return {agent: attempt.message(self.feedback, self.role(agent), edits) for agent in self.possible_agents}
+
+    def program(self, item: TaskItem, actions: Mapping[str, str]) -> reward.Program:
+        """The two functions that a joint action holds."""
         aux_text, main_text = (actions[agent] for agent in self.possible_agents)
-        return reward.score(item, reward.Program.find(aux_text, main_text, item.fields["entry_point"]), judge)
+        return reward.Program.find(aux_text, main_text, item.fields["entry_point"])
 
     def split_joint_text(self, text: str) -> tuple[str, ...]:
         """Functions are found by name, so every part may be looked for in the whole text."""
@@ -47,6 +100,36 @@ class CodeTask(TextTask):
     def join_texts(self, texts: Sequence[str]) -> str:
         """One module with all functions."""
         return "\n\n".join(texts)
+
+
+class HardenedCodeTask(CodeTask):
+    """The same task paid by v1: `contribution.score`. A subclass names its file of reference pairs in `gold_file`.
+
+    Reference pairs in which both agents matter are kept by task id in `data/gold`; a row without one there keeps its
+    own.
+    """
+
+    diagnostics = contribution.DIAGNOSTICS
+    gold_file: ClassVar[str]
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        gold = gold_pairs(self.gold_file)
+        self._items = tuple(
+            dataclasses.replace(item, reference=gold.get(item.id, item.reference)) for item in self._items
+        )
+
+    def score(self, item: TaskItem, actions: Mapping[str, str]) -> Score:
+        """The reward of `envs.coding.contribution`."""
+        return contribution.score(item, self.program(item, actions), default_pool().run)
+
+
+@functools.cache
+def gold_pairs(name: str) -> Mapping[str, tuple[str, ...]]:
+    """Reference pairs by task id, from `data/gold/<name>.jsonl`."""
+    text = (resources.files("llm_dec_pomdp.data") / "gold" / f"{name}.jsonl").read_text(encoding="utf-8")
+    rows = [json.loads(line) for line in text.split("\n") if line]
+    return {row["id"]: tuple(row["reference"]) for row in rows}
 
 
 def judge(job: Job) -> Verdict:

@@ -17,6 +17,7 @@ from ...types import Score, TaskItem
 from . import analysis
 
 COMPONENTS = ("structure", "syntax", "tests", "cooperation")
+DIAGNOSTICS = ("tests_passed", "tests_total")
 AUX_DEFINED, MAIN_DEFINED, SYNTAX, TESTS = 0.4, 0.6, 0.5, 1.0
 CALLS_AUX, NO_WRAPPER, DROPS_RESULT = 0.5, 1.0, -0.5
 
@@ -50,26 +51,43 @@ def score(item: TaskItem, program: Program, judge: Callable[[Job], Verdict]) -> 
     Returns:
         Components as in the module's header; `Score.total` is NaN when the judge failed.
     """
-    parts: dict[str, float] = dict.fromkeys(COMPONENTS, 0.0)
-    entry_point = item.fields["entry_point"]
-    if analysis.has_return(program.aux):
-        parts["structure"] += AUX_DEFINED
-    if not (program.main and analysis.has_return(program.main)):
-        return _score(parts, f"no function {entry_point!r} with a return")
-    parts["structure"] += MAIN_DEFINED
-
-    prelude = analysis.prelude(item.prompt, entry_point)
-    if analysis.parse(prelude + "\n" + program.source) is None:
-        return _score(parts, "the program has a syntax error")
-    parts["syntax"] = SYNTAX
-
-    verdict = judge(Job(program.source, item.fields["test"], entry_point, prelude))
+    parts, problem = first_levels(item, program)
+    if problem:
+        return summed(parts, problem)
+    verdict = judge(job(item, program.source))
     parts["tests"] = TESTS * verdict.passed / verdict.total if verdict.total else 0.0
     if verdict.outcome == "infra_error":
         parts["tests"] = math.nan
     if verdict.passed and program.aux:
         parts["cooperation"] = cooperation_part(analysis.cooperation(program.main))
-    return _score(parts, "\n".join(verdict.notes), verdict)
+    return summed(parts, detail(verdict), verdict)
+
+
+def first_levels(item: TaskItem, program: Program) -> tuple[dict[str, float], str]:
+    """Structure and syntax: the components so far, and what ended the sum, "" for nothing."""
+    parts: dict[str, float] = dict.fromkeys(COMPONENTS, 0.0)
+    entry_point = item.fields["entry_point"]
+    if analysis.has_return(program.aux):
+        parts["structure"] += AUX_DEFINED
+    if not (program.main and analysis.has_return(program.main)):
+        return parts, f"no function {entry_point!r} with a return"
+    parts["structure"] += MAIN_DEFINED
+    prelude = analysis.prelude(item.prompt, entry_point)
+    if analysis.parse(prelude + "\n" + program.source) is None:
+        return parts, "the program has a syntax error"
+    parts["syntax"] = SYNTAX
+    return parts, ""
+
+
+def job(item: TaskItem, source: str, check: str | None = None) -> Job:
+    """What the judge is to run: a source against the tests of a problem, or against other tests."""
+    entry_point = item.fields["entry_point"]
+    return Job(source, check or item.fields["test"], entry_point, analysis.prelude(item.prompt, entry_point))
+
+
+def detail(verdict: Verdict) -> str:
+    """The notes of a verdict, one per line."""
+    return "\n".join(" ".join(note.split()) for note in verdict.notes)
 
 
 def cooperation_part(found: analysis.Cooperation) -> float:
@@ -79,7 +97,8 @@ def cooperation_part(found: analysis.Cooperation) -> float:
     return CALLS_AUX + (0.0 if found.wraps else NO_WRAPPER) + (DROPS_RESULT if found.drops else 0.0)
 
 
-def _score(parts: dict[str, float], note: str, verdict: Verdict | None = None) -> Score:
+def summed(parts: dict[str, float], note: str, verdict: Verdict | None = None) -> Score:
+    """The score of some components, with what the judge found."""
     counts = {"tests_passed": float(verdict.passed), "tests_total": float(verdict.total)} if verdict else {}
     notes = {"outcome": verdict.outcome if verdict else "not run", "detail": note}
     return Score(sum(parts.values()), parts, diagnostics=counts, notes=notes)

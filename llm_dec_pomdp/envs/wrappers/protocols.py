@@ -18,6 +18,8 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import gymnasium
+
 from ...registry import nearest
 from ...types import TaskItem
 from ..base import Outcome, TextDecPOMDP
@@ -37,6 +39,7 @@ class ProtocolWrapper(TextDecPOMDP):
         self.roles = env.roles
         self.reward_range = env.reward_range
         self.components = env.components
+        self.diagnostics = env.diagnostics
         self.judges_code = env.judges_code
         name = f"{env.metadata['name']}/{type(self).__name__.lower()}"
         self.metadata = {**env.metadata, "name": name}
@@ -172,9 +175,47 @@ class Centralized(ProtocolWrapper):
         end = f"Write all parts, each below a line with its name: {headers}."
         return {self.possible_agents[0]: shared + "\n".join([*requests, end])}
 
+    def as_gymnasium(self) -> GymnasiumView:
+        """The same environment for single-agent libraries."""
+        return GymnasiumView(self)
+
     def _joint_action(self) -> Mapping[str, str]:
         parts = self.env.split_joint_text(self._texts[self.possible_agents[0]])
         return dict(zip(self.env.possible_agents, parts, strict=True))
+
+
+class GymnasiumView(gymnasium.Env[str, str]):
+    """A `Centralized` environment as a `gymnasium.Env`: the team is the one agent.
+
+    Args:
+        env: The environment that is played.
+    """
+
+    def __init__(self, env: Centralized) -> None:
+        self.env = env
+        [self._agent] = env.possible_agents
+        self.metadata = {**env.metadata, "render_fps": 1}
+        self.render_mode = env.render_mode
+        self.observation_space = env.observation_space(self._agent)
+        self.action_space = env.action_space(self._agent)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
+        """Start an episode; see `TextDecPOMDP.reset`."""
+        super().reset(seed=seed)
+        observations, infos = self.env.reset(seed=seed, options=options)
+        return observations[self._agent], infos[self._agent]
+
+    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        """Play the text of the team; see `TextDecPOMDP.step`."""
+        return tuple(result[self._agent] for result in self.env.step({self._agent: action}))  # type: ignore[return-value]
+
+    def render(self) -> Any:
+        """The episode so far, as `TextDecPOMDP.render` gives it."""
+        return self.env.render()
+
+    def close(self) -> None:
+        """Close the environment that is played."""
+        self.env.close()
 
 
 def _parallel(env: TextDecPOMDP) -> TextDecPOMDP:

@@ -83,9 +83,12 @@ class ArXiv(WritingTask):
         fields: Mapping[str, str] | None = None,
         max_turns: int = 1,
         render_mode: str | None = None,
+        feedback: str = "level_feedback",
         length_ratio: str = "released",
     ) -> None:
         if length_ratio not in _FORMULAS:
             raise ValueError(f"length_ratio {length_ratio!r} does not exist; {nearest(length_ratio, _FORMULAS)}")
         self.formula = _FORMULAS[length_ratio]
-        super().__init__(tasks, split=split, fields=fields, max_turns=max_turns, render_mode=render_mode)
+        super().__init__(
+            tasks, split=split, fields=fields, max_turns=max_turns, render_mode=render_mode, feedback=feedback
+        )

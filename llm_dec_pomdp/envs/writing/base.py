@@ -2,27 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import dataclasses
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import ClassVar
 
+from ...registry import nearest
 from ...types import Score, TaskItem
 from ..base import TextTask
-from . import reward
+from . import quality, reward
+from .feedback import MODES, message
 
 
 class WritingTask(TextTask):
     """Two agents write a shorter and a longer text about the same source.
 
     A subclass declares `roles`, `source`, `formula` and what each role is asked for in `requests`.
+
+    Args:
+        tasks, split, fields, max_turns, render_mode: See `TextTask`.
+        feedback: What both are told from the second turn on, one of `envs.writing.feedback.MODES`.
     """
 
     components = reward.COMPONENTS
+    diagnostics = reward.DIAGNOSTICS
     reward_range = (0.0, 3.0)
     # All 12 connective categories give T = 0.4 + 11 * 0.05 = 0.95, so the style part ends at 0.4 * 0.95 + 0.6.
     max_return = 2.98
 
     formula: reward.WritingFormula
     requests: ClassVar[tuple[str, str]]
+
+    def __init__(
+        self,
+        tasks: str | Path | Sequence[TaskItem] = "sample",
+        *,
+        split: str | None = None,
+        fields: Mapping[str, str] | None = None,
+        max_turns: int = 1,
+        render_mode: str | None = None,
+        feedback: str = "level_feedback",
+    ) -> None:
+        if feedback not in MODES:
+            raise ValueError(f"feedback {feedback!r} does not exist; {nearest(feedback, MODES)}")
+        super().__init__(tasks, split=split, fields=fields, max_turns=max_turns, render_mode=render_mode)
+        self.feedback = feedback
 
     def observe(self, item: TaskItem, agent: str) -> str:
         """The source text, then the request; the order matters to small models."""
@@ -36,3 +60,29 @@ class WritingTask(TextTask):
         """The gated reward of `envs.writing.reward`; the source does not enter it."""
         first, second = (actions[agent] for agent in self.possible_agents)
         return reward.score(first, second, self.formula)
+
+    def transition(self, item: TaskItem, actions: Mapping[str, str], score: Score) -> Mapping[str, str]:
+        """The levels that passed, in words, the same for both."""
+        return dict.fromkeys(self.possible_agents, message(self.feedback, score, self.formula, self.roles))
+
+
+class HardenedWritingTask(WritingTask):
+    """The same task paid by v1: the gated formula, connectives as words, times the properties of `quality`."""
+
+    diagnostics = (*reward.DIAGNOSTICS, *quality.PROPERTIES)
+    max_return = 3.0
+    reference_share = 0.9
+
+    def score(self, item: TaskItem, actions: Mapping[str, str]) -> Score:
+        """The formula of v0 with stricter connectives, every component multiplied by the same factor."""
+        first, second = (actions[agent] for agent in self.possible_agents)
+        formula = dataclasses.replace(self.formula, connectives=quality.categories_as_words)
+        plain = reward.score(first, second, formula)
+        if not plain.total:
+            return dataclasses.replace(
+                plain, diagnostics={**dict.fromkeys(quality.PROPERTIES, 0.0), **plain.diagnostics}
+            )
+        found = quality.properties(first, second, self.source_text(item))
+        factor = quality.factor(found)
+        parts = {name: value * factor for name, value in plain.components.items()}
+        return Score(sum(parts.values()), parts, {**plain.diagnostics, **found}, plain.notes)

@@ -13,13 +13,14 @@ import functools
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import resources
 
 from ...types import Score
 
 COMPONENTS = ("structure", "coordination", "vocabulary", "coherence", "consistency")
+DIAGNOSTICS = ("words_first", "words_second", "length_ratio", "vocabulary_ratio", "connective_categories", "jaccard")
 _WORD = re.compile(r"\b\w+\b")
 
 
@@ -53,6 +54,7 @@ class WritingFormula:
         vocabulary_ratio: unique words(second) / unique words(first).
         connectives_in_both: Count connectives in both texts joined without a separator, else in the second only.
         jaccard_cap: Jaccard similarity of the word sets (without stop words) that earns the full part.
+        connectives: How many of the connective categories a text uses.
     """
 
     words: tuple[int, int]
@@ -60,23 +62,7 @@ class WritingFormula:
     vocabulary_ratio: Band
     connectives_in_both: bool
     jaccard_cap: float
-
-
-TLDR = WritingFormula(
-    words=(8, 256),
-    length_ratio=Band(1.1, 1.6, 3.2, 5.0),
-    vocabulary_ratio=Band(1.3, 2.0, math.inf, math.inf),
-    connectives_in_both=False,
-    jaccard_cap=0.03,
-)
-ARXIV = WritingFormula(
-    words=(128, 256),
-    length_ratio=Band(0.8, 1.3, 1.6, 2.0),
-    vocabulary_ratio=Band(0.5, 0.7, 1.3, 1.7),
-    connectives_in_both=True,
-    jaccard_cap=0.23,
-)
-ARXIV_PAPER_LENGTH_RATIO = Band(0.8, 1.0, 1.3, 1.5)
+    connectives: Callable[[str], float]
 
 
 @functools.cache
@@ -93,41 +79,58 @@ def score(first: str, second: str, formula: WritingFormula) -> Score:
         first: Text of agent_0 (summary, background).
         second: Text of agent_1 (elaboration, method).
         formula: The constants of the task.
+
+    Returns:
+        Components and diagnostics as named above; what lies behind the level that ended the sum is 0.
     """
     parts: dict[str, float] = dict.fromkeys(COMPONENTS, 0.0)
-    stopped_at = _climb(first, second, formula, parts)
-    return Score(sum(parts.values()), parts, notes={"stopped_at": stopped_at} if stopped_at else {})
+    facts: dict[str, float] = dict.fromkeys(DIAGNOSTICS, 0.0)
+    stopped_at = _climb(first, second, formula, parts, facts)
+    return Score(sum(parts.values()), parts, facts, notes={"stopped_at": stopped_at} if stopped_at else {})
 
 
-def _climb(first: str, second: str, formula: WritingFormula, parts: dict[str, float]) -> str:
-    """Fill in `parts` level by level; returns the name of the level that ended the sum, "" for none."""
+def _climb(first: str, second: str, formula: WritingFormula, parts: dict[str, float], facts: dict[str, float]) -> str:
+    """Fill in `parts` and `facts` level by level; returns the level that ended the sum, "" for none."""
     fewest, most = formula.words
-    if not (fewest <= len(first.split()) <= most and fewest <= len(second.split()) <= most):
+    facts["words_first"], facts["words_second"] = counts = len(first.split()), len(second.split())
+    if not all(fewest <= count <= most for count in counts):
         return "structure"
     parts["structure"] = 0.5
 
-    coordination = formula.length_ratio(len(second) / len(first))
+    facts["length_ratio"] = len(second) / len(first)
+    coordination = formula.length_ratio(facts["length_ratio"])
     if coordination is None:
         return "coordination"
     parts["coordination"] = coordination
 
-    words_1, words_2 = set(_WORD.findall(first.lower())), set(_WORD.findall(second.lower()))
-    vocabulary = formula.vocabulary_ratio(len(words_2) / len(words_1)) if words_1 else None
+    words_1, words_2 = words(first), words(second)
+    facts["vocabulary_ratio"] = len(words_2) / len(words_1) if words_1 else 0.0
+    vocabulary = formula.vocabulary_ratio(facts["vocabulary_ratio"]) if words_1 else None
     if vocabulary is None:
         return "vocabulary"
     parts["vocabulary"] = 0.5 * vocabulary
 
-    parts["coherence"] = 0.4 * connective_part(first + second if formula.connectives_in_both else second)
-    parts["consistency"] = 0.6 * min(jaccard(words_1, words_2), formula.jaccard_cap) / formula.jaccard_cap
+    facts["connective_categories"] = formula.connectives(first + second if formula.connectives_in_both else second)
+    facts["jaccard"] = jaccard(words_1, words_2)
+    parts["coherence"] = 0.4 * connective_part(facts["connective_categories"])
+    parts["consistency"] = 0.6 * min(facts["jaccard"], formula.jaccard_cap) / formula.jaccard_cap
     return ""
 
 
-def connective_part(text: str) -> float:
-    """T = min(1, 0.4 + min(0.6, 0.05 (n - 1))), n = categories that occur as a plain substring; 0 for none."""
+def words(text: str) -> set[str]:
+    """The different words of a text, lower-cased, stop words kept."""
+    return set(_WORD.findall(text.lower()))
+
+
+def categories_as_substrings(text: str) -> float:
+    """How many connective categories occur in the lower-cased text, as plain substrings (v0)."""
     lowered = text.lower()
-    categories, _ = lexicon()
-    n = sum(any(word in lowered for word in words) for words in categories.values())
-    return min(1.0, 0.4 + min(0.6, 0.05 * (n - 1))) if n else 0.0
+    return sum(any(word in lowered for word in words) for words in lexicon()[0].values())
+
+
+def connective_part(n: float) -> float:
+    """T = min(1, 0.4 + min(0.6, 0.05 (n - 1))), n = connective categories; 0 for less than one."""
+    return min(1.0, 0.4 + min(0.6, 0.05 * (n - 1))) if n >= 1 else 0.0
 
 
 def jaccard(words_1: set[str], words_2: set[str]) -> float:
@@ -136,3 +139,22 @@ def jaccard(words_1: set[str], words_2: set[str]) -> float:
     content_1, content_2 = words_1 - stop_words, words_2 - stop_words
     union = len(content_1 | content_2)
     return len(content_1 & content_2) / union if union else 1.0
+
+
+TLDR = WritingFormula(
+    words=(8, 256),
+    length_ratio=Band(1.1, 1.6, 3.2, 5.0),
+    vocabulary_ratio=Band(1.3, 2.0, math.inf, math.inf),
+    connectives_in_both=False,
+    jaccard_cap=0.03,
+    connectives=categories_as_substrings,
+)
+ARXIV = WritingFormula(
+    words=(128, 256),
+    length_ratio=Band(0.8, 1.3, 1.6, 2.0),
+    vocabulary_ratio=Band(0.5, 0.7, 1.3, 1.7),
+    connectives_in_both=True,
+    jaccard_cap=0.23,
+    connectives=categories_as_substrings,
+)
+ARXIV_PAPER_LENGTH_RATIO = Band(0.8, 1.0, 1.3, 1.5)

@@ -1,0 +1,81 @@
+"""coophumaneval-v1: coophumaneval-v0 on verified rows, paid for what both agents contribute.
+
+| fact | value |
+|---|---|
+| agents | agent_0 "aux", agent_1 "main" |
+| turns | 1 (`max_turns` for more, with external feedback) |
+| data | `OpenMLRL/CoopHumanEval`, train [16:] / test [:16], without its contradicting rows |
+| offline | 64 problems written for this suite |
+| return | 0 to 4.0 |
+
+Observation, action: as in coophumaneval-v0.
+
+Reward (one float for the team; levels are gated, the first that fails ends the sum; h is the share of passed asserts
+among those that the problem does not show as examples):
+
+| component | range | rule |
+|---|---|---|
+| structure | 0.4 + 0.6 | as in coophumaneval-v0 |
+| syntax | 0.5 | as in coophumaneval-v0 |
+| tests | 0..1 | h where both agents matter, else 0 |
+| cooperation | 0..1.5 | h (0.5 where aux matters, +1.0 where main matters too) |
+
+aux matters where its value does: results change when it returns None or an empty value of its type, and when it hands
+its own arguments back. main matters where results change when it is replaced by `return aux(*arguments)`. So a helper
+that is not used, used and ignored, or an identity earns nothing, nor does a wrapper in whatever dress, nor do answers
+looked up from the examples: such programs stay below 40 %. The infos hold asserts passed with and without the shown
+ones.
+
+Rows: solutions to all 82 published problems were written from their texts and run. Rows whose asserts contradict the
+text, its examples or each other are left out; rows with two defensible readings are kept and listed in `ambiguous`.
+Each assert and reason: `audit()` and `docs/coophumaneval_audit.md`.
+
+Source: levels and weights from "LLM Collaboration With Multi-Agent Reinforcement Learning", arXiv:2508.04652;
+contributions, reference pairs and audit are this suite's own.
+
+Version history: v1, the first hardened version. Its returns do not compare with those of v0.
+
+Example:
+    >>> from llm_dec_pomdp.envs.coding.coophumaneval_v1 import audit
+    >>> sorted({entry["id"] for entry in audit()["contradicting"]})[0]
+    'CoopHumanEval/12'
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Mapping, Sequence
+from importlib import resources
+from typing import Any
+
+from .base import HardenedCodeTask
+from .coophumaneval import CoopHumanEval
+
+
+@functools.cache
+def audit() -> Mapping[str, Sequence[Mapping[str, str]]]:
+    """Findings on the published rows under "contradicting" and "ambiguous": id, assert, reason."""
+    text = (resources.files("llm_dec_pomdp.data") / "gold" / "coophumaneval_audit.json").read_text(encoding="utf-8")
+    return json.loads(text)
+
+
+def audited(kind: str) -> frozenset[str]:
+    """Ids of the published rows with a finding of a kind."""
+    return frozenset(entry["id"] for entry in audit()[kind])
+
+
+class HardenedCoopHumanEval(HardenedCodeTask, CoopHumanEval):
+    """Cooperative programming on verified rows; the module is the manual.
+
+    Attributes:
+        ambiguous: Ids of this task set that allow two defensible readings.
+    """
+
+    metadata = {**CoopHumanEval.metadata, "name": "coophumaneval-v1"}
+    gold_file = "coophumaneval"
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._items = tuple(item for item in self._items if item.id not in audited("contradicting"))
+        self.ambiguous = audited("ambiguous") & {item.id for item in self._items}

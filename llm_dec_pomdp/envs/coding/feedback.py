@@ -1,0 +1,188 @@
+"""What the two programmers are told after a turn that did not solve the problem.
+
+| mode | what an agent is told |
+|---|---|
+| `none` | to write its function again |
+| `plain` | its own function as it was understood, to revise |
+| `passed` | one line: whether all tests passed |
+| `level_passed` | which levels passed, m of n tests; main also whether it uses the helper |
+| `level_feedback` | the same with reasons: what is missing, the syntax error's line, failed asserts, a mere wrapper |
+| `expert` | an outside reviewer's edit of its function; the reviewer sees problem and code, never the tests |
+
+An agent never reads the other's code in it (a reviewer's edit may quote it). At most `feedback_tests` asserts are
+revealed. An agent's history already holds what it was told and said before, so each message stands for its own turn
+only and a history grows linearly with the turns.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import cast
+
+from ...types import Score, TaskItem
+from . import analysis
+from .reward import Program
+
+MODES = ("none", "plain", "passed", "level_passed", "level_feedback", "expert")
+Expert = Callable[[str, int], str]  # (prompt, number of the try) -> answer
+EXPERT_TRIES = 3
+_SHORT = 4  # string constants below this length are too common to count as the other's words
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """A turn that is to be improved.
+
+    Attributes:
+        item: The problem.
+        program: What the team wrote.
+        score: What it was worth, with the judge's notes.
+        shown: How many failed asserts may be revealed.
+    """
+
+    item: TaskItem
+    program: Program
+    score: Score
+    shown: int
+
+    def message(self, mode: str, role: str, edits: Mapping[str, str]) -> str:
+        """What the agent in `role` ("aux" or "main") is told."""
+        name, own = self._own(role)
+        request = f"Write the complete new version of `{name}`. Write only the function."
+        match mode:
+            case "none":
+                return request
+            case "plain":
+                body = f"Your function so far:\n\n{own}" if own else f"Your answer held no function `{name}`."
+            case "passed":
+                body = "All tests passed." if self._all_passed() else "Not all tests passed."
+            case "expert":
+                edit = edits.get(role, "").strip()
+                body = f"A reviewer suggests for `{name}`:\n\n{edit}" if edit else "The reviewer suggests no change."
+            case _:
+                body = "\n".join(f"- {line}" for line in self._levels(role, reasons=mode == "level_feedback"))
+        return f"{body}\n\n{request}"
+
+    def _own(self, role: str) -> tuple[str, str]:
+        """Name and source of the function that `role` writes."""
+        if role == "aux":
+            return "aux", self.program.aux
+        return self.item.fields["entry_point"], self.program.main
+
+    def _all_passed(self) -> bool:
+        facts = self.score.diagnostics
+        return 0 < facts.get("tests_total", 0.0) == facts["tests_passed"]
+
+    def _levels(self, role: str, *, reasons: bool) -> list[str]:
+        """One line per level that was reached, with reasons where asked for."""
+        name, own = self._own(role)
+        if not analysis.has_return(own):
+            missing = f"a function `{name}` without a return" if own else f"no function `{name}`"
+            return ["definition: failed" + (f", your answer holds {missing}" if reasons else "")]
+        lines = ["definition: passed"]
+        if not self.score.components["syntax"]:
+            return [*lines, "syntax: " + (self._syntax(own) if reasons else "failed")]
+        lines.append("syntax: passed")
+        passed, total = (int(self.score.diagnostics[f"tests_{which}"]) for which in ("passed", "total"))
+        lines.append(f"tests: {passed} of {total} passed")
+        if reasons:
+            lines += [f"failed: {failure}" for failure in self._failures(role)]
+        if role == "main":
+            lines.append("helper: " + self._helper(reasons=reasons))
+        return lines
+
+    def _syntax(self, own: str) -> str:
+        error = analysis.syntax_error(own)
+        if error:
+            return f"failed, {error}"
+        if not self.program.main:
+            return "not tried, the entry point is missing"
+        return "failed in the other function; yours parses"
+
+    def _failures(self, role: str) -> list[str]:
+        """The first failed asserts, without words that only the other agent's code can have put there."""
+        other = self.program.main if role == "aux" else self.program.aux
+        known = f"{self._own(role)[1]}\n{self.item.prompt}\n{self.item.fields['test']}"
+        secrets = [word for word in _constants(other) if word not in known]
+        text = "\n".join(self.score.notes.get("detail", "").splitlines()[: self.shown])
+        for word in sorted(secrets, key=len, reverse=True):
+            text = text.replace(word, "...")
+        return text.splitlines()
+
+    def _helper(self, *, reasons: bool) -> str:
+        found = analysis.cooperation(self.program.main)
+        if not found.calls:
+            return "not used" + (", call `aux(...)` where it helps" if reasons else "")
+        if found.wraps and reasons:
+            return "used, but your function only hands its result on; do a part of the work yourself"
+        if found.drops and reasons:
+            return "used, but the value of a call is dropped"
+        return "used"
+
+
+def _constants(function: str) -> set[str]:
+    """The string constants of a function that are long enough to be recognised, line by line."""
+    tree = analysis.parse(function)
+    texts = [n.value for n in ast.walk(tree) if isinstance(n, ast.Constant)] if tree else []
+    pieces = {" ".join(line.split()) for text in texts if isinstance(text, str) for line in text.splitlines()}
+    return {piece for piece in pieces if len(piece) >= _SHORT}
+
+
+def ask_expert(expert: Expert, item: TaskItem, program: Program, seconds: float) -> dict[str, str]:
+    """Edits for both functions by an outside reviewer.
+
+    Args:
+        expert: Answers a prompt; whatever it raises counts as no answer.
+        item: The problem; its tests are not shown.
+        program: What the team wrote.
+        seconds: Wall time for all tries together; the reviewer is not waited for any longer.
+
+    Returns:
+        New source by role, for the roles that it wants changed. Empty when no try gave usable JSON in time: a bad
+        reviewer costs the feedback, never the episode.
+    """
+    name = item.fields["entry_point"]
+    prompt = (
+        f"{item.prompt.strip()}\n\nTwo programmers share this problem. One wrote the helper `aux`:\n\n"
+        f"{program.aux or '(nothing usable)'}\n\nThe other wrote `{name}`:\n\n{program.main or '(nothing usable)'}\n\n"
+        'Review both. Answer with one JSON object and nothing else: {"aux": "...", "main": "..."}, each value the '
+        f"complete improved source of `aux` and of `{name}`, or an empty text where nothing should change."
+    )
+    edits: list[dict[str, str]] = []
+
+    def review() -> None:
+        for number in range(EXPERT_TRIES):
+            try:
+                found = _edits(expert(prompt, number))
+            except Exception:  # a reviewer that fails has nothing to say
+                continue
+            if found is not None:
+                edits.append(found)
+                return
+
+    thread = threading.Thread(target=review, daemon=True)
+    thread.start()
+    thread.join(seconds)
+    return edits[0] if edits else {}
+
+
+def _edits(answer: str) -> dict[str, str] | None:
+    """The first JSON object in an answer that holds edits; None when there is none."""
+    decoder = json.JSONDecoder()
+    for position, character in enumerate(answer):
+        if character != "{":
+            continue
+        try:
+            found: object = decoder.raw_decode(answer, position)[0]
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(found, dict):
+            values = cast("dict[str, object]", found)
+            edits = {role: text for role in ("aux", "main") if isinstance(text := values.get(role), str)}
+            if edits:
+                return edits
+    return None

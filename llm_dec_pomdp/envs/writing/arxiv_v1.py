@@ -1,0 +1,48 @@
+"""arxiv-v1: arxiv-v0 with a reward that cannot be had without writing about the abstract.
+
+| fact | value |
+|---|---|
+| agents | agent_0 "background", agent_1 "method" |
+| turns | 1 (`max_turns` for more: levels in words are fed back) |
+| data | `OpenMLRL/arXiv_abstract` (field `abstract_text`), train[:1000] / val[:1000] |
+| offline | 72 abstracts written for this suite |
+| return | 0 to 3.0; every embedded reference pair earns at least 90 % |
+
+Observation, action: as in arxiv-v0.
+
+Reward: the levels and components of arxiv-v0, with connectives counted as words and with diminishing returns per
+sentence; every component is then multiplied by the product of five properties in [0, 1] that natural texts have in
+full:
+
+| property | what it stops |
+|---|---|
+| relevance | fluent text about something else: content words are shared with the abstract |
+| variety | one sentence repeated: bigrams do not repeat |
+| originality | copying: 5-grams of the abstract do not make up the text |
+| independence | one text as a copy of the other |
+| grammar | random words: function words stand beside each other as they do in English |
+
+Ramps and measures: `llm_dec_pomdp.envs.writing.quality`. Each is in the infos as `diagnostic/<name>`.
+`length_ratio="paper"` as in arxiv-v0.
+
+Source: "LLM Collaboration With Multi-Agent Reinforcement Learning", arXiv:2508.04652, for the levels; the properties
+are this suite's own.
+
+Version history: v1, the first hardened version. Its returns do not compare with those of v0.
+
+Example:
+    >>> import llm_dec_pomdp
+    >>> llm_dec_pomdp.make("arxiv-v1").role("agent_0")
+    'background'
+"""
+
+from __future__ import annotations
+
+from .arxiv import ArXiv
+from .base import HardenedWritingTask
+
+
+class HardenedArXiv(HardenedWritingTask, ArXiv):
+    """Expand an abstract into two paragraphs; the module is the manual."""
+
+    metadata = {**ArXiv.metadata, "name": "arxiv-v1"}
