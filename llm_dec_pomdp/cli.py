@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
+from rich.markdown import Markdown
 from rich.markup import escape
 from rich.table import Table
 
 from .__about__ import __version__
 from .algorithms.registration import algorithms, find_algorithm
 from .envs.check import LAWS, CheckFailure, check_env
-from .envs.registration import make, registry
+from .envs.registration import make, manual, registry
 
 if TYPE_CHECKING:
     from .benchmarks.cell import Result
@@ -47,6 +48,11 @@ Device = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...")]
 Dtype = Annotated[str, typer.Option(help="auto, float32, bfloat16, float16.")]
 Tasks = Annotated[str, typer.Option(help="sample (embedded), hub (the published data set), or a .jsonl/.json file.")]
 Fields = Annotated[list[str] | None, typer.Option("--field", help="Field mapping for files, e.g. prompt=abstract.")]
+Turns = Annotated[int, typer.Option("--turns", help="Turns per episode (H).")]
+EnvOption = Annotated[
+    list[str] | None,
+    typer.Option("--env", help="Option of the environment, e.g. feedback=plain or length_ratio=paper."),
+]
 Seed = Annotated[int, typer.Option(help="Seed of the run.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
 Out = Annotated[Path | None, typer.Option(help="Folder of the run; a new one below runs/ when left out.")]
@@ -71,11 +77,19 @@ def _root(version: Annotated[bool, typer.Option("--version", help="Print the ver
 
 
 @app.command("list")
-def list_(as_json: Json = False) -> None:
+def list_(
+    verbose: Annotated[bool, typer.Option("--verbose", help="Print the manual of every environment.")] = False,
+    as_json: Json = False,
+) -> None:
     """List environments and algorithms.
 
-    Example: [bold]llm-dec-pomdp list --json[/]
+    Examples: [bold]llm-dec-pomdp list --verbose[/]
+              [bold]llm-dec-pomdp list --json[/]
     """
+    if verbose and not as_json:
+        for env_id in registry:
+            out.print(Markdown(manual(env_id)))
+        return
     environments = [_describe_environment(env_id) for env_id in registry]
     methods = [{"name": name, "about": _first_line(find_algorithm(name).load())} for name in algorithms]
     if as_json:
@@ -102,7 +116,8 @@ def _describe_environment(env_id: str) -> dict[str, Any]:
         "roles": list(env.roles),
         "maximum": env.reward_range[1],
         "tasks": len(env.items),
-        "about": _first_line(sys.modules[type(env).__module__]).partition(": ")[2],
+        "about": manual(env_id).splitlines()[2],
+        "manual": manual(env_id),
     }
 
 
@@ -111,13 +126,21 @@ def _first_line(thing: Any) -> str:
 
 
 @app.command()
-def check(env_id: EnvId, tasks: Tasks = "sample", field: Fields = None, as_json: Json = False) -> None:
+def check(
+    env_id: EnvId,
+    tasks: Tasks = "sample",
+    field: Fields = None,
+    turns: Turns = 1,
+    env_option: EnvOption = None,
+    as_json: Json = False,
+) -> None:
     """Check an environment against every law of the suite; exit code 1 when one is broken.
 
     Example: [bold]llm-dec-pomdp check tldr-v0[/]
     """
     with _usage():
-        env = make(env_id, tasks=tasks, split="all", **_field_options(field))
+        options = _options(env_option)
+        env = make(env_id, tasks=tasks, split="all", max_turns=turns, **_field_options(field), **options)
     try:
         with err.status(f"checking {env_id}"):
             passed, failure = check_env(env, rows=None), ""
@@ -145,6 +168,8 @@ def play(
     model: Model = "builtin:tiny",
     task: Annotated[str | None, typer.Option(help="Task id; one at random when left out.")] = None,
     protocol: Annotated[str, typer.Option(help="parallel, sequential or discussion.")] = "parallel",
+    turns: Turns = 1,
+    env_option: EnvOption = None,
     tokens: NewTokens = 128,
     seed: Annotated[int | None, typer.Option(help="Seed of the task and of the others' texts.")] = None,
 ) -> None:
@@ -160,7 +185,7 @@ def play(
     from .rollout import collect
 
     with _usage():
-        env = with_protocol(make(env_id, split="all", render_mode="human"), protocol)
+        env = with_protocol(make(env_id, split="all", max_turns=turns, **_options(env_option)), protocol)
         roles = {env.role(agent): agent for agent in env.possible_agents}
         if role is not None and role not in roles:
             _stop(f"no role {role!r} in {env_id}; {nearest(role, roles)}")
@@ -214,6 +239,8 @@ def eval_(
     tasks: Tasks = "sample",
     field: Fields = None,
     split: Annotated[str, typer.Option(help="train, test or all.")] = "test",
+    turns: Turns = 1,
+    env_option: EnvOption = None,
     items: Items = None,
     samples: Samples = 1,
     temperature: Temperature = 1.0,
@@ -236,7 +263,9 @@ def eval_(
     from .training import TrainerConfig
 
     with _usage():
-        environment = EnvironmentConfig(id=env_id, tasks=tasks, fields=_mapping(field))
+        environment = EnvironmentConfig(
+            id=env_id, tasks=tasks, fields=_mapping(field), max_turns=turns, options=_options(env_option)
+        )
         cell = Cell(
             environment,
             MethodConfig(name=algorithm),
@@ -263,6 +292,8 @@ def train(
         str | None, typer.Option(help="File for the evaluation; else the test split of --tasks.")
     ] = None,
     field: Fields = None,
+    turns: Turns = 1,
+    env_option: EnvOption = None,
     steps: Annotated[int, typer.Option(help="Updates.")] = 40,
     prompts: Annotated[int, typer.Option(help="Tasks per update.")] = 8,
     group_size: Annotated[int, typer.Option(help="Episodes per task (G).")] = 4,
@@ -286,15 +317,22 @@ def train(
               [bold]llm-dec-pomdp train tldr-v0 --model model.gguf --sharing lora --tasks my.jsonl --field prompt=x[/]
     """
     from .benchmarks.suite import Cell, EnvironmentConfig, EvaluationConfig, MethodConfig, ModelConfig, SamplingConfig
-    from .config import build, override
+    from .config import build
     from .training import TrainerConfig
 
     with _usage():
         if not callable(getattr(find_algorithm(algorithm).load(), "update", None)):
             _stop(f"{algorithm!r} does not learn; train magrpo, grpo or a learner of your own, or measure it with eval")
         cell = Cell(
-            EnvironmentConfig(id=env_id, tasks=tasks, eval_tasks=eval_tasks, fields=_mapping(field)),
-            MethodConfig(name=algorithm, options=override({}, setting or [])),
+            EnvironmentConfig(
+                id=env_id,
+                tasks=tasks,
+                eval_tasks=eval_tasks,
+                fields=_mapping(field),
+                max_turns=turns,
+                options=_options(env_option),
+            ),
+            MethodConfig(name=algorithm, options=_options(setting)),
             build(
                 ModelConfig,
                 {"name": model, "sharing": sharing, "device": device, "dtype": dtype, "lora_rank": lora_rank},
@@ -386,6 +424,13 @@ def _mapping(pairs: list[str] | None) -> dict[str, str]:
             _stop(f"--field {pair!r} is not of the form name=column, e.g. --field prompt=abstract")
         mapping[name] = column
     return mapping
+
+
+def _options(settings: list[str] | None) -> dict[str, Any]:
+    """`key=value` settings, read as TOML values."""
+    from .config import override
+
+    return override({}, settings or [])
 
 
 def _field_options(pairs: list[str] | None) -> dict[str, Any]:

@@ -1,12 +1,16 @@
 """Policies: who speaks. Concrete ones are imported by name, so that torch is loaded only when a model is."""
 
 from .base import Policy, Request, Sampling, Team, TrainablePolicy
+from .remote import Expert, Remote, RemoteError
 from .scripted import Gold, RandomText, Replay, Scripted
 
 __all__ = [
+    "Expert",
     "Gold",
     "Policy",
     "RandomText",
+    "Remote",
+    "RemoteError",
     "Replay",
     "Request",
     "Sampling",

@@ -6,12 +6,14 @@
 | `builtin:tiny` | the small model in this package (works offline) |
 | `path/to/folder` | a saved transformers model |
 | `path/to/file.gguf` | a GGUF file, dequantised by transformers |
+| `http://host:port/v1#name` | a model behind an OpenAI-compatible server; its key is read from OPENAI_API_KEY |
 | anything else | a model id of the hub |
 """
 
 from __future__ import annotations
 
 import copy
+import os
 import warnings
 from collections.abc import Sequence
 from importlib import resources
@@ -20,6 +22,7 @@ from typing import Any, Literal, get_args
 
 from ..registry import nearest
 from .base import Policy, Team
+from .remote import Remote
 
 Sharing = Literal["separate", "shared", "lora"]
 BUILTIN = {"builtin:tiny": "tiny"}
@@ -80,6 +83,22 @@ def _locate(name: str) -> tuple[str, dict[str, Any]]:
     return name, {}
 
 
+def load_policy(name: str, *, device: str = "auto", dtype: str = "auto") -> Policy:
+    """A policy by its model's name, local or remote; see the table of this module.
+
+    Raises:
+        ModelError: See `load_model`.
+    """
+    if name.startswith(("http://", "https://")):
+        url, _, model = name.partition("#")
+        if not model:
+            raise ModelError(f"model {name!r} names a server but no model; write {name}#NAME")
+        return Remote(url, model, api_key=os.environ.get("OPENAI_API_KEY"))
+    from .language_model import LanguageModel  # loads torch
+
+    return LanguageModel(*load_model(name, device=device, dtype=dtype))
+
+
 def load_team(
     agents: Sequence[str],
     model: str = "builtin:tiny",
@@ -107,6 +126,8 @@ def load_team(
     """
     if sharing not in get_args(Sharing):
         raise ModelError(f"sharing {sharing!r} does not exist; {nearest(sharing, get_args(Sharing))}")
+    if sharing == "shared" or model.startswith(("http://", "https://")):
+        return Team(dict.fromkeys(agents, load_policy(model, device=device, dtype=dtype)))
     from .language_model import LanguageModel  # loads torch
 
     network, tokenizer = load_model(model, device=device, dtype=dtype)
@@ -115,8 +136,6 @@ def load_team(
             _with_adapters(network, agents, lora_rank, seed), tokenizer, adapters={a: a for a in agents}
         )
         return Team(dict.fromkeys(agents, policy))
-    if sharing == "shared":
-        return Team(dict.fromkeys(agents, LanguageModel(network, tokenizer)))
     members: dict[str, Policy] = {agents[0]: LanguageModel(network, tokenizer)}
     members |= {agent: LanguageModel(copy.deepcopy(network), tokenizer) for agent in agents[1:]}
     return Team(members)

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from ..agents.base import Sampling, Team
-from ..agents.loading import load_team
+from ..agents.loading import load_policy, load_team
+from ..agents.remote import Expert
 from ..algorithms.base import Learner
 from ..algorithms.registration import find_algorithm
 from ..checkpoint import load_weights, save_team
@@ -66,6 +67,8 @@ def build_env(cell: Cell, protocol: str, *, evaluation: bool) -> TextDecPOMDP:
     if config.eval_tasks is not None:
         tasks, split = (config.eval_tasks if evaluation else tasks), "all"
     options = dict(config.options)
+    if isinstance(options.get("expert"), str):  # the name of a reviewing model
+        options["expert"] = Expert(load_policy(options["expert"]))
     if config.fields:
         options["fields"] = config.fields
     env = make(config.id, tasks=tasks, split=split, max_turns=config.max_turns, **options)

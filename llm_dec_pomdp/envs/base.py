@@ -388,7 +388,11 @@ class TextTask(TextDecPOMDP):
         render_mode: str | None = None,
     ) -> None:
         super().__init__(len(self.roles), max_turns, render_mode)
-        self._items = load_tasks(self.source, tasks, split, fields)
+        self._items = self.prepare(load_tasks(self.source, tasks, split, fields))
+
+    def prepare(self, items: tuple[TaskItem, ...]) -> tuple[TaskItem, ...]:
+        """A last look at the task set as it was loaded: what is to be added to its rows or left out. Default: all."""
+        return items
 
     @property
     def items(self) -> tuple[TaskItem, ...]:

@@ -5,12 +5,13 @@ PettingZoo's `parallel_api_test` and `parallel_seed_test` run first, with warnin
     identical rewards   every agent gets the same float
     no leaks            canaries in the other agents' texts, references and tests show up in no observation
     determinism         the same seed and actions give the same episode
-    bounds              rewards finite and in `reward_range` on adversarial texts; empty text earns the minimum,
-                        the reference the maximum
+    bounds              rewards finite and in `reward_range` on adversarial texts; empty text earns the minimum
+    references          every row's reference earns the maximum, or the share of it that the environment documents
     finished            stepping a finished episode raises one clear error
     forks               a fork and its parent do not affect each other
     pickling            a copy made by pickle plays the same episode; infos and state are JSON
     infos               the same numeric keys at reset and at every step
+    processes           another process with another PYTHONHASHSEED plays the same episode
 
 Each violation is a sentence that names the law and says what to do.
 """
@@ -18,10 +19,14 @@ Each violation is a sentence that names the law and says what to do.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import io
 import json
 import math
+import os
 import pickle
+import subprocess
+import sys
 import warnings
 from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import replace
@@ -163,6 +168,7 @@ def _no_leaks(env: TextDecPOMDP, rows: int | None) -> None:
         reference=tuple(CANARY.format("reference") + text for text in item.reference),
         fields={k: v + "\n# " + CANARY.format("test") if k == "test" else v for k, v in item.fields.items()},
     )
+    env.max_turns = max(env.max_turns, 3 * phases(env))  # feedback is where leaks are
     with _items(task, (hidden,)):
         for result in _play(env, {"index": 0}, lambda agent, turn: CANARY.format(agent)):
             for agent, text in result[0].items():
@@ -206,9 +212,12 @@ def _references(env: TextDecPOMDP, rows: int | None) -> None:
             continue
         actions = task.gold(item)
         total = task.score(item, actions).total
+        least = task.reference_share * task.max_return
         _require(
-            abs(total - task.max_return) < 1e-6,
-            f"the reference of task {item.id!r} earns {total}, not the maximum {task.max_return}; mend the row",
+            least - 1e-6 <= total <= task.max_return + 1e-6,
+            f"the reference of task {item.id!r} earns {total}, not "
+            + (f"the maximum {least}" if task.reference_share == 1 else f"{least} to {task.max_return}")
+            + "; mend the row",
         )
 
 
@@ -257,6 +266,52 @@ def _infos(env: TextDecPOMDP, rows: int | None) -> None:
             )
 
 
+def _processes(env: TextDecPOMDP, rows: int | None) -> None:
+    answer = subprocess.run(
+        [sys.executable, "-c", _CHILD],
+        input=pickle.dumps(sys.path) + pickle.dumps(env),
+        env={**os.environ, "PYTHONHASHSEED": "4711" if os.environ.get("PYTHONHASHSEED") != "4711" else "1"},
+        capture_output=True,
+        check=False,
+    )
+    if answer.returncode:
+        last = answer.stderr.decode(errors="replace").strip().rpartition("\n")[2]
+        raise CheckFailure(
+            f"a pickled copy cannot be played in another process ({last}); define it in a module of its own"
+        )
+    _require(
+        answer.stdout.decode() == fingerprint(env),
+        "with another PYTHONHASHSEED another process plays another episode; let no hash() and no order of a set decide",
+    )
+
+
+_CHILD = """
+import pickle, sys
+sys.path[:] = pickle.load(sys.stdin.buffer)
+env = pickle.load(sys.stdin.buffer)
+from llm_dec_pomdp.envs.check import fingerprint
+print(fingerprint(env), end="")
+"""
+
+
+def fingerprint(env: TextDecPOMDP) -> str:
+    """A hash of whole episodes: what was told, paid and noted, with poor texts first and the references after them."""
+    task = unwrapped_task(env)
+    env.max_turns = max(env.max_turns, 2 * phases(env))
+
+    def say(agent: str, turn: int) -> str:
+        known = dict(zip(task.possible_agents, task.items[0].reference, strict=False))
+        return known.get(agent, "") if turn >= phases(env) else f"{agent} says the same few words in turn {turn}"
+
+    played = [list(_play(env, options, say)) for options in ({"index": 0}, {}, {})]
+    return hashlib.sha256(repr((played, env.state())).encode("utf-8", "backslashreplace")).hexdigest()
+
+
+def phases(env: TextDecPOMDP) -> int:
+    """Turns of an environment per turn of the task inside it."""
+    return env.max_turns // unwrapped_task(env).max_turns
+
+
 LAWS: Mapping[str, Callable[[TextDecPOMDP, int | None], None]] = {
     "PettingZoo": _pettingzoo,
     "identical rewards": _identical_rewards,
@@ -268,6 +323,7 @@ LAWS: Mapping[str, Callable[[TextDecPOMDP, int | None], None]] = {
     "forks": _forks,
     "pickling": _pickling,
     "infos": _infos,
+    "processes": _processes,
 }
 
 

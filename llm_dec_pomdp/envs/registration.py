@@ -7,10 +7,13 @@ entry-point group `llm_dec_pomdp.envs` (name = id, value = "module:Class").
 from __future__ import annotations
 
 import functools
+import inspect
+import sys
+import textwrap
 from collections.abc import Callable
 from typing import Any
 
-from ..registry import Registry, Spec
+from ..registry import Registry, Spec, nearest
 from .base import TextDecPOMDP
 
 registry = Registry("environment", group="llm_dec_pomdp.envs")
@@ -42,10 +45,29 @@ def make(env_id: str, **kwargs: Any) -> Any:
 
     Raises:
         KeyError: Unknown id; the message names the nearest ones.
+        ValueError: An argument that its constructor does not take; the message names the nearest ones.
     """
     if "max_cycles" in kwargs:  # PettingZoo's name
         kwargs["max_turns"] = kwargs.pop("max_cycles")
-    return spec(env_id).build(**kwargs)
+    found = spec(env_id)
+    takes = inspect.signature(found.load()).parameters
+    if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in takes.values()):
+        for name in kwargs:
+            if name not in takes:
+                raise ValueError(f"{env_id} takes no argument {name!r}; {nearest(name, takes)}")
+    return found.build(**kwargs)
+
+
+def manual(env_id: str) -> str:
+    """The manual of an environment as Markdown: the docstring of the module that defines it.
+
+    A docstring begins with `id: what it is` and ends with an indented example under "Example:".
+    """
+    text = (sys.modules[spec(env_id).load().__module__].__doc__ or "").strip()
+    title, _, rest = text.partition("\n")
+    body, _, example = rest.partition("\nExample:\n")
+    code = f"\n```python\n{textwrap.dedent(example).strip()}\n```\n" if example else ""
+    return f"# {env_id}\n\n{title.partition(': ')[2] or title}\n\n{body.strip()}\n{code}"
 
 
 def _register_with_pettingzoo(env_id: str) -> None:

@@ -189,6 +189,13 @@ class NoInfosAtStep(Honest):
         }
 
 
+class HashDecides(Honest):
+    """Which of two greetings is chosen depends on PYTHONHASHSEED."""
+
+    def observe(self, item: TaskItem, agent: str) -> str:
+        return f"{super().observe(item, agent)} {hash('a greeting')}"
+
+
 VIOLATIONS: list[tuple[type[Honest], str, str]] = [
     (FreshSpaces, "PettingZoo", "same space object"),
     (WarnsAboutAgents, "PettingZoo", "Live agent was not given observation"),
@@ -213,6 +220,7 @@ VIOLATIONS: list[tuple[type[Honest], str, str]] = [
     (StateIsNoJson, "pickling", "no JSON"),
     (NoInfosAtReset, "infos", "'reward/first', 'reward/second'"),
     (NoInfosAtStep, "infos", "'reward/second'"),
+    (HashDecides, "processes", "another PYTHONHASHSEED"),
 ]
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
 import warnings
 
@@ -38,36 +36,6 @@ def test_pettingzoo_has_nothing_to_warn_about(env_id: str) -> None:
         parallel_api_test(llm_dec_pomdp.make(env_id), num_cycles=20)
         parallel_seed_test(lambda: llm_dec_pomdp.make(env_id), num_cycles=5)
     assert [str(warning.message) for warning in caught] == []
-
-
-EPISODES = """
-import hashlib, sys
-import llm_dec_pomdp
-for env_id in sys.argv[1:]:
-    env = llm_dec_pomdp.make(env_id, max_turns=2)
-    told = [env.reset(seed=5)]
-    while env.agents:
-        texts = env.gold(env.items[0]) if env.turn else {agent: f"{agent} has no idea" for agent in env.agents}
-        told.append(env.step(texts))
-    told += [env.reset() for _ in range(3)]
-    print(env_id, hashlib.sha256(repr((told, env.state())).encode()).hexdigest())
-"""
-
-
-def test_the_same_seed_and_actions_give_the_same_episode_in_another_process() -> None:
-    printed = [
-        subprocess.run(
-            [sys.executable, "-c", EPISODES, *sorted(llm_dec_pomdp.registry)],
-            env={**os.environ, "PYTHONHASHSEED": hash_seed},
-            capture_output=True,
-            text=True,
-            check=True,
-            timeout=120,
-        ).stdout
-        for hash_seed in ("1", "999")
-    ]
-    assert len(printed[0].splitlines()) == len(llm_dec_pomdp.registry)
-    assert printed[0] == printed[1]
 
 
 @pytest.mark.parametrize(

@@ -366,7 +366,8 @@ def test_infos_carry_the_parts() -> None:
     env = llm_dec_pomdp.make("tldr-v0")
     env.reset(seed=0)
     info = env.step(env.gold(env.item))[4]["agent_1"]
-    assert info == pytest.approx(
+    parts = {name: value for name, value in info.items() if name.startswith("reward/")}
+    assert parts == pytest.approx(
         {
             "reward/structure": 0.5,
             "reward/coordination": 1.0,

@@ -8,7 +8,7 @@ import json
 from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from ...registry import nearest
 from ...sandbox import Job, Verdict, default_pool
@@ -112,12 +112,10 @@ class HardenedCodeTask(CodeTask):
     diagnostics = contribution.DIAGNOSTICS
     gold_file: ClassVar[str]
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    def prepare(self, items: tuple[TaskItem, ...]) -> tuple[TaskItem, ...]:
+        """The rows with the reference pairs of `gold_file`."""
         gold = gold_pairs(self.gold_file)
-        self._items = tuple(
-            dataclasses.replace(item, reference=gold.get(item.id, item.reference)) for item in self._items
-        )
+        return tuple(dataclasses.replace(item, reference=gold.get(item.id, item.reference)) for item in items)
 
     def score(self, item: TaskItem, actions: Mapping[str, str]) -> Score:
         """The reward of `envs.coding.contribution`."""

@@ -3,7 +3,7 @@
 | fact | value |
 |---|---|
 | agents | agent_0 "aux", agent_1 "main" |
-| turns | 1 (`max_turns` for more: each next turn asks for a revision) |
+| turns | 1 (`max_turns` for more; `feedback` says what is told in between, see `envs.coding.feedback`) |
 | data | `OpenMLRL/CoopHumanEval`, 82 problems, train [16:] / test [:16] |
 | offline | 64 problems written for this suite |
 | return | 0 to 4.0 |

@@ -3,7 +3,7 @@
 | fact | value |
 |---|---|
 | agents | agent_0 "aux", agent_1 "main" |
-| turns | 1 (`max_turns` for more, with external feedback) |
+| turns | 1 (`max_turns` for more; `feedback` says what is told in between, see `envs.coding.feedback`) |
 | data | `OpenMLRL/CoopHumanEval`, train [16:] / test [:16], without its contradicting rows |
 | offline | 64 problems written for this suite |
 | return | 0 to 4.0 |
@@ -47,8 +47,8 @@ import functools
 import json
 from collections.abc import Mapping, Sequence
 from importlib import resources
-from typing import Any
 
+from ...types import TaskItem
 from .base import HardenedCodeTask
 from .coophumaneval import CoopHumanEval
 
@@ -66,16 +66,16 @@ def audited(kind: str) -> frozenset[str]:
 
 
 class HardenedCoopHumanEval(HardenedCodeTask, CoopHumanEval):
-    """Cooperative programming on verified rows; the module is the manual.
-
-    Attributes:
-        ambiguous: Ids of this task set that allow two defensible readings.
-    """
+    """Cooperative programming on verified rows; the module is the manual."""
 
     metadata = {**CoopHumanEval.metadata, "name": "coophumaneval-v1"}
     gold_file = "coophumaneval"
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self._items = tuple(item for item in self._items if item.id not in audited("contradicting"))
-        self.ambiguous = audited("ambiguous") & {item.id for item in self._items}
+    def prepare(self, items: tuple[TaskItem, ...]) -> tuple[TaskItem, ...]:
+        """The rows without those whose asserts contradict their text."""
+        return tuple(item for item in super().prepare(items) if item.id not in audited("contradicting"))
+
+    @property
+    def ambiguous(self) -> frozenset[str]:
+        """Ids of this task set that allow two defensible readings."""
+        return audited("ambiguous") & {item.id for item in self.items}

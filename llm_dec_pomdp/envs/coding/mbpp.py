@@ -3,7 +3,7 @@
 | fact | value |
 |---|---|
 | agents | agent_0 "aux", agent_1 "main" |
-| turns | 1 (`max_turns` for more, with external feedback) |
+| turns | 1 (`max_turns` for more; `feedback` says what is told in between, see `envs.coding.feedback`) |
 | data | `google-research-datasets/mbpp` (sanitized), train / test |
 | offline | 32 problems written for this suite |
 | return | 0 to 4.0 |
