@@ -1,5 +1,22 @@
-"""Wrappers: the same environment under another communication protocol."""
+"""Wrappers: the same environment under another communication protocol, or in numbers, or many times at once."""
 
+from .discrete import DiscreteMenu, TokenIds
+from .numeric import ByteObservation, FixedRoster, NumericWrapper
 from .protocols import PROTOCOLS, Centralized, Discussion, ProtocolWrapper, Sequential, with_protocol
+from .vector import VecEnv, make_vec
 
-__all__ = ["PROTOCOLS", "Centralized", "Discussion", "ProtocolWrapper", "Sequential", "with_protocol"]
+__all__ = [
+    "PROTOCOLS",
+    "ByteObservation",
+    "Centralized",
+    "DiscreteMenu",
+    "Discussion",
+    "FixedRoster",
+    "NumericWrapper",
+    "ProtocolWrapper",
+    "Sequential",
+    "TokenIds",
+    "VecEnv",
+    "make_vec",
+    "with_protocol",
+]
