@@ -106,6 +106,7 @@ def test_an_agent_that_is_not_asked_may_say_any_number() -> None:
         (-1, ValueError, "agent_0 is -1"),
         ("alpha", TypeError, "agent_0 is 'alpha'; it must be an integer"),
         (0.0, TypeError, "must be an integer"),
+        (np.array([0, 1]), TypeError, "must be an integer"),
     ],
 )
 def test_an_action_outside_the_menu_is_refused(action: Any, error: type[Exception], message: str) -> None:

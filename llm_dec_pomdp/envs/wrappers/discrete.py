@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol, SupportsIndex
+from typing import Any, Protocol
 
 import numpy as np
 from gymnasium import spaces
@@ -85,9 +85,11 @@ class DiscreteMenu(NumericWrapper):
 
     def _action(self, agent: str, action: Any) -> str:
         menu = self.menu(agent)
-        if not isinstance(action, SupportsIndex):
-            raise TypeError(f"the action of {agent} is {action!r:.60}; it must be an integer in 0..{len(menu) - 1}")
-        index = operator.index(action)
+        try:
+            index = operator.index(action)
+        except TypeError:
+            message = f"the action of {agent} is {action!r:.60}; it must be an integer in 0..{len(menu) - 1}"
+            raise TypeError(message) from None
         if not 0 <= index < len(menu):
             raise ValueError(f"the action of {agent} is {index}; its menu has the entries 0..{len(menu) - 1}")
         return menu[index]
