@@ -80,6 +80,7 @@ class TextDecPOMDP(ParallelEnv[str, str, str]):
         max_turns: H; running out of turns is truncation. `max_cycles` is the same number under PettingZoo's name.
         last_score: The score of the last scored joint action of this episode, with its notes; None before.
         judges_code: True when `step` waits for another process, so that stepping copies in threads pays.
+        hears_others: True where agents may be told each other's texts; elsewhere `check_env` takes that for a leak.
         parts_per_action: How many agents' parts one action holds; a policy's token budget is per part.
     """
 
@@ -89,6 +90,7 @@ class TextDecPOMDP(ParallelEnv[str, str, str]):
     components: Sequence[str]
     diagnostics: Sequence[str] = ()
     judges_code: bool = False
+    hears_others: bool = False
     parts_per_action: int = 1
 
     def __init__(self, n_agents: int, max_turns: int, render_mode: str | None) -> None:

@@ -172,7 +172,7 @@ def _no_leaks(env: TextDecPOMDP, rows: int | None) -> None:
     with _items(task, (hidden,)):
         for result in _play(env, {"index": 0}, lambda agent, turn: CANARY.format(agent)):
             for agent, text in result[0].items():
-                for secret in ("reference", "test", *(() if env is not task else set(env.possible_agents) - {agent})):
+                for secret in ("reference", "test", *(() if env.hears_others else set(env.possible_agents) - {agent})):
                     _require(
                         CANARY.format(secret) not in text,
                         f"the observation of {agent} shows {secret!r}, which it must not see; mend observe()",

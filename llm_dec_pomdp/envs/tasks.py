@@ -34,21 +34,22 @@ class TaskSource:
 
     Attributes:
         name: Short name, also the file name of the embedded sample.
-        hub: Name of the published data set.
+        hub: Name of the published data set; "" where there is none.
         hub_splits: Slice of the published data set per split, in `datasets` notation. Disjoint by construction.
         required: Fields every row must have, by their names in this suite.
         fields: This suite's field name -> the data set's own, for the hub and for files alike; a file may use either.
-        sample: Reads the embedded rows; the default reads `data/<name>.jsonl` of this package.
+        sample: The embedded rows: a function that makes items, or a .jsonl file of your package (a path). The default
+            is `data/<name>.jsonl` of this package.
         hub_config: Configuration of the published data set, where it has several.
         convert: Brings a row of the published data set into this suite's fields.
     """
 
     name: str
-    hub: str
-    hub_splits: Mapping[str, str]
+    hub: str = ""
+    hub_splits: Mapping[str, str] = field(default_factory=dict[str, str])
     required: tuple[str, ...] = ("prompt",)
     fields: Mapping[str, str] = field(default_factory=dict[str, str])
-    sample: Callable[[], Sequence[TaskItem]] | None = None
+    sample: Callable[[], Sequence[TaskItem]] | Path | None = None
     hub_config: str | None = None
     convert: Callable[[Row], Row] | None = None
 
@@ -125,7 +126,11 @@ def _checked(tasks: Sequence[TaskItem], source: TaskSource) -> tuple[TaskItem, .
 
 
 def _sample(source: TaskSource) -> tuple[TaskItem, ...]:
-    return tuple(source.sample()) if source.sample else _embedded(source)
+    if source.sample is None:
+        return _embedded_items(source.name, source.required)
+    if isinstance(source.sample, Path):
+        return _from_file(source, source.sample, _Columns(source.fields))
+    return _checked(source.sample(), source)
 
 
 @functools.cache
@@ -139,11 +144,9 @@ def _embedded_items(name: str, required: tuple[str, ...]) -> tuple[TaskItem, ...
     return _validate(_embedded_rows(name), f"data/{name}.jsonl", required, _Columns())
 
 
-def _embedded(source: TaskSource) -> tuple[TaskItem, ...]:
-    return _embedded_items(source.name, source.required)
-
-
 def _from_hub(source: TaskSource, split: str, columns: _Columns) -> tuple[TaskItem, ...]:
+    if not source.hub:
+        raise TaskError(f"{source.name} has no published data set; use tasks='sample' or the path of a file")
     import datasets  # heavy, and only this branch needs it
 
     parts = list(source.hub_splits) if split == "all" else [split]

@@ -271,6 +271,18 @@ def test_a_bad_row_beyond_the_quick_check_is_found_by_the_full_one() -> None:
         env_law(env, None)
 
 
+def test_an_environment_whose_agents_hear_each_other_says_so() -> None:
+    class Talk(ShowsTheOther):
+        hears_others = True
+
+    LAWS["no leaks"](Talk(ITEMS, max_turns=2), None)
+
+
+def test_a_leak_in_a_later_turn_is_found_in_an_environment_of_one() -> None:
+    with pytest.raises(CheckFailure, match="'agent_1'"):
+        LAWS["no leaks"](ShowsTheOther(ITEMS, max_turns=1), None)
+
+
 def test_rows_without_reference_are_not_scored() -> None:
     class NoGold(Honest):
         def score(self, item: TaskItem, actions: Mapping[str, str]) -> Score:

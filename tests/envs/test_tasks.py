@@ -364,6 +364,22 @@ def test_hub_without_network_gives_the_next_step(monkeypatch: pytest.MonkeyPatch
     )
 
 
+def test_a_source_without_published_data_says_so() -> None:
+    with pytest.raises(TaskError, match="own has no published data set; use tasks='sample'"):
+        load_tasks(TaskSource("own"), "hub")
+
+
+def test_a_sample_of_another_package_is_a_file_of_its_own(write: Write) -> None:
+    source = TaskSource("own", sample=write([{"prompt": "p", "id": "a"}]))
+    assert [item.id for item in load_tasks(source)] == ["a"]
+
+
+def test_a_sample_made_by_a_function_is_checked() -> None:
+    source = TaskSource("own", required=("prompt", "answer"), sample=lambda: [TaskItem("a", "p")])
+    with pytest.raises(TaskError, match="item 'a': field 'answer' is missing"):
+        load_tasks(source)
+
+
 def test_a_bad_hub_row_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(datasets, "load_dataset", lambda name, config, split: [{"text": "x"}])
     refuse("hub", r"acme/toy, row 1: field 'answer' is missing")

@@ -1,21 +1,23 @@
-"""Wrappers: the same environment under another communication protocol."""
+"""Wrappers: the same environment under another communication protocol, or in numbers, or many times at once."""
 
-from .protocols import (
-    PROTOCOLS,
-    Centralized,
-    Discussion,
-    GymnasiumView,
-    ProtocolWrapper,
-    Sequential,
-    with_protocol,
-)
+from .discrete import DiscreteMenu, TokenIds
+from .numeric import ByteObservation, FixedRoster, NumericWrapper
+from .protocols import PROTOCOLS, Centralized, Discussion, GymnasiumView, ProtocolWrapper, Sequential, with_protocol
+from .vector import VecEnv, make_vec
 
 __all__ = [
     "PROTOCOLS",
+    "ByteObservation",
     "Centralized",
+    "DiscreteMenu",
     "Discussion",
+    "FixedRoster",
     "GymnasiumView",
+    "NumericWrapper",
     "ProtocolWrapper",
     "Sequential",
+    "TokenIds",
+    "VecEnv",
+    "make_vec",
     "with_protocol",
 ]

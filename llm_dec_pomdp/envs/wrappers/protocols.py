@@ -33,6 +33,8 @@ class ProtocolWrapper(TextDecPOMDP):
         phases: Turns per scored joint action.
     """
 
+    hears_others = True
+
     def __init__(self, env: TextDecPOMDP, phases: int, n_agents: int | None = None) -> None:
         self.env = env
         self.phases = phases

@@ -1,0 +1,156 @@
+"""Actions in numbers: positions in a menu of texts, or token ids. See `wrappers.numeric` for what they share."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+from gymnasium import spaces
+
+from ..base import TextDecPOMDP
+from .numeric import NumericWrapper
+
+Menu = Sequence[str] | Mapping[str, Sequence[str]] | Callable[[str, str], Sequence[str]]
+
+
+class Tokenizer(Protocol):
+    """What `TokenIds` needs of a tokenizer; those of `transformers` have it."""
+
+    @property
+    def pad_token_id(self) -> int | None:
+        """The id that ends a text."""
+        ...
+
+    def __len__(self) -> int:
+        """How many ids there are."""
+        ...
+
+    def decode(self, token_ids: list[int], *, skip_special_tokens: bool) -> str:
+        """The text of some ids."""
+        ...
+
+
+class DiscreteMenu(NumericWrapper):
+    """Actions are positions in a menu of candidate texts.
+
+    Args:
+        env: The inner environment, with text actions.
+        menu: A sequence for all agents, a mapping from agent to its own, or a callable `(agent, observation)` that
+            gives the candidates for what the agent was last told (as text, whatever is around or inside). It is called
+            once per decision; pickling needs one that pickle can name, so no lambda.
+        n: How many candidates a callable gives every time; without meaning for the others.
+    """
+
+    def __init__(self, env: TextDecPOMDP | NumericWrapper, menu: Menu, n: int | None = None) -> None:
+        super().__init__(env)
+        self._require_text("actions", self.action_spaces)
+        self._offer = menu if callable(menu) else None
+        self._menus = {} if callable(menu) else self._fixed(menu)
+        sizes = {agent: len(texts) for agent, texts in self._menus.items()}
+        if self._offer is not None:
+            if n is None or n < 1:
+                raise ValueError(f"n is {n}; say how many candidates the callable gives, at least 1")
+            sizes = dict.fromkeys(self.possible_agents, n)
+        self.action_spaces = {agent: spaces.Discrete(sizes[agent]) for agent in self.possible_agents}
+
+    def menu(self, agent: str) -> tuple[str, ...]:
+        """The candidates of an agent now; () when a callable makes them and the agent is not asked."""
+        return self._menus[agent] if self._offer is None else self._now.get(agent, ())
+
+    def _fixed(self, menu: Sequence[str] | Mapping[str, Sequence[str]]) -> dict[str, tuple[str, ...]]:
+        if not isinstance(menu, Mapping):
+            menu = dict.fromkeys(self.possible_agents, menu)
+        if set(menu) != set(self.possible_agents):
+            raise KeyError(f"the menu is for {sorted(menu)}; give one for each of {self.possible_agents}")
+        return {agent: self._texts(agent, menu[agent]) for agent in self.possible_agents}
+
+    def _texts(self, agent: str, candidates: Sequence[str], n: int | None = None) -> tuple[str, ...]:
+        if isinstance(candidates, str) or not all(isinstance(text, str) for text in candidates):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(f"the menu of {agent} is {candidates!r:.80}; it must be a sequence of texts")
+        if not candidates or (n is not None and len(candidates) != n):
+            raise ValueError(f"the menu of {agent} has {len(candidates)} candidates; it must have {n or 'at least 1'}")
+        return tuple(candidates)
+
+    def _after(self) -> None:
+        if self._offer is None:
+            return
+        self._now = {}
+        for agent in self.agents:
+            if self.asked(agent):
+                told = self.unwrapped.history(agent)[-1]
+                n = int(self.action_spaces[agent].n)  # type: ignore[attr-defined]  # Discrete
+                self._now[agent] = self._texts(agent, self._offer(agent, told), n)
+
+    def _action(self, agent: str, action: Any) -> str:
+        menu = self.menu(agent)
+        try:
+            index = operator.index(action)
+        except TypeError:
+            message = f"the action of {agent} is {action!r:.60}; it must be an integer in 0..{len(menu) - 1}"
+            raise TypeError(message) from None
+        if not 0 <= index < len(menu):
+            raise ValueError(f"the action of {agent} is {index}; its menu has the entries 0..{len(menu) - 1}")
+        return menu[index]
+
+    def _ignored(self, agent: str, action: Any) -> str:
+        return ""
+
+
+class TokenIds(NumericWrapper):
+    """Actions are token ids, decoded to text; the first pad id ends the text.
+
+    Args:
+        env: The inner environment, with text actions.
+        vocabulary: Texts by id, or a tokenizer (its `decode` leaves special tokens out).
+        max_tokens: Length of every action.
+        pad_id: The id that ends a text. Default: for texts one id more, after the last; for a tokenizer its
+            `pad_token_id`.
+        separator: What stands between the texts of a vocabulary; without meaning for a tokenizer.
+    """
+
+    def __init__(
+        self,
+        env: TextDecPOMDP | NumericWrapper,
+        vocabulary: Sequence[str] | Tokenizer,
+        max_tokens: int,
+        *,
+        pad_id: int | None = None,
+        separator: str = " ",
+    ) -> None:
+        super().__init__(env)
+        self._require_text("actions", self.action_spaces)
+        if max_tokens < 1:
+            raise ValueError(f"max_tokens is {max_tokens}; an action needs at least 1 token")
+        size = len(vocabulary)
+        if isinstance(vocabulary, Sequence):
+            pad, size = (size, size + 1) if pad_id is None else (pad_id, size)
+        else:
+            pad = vocabulary.pad_token_id if pad_id is None else pad_id
+        if pad is None or not 0 <= pad < size:
+            raise ValueError(f"the pad id is {pad}; give pad_id, one of the {size} ids 0..{size - 1}")
+        self.vocabulary, self.pad_id, self.separator = vocabulary, pad, separator
+        self.action_spaces = {agent: spaces.MultiDiscrete([size] * max_tokens) for agent in self.possible_agents}
+
+    def text(self, ids: Sequence[int]) -> str:
+        """What an action says."""
+        kept = list(ids)
+        if self.pad_id in kept:
+            kept = kept[: kept.index(self.pad_id)]
+        if isinstance(self.vocabulary, Sequence):
+            return self.separator.join(self.vocabulary[i] for i in kept)
+        return self.vocabulary.decode(kept, skip_special_tokens=True)
+
+    def _action(self, agent: str, action: Any) -> str:
+        ids, space = np.asarray(action), self.action_spaces[agent]
+        if ids.dtype.kind not in "iu" or ids.shape != space.shape:
+            raise TypeError(
+                f"the action of {agent} is {ids.dtype} of shape {ids.shape}; it must be {space.shape} integers"
+            )
+        if not space.contains(ids.astype(np.int64)):
+            raise ValueError(f"the action of {agent} has the ids {ids.min()}..{ids.max()}; they must be in {space}")
+        return self.text([int(i) for i in ids])
+
+    def _ignored(self, agent: str, action: Any) -> str:
+        return ""

@@ -1,0 +1,174 @@
+"""Many copies of an environment, stepped at once; rewards that come from other processes are judged concurrently.
+
+    envs = make_vec("coophumaneval-v0", 8, split="train")
+    observations, infos = envs.reset(seed=0)
+    observations, rewards, terminations, truncations, infos = envs.step(actions)
+
+A finished copy is reset by itself, in one of two of Gymnasium's modes (`gymnasium.vector.AutoresetMode`):
+
+* `SAME_STEP`, the default: the step that ends an episode returns the first observations of the next one; what belongs
+  to the old one is in `infos[i]["final_obs"]` and `infos[i]["final_info"]`. No step is lost, which counts where
+  episodes have one turn.
+* `NEXT_STEP`: the step after the end resets that copy: its action is ignored, its reward is 0.
+
+`DISABLED` does not exist here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+from gymnasium.vector import AutoresetMode
+
+from ...registry import nearest
+from ...spaces import FreeText
+from ..base import StepResult, TextDecPOMDP, step_many
+from ..registration import make
+from .numeric import NumericWrapper, Space
+
+Env = TextDecPOMDP | NumericWrapper
+Batch = list[dict[str, str]] | dict[str, npt.NDArray[Any]]
+VecStep = tuple[Batch, npt.NDArray[np.float64], npt.NDArray[np.bool_], npt.NDArray[np.bool_], list[dict[str, Any]]]
+
+
+class VecEnv:
+    """Copies of one environment.
+
+    A batch of texts is a list with one dict (agent -> text) per copy. A batch of numbers is a dict with one array
+    (num_envs, ...) per agent. Rewards, terminations and truncations are arrays (num_envs,): they are the team's. Infos
+    are a list with one dict (agent -> info) per copy.
+
+    Args:
+        envs: The copies; all have the same agents and spaces.
+        autoreset: What happens after the end of an episode; see the module.
+    """
+
+    def __init__(self, envs: Sequence[Env], autoreset: AutoresetMode = AutoresetMode.SAME_STEP) -> None:
+        if not envs:
+            raise ValueError("there are no environments; give at least 1")
+        if autoreset not in (AutoresetMode.SAME_STEP, AutoresetMode.NEXT_STEP):
+            raise ValueError(f"autoreset is {autoreset!r}; use AutoresetMode.SAME_STEP or NEXT_STEP")
+        self.envs = tuple(envs)
+        self.num_envs = len(envs)
+        self.possible_agents = list(envs[0].possible_agents)
+        self.single_observation_spaces: dict[str, Space] = dict(envs[0].observation_spaces)
+        self.single_action_spaces: dict[str, Space] = dict(envs[0].action_spaces)
+        self.metadata = {**envs[0].metadata, "autoreset_mode": autoreset}
+        for i, env in enumerate(envs):
+            if (env.observation_spaces, env.action_spaces) != (envs[0].observation_spaces, envs[0].action_spaces):
+                raise ValueError(f"environment {i} has other agents or spaces than environment 0; all must be the same")
+        self.autoreset = autoreset
+        self._over = np.zeros(self.num_envs, dtype=np.bool_)  # copies that the next step resets
+        self._text = any(isinstance(space, FreeText) for space in self.single_observation_spaces.values())
+
+    def reset(
+        self,
+        seed: int | Sequence[int | None] | None = None,
+        options: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
+    ) -> tuple[Batch, list[dict[str, Any]]]:
+        """Start an episode in every copy.
+
+        Args:
+            seed: One per copy; an integer stands for seed, seed + 1, ... (as in Gymnasium).
+            options: For all copies, or one mapping per copy.
+        """
+        seeds = [seed + i for i in range(self.num_envs)] if isinstance(seed, int) else self._each(seed, "seeds")
+        several = self._each(None if isinstance(options, Mapping) else options, "options")
+        chosen = [options] * self.num_envs if isinstance(options, Mapping) else several
+        results = [
+            env.reset(seed=s, options=dict(o) if o else None)
+            for env, s, o in zip(self.envs, seeds, chosen, strict=True)
+        ]
+        self._over[:] = False
+        return self._batch([observations for observations, _ in results]), [dict(infos) for _, infos in results]
+
+    def step(self, actions: Sequence[Mapping[str, Any]] | Mapping[str, Sequence[Any] | npt.NDArray[Any]]) -> VecStep:
+        """Play one joint action in every copy.
+
+        Args:
+            actions: A sequence with one mapping (agent -> action) per copy, or a mapping with one batch per agent.
+        """
+        joint = self._joint(actions)
+        running = [i for i in range(self.num_envs) if not self._over[i]]
+        stepped = step_many(
+            cast("list[TextDecPOMDP]", [self.envs[i] for i in running]),  # all that is used of them is `step`
+            [joint[i] for i in running],
+        )
+        results = dict(zip(running, stepped, strict=True))
+        rewards = np.zeros(self.num_envs)
+        terminations, truncations = np.zeros((2, self.num_envs), dtype=np.bool_)
+        observations: list[dict[str, Any]] = []
+        infos: list[dict[str, Any]] = []
+        for i, env in enumerate(self.envs):
+            if i not in results:
+                told, info = env.reset()
+            else:
+                told, rewards[i], terminations[i], truncations[i], info = _of_the_team(results[i])
+                if not env.agents and self.autoreset is AutoresetMode.SAME_STEP:
+                    last, (told, first_info) = {"final_obs": told, "final_info": info}, env.reset()
+                    info = {**first_info, **last}
+            observations.append(told)
+            infos.append(dict(info))
+        self._over = np.array([not env.agents for env in self.envs])
+        return self._batch(observations), rewards, terminations, truncations, infos
+
+    def close(self) -> None:
+        """Close all copies."""
+        for env in self.envs:
+            env.close()
+
+    def _each(self, values: Sequence[Any] | None, what: str) -> Sequence[Any]:
+        if values is None:
+            return [None] * self.num_envs
+        if len(values) != self.num_envs:
+            raise ValueError(f"{len(values)} {what} for {self.num_envs} environments; give one each")
+        return values
+
+    def _joint(self, actions: Sequence[Mapping[str, Any]] | Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+        if not isinstance(actions, Mapping):
+            return self._each(actions, "joint actions")
+        for agent, batch in actions.items():
+            self._each(batch, f"actions of {agent}")
+        return [{agent: batch[i] for agent, batch in actions.items()} for i in range(self.num_envs)]
+
+    def _batch(self, observations: list[dict[str, Any]]) -> Batch:
+        if self._text:
+            return observations
+        return {agent: np.stack([told[agent] for told in observations]) for agent in self.possible_agents}
+
+
+def make_vec(
+    env: str | Callable[..., Env],
+    num_envs: int,
+    *,
+    autoreset: AutoresetMode | str = AutoresetMode.SAME_STEP,
+    **kwargs: Any,
+) -> VecEnv:
+    """Build many copies of an environment.
+
+    Args:
+        env: A registered id, or a callable that builds one, wrappers and all.
+        num_envs: How many.
+        autoreset: `AutoresetMode.SAME_STEP` or `NEXT_STEP`, or their names.
+        kwargs: For every call of the constructor.
+    """
+    if num_envs < 1:
+        raise ValueError(f"num_envs is {num_envs}; it must be at least 1")
+    if isinstance(autoreset, str):
+        if autoreset not in AutoresetMode.__members__:
+            known = ("SAME_STEP", "NEXT_STEP")
+            raise ValueError(f"autoreset {autoreset!r} does not exist; {nearest(autoreset, known)}")
+        autoreset = AutoresetMode[autoreset]
+    copies = [make(env, **kwargs) if isinstance(env, str) else env(**kwargs) for _ in range(num_envs)]
+    return VecEnv(copies, autoreset)
+
+
+def _of_the_team(result: StepResult) -> tuple[dict[str, Any], float, bool, bool, dict[str, Any]]:
+    """A step result with one reward and one end for all, which a team has."""
+    observations, rewards, terminations, truncations, infos = result
+    terminated = all(terminations.values())
+    over = all(terminations[agent] or truncations[agent] for agent in terminations)
+    return observations, next(iter(rewards.values())), terminated, over and not terminated, infos

@@ -1,0 +1,224 @@
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+from gymnasium.vector import AutoresetMode
+from tasks import ITEMS, WORDS, Duo, duo
+
+import llm_dec_pomdp
+from llm_dec_pomdp.envs.wrappers import (
+    ByteObservation,
+    DiscreteMenu,
+    FixedRoster,
+    Sequential,
+    VecEnv,
+    make_vec,
+)
+from llm_dec_pomdp.types import Score, TaskItem
+
+HIT = {"agent_0": "alpha", "agent_1": "beta"}
+MISS = {"agent_0": "no", "agent_1": "idea"}
+
+
+def numbers(max_turns: int = 1) -> Any:
+    return FixedRoster(ByteObservation(DiscreteMenu(duo(max_turns), WORDS), 64))
+
+
+# --- batches ----------------------------------------------------------------------------------------------------------
+
+
+def test_texts_are_a_list_of_dicts() -> None:
+    envs = make_vec(duo, 3)
+    observations, infos = envs.reset(options=[{"index": i} for i in (0, 1, 4)])
+    assert isinstance(observations, list)
+    assert [told["agent_0"] for told in observations] == [f"post {i}\n\nwrite the first part" for i in (0, 1, 4)]
+    assert infos == [{agent: {"reward/hits": 0.0} for agent in HIT}] * 3
+
+
+def test_numbers_are_one_array_per_agent() -> None:
+    envs = make_vec(numbers, 3)
+    observations, _ = envs.reset(seed=0)
+    assert isinstance(observations, dict)
+    assert {agent: (array.shape, array.dtype) for agent, array in observations.items()} == {
+        agent: ((3, 64), np.dtype(np.uint8)) for agent in HIT
+    }
+
+
+def test_rewards_and_ends_are_arrays_of_the_team() -> None:
+    envs = make_vec(duo, 3, max_turns=2)
+    envs.reset(seed=0)
+    _, rewards, terminations, truncations, infos = envs.step([HIT, MISS, {**HIT, "agent_0": "no"}])
+    assert rewards.tolist() == [2.0, 0.0, 1.0]
+    assert terminations.tolist() == [True, False, False]
+    assert truncations.tolist() == [False, False, False]
+    _, rewards, terminations, truncations, _ = envs.step([MISS, HIT, MISS])
+    assert rewards.tolist() == [0.0, 2.0, 0.0]
+    assert terminations.tolist() == [False, True, False]
+    assert truncations.tolist() == [False, False, True]
+    assert "final_obs" not in infos[1]
+
+
+def test_actions_are_one_batch_per_agent_too() -> None:
+    envs = make_vec(numbers, 3)
+    envs.reset(seed=0)
+    _, rewards, *_ = envs.step({"agent_0": np.array([0, 0, 2]), "agent_1": np.array([1, 2, 0])})
+    assert rewards.tolist() == [2.0, 1.0, 0.0]
+
+
+def test_the_copies_play_what_single_environments_play() -> None:
+    envs = make_vec("tldr-v0", 3, split="test", max_turns=2)
+    observations, _ = envs.reset(seed=7)
+    singles = [llm_dec_pomdp.make("tldr-v0", split="test", max_turns=2) for _ in range(3)]
+    assert observations == [env.reset(seed=7 + i)[0] for i, env in enumerate(singles)]
+    for turn in range(4):
+        actions = [{"agent_0": f"so {turn}", "agent_1": f"but {i} " * 9} for i in range(3)]
+        told, rewards, *_ = envs.step(actions)
+        for i, env in enumerate(singles):
+            own, own_rewards, *_ = env.step(actions[i])
+            assert rewards[i] == own_rewards["agent_0"]
+            assert told[i] == (own if env.agents else env.reset()[0])  # type: ignore[index]
+
+
+def test_a_wrapped_environment_is_built_by_a_callable() -> None:
+    envs = make_vec(lambda max_turns: Sequential(duo(max_turns)), 2, max_turns=3)
+    assert [env.max_turns for env in envs.envs] == [6, 6]
+    assert envs.envs[0] is not envs.envs[1]
+
+
+# --- the end of an episode --------------------------------------------------------------------------------------------
+
+
+def test_same_step_returns_the_next_episode_and_keeps_the_last_words_of_the_old_one() -> None:
+    envs = make_vec(numbers, 2)
+    envs.reset(seed=0)
+    told, rewards, terminations, truncations, infos = envs.step({"agent_0": [0, 2], "agent_1": [1, 2]})
+    assert (terminations.tolist(), truncations.tolist()) == ([True, False], [False, True])
+    assert rewards.tolist() == [2.0, 0.0]
+    assert isinstance(told, dict)
+    assert told["agent_0"].any(axis=1).all()
+    for info, hits in zip(infos, (2.0, 0.0), strict=True):
+        assert not info["final_obs"]["agent_0"].any()
+        assert info["final_info"]["agent_0"]["reward/hits"] == hits
+        assert info["final_info"]["agent_0"]["asked"] == 0.0
+        assert info["agent_0"]["asked"] == 1.0
+    assert all(env.agents for env in envs.envs)
+
+
+def test_next_step_resets_one_step_later_and_ignores_that_action() -> None:
+    envs = make_vec(duo, 2, max_turns=2, autoreset=AutoresetMode.NEXT_STEP)
+    envs.reset(seed=0)
+    told, rewards, terminations, _, infos = envs.step([HIT, MISS])
+    assert told[0] == {"agent_0": "", "agent_1": ""}  # type: ignore[index]
+    assert terminations.tolist() == [True, False]
+    assert infos[0]["agent_0"]["reward/hits"] == 2.0
+    told, rewards, terminations, truncations, infos = envs.step([HIT, MISS])
+    assert told[0]["agent_0"].startswith("post")  # type: ignore[index]
+    assert rewards.tolist() == [0.0, 0.0]
+    assert terminations.tolist() == [False, False]
+    assert truncations.tolist() == [False, True]
+    assert infos[0]["agent_0"]["reward/hits"] == 0.0
+    _, rewards, terminations, truncations, _ = envs.step([HIT, HIT])
+    assert rewards.tolist() == [2.0, 0.0]
+    assert truncations.tolist() == [False, False]
+
+
+def test_a_reset_forgets_which_copies_were_over() -> None:
+    envs = make_vec(duo, 2, autoreset="NEXT_STEP")
+    envs.reset(seed=0)
+    envs.step([HIT, HIT])
+    envs.reset(seed=0)
+    _, rewards, *_ = envs.step([HIT, MISS])
+    assert rewards.tolist() == [2.0, 0.0]
+
+
+@pytest.mark.parametrize("mode", list(AutoresetMode)[:2])
+def test_the_mode_is_in_the_metadata(mode: AutoresetMode) -> None:
+    assert make_vec(duo, 1, autoreset=mode).metadata["autoreset_mode"] is mode
+
+
+# --- concurrency ------------------------------------------------------------------------------------------------------
+
+
+class Slow(Duo):
+    """A judge that takes its time elsewhere."""
+
+    judges_code = True
+
+    def score(self, item: TaskItem, actions: Mapping[str, str]) -> Score:
+        time.sleep(0.3)
+        return super().score(item, actions)
+
+
+def test_rewards_are_judged_concurrently() -> None:
+    envs = make_vec(lambda: DiscreteMenu(Slow(ITEMS), WORDS), 8)
+    envs.reset(seed=0)
+    start = time.monotonic()
+    _, rewards, *_ = envs.step({"agent_0": [0] * 8, "agent_1": [1] * 8})
+    assert time.monotonic() - start < 0.3 * 8 / 2
+    assert rewards.tolist() == [2.0] * 8
+
+
+def test_code_is_judged_in_many_copies() -> None:
+    envs = make_vec("humaneval-v0", 3, split="test")
+    envs.reset(options=[{"index": i} for i in range(3)])
+    gold = [env.unwrapped.gold(env.unwrapped.item) for env in envs.envs]  # type: ignore[attr-defined]
+    _, rewards, terminations, *_ = envs.step([gold[0], MISS, gold[2]])
+    assert rewards.tolist() == [4.0, 0.0, 4.0]
+    assert terminations.tolist() == [True, False, True]
+
+
+# --- seeds and errors -------------------------------------------------------------------------------------------------
+
+
+def test_seeds_may_be_given_one_by_one() -> None:
+    envs = make_vec(duo, 3)
+    assert envs.reset(seed=[5, 5, 6])[0] == [duo().reset(seed=seed)[0] for seed in (5, 5, 6)]
+
+
+def test_options_may_be_for_all() -> None:
+    observations, _ = make_vec(duo, 2).reset(options={"task_id": "t3"})
+    assert [told["agent_1"][:6] for told in observations] == ["post 3"] * 2  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda envs: envs.reset(seed=[1]), "1 seeds for 2 environments"),
+        (lambda envs: envs.reset(options=[{}] * 3), "3 options for 2"),
+        (lambda envs: envs.step([HIT]), "1 joint actions for 2"),
+        (lambda envs: envs.step({"agent_0": ["x"], "agent_1": ["x", "y"]}), "1 actions of agent_0 for 2"),
+    ],
+)
+def test_another_number_than_the_copies_is_refused(call: Any, message: str) -> None:
+    envs = make_vec(duo, 2)
+    envs.reset(seed=0)
+    with pytest.raises(ValueError, match=message):
+        call(envs)
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "message"),
+    [
+        ({"num_envs": 0}, "num_envs is 0"),
+        ({"num_envs": 2, "autoreset": AutoresetMode.DISABLED}, "use AutoresetMode.SAME_STEP or NEXT_STEP"),
+        ({"num_envs": 2, "autoreset": "NEXTSTEP"}, "did you mean NEXT_STEP"),
+    ],
+)
+def test_bad_options_are_refused(kwargs: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        make_vec(duo, **kwargs)
+
+
+def test_copies_must_be_alike() -> None:
+    with pytest.raises(ValueError, match="environment 1 has other agents or spaces"):
+        VecEnv([duo(), DiscreteMenu(duo(), WORDS)])
+
+
+def test_close_closes_all() -> None:
+    envs = make_vec(duo, 2)
+    envs.close()
+    envs.close()
