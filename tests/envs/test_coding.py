@@ -14,7 +14,7 @@ import llm_dec_pomdp
 from llm_dec_pomdp.envs.coding import analysis, reward
 from llm_dec_pomdp.envs.coding import base as coding_base
 from llm_dec_pomdp.envs.coding.analysis import cooperation, find_function, has_return, prelude
-from llm_dec_pomdp.envs.coding.humaneval import gold_pair, problems
+from llm_dec_pomdp.envs.coding.humaneval import problems
 from llm_dec_pomdp.sandbox import Job, Verdict
 from llm_dec_pomdp.types import Score, TaskItem
 
@@ -466,18 +466,3 @@ def test_many_programs_are_judged_at_once_with_the_same_result() -> None:
     actions = [env.gold(env.item) if index % 2 else {"agent_0": AUX, "agent_1": ""} for index, env in enumerate(envs)]
     steps = llm_dec_pomdp.envs.step_many(envs, actions)
     assert [step[1]["agent_0"] for step in steps] == pytest.approx([0.4, 4.0] * 3)
-
-
-# --- gold pairs -------------------------------------------------------------------------------------------------------
-
-
-def test_a_gold_pair_computes_in_aux_and_calls_it_in_main() -> None:
-    aux, main = gold_pair('def double(x: int) -> int:\n    """Doc."""\n    return 2 * x\n', "double")
-    assert aux == "def aux(x: int) -> int:\n    return 2 * x\n"
-    assert main.startswith("def double(x: int):\n    answer = aux(x)\n")
-
-
-def test_a_recursive_solution_calls_itself_under_its_new_name() -> None:
-    aux, _ = gold_pair("def down(n):\n    return 0 if n == 0 else down(n - 1)\n", "down")
-    assert "aux(n - 1)" in aux
-    assert "down" not in aux

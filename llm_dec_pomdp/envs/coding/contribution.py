@@ -9,7 +9,7 @@ Structure and syntax are those of v0. The rest is paid for what the team solved 
   it returned, and also when it hands its own arguments back. Raising alone is not asked for, so that a main which falls
   back when the helper fails keeps the bonus, and a main which calls the helper and ignores it gets none;
 * main matters where results change when it is replaced by `return aux(*arguments)`: a wrapper by meaning, however long;
-* tests = h where both matter, else 0; cooperation = h (0.5 if aux matters + 1.0 if main matters too).
+* where both matter tests = h and cooperation = h (0.5 + 1.0); else both are 0, so that a wrapper stays below 40 %.
 
 A result is the outcome of one assert; "change" means that at least one of them differs.
 """
@@ -71,8 +71,7 @@ def score(item: TaskItem, program: Program, judge: Judge) -> Score:
         facts |= {"aux_matters": float(aux_matters), "main_matters": float(main_matters)}
         if aux_matters and main_matters:
             parts["tests"] = reward.TESTS * share
-        if aux_matters:
-            parts["cooperation"] = share * (reward.CALLS_AUX + (reward.NO_WRAPPER if main_matters else 0.0))
+            parts["cooperation"] = share * (reward.CALLS_AUX + reward.NO_WRAPPER)
     if any(verdict.outcome == "infra_error" for verdict in verdicts):
         parts["tests"] = math.nan
     plain = reward.summed(parts, reward.detail(whole), whole)

