@@ -123,11 +123,14 @@ def run_cell(
         setup = build_cell(cell, weights)
         advance(1, "")
     started = time.perf_counter()
-    if learn and isinstance(setup.algorithm, Learner):
+    learns = learn and isinstance(setup.algorithm, Learner)
+    if learns:
         _train(cell, setup, folder, progress)
         save_team(folder / "team", setup.team, cell.to_dict())
     trained = time.perf_counter()
     groups, summary = evaluate(cell, setup, progress, f"{cell.label}: evaluate")
+    if learns:
+        _note(cell, folder, cell.training.steps, summary)
     _write_lines(folder / "episodes.jsonl", (episode_record(e) for group in groups for e in group.episodes))
     result = Result(cell, summary, trained - started, time.perf_counter() - trained)
     (folder / "result.json").write_text(json.dumps(result.to_dict(), indent=1), encoding="utf-8")
@@ -135,14 +138,10 @@ def run_cell(
 
 
 def _train(cell: Cell, setup: Setup, folder: Path, progress: Progress) -> None:
-    """Train, with a line per step in `train.jsonl` and a line per evaluation in `curve.jsonl`."""
-    episodes_per_step = cell.training.prompts_per_step * cell.training.group_size
+    """Train, with a line per step in `train.jsonl` and a line per evaluation before the last in `curve.jsonl`."""
 
     def note(steps: int) -> None:
-        _, summary = evaluate(cell, setup, Silent(), "")
-        _append(
-            folder / "curve.jsonl", {"step": steps, "training_episodes": steps * episodes_per_step, **asdict(summary)}
-        )
+        _note(cell, folder, steps, evaluate(cell, setup, Silent(), "")[1])
 
     with progress.stage(f"{cell.label}: train", cell.training.steps) as advance:
 
@@ -154,7 +153,12 @@ def _train(cell: Cell, setup: Setup, folder: Path, progress: Progress) -> None:
 
         note(0)
         train(setup.algorithm, setup.train_env, setup.sampling, cell.training, cell.seed, on_step)
-        note(cell.training.steps)
+
+
+def _note(cell: Cell, folder: Path, steps: int, summary: Summary) -> None:
+    """One line of `curve.jsonl`."""
+    episodes = steps * cell.training.prompts_per_step * cell.training.group_size
+    _append(folder / "curve.jsonl", {"step": steps, "training_episodes": episodes, **asdict(summary)})
 
 
 def evaluate(cell: Cell, setup: Setup, progress: Progress, label: str) -> tuple[list[Group], Summary]:

@@ -17,7 +17,10 @@ only and a history grows linearly with the turns.
 from __future__ import annotations
 
 import ast
+import builtins
 import json
+import keyword
+import re
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -30,7 +33,8 @@ from .reward import Program
 MODES = ("none", "plain", "passed", "level_passed", "level_feedback", "expert")
 Expert = Callable[[str, int], str]  # (prompt, number of the try) -> answer
 EXPERT_TRIES = 3
-_SHORT = 4  # string constants below this length are too common to count as the other's words
+_WORD = re.compile(r"\w{4,}")  # shorter words are too common to count as the other's
+_PYTHON = frozenset({*dir(builtins), *keyword.kwlist})
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,12 +110,9 @@ class Attempt:
     def _failures(self, role: str) -> list[str]:
         """The first failed asserts, without words that only the other agent's code can have put there."""
         other = self.program.main if role == "aux" else self.program.aux
-        known = f"{self._own(role)[1]}\n{self.item.prompt}\n{self.item.fields['test']}"
-        secrets = [word for word in _constants(other) if word not in known]
-        text = "\n".join(self.score.notes.get("detail", "").splitlines()[: self.shown])
-        for word in sorted(secrets, key=len, reverse=True):
-            text = text.replace(word, "...")
-        return text.splitlines()
+        known = _words(f"{self._own(role)[1]}\n{self.item.prompt}\n{self.item.fields['test']}")
+        secrets = _code_words(other) - known - _PYTHON
+        return [_masked(line, secrets) for line in self.score.notes.get("detail", "").splitlines()[: self.shown]]
 
     def _helper(self, *, reasons: bool) -> str:
         found = analysis.cooperation(self.program.main)
@@ -124,12 +125,27 @@ class Attempt:
         return "used"
 
 
-def _constants(function: str) -> set[str]:
-    """The string constants of a function that are long enough to be recognised, line by line."""
+def _words(text: str) -> set[str]:
+    return set(_WORD.findall(text))
+
+
+def _code_words(function: str) -> set[str]:
+    """The words that a function can put into an error message: its names and constants, escaped or not."""
     tree = analysis.parse(function)
-    texts = [n.value for n in ast.walk(tree) if isinstance(n, ast.Constant)] if tree else []
-    pieces = {" ".join(line.split()) for text in texts if isinstance(text, str) for line in text.splitlines()}
-    return {piece for piece in pieces if len(piece) >= _SHORT}
+    if tree is None:
+        return set()
+    constants = [n.value for n in ast.walk(tree) if isinstance(n, ast.Constant)]
+    return _words("\n".join([ast.unparse(tree), *map(repr, constants), *(c for c in constants if isinstance(c, str))]))
+
+
+def _masked(line: str, secrets: set[str]) -> str:
+    """A line with dots for secret words, and for one at its end that may be cut off."""
+
+    def mask(match: re.Match[str]) -> str:
+        cut = match.end() == len(line) and any(word.startswith(match[0]) for word in secrets)
+        return "..." if cut or match[0] in secrets else match[0]
+
+    return _WORD.sub(mask, line)
 
 
 def ask_expert(expert: Expert, item: TaskItem, program: Program, seconds: float) -> dict[str, str]:
