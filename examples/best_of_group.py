@@ -9,7 +9,8 @@ An installed package announces its learner instead, with the entry point
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import torch
 
@@ -51,3 +52,12 @@ class BestOfGroup(Prompting):
             optimizer.step()
             total += loss.item()
         return {"loss": total / len(self.optimizers)}
+
+    def state_dict(self) -> dict[str, Any]:
+        """What a resumed run needs."""
+        return {"optimizers": [optimizer.state_dict() for optimizer in self.optimizers]}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore it."""
+        for optimizer, saved in zip(self.optimizers, state["optimizers"], strict=True):
+            optimizer.load_state_dict(saved)

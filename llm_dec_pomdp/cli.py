@@ -1,6 +1,7 @@
-"""The command line: `llm-dec-pomdp list | check | play | train | eval | bench`.
+"""The command line: `llm-dec-pomdp list | check | play | train | eval | bench | runs | export`.
 
-Exit codes: 0 done, 1 the work failed (a check did not pass, a run could not go on), 2 wrong usage or input.
+Exit codes: 0 done, 1 the work failed (a check did not pass, a run could not go on), 2 wrong usage or input, 3 training
+diverged, 75 a signal ended a run that can be resumed.
 """
 
 from __future__ import annotations
@@ -62,6 +63,8 @@ NewTokens = Annotated[int, typer.Option(help="Longest text of one agent, in toke
 Items = Annotated[int | None, typer.Option(help="Evaluate on the first so many tasks only.")]
 Samples = Annotated[int, typer.Option(help="Episodes per task in the evaluation.")]
 Set = Annotated[list[str] | None, typer.Option("--set", help="Option of the algorithm, e.g. learning_rate=1e-4.")]
+Resume = Annotated[Path | None, typer.Option(help="Go on with the run in this folder, bit for bit.")]
+OtherVersions = Annotated[bool, typer.Option("--other-versions", help="Resume although packages have changed since.")]
 
 
 @app.callback(invoke_without_command=True)
@@ -283,7 +286,8 @@ def eval_(
 
 @app.command()
 def train(
-    env_id: EnvId,
+    context: typer.Context,
+    env_id: Annotated[str | None, typer.Argument(help="Environment id; with --resume the run's when left out.")] = None,
     algorithm: Annotated[str, typer.Option(help="A registered learner or module:Class.")] = "magrpo",
     model: Model = "builtin:tiny",
     sharing: ShareOption = "separate",
@@ -306,20 +310,31 @@ def train(
     lora_rank: Annotated[int, typer.Option(help="Rank of the adapters with --sharing lora.")] = 8,
     device: Device = "auto",
     dtype: Dtype = "auto",
+    save_every: Annotated[
+        int, typer.Option(help="Checkpoint after every so many updates; 0: after the last, and on a signal.")
+    ] = 10,
     seed: Seed = 0,
     setting: Set = None,
     out_folder: Annotated[Path | None, typer.Option("--out", help="Folder of the run.")] = None,
+    resume: Resume = None,
+    other_versions: OtherVersions = False,
     as_json: Json = False,
 ) -> None:
     """Train a team and measure it before and after on the test rows.
 
     Examples: [bold]llm-dec-pomdp train tldr-v0 --steps 40[/]
+              [bold]llm-dec-pomdp train --resume runs/my-run[/]
               [bold]llm-dec-pomdp train tldr-v0 --model model.gguf --sharing lora --tasks my.jsonl --field prompt=x[/]
     """
     from .benchmarks.suite import Cell, EnvironmentConfig, EvaluationConfig, MethodConfig, ModelConfig, SamplingConfig
     from .config import build
     from .training import TrainerConfig
 
+    if env_id is None:
+        with _usage():
+            cell = _cell_to_resume(context, resume)
+        _run_cells([cell], resume, resume.name if resume else "", as_json, resume=True, other_versions=other_versions)
+        return
     with _usage():
         if not callable(getattr(find_algorithm(algorithm).load(), "update", None)):
             _stop(f"{algorithm!r} does not learn; train magrpo, grpo or a learner of your own, or measure it with eval")
@@ -340,31 +355,66 @@ def train(
             ),
             seed,
             SamplingConfig(temperature=temperature, top_p=top_p, max_new_tokens=max_new_tokens),
-            TrainerConfig(steps=steps, prompts_per_step=prompts, group_size=group_size),
+            TrainerConfig(steps=steps, prompts_per_step=prompts, group_size=group_size, save_every=save_every),
             EvaluationConfig(items=items, samples=samples, every=eval_every),
         )
-    _run_cells([cell], out_folder, f"train-{env_id}", as_json)
+    folder, again = resume or out_folder, resume is not None
+    _run_cells([cell], folder, f"train-{env_id}", as_json, resume=again, other_versions=other_versions)
+
+
+def _cell_to_resume(context: typer.Context, folder: Path | None) -> Cell:
+    """The only cell of a run, when nothing but its folder was given."""
+    from .benchmarks.suite import Cell
+
+    if folder is None:
+        _stop("give an environment id to train on, see `llm-dec-pomdp list`, or a run to go on with: --resume RUN")
+    free = {"resume", "other_versions", "as_json"}
+    given = [name for name in context.params if name not in free and _was_given(context, name)]
+    if given:
+        options = ", ".join(f"--{name.replace('_', '-')}" for name in given)
+        _stop(f"{options}: --resume takes the options of the run; give none of your own, or the environment and all")
+    cells = sorted(folder.glob("cells/*/cell.json"))
+    if not cells:
+        _stop(f"{str(folder)!r} says not yet what it was to train; give the environment and all options with --resume")
+    if len(cells) != 1:
+        _stop(
+            f"{str(folder)!r} holds {len(cells)} trainings, not one; a benchmark goes on with bench --resume {folder}"
+        )
+    return Cell.from_dict(json.loads(cells[0].read_text(encoding="utf-8")))
+
+
+def _was_given(context: typer.Context, name: str) -> bool:
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
 
 
 @app.command()
 def bench(
-    suite_name: Annotated[str, typer.Argument(metavar="SUITE", help="quick, or a .toml file of your own.")] = "quick",
+    suite_name: Annotated[
+        str | None, typer.Argument(metavar="SUITE", help="quick (the default), or a .toml file of your own.")
+    ] = None,
     algorithm: Annotated[list[str] | None, typer.Option(help="A further method: a name or module:Class.")] = None,
     model: Annotated[list[str] | None, typer.Option(help="Models instead of the suite's.")] = None,
     seed: Annotated[list[int] | None, typer.Option(help="Seeds instead of the suite's.")] = None,
     setting: Annotated[list[str] | None, typer.Option("--set", help="Override, e.g. training.steps=10.")] = None,
     out_folder: Annotated[Path | None, typer.Option("--out", help="Folder of the run.")] = None,
+    resume: Resume = None,
+    other_versions: OtherVersions = False,
     as_json: Json = False,
 ) -> None:
     """Compare methods: train what learns, measure all on the same tasks, write a report.
 
     Examples: [bold]llm-dec-pomdp bench quick[/]
+              [bold]llm-dec-pomdp bench --resume runs/my-bench[/]
               [bold]llm-dec-pomdp bench quick --algorithm my_module:MyLearner --seed 0 --seed 1[/]
     """
-    from .benchmarks.suite import MethodConfig, ModelConfig, load_suite
+    from .benchmarks.suite import MethodConfig, ModelConfig, load_suite, saved_suite
 
     with _usage():
-        suite = load_suite(suite_name, setting or [])
+        if resume is not None and suite_name is None:
+            suite = saved_suite(resume, setting or [])
+        else:
+            suite = load_suite(suite_name or "quick", setting or [])
         changes: dict[str, Any] = {}
         if algorithm:
             changes["methods"] = [*suite.methods, *(MethodConfig(name=name) for name in algorithm)]
@@ -378,25 +428,35 @@ def bench(
     from .benchmarks.progress import bars
     from .benchmarks.runner import new_run_folder, run_suite
 
-    folder = out_folder or new_run_folder(suite.name)
-    with _failure(), bars(err, quiet=as_json) as progress:
-        results = run_suite(suite, folder, progress)
+    folder = resume or out_folder or new_run_folder(suite.name)
+    with _failure(folder), bars(err, quiet=as_json) as progress:
+        results = run_suite(suite, folder, progress, resume=resume is not None, other_versions=other_versions)
     _show(results, folder, as_json)
 
 
 def _run_cells(
-    cells: list[Cell], folder: Path | None, name: str, as_json: bool, weights: Path | None = None, *, learn: bool = True
+    cells: list[Cell],
+    folder: Path | None,
+    name: str,
+    as_json: bool,
+    weights: Path | None = None,
+    *,
+    learn: bool = True,
+    resume: bool = False,
+    other_versions: bool = False,
 ) -> None:
     """Run cells into one folder and show what came out."""
     from .benchmarks.cell import run_cell
     from .benchmarks.progress import bars
     from .benchmarks.report import write_report
-    from .benchmarks.runner import new_run_folder, prepare_folder, write_results
+    from .benchmarks.runner import new_run_folder, run_folder, write_results
 
     folder = folder or new_run_folder(name)
-    with _failure(), bars(err, quiet=as_json) as progress:
-        prepare_folder(folder)
-        results = [run_cell(cell, folder / "cells" / cell.label, progress, weights, learn=learn) for cell in cells]
+    with _failure(folder), bars(err, quiet=as_json) as progress, run_folder(folder, resume=resume):
+        results = [
+            run_cell(cell, folder / "cells" / cell.label, progress, weights, learn=learn, other_versions=other_versions)
+            for cell in cells
+        ]
         write_results(folder, results)
         write_report(folder, name, results)
     _show(results, folder, as_json)
@@ -411,6 +471,54 @@ def _show(results: list[Result], folder: Path, as_json: bool) -> None:
     for table in tables(results):
         out.print(table)
     out.print(f"Report, curves and every episode: {folder}/report.md", highlight=False)
+
+
+# --- looking back -------------------------------------------------------------------------------------------------
+
+
+@app.command()
+def runs(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of runs, or of one run.")] = Path("runs"),
+    as_json: Json = False,
+) -> None:
+    """List runs: running, preempted, failed (and why) or done, how far they are, and what they earn.
+
+    Example: [bold]llm-dec-pomdp runs runs[/]
+    """
+    from .benchmarks.runs import list_runs
+
+    with _usage():
+        found = list_runs(folder)
+    if as_json:
+        _print_json([dataclasses.asdict(run) for run in found])
+        return
+    table = Table()
+    for header in ("run", "status", "step", "return", "age", "reason"):
+        table.add_column(header, overflow="fold")
+    for run in found:
+        earned = "" if run.mean_return is None else f"{run.mean_return:.2f}"
+        row = (run.name, run.status, f"{run.step}/{run.steps}", earned, run.age_text, run.reason)
+        table.add_row(*(escape(text) for text in row))
+    out.print(table)
+
+
+@app.command()
+def export(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run, or of one of its cells.")],
+    place: Annotated[Path, typer.Argument(metavar="OUT", help="New folder; one folder per agent goes into it.")],
+) -> None:
+    """Write a trained team as plain folders of transformers or peft, with tokenizer and model card.
+
+    Example: [bold]llm-dec-pomdp export runs/my-run my-team[/]
+    """
+    from .benchmarks.export import export_run
+
+    with _usage():
+        try:
+            source, agents = export_run(run, place)
+        except OSError as error:
+            _stop(str(error), code=1)
+    out.print(f"{', '.join(agents)} from {source} in {place}", highlight=False)
 
 
 # --- plumbing -----------------------------------------------------------------------------------------------------
@@ -453,14 +561,22 @@ def _usage() -> Generator[None]:
 
 
 @contextlib.contextmanager
-def _failure() -> Generator[None]:
-    """Work that cannot start or go on ends with a sentence: exit code 2 for input, 1 for the rest."""
-    from .training import TrainingError
+def _failure(folder: Path) -> Generator[None]:
+    """Work that cannot start or go on ends with a sentence: exit code 2 for input, 3, 75 and 1 for the rest."""
+    from .algorithms.memory import OutOfDeviceMemoryError
+    from .runfolder import Interrupted
+    from .training import DivergedError, TrainingError, stopping_at_once
 
     try:
-        with _usage():
+        with stopping_at_once(), _usage():
             yield
-    except (TrainingError, OSError) as error:
+    except Interrupted as stop:
+        command = "bench" if (folder / "suite.json").exists() else "train"
+        err.print(f"stopped ({stop.reason}); go on with: llm-dec-pomdp {command} --resume {folder}", highlight=False)
+        raise
+    except DivergedError as error:
+        _stop(str(error), code=3)
+    except (TrainingError, OutOfDeviceMemoryError, OSError) as error:
         _stop(str(error), code=1)
 
 

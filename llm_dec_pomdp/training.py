@@ -1,30 +1,60 @@
-"""The training loop: choose tasks, play, check, learn, report.
+"""The training loop: choose tasks, play, check, learn, report, save.
 
 Everything drawn has an address (`seeding.derive`), so an extra evaluation never shifts training, and a run with the
-same seed on the same kind of machine is the same run.
+same seed on the same kind of machine is the same run. For the same reason a run that was killed goes on from its last
+checkpoint as if nothing had happened: `restore`, then `train` with what it returned.
 """
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
+import logging
 import math
+import os
+import signal
+import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from types import FrameType
+from typing import Any, Protocol, runtime_checkable
 
 from .agents.base import Sampling
 from .algorithms.base import Learner
+from .checkpoint import CheckpointError, Checkpoints
 from .config import Config
 from .envs.base import TextDecPOMDP
 from .rollout import collect
+from .runfolder import Interrupted, finite
 from .seeding import derive, generator
+from .storage import replace_json
 from .types import Episode, Group
 
 MAX_UNSCORABLE = 0.05  # share of a step's episodes that may have no score before the run stops
 MAX_SKIPPED = 3  # steps in a row without a finite gradient before the run stops
+_log = logging.getLogger(__name__)
 
 
 class TrainingError(RuntimeError):
     """A run that cannot go on; the message says what happened and what to look at."""
+
+
+class DivergedError(TrainingError):
+    """Step after step had a loss, gradient or ratio that is not finite."""
+
+
+@runtime_checkable
+class Restartable(Protocol):
+    """A learner whose run can be resumed; see `Algorithm`."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that has to survive a restart beside the weights of its team."""
+        ...
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore it."""
+        ...
 
 
 class TrainerConfig(Config):
@@ -36,6 +66,10 @@ class TrainerConfig(Config):
     """Tasks per update."""
     group_size: int = 4
     """G: episodes per task."""
+    save_every: int = 10
+    """Checkpoint after every so many updates, and after the last; 0: only after the last, and when a signal comes."""
+    keep: int = 2
+    """Newest checkpoints that stay, at least 2."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +81,7 @@ class Step:
         mean_return: Of the scorable episodes, in units of the reward.
         components: Mean of the reward parts.
         metrics: What the learner reported.
+        texts: Fingerprint of all that was said: two runs with the same one said the same.
         seconds_rollout: Wall time of playing and judging.
         seconds_update: Wall time of learning.
     """
@@ -55,8 +90,49 @@ class Step:
     mean_return: float
     components: Mapping[str, float]
     metrics: Mapping[str, float]
+    texts: str
     seconds_rollout: float
     seconds_update: float
+
+
+@dataclass(frozen=True, slots=True)
+class Counters:
+    """How far a run has come.
+
+    Attributes:
+        step: Updates done.
+        skipped: Steps in a row, up to now, that were not finite.
+        bad: Steps in all that were not finite.
+        seconds: Wall time spent in `train`.
+    """
+
+    step: int = 0
+    skipped: int = 0
+    bad: int = 0
+    seconds: float = 0.0
+
+
+def restore(learner: Learner, env: TextDecPOMDP, checkpoints: Checkpoints) -> Counters:
+    """Bring a learner and its team to the newest checkpoint that is whole.
+
+    Returns:
+        What to give to `train` as `done`; all zero when nothing has been saved yet.
+
+    Raises:
+        CheckpointError: No checkpoint is whole, or the newest one belongs to other tasks, versions or options.
+    """
+    found = checkpoints.newest()
+    if found is None:
+        return Counters()
+    saved = dict(found.counters)
+    cursor = saved.pop("cursor")
+    if cursor["tasks"] != _fingerprint(item.id for item in env.items):
+        raise CheckpointError(
+            f"{str(found.folder)!r} was trained on {cursor['of']} tasks that are not the {len(env.items)} of now, so "
+            "its place among them means nothing; give the tasks it was trained on"
+        )
+    _restartable(learner).load_state_dict(checkpoints.restore(found, learner.team))
+    return Counters(**saved)
 
 
 def train(
@@ -66,45 +142,164 @@ def train(
     config: TrainerConfig,
     seed: int,
     on_step: Callable[[Step], None] = lambda step: None,
-) -> None:
+    *,
+    checkpoints: Checkpoints | None = None,
+    done: Counters = Counters(),  # frozen
+) -> Counters:
     """Train a learner on all tasks of an environment, each epoch in a new order.
 
     Args:
         learner: Acts with its team, and learns from groups.
         env: The training environment, under the learner's protocol.
         sampling: How texts are drawn.
-        config: Steps, tasks per step, group size.
+        config: Steps, tasks per step, group size, checkpoints.
         seed: The run's seed.
-        on_step: Called after every step, for logs, progress and evaluation.
+        on_step: Called after every step and before its checkpoint, for logs, progress and evaluation.
+        checkpoints: Where to save. With them, SIGTERM and SIGINT end the run after the step and a checkpoint.
+        done: What `restore` returned.
+
+    Returns:
+        How far the run has come.
 
     Raises:
-        TrainingError: More than 5 % of a step could not be scored, or three steps in a row had no finite gradient.
+        TrainingError: More than 5 % of a step could not be scored.
+        DivergedError: Three steps in a row were not finite.
+        Interrupted: A signal came, and all is saved.
     """
-    skipped = 0
-    for number in range(1, config.steps + 1):
-        item_ids = tasks_of_step(env, config.prompts_per_step, number, seed)
-        started = time.perf_counter()
-        seeds = [derive(seed, "rollout", number, i) for i in range(len(item_ids))]
-        groups = collect(env, learner.team, item_ids, seeds, sampling, config.group_size)
-        played = time.perf_counter()
-        episodes = [episode for group in groups for episode in group.episodes]
-        _check_rewards(episodes, env, number)
-        metrics = learner.update(groups)
-        skipped = skipped + 1 if _not_finite(metrics) else 0
-        if skipped == MAX_SKIPPED:
-            raise TrainingError(
-                f"step {number}: {skipped} steps in a row had a loss or gradient that is not finite ({metrics}); lower "
-                "the learning rate or look at the last batches"
-            )
-        on_step(
-            Step(
-                number,
-                *summarise(groups, env),
-                metrics=metrics,
-                seconds_rollout=played - started,
-                seconds_update=time.perf_counter() - played,
-            )
+    started = time.perf_counter() - done.seconds
+    if checkpoints is not None:
+        _restartable(learner)
+    with finishing_the_step() if checkpoints is not None else contextlib.nullcontext(lambda: "") as asked:
+        for number in range(done.step + 1, config.steps + 1):
+            step, groups = _step(learner, env, sampling, config, seed, number)
+            bad = not all(math.isfinite(value) for value in step.metrics.values())
+            if bad:
+                _keep_bad_step(checkpoints, step, groups)
+            done = Counters(number, done.skipped + 1 if bad else 0, done.bad + bad, time.perf_counter() - started)
+            if done.skipped == MAX_SKIPPED:
+                raise DivergedError(
+                    f"step {number}: {done.skipped} steps in a row had a loss or gradient that is not finite "
+                    f"({dict(step.metrics)}); lower the learning rate or look at the last batches"
+                )
+            on_step(step)
+            if checkpoints is None:
+                continue
+            due = number == config.steps or (config.save_every > 0 and number % config.save_every == 0)
+            if due or asked():
+                done = replace(done, seconds=time.perf_counter() - started)
+                _save(learner, env, config, checkpoints, done)
+                if asked():
+                    raise Interrupted(f"{asked()} after step {number}")
+    return done
+
+
+def _step(
+    learner: Learner, env: TextDecPOMDP, sampling: Sampling, config: TrainerConfig, seed: int, number: int
+) -> tuple[Step, list[Group]]:
+    """Play and learn once."""
+    item_ids = tasks_of_step(env, config.prompts_per_step, number, seed)
+    started = time.perf_counter()
+    seeds = [derive(seed, "rollout", number, i) for i in range(len(item_ids))]
+    groups = collect(env, learner.team, item_ids, seeds, sampling, config.group_size)
+    played = time.perf_counter()
+    episodes = [episode for group in groups for episode in group.episodes]
+    _check_rewards(episodes, env, number)
+    metrics = learner.update(groups)
+    step = Step(
+        number,
+        *summarise(groups, env),
+        metrics=metrics,
+        texts=_fingerprint(c.text for e in episodes for turn in e.turns for c in turn.actions.values()),
+        seconds_rollout=played - started,
+        seconds_update=time.perf_counter() - played,
+    )
+    return step, groups
+
+
+def _save(learner: Learner, env: TextDecPOMDP, config: TrainerConfig, checkpoints: Checkpoints, done: Counters) -> None:
+    epoch, place = divmod(done.step * config.prompts_per_step, len(env.items))
+    tasks = _fingerprint(item.id for item in env.items)
+    cursor = {"epoch": epoch, "place": place, "of": len(env.items), "tasks": tasks}
+    state = _restartable(learner).state_dict()
+    checkpoints.save(done.step, learner.team, state, {**asdict(done), "cursor": cursor})
+
+
+def _keep_bad_step(checkpoints: Checkpoints | None, step: Step, groups: Sequence[Group]) -> None:
+    """The learner left the weights as they were; keep what it was given, to look at."""
+    kept = ""
+    if checkpoints is not None:
+        folder = checkpoints.folder.parent / "bad_steps"
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / f"step-{step.number:06d}.json"
+        replace_json(path, finite({**asdict(step), "groups": [asdict(group) for group in groups]}))
+        kept = f"; its batch is in {path}"
+    _log.warning("step %d was skipped, %s is not finite%s", step.number, dict(step.metrics), kept)
+
+
+def _restartable(learner: Learner) -> Restartable:
+    if not isinstance(learner, Restartable):
+        raise TrainingError(
+            f"{type(learner).__name__} cannot be saved: give it state_dict() and load_state_dict(state), which hold "
+            "all that has to survive a restart beside the weights of its team"
         )
+    return learner
+
+
+def _fingerprint(texts: Iterable[str]) -> str:
+    digest = hashlib.blake2b(digest_size=8)
+    for text in texts:
+        digest.update(repr(text).encode("utf-8", "backslashreplace"))
+    return digest.hexdigest()
+
+
+# --- signals ----------------------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def finishing_the_step() -> Generator[Callable[[], str]]:
+    """SIGTERM and SIGINT are noted, and a second one ends the process at once.
+
+    Yields:
+        Returns the name of the signal that came, "" when none did.
+    """
+    names: list[str] = []
+    with _signals(names.append):
+        yield lambda: names[0] if names else ""
+
+
+@contextlib.contextmanager
+def stopping_at_once() -> Generator[None]:
+    """SIGTERM and SIGINT raise `Interrupted`; for work that can be done again, around and between trainings."""
+
+    def stop(name: str) -> None:
+        raise Interrupted(name)
+
+    with _signals(stop):
+        yield
+
+
+@contextlib.contextmanager
+def _signals(on_first: Callable[[str], None]) -> Generator[None]:
+    if threading.current_thread() is not threading.main_thread():  # only there can signals be handled
+        yield
+        return
+    came: list[int] = []
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        came.append(number)
+        if len(came) > 1:
+            os._exit(128 + number)
+        on_first(signal.Signals(number).name)
+
+    before = {number: signal.signal(number, handle) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+# --- which tasks, and what came of them -------------------------------------------------------------------------------
 
 
 def tasks_of_step(env: TextDecPOMDP, count: int, number: int, seed: int) -> list[str]:
@@ -141,7 +336,3 @@ def _check_rewards(episodes: Sequence[Episode], env: TextDecPOMDP, number: int) 
             f"step {number}: {lost} of {len(episodes)} episodes could not be scored (more than {MAX_UNSCORABLE:.0%}); "
             "the judge is failing: see the notes of their scores"
         )
-
-
-def _not_finite(metrics: Mapping[str, float]) -> bool:
-    return not all(math.isfinite(value) for value in metrics.values())

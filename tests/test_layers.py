@@ -18,6 +18,7 @@ PACKAGE = "__init__"  # the room of the package itself
 
 LEAVES = {"types", "spaces", "seeding", "config", "registry", "__about__"}
 EVERYTHING = {*LEAVES, "sandbox", "data", "envs", "agents", "rollout", "algorithms", "checkpoint", "training", PACKAGE}
+EVERYTHING |= {"storage", "runfolder"}
 # room -> what it may import: rooms, or single modules of a room ("agents.base")
 MAY_IMPORT: dict[str, set[str]] = {
     "types": set(),
@@ -28,8 +29,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     "agents": {*LEAVES, "agents"},
     "rollout": {*LEAVES, "envs", "agents"},
     "algorithms": {*LEAVES, "agents.base", "algorithms"},
-    "checkpoint": {*LEAVES, "agents"},
-    "training": {*LEAVES, "algorithms", "rollout", "checkpoint", "envs", "agents.base"},
+    "storage": set(),
+    "runfolder": {"storage"},
+    "checkpoint": {*LEAVES, "agents", "storage"},
+    "training": {*LEAVES, "algorithms", "rollout", "checkpoint", "envs", "agents.base", "runfolder", "storage"},
     "benchmarks": {*EVERYTHING, "benchmarks"},
     "cli": {*EVERYTHING, "benchmarks", "cli"},
     "__main__": {"cli"},

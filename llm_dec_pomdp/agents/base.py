@@ -7,8 +7,8 @@ is what a learner trains on: a `Completion` carries token ids and log-probabilit
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from ..registry import nearest
 from ..types import Completion
@@ -96,6 +96,30 @@ class TrainablePolicy(Policy, Protocol):
 
     def load_state_dict(self, state: Mapping[str, torch.Tensor]) -> None:
         """Restore them; missing, unexpected or differently shaped tensors are an error."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class WeightFile:
+    """The weights of one agent as another library expects them.
+
+    Attributes:
+        name: Of the file.
+        tensors: Name in the file -> name in the policy's `state_dict`.
+        configs: JSON files beside it, by name.
+    """
+
+    name: str
+    tensors: Mapping[str, str]
+    configs: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+
+@runtime_checkable
+class PortablePolicy(TrainablePolicy, Protocol):
+    """A trainable policy whose weights other libraries can load."""
+
+    def weight_files(self, agents: Sequence[str]) -> dict[str, WeightFile]:
+        """By agent: with weights of its own for each agent one entry each, else one under the first name."""
         ...
 
 

@@ -7,13 +7,15 @@ either way their requests share one batch.
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
 
 from ..types import Completion
-from .base import Request, Sampling
+from .base import Request, Sampling, WeightFile
 from .decoding import Prompt, forward, prefill, sample
 
 
@@ -180,6 +182,26 @@ class LanguageModel:
         with torch.no_grad():
             for name, tensor in own.items():
                 tensor.copy_(state[name])
+
+    def weight_files(self, agents: Sequence[str]) -> dict[str, WeightFile]:
+        """A folder of transformers for all weights, or one of peft for each agent's adapter; see `PortablePolicy`."""
+        names = list(self.state_dict())
+        if self.adapters is None:
+            configs = {"config.json": self.model.config, "generation_config.json": self.model.generation_config}
+            plain = {name: json.loads(config.to_json_string()) for name, config in configs.items()}
+            return {agents[0]: WeightFile("model.safetensors", {name: name for name in names}, plain)}
+        files: dict[str, WeightFile] = {}
+        for agent in agents:
+            adapter = self.adapters[agent]
+            tensors = {_adapter_name(name, adapter): name for name in names if f".{adapter}." in f"{name}."}
+            config = {**self.model.peft_config[adapter].to_dict(), "inference_mode": True}
+            files[agent] = WeightFile("adapter_model.safetensors", tensors, {"adapter_config.json": config})
+        return files
+
+
+def _adapter_name(name: str, adapter: str) -> str:
+    """peft's name of a tensor in a file, where the name of the adapter is left out."""
+    return re.sub(rf"\.{re.escape(adapter)}(?=\.|$)", "", name, count=1)
 
 
 def _stop_ids(model: Any, tokenizer: Any) -> frozenset[int]:

@@ -34,6 +34,7 @@ from ..types import Completion, Group
 from .advantages import Kind, group_advantages, returns
 from .base import Metrics, Prompting
 from .losses import RatioLevel, clipped_objective
+from .memory import MicroBatch
 
 
 class MAGRPOConfig(Config):
@@ -56,7 +57,7 @@ class MAGRPOConfig(Config):
     epochs: int = 1
     """Optimizer steps per update, all on the same samples."""
     micro_batch: int = 16
-    """Sequences per forward pass; changes memory and speed, not the result."""
+    """Sequences per forward pass; changes memory and speed, not the result. Halved when the device has too little."""
     max_grad_norm: float = 1.0
     """Gradients are scaled down to this norm."""
     weight_decay: float = 0.0
@@ -90,6 +91,7 @@ class MAGRPO(Prompting):
         if not team.trainable:
             raise ValueError("no member of the team can be trained; give at least one agent a language model")
         self.config = config or MAGRPOConfig()
+        self.micro_batch = MicroBatch(self.config.micro_batch)
         self.optimizers = [
             torch.optim.AdamW(
                 list(policy.parameters()), lr=self.config.learning_rate, weight_decay=self.config.weight_decay
@@ -131,56 +133,76 @@ class MAGRPO(Prompting):
         metrics["tokens"] = float(sum(len(s.completion.token_ids) for s in samples))
         moving = [s for s in samples if s.advantage]
         moving.sort(key=lambda s: (len(s.completion.prompt_ids), s.completion.prompt_ids))  # same prompts together
-        parameters = list(policy.parameters())
-        size = self.config.micro_batch
-        batches = [moving[i : i + size] for i in range(0, len(moving), size)]
-        old: list[torch.Tensor] = []  # log pi_old of every batch: what the first pass computes
-        for epoch in range(self.config.epochs if batches else 0):
-            optimizer.zero_grad()
-            loss = clipped = 0.0
-            for number, batch in enumerate(batches):
-                logprobs, mask = policy.token_logprobs(
-                    [(s.agent, s.completion) for s in batch], self.sampling.temperature
-                )
-                if epoch == 0:
-                    old.append(logprobs.detach())
-                advantages = torch.tensor([s.advantage for s in batch], device=logprobs.device)
-                weights = torch.tensor([s.weight for s in batch], device=logprobs.device)
-                objective = clipped_objective(  # (objective)
-                    logprobs,
-                    old[number],
-                    mask,
-                    advantages,
-                    ratio=self.config.ratio,
-                    clip_low=self.config.clip_low,
-                    clip_high=self.config.clip_high,
-                )
-                batch_loss = -(objective * weights).sum()
-                batch_loss.backward()
-                loss += batch_loss.item()
-                clipped += self._clipped(logprobs.detach() - old[number], mask)
-            norm = float(torch.nn.utils.clip_grad_norm_(parameters, self.config.max_grad_norm))
-            if not (math.isfinite(loss) and math.isfinite(norm)):
+        old: dict[int, torch.Tensor] = {}  # log pi_old of every sample: what the first pass computes
+        for _ in range(self.config.epochs if moving else 0):
+            known = len(old)
+
+            def undo() -> None:
                 optimizer.zero_grad()
-                return {**metrics, "loss": loss, "grad_norm": norm}
+                for position in list(old)[known:]:  # noqa: B023  # called in this pass of the loop alone
+                    del old[position]
+
+            optimizer.zero_grad()
+            step = self.micro_batch.run(lambda size: self._accumulate(policy, moving, size, old), undo)
+            norm = torch.nn.utils.clip_grad_norm_(list(policy.parameters()), self.config.max_grad_norm)
+            step["grad_norm"] = float(norm)
+            if not all(map(math.isfinite, step.values())):
+                optimizer.zero_grad()
+                return {**metrics, **step}
             optimizer.step()
-            metrics |= {"loss": loss, "grad_norm": norm, "skipped": 0.0, "clipped": clipped / len(batches)}
+            metrics |= {**step, "skipped": 0.0}
         return metrics
 
+    def _accumulate(
+        self, policy: TrainablePolicy, samples: list[Sample], size: int, old: dict[int, torch.Tensor]
+    ) -> Metrics:
+        """Gradient of the loss of one optimizer step, `size` samples per forward and backward pass."""
+        starts = range(0, len(samples), size)
+        sums = {"loss": 0.0, "clipped": 0.0}
+        for start in starts:
+            batch = samples[start : start + size]
+            logprobs, mask = policy.token_logprobs([(s.agent, s.completion) for s in batch], self.sampling.temperature)
+            before = logprobs.detach().clone()
+            for row, sample in enumerate(batch):
+                length = len(sample.completion.token_ids)
+                before[row, :length] = old.setdefault(start + row, before[row, :length].clone())
+            advantages = torch.tensor([s.advantage for s in batch], device=logprobs.device)
+            weights = torch.tensor([s.weight for s in batch], device=logprobs.device)
+            objective = clipped_objective(  # (objective)
+                logprobs,
+                before,
+                mask,
+                advantages,
+                ratio=self.config.ratio,
+                clip_low=self.config.clip_low,
+                clip_high=self.config.clip_high,
+            )
+            loss = -(objective * weights).sum()
+            loss.backward()
+            sums["loss"] += loss.item()
+            sums["clipped"] += self._clipped(logprobs.detach() - before, mask)
+        return {**sums, "clipped": sums["clipped"] / len(starts)}
+
     def _clipped(self, difference: torch.Tensor, mask: torch.Tensor) -> float:
-        """Share of the ratios outside the clip range."""
+        """Share of the ratios outside the clip range; NaN when one is not finite, so that the step is skipped."""
         if self.config.ratio == "sequence":
             difference, mask = (difference * mask).sum(-1), mask.amax(-1)
         rho = difference.exp()
+        if not rho[mask.bool()].isfinite().all():
+            return math.nan
         outside = (rho < 1 - self.config.clip_low) | (rho > 1 + self.config.clip_high)
         return float((outside * mask).sum() / mask.sum())
 
     def state_dict(self) -> dict[str, Any]:
-        """Optimizer states, one per trainable policy."""
-        return {"optimizers": [optimizer.state_dict() for optimizer in self.optimizers]}
+        """Optimizer states, one per trainable policy, and the micro-batch that fits into memory."""
+        return {
+            "optimizers": [optimizer.state_dict() for optimizer in self.optimizers],
+            "micro_batch": self.micro_batch.size,
+        }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore the optimizers."""
+        """Restore them."""
+        self.micro_batch.size = state["micro_batch"]
         for optimizer, saved in zip(self.optimizers, state["optimizers"], strict=True):
             optimizer.load_state_dict(saved)
 

@@ -1,14 +1,14 @@
 """One cell: build environment, team and algorithm by name, train if it learns, evaluate, and write it all down.
 
 A cell's folder holds `cell.json` (its resolved configuration), `train.jsonl` (a line per step), `curve.jsonl` (a line
-per evaluation on the test rows), `episodes.jsonl` (every evaluated episode), `team/` (trained weights), `result.json`.
+per evaluation on the test rows), `checkpoints/`, `episodes.jsonl` (every evaluated episode), `team/` (trained weights),
+and last `result.json`. Run again, a cell with a result is done, and one without goes on from its newest checkpoint.
 """
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -18,16 +18,18 @@ from ..agents.loading import load_policy, load_team
 from ..agents.remote import Expert
 from ..algorithms.base import Learner
 from ..algorithms.registration import find_algorithm
-from ..checkpoint import load_weights, save_team
+from ..checkpoint import CheckpointError, Checkpoints, differences, load_weights, save_team
 from ..config import build
 from ..envs.base import TextDecPOMDP
 from ..envs.registration import make
 from ..envs.wrappers import with_protocol
 from ..rollout import collect
+from ..runfolder import append, cut, read_lines
 from ..seeding import derive
-from ..training import Step, train
+from ..storage import replace_json
+from ..training import Step, restore, train
 from ..types import Episode, Group
-from .metrics import Summary, summarise
+from .metrics import Interval, Summary, summarise
 from .progress import Progress, Silent
 from .suite import Cell
 
@@ -46,6 +48,13 @@ class Result:
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for files."""
         return {**asdict(self), "cell": self.cell.to_dict()}
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> Result:
+        """The inverse of `to_dict`."""
+        summary = dict(values["summary"])
+        summary["return_percent"] = Interval(**summary["return_percent"])
+        return cls(Cell.from_dict(values["cell"]), Summary(**summary), values["train_seconds"], values["eval_seconds"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,9 +114,15 @@ def build_cell(cell: Cell, weights: Path | None = None) -> Setup:
 
 
 def run_cell(
-    cell: Cell, folder: Path, progress: Progress | None = None, weights: Path | None = None, *, learn: bool = True
+    cell: Cell,
+    folder: Path,
+    progress: Progress | None = None,
+    weights: Path | None = None,
+    *,
+    learn: bool = True,
+    other_versions: bool = False,
 ) -> Result:
-    """Run a cell and write its folder.
+    """Run a cell and write its folder, or what is missing of it.
 
     Args:
         cell: What to run.
@@ -115,50 +130,89 @@ def run_cell(
         progress: Shows what is going on.
         weights: Saved team to start from.
         learn: Whether a learner is trained; False measures its team as it is.
+        other_versions: Go on from a checkpoint although packages have changed since.
+
+    Raises:
+        CheckpointError: The folder is that of another cell, or its checkpoints cannot be used.
     """
     progress = progress or Silent()
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "cell.json").write_text(json.dumps(cell.to_dict(), indent=1), encoding="utf-8")
+    done = _begin(cell, folder)
+    if done is not None:
+        return done
     with progress.stage(f"{cell.label}: load", 1) as advance:
         setup = build_cell(cell, weights)
         advance(1, "")
-    started = time.perf_counter()
+    train_seconds = 0.0
     learns = learn and isinstance(setup.algorithm, Learner)
     if learns:
-        _train(cell, setup, folder, progress)
+        train_seconds = _train(cell, setup, folder, progress, other_versions=other_versions)
         save_team(folder / "team", setup.team, cell.to_dict())
     trained = time.perf_counter()
     groups, summary = evaluate(cell, setup, progress, f"{cell.label}: evaluate")
     if learns:
         _note(cell, folder, cell.training.steps, summary)
     _write_lines(folder / "episodes.jsonl", (episode_record(e) for group in groups for e in group.episodes))
-    result = Result(cell, summary, trained - started, time.perf_counter() - trained)
-    (folder / "result.json").write_text(json.dumps(result.to_dict(), indent=1), encoding="utf-8")
+    result = Result(cell, summary, train_seconds, time.perf_counter() - trained)
+    replace_json(folder / "result.json", result.to_dict())
     return result
 
 
-def _train(cell: Cell, setup: Setup, folder: Path, progress: Progress) -> None:
-    """Train, with a line per step in `train.jsonl` and a line per evaluation before the last in `curve.jsonl`."""
+def _begin(cell: Cell, folder: Path) -> Result | None:
+    """Write down what is going to run; the result when it ran before."""
+    path, result = folder / "cell.json", folder / "result.json"
+    plain = json.loads(json.dumps(cell.to_dict()))
+    if path.exists():
+        differing = differences(json.loads(path.read_text(encoding="utf-8")), plain)
+        if differing:
+            raise CheckpointError(
+                f"{str(folder)!r} is the folder of another configuration (there -> here): {'; '.join(differing)}; "
+                "resume with the configuration of the run, or give a new folder"
+            )
+        if result.exists():
+            return Result.from_dict(json.loads(result.read_text(encoding="utf-8")))
+    replace_json(path, plain)
+    return None
+
+
+def _train(cell: Cell, setup: Setup, folder: Path, progress: Progress, *, other_versions: bool) -> float:
+    """Train, with a line per step in `train.jsonl` and a line per evaluation before the last in `curve.jsonl`.
+
+    Returns:
+        Seconds, those before a restart included.
+    """
+    # When to evaluate and how many checkpoints to keep cannot change what is learnt: a run may go on with others.
+    config = {name: value for name, value in cell.to_dict().items() if name != "evaluation"}
+    config["training"] = {k: v for k, v in config["training"].items() if k not in ("save_every", "keep")}
+    places = Checkpoints(folder / "checkpoints", config, keep=cell.training.keep, other_versions=other_versions)
+    done = restore(setup.algorithm, setup.train_env, places)
+    cut(folder / "train.jsonl", "number", done.step)
+    cut(folder / "curve.jsonl", "step", done.step)
 
     def note(steps: int) -> None:
         _note(cell, folder, steps, evaluate(cell, setup, Silent(), "")[1])
 
     with progress.stage(f"{cell.label}: train", cell.training.steps) as advance:
+        advance(done.step, "")
 
         def on_step(step: Step) -> None:
-            _append(folder / "train.jsonl", asdict(step))
+            append(folder / "train.jsonl", asdict(step))
             advance(1, f"return {step.mean_return:.2f}")
             if cell.evaluation.every and step.number % cell.evaluation.every == 0 and step.number < cell.training.steps:
                 note(step.number)
 
-        note(0)
-        train(setup.algorithm, setup.train_env, setup.sampling, cell.training, cell.seed, on_step)
+        if not read_lines(folder / "curve.jsonl"):
+            note(0)
+        how = setup.train_env, setup.sampling, cell.training, cell.seed, on_step
+        return train(setup.algorithm, *how, checkpoints=places, done=done).seconds
 
 
 def _note(cell: Cell, folder: Path, steps: int, summary: Summary) -> None:
-    """One line of `curve.jsonl`."""
-    episodes = steps * cell.training.prompts_per_step * cell.training.group_size
-    _append(folder / "curve.jsonl", {"step": steps, "training_episodes": episodes, **asdict(summary)})
+    """One line of `curve.jsonl`, unless it is there."""
+    path = folder / "curve.jsonl"
+    if steps not in (line["step"] for line in read_lines(path)):
+        episodes = steps * cell.training.prompts_per_step * cell.training.group_size
+        append(path, {"step": steps, "training_episodes": episodes, **asdict(summary)})
 
 
 def evaluate(cell: Cell, setup: Setup, progress: Progress, label: str) -> tuple[list[Group], Summary]:
@@ -199,18 +253,6 @@ def episode_record(episode: Episode) -> dict[str, Any]:
     }
 
 
-def _append(path: Path, record: Mapping[str, Any]) -> None:
-    with path.open("a", encoding="utf-8") as file:
-        file.write(json.dumps(record) + "\n")
-
-
 def _write_lines(path: Path, records: Any) -> None:
     with path.open("w", encoding="utf-8") as file:
         file.writelines(json.dumps(record) + "\n" for record in records)
-
-
-def read_lines(path: Path) -> Sequence[dict[str, Any]]:
-    """The records of a JSONL file; none when it does not exist."""
-    if not path.exists():
-        return []
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]

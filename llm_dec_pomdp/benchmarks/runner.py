@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import platform
 import time
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from ..__about__ import __version__
+from ..checkpoint import CheckpointError, differences
+from ..runfolder import open_run
+from ..storage import replace_json
 from .cell import Result, run_cell
 from .progress import Progress
 from .report import write_report
@@ -25,13 +29,17 @@ def new_run_folder(name: str, parent: Path = Path("runs")) -> Path:
     return next(candidate for candidate in candidates if not candidate.exists())
 
 
-def run_suite(suite: Suite, folder: Path, progress: Progress) -> list[Result]:
+def run_suite(
+    suite: Suite, folder: Path, progress: Progress, *, resume: bool = False, other_versions: bool = False
+) -> list[Result]:
     """Run all cells and write the report.
 
     Args:
         suite: What to run.
         folder: A new folder for this run.
         progress: Shows what is going on.
+        resume: Go on with the run in the folder: cells with a result are done.
+        other_versions: Go on from checkpoints although packages have changed since.
 
     Returns:
         One result per cell, in the suite's order.
@@ -39,29 +47,41 @@ def run_suite(suite: Suite, folder: Path, progress: Progress) -> list[Result]:
     Raises:
         FileExistsError: The folder holds something already.
     """
-    prepare_folder(folder)
-    (folder / "suite.json").write_text(json.dumps(suite.model_dump(), indent=1), encoding="utf-8")
-    cells = suite.cells()
-    results: list[Result] = []
-    with progress.stage(f"suite {suite.name}", len(cells)) as advance:
-        for cell in cells:
-            results.append(run_cell(cell, folder / "cells" / cell.label, progress))
-            write_results(folder, results)
-            advance(1, cell.label)
-    write_report(folder, suite.name, results)
-    return results
+    with run_folder(folder, resume=resume):
+        _refuse_other_suite(suite, folder / "suite.json")
+        replace_json(folder / "suite.json", suite.model_dump())
+        cells = suite.cells()
+        results: list[Result] = []
+        with progress.stage(f"suite {suite.name}", len(cells)) as advance:
+            for cell in cells:
+                place = folder / "cells" / cell.label
+                results.append(run_cell(cell, place, progress, other_versions=other_versions))
+                write_results(folder, results)
+                advance(1, cell.label)
+        write_report(folder, suite.name, results)
+        return results
 
 
-def prepare_folder(folder: Path) -> None:
-    """Create a run folder with the versions of what is going to run in it.
+def _refuse_other_suite(suite: Suite, path: Path) -> None:
+    differing = differences(json.loads(path.read_text(encoding="utf-8")), suite.model_dump()) if path.exists() else []
+    if differing:
+        raise CheckpointError(
+            f"{str(path)!r} is another suite (there -> here): {'; '.join(differing)}; resume without options, or give a "
+            "new folder"
+        )
+
+
+@contextlib.contextmanager
+def run_folder(folder: Path, *, resume: bool = False) -> Generator[None]:
+    """Hold a run folder, with the versions of what runs in it; see `open_run`.
 
     Raises:
-        FileExistsError: It holds something already.
+        FileExistsError: It holds something already, and it is not to be resumed.
     """
-    if folder.exists() and any(folder.iterdir()):
-        raise FileExistsError(f"{str(folder)!r} is not empty; give a new folder with --out")
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "versions.json").write_text(json.dumps(versions(), indent=1), encoding="utf-8")
+    with open_run(folder, resume=resume):
+        if not (folder / "versions.json").exists():
+            replace_json(folder / "versions.json", versions())
+        yield
 
 
 def write_results(folder: Path, results: Sequence[Result]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import resources
@@ -193,3 +194,17 @@ def load_suite(name: str, assignments: Sequence[str] = ()) -> Suite:
     else:
         raise ConfigError(f"no suite {name!r}; {nearest(name, built_in_suites())} A file of your own ends in .toml")
     return build(Suite, override(values, assignments), source=source)
+
+
+def saved_suite(folder: Path, assignments: Sequence[str] = ()) -> Suite:
+    """The suite that a run folder was made with.
+
+    Raises:
+        ConfigError: There is none.
+    """
+    path = folder / "suite.json"
+    if not path.is_file():
+        raise ConfigError(
+            f"{str(folder)!r} holds no benchmark to resume (suite.json is missing); give the folder of one"
+        )
+    return build(Suite, override(json.loads(path.read_text(encoding="utf-8")), assignments), source=str(path))

@@ -1,0 +1,150 @@
+# pyright: basic
+"""A trained team as plain folders, one per agent, that need nothing of this package.
+
+All weights: `AutoModelForCausalLM.from_pretrained(folder)`. Adapters: `PeftModel.from_pretrained(base, folder)`.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from ..agents.language_model import LanguageModel
+from ..checkpoint import (
+    CheckpointError,
+    Checkpoints,
+    folder_of,
+    load_checkpoint_weights,
+    load_weights,
+    players,
+    read_description,
+    weight_files,
+    write_weights,
+)
+from ..storage import Draft
+from .cell import build_cell
+from .suite import Cell
+
+CARD = """---
+library_name: {library}
+{base}pipeline_tag: text-generation
+tags: [multi-agent, reinforcement-learning, llm-dec-pomdp]
+---
+
+# {agent} ({role}) of a team for {environment}
+
+One member of a team of language models ({members}), trained together with `{method}` on `{environment}` for {steps}
+updates of {prompts} tasks x {group} episodes from {model}, with seed {seed}. It was trained to write its part of a
+joint answer, under the communication protocol "{protocol}", and is of use with the other members only.
+
+```python
+{code}
+```
+
+Prompts are the environment's observations as one user message under the chat template. Sampling in training:
+temperature {temperature}, top_p {top_p}, at most {tokens} new tokens.
+"""
+LOAD_ALL = """from transformers import AutoModelForCausalLM, AutoTokenizer
+
+model = AutoModelForCausalLM.from_pretrained("{folder}")
+tokenizer = AutoTokenizer.from_pretrained("{folder}")"""
+LOAD_ADAPTER = """from peft import PeftModel
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+base = AutoModelForCausalLM.from_pretrained({base})
+model = PeftModel.from_pretrained(base, "{folder}")
+tokenizer = AutoTokenizer.from_pretrained("{folder}")"""
+
+
+def export_run(run: Path, place: Path) -> tuple[Path, list[str]]:
+    """Write the trained team of a run, or of its newest checkpoint while it is not done.
+
+    Args:
+        run: A run folder with one trained cell, or the folder of a cell.
+        place: A new folder.
+
+    Returns:
+        Where the weights came from, and the agents that were written.
+
+    Raises:
+        CheckpointError: There is no team, or more than one.
+        FileExistsError: `place` holds something.
+    """
+    if place.exists() and any(place.iterdir()):
+        raise FileExistsError(f"{str(place)!r} is not empty; give a new folder")
+    folder = _trained_cell(run)
+    if (folder / "team").is_dir():
+        source = folder / "team"
+        cell = Cell.from_dict(read_description(source))
+        setup = build_cell(cell)
+        load_weights(source, setup.team)
+        steps = cell.training.steps
+    else:
+        cell = Cell.from_dict(json.loads((folder / "cell.json").read_text(encoding="utf-8")))
+        found = Checkpoints(folder / "checkpoints", {}).newest()
+        assert found is not None  # _trained_cell saw its folder
+        setup = build_cell(cell)
+        load_checkpoint_weights(found.folder, setup.team)
+        source, steps = found.folder, found.step
+    written: list[str] = []
+    with Draft(place.absolute()) as draft:
+        for policy, agents in players(setup.team):
+            for agent in agents:
+                weights = next(iter(weight_files(policy, [agent]).values()))
+                write_weights(draft, folder_of(agent), policy, weights)
+                card = _card(
+                    cell, setup.eval_env.role(agent), agent, agents=setup.eval_env.possible_agents, steps=steps
+                )
+                draft.write(f"{folder_of(agent)}/README.md", [card.encode()])
+                if isinstance(policy, LanguageModel):
+                    policy.tokenizer.save_pretrained(draft.folder / folder_of(agent))
+                written.append(agent)
+        draft.publish()
+    return source, written
+
+
+def _trained_cell(run: Path) -> Path:
+    """The folder of the only cell in which something was learnt."""
+    places = [run] if (run / "cell.json").is_file() else sorted(path.parent for path in run.glob("cells/*/cell.json"))
+    trained = [p for p in places if (p / "team").is_dir() or any(p.glob("checkpoints/step-*"))]
+    if len(trained) != 1:
+        names = f": {', '.join(str(path) for path in trained)}" if trained else ""
+        raise CheckpointError(
+            f"{str(run)!r} holds {len(trained)} trained teams, not one{names}; give the folder of one"
+        )
+    return trained[0]
+
+
+def _card(cell: Cell, role: str, agent: str, *, agents: list[str], steps: int) -> str:
+    lora, name = cell.model.sharing == "lora", cell.model.name
+    gguf = Path(name).suffix == ".gguf"
+    base = f'"{Path(name).parent}", gguf_file="{Path(name).name}"' if gguf else f'"{name}"'
+    folder = folder_of(agent)
+    on_hub = not (gguf or name.startswith("builtin:") or Path(name).exists())
+    return CARD.format(
+        library="peft" if lora else "transformers",
+        base=f"base_model: {name}\n" if on_hub else "",
+        agent=agent,
+        role=role,
+        environment=cell.environment.id,
+        members=", ".join(agents),
+        method=cell.method.title,
+        steps=steps,
+        prompts=cell.training.prompts_per_step,
+        group=cell.training.group_size,
+        model=name,
+        seed=cell.seed,
+        protocol=build_protocol(cell),
+        code=(LOAD_ADAPTER if lora else LOAD_ALL).format(folder=folder, base=base),
+        temperature=cell.sampling.temperature,
+        top_p=cell.sampling.top_p,
+        tokens=cell.sampling.max_new_tokens,
+    )
+
+
+def build_protocol(cell: Cell) -> str:
+    """The communication protocol of a cell's method."""
+    from ..algorithms.registration import find_algorithm
+
+    kind = find_algorithm(cell.method.name).load()
+    return kind.protocol  # pyright: ignore[reportFunctionMemberAccess]

@@ -1,0 +1,85 @@
+"""Runs on disk: which there are, how far they are, and what they earn."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..runfolder import read_lines, read_status
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run folder.
+
+    Attributes:
+        name: Of the folder.
+        status: running, preempted, failed or done.
+        reason: Why it failed or stopped.
+        step: Updates done, over all its cells that have begun.
+        steps: Updates wanted by these cells.
+        mean_return: Of the newest training step, or of the newest evaluation in % where nothing is trained.
+        age_seconds: Since something was last written.
+    """
+
+    name: str
+    status: str
+    reason: str
+    step: int
+    steps: int
+    mean_return: float | None
+    age_seconds: float
+
+    @property
+    def age_text(self) -> str:
+        """The age in the largest unit that fits."""
+        units = [("d", 86400), ("h", 3600), ("min", 60), ("s", 1)]
+        name, size = next(((n, s) for n, s in units if self.age_seconds >= s), ("s", 1))
+        return f"{self.age_seconds / size:.0f} {name}"
+
+
+def list_runs(folder: Path) -> list[Run]:
+    """All runs in a folder, newest first; or the folder itself when it is one.
+
+    Raises:
+        ValueError: There is no such folder.
+    """
+    if not folder.is_dir():
+        raise ValueError(f"{str(folder)!r} is no folder; give one that holds runs")
+    places = [folder] if read_status(folder) else [path for path in folder.iterdir() if path.is_dir()]
+    found = [run for run in (read_run(place) for place in places) if run is not None]
+    return sorted(found, key=lambda run: run.age_seconds)
+
+
+def read_run(folder: Path) -> Run | None:
+    """A run from its folder; None when there is none in it."""
+    status = read_status(folder)
+    if status is None:
+        return None
+    state, reason, changed = status
+    step = steps = 0
+    earned: float | None = None
+    for path in sorted(folder.glob("cells/*/cell.json"), key=lambda path: path.stat().st_mtime):
+        lines, result = read_lines(path.parent / "train.jsonl"), path.parent / "result.json"
+        changed = max([changed, *(p.stat().st_mtime for p in (path.parent / "train.jsonl", result) if p.exists())])
+        if lines or not result.exists():
+            steps += _read(path)["training"]["steps"]
+        step += len(lines)
+        earned = _earned(lines, result, earned)
+    return Run(folder.name, state, reason, step, steps, earned, max(0.0, time.time() - changed))
+
+
+def _earned(lines: Sequence[dict[str, Any]], result: Path, before: float | None) -> float | None:
+    if lines:
+        return lines[-1]["mean_return"]
+    if result.exists():
+        return _read(result)["summary"]["return_percent"]["mean"]
+    return before
+
+
+def _read(path: Path) -> dict[str, Any]:
+    return json.loads(path.read_text(encoding="utf-8"))

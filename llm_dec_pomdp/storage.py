@@ -1,0 +1,270 @@
+# pyright: basic
+"""Folders that are whole or not there at all, and files that survive a loss of power.
+
+A `Draft` is built under a temporary name beside its place. Every file is hashed while it is written, and fsynced;
+`manifest.json`, with the size and SHA-256 of every file and of itself, comes last; then the folder is renamed into its
+place and the parent is fsynced. `verify` tells whether a folder is what was written.
+
+Tensors are kept as safetensors, everything else as JSON; nothing is pickled. The file format is written here and not by
+the safetensors package, because that copies all tensors first and the hash would need a second reading.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import shutil
+import struct
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import torch
+
+MANIFEST = "manifest.json"
+_PIECE = 1 << 24  # bytes written and hashed at once
+_DTYPES = {
+    "float64": "F64",
+    "float32": "F32",
+    "bfloat16": "BF16",
+    "float16": "F16",
+    "int64": "I64",
+    "int32": "I32",
+    "int16": "I16",
+    "int8": "I8",
+    "uint8": "U8",
+    "bool": "BOOL",
+}
+
+
+class DamagedError(ValueError):
+    """A folder that is not what was written; the message says in what."""
+
+
+# --- writing ----------------------------------------------------------------------------------------------------------
+
+
+class Draft:
+    """A folder in the making. Use it as a context manager: what is not published is removed.
+
+    Args:
+        place: Where the folder will be; a folder that is there already stays until `publish` replaces it.
+    """
+
+    def __init__(self, place: Path) -> None:
+        self.place = place
+        self.folder = place.with_name(f".{place.name}-{os.getpid()}")
+        self._files: dict[str, dict[str, Any]] = {}
+
+    def __enter__(self) -> Draft:
+        shutil.rmtree(self.folder, ignore_errors=True)
+        self.folder.mkdir(parents=True)
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def write(self, name: str, pieces: Iterable[bytes | memoryview]) -> None:
+        """A file from pieces of bytes; `name` may have folders in front."""
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        digest, size = hashlib.sha256(), 0
+        with path.open("wb", buffering=0) as file:
+            for piece in pieces:
+                digest.update(piece)
+                size += _write_all(file.fileno(), piece)
+            os.fsync(file.fileno())
+        self._files[name] = {"size": size, "sha256": digest.hexdigest()}
+
+    def write_json(self, name: str, value: Any) -> None:
+        """A JSON file."""
+        self.write(name, [_json_bytes(value)])
+
+    def write_tensors(self, name: str, tensors: Mapping[str, torch.Tensor]) -> None:
+        """A safetensors file, one tensor after the other without a copy of them all."""
+        self.write(name, _safetensors(tensors))
+
+    def publish(self) -> None:
+        """Write the manifest, make everything durable, and put the folder in its place."""
+        manifest = _render_manifest(self._files)
+        for folder in {(self.folder / name).parent for name in self._files} - {self.folder}:
+            fsync(folder)
+        self.write(MANIFEST, [manifest])
+        fsync(self.folder)
+        swap(self.folder, self.place)
+        fsync(self.place.parent)
+
+
+def swap(new: Path, place: Path) -> None:
+    """Put a folder in `place`; what was there stays there when that fails."""
+    aside = new.with_name(f"{new.name}.old")
+    if place.exists():
+        place.rename(aside)
+    try:
+        new.rename(place)
+    except OSError:
+        if aside.exists():
+            aside.rename(place)
+        raise
+    shutil.rmtree(aside, ignore_errors=True)
+
+
+def remove_drafts(parent: Path, pattern: str) -> None:
+    """Remove what drafts left in `parent` whose process was killed."""
+    for left in parent.glob(f".{pattern}-*"):
+        shutil.rmtree(left, ignore_errors=True)
+
+
+def replace_json(path: Path, value: Any) -> None:
+    """Write a JSON file that is either the old or the new one, whatever happens meanwhile."""
+    temporary = path.with_name(f".{path.name}-{os.getpid()}")
+    try:
+        with temporary.open("wb") as file:
+            file.write(_json_bytes(value))
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+    fsync(path.parent)
+
+
+def fsync(path: Path) -> None:
+    """Make a file, or the names in a folder, durable."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _write_all(handle: int, piece: bytes | memoryview) -> int:
+    rest = memoryview(piece)
+    while rest:
+        rest = rest[os.write(handle, rest) :]
+    return len(piece)
+
+
+def _json_bytes(value: Any) -> bytes:
+    return (json.dumps(value, indent=1, default=_listed) + "\n").encode()
+
+
+def _listed(value: Any) -> Any:
+    """Sets, which configurations of models hold."""
+    if isinstance(value, (set, frozenset)):
+        return sorted(value)
+    raise TypeError(f"a {type(value).__name__} cannot be saved; use plain values")
+
+
+def _safetensors(tensors: Mapping[str, torch.Tensor]) -> Iterable[bytes | memoryview]:
+    """The bytes of a safetensors file (https://github.com/huggingface/safetensors#format)."""
+    import torch
+
+    names = sorted(tensors, key=lambda name: (-tensors[name].element_size(), name))  # widest first keeps all aligned
+    header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
+    end = 0
+    for name in names:
+        tensor, start = tensors[name], end
+        dtype = str(tensor.dtype).removeprefix("torch.")
+        if dtype not in _DTYPES:
+            raise ValueError(f"{name} is of type {dtype}, which cannot be saved; known are {', '.join(_DTYPES)}")
+        end += tensor.numel() * tensor.element_size()
+        header[name] = {"dtype": _DTYPES[dtype], "shape": list(tensor.shape), "data_offsets": [start, end]}
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    yield struct.pack("<Q", len(text)) + text
+    for name in names:
+        data = tensors[name].detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data
+        for start in range(0, len(data), _PIECE):
+            yield data[start : start + _PIECE]
+
+
+# --- verifying --------------------------------------------------------------------------------------------------------
+
+
+def verify(folder: Path) -> None:
+    """Check a folder against its manifest.
+
+    Raises:
+        DamagedError: The manifest is missing or changed, or a file is missing or not what was written.
+    """
+    path = folder / MANIFEST
+    if not path.is_file():
+        raise DamagedError(f"{MANIFEST} is missing")
+    content = path.read_bytes()
+    try:
+        files = json.loads(content)["files"]
+        right = content == _render_manifest(files)
+    except (ValueError, KeyError, TypeError):
+        right, files = False, {}
+    if not right:
+        raise DamagedError(f"{MANIFEST} is damaged ({len(content)} bytes)")
+    for name, wanted in files.items():
+        _verify_file(folder, name, wanted["size"], wanted["sha256"])
+
+
+def _verify_file(folder: Path, name: str, size: int, sha256: str) -> None:
+    path = folder / name
+    if not path.is_file():
+        raise DamagedError(f"{name} is missing")
+    if path.stat().st_size != size:
+        raise DamagedError(f"{name} has {path.stat().st_size} bytes, not {size}")
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while piece := file.read(_PIECE):
+            digest.update(piece)
+    if digest.hexdigest() != sha256:
+        raise DamagedError(f"{name} is not what was written (its SHA-256 differs)")
+
+
+def _render_manifest(files: Mapping[str, Mapping[str, Any]]) -> bytes:
+    listed = json.dumps(files, sort_keys=True)
+    return _json_bytes({"files": json.loads(listed), "sha256": hashlib.sha256(listed.encode()).hexdigest()})
+
+
+# --- nested values ----------------------------------------------------------------------------------------------------
+
+
+def pack(value: Any, tensors: dict[str, torch.Tensor], path: str = "state") -> Any:
+    """Nested dictionaries of tensors and plain values as JSON values; the tensors go into `tensors`.
+
+    Raises:
+        TypeError: Something is neither a tensor nor a plain value.
+    """
+    import torch
+
+    if isinstance(value, torch.Tensor):
+        tensors[path] = value
+        return {"$tensor": path}
+    if isinstance(value, dict):
+        items = [[key, pack(inner, tensors, f"{path}.{key}")] for key, inner in value.items()]
+        plain = all(isinstance(key, str) and not key.startswith("$") for key in value)
+        return dict(items) if plain else {"$dict": items}
+    if isinstance(value, (list, tuple)):
+        listed = [pack(inner, tensors, f"{path}.{number}") for number, inner in enumerate(value)]
+        return {"$tuple": listed} if isinstance(value, tuple) else listed
+    if isinstance(value, float) and not math.isfinite(value):
+        return {"$float": str(value)}
+    if value is None or type(value) in (str, int, float, bool):
+        return value
+    raise TypeError(f"{path} is a {type(value).__name__}, which cannot be saved; use tensors and plain values")
+
+
+def unpack(value: Any, tensors: Mapping[str, torch.Tensor]) -> Any:
+    """The inverse of `pack`."""
+    if isinstance(value, list):
+        return [unpack(inner, tensors) for inner in value]
+    if not isinstance(value, dict):
+        return value
+    if "$tensor" in value:
+        return tensors[value["$tensor"]]
+    if "$dict" in value:
+        return {key: unpack(inner, tensors) for key, inner in value["$dict"]}
+    if "$tuple" in value:
+        return tuple(unpack(inner, tensors) for inner in value["$tuple"])
+    if "$float" in value:
+        return float(value["$float"])
+    return {key: unpack(inner, tensors) for key, inner in value.items()}

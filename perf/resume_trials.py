@@ -1,0 +1,165 @@
+"""Kill a training with SIGKILL at a random moment, resume it, and compare it with one that was left alone.
+
+    python perf/resume_trials.py [--trials 20] [--seed 0] [--json]
+
+Each trial runs the command `train` in a process of its own with the built-in model, over more than two epochs of a small
+task set. The run that is left alone evaluates before and after, the killed one after every second step as well. Equal
+means: weights, optimizer states, metrics of every step, fingerprints of all training texts, and evaluated texts.
+Exit code 1 when a trial differs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import signal
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+os.environ |= {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}  # forks below want no threads
+
+import torch
+
+from llm_dec_pomdp.agents import language_model, loading  # noqa: F401  # loaded once, before the forks
+from llm_dec_pomdp.algorithms.registration import algorithms, find_algorithm
+from llm_dec_pomdp.benchmarks import cell, report, runner  # noqa: F401
+from llm_dec_pomdp.cli import app
+from llm_dec_pomdp.runfolder import STATUS, read_lines
+from llm_dec_pomdp.storage import MANIFEST
+
+POSTS = ["The cat sat on the wall.", "I lost my keys again.", "My boss is away.", "Rain all week.", "We moved house."]
+STEPS = 6
+
+
+def learners() -> list[str]:
+    """Names of all registered algorithms that learn."""
+    return [name for name in algorithms if callable(getattr(find_algorithm(name).load(), "update", None))]
+
+
+def options(algorithm: str, folder: Path) -> list[str]:
+    """The training that is killed: 12 tasks out of 5, so more than two epochs; a checkpoint every second step."""
+    tasks = folder / "posts.jsonl"
+    if not tasks.exists():
+        tasks.write_text("".join(json.dumps({"id": str(i), "prompt": post}) + "\n" for i, post in enumerate(POSTS)))
+    size = {
+        "--steps": STEPS,
+        "--prompts": 2,
+        "--group-size": 3,
+        "--max-new-tokens": 10,
+        "--items": 2,
+        "--save-every": 2,
+    }
+    texts = ["--algorithm", algorithm, "--tasks", str(tasks), "--eval-tasks", str(tasks), "--device", "cpu"]
+    settings = ["--set", "learning_rate=1e-3", "--set", "epochs=2", "--set", "micro_batch=2"]
+    return ["tldr-v0", *texts, *settings, *(str(part) for pair in size.items() for part in pair)]
+
+
+def start(arguments: list[str], log: Path) -> int:
+    """Run a command in a forked process; returns its pid."""
+    pid = os.fork()
+    if pid:
+        return pid
+    output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    os.dup2(output, 1)
+    os.dup2(output, 2)
+    torch.set_num_threads(1)
+    code = 1
+    try:
+        app(arguments, standalone_mode=True)
+        code = 0
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else 1
+    finally:
+        os._exit(code)
+
+
+def finish(pid: int) -> int:
+    """Exit code of a process, -9 when it was killed."""
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+def outcome(folder: Path) -> dict[str, Any]:
+    """All of a finished run that has to be equal."""
+    (place,) = folder.glob("cells/*")
+    manifest = json.loads((place / "checkpoints" / f"step-{STEPS:06d}" / MANIFEST).read_text())["files"]
+    steps = [{k: v for k, v in line.items() if "seconds" not in k} for line in read_lines(place / "train.jsonl")]
+    return {
+        "tensors": {name: file["sha256"] for name, file in manifest.items() if name != "checkpoint.json"},
+        "steps": steps,
+        "texts": (place / "episodes.jsonl").read_text(),
+    }
+
+
+def trial(algorithm: str, folder: Path, seconds: float) -> tuple[bool, int]:
+    """Start, kill after some seconds, resume.
+
+    Returns:
+        Whether it was killed before it ended, and from which step it went on.
+    """
+    arguments = ["train", *options(algorithm, folder.parent), "--eval-every", "2"]
+    log = folder.with_suffix(".log")
+    pid = start([*arguments, "--out", str(folder)], log)
+    time.sleep(seconds)
+    os.kill(pid, signal.SIGKILL)
+    killed = finish(pid) == -signal.SIGKILL
+    saved = sorted(folder.glob("cells/*/checkpoints/step-*"))
+    if any(folder.glob("cells/*/cell.json")):
+        arguments = ["train"]  # the folder knows the rest
+    again = ["--resume", str(folder)] if (folder / STATUS).exists() else ["--out", str(folder)]
+    code = finish(start([*arguments, *again], log))
+    if code != 0:
+        raise RuntimeError(f"the resumed run ended with {code}: {log.read_text()[-2000:]}")
+    return killed, int(saved[-1].name.removeprefix("step-")) if saved else 0
+
+
+def run_trials(count: int, seed: int, names: list[str], folder: Path) -> list[dict[str, Any]]:
+    """All trials, learners in turn."""
+    wanted: dict[str, tuple[dict[str, Any], float]] = {}
+    for name in names[:count]:
+        alone, started = folder / f"alone-{name}", time.perf_counter()
+        log = folder / f"alone-{name}.log"
+        code = finish(start(["train", *options(name, folder), "--out", str(alone)], log))
+        if code != 0:
+            raise RuntimeError(f"the run of {name} ended with {code}: {log.read_text()[-2000:]}")
+        wanted[name] = outcome(alone), time.perf_counter() - started
+    draw = random.Random(seed)
+    rows: list[dict[str, Any]] = []
+    for number in range(count):
+        name = names[number % len(names)]
+        expected, duration = wanted[name]
+        seconds = draw.uniform(0.05, duration)
+        killed, step = trial(name, folder / f"trial-{number}", seconds)
+        found = outcome(folder / f"trial-{number}")
+        differing = [part for part in expected if expected[part] != found[part]]
+        row = {"trial": number, "learner": name, "seconds": seconds, "killed": killed, "from_step": step}
+        rows.append({**row, "differs": differing})
+    return rows
+
+
+def main() -> None:
+    """Run the trials and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--trials", type=int, default=20)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--json", action="store_true", help="print one object")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        rows = run_trials(arguments.trials, arguments.seed, learners(), Path(folder))
+    equal = sum(not row["differs"] for row in rows)
+    if arguments.json:
+        print(json.dumps({"trials": len(rows), "killed": sum(r["killed"] for r in rows), "equal": equal, "rows": rows}))
+    else:
+        for row in rows:
+            end = "equal" if not row["differs"] else f"DIFFERS in {', '.join(row['differs'])}"
+            how = f"killed after {row['seconds']:5.2f} s" if row["killed"] else "ended before the kill"
+            print(f"{row['trial']:3}  {row['learner']:12} {how}, went on from step {row['from_step']}: {end}")
+        print(f"{equal} of {len(rows)} equal, {sum(r['killed'] for r in rows)} killed")
+    raise SystemExit(equal != len(rows))
+
+
+if __name__ == "__main__":
+    main()
