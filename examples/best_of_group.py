@@ -1,7 +1,6 @@
 """A learner of one's own, in one file and from outside the package: imitate the best episode of every group.
 
     llm-dec-pomdp bench quick --algorithm examples.best_of_group:BestOfGroup
-    llm-dec-pomdp train tldr-v0 --algorithm examples.best_of_group:BestOfGroup --set learning_rate=1e-3
 
 An installed package announces its learner instead, with the entry point
 `[project.entry-points."llm_dec_pomdp.algorithms"]  best-of-group = "my_package:BestOfGroup"`.
@@ -24,7 +23,6 @@ class Options(Config):
     """Options of BestOfGroup."""
 
     learning_rate: float = 3e-4
-    """AdamW."""
 
 
 class BestOfGroup(Prompting):
@@ -34,13 +32,12 @@ class BestOfGroup(Prompting):
     Config = Options
 
     def __init__(self, team: Team, sampling: Sampling, config: Options) -> None:
-        """A team, how it samples, and the options."""
         super().__init__(team, sampling)
         self.optimizers = [torch.optim.AdamW(list(p.parameters()), lr=config.learning_rate) for p in team.trainable]
 
     def update(self, groups: Sequence[Group]) -> Metrics:
         """One step of maximum likelihood on the best episodes."""
-        best = [max(group.episodes, key=lambda episode: episode.total) for group in groups]
+        best = [max(group.episodes, key=lambda e: e.total) for group in groups]
         texts = [pair for episode in best for turn in episode.turns for pair in turn.actions.items()]
         total = 0.0
         for policy, optimizer in zip(self.team.trainable, self.optimizers, strict=True):

@@ -66,8 +66,8 @@ def _refuse_other_suite(suite: Suite, path: Path) -> None:
     differing = differences(json.loads(path.read_text(encoding="utf-8")), suite.model_dump()) if path.exists() else []
     if differing:
         raise CheckpointError(
-            f"{str(path)!r} is another suite (there -> here): {'; '.join(differing)}; resume without options, or give a "
-            "new folder"
+            f"{str(path)!r} is another suite (there -> here): {'; '.join(differing)}; resume without options, or "
+            "give a new folder"
         )
 
 

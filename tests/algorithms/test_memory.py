@@ -1,0 +1,155 @@
+"""Running out of memory halves the micro-batch and leaves the gradient as it is."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+import torch
+from models import AGENTS, Softmax, match, same, separate_team, softmax_team, weights
+
+from llm_dec_pomdp.agents import Sampling, Team
+from llm_dec_pomdp.agents.language_model import LanguageModel
+from llm_dec_pomdp.algorithms.magrpo import MAGRPO, MAGRPOConfig
+from llm_dec_pomdp.algorithms.memory import MicroBatch, OutOfDeviceMemoryError
+from llm_dec_pomdp.rollout import collect
+from llm_dec_pomdp.types import Group
+
+SAMPLING = Sampling(max_new_tokens=4)
+
+
+class Small(LanguageModel):
+    """A model on a device that holds `room` sequences."""
+
+    room = 2
+    sizes: list[int]
+
+    def token_logprobs(self, samples: Sequence[Any], temperature: float) -> Any:
+        self.sizes.append(len(samples))
+        if len(samples) > self.room:
+            raise torch.cuda.OutOfMemoryError("CUDA out of memory (simulated)")
+        return super().token_logprobs(samples, temperature)
+
+
+def on_small_device(team: Team, room: int) -> Team:
+    for policy in team.trainable:
+        policy.__class__ = Small
+        policy.room, policy.sizes = room, []  # type: ignore[attr-defined]
+    return team
+
+
+def played(team: Team) -> list[Group]:
+    """Groups in which every other episode earned something."""
+    groups = collect(match(), team, ["t0", "t1"], [1, 2], SAMPLING, group_size=5)
+    for group in groups:
+        for number, episode in enumerate(group.episodes):
+            (turn,) = episode.turns
+            object.__setattr__(turn, "reward", float(number % 2))
+    return groups
+
+
+def updated(team: Team, **options: Any) -> tuple[MAGRPO, list[dict[str, torch.Tensor]], dict[str, float]]:
+    learner = MAGRPO(team, SAMPLING, MAGRPOConfig(learning_rate=0.01, **options))
+    metrics = learner.update(played(separate_team(seed=3)))
+    return learner, weights(team), metrics
+
+
+@pytest.mark.parametrize("epochs", [1, 3])
+def test_an_update_on_a_small_device_is_that_of_a_smaller_micro_batch(epochs: int) -> None:
+    learner, found, metrics = updated(on_small_device(separate_team(seed=3), 2), micro_batch=8, epochs=epochs)
+    _, wanted, wanted_metrics = updated(separate_team(seed=3), micro_batch=2, epochs=epochs)
+    assert learner.micro_batch.size == 2
+    assert same(found, wanted)
+    assert metrics == wanted_metrics
+    assert not same(found, weights(separate_team(seed=3)))
+
+
+def test_the_micro_batch_does_not_change_the_gradient() -> None:
+    def gradient(size: int) -> torch.Tensor:
+        team = separate_team(seed=3, double=True)
+        updated(team, micro_batch=size)
+        return torch.cat([p.grad.flatten() for policy in team.trainable for p in policy.parameters()])
+
+    whole = gradient(16)
+    assert whole.abs().max() > 1e-3
+    for size in (1, 2, 3, 7):
+        torch.testing.assert_close(gradient(size), whole, rtol=1e-5, atol=1e-7)  # weights are kept in single precision
+
+
+def test_the_smaller_size_is_remembered(caplog: pytest.LogCaptureFixture) -> None:
+    team = on_small_device(separate_team(seed=3), 2)
+    learner = MAGRPO(team, SAMPLING, MAGRPOConfig(micro_batch=8))
+    with caplog.at_level(logging.WARNING):
+        learner.update(played(separate_team(seed=3)))
+    assert ["micro_batch is 4" in r.getMessage() for r in caplog.records] == [True, False]
+    assert "micro_batch is 2 from now on" in caplog.records[1].getMessage()
+    for policy in team.trainable:
+        policy.sizes.clear()  # type: ignore[attr-defined]
+    learner.update(played(separate_team(seed=4)))
+    assert {size for policy in team.trainable for size in policy.sizes} <= {1, 2}  # type: ignore[attr-defined]
+
+
+def test_the_smaller_size_survives_a_restart() -> None:
+    learner, _, _ = updated(on_small_device(separate_team(seed=3), 2), micro_batch=8)
+    again = MAGRPO(separate_team(seed=3), SAMPLING, MAGRPOConfig(micro_batch=8))
+    again.load_state_dict(learner.state_dict())
+    assert again.micro_batch.size == 2
+
+
+def test_a_device_that_holds_nothing_is_given_up_and_leaves_the_weights() -> None:
+    team = on_small_device(separate_team(seed=3), 0)
+    with pytest.raises(OutOfDeviceMemoryError, match=r"one sequence at a time \(CUDA out of memory.*sharing=lora"):
+        updated(team, micro_batch=8)
+    assert same(weights(team), weights(separate_team(seed=3)))
+
+
+@pytest.mark.parametrize(("size", "sizes"), [(8, [8, 4, 2, 1]), (7, [7, 4, 2, 1]), (1, [1])])
+def test_the_size_is_halved_down_to_one(size: int, sizes: list[int]) -> None:
+    tried: list[int] = []
+    undone: list[int] = []
+
+    def work(size: int) -> None:
+        tried.append(size)
+        raise torch.cuda.OutOfMemoryError("full")
+
+    with pytest.raises(OutOfDeviceMemoryError):
+        MicroBatch(size).run(work, lambda: undone.append(1))
+    assert tried == sizes
+    assert len(undone) == len(sizes)
+
+
+def test_other_errors_pass() -> None:
+    def work(size: int) -> None:
+        raise RuntimeError("something else")
+
+    with pytest.raises(RuntimeError, match="something else"):
+        MicroBatch(4).run(work, lambda: None)
+
+
+# --- ratios -----------------------------------------------------------------------------------------------------------
+
+
+class Leaping(Softmax):
+    """After its first step a text has become endlessly more likely."""
+
+    passes = 0
+
+    def token_logprobs(self, samples: Any, temperature: float) -> Any:
+        logprobs, mask = super().token_logprobs(samples, temperature)
+        self.passes += 1
+        return logprobs + (200.0 if self.passes > 1 else 0.0), mask
+
+
+def test_a_ratio_that_is_not_finite_skips_the_step() -> None:
+    """The clip hides the ratio e^200 from the loss of a text that earned more than others; the guard sees it."""
+    team = Team({agent: Leaping() for agent in AGENTS})
+    groups = collect(match(), softmax_team(), ["t0"], [1], SAMPLING, group_size=6)
+    for number, episode in enumerate(groups[0].episodes):
+        object.__setattr__(episode.turns[0], "reward", float(number % 2))
+    once = softmax_team()
+    MAGRPO(once, SAMPLING, MAGRPOConfig(epochs=1)).update(groups)
+    metrics = MAGRPO(team, SAMPLING, MAGRPOConfig(epochs=2)).update(groups)
+    assert metrics["clipped"] != metrics["clipped"]
+    assert same(weights(team), weights(once))
