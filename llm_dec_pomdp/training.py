@@ -41,7 +41,7 @@ class TrainingError(RuntimeError):
 
 
 class DivergedError(TrainingError):
-    """Step after step had a loss, gradient or ratio that is not finite."""
+    """Step after step had a loss, gradient or ratio that is not finite, or a model cannot speak any more."""
 
 
 @runtime_checkable
@@ -163,7 +163,7 @@ def train(
 
     Raises:
         TrainingError: More than 5 % of a step could not be scored.
-        DivergedError: Three steps in a row were not finite.
+        DivergedError: Three steps in a row were not finite, or a model's weights are not.
         Interrupted: A signal came, and all is saved.
     """
     started = time.perf_counter() - done.seconds
@@ -204,6 +204,7 @@ def _step(
     played = time.perf_counter()
     episodes = [episode for group in groups for episode in group.episodes]
     _check_rewards(episodes, env, number)
+    _check_logprobs(episodes, number)
     metrics = learner.update(groups)
     step = Step(
         number,
@@ -336,3 +337,16 @@ def _check_rewards(episodes: Sequence[Episode], env: TextDecPOMDP, number: int) 
             f"step {number}: {lost} of {len(episodes)} episodes could not be scored (more than {MAX_UNSCORABLE:.0%}); "
             "the judge is failing: see the notes of their scores"
         )
+
+
+def _check_logprobs(episodes: Sequence[Episode], number: int) -> None:
+    """A model with a weight that is not finite samples noise, earns the same everywhere, and would learn nothing."""
+    for episode in episodes:
+        for turn in episode.turns:
+            for agent, completion in turn.actions.items():
+                if not all(map(math.isfinite, completion.logprobs)):
+                    raise DivergedError(
+                        f"step {number}: what {agent} said on task {episode.item_id!r} has a log-probability that is "
+                        "not finite, so its weights are damaged; lower the learning rate and start from an earlier "
+                        "checkpoint"
+                    )

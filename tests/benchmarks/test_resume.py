@@ -1,0 +1,269 @@
+"""Runs on the command line that are stopped, listed, resumed and exported."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from models import save_model
+from peft import PeftModel
+from transformers import AutoModelForCausalLM, AutoTokenizer
+from typer.testing import CliRunner, Result
+
+from llm_dec_pomdp.benchmarks import cell as cells
+from llm_dec_pomdp.benchmarks.progress import Silent
+from llm_dec_pomdp.benchmarks.runner import run_suite
+from llm_dec_pomdp.benchmarks.runs import Run, list_runs
+from llm_dec_pomdp.benchmarks.suite import Suite
+from llm_dec_pomdp.checkpoint import CheckpointError
+from llm_dec_pomdp.cli import app
+from llm_dec_pomdp.runfolder import read_lines
+
+SMALL = ["--prompts", "2", "--group-size", "2", "--max-new-tokens", "8", "--items", "2", "--device", "cpu"]
+
+
+def call(*arguments: str) -> Result:
+    return CliRunner().invoke(app, list(arguments), env={"COLUMNS": "200"})
+
+
+def said(result: Result) -> str:
+    return " ".join(result.stderr.split())
+
+
+# --- a training that is preempted -------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def preempted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, dict[str, Any]]]:
+    """A run that got SIGTERM after its first steps, and what was seen while it ran."""
+    folder = tmp_path_factory.mktemp("runs") / "mine"
+    code = "from llm_dec_pomdp.cli import main; main()"
+    arguments = ["train", "tldr-v0", *SMALL, "--steps", "500", "--out", str(folder)]
+    process = subprocess.Popen([sys.executable, "-c", code, *arguments], stderr=subprocess.PIPE, text=True)
+    try:
+        deadline = time.monotonic() + 120
+        while not any(read_lines(path) for path in folder.glob("cells/*/train.jsonl")):
+            assert process.poll() is None and time.monotonic() < deadline
+            time.sleep(0.05)
+        seen: dict[str, Any] = {"run": list_runs(folder.parent)[0]}
+        seen["second"] = call("train", "--resume", str(folder))
+        seen["third"] = call("train", "tldr-v0", *SMALL, "--out", str(folder))
+        os.kill(process.pid, signal.SIGTERM)
+        _, seen["stderr"] = process.communicate(timeout=60)
+        seen["code"] = process.returncode
+        yield folder, seen
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_a_running_training_is_listed(preempted: tuple[Path, dict[str, Any]]) -> None:
+    run = preempted[1]["run"]
+    assert isinstance(run, Run)
+    assert (run.name, run.status, run.reason, run.steps) == ("mine", "running", "", 500)
+    assert run.step >= 1
+    assert run.mean_return is not None
+
+
+@pytest.mark.parametrize("which", ["second", "third"])
+def test_a_second_trainer_on_the_folder_is_refused(which: str, preempted: tuple[Path, dict[str, Any]]) -> None:
+    result = preempted[1][which]
+    assert result.exit_code == 1
+    assert "is being written by process" in said(result)
+
+
+def test_a_preempted_training_ends_with_75_and_says_how_to_go_on(preempted: tuple[Path, dict[str, Any]]) -> None:
+    folder, seen = preempted
+    assert seen["code"] == 75
+    assert f"llm-dec-pomdp train --resume {folder}" in " ".join(seen["stderr"].split())
+    (run,) = json.loads(call("runs", str(folder.parent), "--json").stdout)
+    assert (run["status"], run["reason"]) == ("preempted", f"SIGTERM after step {run['step']}")
+    assert "preempted" in call("runs", str(folder.parent)).stdout
+    (newest,) = folder.glob("cells/*/checkpoints/step-*")
+    assert newest.name == f"step-{run['step']:06d}"
+
+
+def test_a_run_is_not_started_over_by_accident(preempted: tuple[Path, dict[str, Any]]) -> None:
+    folder, _ = preempted
+    result = call("train", "tldr-v0", *SMALL, "--out", str(folder))
+    assert result.exit_code == 1
+    assert f"go on with the run in it: --resume {folder}" in said(result)
+
+
+def test_resuming_with_other_options_names_what_differs(preempted: tuple[Path, dict[str, Any]]) -> None:
+    folder, _ = preempted
+    result = call("train", "tldr-v0", *SMALL, "--steps", "7", "--temperature", "0.5", "--resume", str(folder))
+    assert result.exit_code == 2
+    assert "sampling.temperature: 1.0 -> 0.5; training.steps: 500 -> 7" in said(result)
+
+
+def test_resuming_takes_no_options_of_its_own(preempted: tuple[Path, dict[str, Any]]) -> None:
+    result = call("train", "--steps", "7", "--resume", str(preempted[0]))
+    assert result.exit_code == 2
+    assert "--steps: --resume takes the options of the run" in said(result)
+
+
+def test_a_team_can_be_exported_while_it_is_not_done(preempted: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
+    folder, _ = preempted
+    result = call("export", str(folder), str(tmp_path / "team"))
+    assert result.exit_code == 0, result.output
+    for agent in ("agent_0", "agent_1"):
+        AutoModelForCausalLM.from_pretrained(tmp_path / "team" / agent)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["train"], "give an environment id"),
+        (["train", "--resume", "nowhere"], "says not yet what it was to train"),
+        (["bench", "--resume", "nowhere"], "holds no benchmark to resume"),
+        (["runs", "nowhere"], "is no folder"),
+        (["export", "nowhere", "out"], "holds 0 trained teams, not one"),
+    ],
+)
+def test_what_cannot_be_resumed_is_told(
+    arguments: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = call(*arguments)
+    assert result.exit_code == 2
+    assert message in said(result)
+    assert list(tmp_path.iterdir()) == []
+
+
+# --- a training that diverges -----------------------------------------------------------------------------------------
+
+
+def test_a_training_that_diverges_ends_with_3(tmp_path: Path) -> None:
+    """With this rate the first step leaves the range of single precision, and the weights are of no use."""
+    options = ["--steps", "6", "--set", "learning_rate=1e38", "--out", str(tmp_path / "run")]
+    result = call("train", "tldr-v0", *SMALL, *options)
+    assert result.exit_code == 3, said(result)
+    assert "step 2: what agent_0 said on task" in said(result)
+    (run,) = list_runs(tmp_path)
+    assert run.status == "failed"
+    assert run.reason.startswith("DivergedError: step")
+
+
+# --- a benchmark ------------------------------------------------------------------------------------------------------
+
+SUITE = Suite.model_validate(
+    {
+        "name": "four",
+        "methods": [{"name": "concat"}, {"name": "magrpo"}, {"name": "single"}, {"name": "grpo"}],
+        "environments": [{"id": "tldr-v0"}],
+        "sampling": {"max_new_tokens": 8},
+        "training": {"steps": 3, "prompts_per_step": 2, "group_size": 2, "save_every": 1},
+        "evaluation": {"items": 2, "every": 1},
+    }
+)
+
+
+class KilledError(BaseException):
+    pass
+
+
+def timeless(value: Any) -> Any:
+    """Without what a clock measured."""
+    if isinstance(value, dict):
+        return {k: timeless(v) for k, v in value.items() if "second" not in k}
+    return [timeless(item) for item in value] if isinstance(value, list) else value
+
+
+def files(folder: Path) -> dict[str, Any]:
+    """What has to be equal: results, logs and texts."""
+    found: dict[str, Any] = {"results": timeless(json.loads((folder / "results.json").read_text()))}
+    for path in sorted(folder.glob("cells/*/*.jsonl")):
+        found[str(path.relative_to(folder))] = [timeless(line) for line in read_lines(path)]
+    return found
+
+
+def report_without_times(folder: Path) -> list[str]:
+    """The report's lines; of the rows of the costs only the method, for the rest are times."""
+    lines = (folder / "report.md").read_text().splitlines()
+    return [line for line in lines if "|" not in line]
+
+
+def test_a_benchmark_killed_in_its_second_cell_goes_on_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run_suite(SUITE, tmp_path / "alone", Silent())
+    real = cells.append
+
+    def dying(path: Path, record: Any) -> None:
+        real(path, record)
+        if path.name == "train.jsonl" and record["number"] == 3:
+            raise KilledError
+
+    monkeypatch.setattr(cells, "append", dying)
+    with pytest.raises(KilledError):
+        run_suite(SUITE, tmp_path / "killed", Silent())
+    monkeypatch.undo()
+    assert list_runs(tmp_path / "killed")[0].status == "failed"
+    first = next((tmp_path / "killed" / "cells").glob("*concat*"))
+    before = {path: path.stat().st_mtime_ns for path in first.rglob("*") if path.is_file()}
+    assert (first / "result.json") in before
+    built: list[str] = []
+    build = cells.build_cell
+    monkeypatch.setattr(cells, "build_cell", lambda cell, *a: (built.append(cell.method.name), build(cell, *a))[1])
+    run_suite(SUITE, tmp_path / "killed", Silent(), resume=True)
+    assert built == ["magrpo", "single", "grpo"]
+    assert {path: path.stat().st_mtime_ns for path in first.rglob("*") if path.is_file()} == before
+    assert files(tmp_path / "killed") == files(tmp_path / "alone")
+    assert report_without_times(tmp_path / "killed") == report_without_times(tmp_path / "alone")
+    assert list_runs(tmp_path / "killed")[0].status == "done"
+
+    again = json.loads((tmp_path / "killed" / "results.json").read_text())
+    run_suite(SUITE, tmp_path / "killed", Silent(), resume=True)
+    assert json.loads((tmp_path / "killed" / "results.json").read_text()) == again
+    other = SUITE.model_copy(update={"seeds": [0, 1]})
+    with pytest.raises(CheckpointError, match=r"is another suite \(there -> here\): seeds: \[0\] -> \[0, 1\]"):
+        run_suite(other, tmp_path / "killed", Silent(), resume=True)
+
+
+def test_a_result_of_another_configuration_is_not_taken(tmp_path: Path) -> None:
+    cell = SUITE.cells()[0]
+    cells.run_cell(cell, tmp_path / "cell")
+    changed = Suite.model_validate({**SUITE.model_dump(), "sampling": {"max_new_tokens": 9}}).cells()[0]
+    with pytest.raises(CheckpointError, match=r"sampling\.max_new_tokens: 8 -> 9"):
+        cells.run_cell(changed, tmp_path / "cell")
+
+
+# --- export -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.filterwarnings("ignore:.*is_gradient_checkpointing.*:FutureWarning")  # peft asks under an old name
+def test_a_trained_team_of_adapters_loads_without_this_library(tmp_path: Path) -> None:
+    model = save_model(tmp_path / "model", vocab_size=25)
+    run, team = tmp_path / "run", tmp_path / "team"
+    size = ["--steps", "2", "--sharing", "lora", "--model", model, "--set", "learning_rate=0.1"]
+    tasks = tmp_path / "tasks.jsonl"
+    tasks.write_text("".join(json.dumps({"id": str(i), "prompt": "say one of the words"}) + "\n" for i in range(3)))
+    source = ["--tasks", str(tasks), "--eval-tasks", str(tasks)]
+    trained = call("train", "tldr-v0", *SMALL, *size, *source, "--out", str(run))
+    assert trained.exit_code == 0, trained.output
+    result = call("export", str(run), str(team))
+    assert result.exit_code == 0, result.output
+    assert "agent_0, agent_1" in result.stdout
+    (place,) = run.glob("cells/*")
+    mine = cells.build_cell(cells.Cell.from_dict(json.loads((place / "cell.json").read_text())), place / "team").team
+    for agent in ("agent_0", "agent_1"):
+        folder = team / agent
+        assert not (folder / "model.safetensors").exists()
+        loaded = PeftModel.from_pretrained(AutoModelForCausalLM.from_pretrained(model), folder).eval()
+        tokens = AutoTokenizer.from_pretrained(folder)("say one of the words", return_tensors="pt")["input_ids"]
+        ours = mine.members[agent].model  # type: ignore[attr-defined]
+        ours.set_adapter(agent)
+        with torch.no_grad():
+            assert torch.equal(loaded(tokens).logits, ours(tokens).logits)
+        card = (folder / "README.md").read_text()
+        assert "`magrpo` on `tldr-v0` for 2\nupdates" in card
+        assert f'PeftModel.from_pretrained(base, "{agent}")' in card
+    assert call("export", str(run), str(team)).exit_code == 1
