@@ -1,6 +1,6 @@
 """Kill a training with SIGKILL at a random moment, resume it, and compare it with one that was left alone.
 
-    python perf/resume_trials.py [--trials 20] [--seed 0] [--json]
+    python perf/resume_trials.py [--trials 20] [--learner NAME ...] [--tokens 48] [--seed 0] [--json]
 
 Each trial runs the command `train` in a process of its own with the built-in model, over more than two epochs of a
 small task set. The run that is left alone evaluates before and after, the killed one after every second step as well.
@@ -29,10 +29,11 @@ from llm_dec_pomdp.agents import language_model, loading  # noqa: F401  # loaded
 from llm_dec_pomdp.algorithms.registration import algorithms, find_algorithm
 from llm_dec_pomdp.benchmarks import cell, report, runner  # noqa: F401
 from llm_dec_pomdp.cli import app
+from llm_dec_pomdp.envs.registration import make
 from llm_dec_pomdp.runfolder import STATUS, read_lines
 from llm_dec_pomdp.storage import MANIFEST
 
-POSTS = ["The cat sat on the wall.", "I lost my keys again.", "My boss is away.", "Rain all week.", "We moved house."]
+POSTS = [item.prompt for item in make("tldr-v0", split="train").items[:5]]
 STEPS = 6
 
 
@@ -41,7 +42,7 @@ def learners() -> list[str]:
     return [name for name in algorithms if callable(getattr(find_algorithm(name).load(), "update", None))]
 
 
-def options(algorithm: str, folder: Path) -> list[str]:
+def options(algorithm: str, folder: Path, tokens: int) -> list[str]:
     """The training that is killed: 12 tasks out of 5, so more than two epochs; a checkpoint every second step."""
     tasks = folder / "posts.jsonl"
     if not tasks.exists():
@@ -49,13 +50,13 @@ def options(algorithm: str, folder: Path) -> list[str]:
     size = {
         "--steps": STEPS,
         "--prompts": 2,
-        "--group-size": 3,
-        "--max-new-tokens": 10,
+        "--group-size": 4,
+        "--max-new-tokens": tokens,
         "--items": 2,
         "--save-every": 2,
     }
     texts = ["--algorithm", algorithm, "--tasks", str(tasks), "--eval-tasks", str(tasks), "--device", "cpu"]
-    settings = ["--set", "learning_rate=1e-3", "--set", "epochs=2", "--set", "micro_batch=2"]
+    settings = ["--set", "learning_rate=1e-3", "--set", "micro_batch=4"]
     return ["tldr-v0", *texts, *settings, *(str(part) for pair in size.items() for part in pair)]
 
 
@@ -95,13 +96,13 @@ def outcome(folder: Path) -> dict[str, Any]:
     }
 
 
-def trial(algorithm: str, folder: Path, seconds: float) -> int:
+def trial(arguments: list[str], folder: Path, seconds: float) -> int:
     """Start, kill after some seconds, resume.
 
     Returns:
         The step from which it went on; -1 when it ended before the kill.
     """
-    arguments = ["train", *options(algorithm, folder.parent), "--eval-every", "2"]
+    arguments = ["train", *arguments, "--eval-every", "2"]
     log = folder.with_suffix(".log")
     pid = start([*arguments, "--out", str(folder)], log)
     time.sleep(seconds)
@@ -118,23 +119,28 @@ def trial(algorithm: str, folder: Path, seconds: float) -> int:
     return int(saved[-1].name.removeprefix("step-")) if saved else 0
 
 
-def run_trials(count: int, seed: int, names: list[str], folder: Path) -> list[dict[str, Any]]:
+def run_trials(count: int, seed: int, names: list[str], tokens: int, folder: Path) -> list[dict[str, Any]]:
     """All trials, learners in turn."""
     wanted: dict[str, tuple[dict[str, Any], float]] = {}
     for name in names[:count]:
         alone, started = folder / f"alone-{name}", time.perf_counter()
         log = folder / f"alone-{name}.log"
-        code = finish(start(["train", *options(name, folder), "--out", str(alone)], log))
+        code = finish(start(["train", *options(name, folder, tokens), "--out", str(alone)], log))
         if code != 0:
             raise RuntimeError(f"the run of {name} ended with {code}: {log.read_text()[-2000:]}")
         wanted[name] = outcome(alone), time.perf_counter() - started
+        learnt = [step["number"] for step in wanted[name][0]["steps"] if not step["metrics"]["skipped"]]
+        if len(learnt) < STEPS / 2:
+            raise RuntimeError(f"{name} learnt in steps {learnt} of {STEPS} only: such a run tells nothing")
     draw = random.Random(seed)
     rows: list[dict[str, Any]] = []
     for number in range(count):
         name = names[number % len(names)]
         expected, duration = wanted[name]
         seconds = draw.uniform(0.05, duration)
-        while (step := trial(name, folder / f"trial-{number}", seconds)) < 0:  # the first run was slower: it was cold
+        while (
+            step := trial(options(name, folder, tokens), folder / f"trial-{number}", seconds)
+        ) < 0:  # the first run was slower: it was cold
             shutil.rmtree(folder / f"trial-{number}")
             seconds /= 2
         found = outcome(folder / f"trial-{number}")
@@ -148,11 +154,15 @@ def main() -> None:
     """Run the trials and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--trials", type=int, default=20)
+    parser.add_argument("--learner", nargs="*", help="names; all that are registered when left out")
+    parser.add_argument("--tokens", type=int, default=48, help="longest text; with fewer grpo earns and learns nothing")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", action="store_true", help="print one object")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        rows = run_trials(arguments.trials, arguments.seed, learners(), Path(folder))
+        rows = run_trials(
+            arguments.trials, arguments.seed, arguments.learner or learners(), arguments.tokens, Path(folder)
+        )
     equal = sum(not row["differs"] for row in rows)
     if arguments.json:
         print(json.dumps({"trials": len(rows), "equal": equal, "rows": rows}))

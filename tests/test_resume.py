@@ -377,7 +377,7 @@ def test_kill_9_at_random_moments_changes_nothing() -> None:
     script = REPOSITORY / "perf" / "resume_trials.py"
     started = time.perf_counter()
     done = subprocess.run(
-        [sys.executable, script, "--trials", "3", "--seed", "1", "--json"],
+        [sys.executable, script, *"--trials 3 --learner magrpo --tokens 24 --seed 1 --json".split()],
         capture_output=True,
         text=True,
         timeout=300,

@@ -12,7 +12,7 @@ from llm_dec_pomdp.agents import Sampling, Scripted, Team
 from llm_dec_pomdp.algorithms.magrpo import MAGRPO, MAGRPOConfig
 from llm_dec_pomdp.envs.wrappers import with_protocol
 from llm_dec_pomdp.rollout import collect
-from llm_dec_pomdp.training import Step, TrainerConfig, TrainingError, summarise, tasks_of_step, train
+from llm_dec_pomdp.training import DivergedError, Step, TrainerConfig, TrainingError, summarise, tasks_of_step, train
 from llm_dec_pomdp.types import Completion, Episode, Group, Score, TaskItem, Turn
 
 SAMPLING = Sampling(max_new_tokens=4)
@@ -229,6 +229,13 @@ def test_a_broken_model_stops_the_run() -> None:
     team = Team({agent: NaNPolicy() for agent in AGENTS})
     with pytest.raises(TrainingError, match="not finite"):
         run(MAGRPO(team, SAMPLING), steps=20)
+
+
+def test_a_model_whose_weights_are_not_finite_stops_the_run() -> None:
+    """It says the same everywhere, so that nothing is to be learnt and no gradient would tell."""
+    team = Team({"agent_0": Softmax(), "agent_1": Softmax(logits=[math.nan] * 4)})
+    with pytest.raises(DivergedError, match=r"step 1: what agent_1 said on task 't.' has a log-probability"):
+        run(MAGRPO(team, SAMPLING))
 
 
 # --- means ------------------------------------------------------------------------------------------------------------
