@@ -29,7 +29,7 @@ def test_version() -> None:
     assert call("--version").stdout.strip() == llm_dec_pomdp.__version__
 
 
-@pytest.mark.parametrize("command", ["list", "check", "play", "train", "eval", "bench"])
+@pytest.mark.parametrize("command", ["list", "check", "play", "train", "eval", "bench", "runs", "export"])
 def test_every_command_has_help_with_an_example(command: str) -> None:
     result = call(command, "--help")
     assert result.exit_code == 0
