@@ -485,7 +485,7 @@ def runs(
 
     Example: [bold]llm-dec-pomdp runs runs[/]
     """
-    from .benchmarks.runs import list_runs
+    from .benchmarks.listing import list_runs
 
     with _usage():
         found = list_runs(folder)
