@@ -20,9 +20,9 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from typer.testing import CliRunner, Result
 
 from llm_dec_pomdp.benchmarks import cell as cells
+from llm_dec_pomdp.benchmarks.listing import Run, list_runs
 from llm_dec_pomdp.benchmarks.progress import Silent
 from llm_dec_pomdp.benchmarks.runner import run_suite
-from llm_dec_pomdp.benchmarks.listing import Run, list_runs
 from llm_dec_pomdp.benchmarks.suite import Suite
 from llm_dec_pomdp.checkpoint import CheckpointError
 from llm_dec_pomdp.cli import app
