@@ -89,6 +89,7 @@ def load_team(
     dtype: str = "auto",
     lora_rank: int = 8,
     seed: int = 0,
+    truncate_prompts: bool = False,
 ) -> Team:
     """A team in which every agent is played by the same kind of model.
 
@@ -101,6 +102,7 @@ def load_team(
         dtype: See `load_model`.
         lora_rank: Rank of the adapters, on all linear layers.
         seed: Seed of the adapters' first weights.
+        truncate_prompts: Keep the end of prompts that are too long, instead of refusing them.
 
     Raises:
         ModelError: See `load_model`.
@@ -111,14 +113,16 @@ def load_team(
 
     network, tokenizer = load_model(model, device=device, dtype=dtype)
     if sharing == "lora":
-        policy = LanguageModel(
-            _with_adapters(network, agents, lora_rank, seed), tokenizer, adapters={a: a for a in agents}
-        )
+        network = _with_adapters(network, agents, lora_rank, seed)
+        adapters = {agent: agent for agent in agents}
+        policy = LanguageModel(network, tokenizer, adapters=adapters, truncate_prompts=truncate_prompts)
         return Team(dict.fromkeys(agents, policy))
+    first = LanguageModel(network, tokenizer, truncate_prompts=truncate_prompts)
     if sharing == "shared":
-        return Team(dict.fromkeys(agents, LanguageModel(network, tokenizer)))
-    members: dict[str, Policy] = {agents[0]: LanguageModel(network, tokenizer)}
-    members |= {agent: LanguageModel(copy.deepcopy(network), tokenizer) for agent in agents[1:]}
+        return Team(dict.fromkeys(agents, first))
+    members: dict[str, Policy] = {agents[0]: first}
+    for agent in agents[1:]:
+        members[agent] = LanguageModel(copy.deepcopy(network), tokenizer, truncate_prompts=truncate_prompts)
     return Team(members)
 
 
