@@ -49,7 +49,8 @@ def clipped_objective(
 def kl_k3(logprobs: torch.Tensor, reference: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
     """KL(pi || pi_ref), estimated token by token from samples of pi: r - 1 - log r with r = pi_ref / pi.
 
-    The estimator k3 of http://joschu.net/blog/kl-approx.html: never negative, and 0 where the policies agree.
+    The estimator k3 of http://joschu.net/blog/kl-approx.html: never negative, and 0 where the policies agree. As in
+    GRPO it is differentiated with the samples held fixed, which on average gives the gradient of KL(pi_ref || pi).
 
     Args:
         logprobs: log pi of the sampled tokens [N, L], with gradient.
