@@ -324,6 +324,16 @@ class Varied:
         ]
 
 
+@pytest.mark.parametrize("plan", [FROZEN, RESAMPLED])
+@pytest.mark.parametrize(("protocol", "decisions"), [("sequential", 4), ("discussion", 4), ("centralized", 2)])
+def test_alternatives_are_tried_under_every_protocol(protocol: str, decisions: int, plan: RolloutPlan) -> None:
+    env = with_protocol(numbers(), protocol)
+    [group] = play(env, plan, 2)
+    assert len(group.decisions) == decisions
+    for d in group.decisions:
+        assert all(len(b.rewards) == len(group.episodes[0].turns) - d.turn for b in d.branches)
+
+
 def test_an_episode_of_one_has_no_alternatives() -> None:
     [group] = play(numbers(), FROZEN, 1)
     assert [b.choice for b in group.decisions[0].branches] == [(0, 0)]

@@ -22,7 +22,10 @@ Departures from the paper, each an option:
 * beta is 0, as in the paper's experiments; KL is estimated by k3, per token.
 * the mean runs over all trajectories of all groups of an update, and not group by group.
 * G trajectories are continued side by side (`tree=False`); with `tree=True` every joint action branches again.
-* `pairing="cross"` and `credit="counterfactual"` are not in the paper: they tell apart what each agent contributed.
+* `pairing="cross"` and `credit="counterfactual"` are not in the paper: they tell apart what each agent contributed. At
+  later turns counterfactual credit borrows texts that were said after other histories; as a baseline that is unbiased.
+  What follows the replaced text is repeated as recorded (`continuation="frozen"`: no generation, biased where others
+  would have reacted) or drawn anew where a history changed ("resampled").
 * entropy bonus, minibatches, schedules: off by default, not in the paper.
 What is exact: the first pass has rho = 1, because it is its own reference; log-probabilities are those at the sampling
 temperature; every sampled token counts, the last one and the end-of-turn token included, padding never does. Samples
@@ -102,8 +105,11 @@ class MAGRPO(Prompting):
             with an entropy bonus `entropy`, each per token.
 
         Raises:
-            ValueError: A reward is infinite, or the groups were not played by this learner's plan.
+            ValueError: A reward is infinite, the groups were not played by this learner's plan, or the temperature
+                is 0.
         """
+        if self.sampling.temperature == 0:
+            raise ValueError("the temperature is 0, so all texts of a group are alike; train with one above 0")
         self.updates += 1
         samples = self.samples(groups)
         results: list[Metrics] = []
@@ -188,7 +194,9 @@ class MAGRPO(Prompting):
                 logprobs, entropies, mask = policy.token_logprobs_and_entropies(pairs, temperature)
             else:
                 logprobs, mask = policy.token_logprobs(pairs, temperature)
-            before = recall(old, batch, logprobs, mask)  # log pi_old: what the first pass computes
+            before = logprobs.detach()  # log pi_old: what the first pass computes
+            if c.epochs * c.minibatches > 1:
+                before = recall(old, batch, logprobs, mask)
             advantages = torch.tensor([s.advantage for s in batch], device=logprobs.device)
             weights = torch.tensor([s.weight for s in batch], device=logprobs.device)
             objective = clipped_objective(  # (objective)

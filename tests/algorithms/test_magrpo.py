@@ -103,7 +103,9 @@ def test_texts_of_this_batch_have_different_lengths(groups: list[Group]) -> None
 
 
 @pytest.mark.parametrize("micro_batch", [1, 2, 8])
-@pytest.mark.parametrize("options", [{}, {"average": "sequences"}, {"ratio": "sequence"}], ids=["t", "s", "r"])
+@pytest.mark.parametrize(
+    "options", [{}, {"average": "sequences"}, {"ratio": "sequence"}, {"entropy": 0.1}], ids=["t", "s", "r", "e"]
+)
 def test_the_size_of_a_forward_pass_does_not_matter(
     team: Team, groups: list[Group], micro_batch: int, options: dict[str, Any]
 ) -> None:
@@ -610,6 +612,11 @@ def test_an_infinite_reward_is_named_and_nothing_moves(reward: float) -> None:
     with pytest.raises(ValueError, match=rf"task 't' was paid {reward}; a reward is finite, or NaN"):
         learner(team).update([group([reward, 0.0], TEXTS)])
     assert same(before, weights(team))
+
+
+def test_greedy_samples_teach_nothing_and_are_refused() -> None:
+    with pytest.raises(ValueError, match="the temperature is 0, so all texts of a group are alike"):
+        learner(softmax_team(**THREE), sampling=Sampling(temperature=0)).update([group([1.0, 0.0], TEXTS)])
 
 
 def test_an_empty_text_is_trained_on_its_end_token() -> None:
