@@ -35,7 +35,7 @@ class TrainerConfig(Config):
     prompts_per_step: int = 8
     """Tasks per update."""
     group_size: int = 4
-    """G: episodes per task."""
+    """G: episodes per task; where a learner crosses texts or grows trees, texts per agent and decision point."""
 
 
 @dataclass(frozen=True, slots=True)

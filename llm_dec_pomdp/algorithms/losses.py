@@ -61,4 +61,4 @@ def kl_k3(logprobs: torch.Tensor, reference: torch.Tensor, mask: torch.Tensor) -
         The estimate of every sequence [N], summed over its tokens.
     """
     log_r = (reference - logprobs) * mask
-    return (log_r.exp() - 1 - log_r).sum(-1)
+    return (log_r.expm1() - log_r).sum(-1)

@@ -242,3 +242,48 @@ def test_a_joint_action_without_score_is_in_no_comparison() -> None:
     np.testing.assert_array_equal(
         marginal_advantages(np.array([[0], [1], [2]]), np.array([math.nan, 1.0, 3.0]), 3), [[math.nan, -1.0, 1.0]]
     )
+
+
+# --- the gradient that is expected, over all that can be drawn --------------------------------------------------------
+
+POLICIES = [np.array([0.2, 0.5, 0.3]), np.array([0.6, 0.4])]
+PAYS = np.array([[1.0, -2.0], [0.5, 3.0], [0.0, 1.5]])  # by the words of the two agents
+
+
+def expected_gradients(estimator: str) -> list[Array]:
+    """Exact mean of (1/G) sum_g A_i^(g) d log pi_i(a_i^(g)) over every pair of pairs of words (G = 2)."""
+    size = 2
+    aligned = np.array([[g, g] for g in range(size)])
+    every = np.array(list(itertools.product(range(size), repeat=2)))
+    total = [np.zeros(len(p)) for p in POLICIES]
+    drawn = [list(itertools.product(range(len(p)), repeat=size)) for p in POLICIES]
+    for words in itertools.product(*drawn):
+        chance = math.prod(POLICIES[i][w] for i in range(2) for w in words[i])
+        choices = every if estimator in ("cross", "cross raw", "crossed credit", "credit") else aligned
+        values = np.array([PAYS[words[0][a], words[1][b]] for a, b in choices])
+        if estimator == "credit":  # each trajectory beside its alternatives, as aligned play gathers them
+            table = np.stack([_credit_of(words, g) for g in range(size)], axis=1)
+        elif estimator == "crossed credit":
+            table = counterfactual_advantages(choices, values, size)
+        else:
+            kind: Kind = "raw" if estimator.endswith("raw") else "leave_one_out"
+            table = marginal_advantages(choices, values, size, kind)
+        for i, p in enumerate(POLICIES):
+            for g in range(size):
+                total[i] += chance * table[i, g] * (np.eye(len(p))[words[i][g]] - p) / size
+    return total
+
+
+def _credit_of(words: Sequence[Sequence[int]], g: int) -> Array:
+    h = 1 - g
+    choices = np.array([[0, 0], [1, 0], [0, 1]])
+    pairs = [(words[0][g], words[1][g]), (words[0][h], words[1][g]), (words[0][g], words[1][h])]
+    return counterfactual_advantages(choices, np.array([PAYS[pair] for pair in pairs]), 1)[:, 0]
+
+
+@pytest.mark.parametrize("estimator", ["aligned", "aligned raw", "cross", "cross raw", "credit", "crossed credit"])
+def test_the_expected_gradient_is_that_of_the_expected_return(estimator: str) -> None:
+    first, second = POLICIES
+    wanted = [first * (PAYS @ second - first @ PAYS @ second), second * (first @ PAYS - first @ PAYS @ second)]
+    for found, exact in zip(expected_gradients(estimator), wanted, strict=True):
+        np.testing.assert_allclose(found, exact, rtol=1e-9, atol=1e-12)

@@ -186,3 +186,8 @@ def test_k3_is_never_negative_and_leaves_padding_out(difference: float) -> None:
     logprobs = torch.tensor([[-1.0, 50.0]])
     found = kl_k3(logprobs, torch.tensor([[-1.0 + difference, -70.0]]), torch.tensor([[1.0, 0.0]]))
     assert found.item() == pytest.approx(math.exp(difference) - 1 - difference, rel=1e-5)
+
+
+def test_k3_of_almost_equal_policies_is_not_lost_in_rounding() -> None:
+    logprobs = torch.full((1, 1), -9.0)
+    assert 0 <= kl_k3(logprobs, logprobs + 1e-4, torch.ones(1, 1)).item() < 1e-7
