@@ -99,6 +99,26 @@ class TrainablePolicy(Policy, Protocol):
         ...
 
 
+@runtime_checkable
+class EntropyPolicy(TrainablePolicy, Protocol):
+    """A trainable policy that knows the entropy of its tokens."""
+
+    def token_logprobs_and_entropies(
+        self, samples: Sequence[tuple[str, Completion]], temperature: float
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """As `token_logprobs`, with the entropy of the distribution of every token [N, L], in nats, in between."""
+        ...
+
+
+@runtime_checkable
+class AdaptedPolicy(TrainablePolicy, Protocol):
+    """A trainable policy that may be adapters on a frozen base."""
+
+    def base(self) -> TrainablePolicy | None:
+        """The frozen base as a policy of its own that shares all memory; None when the base itself is trained."""
+        ...
+
+
 class Team:
     """Who plays which agent.
 

@@ -96,6 +96,7 @@ def build_cell(cell: Cell, weights: Path | None = None) -> Setup:
         dtype=model.dtype,
         lora_rank=model.lora_rank,
         seed=derive(cell.seed, "team"),
+        truncate_prompts=model.truncate_prompts,
     )
     if weights is not None:
         load_weights(weights, team)

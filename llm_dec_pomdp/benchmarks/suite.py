@@ -67,6 +67,8 @@ class ModelConfig(Config):
     """auto (bfloat16 on CUDA, else float32), float32, bfloat16, float16."""
     lora_rank: int = 8
     """Rank of the adapters."""
+    truncate_prompts: bool = False
+    """Keep the end of prompts that are too long for the context, instead of refusing them."""
 
 
 class MethodConfig(Config):
