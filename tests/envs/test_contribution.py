@@ -342,7 +342,7 @@ def test_the_first_levels_are_those_of_v0(aux: str, main: str, total: float) -> 
 
 
 def test_what_is_run() -> None:
-    """The program on all asserts and on those not shown; then, in one call, aux in other ways, and main twice replaced."""
+    """The program on all asserts and on those not shown; then at once aux in four ways and main in two."""
     calls: list[Sequence[Job]] = []
 
     def record(jobs: Sequence[Job]) -> Sequence[Verdict]:

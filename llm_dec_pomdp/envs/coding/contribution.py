@@ -171,11 +171,8 @@ def _beyond_guessing(verdict: Verdict, check: str) -> float:
 def guessable(check: str) -> int:
     """How many asserts of a test the best constant answer passes, as far as they compare a call with a literal."""
     tree = analysis.parse(check)
-    wanted = (
-        Counter(_wanted(node.test) for node in ast.walk(tree) if isinstance(node, ast.Assert)) if tree else Counter()
-    )
-    wanted.pop("", None)
-    return max(wanted.values(), default=0)
+    wanted = [_wanted(node.test) for node in ast.walk(tree) if isinstance(node, ast.Assert)] if tree else []
+    return max(Counter(value for value in wanted if value).values(), default=0)
 
 
 def _wanted(test: ast.expr) -> str:
