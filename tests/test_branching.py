@@ -50,7 +50,7 @@ class Echo(Numbers):
 
     max_return = math.inf
 
-    def transition(self, item: TaskItem, score: Score) -> Mapping[str, str]:
+    def transition(self, item: TaskItem, actions: Mapping[str, str], score: Score) -> Mapping[str, str]:
         heard = self.history("agent_0")[-1]
         return dict.fromkeys(self.possible_agents, f"agent_0 said {heard}; again")
 

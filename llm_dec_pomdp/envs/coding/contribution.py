@@ -62,7 +62,7 @@ def _unbox(value):
         value = next(iter(value.values() if type(value) is dict else value))
     return list(value) if type(value) is tuple else value
 """
-# Counts the calls of aux (not its own) that return more than their arguments; main gives out no result before the first.
+# Counts calls of aux (not its own) that return more than their arguments; main gives out no result before the first.
 OWN_VALUES = (
     _UNBOX
     + """
