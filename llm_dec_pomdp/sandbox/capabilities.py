@@ -53,9 +53,9 @@ class Capabilities:
             return ""
         reasons = "; ".join(f"{name}: {reason}" for name, reason in self.layers.items() if reason)
         return (
-            f"generated code cannot be kept from {' and '.join(gaps)} on this system ({reasons}). Use Linux 5.13 or newer "
-            "with landlock and seccomp (Docker's default profile allows both), or, where programs may do that, accept "
-            "it: SandboxPool(allow_weak=True), or the environment variable LLM_DEC_POMDP_ALLOW_WEAK=1"
+            f"generated code cannot be kept from {' and '.join(gaps)} on this system ({reasons}). Use Linux 5.13 or "
+            "newer with landlock and seccomp (Docker's default profile allows both), or, where programs may do that, "
+            "accept it: SandboxPool(allow_weak=True), or the environment variable LLM_DEC_POMDP_ALLOW_WEAK=1"
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -138,7 +138,7 @@ def _landlock() -> str:
     confine.drop_privileges()
     confine.landlock(rules)
     with contextlib.suppress(PermissionError):
-        os.listdir("/")
+        list(Path("/").iterdir())
         return "files could be read"
     return ""
 

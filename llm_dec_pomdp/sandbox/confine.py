@@ -122,7 +122,9 @@ def fork(*, namespaces: bool) -> int:
     api = ctypes.pythonapi
     api.PyOS_BeforeFork()
     number = _numbered("clone")
-    pid: int = _c().syscall(ctypes.c_long(number), ctypes.c_ulong(_NEWPID | _NEWIPC | _SIGCHLD), *[ctypes.c_long(0)] * 4)
+    pid: int = _c().syscall(
+        ctypes.c_long(number), ctypes.c_ulong(_NEWPID | _NEWIPC | _SIGCHLD), *[ctypes.c_long(0)] * 4
+    )
     if pid == 0:
         api.PyOS_AfterFork_Child()
     else:

@@ -116,6 +116,7 @@ class Candidate:
         self.__name__ = self.__qualname__ = name
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
+        """Ask the program."""
         return self._call(*arguments, **named)
 
 
@@ -276,7 +277,9 @@ def main(options: dict[str, Any]) -> None:
     """Serve jobs until the input ends."""
     if options["core"] is not None:
         with contextlib.suppress(OSError, AttributeError):
-            os.sched_setaffinity(0, {options["core"]})  # judge and solution take turns: one core has it all in its cache
+            os.sched_setaffinity(
+                0, {options["core"]}
+            )  # judge and solution take turns: one core has it all in its cache
     this = Judge(options)
     this.zygote.start()
     for kind, value in ((resource.RLIMIT_AS, MEMORY), (resource.RLIMIT_CORE, 0)):

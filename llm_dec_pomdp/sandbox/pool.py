@@ -193,9 +193,16 @@ class SandboxPool:
             self._idle.put(judge)
         if answer.get("starved"):  # by other processes of this machine: once more, with all other judges idle
             answer = self._judge_alone(job)
-        answer.pop("starved", None)
-        fields = {**answer, "notes": tuple(answer["notes"]), "cases": tuple(answer.get("cases", ()))}
-        return Verdict(**fields, weak=self._weak)
+        return Verdict(
+            answer["outcome"],
+            answer.get("passed", 0),
+            answer.get("total", 0),
+            tuple(answer["notes"]),
+            answer.get("cpu_seconds", 0.0),
+            answer.get("wall_seconds", 0.0),
+            tuple(answer.get("cases", ())),
+            self._weak,
+        )
 
     def _ask(self, job: Job, judge: _Judge | None) -> tuple[dict[str, Any], _Judge | None]:
         """The answer, and the judge for the next job."""
@@ -254,7 +261,9 @@ def _make_root() -> tuple[str, int]:
         else:
             _sweep(Path(folder).parent)
             return folder, lock
-    raise SandboxError(f"no folder for judging can be made: {last}; free some space or point TMPDIR elsewhere") from last
+    raise SandboxError(
+        f"no folder for judging can be made: {last}; free some space or point TMPDIR elsewhere"
+    ) from last
 
 
 def _lock(folder: str) -> int:
@@ -288,7 +297,10 @@ def _site_folders() -> list[str]:
 
 
 def default_pool() -> SandboxPool:
-    """The pool that environments of this process share; LLM_DEC_POMDP_ALLOW_WEAK=1 lets it run where confinement is weak."""
+    """The pool that environments of this process share.
+
+    With LLM_DEC_POMDP_ALLOW_WEAK=1 in the environment it runs where confinement is weak, too.
+    """
     return _pool_of(os.getpid())
 
 

@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Generator
 from pathlib import Path
 from random import SystemRandom
-from typing import Any
+from typing import Any, NoReturn, cast
 
 from . import boot, codec, zygote
 from .jobs import Limits
@@ -268,7 +268,7 @@ class Solution:
         if self._used() >= self._case_end:
             self._too_long()
 
-    def _too_long(self) -> None:
+    def _too_long(self) -> NoReturn:
         self.stop()
         if self.cpu >= self._limits.cpu_seconds:
             raise OverError("timeout", "took too long")
@@ -281,7 +281,7 @@ class Solution:
         except OSError:
             return 0.0
 
-    def _die(self, how: str) -> Any:
+    def _die(self, how: str) -> NoReturn:
         """The process ended or lied: the program's doing, unless its CPU limit or the zygote ended it."""
         if not self._confined or not self._zygote.alive():
             raise ZygoteLostError(how, ours=not self._confined)
@@ -307,7 +307,7 @@ def _result(answer: tuple[Any, ...]) -> Any:
         case ("loaded",):
             return None
         case ("raised", list(kinds), tuple(arguments), str(note)):
-            raise _exception(kinds, arguments, note)  # pyright: ignore[reportUnknownArgumentType]
+            raise _exception(cast("list[Any]", kinds), cast("tuple[Any, ...]", arguments), note)
         case ("refused", str(reason)):
             raise UnsupportedError(reason)
         case _:
