@@ -5,21 +5,25 @@ tag byte and its content; containers carry a count. A frame is a length, a numbe
 that many bytes.
 """
 
+# Values of any type pass through here.
+# pyright: reportUnknownArgumentType=false, reportUnknownVariableType=false
+
 from __future__ import annotations
 
 import struct
 from collections import Counter, OrderedDict, defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, ItemsView, Iterator, KeysView, ValuesView
 from decimal import Decimal
 from fractions import Fraction
-from itertools import islice
+from itertools import chain, islice
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 MAX_DEPTH = 200
 MAX_SIZE = 1 << 22  # bytes of one value
 MAX_EXPONENT = 100_000  # of a Decimal: beyond it plain operators of the tests would fill the memory
 HEADER = struct.Struct(">IQ")
+_VIEWS = (KeysView, ValuesView, ItemsView)
 _COUNT = struct.Struct(">I")
 _FLOAT = struct.Struct(">d")
 _CONTAINERS: dict[type, bytes] = {list: b"[", tuple: b"(", set: b"{", frozenset: b"<"}
@@ -52,7 +56,7 @@ def encode(value: Any, *, low: bool = False) -> bytes:
 def _encode(value: Any, out: bytearray, depth: int, low: bool) -> None:
     if depth > MAX_DEPTH:
         raise CodecError(f"nested deeper than {MAX_DEPTH}")
-    kind = type(value)
+    kind: type = type(value)
     if value is None:
         out += b"N"
     elif value is Ellipsis:
@@ -62,7 +66,7 @@ def _encode(value: Any, out: bytearray, depth: int, low: bool) -> None:
     elif kind in _CONTAINERS:
         _encode_items(_CONTAINERS[kind], value, len(value), out, depth, low)
     elif kind in _DICTS:
-        _encode_items(b"D", [part for pair in dict.items(value) for part in pair], len(value), out, depth, low)
+        _encode_items(b"D", list(chain.from_iterable(dict.items(value))), len(value), out, depth, low)
     elif kind is range:
         _encode_items(b"R", (value.start, value.stop, value.step), 3, out, depth, low)
     elif _is_numpy_scalar(kind):
@@ -124,11 +128,11 @@ def _encode_items(tag: bytes, items: Any, count: int, out: bytearray, depth: int
 def _encode_low(value: Any, out: bytearray, depth: int, low: bool) -> None:
     for base in (*_ATOMS, *_CONTAINERS, dict):
         if isinstance(value, base):
-            plain: Any = base(value) if base is not dict else dict(dict.items(value))
+            plain: Any = cast(Any, base)(value) if base is not dict else dict(dict.items(cast("dict[Any, Any]", value)))
             return _encode(plain, out, depth + 1, low)
-    if isinstance(value, Iterator) or type(value) in (type({}.keys()), type({}.values()), type({}.items())):
-        items = list(islice(iter(value), MAX_SIZE))  # pyright: ignore[reportUnknownArgumentType,reportUnknownVariableType]
-        return _encode_items(b"I", items, len(items), out, depth, low)  # pyright: ignore[reportUnknownArgumentType]
+    if isinstance(value, (Iterator, *_VIEWS)):
+        items = list(islice(cast("Iterator[Any]", iter(value)), MAX_SIZE))
+        return _encode_items(b"I", items, len(items), out, depth, low)
     attributes = getattr(value, "__dict__", None)
     if type(attributes) is not dict:
         raise CodecError(f"{type(value).__name__} holds no plain data")
@@ -233,12 +237,12 @@ _DECODERS: dict[bytes, Callable[[_Reader, int], Any]] = {
 
 def _decode_attributes(reader: _Reader, depth: int) -> dict[str, Any]:
     attributes = reader.value(depth + 1)
-    if type(attributes) is not dict or any(  # pyright: ignore[reportUnknownVariableType]
-        type(name) is not str or name.startswith("__")  # pyright: ignore[reportUnknownArgumentType,reportUnknownVariableType]
-        for name in attributes  # pyright: ignore[reportUnknownVariableType]
-    ):
-        raise CodecError("attributes that are no attributes")
-    return attributes  # pyright: ignore[reportUnknownVariableType]
+    if type(attributes) is not dict:
+        raise CodecError("attributes that are no dict")
+    names = cast("dict[Any, Any]", attributes)
+    if any(type(name) is not str or name.startswith("__") for name in names):
+        raise CodecError("attributes without proper names")
+    return names
 
 
 # --- frames -----------------------------------------------------------------------------------------------------------

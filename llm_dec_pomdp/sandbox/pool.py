@@ -281,7 +281,7 @@ def _sweep(parent: Path) -> None:
                 shutil.rmtree(folder, ignore_errors=True)
 
 
-def _cores() -> list[int | None]:
+def _cores() -> Sequence[int | None]:
     """Cores that this process may use; a judge and its program stay on one."""
     if sys.platform != "linux":
         return [None]

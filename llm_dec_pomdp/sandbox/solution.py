@@ -4,6 +4,9 @@ Everything that comes from there is bytes of a declared length under a number th
 program's failure.
 """
 
+# Values of any type pass through here.
+# pyright: reportUnknownArgumentType=false, reportUnknownVariableType=false
+
 from __future__ import annotations
 
 import builtins
@@ -17,7 +20,7 @@ import time
 from collections.abc import Callable, Generator
 from pathlib import Path
 from random import SystemRandom
-from typing import Any, NoReturn, cast
+from typing import Any, NoReturn
 
 from . import boot, codec, zygote
 from .jobs import Limits
@@ -235,7 +238,7 @@ class Solution:
             self._die(f"wrote what is no value: {error}")
         if type(answer) is not tuple or not answer:
             self._die("wrote what is no answer")
-        return answer  # pyright: ignore[reportUnknownVariableType]
+        return answer
 
     def _exactly(self, count: int) -> bytes:
         assert self._socket is not None
@@ -306,8 +309,8 @@ def _result(answer: tuple[Any, ...]) -> Any:
             return value
         case ("loaded",):
             return None
-        case ("raised", list(kinds), tuple(arguments), str(note)):
-            raise _exception(cast("list[Any]", kinds), cast("tuple[Any, ...]", arguments), note)
+        case ("raised", list(), tuple(), str(note)):
+            raise _exception(answer[1], answer[2], note)
         case ("refused", str(reason)):
             raise UnsupportedError(reason)
         case _:

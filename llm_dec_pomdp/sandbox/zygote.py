@@ -35,8 +35,8 @@ PRELOAD = (
     "abc argparse array ast asyncio base64 binascii bisect builtins bz2 calendar cmath collections collections.abc "
     "contextlib copy csv ctypes dataclasses datetime decimal difflib enum fractions functools hashlib heapq html "
     "inspect io itertools json keyword lzma math numbers operator pathlib pickle pprint queue random re secrets "
-    "shutil sqlite3 statistics string struct tempfile textwrap threading time timeit traceback types typing unicodedata "
-    "unittest unittest.mock uuid warnings weakref zlib zoneinfo"
+    "shutil sqlite3 statistics string struct tempfile textwrap threading time timeit traceback types typing "
+    "unicodedata unittest unittest.mock uuid warnings weakref zlib zoneinfo"
 ).split()
 _HIDDEN = "sandbox"  # our own modules, by the name they were loaded under
 
