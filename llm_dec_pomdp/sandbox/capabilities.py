@@ -73,7 +73,7 @@ def capabilities() -> Capabilities:
     except (subprocess.TimeoutExpired, ValueError):
         process.kill()
         process.communicate()
-        layers = dict.fromkeys(confine.LAYERS, "the probe did not answer")
+        layers = dict.fromkeys([*confine.LAYERS], "the probe did not answer")
     return Capabilities(f"{platform.system()} {platform.machine()}", layers)
 
 

@@ -137,6 +137,11 @@ class SandboxPool:
         """What holds here, less what was left out."""
         return capabilities().without(*self.without)
 
+    @property
+    def folder(self) -> str:
+        """Where the files of the pool are; "" before the first job."""
+        return self._root
+
     def run(self, jobs: Sequence[Job]) -> list[Verdict]:
         """Judge all jobs; verdicts in the same order.
 
