@@ -108,19 +108,27 @@ class Bait:
 
     def traces(self, pool: SandboxPool) -> list[str]:
         """What was achieved or left behind; cleaned up, so that the next program is not blamed for it."""
-        found = [f"a {kind} was reached" for kind in self._reached()]
+        found = [f"{kind} was reached" for kind in self._reached()]
         for path in self.outside.iterdir():
             found.append(f"{path.name} was written outside")
             path.unlink()
         changed = self.secret.stat()
-        if (changed.st_mode, changed.st_mtime, changed.st_uid) != (self.mode.st_mode, self.mode.st_mtime, self.mode.st_uid):
+        if (changed.st_mode, changed.st_mtime, changed.st_uid) != (
+            self.mode.st_mode,
+            self.mode.st_mtime,
+            self.mode.st_uid,
+        ):
             found.append("a file of the user was changed")
             self.mode = changed
         for path in {Path(place or ".") / f"llm-dec-pomdp-{_MARK}" for place in _OFTEN_WRITABLE}:
             with contextlib.suppress(OSError):
                 path.unlink()
                 found.append(f"{path} was written")
-        found += [f"process {pid} was left" for pid in _processes_left(pool)]
+        return found + self.left(pool)
+
+    def left(self, pool: SandboxPool) -> list[str]:
+        """Processes, files of the pool and shared memory that are still there."""
+        found = [f"process {pid} was left" for pid in _processes_left(pool)]
         found += [f"{path} was left" for path in Path(pool.folder).glob("*/*")]
         with contextlib.suppress(OSError):
             if any(line.split()[0] == _SHARED_KEY for line in Path("/proc/sysvipc/shm").read_text().splitlines()):
@@ -128,7 +136,7 @@ class Bait:
         return found
 
     def _reached(self) -> Iterator[str]:
-        for listener, kind in zip(self.sockets, ("TCP port", "UDP port", "abstract socket"), strict=False):
+        for listener, kind in zip(self.sockets, ("a TCP port", "a UDP port", "an abstract socket"), strict=False):
             with contextlib.suppress(BlockingIOError):
                 if listener.type == socket.SOCK_DGRAM:
                     listener.recv(100)

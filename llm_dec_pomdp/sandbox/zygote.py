@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import array
 import contextlib
+import errno
 import gc
 import importlib
 import os
 import select
-import shutil
 import signal
 import socket
 import struct
@@ -180,28 +180,32 @@ def _end_orphans() -> None:
 
 def empty(folder: str) -> None:
     """Remove all that is in a folder, however deep, many or locked."""
-    for entry in list(os.scandir(folder)):
-        with contextlib.suppress(OSError, RecursionError):
-            if entry.is_dir(follow_symlinks=False):
-                shutil.rmtree(entry.path, ignore_errors=True)
-            else:
-                Path(entry.path).unlink()
-    if rest := [entry.path for entry in os.scandir(folder)]:
-        for command in (["chmod", "-R", "u+rwx", *rest], ["rm", "-rf", *rest]):
-            subprocess.run(["/bin/" + command[0], *command[1:]], stderr=subprocess.DEVNULL, check=False)
+    with os.scandir(folder) as entries:
+        paths = [entry.path for entry in entries]
+    for path in paths:
+        with contextlib.suppress(OSError):
+            Path(path).unlink()
+    rest = [path for path in paths if os.path.lexists(path)]
+    if rest:  # by tools that know no depth; locked folders have to be opened first
+        for command in (["/bin/rm", "-rf", *rest], ["/bin/chmod", "-R", "u+rwx", *rest], ["/bin/rm", "-rf", *rest]):
+            subprocess.run(command, stderr=subprocess.DEVNULL, check=False)
+            if not any(os.path.lexists(path) for path in rest):
+                break
 
 
 def _overfull(folder: str) -> bool:
-    """More files or bytes than a program may keep; looks at no more files than that."""
+    """More files or bytes than a program may keep, or folders too deep to tell; looks at no more files than that."""
     files = size = 0
-    for top, folders, names in os.walk(folder):
+    unreadable: list[OSError] = []
+    for top, folders, names in os.walk(folder, onerror=unreadable.append):
         files += len(folders) + len(names)
         if files > confine.FOLDER_FILES:
             return True
         for name in names:
             with contextlib.suppress(OSError):
                 size += os.lstat(f"{top}/{name}").st_blocks * 512
-    return size > confine.FOLDER_SIZE
+    too_deep = any(error.errno == errno.ENAMETOOLONG for error in unreadable)
+    return too_deep or size > confine.FOLDER_SIZE
 
 
 def _library() -> list[str]:

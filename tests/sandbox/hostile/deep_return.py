@@ -1,6 +1,6 @@
 # Returns a list 100,000 deep.
 # category: resources
-# expect: unsupported
+# expect: unsupported, timeout
 def f(x):
     a = []
     for _ in range(100_000):

@@ -1,6 +1,6 @@
 # Raises exceptions with huge and deep arguments.
 # category: resources
-# expect: failed
+# expect: failed, timeout
 def f(x):
     a = []
     for _ in range(100_000):

@@ -1,6 +1,6 @@
 # Returns an iterator without end.
 # category: resources
-# expect: unsupported
+# expect: unsupported, timeout
 import itertools
 
 

@@ -1,6 +1,6 @@
 # List without end.
 # category: resources
-# expect: failed
+# expect: failed, timeout
 def f(x):
     kept = []
     while True:

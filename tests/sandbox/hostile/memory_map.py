@@ -1,6 +1,6 @@
 # Maps memory until there is none.
 # category: resources
-# expect: failed
+# expect: failed, timeout
 import mmap
 
 kept = []

@@ -1,6 +1,6 @@
 # Recursion until the stack is full.
 # category: resources
-# expect: died, failed
+# expect: died, failed, timeout
 import sys
 
 sys.setrecursionlimit(10**9)
