@@ -140,7 +140,7 @@ def doctor(
     only: Annotated[list[str] | None, typer.Option(help="Try only this hostile program; may be repeated.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Show what confines generated code here and try the judge with hostile programs; exit code 1 when one gets through.
+    """Show what confines generated code and try the judge with hostile programs; exit code 1 when one gets through.
 
     Example: [bold]llm-dec-pomdp doctor[/]
     """

@@ -147,7 +147,7 @@ def main() -> None:
         print(json.dumps(found, indent=1))
         return
     print(
-        f"first verdict after {found['start_seconds']:.2f} s; load {found['load']:.1f}; slowness {found['slowness']:.2f}"
+        f"first verdict after {found['start_seconds']:.2f} s; load {found['load']:.1f}; slow x{found['slowness']:.2f}"
     )
     print(f"{'':24}{'per second':>12}{'median ms':>12}{'95 % ms':>12}{'passed':>8}")
     for label, way in found["ways"].items():
