@@ -175,7 +175,7 @@ def bait() -> Generator[Bait]:
             listener.setblocking(False)
         laid = Bait(folder, tcp, udp, abstract)
         os.environ["LLM_DEC_POMDP_BAIT"] = laid.token
-        stack.callback(os.environ.pop, "LLM_DEC_POMDP_BAIT")
+        stack.callback(os.environ.pop, "LLM_DEC_POMDP_BAIT", None)
         yield laid
 
 
