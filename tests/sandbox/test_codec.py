@@ -172,6 +172,26 @@ def test_an_exponent_that_would_fill_the_memory_is_refused() -> None:
         decode(b"d" + struct.pack(">I", 8) + b"1e999999")
 
 
+@pytest.mark.parametrize("kind", ["[", "{", "(", "D"])
+def test_many_items_of_one_hash_are_refused(kind: str) -> None:
+    collide = [i * ((1 << 61) - 1) for i in range(6_000)]
+    value = b"N" if kind == "D" else b""
+    data = kind.encode() + struct.pack(">I", 6_000) + b"".join(encode(number) + value for number in collide)
+    with pytest.raises(CodecError, match="6000 items of the same hash"):
+        decode(data)
+
+
+@pytest.mark.parametrize("value", [[0] * 10_000, list(range(10_000)), [[]] * 10_000, [(0, 1.0)] * 10_000])
+def test_many_equal_or_different_items_travel(value: Any) -> None:
+    assert same(decode(encode(value)), value)
+
+
+def test_a_range_without_end_is_refused() -> None:
+    for stop in (10**9, 10**30):
+        with pytest.raises(CodecError, match="a range of more than"):
+            decode(encode(range(stop)))
+
+
 @pytest.mark.parametrize(
     "data",
     [

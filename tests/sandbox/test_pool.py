@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from llm_dec_pomdp.envs.coding.analysis import prelude
-from llm_dec_pomdp.sandbox import Job, Limits, SandboxPool, Verdict, default_pool
+from llm_dec_pomdp.sandbox import Job, Limits, SandboxPool, Verdict, capabilities, default_pool
 from llm_dec_pomdp.sandbox import pool as pool_module
 
 QUICK = Limits(cpu_seconds=1.0, case_seconds=0.2, memory_mb=256)
@@ -449,6 +449,26 @@ def test_the_hash_seed_is_fixed(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("module", ["pytest", "numpy", "llm_dec_pomdp", "worker", "pool"])
 def test_installed_packages_and_our_own_are_not_importable(pool: SandboxPool, module: str) -> None:
     assert judged(pool, f"import {module}\n" + IDENTITY, "assert c(1) == 1")[0] == "load_error"
+
+
+@pytest.mark.skipif(bool(capabilities().missing), reason="files are not confined here")
+def test_installed_packages_beside_the_standard_library_cannot_be_read(pool: SandboxPool) -> None:
+    beside = [path for path in Path(os.__file__).parent.glob("*-packages/*/*") if path.is_file()]
+    readable = Path(os.__file__)
+    lines = [f"assert c({str(path)!r}) == 'PermissionError'" for path in beside[:3]]
+    solution = (
+        "def f(path):\n    try:\n        with open(path, 'rb') as file:\n"
+        "            return type(file.read(1)).__name__\n"
+        "    except OSError as error:\n        return type(error).__name__\n"
+    )
+    total = len(lines) + 1
+    assert judged(pool, solution, f"assert c({str(readable)!r}) == 'bytes'", *lines) == ("passed", total, total)
+
+
+def test_tests_that_do_not_parse_are_our_fault(pool: SandboxPool) -> None:
+    [verdict] = pool.run([Job(IDENTITY, "def check(c):\n    assert (\n", "f")])
+    assert verdict.outcome == "infra_error"
+    assert verdict.notes[0].startswith("the tests do not parse: ")
 
 
 # --- judges that are lost ---------------------------------------------------------------------------------------------

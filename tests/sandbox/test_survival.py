@@ -11,6 +11,7 @@ import sys
 import tempfile
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -82,6 +83,25 @@ def test_nothing_is_left_of_a_killed_trainer(then: str, tmp_path: Path) -> None:
         assert list(tmp_path.iterdir()) == []
     finally:
         os.killpg(trainer.pid, signal.SIGKILL) if then == FORKED else None
+
+
+def test_a_program_that_wants_to_live_on_ends_with_a_killed_judge() -> None:
+    immortal = "import ctypes, time\nctypes.CDLL(None).prctl(1, 0, 0, 0, 0)\ndef f(x):\n    time.sleep(600)\n"
+    job = Job(immortal, CHECK, "f", limits=Limits(0.1, 0.1))
+    for without in ((), ("namespaces",), ("seccomp",)):
+        with SandboxPool(1, without=without) as pool, ThreadPoolExecutor(1) as thread:
+            pool.run([HONEST])
+            running = thread.submit(pool.run, [job])
+            time.sleep(0.5)
+            first = processes_of(pool.folder)
+            assert len(first) == 3
+            [judge] = [int(path.name) for path in Path(pool.folder).iterdir() if path.name.isdigit()]
+            os.kill(judge, signal.SIGKILL)
+            end = time.monotonic() + 3
+            while set(first) & set(processes_of(pool.folder)) and time.monotonic() < end:
+                time.sleep(0.05)
+            assert not set(first) & set(processes_of(pool.folder))
+            assert running.result()[0].outcome == "timeout"
 
 
 def test_a_folder_whose_owners_were_all_killed_goes_with_the_next_pool(
