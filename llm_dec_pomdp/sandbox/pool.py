@@ -292,10 +292,12 @@ def _sweep(parent: Path) -> None:
 
 
 def _cores() -> Sequence[int | None]:
-    """Cores that this process may use; a judge and its program stay on one."""
+    """Cores that this process may use, from one that other trainers may not start with; a judge stays on one."""
     if sys.platform != "linux":
         return [None]
-    return sorted(os.sched_getaffinity(0))
+    cores = sorted(os.sched_getaffinity(0))
+    first = os.getpid() % len(cores)
+    return cores[first:] + cores[:first]
 
 
 def _site_folders() -> list[str]:
