@@ -1,4 +1,4 @@
-"""The command line: `llm-dec-pomdp list | check | play | train | eval | bench`.
+"""The command line: `llm-dec-pomdp list | check | play | train | eval | bench | doctor`.
 
 Exit codes: 0 done, 1 the work failed (a check did not pass, a run could not go on), 2 wrong usage or input.
 """
@@ -155,6 +155,45 @@ def check(
             out.print(f"[green]holds[/]  {law}")
         out.print(f"{env_id}: {len(passed)} laws hold on {len(env.items)} tasks")
     if failure:
+        raise typer.Exit(1)
+
+
+@app.command()
+def doctor(
+    only: Annotated[list[str] | None, typer.Option(help="Try only this hostile program; may be repeated.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Show what confines generated code and try the judge with hostile programs; exit code 1 when one gets through.
+
+    Example: [bold]llm-dec-pomdp doctor[/]
+    """
+    from .registry import nearest
+    from .sandbox import capabilities
+    from .sandbox.doctor import examine, programs
+
+    with _usage():
+        known = {program.name: program for program in programs()}
+        if unknown := [name for name in only or () if name not in known]:
+            _stop(f"no hostile program {unknown[0]!r}; {nearest(unknown[0], known)}")
+        found = capabilities()
+    chosen = [known[name] for name in only or known]
+    with err.status(f"trying {len(chosen)} hostile programs"):
+        findings = list(examine(chosen))
+    through = {finding.program.name: finding.problems for finding in findings if finding.problems}
+    skipped = sorted({program.name for program in chosen} - {finding.program.name for finding in findings})
+    if as_json:
+        tried = {f.program.name: {"outcome": f.verdict.outcome, "problems": f.problems} for f in findings}
+        _print_json({**found.to_dict(), "missing": found.missing or None, "programs": tried, "not_tried": skipped})
+    else:
+        for layer, reason in found.layers.items():
+            out.print(f"{layer:12}{'[green]holds[/]' if not reason else '[red]missing[/]  ' + escape(reason)}")
+        if found.missing:
+            out.print(f"[yellow]{escape(found.missing)}[/]", highlight=False)
+        for name, problems in through.items():
+            out.print(f"[red]{name}[/]: {escape('; '.join(problems))}", highlight=False)
+        rest = f"; {len(skipped)} that try to escape were not tried, nothing would hold them" if skipped else ""
+        out.print(f"{len(findings) - len(through)} of {len(findings)} hostile programs held off{rest}")
+    if through:
         raise typer.Exit(1)
 
 

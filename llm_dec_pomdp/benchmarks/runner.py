@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ..__about__ import __version__
+from ..sandbox import capabilities
 from .cell import Result, run_cell
 from .progress import Progress
 from .report import write_report
@@ -70,12 +71,13 @@ def write_results(folder: Path, results: Sequence[Result]) -> None:
 
 
 def versions() -> dict[str, Any]:
-    """What a result depends on: this package, its main dependencies, Python, the machine."""
+    """What a result depends on: this package, its main dependencies, Python, the machine, what confines code."""
     packages = ("torch", "transformers", "peft", "numpy", "pettingzoo", "gymnasium")
     return {
         "llm_dec_pomdp": __version__,
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.machine()}",
         "cores": os.cpu_count(),
+        "judge": capabilities().to_dict(),
         **{name: metadata.version(name) for name in packages},
     }
