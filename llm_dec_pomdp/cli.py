@@ -272,7 +272,8 @@ def eval_(
     ] = "concat",
     model: Model = "builtin:tiny",
     team: Annotated[
-        Path | None, typer.Option(help="Folder of a trained team (RUN/team); names model and method.")
+        Path | None,
+        typer.Option(help="Folder of a trained team (RUN/team), which names model and method, or a .toml of members."),
     ] = None,
     sharing: ShareOption = "shared",
     tasks: Tasks = "sample",
@@ -296,7 +297,15 @@ def eval_(
     Examples: [bold]llm-dec-pomdp eval humaneval-v0 --model model.gguf --split all[/]
               [bold]llm-dec-pomdp eval tldr-v0 --team runs/my-run/team[/]
     """
-    from .benchmarks.suite import Cell, EnvironmentConfig, EvaluationConfig, MethodConfig, ModelConfig, SamplingConfig
+    from .benchmarks.suite import (
+        Cell,
+        EnvironmentConfig,
+        EvaluationConfig,
+        MethodConfig,
+        ModelConfig,
+        SamplingConfig,
+        read_team,
+    )
     from .checkpoint import read_description
     from .config import build
     from .training import TrainerConfig
@@ -314,6 +323,8 @@ def eval_(
             TrainerConfig(),
             EvaluationConfig(split=split, items=items, samples=samples),
         )
+        if team is not None and team.suffix == ".toml":
+            cell, team = dataclasses.replace(cell, model=read_team(team)), None
         if team is not None:
             saved = Cell.from_dict(read_description(team))
             cell = dataclasses.replace(cell, method=saved.method, model=saved.model)
@@ -325,6 +336,9 @@ def train(
     env_id: EnvId,
     algorithm: Annotated[str, typer.Option(help="A registered learner or module:Class.")] = "magrpo",
     model: Model = "builtin:tiny",
+    team: Annotated[
+        Path | None, typer.Option(help="A .toml file that says who plays whom, instead of --model and --sharing.")
+    ] = None,
     sharing: ShareOption = "separate",
     tasks: Tasks = "sample",
     eval_tasks: Annotated[
@@ -354,8 +368,17 @@ def train(
 
     Examples: [bold]llm-dec-pomdp train tldr-v0 --steps 40[/]
               [bold]llm-dec-pomdp train tldr-v0 --model model.gguf --sharing lora --tasks my.jsonl --field prompt=x[/]
+              [bold]llm-dec-pomdp train tldr-v0 --team team.toml[/]
     """
-    from .benchmarks.suite import Cell, EnvironmentConfig, EvaluationConfig, MethodConfig, ModelConfig, SamplingConfig
+    from .benchmarks.suite import (
+        Cell,
+        EnvironmentConfig,
+        EvaluationConfig,
+        MethodConfig,
+        ModelConfig,
+        SamplingConfig,
+        read_team,
+    )
     from .config import build
     from .training import TrainerConfig
 
@@ -372,7 +395,9 @@ def train(
                 options=_options(env_option),
             ),
             MethodConfig(name=algorithm, options=_options(setting)),
-            build(
+            read_team(team)
+            if team is not None
+            else build(
                 ModelConfig,
                 {"name": model, "sharing": sharing, "device": device, "dtype": dtype, "lora_rank": lora_rank},
                 source="options",

@@ -132,6 +132,12 @@ class LanguageModel:
         """The trainable parameters."""
         return (parameter for parameter in self.model.parameters() if parameter.requires_grad)
 
+    def parameters_of(self, agent: str) -> Iterable[torch.nn.Parameter]:
+        """The trainable parameters that an agent uses: those of its adapter, or all."""
+        adapter = self._adapter(agent)
+        named = self.model.named_parameters()
+        return (p for name, p in named if p.requires_grad and (adapter is None or f".{adapter}." in name))
+
     def token_logprobs(
         self, samples: Sequence[tuple[str, Completion]], temperature: float
     ) -> tuple[torch.Tensor, torch.Tensor]:

@@ -80,7 +80,11 @@ class MAGRPO(Prompting):
         self.updates = 0
         self.optimizers = [
             torch.optim.AdamW(
-                list(policy.parameters()), lr=self.config.learning_rate, weight_decay=self.config.weight_decay
+                [
+                    {"params": parameters, "lr": rate, "full_lr": rate}
+                    for parameters, rate in team.parameter_groups(policy, self.config.learning_rate)
+                ],
+                weight_decay=self.config.weight_decay,
             )
             for policy in team.trainable
         ]
@@ -243,7 +247,7 @@ class MAGRPO(Prompting):
     def _set_learning_rate(self, optimizer: torch.optim.Optimizer) -> None:
         c = self.config
         for group in optimizer.param_groups:
-            group["lr"] = c.learning_rate * factor(self.updates, c.schedule, c.warmup, c.horizon)
+            group["lr"] = group["full_lr"] * factor(self.updates, c.schedule, c.warmup, c.horizon)
 
     def _refuse_unknown_entropy(self) -> None:
         for policy in self.team.trainable if self.config.entropy else ():
