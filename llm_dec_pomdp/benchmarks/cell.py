@@ -89,7 +89,7 @@ def build_cell(cell: Cell, weights: Path | None = None) -> Setup:
     eval_env = build_env(cell, kind.protocol, evaluation=True)
     learns = callable(getattr(kind, "update", None))
     train_env = build_env(cell, kind.protocol, evaluation=False) if learns else eval_env
-    team = build_team(cell, eval_env)
+    team = build_team(cell, eval_env, train_env)
     if weights is not None:
         load_weights(weights, team)
     sampling = cell.sampling.build()
@@ -97,12 +97,16 @@ def build_cell(cell: Cell, weights: Path | None = None) -> Setup:
     return Setup(kind(team, sampling, options), team, train_env, eval_env, sampling)
 
 
-def build_team(cell: Cell, env: TextDecPOMDP) -> Team:
-    """The team that a cell names, for the agents of an environment."""
+def build_team(cell: Cell, env: TextDecPOMDP, *others: TextDecPOMDP) -> Team:
+    """The team that a cell names, for the agents of an environment; scripted members know the tasks of all."""
     model, seed = cell.model, derive(cell.seed, "team")
     if model.members:
         roles = [env.role(agent) for agent in env.possible_agents]
-        gold = unwrapped_task(env).gold_table
+
+        def gold() -> dict[tuple[str, str], str]:
+            tables = [unwrapped_task(one).gold_table() for one in (env, *others)]
+            return {key: text for table in tables for key, text in table.items()}
+
         return assemble_team(env.possible_agents, roles, model.members, gold=gold, seed=seed)
     return load_team(
         env.possible_agents,
