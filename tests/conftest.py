@@ -35,7 +35,8 @@ def shared_data(request: pytest.FixtureRequest) -> Path:
     folder = Path(named) if named else REPOSITORY.parent / "shared"
     if not folder.is_dir():
         pytest.skip(
-            f"no public test data in {str(folder)!r}: name the folder with data/ and golden/ by --data or LLM_DEC_POMDP_DATA"
+            f"no public test data in {str(folder)!r}: name the folder with data/ and golden/ "
+            "by --data or LLM_DEC_POMDP_DATA"
         )
     return folder
 
