@@ -118,6 +118,27 @@ def test_a_resumed_run_equals_one_that_was_not_stopped(name: str, tmp_path: Path
     assert not same(weights(alone.team), weights(Run(tmp_path / "new", name).team))
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"beta": 0.1},  # a copy of the first weights is kept
+        {"entropy": 0.05, "minibatches": 2},  # the order of the samples depends on the number of the update
+        {"schedule": "cosine", "warmup": 2, "horizon": STEPS},
+        {"pairing": "cross"},
+        {"credit": "counterfactual"},
+    ],
+    ids=str,
+)
+def test_a_resumed_run_equals_the_other_under_every_kind_of_option(options: dict[str, Any], tmp_path: Path) -> None:
+    alone = Run(tmp_path / "alone", **options).go()
+    with pytest.raises(CrashError):
+        Run(tmp_path / "killed", **options).go(crash_at(5))
+    resumed = Run(tmp_path / "killed", **options).go()
+    assert resumed.steps == alone.steps[4:]
+    assert all(step.metrics["skipped"] < 1 for step in alone.steps)
+    assert equal(resumed, alone)
+
+
 def test_a_run_can_be_stopped_after_every_step(tmp_path: Path) -> None:
     alone = Run(tmp_path / "alone").go()
     steps: list[Any] = []

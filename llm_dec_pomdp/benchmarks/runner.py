@@ -15,6 +15,7 @@ from typing import Any
 from ..__about__ import __version__
 from ..checkpoint import CheckpointError, differences
 from ..runfolder import open_run
+from ..sandbox import capabilities
 from ..storage import replace_json
 from .cell import Result, run_cell
 from .progress import Progress
@@ -90,12 +91,13 @@ def write_results(folder: Path, results: Sequence[Result]) -> None:
 
 
 def versions() -> dict[str, Any]:
-    """What a result depends on: this package, its main dependencies, Python, the machine."""
+    """What a result depends on: this package, its main dependencies, Python, the machine, what confines code."""
     packages = ("torch", "transformers", "peft", "numpy", "pettingzoo", "gymnasium")
     return {
         "llm_dec_pomdp": __version__,
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.machine()}",
         "cores": os.cpu_count(),
+        "judge": capabilities().to_dict(),
         **{name: metadata.version(name) for name in packages},
     }

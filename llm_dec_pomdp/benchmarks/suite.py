@@ -10,6 +10,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from ..agents.assembly import MemberConfig
 from ..agents.base import Sampling
 from ..agents.loading import Sharing
 from ..config import Config, ConfigError, build, override, read_toml
@@ -68,6 +69,10 @@ class ModelConfig(Config):
     """auto (bfloat16 on CUDA, else float32), float32, bfloat16, float16."""
     lora_rank: int = 8
     """Rank of the adapters."""
+    members: list[MemberConfig] = []
+    """A team of unlike members instead: who plays whom; `name` is then only a name."""
+    truncate_prompts: bool = False
+    """Keep the end of prompts that are too long for the context, instead of refusing them."""
 
 
 class MethodConfig(Config):
@@ -208,3 +213,17 @@ def saved_suite(folder: Path, assignments: Sequence[str] = ()) -> Suite:
             f"{str(folder)!r} holds no benchmark to resume (suite.json is missing); give the folder of one"
         )
     return build(Suite, override(json.loads(path.read_text(encoding="utf-8")), assignments), source=str(path))
+
+
+def read_team(path: Path) -> ModelConfig:
+    """A team of unlike members from a TOML file with `[[members]]`; see `agents.assembly`.
+
+    Raises:
+        ConfigError: Missing file, no members, or a key or value that is not allowed.
+    """
+    found = build(ModelConfig, {"name": path.stem, **read_toml(path)}, source=str(path))
+    if not found.members:
+        raise ConfigError(
+            f"{path}: no [[members]]; say who plays whom, e.g. agents = ['summary'], model = 'model.gguf'"
+        )
+    return found
