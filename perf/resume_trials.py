@@ -18,6 +18,7 @@ import shutil
 import signal
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -119,7 +120,7 @@ def trial(arguments: list[str], folder: Path, seconds: float) -> int:
     return int(saved[-1].name.removeprefix("step-")) if saved else 0
 
 
-def run_trials(count: int, seed: int, names: list[str], tokens: int, folder: Path) -> list[dict[str, Any]]:
+def run_trials(count: int, seed: int, names: list[str], tokens: int, folder: Path) -> Iterator[dict[str, Any]]:
     """All trials, learners in turn."""
     wanted: dict[str, tuple[dict[str, Any], float]] = {}
     for name in names[:count]:
@@ -133,7 +134,6 @@ def run_trials(count: int, seed: int, names: list[str], tokens: int, folder: Pat
         if len(learnt) < STEPS / 2:
             raise RuntimeError(f"{name} learnt in steps {learnt} of {STEPS} only: such a run tells nothing")
     draw = random.Random(seed)
-    rows: list[dict[str, Any]] = []
     for number in range(count):
         name = names[number % len(names)]
         expected, duration = wanted[name]
@@ -146,8 +146,7 @@ def run_trials(count: int, seed: int, names: list[str], tokens: int, folder: Pat
         found = outcome(folder / f"trial-{number}")
         differing = [part for part in expected if expected[part] != found[part]]
         row = {"trial": number, "learner": name, "seconds": seconds, "from_step": step}
-        rows.append({**row, "differs": differing})
-    return rows
+        yield {**row, "differs": differing}
 
 
 def main() -> None:
@@ -159,18 +158,19 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", action="store_true", help="print one object")
     arguments = parser.parse_args()
+    names = arguments.learner or learners()
+    rows: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as folder:
-        rows = run_trials(
-            arguments.trials, arguments.seed, arguments.learner or learners(), arguments.tokens, Path(folder)
-        )
+        for row in run_trials(arguments.trials, arguments.seed, names, arguments.tokens, Path(folder)):
+            rows.append(row)
+            if not arguments.json:
+                end = "equal" if not row["differs"] else f"DIFFERS in {', '.join(row['differs'])}"
+                how = f"killed after {row['seconds']:5.2f} s, went on from step {row['from_step']}"
+                print(f"{row['trial']:3}  {row['learner']:12} {how}: {end}", flush=True)
     equal = sum(not row["differs"] for row in rows)
     if arguments.json:
         print(json.dumps({"trials": len(rows), "equal": equal, "rows": rows}))
     else:
-        for row in rows:
-            end = "equal" if not row["differs"] else f"DIFFERS in {', '.join(row['differs'])}"
-            how = f"killed after {row['seconds']:5.2f} s, went on from step {row['from_step']}"
-            print(f"{row['trial']:3}  {row['learner']:12} {how}: {end}")
         print(f"{equal} of {len(rows)} equal")
     raise SystemExit(equal != len(rows))
 
