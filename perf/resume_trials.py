@@ -1,6 +1,6 @@
 """Kill a training with SIGKILL at a random moment, resume it, and compare it with one that was left alone.
 
-    python perf/resume_trials.py [--trials 20] [--learner NAME ...] [--tokens 48] [--seed 0] [--json]
+    python perf/resume_trials.py [--trials 20] [--learner NAME ...] [--tokens 48] [--group 4] [--seed 0] [--json]
 
 Each trial runs the command `train` in a process of its own with the built-in model, over more than two epochs of a
 small task set. The run that is left alone evaluates before and after, the killed one after every second step as well.
@@ -43,7 +43,7 @@ def learners() -> list[str]:
     return [name for name in algorithms if callable(getattr(find_algorithm(name).load(), "update", None))]
 
 
-def options(algorithm: str, folder: Path, tokens: int) -> list[str]:
+def options(algorithm: str, folder: Path, tokens: int, group: int) -> list[str]:
     """The training that is killed: 12 tasks out of 5, so more than two epochs; a checkpoint every second step."""
     tasks = folder / "posts.jsonl"
     if not tasks.exists():
@@ -51,7 +51,7 @@ def options(algorithm: str, folder: Path, tokens: int) -> list[str]:
     size = {
         "--steps": STEPS,
         "--prompts": 2,
-        "--group-size": 4,
+        "--group-size": group,
         "--max-new-tokens": tokens,
         "--items": 2,
         "--save-every": 2,
@@ -120,13 +120,15 @@ def trial(arguments: list[str], folder: Path, seconds: float) -> int:
     return int(saved[-1].name.removeprefix("step-")) if saved else 0
 
 
-def run_trials(count: int, seed: int, names: list[str], tokens: int, folder: Path) -> Iterator[dict[str, Any]]:
+def run_trials(
+    count: int, seed: int, names: list[str], tokens: int, group: int, folder: Path
+) -> Iterator[dict[str, Any]]:
     """All trials, learners in turn."""
     wanted: dict[str, tuple[dict[str, Any], float]] = {}
     for name in names[:count]:
         alone, started = folder / f"alone-{name}", time.perf_counter()
         log = folder / f"alone-{name}.log"
-        code = finish(start(["train", *options(name, folder, tokens), "--out", str(alone)], log))
+        code = finish(start(["train", *options(name, folder, tokens, group), "--out", str(alone)], log))
         if code != 0:
             raise RuntimeError(f"the run of {name} ended with {code}: {log.read_text()[-2000:]}")
         wanted[name] = outcome(alone), time.perf_counter() - started
@@ -139,7 +141,7 @@ def run_trials(count: int, seed: int, names: list[str], tokens: int, folder: Pat
         expected, duration = wanted[name]
         seconds = draw.uniform(0.05, duration)
         while (
-            step := trial(options(name, folder, tokens), folder / f"trial-{number}", seconds)
+            step := trial(options(name, folder, tokens, group), folder / f"trial-{number}", seconds)
         ) < 0:  # the first run was slower: it was cold
             shutil.rmtree(folder / f"trial-{number}")
             seconds /= 2
@@ -155,13 +157,14 @@ def main() -> None:
     parser.add_argument("--trials", type=int, default=20)
     parser.add_argument("--learner", nargs="*", help="names; all that are registered when left out")
     parser.add_argument("--tokens", type=int, default=48, help="longest text; with fewer grpo earns and learns nothing")
+    parser.add_argument("--group", type=int, default=4, help="episodes per task")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", action="store_true", help="print one object")
     arguments = parser.parse_args()
     names = arguments.learner or learners()
     rows: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as folder:
-        for row in run_trials(arguments.trials, arguments.seed, names, arguments.tokens, Path(folder)):
+        for row in run_trials(arguments.trials, arguments.seed, names, arguments.tokens, arguments.group, Path(folder)):
             rows.append(row)
             if not arguments.json:
                 end = "equal" if not row["differs"] else f"DIFFERS in {', '.join(row['differs'])}"
