@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+import llm_dec_pomdp
+
 ROOT = Path(__file__).parent.parent
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 
@@ -28,7 +30,7 @@ def test_an_example_has_at_most_60_lines(path: Path) -> None:
 
 def test_random_agents_play_everything() -> None:
     lines = run("examples/random_agents.py").splitlines()
-    assert [line.split()[0] for line in lines] == ["tldr-v0", "arxiv-v0", "humaneval-v0", "coophumaneval-v0"]
+    assert [line.split()[0] for line in lines] == list(llm_dec_pomdp.registry)
 
 
 def test_a_team_of_two_trains() -> None:
