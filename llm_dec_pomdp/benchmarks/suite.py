@@ -167,7 +167,9 @@ class Suite(Config):
         change = environment.methods.get(method.title, MethodChange())
         models = {**model.model_dump(), **environment.model, **change.model}
         return Cell(
-            environment.model_copy(update={"sampling": {}, "training": {}, "evaluation": {}, "model": {}, "methods": {}}),
+            environment.model_copy(
+                update={"sampling": {}, "training": {}, "evaluation": {}, "model": {}, "methods": {}}
+            ),
             method.model_copy(update={"options": {**method.options, **change.options}}),
             build(ModelConfig, models, source=source),
             seed,
