@@ -1,4 +1,4 @@
-"""The command line: `llm-dec-pomdp list | check | play | train | eval | bench`.
+"""The command line: `llm-dec-pomdp list | check | play | train | eval | bench | report`.
 
 Exit codes: 0 done, 1 the work failed (a check did not pass, a run could not go on), 2 wrong usage or input.
 """
@@ -62,6 +62,13 @@ NewTokens = Annotated[int, typer.Option(help="Longest text of one agent, in toke
 Items = Annotated[int | None, typer.Option(help="Evaluate on the first so many tasks only.")]
 Samples = Annotated[int, typer.Option(help="Episodes per task in the evaluation.")]
 Set = Annotated[list[str] | None, typer.Option("--set", help="Option of the algorithm, e.g. learning_rate=1e-4.")]
+
+
+def _suites() -> str:
+    """The built-in suites, for `bench --help`."""
+    from .benchmarks.suite import about_suites
+
+    return "\n\n".join(["[bold]Suites[/]", *(f"[bold]{name}[/]: {about}" for name, about in about_suites().items())])
 
 
 @app.callback(invoke_without_command=True)
@@ -346,22 +353,27 @@ def train(
     _run_cells([cell], out_folder, f"train-{env_id}", as_json)
 
 
-@app.command()
+@app.command(epilog=_suites())
 def bench(
-    suite_name: Annotated[str, typer.Argument(metavar="SUITE", help="quick, or a .toml file of your own.")] = "quick",
+    suite_name: Annotated[str, typer.Argument(metavar="SUITE", help="A suite by name, or a .toml file.")] = "quick",
     algorithm: Annotated[list[str] | None, typer.Option(help="A further method: a name or module:Class.")] = None,
     model: Annotated[list[str] | None, typer.Option(help="Models instead of the suite's.")] = None,
     seed: Annotated[list[int] | None, typer.Option(help="Seeds instead of the suite's.")] = None,
     setting: Annotated[list[str] | None, typer.Option("--set", help="Override, e.g. training.steps=10.")] = None,
     out_folder: Annotated[Path | None, typer.Option("--out", help="Folder of the run.")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the folder --out: finished cells stay.")] = False,
+    jobs: Annotated[int, typer.Option(min=1, help="Cells at once; they share the machine.")] = 1,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what it would cost.")] = False,
     as_json: Json = False,
 ) -> None:
     """Compare methods: train what learns, measure all on the same tasks, write a report.
 
     Examples: [bold]llm-dec-pomdp bench quick[/]
+              [bold]llm-dec-pomdp bench paper --dry-run[/]
               [bold]llm-dec-pomdp bench quick --algorithm my_module:MyLearner --seed 0 --seed 1[/]
     """
-    from .benchmarks.suite import MethodConfig, ModelConfig, load_suite
+    from .benchmarks.estimate import estimate_table, estimates
+    from .benchmarks.suite import MethodConfig, check_methods, load_suite
 
     with _usage():
         suite = load_suite(suite_name, setting or [])
@@ -369,19 +381,74 @@ def bench(
         if algorithm:
             changes["methods"] = [*suite.methods, *(MethodConfig(name=name) for name in algorithm)]
         if model:
-            changes["models"] = [ModelConfig(name=name) for name in model]
+            changes["models"] = [suite.models[0].model_copy(update={"name": name}) for name in model]
         if seed:
             changes["seeds"] = seed
         suite = suite.model_copy(update=changes)
-        for method in suite.methods:
-            find_algorithm(method.name).load()
+        check_methods(suite.cells())
+        if resume and out_folder is None:
+            _stop("--resume goes on with a folder; give it with --out")
+    if dry_run:
+        with _failure():
+            found = estimates(suite.cells())
+        _print_json([dataclasses.asdict(e) for e in found]) if as_json else out.print(estimate_table(suite, found))
+        return
     from .benchmarks.progress import bars
+    from .benchmarks.report import tables
     from .benchmarks.runner import new_run_folder, run_suite
 
     folder = out_folder or new_run_folder(suite.name)
     with _failure(), bars(err, quiet=as_json) as progress:
-        results = run_suite(suite, folder, progress)
-    _show(results, folder, as_json)
+        run = run_suite(suite, folder, progress, jobs=jobs, resume=resume)
+    failures = {entry.cell.label: entry.failure for entry in run.entries if entry.result is None}
+    if as_json:
+        results = [result.to_dict() for result in run.results]
+        _print_json({"folder": str(folder), "results": results, "failures": failures})
+    else:
+        for table in tables(run.results, run.entries):
+            out.print(table)
+        out.print(f"Report, pictures and every episode: {folder}/report.html", highlight=False)
+    if failures:
+        raise typer.Exit(1)
+
+
+@app.command()
+def report(
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run folders.")],
+    out_folder: Annotated[Path | None, typer.Option("--out", help="Where it goes; the folder of a single run.")] = None,
+    allow_mixed: Annotated[bool, typer.Option("--allow-mixed", help="Report what does not compare too.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Write report.html and report.md again, or for several runs together; say which differences are within noise.
+
+    Examples: [bold]llm-dec-pomdp report runs/quick-20260101-120000[/]
+              [bold]llm-dec-pomdp report runs/mine runs/theirs --out compared[/]
+    """
+    from .benchmarks.compare import pairs, verdict
+    from .benchmarks.report import comparison_table, report_runs
+
+    if out_folder is None and len(runs) > 1:
+        _stop("give a folder for the report of several runs with --out")
+    folder = out_folder or runs[0]
+    with _failure():
+        found, warnings = report_runs(runs, folder, allow_mixed=allow_mixed)
+    if as_json:
+        compared = [
+            {
+                "environment": a.environment,
+                "method": a.name,
+                "against": b.name,
+                "points": dataclasses.asdict(d.points),
+                "verdict": verdict(d),
+            }
+            for a, b, d in pairs(found)
+        ]
+        _print_json({"folder": str(folder), "warnings": warnings, "differences": compared})
+        return
+    for warning in warnings:
+        err.print(f"[yellow]does not compare:[/] {escape(warning)}", highlight=False)
+    out.print(comparison_table(found))
+    out.print(f"Report: {folder}/report.html", highlight=False)
 
 
 def _run_cells(
@@ -398,7 +465,7 @@ def _run_cells(
         prepare_folder(folder)
         results = [run_cell(cell, folder / "cells" / cell.label, progress, weights, learn=learn) for cell in cells]
         write_results(folder, results)
-        write_report(folder, name, results)
+        write_report(folder)
     _show(results, folder, as_json)
 
 
@@ -410,7 +477,7 @@ def _show(results: list[Result], folder: Path, as_json: bool) -> None:
         return
     for table in tables(results):
         out.print(table)
-    out.print(f"Report, curves and every episode: {folder}/report.md", highlight=False)
+    out.print(f"Report, pictures and every episode: {folder}/report.html", highlight=False)
 
 
 # --- plumbing -----------------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ the definitions of its library `rliable`. Scores are arrays of shape (seeds, env
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -95,13 +96,27 @@ def difference(ours: Returns, theirs: Returns, resamples: int = _RESAMPLES) -> D
     if not tasks:
         return None
     table = np.array([[a[task] - b[task] for task in tasks] for a, b in pairs])
-    rng = generator(0, "difference")
+    return Difference(_crossed(table, resamples), len(pairs), len(tasks))
+
+
+def overall(returns: Returns, resamples: int = _RESAMPLES) -> Interval:
+    """Mean return over seeds and the tasks that all of them have; both are resampled."""
+    tasks = _common(list(returns.values()))
+    if not tasks:
+        return Interval(math.nan, math.nan, math.nan)
+    return _crossed(np.array([[by_task[task] for task in tasks] for by_task in returns.values()]), resamples)
+
+
+def _crossed(table: Scores, resamples: int) -> Interval:
+    """Mean of a table (seeds, tasks) with its interval: rows and columns are drawn with replacement, independently."""
+    rng = generator(0, "crossed")
+    rows, columns = table.shape
     means = [
-        table[np.ix_(rng.integers(len(pairs), size=len(pairs)), rng.integers(len(tasks), size=len(tasks)))].mean()
+        table[np.ix_(rng.integers(rows, size=rows), rng.integers(columns, size=columns))].mean()
         for _ in range(resamples)
     ]
     low, high = np.percentile(means, [2.5, 97.5])
-    return Difference(Interval(float(table.mean()), float(low), float(high)), len(pairs), len(tasks))
+    return Interval(float(table.mean()), float(low), float(high))
 
 
 def _over_seeds(returns: Returns) -> Mapping[str, float]:
@@ -112,4 +127,4 @@ def _over_seeds(returns: Returns) -> Mapping[str, float]:
 
 def _common(returns: Sequence[Mapping[str, float]]) -> list[str]:
     """The tasks that all of them have, sorted."""
-    return sorted(task for task in (returns[0] if returns else {}) if all(task in by_task for by_task in returns))
+    return sorted(task for task in returns[0] if all(task in by_task for by_task in returns)) if returns else []

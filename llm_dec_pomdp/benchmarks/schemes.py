@@ -10,8 +10,8 @@
   does not flow into what is returned.
 
 For all but fallback the value has to matter: the outcome of an assert changes when aux returns None, an empty value of
-its type, or the negation. A program may show several schemes or none. Programs without both functions, without a use of aux
-in main, whose tests never reach aux, or without a passed assert show none.
+its type, or the negation. A program may show several schemes or none. Programs without both functions, without a use
+of aux in main, whose tests never reach aux, or without a passed assert show none.
 """
 
 from __future__ import annotations

@@ -249,6 +249,12 @@ def built_in_suites() -> list[str]:
     return sorted(Path(entry.name).stem for entry in folder.iterdir() if entry.name.endswith(".toml"))
 
 
+def about_suites() -> dict[str, str]:
+    """What each built-in suite compares, by its name."""
+    folder = Path(str(resources.files("llm_dec_pomdp.benchmarks") / "suites"))
+    return {name: read_toml(folder / f"{name}.toml")["about"] for name in built_in_suites()}
+
+
 def load_suite(name: str, assignments: Sequence[str] = ()) -> Suite:
     """A suite by name or from a TOML file, with `a.b=value` overrides.
 
