@@ -389,9 +389,13 @@ def bench(
         if resume and out_folder is None:
             _stop("--resume goes on with a folder; give it with --out")
     if dry_run:
+        cells = suite.cells()
         with _failure():
-            found = estimates(suite.cells())
-        _print_json([dataclasses.asdict(e) for e in found]) if as_json else out.print(estimate_table(suite, found))
+            found = estimates(cells)
+        if as_json:
+            _print_json([dataclasses.asdict(e) for e in found])
+        else:
+            out.print(estimate_table(suite, cells, found))
         return
     from .benchmarks.progress import bars
     from .benchmarks.report import tables

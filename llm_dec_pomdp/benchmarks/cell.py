@@ -156,14 +156,15 @@ def run_cell(
         advance(1, "")
     started = time.perf_counter()
     learns = learn and isinstance(setup.algorithm, Learner)
-    if learns:
-        with Trackers.open(tracking, folder, cell.label, cell.to_dict()) as trackers:
+    with Trackers.open(tracking if learns else (), folder, cell.label, cell.to_dict()) as trackers:
+        if learns:
             _train(cell, setup, folder, progress, trackers)
-        save_team(folder / "team", setup.team, cell.to_dict())
-    trained = time.perf_counter()
-    groups, summary = evaluate(cell, setup, progress, f"{cell.label}: evaluate")
-    if learns:
-        _note(cell, folder, cell.training.steps, summary)
+            save_team(folder / "team", setup.team, cell.to_dict())
+        trained = time.perf_counter()
+        groups, summary = evaluate(cell, setup, progress, f"{cell.label}: evaluate")
+        if learns:
+            _note(cell, folder, cell.training.steps, summary)
+            trackers.log(cell.training.steps, evaluation_numbers(summary))
     _write_lines(folder / "episodes.jsonl", (episode_record(e) for group in groups for e in group.episodes))
     seconds = time.perf_counter() - trained
     summary = dataclasses.replace(summary, latency=_latency(cell, setup))

@@ -34,6 +34,7 @@ class Line:
 
     Attributes:
         environment, method, model: Their names in tables.
+        name: The method, with the model where a method has several on an environment.
         entries: Its finished cells, one per seed.
         value: Return in % of the maximum, over seeds and tasks.
         printed: What was published for it.
@@ -42,14 +43,10 @@ class Line:
     environment: str
     method: str
     model: str
+    name: str
     entries: Sequence[Entry]
     value: Interval
     printed: Sequence[Published]
-
-    @property
-    def name(self) -> str:
-        """Method and model."""
-        return f"{self.method}, {self.model}"
 
     @property
     def returns(self) -> Mapping[int, Mapping[str, float]]:
@@ -89,11 +86,13 @@ def lines(entries: Sequence[Entry]) -> list[Line]:
             key = (entry.environment, entry.method, short(entry.cell.model.name))
             grouped.setdefault(key, {})[entry.cell.seed] = entry
     found: list[Line] = []
+    several = len({(environment, method) for environment, method, _ in grouped}) < len(grouped)
     for (environment, method, model), by_seed in grouped.items():
+        name = f"{method}, {model}" if several else method
         chosen = list(by_seed.values())
         value = overall({seed: entry.returns() for seed, entry in by_seed.items()})
         printed = published(chosen[0].cell.environment.id, chosen[0].cell.method.name)
-        found.append(Line(environment, method, model, chosen, value, printed))
+        found.append(Line(environment, method, model, name, chosen, value, printed))
     order = list(dict.fromkeys(entry.environment for entry in entries))
     return sorted(found, key=lambda line: order.index(line.environment))
 
@@ -125,7 +124,7 @@ class Overall:
     """A method over all environments, as arXiv:2108.13264 has it.
 
     Attributes:
-        name: Method and model.
+        name: As its lines.
         iqm: Interquartile mean over runs, with a stratified bootstrap interval over seeds.
         profile: Share of runs above each of `thresholds`, low, and high.
         improvement: By another method's name, the probability that a run of this one earns more.
@@ -144,9 +143,8 @@ def over_environments(found: Sequence[Line]) -> list[Overall]:
     """The methods that ran on all environments with the same number of seeds; empty where fewer than two did."""
     environments = list(by_environment(found))
     by_name: dict[str, list[Line]] = {}
-    several = len({line.model for group in by_environment(found).values() for line in group[:1]}) == 1
     for line in found:
-        by_name.setdefault(line.name if several else line.method, []).append(line)
+        by_name.setdefault(line.name, []).append(line)
     scores = {name: _scores(group) for name, group in by_name.items() if len(group) == len(environments)}
     complete = {name: table for name, table in scores.items() if table is not None}
     return [_overall(name, complete) for name in complete] if len(complete) > 1 else []

@@ -6,6 +6,7 @@ or so; the rates below were measured on two CPU cores and are typical values for
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 from collections.abc import Sequence
@@ -18,15 +19,17 @@ from rich.table import Table
 
 from ..algorithms.registration import find_algorithm
 from ..envs.base import TextDecPOMDP
+from ..envs.registration import spec as find_environment
 from .cell import build_env
 from .suite import Cell, Suite
 
 _CHARACTERS_PER_TOKEN = 4.0
 _PROMPTS = 8  # tasks whose prompts are looked at
-_STEP = {"cpu": 0.0, "gpu": 0.03}  # seconds that a decoding step takes at least
+_STEP = {"cpu": 0.01, "gpu": 0.03}  # seconds that a decoding step takes at least
 _DECODE = {"cpu": 4e10, "gpu": 1e13}  # floating-point operations per second while texts are drawn, 32 at once
 _DENSE = {"cpu": 1.6e11, "gpu": 3e14}  # the same while prompts are read and while it is learnt
 _BATCH = 32  # texts drawn at once
+_LOAD = 5.0  # seconds until a cell begins
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +39,10 @@ class Estimate:
     Attributes:
         label: Which cell.
         episodes: Played in training and evaluation.
-        prompt_tokens, generated_tokens: In all of them, at most; prompts are 0 where the tasks could not be looked at.
+        prompt_tokens, generated_tokens: In all of them, at most; prompts without the answers that they may quote.
         minutes: On this machine or on a GPU; None where the size of the model is not known.
         gigabytes: Memory of weights, gradients and optimizer.
-        note: What could not be found out.
+        note: What was assumed.
     """
 
     label: str
@@ -69,11 +72,7 @@ def estimate(cell: Cell) -> Estimate:
     """The cost of one cell."""
     kind: Any = find_algorithm(cell.method.name).load()
     learns = callable(getattr(kind, "update", None))
-    try:
-        env = build_env(cell, kind.protocol, evaluation=True)
-    except (ValueError, OSError, ImportError) as error:
-        return Estimate(cell.label, 0, 0, 0, None, None, f"tasks cannot be looked at: {str(error).splitlines()[0]}")
-    tasks = len(env.items[: cell.evaluation.items])
+    env, tasks, note = _look(cell, kind.protocol)
     steps = cell.training.steps if learns else 0
     inner = len([n for n in range(1, steps) if cell.evaluation.every and n % cell.evaluation.every == 0])
     evaluations = inner + 2 if learns else 1
@@ -89,9 +88,30 @@ def estimate(cell: Cell) -> Estimate:
         per_step = max(_STEP[where], 2 * parameters * _BATCH / _DECODE[where])
         reading = 2 * parameters * prompts / _DENSE[where]
         learning = 6 * parameters * trained * (prompt + texts * new) / _DENSE[where]
-        minutes = (generated / _BATCH * per_step + reading + learning) / 60
+        minutes = (_LOAD + generated / _BATCH * per_step + reading + learning) / 60
         memory = _memory(cell, parameters, len(env.possible_agents), learns)
-    return Estimate(cell.label, episodes, int(prompts), int(generated), minutes, memory)
+    return Estimate(cell.label, episodes, int(prompts), int(generated), minutes, memory, note)
+
+
+def _look(cell: Cell, protocol: str) -> tuple[TextDecPOMDP, int, str]:
+    """The evaluation environment and its number of tasks; for data from the hub without loading them."""
+    environment = cell.environment
+    note = ""
+    if "hub" in (environment.tasks, environment.eval_tasks):
+        options = {key: value for key, value in environment.options.items() if key != "expert"}
+        changes = {"tasks": "sample", "eval_tasks": None, "fields": {}, "options": options}
+        cell = dataclasses.replace(cell, environment=environment.model_copy(update=changes))
+        note = "prompts of the embedded tasks"
+    env = build_env(cell, protocol, evaluation=True)
+    count = len(env.items)
+    if note:
+        source: Any = getattr(find_environment(environment.id).load(), "source", None)
+        bounds = re.search(r"\[(\d*):(\d+)\]", source.hub_splits.get(cell.evaluation.split, "") if source else "")
+        if bounds:
+            count = int(bounds[2]) - int(bounds[1] or 0)
+        else:
+            note += ", and their number"
+    return env, min(count, cell.evaluation.items or count), note
 
 
 def _texts_and_prompt(env: TextDecPOMDP) -> tuple[int, float]:
@@ -135,22 +155,34 @@ def _memory(cell: Cell, parameters: float, agents: int, learns: bool) -> float:
     return parameters * weight * copies * (1 + 3 * trained * learns) / 1e9  # weights, gradients, two moments
 
 
-def estimate_table(suite: Suite, found: Sequence[Estimate]) -> Table:
-    """The estimates of a suite, with their sum."""
-    table = Table(title=f"{suite.name}: {len(found)} cells", title_justify="left")
-    for name in ("cell", "episodes", "prompt tokens", "new tokens", "minutes", "GB", "note"):
-        table.add_column(name, justify="left" if name in ("cell", "note") else "right", overflow="fold")
-    for e in found:
-        figures = (f"{e.episodes:,}", f"{e.prompt_tokens:,}", f"{e.generated_tokens:,}")
-        table.add_row(e.label, *figures, _rough(e.minutes), _rough(e.gigabytes), e.note)
-    hours = sum(e.minutes for e in found if e.minutes is not None) / 60
+def estimate_table(suite: Suite, cells: Sequence[Cell], found: Sequence[Estimate]) -> Table:
+    """The estimates of a suite, a row for all seeds of a cell, with their sum."""
+    rows: dict[tuple[str, str, str], list[Estimate]] = {}
+    for cell, e in zip(cells, found, strict=True):
+        key = (cell.environment.title, cell.method.title, Path(cell.model.name).name)
+        rows.setdefault(key, []).append(e)
+    table = Table(title=f"{suite.name}: {len(found)} cells; per cell", title_justify="left")
+    for name in ("environment", "method", "model", "seeds", "episodes", "tokens in", "out", "minutes", "GB"):
+        left = name in ("environment", "method", "model")
+        table.add_column(name, justify="left" if left else "right", overflow="fold")
+    for key, seeds in rows.items():
+        e = seeds[0]
+        figures = (f"{e.episodes:,}", _short(e.prompt_tokens), _short(e.generated_tokens))
+        table.add_row(*key, str(len(seeds)), *figures, _rough(e.minutes), _rough(e.gigabytes))
+    minutes = sum(e.minutes for e in found if e.minutes is not None)
     tokens = sum(e.prompt_tokens + e.generated_tokens for e in found)
     largest = max((e.gigabytes for e in found if e.gigabytes is not None), default=0.0)
+    notes = "".join(f"; {note}" for note in dict.fromkeys(e.note for e in found) if note)
     table.caption = (
-        f"at most {tokens:,} tokens; roughly {hours:.1f} hours one after the other and {largest:.1f} GB for the largest "
-        "cell (weights, gradients, optimizer), within a factor of three"
+        f"in all at most {_short(tokens)} tokens; roughly {minutes / 60:.1f} hours one after the other and "
+        f"{largest:.1f} GB for the largest cell (weights, gradients, optimizer), within a factor of three{notes}"
     )
     return table
+
+
+def _short(tokens: int) -> str:
+    """A count in thousands or millions."""
+    return f"{tokens / 1e6:.1f}M" if tokens >= 1e6 else f"{tokens / 1e3:.0f}k"
 
 
 def _rough(value: float | None) -> str:

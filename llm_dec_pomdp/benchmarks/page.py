@@ -186,7 +186,7 @@ def _speed(environment: str, group: Sequence[Line], colours: Mapping[str, int]) 
     for line in group:
         seconds = line.mean(lambda s: s.latency.mean if alone and s.latency else s.response_seconds)
         v = line.value
-        series.append(Series(line.method, [seconds], [v.mean], [v.low], [v.high], colour=colours[line.name]))
+        series.append(Series(line.name, [seconds], [v.mean], [v.low], [v.high], colour=colours[line.name]))
     how = "one task at a time" if alone else "in batches"
     return charts.scatter(
         [s for s in series if math.isfinite(s.x[0]) and math.isfinite(s.y[0])],
