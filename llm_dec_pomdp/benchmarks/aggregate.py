@@ -112,8 +112,7 @@ def _crossed(table: Scores, resamples: int) -> Interval:
     rng = generator(0, "crossed")
     rows, columns = table.shape
     means = [
-        table[np.ix_(rng.integers(rows, size=rows), rng.integers(columns, size=columns))].mean()
-        for _ in range(resamples)
+        table[rng.integers(rows, size=rows)][:, rng.integers(columns, size=columns)].mean() for _ in range(resamples)
     ]
     low, high = np.percentile(means, [2.5, 97.5])
     return Interval(float(table.mean()), float(low), float(high))

@@ -202,10 +202,10 @@ def _overall(methods: Sequence[Overall]) -> dict[str, Any] | None:
         return None
     colours = {method.name: number for number, method in enumerate(methods)}
     thresholds = [float(t) for t in THRESHOLDS]
-    series = [
-        Series(m.name, thresholds, *([float(v) for v in column] for column in m.profile), colour=colours[m.name])
-        for m in methods
-    ]
+    series: list[Series] = []
+    for m in methods:
+        middle, low, high = ([float(value) for value in column] for column in m.profile)
+        series.append(Series(m.name, thresholds, middle, low, high, colour=colours[m.name]))
     profile = charts.line_chart(
         series,
         title="performance profile",

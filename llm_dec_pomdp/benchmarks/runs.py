@@ -111,7 +111,8 @@ def read_run(folder: Path) -> Run:
         )
     suite: dict[str, Any] = _read(folder / "suite.json") or {}
     found = [read_entry(path, folder.name) for path in sorted((folder / "cells").glob("*/cell.json"))]
-    order = {label: number for number, label in enumerate(_read(folder / "order.json") or ())}
+    labels: list[str] = _read(folder / "order.json") or []
+    order = {label: number for number, label in enumerate(labels)}
     entries = sorted(found, key=lambda entry: order.get(entry.cell.label, len(order)))
     commands = [line for line in _text(folder / "commands.txt").splitlines() if line]
     return Run(folder, suite.get("name", folder.name), entries, _read(folder / "versions.json"), suite, commands)
@@ -130,7 +131,7 @@ def read_entry(description: Path, run: str) -> Entry:
         result = Result.from_dict(values) if values else None
     except (KeyError, TypeError, ValueError) as error:
         raise RunError(f"{str(folder)!r} is damaged ({error}); run it again with --resume, or remove it") from error
-    failure = _read(folder / "failure.json") or {}
+    failure: dict[str, str] = _read(folder / "failure.json") or {}
     return Entry(cell, folder, run, result, "" if result else failure.get("reason", "not finished"))
 
 
