@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -147,6 +148,35 @@ def test_the_page_holds_every_method_of_a_task_side_by_side(run: Path) -> None:
             (turn,) = by_method["concat"]["turns"]
             assert turn["observations"]["agent_0"]
             assert set(turn["actions"]) == {"agent_0", "agent_1"}
+
+
+CLICKS = """
+document.querySelector("#headline th:nth-child(5) button").click();
+document.querySelector("#headline th:nth-child(5) button").click();
+const box = document.querySelector("input[data-filter=headline]");
+box.value = "tldr magrpo";
+box.dispatchEvent(new Event("input"));
+document.getElementById("environment").value = "coophumaneval-v0";
+document.getElementById("environment").dispatchEvent(new Event("change"));
+"""
+BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+
+
+@pytest.mark.skipif(BROWSER is None, reason="no Chromium on this machine")
+def test_a_browser_sorts_filters_and_shows_episodes(run: Path, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    page.write_text((run / "report.html").read_text().replace("</body>", f"<script>{CLICKS}</script></body>"))
+    command = [str(BROWSER), "--headless", "--no-sandbox", f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom"]
+    shown = subprocess.run([*command, f"file://{page}"], capture_output=True, text=True, timeout=60, check=True).stdout
+    rows = re.findall(
+        r"<tr([^>]*)><td class=.left.>(\S+?)</td>", shown.partition('id="headline"')[2].partition("</table>")[0]
+    )
+    assert [environment for attributes, environment in rows if "hidden" not in attributes] == ["tldr-v0", "tldr-v0"]
+    first = re.findall(r"<td>(\d+\.\d)</td>", shown.partition('id="headline"')[2])[0]
+    assert first == "94.5"  # sorted by return, the highest first
+    browser = shown.partition('<div id="episodes">')[2].partition("</div>")[0]
+    assert re.findall(r"<h3>(.*?)</h3>", browser) == ["single", "concat", "magrpo"]
+    assert "syntax 0." in browser
 
 
 def test_a_trained_team_can_be_loaded_and_says_the_same(small: Suite, run: Path) -> None:
