@@ -153,7 +153,9 @@ def over_environments(found: Sequence[Line]) -> list[Overall]:
 def _scores(group: Sequence[Line]) -> Scores | None:
     """Returns of shape (seeds, environments); None where the environments have different numbers of seeds."""
     columns = [[summary.return_percent.mean for summary in line.summaries] for line in group]
-    return np.array(columns, dtype=np.float64).transpose() if len({len(column) for column in columns}) == 1 else None
+    if len({len(column) for column in columns}) > 1:
+        return None
+    return np.array(list(zip(*columns, strict=True)), dtype=np.float64)
 
 
 def _overall(name: str, scores: Mapping[str, Scores]) -> Overall:
