@@ -1,4 +1,4 @@
-"""The command line: `llm-dec-pomdp list | check | play | train | eval | bench | report`.
+"""The command line: `llm-dec-pomdp list | check | play | train | eval | bench | report | doctor`.
 
 Exit codes: 0 done, 1 the work failed (a check did not pass, a run could not go on), 2 wrong usage or input.
 """
@@ -165,6 +165,45 @@ def check(
         raise typer.Exit(1)
 
 
+@app.command()
+def doctor(
+    only: Annotated[list[str] | None, typer.Option(help="Try only this hostile program; may be repeated.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Show what confines generated code and try the judge with hostile programs; exit code 1 when one gets through.
+
+    Example: [bold]llm-dec-pomdp doctor[/]
+    """
+    from .registry import nearest
+    from .sandbox import capabilities
+    from .sandbox.doctor import examine, programs
+
+    with _usage():
+        known = {program.name: program for program in programs()}
+        if unknown := [name for name in only or () if name not in known]:
+            _stop(f"no hostile program {unknown[0]!r}; {nearest(unknown[0], known)}")
+        found = capabilities()
+    chosen = [known[name] for name in only or known]
+    with err.status(f"trying {len(chosen)} hostile programs"):
+        findings = list(examine(chosen))
+    through = {finding.program.name: finding.problems for finding in findings if finding.problems}
+    skipped = sorted({program.name for program in chosen} - {finding.program.name for finding in findings})
+    if as_json:
+        tried = {f.program.name: {"outcome": f.verdict.outcome, "problems": f.problems} for f in findings}
+        _print_json({**found.to_dict(), "missing": found.missing or None, "programs": tried, "not_tried": skipped})
+    else:
+        for layer, reason in found.layers.items():
+            out.print(f"{layer:12}{'[green]holds[/]' if not reason else '[red]missing[/]  ' + escape(reason)}")
+        if found.missing:
+            out.print(f"[yellow]{escape(found.missing)}[/]", highlight=False)
+        for name, problems in through.items():
+            out.print(f"[red]{name}[/]: {escape('; '.join(problems))}", highlight=False)
+        rest = f"; {len(skipped)} that try to escape were not tried, nothing would hold them" if skipped else ""
+        out.print(f"{len(findings) - len(through)} of {len(findings)} hostile programs held off{rest}")
+    if through:
+        raise typer.Exit(1)
+
+
 # --- playing ------------------------------------------------------------------------------------------------------
 
 
@@ -240,7 +279,8 @@ def eval_(
     ] = "concat",
     model: Model = "builtin:tiny",
     team: Annotated[
-        Path | None, typer.Option(help="Folder of a trained team (RUN/team); names model and method.")
+        Path | None,
+        typer.Option(help="Folder of a trained team (RUN/team), which names model and method, or a .toml of members."),
     ] = None,
     sharing: ShareOption = "shared",
     tasks: Tasks = "sample",
@@ -264,7 +304,15 @@ def eval_(
     Examples: [bold]llm-dec-pomdp eval humaneval-v0 --model model.gguf --split all[/]
               [bold]llm-dec-pomdp eval tldr-v0 --team runs/my-run/team[/]
     """
-    from .benchmarks.suite import Cell, EnvironmentConfig, EvaluationConfig, MethodConfig, ModelConfig, SamplingConfig
+    from .benchmarks.suite import (
+        Cell,
+        EnvironmentConfig,
+        EvaluationConfig,
+        MethodConfig,
+        ModelConfig,
+        SamplingConfig,
+        read_team,
+    )
     from .checkpoint import read_description
     from .config import build
     from .training import TrainerConfig
@@ -282,6 +330,8 @@ def eval_(
             TrainerConfig(),
             EvaluationConfig(split=split, items=items, samples=samples),
         )
+        if team is not None and team.suffix == ".toml":
+            cell, team = dataclasses.replace(cell, model=read_team(team)), None
         if team is not None:
             saved = Cell.from_dict(read_description(team))
             cell = dataclasses.replace(cell, method=saved.method, model=saved.model)
@@ -293,6 +343,9 @@ def train(
     env_id: EnvId,
     algorithm: Annotated[str, typer.Option(help="A registered learner or module:Class.")] = "magrpo",
     model: Model = "builtin:tiny",
+    team: Annotated[
+        Path | None, typer.Option(help="A .toml file that says who plays whom, instead of --model and --sharing.")
+    ] = None,
     sharing: ShareOption = "separate",
     tasks: Tasks = "sample",
     eval_tasks: Annotated[
@@ -322,8 +375,17 @@ def train(
 
     Examples: [bold]llm-dec-pomdp train tldr-v0 --steps 40[/]
               [bold]llm-dec-pomdp train tldr-v0 --model model.gguf --sharing lora --tasks my.jsonl --field prompt=x[/]
+              [bold]llm-dec-pomdp train tldr-v0 --team team.toml[/]
     """
-    from .benchmarks.suite import Cell, EnvironmentConfig, EvaluationConfig, MethodConfig, ModelConfig, SamplingConfig
+    from .benchmarks.suite import (
+        Cell,
+        EnvironmentConfig,
+        EvaluationConfig,
+        MethodConfig,
+        ModelConfig,
+        SamplingConfig,
+        read_team,
+    )
     from .config import build
     from .training import TrainerConfig
 
@@ -340,7 +402,9 @@ def train(
                 options=_options(env_option),
             ),
             MethodConfig(name=algorithm, options=_options(setting)),
-            build(
+            read_team(team)
+            if team is not None
+            else build(
                 ModelConfig,
                 {"name": model, "sharing": sharing, "device": device, "dtype": dtype, "lora_rank": lora_rank},
                 source="options",

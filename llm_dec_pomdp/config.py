@@ -97,6 +97,8 @@ def build(kind: type[ConfigT], values: dict[str, Any], *, source: str) -> Config
 
 def _explain(kind: type[Config], problem: Any) -> str:
     key = ".".join(str(part) for part in problem["loc"])
+    if not key:  # about several keys together
+        return f"  {problem['msg'].removeprefix('Value error, ')}"
     if problem["type"] == "extra_forbidden":
         return f"  {key}: no such key; {nearest(str(problem['loc'][-1]), _keys_at(kind, problem['loc'][:-1]))}"
     return f"  {key} = {problem['input']!r}: {problem['msg']}"

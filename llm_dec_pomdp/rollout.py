@@ -3,30 +3,22 @@
 All episodes advance in lockstep: at every turn the requests of all live episodes go to the team together, so that
 agents, tasks and samples share forward passes, and then all environments step, with rewards judged concurrently.
 Episodes of a group that still have the same history share one request, whose prompt a model reads once.
+
+A `RolloutPlan` asks for more than trajectories side by side; `branching` plays that.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
-from .agents.base import Request, Sampling, Team
-from .envs.base import TextDecPOMDP, step_many
+from .agents.base import Sampling, Team
+from .branching import Running, Wanted, ask, grow, step_all, try_alternatives
+from .envs.base import TextDecPOMDP
 from .seeding import derive
-from .types import Completion, Episode, Group, Turn
+from .types import Completion, Episode, Group, RolloutPlan
 
-
-@dataclass(slots=True)
-class _Running:
-    """An episode in progress."""
-
-    env: TextDecPOMDP
-    group: int
-    item_id: str
-    seed: int
-    turns: list[Turn] = field(default_factory=list[Turn])
-    terminated: bool = False
+ALIGNED = RolloutPlan()
 
 
 def collect(
@@ -36,8 +28,9 @@ def collect(
     seeds: Sequence[int],
     sampling: Sampling,
     group_size: int = 1,
+    plan: RolloutPlan = ALIGNED,
 ) -> list[Group]:
-    """Play `group_size` episodes of every task.
+    """Play every task `group_size` times, or as the plan says.
 
     Args:
         env: The environment (under its protocol); it is copied, and stays as it is.
@@ -45,61 +38,76 @@ def collect(
         item_ids: Tasks by id.
         seeds: One per task. Episode g of a task has the seed `derive(seed, g)`, and everything in it follows from that.
         sampling: How texts are drawn; `max_new_tokens` is per agent's part.
-        group_size: G, the episodes per task.
+        group_size: G, the episodes per task (in a tree: the texts per agent and decision point).
+        plan: Whether texts are crossed, turns branch, and alternatives are tried.
 
     Returns:
         One group per task, in order.
+
+    Raises:
+        ValueError: The episodes of a task do not begin alike, or the plan does not fit the environment.
     """
     sampling = dataclasses.replace(sampling, max_new_tokens=sampling.max_new_tokens * env.parts_per_action)
+    if plan.tree or plan.pairing == "cross":
+        starts = [
+            _begin(env, i, item_id, seed, seed) for i, (item_id, seed) in enumerate(zip(item_ids, seeds, strict=True))
+        ]
+        return grow(starts, team, sampling, group_size, plan)
     episodes = [
-        _begin(env, group, item_id, derive(seed, number))
+        _begin(env, group, item_id, derive(seed, number), seed)
         for group, (item_id, seed) in enumerate(zip(item_ids, seeds, strict=True))
         for number in range(group_size)
     ]
+    _check_beginnings(episodes)
     while live := [episode for episode in episodes if episode.env.agents]:
+        if plan.alternatives != "none":
+            for episode in live:
+                episode.points.append(episode.env.fork())
         _advance(live, team, sampling)
+    decisions = try_alternatives(episodes, team, sampling, plan.alternatives)
     finished = [Episode(e.item_id, e.seed, tuple(e.turns), e.terminated) for e in episodes]
     return [
-        Group(item_id, tuple(finished[i * group_size : (i + 1) * group_size])) for i, item_id in enumerate(item_ids)
+        Group(item_id, tuple(finished[i * group_size : (i + 1) * group_size]), tuple(decisions.get(i, ())))
+        for i, item_id in enumerate(item_ids)
     ]
 
 
-def _begin(env: TextDecPOMDP, group: int, item_id: str, seed: int) -> _Running:
+def _begin(env: TextDecPOMDP, group: int, item_id: str, seed: int, task_seed: int) -> Running:
+    """An episode at its start; all episodes of a group begin with the same seed of the environment."""
     own = env.fork()
-    own.reset(seed=derive(seed, "env"), options={"task_id": item_id})
-    return _Running(own, group, item_id, seed)
+    own.reset(seed=derive(task_seed, "env"), options={"task_id": item_id})
+    return Running(own, group, item_id, seed)
 
 
-def _advance(live: Sequence[_Running], team: Team, sampling: Sampling) -> None:
+def _check_beginnings(episodes: Sequence[Running]) -> None:
+    """A group baseline compares what began alike."""
+    first: dict[int, Running] = {}
+    for episode in episodes:
+        other = first.setdefault(episode.group, episode)
+        if other.env.state() != episode.env.state():
+            raise ValueError(
+                f"task {episode.item_id!r} of {episode.env.metadata['name']} began in two ways with the same seed, so "
+                "its episodes cannot be compared; let reset() draw from the seed that it is given and nothing else"
+            )
+
+
+def _advance(live: Sequence[Running], team: Team, sampling: Sampling) -> None:
     """One turn of all live episodes."""
     said = _ask(live, team, sampling)
-    actions = [{agent: said[i].get(agent, _SILENT).text for agent in e.env.agents} for i, e in enumerate(live)]
-    observations = [{agent: e.env.history(agent)[-1] for agent in said[i]} for i, e in enumerate(live)]
-    results = step_many([e.env for e in live], actions)
-    for i, (episode, (_, rewards, terminations, _, _)) in enumerate(zip(live, results, strict=True)):
-        score = episode.env.last_score if episode.env.scored else None
-        episode.turns.append(Turn(observations[i], said[i], next(iter(rewards.values())), score))
-        episode.terminated = all(terminations.values())
+    for episode, stepped in zip(live, step_all([e.env for e in live], said), strict=True):
+        episode.turns.append(stepped.turn)
+        episode.terminated = stepped.terminated
 
 
-_SILENT = Completion("")
-
-
-def _ask(live: Sequence[_Running], team: Team, sampling: Sampling) -> list[dict[str, Completion]]:
+def _ask(live: Sequence[Running], team: Team, sampling: Sampling) -> list[dict[str, Completion]]:
     """What every asked agent of every live episode says."""
-    waiting: dict[tuple[int, str, tuple[str, ...]], list[int]] = {}
+    wanted: list[tuple[int, Wanted]] = []
     for i, episode in enumerate(live):
         for agent in episode.env.agents:
             if episode.env.asked(agent):
-                waiting.setdefault((episode.group, agent, episode.env.history(agent)), []).append(i)
-    requests = [
-        Request(agent, history, tuple(derive(live[i].seed, agent, live[i].env.turn) for i in indices))
-        for (_, agent, history), indices in waiting.items()
-    ]
+                seed = derive(episode.seed, agent, episode.env.turn)
+                wanted.append((i, Wanted(episode.group, agent, episode.env.history(agent), seed)))
     said: list[dict[str, Completion]] = [{} for _ in live]
-    for (_, agent, _), indices, completions in zip(
-        waiting, waiting.values(), team.generate(requests, sampling), strict=True
-    ):
-        for i, completion in zip(indices, completions, strict=True):
-            said[i][agent] = completion
+    for (i, one), completion in zip(wanted, ask(team, sampling, [one for _, one in wanted]), strict=True):
+        said[i][one.agent] = completion
     return said

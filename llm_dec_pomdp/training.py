@@ -12,12 +12,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from .agents.base import Sampling
-from .algorithms.base import Learner
+from .algorithms.base import Learner, Planner
 from .config import Config
 from .envs.base import TextDecPOMDP
 from .rollout import collect
 from .seeding import derive, generator
-from .types import Episode, Group
+from .types import Group, RolloutPlan
 
 MAX_UNSCORABLE = 0.05  # share of a step's episodes that may have no score before the run stops
 MAX_SKIPPED = 3  # steps in a row without a finite gradient before the run stops
@@ -35,7 +35,7 @@ class TrainerConfig(Config):
     prompts_per_step: int = 8
     """Tasks per update."""
     group_size: int = 4
-    """G: episodes per task."""
+    """G: episodes per task; where a learner crosses texts or grows trees, texts per agent and decision point."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,14 +81,14 @@ def train(
         TrainingError: More than 5 % of a step could not be scored, or three steps in a row had no finite gradient.
     """
     skipped = 0
+    plan = learner.rollout if isinstance(learner, Planner) else RolloutPlan()
     for number in range(1, config.steps + 1):
         item_ids = tasks_of_step(env, config.prompts_per_step, number, seed)
         started = time.perf_counter()
         seeds = [derive(seed, "rollout", number, i) for i in range(len(item_ids))]
-        groups = collect(env, learner.team, item_ids, seeds, sampling, config.group_size)
+        groups = collect(env, learner.team, item_ids, seeds, sampling, config.group_size, plan)
         played = time.perf_counter()
-        episodes = [episode for group in groups for episode in group.episodes]
-        _check_rewards(episodes, env, number)
+        _check_rewards(groups, env, number)
         metrics = learner.update(groups)
         skipped = skipped + 1 if _not_finite(metrics) else 0
         if skipped == MAX_SKIPPED:
@@ -127,18 +127,24 @@ def summarise(groups: Sequence[Group], env: TextDecPOMDP) -> tuple[float, dict[s
     return sum(e.total for e in episodes) / count, parts
 
 
-def _check_rewards(episodes: Sequence[Episode], env: TextDecPOMDP, number: int) -> None:
+def _check_rewards(groups: Sequence[Group], env: TextDecPOMDP, number: int) -> None:
+    """Every reward is in range, those of joint actions that were only tried too, and few are missing."""
     low, high = env.reward_range
-    for episode in episodes:
-        for reward in (turn.reward for turn in episode.turns if turn.score is not None):
-            if not (math.isnan(reward) or low <= reward <= high):
-                raise TrainingError(
-                    f"step {number}: task {episode.item_id!r} paid {reward}, not in {env.reward_range}; mend the reward"
-                )
-    lost = sum(math.isnan(episode.total) for episode in episodes)
-    if lost > MAX_UNSCORABLE * len(episodes):
+    lost = total = 0
+    for group in groups:
+        scored = [turn.reward for e in group.episodes for turn in e.turns if turn.score is not None]
+        tried = [r for decision in group.decisions for branch in decision.branches for r in branch.rewards]
+        wrong = [r for r in scored if not (math.isnan(r) or low <= r <= high)]
+        wrong += [r for r in tried if not (math.isnan(r) or min(low, 0.0) <= r <= max(high, 0.0))]  # 0: unscored turns
+        if wrong:
+            raise TrainingError(
+                f"step {number}: task {group.item_id!r} paid {wrong[0]}, not in {env.reward_range}; mend the reward"
+            )
+        lost += sum(math.isnan(episode.total) for episode in group.episodes)
+        total += len(group.episodes)
+    if lost > MAX_UNSCORABLE * total:
         raise TrainingError(
-            f"step {number}: {lost} of {len(episodes)} episodes could not be scored (more than {MAX_UNSCORABLE:.0%}); "
+            f"step {number}: {lost} of {total} episodes could not be scored (more than {MAX_UNSCORABLE:.0%}); "
             "the judge is failing: see the notes of their scores"
         )
 

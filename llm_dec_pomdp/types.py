@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +95,7 @@ class Episode:
 
     Attributes:
         item_id: Which task was played.
-        seed: The seed of this trajectory's draws; with the policy it replays the episode alone.
+        seed: The seed of this trajectory's texts; in a tree and with crossed texts, that of its task.
         turns: In order.
         terminated: The task ended the episode (as opposed to running out of turns).
     """
@@ -126,8 +127,75 @@ class Episode:
 
 
 @dataclass(frozen=True, slots=True)
+class Branch:
+    """A joint action that was tried at a decision point, and what it earned.
+
+    Attributes:
+        choice: Which of its texts each agent said, in the order of `Decision.actions`.
+        rewards: Joint reward of this turn and of every later one, the mean over the continuations where several were
+            played from here. NaN where nothing could be scored.
+    """
+
+    choice: tuple[int, ...]
+    rewards: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """One decision point of a task: the texts that were drawn there, and the joint actions that were made of them.
+
+    Attributes:
+        turn: t, from 0.
+        actions: Texts of every asked agent. The first `drawn` were drawn here and are to be learnt from; the others
+            come from other trajectories of the group and were only tried here, to compare with.
+        drawn: Texts per agent that were drawn here.
+        branches: The joint actions that were tried.
+        reach: Share of the trajectories that come here: weight of this decision point among those of its turn.
+    """
+
+    turn: int
+    actions: Mapping[str, tuple[Completion, ...]]
+    drawn: int
+    branches: tuple[Branch, ...]
+    reach: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
 class Group:
-    """Episodes of the same task, the unit over which a group baseline is taken."""
+    """Episodes of the same task, the unit over which a group baseline is taken.
+
+    Attributes:
+        item_id: Which task was played.
+        episodes: All joint trajectories.
+        decisions: Every decision point with all that was tried there; empty unless the `RolloutPlan` asked for more
+            than trajectories side by side.
+    """
 
     item_id: str
     episodes: tuple[Episode, ...]
+    decisions: tuple[Decision, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RolloutPlan:
+    """What a learner wants to be played for every task.
+
+    Attributes:
+        pairing: "aligned" plays the g-th text of every agent together; "cross" plays all combinations of the G texts
+            per agent, G^n joint actions from G generations.
+        tree: False continues each trajectory; True branches every joint action into G (or G^n) at the next turn.
+        alternatives: Joint actions to be tried beside those played, in each of which one agent's text is replaced by
+            that agent's text of another trajectory of the group; "none" tries none. Later turns repeat the recorded
+            texts ("frozen"), or are drawn anew where an agent's history has changed ("resampled").
+    """
+
+    pairing: Literal["aligned", "cross"] = "aligned"
+    tree: bool = False
+    alternatives: Literal["none", "frozen", "resampled"] = "none"
+
+    def __post_init__(self) -> None:
+        if self.alternatives != "none" and (self.tree or self.pairing == "cross"):
+            raise ValueError(
+                f"alternatives={self.alternatives!r} are tried beside aligned trajectories; with tree={self.tree} and "
+                f"pairing={self.pairing!r} other combinations are played anyway, so leave alternatives at 'none'"
+            )

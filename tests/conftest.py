@@ -24,14 +24,19 @@ settings.register_profile(
 settings.load_profile("suite")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--data", help="folder of public test data with data/ and golden/ (or LLM_DEC_POMDP_DATA)")
+
+
 @pytest.fixture(scope="session")
-def shared_data() -> Path:
+def shared_data(request: pytest.FixtureRequest) -> Path:
     """The folder with `data/` and `golden/`."""
-    named = os.environ.get("LLM_DEC_POMDP_DATA")
+    named = request.config.getoption("--data") or os.environ.get("LLM_DEC_POMDP_DATA")
     folder = Path(named) if named else REPOSITORY.parent / "shared"
     if not folder.is_dir():
         pytest.skip(
-            f"no public test data in {str(folder)!r}: set LLM_DEC_POMDP_DATA to the folder that holds data/ and golden/"
+            f"no public test data in {str(folder)!r}: name the folder with data/ and golden/ "
+            "by --data or LLM_DEC_POMDP_DATA"
         )
     return folder
 

@@ -120,6 +120,13 @@ class Softmax:
             mask[row, : len(completion.token_ids)] = 1
         return (self.logits / temperature).log_softmax(-1)[ids], mask
 
+    def token_logprobs_and_entropies(
+        self, samples: Sequence[tuple[str, Completion]], temperature: float
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        logprobs, mask = self.token_logprobs(samples, temperature)
+        logp = (self.logits / temperature).log_softmax(-1)
+        return logprobs, -(logp.exp() * logp).sum().expand_as(mask), mask
+
     def state_dict(self) -> dict[str, torch.Tensor]:
         return {"logits": self.logits.detach()}
 

@@ -29,7 +29,7 @@ def test_version() -> None:
     assert call("--version").stdout.strip() == llm_dec_pomdp.__version__
 
 
-@pytest.mark.parametrize("command", ["list", "check", "play", "train", "eval", "bench", "report"])
+@pytest.mark.parametrize("command", ["list", "check", "play", "train", "eval", "bench", "report", "doctor"])
 def test_every_command_has_help_with_an_example(command: str) -> None:
     result = call(command, "--help")
     assert result.exit_code == 0
@@ -174,3 +174,31 @@ def test_playing_a_role(tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
     assert "elaboration wrote" in result.stdout
     assert "of 3" in result.stdout
+
+
+# --- doctor -----------------------------------------------------------------------------------------------------------
+
+
+def test_doctor_tells_what_holds_and_tries_programs() -> None:
+    found = document("doctor", "--only", "always_equal", "--only", "printed_verdict")
+    assert set(found["layers"]) == {"limits", "namespaces", "landlock", "seccomp"}
+    assert found["programs"] == {
+        "always_equal": {"outcome": "unsupported", "problems": []},
+        "printed_verdict": {"outcome": "failed", "problems": []},
+    }
+
+
+def test_doctor_fails_when_a_program_gets_through(monkeypatch: pytest.MonkeyPatch) -> None:
+    from llm_dec_pomdp.sandbox import doctor
+
+    monkeypatch.setattr(doctor, "CHECK", "def check(candidate):\n    assert candidate(1) is None\n")
+    result = call("doctor", "--only", "printed_verdict")
+    assert result.exit_code == 1
+    assert "printed_verdict: earned 1 of 1" in result.stdout
+    assert "0 of 1 hostile programs held off" in result.stdout
+
+
+def test_doctor_names_a_program_that_is_near() -> None:
+    result = call("doctor", "--only", "tpc")
+    assert result.exit_code == 2
+    assert "did you mean tcp?" in result.stderr

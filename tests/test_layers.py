@@ -17,7 +17,19 @@ NAME = "llm_dec_pomdp"
 PACKAGE = "__init__"  # the room of the package itself
 
 LEAVES = {"types", "spaces", "seeding", "config", "registry", "__about__"}
-EVERYTHING = {*LEAVES, "sandbox", "data", "envs", "agents", "rollout", "algorithms", "checkpoint", "training", PACKAGE}
+EVERYTHING = {
+    *LEAVES,
+    "sandbox",
+    "data",
+    "envs",
+    "agents",
+    "branching",
+    "rollout",
+    "algorithms",
+    "checkpoint",
+    "training",
+    PACKAGE,
+}
 # room -> what it may import: rooms, or single modules of a room ("agents.base")
 MAY_IMPORT: dict[str, set[str]] = {
     "types": set(),
@@ -26,7 +38,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "data": set(),
     "envs": {*LEAVES, "sandbox", "envs"},
     "agents": {*LEAVES, "agents"},
-    "rollout": {*LEAVES, "envs", "agents"},
+    "branching": {*LEAVES, "envs.base", "agents.base"},
+    "rollout": {*LEAVES, "envs", "agents", "branching"},
     "algorithms": {*LEAVES, "agents.base", "algorithms"},
     "checkpoint": {*LEAVES, "agents"},
     "training": {*LEAVES, "algorithms", "rollout", "checkpoint", "envs", "agents.base"},

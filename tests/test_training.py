@@ -13,7 +13,7 @@ from llm_dec_pomdp.algorithms.magrpo import MAGRPO, MAGRPOConfig
 from llm_dec_pomdp.envs.wrappers import with_protocol
 from llm_dec_pomdp.rollout import collect
 from llm_dec_pomdp.training import Step, TrainerConfig, TrainingError, summarise, tasks_of_step, train
-from llm_dec_pomdp.types import Completion, Episode, Group, Score, TaskItem, Turn
+from llm_dec_pomdp.types import Completion, Episode, Group, RolloutPlan, Score, TaskItem, Turn
 
 SAMPLING = Sampling(max_new_tokens=4)
 SIZE = len(ITEMS)
@@ -145,6 +145,17 @@ def test_training_runs_under_a_protocol() -> None:
     assert {len(e.turns) for groups in learner.updates for g in groups for e in g.episodes} == {2}
 
 
+def test_a_learner_gets_what_it_plans() -> None:
+    class Crossing(Note):
+        rollout = RolloutPlan("cross")
+
+    plain, crossing = Note(), Crossing()
+    run(plain)
+    run(crossing)
+    assert {(len(g.episodes), len(g.decisions)) for groups in plain.updates for g in groups} == {(3, 0)}
+    assert {(len(g.episodes), len(g.decisions)) for groups in crossing.updates for g in groups} == {(9, 1)}
+
+
 # --- guards -----------------------------------------------------------------------------------------------------------
 
 
@@ -178,6 +189,19 @@ def test_a_reward_out_of_range_stops_the_run_and_names_the_task(reward: float) -
 @pytest.mark.parametrize("reward", [0.0, 1.0])
 def test_a_reward_at_the_edge_of_the_range_is_taken(reward: float) -> None:
     assert [step.mean_return for step in run(Note(), fixed(reward))] == [reward] * 3
+
+
+@pytest.mark.parametrize("reward", [1.5, math.inf])
+def test_a_joint_action_that_was_only_tried_is_in_range_too(reward: float) -> None:
+    """The six that are played are paid as they should, the alternatives beside them are not."""
+    words = softmax_team()
+
+    class Planning(Note):
+        rollout = RolloutPlan(alternatives="frozen")
+
+    env = fixed(*[0.5] * 6, *[reward] * 60)
+    with pytest.raises(TrainingError, match=rf"step 1: task '.*' paid {reward}, not in"):
+        run(Planning(team=words), env, prompts_per_step=2, group_size=3)
 
 
 def test_five_percent_without_a_score_are_borne() -> None:

@@ -15,6 +15,7 @@ from ..types import Completion
 
 if TYPE_CHECKING:
     import torch
+    from torch.nn import Parameter
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,17 +100,65 @@ class TrainablePolicy(Policy, Protocol):
         ...
 
 
+@runtime_checkable
+class EntropyPolicy(TrainablePolicy, Protocol):
+    """A trainable policy that knows the entropy of its tokens."""
+
+    def token_logprobs_and_entropies(
+        self, samples: Sequence[tuple[str, Completion]], temperature: float
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """As `token_logprobs`, with the entropy of the distribution of every token [N, L], in nats, in between."""
+        ...
+
+
+@runtime_checkable
+class AdaptedPolicy(TrainablePolicy, Protocol):
+    """A trainable policy that may be adapters on a frozen base."""
+
+    def base(self) -> TrainablePolicy | None:
+        """The frozen base as a policy of its own that shares all memory; None when the base itself is trained."""
+        ...
+
+    def parameters_of(self, agent: str) -> Iterable[Parameter]:
+        """The trainable parameters that an agent uses: those of its adapter, or all."""
+        ...
+
+
 class Team:
     """Who plays which agent.
 
     Args:
         members: Policy of every agent. Agents may share a policy; their requests then go into one call.
+        learning_rates: Learning rate of single agents, for learners; theirs where left out.
     """
 
-    def __init__(self, members: Mapping[str, Policy]) -> None:
+    def __init__(self, members: Mapping[str, Policy], *, learning_rates: Mapping[str, float] | None = None) -> None:
         if not members:
             raise ValueError("a team needs at least one member")
         self.members = dict(members)
+        self.learning_rates = dict(learning_rates or {})
+
+    def parameter_groups(self, policy: TrainablePolicy, default: float) -> list[tuple[list[Parameter], float]]:
+        """The parameters of a policy with their learning rates.
+
+        Raises:
+            ValueError: Agents that share weights have different learning rates.
+        """
+        agents = [agent for agent, member in self.members.items() if member is policy]
+        rates = {agent: self.learning_rates.get(agent, default) for agent in agents}
+        if len(set(rates.values())) == 1:
+            return [(list(policy.parameters()), rates[agents[0]])]
+        groups = (
+            [(list(policy.parameters_of(agent)), rates[agent]) for agent in agents]
+            if isinstance(policy, AdaptedPolicy)
+            else []
+        )
+        ids = [id(parameter) for parameters, _ in groups for parameter in parameters]
+        if not groups or len(set(ids)) < len(ids):
+            raise ValueError(
+                f"the learning rates {rates} are for agents that share weights; give them one, or adapters"
+            )
+        return groups
 
     @property
     def policies(self) -> list[Policy]:

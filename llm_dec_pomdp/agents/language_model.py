@@ -29,15 +29,27 @@ class LanguageModel:
         tokenizer: Its tokenizer; the chat template is used where there is one.
         adapters: Adapter name by agent; None when all agents use the same weights.
         batch_rows: Sequences sampled at once.
+        truncate_prompts: Keep the end of a prompt that is too long for the context, instead of refusing it.
+
+    Raises:
+        ValueError: The tokenizer has no end-of-sequence token, or more tokens than the model.
     """
 
     def __init__(
-        self, model: Any, tokenizer: Any, *, adapters: Mapping[str, str] | None = None, batch_rows: int = 64
+        self,
+        model: Any,
+        tokenizer: Any,
+        *,
+        adapters: Mapping[str, str] | None = None,
+        batch_rows: int = 64,
+        truncate_prompts: bool = False,
     ) -> None:
         self.model = model.eval()  # dropout off: what is trained on is what was sampled from
         self.tokenizer = tokenizer
         self.adapters = dict(adapters) if adapters is not None else None
         self.batch_rows = batch_rows
+        self.truncate_prompts = truncate_prompts
+        _refuse_foreign_tokenizer(model, tokenizer)
         self.stop_ids = _stop_ids(model, tokenizer)
         self.pad_id = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else min(self.stop_ids)
 
@@ -81,9 +93,12 @@ class LanguageModel:
             ids = self.tokenizer("\n\n".join(history) + "\n\n")["input_ids"]
         limit = getattr(self.model.config, "max_position_embeddings", None)
         if limit is not None and len(ids) + new_tokens > limit:
+            if self.truncate_prompts and new_tokens < limit:
+                return list(ids[-(limit - new_tokens) :])
             raise PromptTooLongError(
                 f"a prompt of {len(ids)} tokens and up to {new_tokens} new ones exceed the model's context of {limit}; "
-                f"shorten the task (it begins {history[0][:60]!r}), lower max_new_tokens, or take another model"
+                f"shorten the task (it begins {history[0][:60]!r}), lower max_new_tokens, take another model, or keep "
+                "only the end of long prompts with truncate_prompts=true"
             )
         return list(ids)
 
@@ -117,10 +132,39 @@ class LanguageModel:
         """The trainable parameters."""
         return (parameter for parameter in self.model.parameters() if parameter.requires_grad)
 
+    def parameters_of(self, agent: str) -> Iterable[torch.nn.Parameter]:
+        """The trainable parameters that an agent uses: those of its adapter, or all."""
+        adapter = self._adapter(agent)
+        named = self.model.named_parameters()
+        return (p for name, p in named if p.requires_grad and (adapter is None or f".{adapter}." in name))
+
     def token_logprobs(
         self, samples: Sequence[tuple[str, Completion]], temperature: float
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """log pi of the sampled tokens [N, L] and the mask [N, L]; see `TrainablePolicy`.
+        """log pi of the sampled tokens [N, L] and the mask [N, L]; see `TrainablePolicy`."""
+        logits, ids, mask = self._logits(samples, temperature)
+        chosen = logits.gather(-1, ids[..., None])[..., 0]
+        return chosen - logits.logsumexp(-1), mask
+
+    def token_logprobs_and_entropies(
+        self, samples: Sequence[tuple[str, Completion]], temperature: float
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """The same with the entropy of every token's distribution [N, L], in nats; see `EntropyPolicy`."""
+        logits, ids, mask = self._logits(samples, temperature)
+        logprobs = logits.log_softmax(-1)
+        entropies = -(logprobs.exp() * logprobs).sum(-1)
+        return logprobs.gather(-1, ids[..., None])[..., 0], entropies, mask
+
+    def base(self) -> LanguageModel | None:
+        """The model below the adapters, as a policy that cannot be trained; None when there are no adapters."""
+        if self.adapters is None:
+            return None
+        return _Base(self.model, self.tokenizer, adapters=dict.fromkeys(self.adapters, "__base__"))
+
+    def _logits(
+        self, samples: Sequence[tuple[str, Completion]], temperature: float
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Logits [N, L, V] at the temperature, sampled ids [N, L] and mask [N, L].
 
         Samples with the same prompt share it: its keys and values are computed once, with gradient, and expanded to
         the samples, which is exact. Logits are computed for the sampled tokens alone.
@@ -152,9 +196,7 @@ class LanguageModel:
                 past_key_values=cache,
             )
             logits = torch.cat([logits, output.logits], dim=1)
-        logits = logits.float() / (temperature or 1.0)
-        chosen = logits.gather(-1, ids[..., None])[..., 0]
-        return chosen - logits.logsumexp(-1), mask.float()
+        return logits.float() / (temperature or 1.0), ids, mask.float()
 
     def state_dict(self) -> dict[str, torch.Tensor]:
         """The trainable tensors by name."""
@@ -180,6 +222,27 @@ class LanguageModel:
         with torch.no_grad():
             for name, tensor in own.items():
                 tensor.copy_(state[name])
+
+
+class _Base(LanguageModel):
+    """A model with its adapters switched off: shares all memory, and has nothing to train or to save."""
+
+    def parameters(self) -> Iterable[torch.nn.Parameter]:
+        """None."""
+        return ()
+
+    def state_dict(self) -> dict[str, torch.Tensor]:
+        """Nothing."""
+        return {}
+
+
+def _refuse_foreign_tokenizer(model: Any, tokenizer: Any) -> None:
+    rows = model.get_input_embeddings().weight.shape[0]
+    if len(tokenizer) > rows:
+        raise ValueError(
+            f"the tokenizer has {len(tokenizer)} tokens and {getattr(model.config, 'name_or_path', '') or 'the model'} "
+            f"only {rows}, so they do not belong together; load the tokenizer that was saved with the model"
+        )
 
 
 def _stop_ids(model: Any, tokenizer: Any) -> frozenset[int]:

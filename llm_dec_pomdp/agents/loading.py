@@ -83,7 +83,7 @@ def _locate(name: str) -> tuple[str, dict[str, Any]]:
     return name, {}
 
 
-def load_policy(name: str, *, device: str = "auto", dtype: str = "auto") -> Policy:
+def load_policy(name: str, *, device: str = "auto", dtype: str = "auto", truncate_prompts: bool = False) -> Policy:
     """A policy by its model's name, local or remote; see the table of this module.
 
     Raises:
@@ -96,7 +96,7 @@ def load_policy(name: str, *, device: str = "auto", dtype: str = "auto") -> Poli
         return Remote(url, model, api_key=os.environ.get("OPENAI_API_KEY"))
     from .language_model import LanguageModel  # loads torch
 
-    return LanguageModel(*load_model(name, device=device, dtype=dtype))
+    return LanguageModel(*load_model(name, device=device, dtype=dtype), truncate_prompts=truncate_prompts)
 
 
 def load_team(
@@ -108,6 +108,7 @@ def load_team(
     dtype: str = "auto",
     lora_rank: int = 8,
     seed: int = 0,
+    truncate_prompts: bool = False,
 ) -> Team:
     """A team in which every agent is played by the same kind of model.
 
@@ -120,6 +121,7 @@ def load_team(
         dtype: See `load_model`.
         lora_rank: Rank of the adapters, on all linear layers.
         seed: Seed of the adapters' first weights.
+        truncate_prompts: Keep the end of prompts that are too long, instead of refusing them.
 
     Raises:
         ModelError: See `load_model`.
@@ -127,17 +129,19 @@ def load_team(
     if sharing not in get_args(Sharing):
         raise ModelError(f"sharing {sharing!r} does not exist; {nearest(sharing, get_args(Sharing))}")
     if sharing == "shared" or model.startswith(("http://", "https://")):
-        return Team(dict.fromkeys(agents, load_policy(model, device=device, dtype=dtype)))
+        policy = load_policy(model, device=device, dtype=dtype, truncate_prompts=truncate_prompts)
+        return Team(dict.fromkeys(agents, policy))
     from .language_model import LanguageModel  # loads torch
 
     network, tokenizer = load_model(model, device=device, dtype=dtype)
     if sharing == "lora":
-        policy = LanguageModel(
-            _with_adapters(network, agents, lora_rank, seed), tokenizer, adapters={a: a for a in agents}
-        )
+        network = _with_adapters(network, agents, lora_rank, seed)
+        adapters = {agent: agent for agent in agents}
+        policy = LanguageModel(network, tokenizer, adapters=adapters, truncate_prompts=truncate_prompts)
         return Team(dict.fromkeys(agents, policy))
-    members: dict[str, Policy] = {agents[0]: LanguageModel(network, tokenizer)}
-    members |= {agent: LanguageModel(copy.deepcopy(network), tokenizer) for agent in agents[1:]}
+    members: dict[str, Policy] = {agents[0]: LanguageModel(network, tokenizer, truncate_prompts=truncate_prompts)}
+    for agent in agents[1:]:
+        members[agent] = LanguageModel(copy.deepcopy(network), tokenizer, truncate_prompts=truncate_prompts)
     return Team(members)
 
 

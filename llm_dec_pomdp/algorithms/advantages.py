@@ -1,7 +1,10 @@
-"""Returns and group advantages: pure functions on arrays.
+"""Returns and advantages: pure functions on arrays.
 
 A group is the episodes of one task. NaN marks what could not be scored: it is left out of every baseline and its own
 advantage is NaN.
+
+Where several joint actions were tried at one decision point, they are rows of two arrays: `choices` [B, n] says which
+of its texts each of n agents said, `values` [B] what that joint action returned.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ import numpy.typing as npt
 
 Kind = Literal["std", "mean", "leave_one_out", "max", "raw"]
 Array = npt.NDArray[np.float64]
+Choices = npt.NDArray[np.int64]
 _EQUAL = 1e-12  # returns closer than this, relative to their size, are equal
 
 
@@ -40,7 +44,7 @@ def group_advantages(values: Sequence[float], kind: Kind = "std") -> Array:
     | std | (R^(g) - mean R) / std R, population std | MAGRPO, GRPO |
     | mean | R^(g) - mean R | Dr. GRPO |
     | leave_one_out | R^(g) - mean of the others | RLOO |
-    | max | R^(g) - max R | the sampled form of ReMax |
+    | max | R^(g) - max R | ReMax, with the best sample in place of the greedy text |
     | raw | R^(g) | REINFORCE |
 
     A group whose returns are all equal, and a group of one, has advantage exactly 0 under every kind but "raw".
@@ -58,7 +62,7 @@ def group_advantages(values: Sequence[float], kind: Kind = "std") -> Array:
     r = group[scored]
     if kind == "raw":
         result[scored] = r
-    elif len(r) < 2 or np.ptp(r) <= _EQUAL * np.abs(r).max():
+    elif _equal(r):
         result[scored] = 0.0
     elif kind == "std":
         result[scored] = (r - r.mean()) / r.std()
@@ -69,3 +73,69 @@ def group_advantages(values: Sequence[float], kind: Kind = "std") -> Array:
     else:
         result[scored] = r - r.max()
     return result
+
+
+def marginal_advantages(choices: Choices, values: Array, drawn: int, kind: Kind = "std") -> Array:
+    """Advantages of every agent's texts when they were said beside various texts of the others.
+
+        Q_i^(g) = mean of R(a) over the joint actions a that hold agent i's g-th text,    A_i = group_advantages(Q_i)
+
+    With aligned texts every text is in one joint action, and all agents share the advantage of that joint action.
+
+    Args:
+        choices: Which text each agent said [B, n].
+        values: Returns of the joint actions [B], NaN where they could not be scored.
+        drawn: G, texts per agent.
+        kind: Baseline and scale over the G texts of an agent.
+
+    Returns:
+        Advantages [n, G], NaN for texts that were never scored.
+    """
+    scored = ~np.isnan(values)
+    agents = choices.shape[1]
+    marginals = np.full((agents, drawn), np.nan)
+    for i in range(agents):
+        for g in range(drawn):
+            found = values[scored & (choices[:, i] == g)]
+            if len(found):
+                marginals[i, g] = found.mean()
+    return np.stack([group_advantages(q, kind) for q in marginals.tolist()]) if agents else marginals
+
+
+def counterfactual_advantages(choices: Choices, values: Array, drawn: int) -> Array:
+    """What an agent's text is worth against its other texts, beside the same texts of the others.
+
+        A_i^(g) = R(a_i^g, a_-i) - mean over h != g of R(a_i^h, a_-i),   averaged over the a_-i it was drawn with
+
+    The baseline does not depend on a_i^g, so the gradient is unbiased, and what the others said cancels out: an agent
+    that cannot matter has advantage exactly 0. (Difference rewards: Wolpert & Tumer 2002; COMA: arXiv:1705.08926, here
+    with samples in place of a critic.)
+
+    Args:
+        choices: Which text each agent said [B, n]; the texts from `drawn` on were only tried, to compare with.
+        values: Returns of the joint actions [B], NaN where they could not be scored.
+        drawn: Texts per agent that were drawn here.
+
+    Returns:
+        Advantages [n, drawn]; NaN for texts that were never scored, 0 where there is nothing to compare with.
+    """
+    agents = choices.shape[1]
+    result = np.full((agents, drawn), np.nan)
+    scored = ~np.isnan(values)
+    played = scored & (choices < drawn).all(axis=1)
+    for i in range(agents):
+        others = np.delete(choices, i, axis=1)
+        for g in range(drawn):
+            differences: list[float] = []
+            for b in np.flatnonzero(played & (choices[:, i] == g)):
+                beside = scored & (others == others[b]).all(axis=1) & (choices[:, i] != g)
+                compared = np.append(values[beside], values[b])
+                differences.append(0.0 if _equal(compared) else float(values[b] - values[beside].mean()))
+            if differences:
+                result[i, g] = sum(differences) / len(differences)
+    return result
+
+
+def _equal(values: Array) -> bool:
+    """True when there is nothing to tell apart: one value, or values that differ by rounding alone."""
+    return len(values) < 2 or bool(np.ptp(values) <= _EQUAL * np.abs(values).max())

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 from ..agents.base import Request, Sampling, Team
 from ..config import Config
 from ..seeding import derive
-from ..types import Group
+from ..types import Group, RolloutPlan
 
 Metrics = dict[str, float]
 
@@ -55,6 +55,20 @@ class Learner(Protocol):
 
     def update(self, groups: Sequence[Group]) -> Metrics:
         """Learn from groups of episodes; returns numbers worth a curve."""
+        ...
+
+
+@runtime_checkable
+class Planner(Protocol):
+    """A learner that wants more than G trajectories side by side to be played.
+
+    Attributes:
+        rollout: What the trainer is to collect for every task.
+    """
+
+    @property
+    def rollout(self) -> RolloutPlan:
+        """The plan; the groups of `update` are played by it."""
         ...
 
 

@@ -44,3 +44,21 @@ def clipped_objective(
     rho = difference.exp()
     a = advantages[:, None]
     return (torch.minimum(rho * a, rho.clamp(1 - clip_low, 1 + clip_high) * a) * mask).sum(-1)
+
+
+def kl_k3(logprobs: torch.Tensor, reference: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    """KL(pi || pi_ref), estimated token by token from samples of pi: r - 1 - log r with r = pi_ref / pi.
+
+    The estimator k3 of http://joschu.net/blog/kl-approx.html: never negative, and 0 where the policies agree. As in
+    GRPO it is differentiated with the samples held fixed, which on average gives the gradient of KL(pi_ref || pi).
+
+    Args:
+        logprobs: log pi of the sampled tokens [N, L], with gradient.
+        reference: log pi_ref of the same tokens [N, L], without.
+        mask: 1 on sampled tokens [N, L].
+
+    Returns:
+        The estimate of every sequence [N], summed over its tokens.
+    """
+    log_r = (reference - logprobs) * mask
+    return (log_r.expm1() - log_r).sum(-1)

@@ -1,171 +1,240 @@
 # pyright: basic
 """MAGRPO: Multi-Agent Group Relative Policy Optimization (arXiv:2508.04652), and GRPO as its one-agent case.
 
-For a task, G joint trajectories are rolled out with the current policies. With R_t^(g) the return of trajectory g from
-turn t on, all agents of that trajectory share the group-relative advantage
+For a task, G joint trajectories are rolled out with the current policies: at turn t agent i samples a_{i,t}^(g) from
+its own history h_{i,t}^(g), and the joint action earns the joint reward r_t^(g). With
+
+    R_t^(g) = sum over tau >= t of gamma^(tau - t) r_tau^(g)                                                   (return)
+
+all agents of a trajectory share the group-relative advantage
 
     A_t^(g) = (R_t^(g) - mean_g R_t) / std_g R_t                                                            (advantage)
 
-and agent i ascends, over its own samples a_{i,t}^(g) given its own history h_{i,t}^(g),
+and agent i ascends, over its own samples,
 
     J_i = mean over g, t of min(rho A, clip(rho, 1 - eps, 1 + eps) A),  rho = pi_i(a | h) / pi_i,old(a | h)  (objective)
+          - beta KL(pi_i || pi_i,ref).                                                                             (KL)
+
+These are the equations of the paper's section on MAGRPO; the code cites their names at the lines that implement them.
 
 Departures from the paper, each an option:
 * rho per token and a mean over all tokens of an agent (`ratio="token"`, common practice); "sequence" is as printed.
-* no KL term (the paper's beta is 0).
-* the mean runs over all trajectories of all groups of an update; samples whose advantage is 0 take part in it but not
-  in the forward pass, since their gradient is 0.
+* beta is 0, as in the paper's experiments; KL is estimated by k3, per token.
+* the mean runs over all trajectories of all groups of an update, and not group by group.
+* G trajectories are continued side by side (`tree=False`); with `tree=True` every joint action branches again.
+* `pairing="cross"` and `credit="counterfactual"` are not in the paper: they tell apart what each agent contributed. At
+  later turns counterfactual credit borrows texts that were said after other histories; as a baseline that is unbiased.
+  What follows the replaced text is repeated as recorded (`continuation="frozen"`: no generation, biased where others
+  would have reacted) or drawn anew where a history changed ("resampled").
+* entropy bonus, minibatches, schedules: off by default, not in the paper.
 What is exact: the first pass has rho = 1, because it is its own reference; log-probabilities are those at the sampling
-temperature; every sampled token counts, the last one and the end-of-turn token included, padding never does.
+temperature; every sampled token counts, the last one and the end-of-turn token included, padding never does. Samples
+whose advantage is 0 take part in the mean and not in the forward pass, since their gradient is 0.
+
+| option | what is compared with what | joint rewards per task, one turn |
+|---|---|---|
+| aligned | joint trajectories of a group, turn by turn (in a tree: siblings) | G |
+| cross | an agent's texts, each by its mean over the others' texts | G^n |
+| counterfactual | an agent's texts beside the same texts of the others | up to G + n G (G - 1) |
 """
 
 from __future__ import annotations
 
+import copy
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, ClassVar
 
 import torch
 
-from ..agents.base import Sampling, Team, TrainablePolicy
-from ..config import Config
-from ..types import Completion, Group
-from .advantages import Kind, group_advantages, returns
+from ..agents.base import AdaptedPolicy, EntropyPolicy, Sampling, Team, TrainablePolicy
+from ..types import Group, RolloutPlan
+from .advantages import counterfactual_advantages, group_advantages, marginal_advantages, returns
 from .base import Metrics, Prompting
-from .losses import RatioLevel, clipped_objective
+from .losses import clipped_objective, kl_k3
+from .options import MAGRPOConfig, MAREINFORCEConfig, MAREMAXConfig, MARLOOConfig
+from .samples import Sample, choice_table, in_forward_passes, in_minibatches, refuse_bad_rewards, weigh
+from .schedules import factor
 
-
-class MAGRPOConfig(Config):
-    """Options of MAGRPO and GRPO."""
-
-    learning_rate: float = 5e-4
-    """AdamW; fits LoRA adapters and builtin:tiny. The paper trains all weights of 1.7B-3B models with 5e-6 to 2e-5."""
-    gamma: float = 1.0
-    """Discount between turns."""
-    advantage: Kind = "std"
-    """Baseline and scale of the advantage: std, mean, leave_one_out, max or raw."""
-    ratio: RatioLevel = "token"
-    """Level of the likelihood ratio: token or sequence."""
-    average: Literal["tokens", "sequences"] = "tokens"
-    """With ratio="token": mean over all tokens of an agent, or mean over sequences of the mean over their tokens."""
-    clip_low: float = 0.2
-    """The ratio is clipped below 1 - clip_low ..."""
-    clip_high: float = 0.2
-    """... and above 1 + clip_high."""
-    epochs: int = 1
-    """Optimizer steps per update, all on the same samples."""
-    micro_batch: int = 16
-    """Sequences per forward pass; changes memory and speed, not the result."""
-    max_grad_norm: float = 1.0
-    """Gradients are scaled down to this norm."""
-    weight_decay: float = 0.0
-    """AdamW's decoupled weight decay."""
-
-
-@dataclass(frozen=True, slots=True)
-class Sample:
-    """One agent's text, its advantage, and its weight in the mean of that agent's objective."""
-
-    agent: str
-    completion: Completion
-    advantage: float
-    weight: float
+__all__ = ["GRPO", "MAGRPO", "MAGRPOConfig", "MAREINFORCE", "MARLOO", "MAREMAX"]
 
 
 class MAGRPO(Prompting):
     """Trains every trainable member of a team on its own samples with the joint, group-relative advantage.
 
     Args:
-        team: Who acts; members that cannot be trained stay as they are.
+        team: Who acts; members that cannot be trained stay as they are. With beta > 0 it is also the reference.
         sampling: How the samples were drawn; its temperature is part of the policy that is trained.
         config: Options.
     """
 
     protocol = "parallel"
-    Config: ClassVar[type[Config]] = MAGRPOConfig
+    Config: ClassVar[type[MAGRPOConfig]] = MAGRPOConfig
 
     def __init__(self, team: Team, sampling: Sampling, config: MAGRPOConfig | None = None) -> None:
         super().__init__(team, sampling)
         if not team.trainable:
             raise ValueError("no member of the team can be trained; give at least one agent a language model")
-        self.config = config or MAGRPOConfig()
+        self.config = config or self.Config()
+        self.updates = 0
         self.optimizers = [
             torch.optim.AdamW(
-                list(policy.parameters()), lr=self.config.learning_rate, weight_decay=self.config.weight_decay
+                [
+                    {"params": parameters, "lr": rate, "full_lr": rate}
+                    for parameters, rate in team.parameter_groups(policy, self.config.learning_rate)
+                ],
+                weight_decay=self.config.weight_decay,
             )
             for policy in team.trainable
         ]
+        self.references = [reference(policy) for policy in team.trainable] if self.config.beta else []
+        self._refuse_unknown_entropy()
+
+    @property
+    def rollout(self) -> RolloutPlan:
+        """What has to be played for these options."""
+        c = self.config
+        flat = c.credit == "counterfactual" and c.pairing == "aligned"
+        return RolloutPlan(c.pairing, c.tree, c.continuation if flat else "none")
+
+    # --- one update, from the groups to the weights ----------------------------------------------------------------
 
     def update(self, groups: Sequence[Group]) -> Metrics:
         """One update of all trainable members; see the module for the equations.
 
         Returns:
             `loss`, `grad_norm`, `skipped` (1 when nothing was to be learnt or a gradient was not finite),
-            `clipped` (share of the ratios outside the clip range) and `tokens`, means over members.
+            `clipped` (share of the ratios outside the clip range) and `tokens`, means over members; with beta `kl`,
+            with an entropy bonus `entropy`, each per token.
+
+        Raises:
+            ValueError: A reward is infinite, the groups were not played by this learner's plan, or the temperature
+                is 0.
         """
-        samples = weigh(self.samples(groups), self.config)
+        if self.sampling.temperature == 0:
+            raise ValueError("the temperature is 0, so all texts of a group are alike; train with one above 0")
+        self.updates += 1
+        samples = self.samples(groups)
         results: list[Metrics] = []
-        for policy, optimizer in zip(self.team.trainable, self.optimizers, strict=True):
+        for number, (policy, optimizer) in enumerate(zip(self.team.trainable, self.optimizers, strict=True)):
+            self._set_learning_rate(optimizer)
             mine = [s for s in samples if self.team.members[s.agent] is policy]
-            results.append(self._improve(policy, optimizer, mine))
+            results.append(self._improve(number, policy, optimizer, mine))
         return {name: sum(result[name] for result in results) / len(results) for name in results[0]}
 
     def samples(self, groups: Sequence[Group]) -> list[Sample]:
         """Every trainable text with its advantage; what could not be scored is left out."""
-        found: list[Sample] = []
-        for group in groups:
-            values = [returns(episode.rewards, self.config.gamma) for episode in group.episodes]  # R_t^(g)
-            for t in range(max(len(v) for v in values)):
-                present = [g for g, v in enumerate(values) if t < len(v)]
-                advantages = group_advantages([values[g][t] for g in present], self.config.advantage)  # (advantage)
-                for g, advantage in zip(present, advantages.tolist(), strict=True):
-                    turn = group.episodes[g].turns[t]
-                    if not math.isnan(advantage):
-                        found += [Sample(a, c, advantage, 0.0) for a, c in turn.actions.items() if c.token_ids]
-        return found
+        refuse_bad_rewards(groups, self.rollout)
+        side_by_side = self.rollout == RolloutPlan()
+        found = (s for g in groups for s in (self._trajectories(g) if side_by_side else self._decisions(g)))
+        usable = (s for s in found if s.completion.token_ids and not math.isnan(s.advantage))
+        return [replace(s, number=number) for number, s in enumerate(usable)]
 
-    def _improve(self, policy: TrainablePolicy, optimizer: torch.optim.Optimizer, samples: list[Sample]) -> Metrics:
+    def _trajectories(self, group: Group) -> Iterator[Sample]:
+        """Trajectories side by side: one advantage per trajectory and turn, shared by all agents."""
+        values = [returns(episode.rewards, self.config.gamma) for episode in group.episodes]  # (return)
+        for t in range(max(map(len, values), default=0)):
+            present = [g for g, v in enumerate(values) if t < len(v)]
+            advantages = group_advantages([values[g][t] for g in present], self.config.advantage)  # (advantage)
+            for g, advantage in zip(present, advantages.tolist(), strict=True):
+                for agent, completion in group.episodes[g].turns[t].actions.items():
+                    yield Sample(agent, completion, advantage)
+
+    def _decisions(self, group: Group) -> Iterator[Sample]:
+        """Decision points with several joint actions each: an advantage per agent and text."""
+        for decision in group.decisions:
+            values, choices = choice_table(decision, self.config.gamma)  # (return)
+            if self.config.credit == "joint":
+                table = marginal_advantages(choices, values, decision.drawn, self.config.advantage)  # (advantage)
+            else:
+                table = counterfactual_advantages(choices, values, decision.drawn)
+            for (agent, texts), advantages in zip(decision.actions.items(), table.tolist(), strict=True):
+                for completion, advantage in zip(texts[: decision.drawn], advantages, strict=True):
+                    yield Sample(agent, completion, advantage, reach=decision.reach)
+
+    def _improve(
+        self, number: int, policy: TrainablePolicy, optimizer: torch.optim.Optimizer, samples: list[Sample]
+    ) -> Metrics:
         """Optimizer steps of one policy on its samples."""
+        c = self.config
         metrics = {"loss": 0.0, "grad_norm": 0.0, "skipped": 1.0, "clipped": 0.0}
+        metrics |= {name: 0.0 for name, used in (("kl", c.beta), ("entropy", c.entropy)) if used}
         metrics["tokens"] = float(sum(len(s.completion.token_ids) for s in samples))
-        moving = [s for s in samples if s.advantage]
-        moving.sort(key=lambda s: (len(s.completion.prompt_ids), s.completion.prompt_ids))  # same prompts together
-        parameters = list(policy.parameters())
-        size = self.config.micro_batch
-        batches = [moving[i : i + size] for i in range(0, len(moving), size)]
-        old: list[torch.Tensor] = []  # log pi_old of every batch: what the first pass computes
-        for epoch in range(self.config.epochs if batches else 0):
-            optimizer.zero_grad()
-            loss = clipped = 0.0
-            for number, batch in enumerate(batches):
-                logprobs, mask = policy.token_logprobs(
-                    [(s.agent, s.completion) for s in batch], self.sampling.temperature
-                )
-                if epoch == 0:
-                    old.append(logprobs.detach())
-                advantages = torch.tensor([s.advantage for s in batch], device=logprobs.device)
-                weights = torch.tensor([s.weight for s in batch], device=logprobs.device)
-                objective = clipped_objective(  # (objective)
-                    logprobs,
-                    old[number],
-                    mask,
-                    advantages,
-                    ratio=self.config.ratio,
-                    clip_low=self.config.clip_low,
-                    clip_high=self.config.clip_high,
-                )
-                batch_loss = -(objective * weights).sum()
-                batch_loss.backward()
-                loss += batch_loss.item()
-                clipped += self._clipped(logprobs.detach() - old[number], mask)
-            norm = float(torch.nn.utils.clip_grad_norm_(parameters, self.config.max_grad_norm))
-            if not (math.isfinite(loss) and math.isfinite(norm)):
+        old = self._sampling_policy(policy, samples) if c.minibatches > 1 else {}
+        for epoch in range(c.epochs):
+            steps: list[Metrics] = []
+            for part in in_minibatches(samples, c.minibatches, self.updates, epoch):
+                batches = in_forward_passes(self._moving(weigh(part, c)), c.micro_batch)
+                if not batches:
+                    continue
                 optimizer.zero_grad()
-                return {**metrics, "loss": loss, "grad_norm": norm}
-            optimizer.step()
-            metrics |= {"loss": loss, "grad_norm": norm, "skipped": 0.0, "clipped": clipped / len(batches)}
+                step = self._accumulate(number, policy, batches, old)
+                norm = torch.nn.utils.clip_grad_norm_(list(policy.parameters()), c.max_grad_norm)
+                step["grad_norm"] = float(norm)
+                if not all(map(math.isfinite, step.values())):
+                    optimizer.zero_grad()
+                    return {**metrics, **step}
+                optimizer.step()
+                steps.append(step)
+            if steps:
+                metrics |= {name: sum(step[name] for step in steps) / len(steps) for name in steps[0]}
+                metrics["skipped"] = 0.0
         return metrics
+
+    def _accumulate(
+        self, number: int, policy: TrainablePolicy, batches: list[list[Sample]], old: dict[int, torch.Tensor]
+    ) -> Metrics:
+        """Gradient of the loss of one optimizer step, one forward and backward pass per batch."""
+        c = self.config
+        sums = {"loss": 0.0, "clipped": 0.0}
+        sums |= {name: 0.0 for name, used in (("kl", c.beta), ("entropy", c.entropy)) if used}
+        tokens = sum(len(s.completion.token_ids) for batch in batches for s in batch)
+        for batch in batches:
+            pairs, temperature = [(s.agent, s.completion) for s in batch], self.sampling.temperature
+            entropies = None
+            if c.entropy:
+                assert isinstance(policy, EntropyPolicy)
+                logprobs, entropies, mask = policy.token_logprobs_and_entropies(pairs, temperature)
+            else:
+                logprobs, mask = policy.token_logprobs(pairs, temperature)
+            before = logprobs.detach()  # log pi_old: what the first pass computes
+            if c.epochs * c.minibatches > 1:
+                before = recall(old, batch, logprobs, mask)
+            advantages = torch.tensor([s.advantage for s in batch], device=logprobs.device)
+            weights = torch.tensor([s.weight for s in batch], device=logprobs.device)
+            objective = clipped_objective(  # (objective)
+                logprobs, before, mask, advantages, ratio=c.ratio, clip_low=c.clip_low, clip_high=c.clip_high
+            )
+            loss = -(objective * weights).sum()
+            if c.beta:
+                with torch.no_grad():
+                    there, _ = self.references[number].token_logprobs(pairs, temperature)
+                kl = kl_k3(logprobs, there, mask)  # (KL)
+                loss = loss + c.beta * (kl * weights).sum()
+                sums["kl"] += kl.sum().item() / tokens
+            if entropies is not None:
+                entropy = (entropies * mask).sum(-1)
+                loss = loss - c.entropy * (entropy * weights).sum()
+                sums["entropy"] += entropy.sum().item() / tokens
+            loss.backward()
+            sums["loss"] += loss.item()
+            sums["clipped"] += self._clipped(logprobs.detach() - before, mask)
+        return {**sums, "clipped": sums["clipped"] / len(batches)}
+
+    def _moving(self, samples: list[Sample]) -> list[Sample]:
+        """The samples that have a gradient: with a KL term or an entropy bonus all, else those with an advantage."""
+        return samples if self.config.beta or self.config.entropy else [s for s in samples if s.advantage]
+
+    def _sampling_policy(self, policy: TrainablePolicy, samples: list[Sample]) -> dict[int, torch.Tensor]:
+        """log pi_old of all samples, for minibatches: the second one is not at the sampling policy any more."""
+        old: dict[int, torch.Tensor] = {}
+        with torch.no_grad():
+            for batch in in_forward_passes(self._moving(samples), self.config.micro_batch):
+                pairs = [(s.agent, s.completion) for s in batch]
+                logprobs, mask = policy.token_logprobs(pairs, self.sampling.temperature)
+                recall(old, batch, logprobs, mask)
+        return old
 
     def _clipped(self, difference: torch.Tensor, mask: torch.Tensor) -> float:
         """Share of the ratios outside the clip range."""
@@ -175,32 +244,83 @@ class MAGRPO(Prompting):
         outside = (rho < 1 - self.config.clip_low) | (rho > 1 + self.config.clip_high)
         return float((outside * mask).sum() / mask.sum())
 
+    def _set_learning_rate(self, optimizer: torch.optim.Optimizer) -> None:
+        c = self.config
+        for group in optimizer.param_groups:
+            group["lr"] = group["full_lr"] * factor(self.updates, c.schedule, c.warmup, c.horizon)
+
+    def _refuse_unknown_entropy(self) -> None:
+        for policy in self.team.trainable if self.config.entropy else ():
+            if not isinstance(policy, EntropyPolicy):
+                raise ValueError(
+                    f"entropy is {self.config.entropy}, but {type(policy).__name__} does not tell its entropy; set it "
+                    "to 0 or give the policy token_logprobs_and_entropies"
+                )
+
+    # --- restarts -----------------------------------------------------------------------------------------------------
+
     def state_dict(self) -> dict[str, Any]:
-        """Optimizer states, one per trainable policy."""
-        return {"optimizers": [optimizer.state_dict() for optimizer in self.optimizers]}
+        """Optimizer states, the number of updates, and copied references: one per trainable policy each."""
+        return {
+            "optimizers": [optimizer.state_dict() for optimizer in self.optimizers],
+            "updates": self.updates,
+            "references": [there.state_dict() for there in self._copied()],
+        }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore the optimizers."""
+        """Restore them."""
         for optimizer, saved in zip(self.optimizers, state["optimizers"], strict=True):
             optimizer.load_state_dict(saved)
+        self.updates = state["updates"]
+        for there, saved in zip(self._copied(), state["references"], strict=True):
+            there.load_state_dict(saved)
+
+    def _copied(self) -> list[TrainablePolicy]:
+        """References that are copies; a base below adapters never changes."""
+        return [there for there in self.references if next(iter(there.parameters()), None) is not None]
 
 
-def weigh(samples: Sequence[Sample], config: MAGRPOConfig) -> list[Sample]:
-    """Give every sample its weight in the mean of its agent's objective."""
-    weighed: list[Sample] = []
-    for agent in dict.fromkeys(s.agent for s in samples):
-        mine = [s for s in samples if s.agent == agent]
-        tokens = sum(len(s.completion.token_ids) for s in mine)
-        for s in mine:
-            if config.ratio == "token" and config.average == "tokens":
-                weight = 1 / tokens
-            else:
-                weight = 1 / (len(mine) * (len(s.completion.token_ids) if config.ratio == "token" else 1))
-            weighed.append(Sample(s.agent, s.completion, s.advantage, weight))
-    return weighed
+def reference(policy: TrainablePolicy) -> TrainablePolicy:
+    """pi_ref: the base below the adapters, which is there already, or else a copy of the policy as it is now."""
+    base = policy.base() if isinstance(policy, AdaptedPolicy) else None
+    return copy.deepcopy(policy) if base is None else base
+
+
+def recall(
+    old: dict[int, torch.Tensor], batch: Sequence[Sample], logprobs: torch.Tensor, mask: torch.Tensor
+) -> torch.Tensor:
+    """log pi_old of a batch [N, L]: what was noted under the samples' numbers, which is done now where it is new."""
+    rows = mask.bool()
+    now = logprobs.detach()
+    for row, sample in enumerate(batch):
+        old.setdefault(sample.number, now[row][rows[row]])
+    before = now.clone()
+    before[rows] = torch.cat([old[sample.number] for sample in batch])
+    return before
+
+
+# --- relatives: the same objective, another baseline ------------------------------------------------------------------
 
 
 class GRPO(MAGRPO):
     """MAGRPO with one agent, which writes all parts."""
 
     protocol = "centralized"
+
+
+class MAREINFORCE(MAGRPO):
+    """A = R: no baseline. Unbiased, and every return that is not 0 moves the weights, whatever its group earned."""
+
+    Config = MAREINFORCEConfig
+
+
+class MARLOO(MAGRPO):
+    """A = R - mean of the others (arXiv:2402.14740): unbiased, in units of the reward."""
+
+    Config = MARLOOConfig
+
+
+class MAREMAX(MAGRPO):
+    """A = R - max R: pushes down what is not the best of its group (ReMax, arXiv:2310.10505, takes the greedy text)."""
+
+    Config = MAREMAXConfig

@@ -40,3 +40,6 @@ register_algorithm("sequential", "llm_dec_pomdp.algorithms.baselines:Sequential"
 register_algorithm("discussion", "llm_dec_pomdp.algorithms.baselines:Discussion")
 register_algorithm("grpo", "llm_dec_pomdp.algorithms.magrpo:GRPO")
 register_algorithm("magrpo", "llm_dec_pomdp.algorithms.magrpo:MAGRPO")
+register_algorithm("mareinforce", "llm_dec_pomdp.algorithms.magrpo:MAREINFORCE")
+register_algorithm("marloo", "llm_dec_pomdp.algorithms.magrpo:MARLOO")
+register_algorithm("maremax", "llm_dec_pomdp.algorithms.magrpo:MAREMAX")

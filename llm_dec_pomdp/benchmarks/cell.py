@@ -17,6 +17,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from ..agents.assembly import assemble_team
 from ..agents.base import Sampling, Team
 from ..agents.loading import load_policy, load_team
 from ..agents.remote import Expert
@@ -25,6 +26,7 @@ from ..algorithms.registration import find_algorithm
 from ..checkpoint import load_weights, save_team
 from ..config import build
 from ..envs.base import TextDecPOMDP
+from ..envs.check import unwrapped_task
 from ..envs.registration import make
 from ..envs.registration import spec as find_environment
 from ..envs.wrappers import with_protocol
@@ -112,21 +114,35 @@ def build_cell(cell: Cell, weights: Path | None = None) -> Setup:
     eval_env = build_env(cell, kind.protocol, evaluation=True)
     learns = callable(getattr(kind, "update", None))
     train_env = build_env(cell, kind.protocol, evaluation=False) if learns else eval_env
-    model = cell.model
-    team = load_team(
-        eval_env.possible_agents,
-        model.name,
-        sharing=model.sharing,
-        device=model.device,
-        dtype=model.dtype,
-        lora_rank=model.lora_rank,
-        seed=derive(cell.seed, "team"),
-    )
+    team = build_team(cell, eval_env, train_env)
     if weights is not None:
         load_weights(weights, team)
     sampling = cell.sampling.build()
     options = build(kind.Config, {**spec.kwargs, **cell.method.options}, source=f"options of {cell.method.name}")
     return Setup(kind(team, sampling, options), team, train_env, eval_env, sampling)
+
+
+def build_team(cell: Cell, env: TextDecPOMDP, *others: TextDecPOMDP) -> Team:
+    """The team that a cell names, for the agents of an environment; scripted members know the tasks of all."""
+    model, seed = cell.model, derive(cell.seed, "team")
+    if model.members:
+        roles = [env.role(agent) for agent in env.possible_agents]
+
+        def gold() -> dict[tuple[str, str], str]:
+            tables = [unwrapped_task(one).gold_table() for one in (env, *others)]
+            return {key: text for table in tables for key, text in table.items()}
+
+        return assemble_team(env.possible_agents, roles, model.members, gold=gold, seed=seed)
+    return load_team(
+        env.possible_agents,
+        model.name,
+        sharing=model.sharing,
+        device=model.device,
+        dtype=model.dtype,
+        lora_rank=model.lora_rank,
+        seed=seed,
+        truncate_prompts=model.truncate_prompts,
+    )
 
 
 def run_cell(

@@ -81,7 +81,7 @@ def estimate(cell: Cell) -> Estimate:
     texts, prompt = _texts_and_prompt(env)
     new = cell.sampling.max_new_tokens * env.parts_per_action
     generated, prompts = episodes * texts * new, episodes * prompt
-    parameters = model_parameters(cell.model.name)
+    parameters = None if cell.model.members else model_parameters(cell.model.name)
     minutes = memory = None
     if parameters:
         where = _device(cell)

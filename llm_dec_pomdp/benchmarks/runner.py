@@ -31,6 +31,7 @@ from pathlib import Path
 from typing import Any
 
 from ..__about__ import __version__
+from ..sandbox import capabilities
 from .cell import Result, run_cell, write_whole
 from .progress import Advance, Progress
 from .report import write_report
@@ -107,7 +108,7 @@ def write_results(folder: Path, results: Sequence[Result]) -> None:
 
 
 def versions() -> dict[str, Any]:
-    """What a result depends on: this package, its main dependencies, Python, the machine."""
+    """What a result depends on: this package, its main dependencies, Python, the machine, what confines code."""
     packages = ("torch", "transformers", "peft", "numpy", "pettingzoo", "gymnasium")
     return {
         "llm_dec_pomdp": __version__,
@@ -116,6 +117,7 @@ def versions() -> dict[str, Any]:
         "processor": _processor(),
         "cores": os.cpu_count(),
         "accelerator": _accelerator(),
+        "judge": capabilities().to_dict(),
         **{name: metadata.version(name) for name in packages},
     }
 

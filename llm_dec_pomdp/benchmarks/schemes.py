@@ -41,7 +41,8 @@ def aux(*args, **kwargs):
 """
 _EMPTY, _NEGATED = _CHANGED.format(value="type(value)()"), _CHANGED.format(value="not value")
 
-# Wraps aux and main so that every outermost call of main notes its arguments, its calls of aux, and its result.
+# Wraps aux and main so that every outermost call of main notes its arguments, its calls of aux, and its result. Tests
+# run in another process and can only call main: probes are calls of it, too.
 _RECORDER = """
 _real_aux, _real_main, _calls, _inside = aux, {main}, [], set()
 def aux(*args, **kwargs):
@@ -56,6 +57,8 @@ def aux(*args, **kwargs):
     _calls[-1]["told"].append(repr(value))
     return value
 def {main}(*args, **kwargs):
+    if len(args) == 2 and args[0] == "probe of the calls so far":
+        return _probe(_calls, args[1])
     if "main" in _inside:
         return _real_main(*args, **kwargs)
     call = {{"arguments": repr((args, kwargs)), "asked": [], "told": [], "result": None}}
@@ -67,12 +70,14 @@ def {main}(*args, **kwargs):
         _inside.discard("main")
     call["result"] = repr(value)
     return value
+def _probe(calls, name):
+    if name == "called":
+        return any(call["asked"] for call in calls)
+    if name == "transforms":
+        return any(call["told"] and call["result"] not in call["told"] for call in calls)
+    return any(len({{*call["asked"]}} - {{call["arguments"]}}) > 1 for call in calls)
 """
-_PROBES = {
-    "called": "any(call['asked'] for call in calls)",
-    "transforms": "any(call['told'] and call['result'] not in call['told'] for call in calls)",
-    "splits": "any(len({*call['asked']} - {call['arguments']}) > 1 for call in calls)",
-}
+_PROBES = {name: f"candidate('probe of the calls so far', {name!r})" for name in ("called", "transforms", "splits")}
 
 
 def classify(item: TaskItem, program: Program, judge: Judge | None = None) -> frozenset[str]:
@@ -119,7 +124,7 @@ def _with_probes(test: str) -> str:
     asserts = "\n".join(f"    assert {probe}" for probe in _PROBES.values())
     return (
         f"{test}\n\n_check_of_the_problem = check\n\ndef check(candidate):\n"
-        f"    _check_of_the_problem(candidate)\n    calls = candidate.__globals__['_calls']\n{asserts}\n"
+        f"    _check_of_the_problem(candidate)\n{asserts}\n"
     )
 
 

@@ -11,6 +11,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, Literal
 
+from ..agents.assembly import MemberConfig
 from ..agents.base import Sampling
 from ..agents.loading import Sharing
 from ..algorithms.registration import find_algorithm
@@ -92,6 +93,10 @@ class ModelConfig(Config):
     """auto (bfloat16 on CUDA, else float32), float32, bfloat16, float16."""
     lora_rank: int = 8
     """Rank of the adapters."""
+    members: list[MemberConfig] = []
+    """A team of unlike members instead: who plays whom; `name` is then only a name."""
+    truncate_prompts: bool = False
+    """Keep the end of prompts that are too long for the context, instead of refusing them."""
 
 
 class MethodConfig(Config):
@@ -269,3 +274,17 @@ def load_suite(name: str, assignments: Sequence[str] = ()) -> Suite:
     else:
         raise ConfigError(f"no suite {name!r}; {nearest(name, built_in_suites())} A file of your own ends in .toml")
     return build(Suite, override(values, assignments), source=source)
+
+
+def read_team(path: Path) -> ModelConfig:
+    """A team of unlike members from a TOML file with `[[members]]`; see `agents.assembly`.
+
+    Raises:
+        ConfigError: Missing file, no members, or a key or value that is not allowed.
+    """
+    found = build(ModelConfig, {"name": path.stem, **read_toml(path)}, source=str(path))
+    if not found.members:
+        raise ConfigError(
+            f"{path}: no [[members]]; say who plays whom, e.g. agents = ['summary'], model = 'model.gguf'"
+        )
+    return found

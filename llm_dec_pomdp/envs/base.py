@@ -346,8 +346,8 @@ class TextDecPOMDP(ParallelEnv[str, str, str]):
     def _infos(self, score: Score | None) -> dict[str, dict[str, Any]]:
         parts: Mapping[str, float] = score.components if score is not None else {}
         facts: Mapping[str, float] = score.diagnostics if score is not None else {}
-        info: dict[str, Any] = {f"reward/{name}": parts.get(name, 0.0) for name in self.components}
-        info |= {f"diagnostic/{name}": facts.get(name, 0.0) for name in self.diagnostics}
+        info: dict[str, Any] = {f"reward/{name}": float(parts.get(name, 0.0)) for name in self.components}
+        info |= {f"diagnostic/{name}": float(facts.get(name, 0.0)) for name in self.diagnostics}
         return {agent: dict(info) for agent in self.possible_agents}
 
     def _transcript(self) -> str:

@@ -8,92 +8,36 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import fcntl
 import functools
+import itertools
 import os
 import queue
 import select
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tempfile
 import threading
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from pathlib import Path
-from typing import Literal
+from typing import Any
 
-from . import worker
+from . import boot, confine, judge
+from .capabilities import Capabilities, capabilities
+from .jobs import Job, Verdict
 
-OutcomeName = Literal["passed", "failed", "load_error", "timeout", "died", "unsupported", "infra_error"]
+ALLOW_WEAK = "LLM_DEC_POMDP_ALLOW_WEAK"
+_PREFIX = "llm-dec-pomdp-judge-"
 _GRACE = 10.0  # seconds beyond a job's wall limit after which a silent judge counts as lost
+_START = 20.0  # seconds that a judge may take to start
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """What one program may use.
-
-    Attributes:
-        cpu_seconds: CPU time in total; the wall limit is four times this plus two seconds.
-        case_seconds: CPU time for loading and for each assert.
-        memory_mb: Address space.
-    """
-
-    cpu_seconds: float = 5.0
-    case_seconds: float = 2.0
-    memory_mb: int = 512
-
-    @property
-    def wall_seconds(self) -> float:
-        """Wall-clock limit of a job."""
-        return 4 * self.cpu_seconds + 2
-
-
-@dataclass(frozen=True, slots=True)
-class Job:
-    """One program and its tests.
-
-    Attributes:
-        solution: Generated source, untrusted.
-        check: Source that defines `check(candidate)`.
-        entry_point: Name in the solution that is handed to `check`.
-        prelude: Trusted source given by the problem (imports, helpers), in scope of solution and tests.
-        limits: What the program may use.
-    """
-
-    solution: str
-    check: str
-    entry_point: str
-    prelude: str = ""
-    limits: Limits = field(default_factory=Limits)
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """What the judge found.
-
-    Attributes:
-        outcome: `infra_error` is our fault; everything else is the program's.
-        passed: Asserts that held, each counted once per execution.
-        total: Asserts that were executed or should have been.
-        cases: Result of every assert in order, `total` of them.
-        notes: Load error, then failed asserts with their reason, in order.
-        cpu_seconds: CPU time of the program.
-        wall_seconds: Wall time of the job.
-    """
-
-    outcome: OutcomeName
-    passed: int = 0
-    total: int = 0
-    cases: tuple[bool, ...] = ()
-    notes: tuple[str, ...] = ()
-    cpu_seconds: float = 0.0
-    wall_seconds: float = 0.0
-
-    @property
-    def loaded(self) -> bool:
-        """The program could be loaded, so its tests were tried."""
-        return self.outcome in ("passed", "failed") or self.passed > 0
+class SandboxError(RuntimeError):
+    """Generated code cannot be judged here; the message says what to do."""
 
 
 class _LostError(Exception):
@@ -103,30 +47,33 @@ class _LostError(Exception):
 class _Judge:
     """One judge process."""
 
-    def __init__(self, root: str) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-s", "-S", str(Path(worker.__file__)), root],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env={"PYTHONHASHSEED": "0"},  # and nothing of ours: same verdict in every process, no secrets to read
-            start_new_session=True,
-        )
+    def __init__(self, options: dict[str, Any]) -> None:
+        self._process = boot.start("judge", options, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.slowness = float(self._read(_START)["slowness"])
 
-    def run(self, job: Job) -> Verdict:
-        assert self._process.stdin and self._process.stdout
+    def run(self, job: Job) -> dict[str, Any]:
+        """The verdict on one job as the judge wrote it."""
+        assert self._process.stdin
         try:
-            worker.write_frame(self._process.stdin, asdict(job))  # type: ignore[arg-type]
-            ready, _, _ = select.select([self._process.stdout], [], [], job.limits.wall_seconds + _GRACE)
-            answer = worker.read_frame(self._process.stdout) if ready else None  # type: ignore[arg-type]
+            judge.write_frame(self._process.stdin, asdict(job))  # type: ignore[arg-type]
+        except OSError as error:
+            raise _LostError from error
+        return self._read(self.slowness * job.limits.wall_seconds + _GRACE)
+
+    def _read(self, patience: float) -> dict[str, Any]:
+        assert self._process.stdout
+        try:
+            ready, _, _ = select.select([self._process.stdout], [], [], patience)
+            answer = judge.read_frame(self._process.stdout) if ready else None  # type: ignore[arg-type]
         except (OSError, ValueError) as error:
             raise _LostError from error
         if answer is None:
+            self.close()
             raise _LostError
-        answer |= {"notes": tuple(answer["notes"]), "cases": tuple(answer["cases"])}
-        return Verdict(**answer)
+        return answer
 
     def close(self) -> None:
+        """End it; it ends its own processes."""
         assert self._process.stdin and self._process.stdout
         with contextlib.suppress(OSError):  # a judge that is gone cannot take what is left in the buffer
             self._process.stdin.close()
@@ -143,22 +90,64 @@ class SandboxPool:
 
     Args:
         workers: Judge processes; default one per core. They start when the first job comes.
+        allow_weak: Run also where generated code cannot be kept from the network or files; verdicts are marked weak.
+        site: Programs and tests may import installed packages (numpy, say).
+        without: Layers of confinement to leave out, for tests: see `confine.LAYERS`.
 
-    Safe to use from several threads. Use it as a context manager or call `close`; both are optional.
+    Attributes:
+        slowness: How much slower than usual this machine is, from 1 to 4; limits are multiplied by it. 1 before the
+            first job.
+
+    Safe to use from several threads and after a fork. Use it as a context manager or call `close`; both are optional.
     """
 
-    def __init__(self, workers: int | None = None) -> None:
+    def __init__(
+        self,
+        workers: int | None = None,
+        *,
+        allow_weak: bool = False,
+        site: bool = False,
+        without: Collection[str] = (),
+    ) -> None:
         if workers is not None and workers < 1:
             raise ValueError(f"workers is {workers}; a pool needs at least 1")
+        if unknown := sorted(set(without) - set(confine.LAYERS)):
+            raise ValueError(f"no layer {unknown[0]!r}; there are {', '.join(confine.LAYERS)}")
         self.workers = workers or os.cpu_count() or 1
+        self.allow_weak = allow_weak
+        self.site = _site_folders() if site else []
+        self.without = tuple(without)
+        self.slowness = 1.0
+        self._reset()
+
+    def _reset(self) -> None:
         self._lock = threading.Lock()
+        self._alone = threading.Lock()
         self._idle: queue.SimpleQueue[_Judge | None] | None = None
         self._threads: ThreadPoolExecutor | None = None
         self._root = ""
-        self._owner = 0  # a forked child of the trainer must leave its parent's judges alone
+        self._root_lock = -1
+        self._cores = itertools.cycle(_cores())
+        self._layers: tuple[str, ...] = ()
+        self._weak = False
+        self._owner = os.getpid()  # a forked child of the trainer must leave its parent's judges alone
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What holds here, less what was left out."""
+        return capabilities().without(*self.without)
+
+    @property
+    def folder(self) -> str:
+        """Where the files of the pool are; "" before the first job."""
+        return self._root
 
     def run(self, jobs: Sequence[Job]) -> list[Verdict]:
-        """Judge all jobs; verdicts in the same order."""
+        """Judge all jobs; verdicts in the same order.
+
+        Raises:
+            SandboxError: Generated code cannot be confined here, and `allow_weak` is not set.
+        """
         self._start()
         if len(jobs) == 1:
             return [self._judge(jobs[0])]
@@ -167,8 +156,10 @@ class SandboxPool:
 
     def close(self) -> None:
         """End the judges and remove their files; a later `run` starts new ones."""
+        if self._owner != os.getpid():
+            return
         with self._lock:
-            if self._idle is None or self._threads is None or self._owner != os.getpid():
+            if self._idle is None or self._threads is None:
                 return
             self._threads.shutdown()
             for _ in range(self.workers):
@@ -176,35 +167,87 @@ class SandboxPool:
                 if judge is not None:
                     judge.close()
             shutil.rmtree(self._root, ignore_errors=True)
+            os.close(self._root_lock)
             self._idle = self._threads = None
+            atexit.unregister(self.close)
 
     def _start(self) -> None:
+        if self._owner != os.getpid():
+            self._reset()
         with self._lock:
             if self._idle is not None:
                 return
-            self._owner = os.getpid()
-            self._root = tempfile.mkdtemp(prefix="llm-dec-pomdp-judge-")
-            self._idle = queue.SimpleQueue()
+            found = self.capabilities
+            if found.missing and not self.allow_weak:
+                raise SandboxError(found.missing)
+            self._layers, self._weak = self._usable(found), bool(found.missing)
+            self._root, self._root_lock = _make_root()
+            idle: queue.SimpleQueue[_Judge | None] = queue.SimpleQueue()
             for _ in range(self.workers):
-                self._idle.put(None)  # a slot; its judge starts with its first job
+                idle.put(None)  # a slot; its judge starts with its first job
             self._threads = ThreadPoolExecutor(self.workers, thread_name_prefix="judge")
+            self._idle = idle
             atexit.register(self.close)
+
+    def _usable(self, found: Capabilities) -> tuple[str, ...]:
+        """Layers that hold, and limits also where only some of them do."""
+        some = {*found.working, "limits"} - set(self.without)
+        return tuple(layer for layer in confine.LAYERS if layer in some)
 
     def _judge(self, job: Job) -> Verdict:
         assert self._idle is not None
         judge = self._idle.get()
         try:
-            for _ in range(2):
-                try:
-                    judge = judge or _Judge(self._root)
-                    return judge.run(job)
-                except _LostError:
-                    if judge is not None:
-                        judge.close()
-                    judge = None
-            return Verdict("infra_error", notes=("the judge process was lost twice",))
+            answer, judge = self._ask(job, judge)
         finally:
             self._idle.put(judge)
+        if answer.get("starved"):  # by other processes of this machine: once more, with all other judges idle
+            answer = self._judge_alone(job)
+        return Verdict(
+            answer["outcome"],
+            answer.get("passed", 0),
+            answer.get("total", 0),
+            tuple(answer["notes"]),
+            answer.get("cpu_seconds", 0.0),
+            answer.get("wall_seconds", 0.0),
+            tuple(answer.get("cases", ())),
+            self._weak,
+        )
+
+    def _ask(self, job: Job, judge: _Judge | None) -> tuple[dict[str, Any], _Judge | None]:
+        """The answer, and the judge for the next job."""
+        for _ in range(2):
+            try:
+                judge = judge or self._new_judge()
+                return judge.run(job), judge
+            except _LostError:
+                if judge is not None:
+                    judge.close()
+                judge = None
+        return {"outcome": "infra_error", "notes": ["the judge process was lost twice"]}, None
+
+    def _judge_alone(self, job: Job) -> dict[str, Any]:
+        assert self._idle is not None
+        with self._alone:
+            judges = [self._idle.get() for _ in range(self.workers)]
+            try:
+                answer, judges[0] = self._ask(job, judges[0])
+            finally:
+                for judge in judges:
+                    self._idle.put(judge)
+        return answer
+
+    def _new_judge(self) -> _Judge:
+        options = {
+            "root": self._root,
+            "parent": os.getpid(),
+            "site": self.site,
+            "layers": self._layers,
+            "core": next(self._cores),
+        }
+        judge = _Judge(options)
+        self.slowness = judge.slowness
+        return judge
 
     def __enter__(self) -> SandboxPool:
         return self
@@ -213,12 +256,67 @@ class SandboxPool:
         self.close()
 
 
+# --- folders and cores ------------------------------------------------------------------------------------------------
+
+
+def _make_root() -> tuple[str, int]:
+    """A folder for the files of a pool, and the lock that tells it from what a killed trainer left behind."""
+    last: OSError | None = None
+    for parent in (None, "/dev/shm"):
+        try:
+            folder = tempfile.mkdtemp(prefix=_PREFIX, dir=parent)
+            lock = _lock(folder)
+        except OSError as error:
+            last = error
+        else:
+            _sweep(Path(folder).parent)
+            return folder, lock
+    raise SandboxError(
+        f"no folder for judging can be made: {last}; free some space or point TMPDIR elsewhere"
+    ) from last
+
+
+def _lock(folder: str) -> int:
+    descriptor = os.open(f"{folder}/lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    return descriptor
+
+
+def _sweep(parent: Path) -> None:
+    """Remove folders of pools whose trainer was killed."""
+    for folder in parent.glob(f"{_PREFIX}*"):
+        with contextlib.suppress(OSError):
+            if (folder / "lock").exists():
+                os.close(_lock(str(folder)))
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def _cores() -> Sequence[int | None]:
+    """Cores that this process may use, from one that other trainers may not start with; a judge stays on one."""
+    if sys.platform != "linux":
+        return [None]
+    cores = sorted(os.sched_getaffinity(0))
+    first = os.getpid() % len(cores)
+    return cores[first:] + cores[:first]
+
+
+def _site_folders() -> list[str]:
+    paths = sysconfig.get_paths()
+    return sorted({paths["purelib"], paths["platlib"]})
+
+
+# --- the shared pool --------------------------------------------------------------------------------------------------
+
+
 def default_pool() -> SandboxPool:
-    """The pool that environments of this process share."""
+    """The pool that environments of this process share.
+
+    With LLM_DEC_POMDP_ALLOW_WEAK=1 in the environment it runs where confinement is weak, too.
+    """
     return _pool_of(os.getpid())
 
 
 @functools.cache
 def _pool_of(pid: int) -> SandboxPool:
     """One pool per process: a forked child must not talk to its parent's judges."""
-    return SandboxPool()
+    return SandboxPool(allow_weak=os.environ.get(ALLOW_WEAK, "") not in ("", "0"))

@@ -117,6 +117,51 @@ def test_a_prompt_that_is_too_long_is_shown() -> None:
         policy.encode(("green " + "red " * 50,))
 
 
+def test_a_prompt_that_is_too_long_says_how_to_shorten_it() -> None:
+    policy = language_model(max_position_embeddings=16)
+    with pytest.raises(PromptTooLongError, match="keep only the end of long prompts with truncate_prompts=true"):
+        policy.encode(("green " + "red " * 50,))
+
+
+def test_on_request_the_end_of_a_long_prompt_is_kept() -> None:
+    model = network(1, max_position_embeddings=16)
+    policy = LanguageModel(model, tokenizer(), truncate_prompts=True)
+    long = ("green " * 30 + "blue",)
+    [[completion]] = policy.generate([Request("a", long, (1,))], Sampling(max_new_tokens=6))
+    whole = LanguageModel(network(1), tokenizer()).encode(long)
+    assert list(completion.prompt_ids) == whole[-10:]
+    assert policy.encode(("red",)) == LanguageModel(model, tokenizer()).encode(("red",))
+
+
+def test_no_prompt_fits_beside_as_many_new_tokens_as_the_context_has() -> None:
+    policy = LanguageModel(network(1, max_position_embeddings=16), tokenizer(), truncate_prompts=True)
+    with pytest.raises(PromptTooLongError, match="up to 16 new ones"):
+        policy.generate([Request("a", ("red",), (1,))], Sampling(max_new_tokens=16))
+
+
+def test_a_team_truncates_on_request(folder: str) -> None:
+    for sharing in ("separate", "shared", "lora"):
+        for wanted in (False, True):
+            team = load_team(AGENTS, folder, sharing=sharing, device="cpu", truncate_prompts=wanted)
+            assert {p.truncate_prompts for p in team.policies if isinstance(p, LanguageModel)} == {wanted}
+
+
+def test_a_tokenizer_of_another_model_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"tokenizer has 55 tokens and .* only 24.*do not belong together"):
+        LanguageModel(network(vocab_size=24), tokenizer(words=[f"w{i}" for i in range(50)]))
+
+
+def test_a_tokenizer_without_pad_token_is_taken() -> None:
+    words = tokenizer()
+    words.pad_token = None
+    policy = LanguageModel(network(1), words)
+    assert policy.pad_id == 2
+    assert policy.generate(REQUESTS, SHORT) == [
+        [replace(c, seconds=pytest.approx(c.seconds, abs=60)) for c in answer]
+        for answer in LanguageModel(network(1), tokenizer()).generate(REQUESTS, SHORT)
+    ]
+
+
 # --- stopping ---------------------------------------------------------------------------------------------------------
 
 
@@ -260,6 +305,27 @@ def test_frozen_weights_are_neither_parameters_nor_state(policy: LanguageModel) 
     policy.model.model.embed_tokens.weight.requires_grad_(False)
     assert not any("embed_tokens" in name for name in policy.state_dict())
     assert len(list(policy.parameters())) == len(policy.state_dict())
+
+
+# --- what else a learner may ask --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("temperature", [0.7, 1.0])
+def test_entropies_are_those_of_a_plain_forward_pass(policy: LanguageModel, temperature: float) -> None:
+    samples = pairs(policy)
+    wanted_logprobs, wanted_mask = policy.token_logprobs(samples, temperature)
+    logprobs, entropies, mask = policy.token_logprobs_and_entropies(samples, temperature)
+    torch.testing.assert_close(logprobs, wanted_logprobs)
+    assert torch.equal(mask, wanted_mask)
+    for row, (_, c) in enumerate(samples):
+        ids = torch.tensor([[*c.prompt_ids, *c.token_ids]])
+        logits = policy.model(ids).logits[0, len(c.prompt_ids) - 1 : -1] / temperature
+        wanted = torch.distributions.Categorical(logits=logits).entropy()
+        torch.testing.assert_close(entropies[row, : len(c.token_ids)], wanted, rtol=1e-4, atol=1e-4)
+
+
+def test_a_model_without_adapters_has_no_base(policy: LanguageModel) -> None:
+    assert policy.base() is None
 
 
 # --- teams ------------------------------------------------------------------------------------------------------------

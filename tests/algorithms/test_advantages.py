@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from typing import get_args
@@ -9,7 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llm_dec_pomdp.algorithms.advantages import Kind, group_advantages, returns
+from llm_dec_pomdp.algorithms.advantages import (
+    Array,
+    Choices,
+    Kind,
+    counterfactual_advantages,
+    group_advantages,
+    marginal_advantages,
+    returns,
+)
 
 KINDS: list[Kind] = list(get_args(Kind))
 RELATIVE: list[Kind] = [kind for kind in KINDS if kind != "raw"]
@@ -137,3 +146,144 @@ def test_returns_on_paper() -> None:
 
 def test_a_turn_without_score_spoils_the_returns_up_to_it() -> None:
     np.testing.assert_array_equal(returns([1.0, math.nan, 2.0], 1.0), [math.nan, math.nan, 2.0])
+
+
+# --- several joint actions at one decision point ----------------------------------------------------------------------
+
+
+@st.composite
+def crossed(draw: st.DrawFn, lost: bool = False) -> tuple[Choices, Array, int]:
+    """All combinations of G texts of n agents, with their returns."""
+    agents, size = draw(st.integers(1, 3)), draw(st.integers(1, 3))
+    choices = np.array(list(itertools.product(range(size), repeat=agents)))
+    cell = st.one_of(REWARDS, st.just(math.nan)) if lost else REWARDS
+    values = np.array(draw(st.lists(cell, min_size=len(choices), max_size=len(choices))))
+    return choices, values, size
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(case=crossed())
+def test_marginals_are_means_over_the_others_texts(kind: Kind, case: tuple[Choices, Array, int]) -> None:
+    choices, values, size = case
+    agents = choices.shape[1]
+    tensor = values.reshape((size,) * agents)
+    found = marginal_advantages(choices, values, size, kind)
+    for i in range(agents):
+        q = tensor.mean(axis=tuple(j for j in range(agents) if j != i))
+        np.testing.assert_allclose(found[i], group_advantages(q, kind), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(values=GROUPS, agents=st.integers(1, 3))
+def test_marginals_of_aligned_texts_are_the_joint_advantages(kind: Kind, values: list[float], agents: int) -> None:
+    choices = np.array([[g] * agents for g in range(len(values))])
+    found = marginal_advantages(choices, np.array(values), len(values), kind)
+    np.testing.assert_array_equal(found, [group_advantages(values, kind)] * agents)
+
+
+@given(case=crossed(lost=True))
+def test_counterfactual_advantages_against_the_equation(case: tuple[Choices, Array, int]) -> None:
+    choices, values, size = case
+    agents = choices.shape[1]
+    found = counterfactual_advantages(choices, values, size)
+    worth = {tuple(c): v for c, v in zip(choices.tolist(), values.tolist(), strict=True)}
+    for i, g in itertools.product(range(agents), range(size)):
+        differences: list[float] = []
+        for joint in (c for c in worth if c[i] == g and not math.isnan(worth[c])):
+            others = [worth[(*joint[:i], h, *joint[i + 1 :])] for h in range(size) if h != g]
+            scored = [v for v in others if not math.isnan(v)]
+            differences.append(worth[joint] - sum(scored) / len(scored) if scored else 0.0)
+        wanted = sum(differences) / len(differences) if differences else math.nan
+        np.testing.assert_allclose(found[i, g], wanted, rtol=1e-9, atol=1e-9)
+
+
+@given(case=crossed())
+def test_averaged_over_all_the_others_texts_it_is_the_left_out_marginal(case: tuple[Choices, Array, int]) -> None:
+    choices, values, size = case
+    found = counterfactual_advantages(choices, values, size)
+    wanted = marginal_advantages(choices, values, size, "leave_one_out")
+    np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-9)
+
+
+@given(values=GROUPS)
+def test_one_agents_counterfactual_advantage_is_that_of_leaving_one_out(values: list[float]) -> None:
+    choices = np.arange(len(values))[:, None]
+    [found] = counterfactual_advantages(choices, np.array(values), len(values))
+    np.testing.assert_allclose(found, group_advantages(values, "leave_one_out"), rtol=1e-9, atol=1e-9)
+
+
+@given(case=st.lists(REWARDS, min_size=3, max_size=3))
+def test_an_agent_that_cannot_matter_has_no_advantage_at_all(case: list[float]) -> None:
+    """The first of two agents decides alone. Beside aligned texts the joint advantage gives the other one noise."""
+    choices = np.array(list(itertools.product(range(3), range(3))))
+    values = np.array([case[first] for first, _ in choices])
+    assert counterfactual_advantages(choices, values, 3)[1].tolist() == [0.0, 0.0, 0.0]
+    assert marginal_advantages(choices, values, 3)[1].tolist() == [0.0, 0.0, 0.0]
+    aligned = [(g, g) for g in range(3)]
+    joint = marginal_advantages(np.array(aligned), np.array(case), 3)
+    assert joint[1].tolist() == joint[0].tolist()
+
+
+def test_a_text_beside_which_nothing_else_was_tried_has_no_advantage() -> None:
+    choices = np.array([[0, 0], [1, 1]])
+    assert counterfactual_advantages(choices, np.array([1.0, 0.0]), 2).tolist() == [[0.0, 0.0], [0.0, 0.0]]
+
+
+def test_borrowed_texts_are_compared_with_and_not_credited() -> None:
+    choices = np.array([[0, 0], [1, 0], [2, 0], [0, 1]])
+    found = counterfactual_advantages(choices, np.array([3.0, 1.0, 2.0, 3.0]), 1)
+    assert found.tolist() == [[1.5], [0.0]]
+
+
+def test_a_joint_action_without_score_is_in_no_comparison() -> None:
+    choices = np.array([[0, 0], [1, 0], [2, 0]])
+    assert counterfactual_advantages(choices, np.array([3.0, math.nan, 2.0]), 1).tolist() == [[1.0], [0.0]]
+    assert np.isnan(counterfactual_advantages(choices, np.array([math.nan, 1.0, 2.0]), 1)).all()
+    np.testing.assert_array_equal(
+        marginal_advantages(np.array([[0], [1], [2]]), np.array([math.nan, 1.0, 3.0]), 3), [[math.nan, -1.0, 1.0]]
+    )
+
+
+# --- the gradient that is expected, over all that can be drawn --------------------------------------------------------
+
+POLICIES = [np.array([0.2, 0.5, 0.3]), np.array([0.6, 0.4])]
+PAYS = np.array([[1.0, -2.0], [0.5, 3.0], [0.0, 1.5]])  # by the words of the two agents
+
+
+def expected_gradients(estimator: str) -> list[Array]:
+    """Exact mean of (1/G) sum_g A_i^(g) d log pi_i(a_i^(g)) over every pair of pairs of words (G = 2)."""
+    size = 2
+    aligned = np.array([[g, g] for g in range(size)])
+    every = np.array(list(itertools.product(range(size), repeat=2)))
+    total = [np.zeros(len(p)) for p in POLICIES]
+    drawn = [list(itertools.product(range(len(p)), repeat=size)) for p in POLICIES]
+    for words in itertools.product(*drawn):
+        chance = math.prod(POLICIES[i][w] for i in range(2) for w in words[i])
+        choices = every if estimator in ("cross", "cross raw", "crossed credit", "credit") else aligned
+        values = np.array([PAYS[words[0][a], words[1][b]] for a, b in choices])
+        if estimator == "credit":  # each trajectory beside its alternatives, as aligned play gathers them
+            table = np.stack([_credit_of(words, g) for g in range(size)], axis=1)
+        elif estimator == "crossed credit":
+            table = counterfactual_advantages(choices, values, size)
+        else:
+            kind: Kind = "raw" if estimator.endswith("raw") else "leave_one_out"
+            table = marginal_advantages(choices, values, size, kind)
+        for i, p in enumerate(POLICIES):
+            for g in range(size):
+                total[i] += chance * table[i, g] * (np.eye(len(p))[words[i][g]] - p) / size
+    return total
+
+
+def _credit_of(words: Sequence[Sequence[int]], g: int) -> Array:
+    h = 1 - g
+    choices = np.array([[0, 0], [1, 0], [0, 1]])
+    pairs = [(words[0][g], words[1][g]), (words[0][h], words[1][g]), (words[0][g], words[1][h])]
+    return counterfactual_advantages(choices, np.array([PAYS[pair] for pair in pairs]), 1)[:, 0]
+
+
+@pytest.mark.parametrize("estimator", ["aligned", "aligned raw", "cross", "cross raw", "credit", "crossed credit"])
+def test_the_expected_gradient_is_that_of_the_expected_return(estimator: str) -> None:
+    first, second = POLICIES
+    wanted = [first * (PAYS @ second - first @ PAYS @ second), second * (first @ PAYS - first @ PAYS @ second)]
+    for found, exact in zip(expected_gradients(estimator), wanted, strict=True):
+        np.testing.assert_allclose(found, exact, rtol=1e-9, atol=1e-12)

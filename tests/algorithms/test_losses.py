@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 
-from llm_dec_pomdp.algorithms.losses import RatioLevel, clipped_objective
+from llm_dec_pomdp.algorithms.losses import RatioLevel, clipped_objective, kl_k3
 
 CLIP: dict[str, Any] = {"clip_low": 0.2, "clip_high": 0.3}
 LEVELS: list[RatioLevel] = ["token", "sequence"]
@@ -155,3 +155,39 @@ def test_the_last_token_counts(ratio: RatioLevel) -> None:
     ).sum().backward()
     assert logprobs.grad is not None
     assert logprobs.grad.tolist() == [[1.0] * 4]
+
+
+# --- the distance to a reference --------------------------------------------------------------------------------------
+
+
+def test_k3_on_average_is_the_divergence_and_pulls_towards_the_reference() -> None:
+    """Exact expectations over all tokens. The gradient at fixed samples is that of KL(q || p), which is p - q."""
+    logits, other = policy(0.3, -1.0, 0.8), torch.tensor([0.0, 0.5, -0.2], dtype=torch.float64).log_softmax(-1)
+    logp = logits.log_softmax(-1)
+    k3 = torch.cat([kl_k3(logp[None, None, k], other[None, None, k], torch.ones(1, 1)) for k in range(3)])
+    p, q = logp.detach().exp(), other.exp()
+    divergence = (p * (p / q).log()).sum()
+    torch.testing.assert_close((p * k3.detach()).sum(), divergence)
+    (p * k3).sum().backward()
+    torch.testing.assert_close(logits.grad, p - q)  # by hand: sum_k p_k (1 - r_k) (1[k=j] - p_j) = p_j - q_j
+
+
+def test_k3_of_equal_policies_is_nothing_and_has_no_gradient() -> None:
+    logprobs = torch.tensor([[-1.0, -2.0]], requires_grad=True)
+    found = kl_k3(logprobs, logprobs.detach(), torch.ones(1, 2))
+    found.sum().backward()
+    assert found.tolist() == [0.0]
+    assert logprobs.grad is not None
+    assert logprobs.grad.tolist() == [[0.0, 0.0]]
+
+
+@pytest.mark.parametrize("difference", [-2.0, -0.1, 0.1, 2.0])
+def test_k3_is_never_negative_and_leaves_padding_out(difference: float) -> None:
+    logprobs = torch.tensor([[-1.0, 50.0]])
+    found = kl_k3(logprobs, torch.tensor([[-1.0 + difference, -70.0]]), torch.tensor([[1.0, 0.0]]))
+    assert found.item() == pytest.approx(math.exp(difference) - 1 - difference, rel=1e-5)
+
+
+def test_k3_of_almost_equal_policies_is_not_lost_in_rounding() -> None:
+    logprobs = torch.full((1, 1), -9.0)
+    assert 0 <= kl_k3(logprobs, logprobs + 1e-4, torch.ones(1, 1)).item() < 1e-7

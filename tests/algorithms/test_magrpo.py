@@ -17,11 +17,13 @@ from models import (
     group,
     language_model,
     match,
+    network,
     said,
     same,
     save_model,
     separate_team,
     softmax_team,
+    tokenizer,
     weights,
 )
 
@@ -101,7 +103,9 @@ def test_texts_of_this_batch_have_different_lengths(groups: list[Group]) -> None
 
 
 @pytest.mark.parametrize("micro_batch", [1, 2, 8])
-@pytest.mark.parametrize("options", [{}, {"average": "sequences"}, {"ratio": "sequence"}], ids=["t", "s", "r"])
+@pytest.mark.parametrize(
+    "options", [{}, {"average": "sequences"}, {"ratio": "sequence"}, {"entropy": 0.1}], ids=["t", "s", "r", "e"]
+)
 def test_the_size_of_a_forward_pass_does_not_matter(
     team: Team, groups: list[Group], micro_batch: int, options: dict[str, Any]
 ) -> None:
@@ -599,6 +603,74 @@ def test_one_members_accident_does_not_stop_the_other() -> None:
     metrics = learner(team, learning_rate=0.1).update([group([1.0, 0.0], TEXTS)])
     assert moved(before, team) == [set(), {"logits"}]
     assert metrics["skipped"] == 0.5
+
+
+@pytest.mark.parametrize("reward", [math.inf, -math.inf])
+def test_an_infinite_reward_is_named_and_nothing_moves(reward: float) -> None:
+    team = softmax_team(**THREE)
+    before = weights(team)
+    with pytest.raises(ValueError, match=rf"task 't' was paid {reward}; a reward is finite, or NaN"):
+        learner(team).update([group([reward, 0.0], TEXTS)])
+    assert same(before, weights(team))
+
+
+def test_greedy_samples_teach_nothing_and_are_refused() -> None:
+    with pytest.raises(ValueError, match="the temperature is 0, so all texts of a group are alike"):
+        learner(softmax_team(**THREE), sampling=Sampling(temperature=0)).update([group([1.0, 0.0], TEXTS)])
+
+
+def test_an_empty_text_is_trained_on_its_end_token() -> None:
+    """An agent that stops at once has said something: the end of its turn."""
+    policy = language_model(seed=1)
+    [stop] = policy.stop_ids
+    empty, word = Completion("", (5, 6), (stop,), (0.0,)), Completion("red", (5, 6), (5,), (0.0,))
+    team = Team({"agent_0": policy})
+    before, _ = (x.detach() for x in policy.token_logprobs([("agent_0", empty)], 1.0))
+    metrics = learner(team, learning_rate=0.01).update([group([0.0, 1.0], [{"agent_0": empty}, {"agent_0": word}])])
+    assert metrics["tokens"] == 2
+    after, _ = (x.detach() for x in policy.token_logprobs([("agent_0", empty)], 1.0))
+    assert float(after) < float(before)
+
+
+def test_a_whole_run_of_empty_texts_learns_nothing_and_goes_on() -> None:
+    class Mute(Softmax):
+        def _say(self, seed: int, sampling: Sampling) -> Completion:
+            return Completion("", (0,), (), ())
+
+    team = Team({agent: Mute() for agent in AGENTS})
+    before = weights(team)
+    train(learner(team), match(), SAMPLING, TrainerConfig(steps=2, prompts_per_step=2, group_size=3), 0)
+    assert same(before, weights(team))
+
+
+def test_members_with_different_tokenizers_learn_together() -> None:
+    """Ids never leave their policy: the same words have other numbers, and vocabularies of other sizes."""
+    words = ("blue", "then", "red", "green", "black", "say", "please")
+    other = LanguageModel(network(2, vocab_size=5 + len(words)), tokenizer(words=words, chat=False))
+    team = Team({"agent_0": language_model(seed=1), "agent_1": other})
+    before = weights(team)
+    groups = play(team, REWARDS)
+    vocabulary = [c.token_ids for g in groups for e in g.episodes for c in [e.turns[0].actions["agent_1"]]]
+    assert max(max(ids) for ids in vocabulary) < 5 + len(words)
+    metrics = learner(team, learning_rate=0.1).update(groups)
+    assert moved(before, team) == [set(state) for state in before]
+    assert all(math.isfinite(value) for value in metrics.values())
+
+
+@pytest.mark.parametrize("chat", [True, False])
+def test_a_model_without_pad_token_or_chat_template_learns_the_same(chat: bool) -> None:
+    results: list[Any] = []
+    for pad in (True, False):
+        words = tokenizer(chat=chat)
+        if not pad:
+            words.pad_token = None
+        team = Team({agent: LanguageModel(network(i, double=True), words) for i, agent in enumerate(AGENTS)})
+        groups = play(team)
+        learner(team, learning_rate=0.01).update(groups)
+        texts = [c.token_ids for g in groups for e in g.episodes for c in e.turns[0].actions.values()]
+        results.append((texts, gradients(team)))
+    assert results[0][0] == results[1][0]
+    assert close(results[0][1], results[1][1])
 
 
 # --- restarts ---------------------------------------------------------------------------------------------------------

@@ -57,6 +57,7 @@ def test_results_hold_every_cell_in_order(small: Suite, run: Path) -> None:
 def test_the_run_folder_says_what_ran(run: Path) -> None:
     versions = json.loads((run / "versions.json").read_text())
     assert {"llm_dec_pomdp", "torch", "python", "processor"} <= versions.keys()
+    assert {"limits", "namespaces", "landlock", "seccomp"} == versions["judge"]["layers"].keys()
     assert json.loads((run / "suite.json").read_text())["name"] == "small"
     assert (run / "commands.txt").read_text().strip()
 

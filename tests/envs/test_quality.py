@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import random
 import statistics
@@ -371,7 +372,9 @@ def test_a_text_is_not_independent_of_itself(text: str) -> None:
 
 # --- the score --------------------------------------------------------------------------------------------------------
 
-hardened = pytest.mark.parametrize("env_id", ["tldr-v1", "arxiv-v1"])
+HARDENED = {env_id: llm_dec_pomdp.make(env_id) for env_id in ("tldr-v1", "arxiv-v1")}
+PLAIN = {env_id: llm_dec_pomdp.make(env_id.replace("v1", "v0")) for env_id in HARDENED}
+hardened = pytest.mark.parametrize("env_id", list(HARDENED))
 
 
 def scored(env: Any, first: str, second: str, row: int = 0) -> Score:
@@ -442,14 +445,12 @@ def test_a_property_of_zero_leaves_nothing_behind_an_open_gate(env_id: str) -> N
     assert score.diagnostics["variety"] == 0.0
 
 
-@hardened
-def test_the_cue_of_published_posts_is_no_source(env_id: str) -> None:
+def test_the_cue_of_published_posts_is_no_source() -> None:
     """Relevance is about what the agents are shown."""
-    env = llm_dec_pomdp.make(env_id)
-    item = env.items[0]
-    found = properties(*item.reference, env.source_text(item))
-    score = scored(env, *item.reference)
-    assert {name: score.diagnostics[name] for name in PROPERTIES} == found
+    item = llm_dec_pomdp.make("tldr-v1").items[0]
+    env = llm_dec_pomdp.make("tldr-v1", tasks=[dataclasses.replace(item, prompt=f"{item.prompt}\n\nTL;DR:")])
+    assert scored(env, *item.reference) == scored(llm_dec_pomdp.make("tldr-v1", tasks=[item]), *item.reference)
+    assert scored(env, "tl dr " * 8, "tl dr " * 16).diagnostics["relevance"] == 0.0
 
 
 LONG = st.lists(
@@ -479,7 +480,3 @@ def test_v1_never_pays_more_than_v0_apart_from_connectives(env_id: str, first: s
     hard, plain = scored(HARDENED[env_id], first * 3, second * 4), scored(PLAIN[env_id], first * 3, second * 4)
     for name in ("structure", "coordination", "vocabulary", "consistency"):
         assert hard.components[name] <= plain.components[name] + 1e-12
-
-
-HARDENED = {env_id: llm_dec_pomdp.make(env_id) for env_id in ("tldr-v1", "arxiv-v1")}
-PLAIN = {env_id: llm_dec_pomdp.make(env_id.replace("v1", "v0")) for env_id in HARDENED}

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from importlib import resources
@@ -16,7 +17,7 @@ from typing import Any
 import pytest
 
 from llm_dec_pomdp.envs.coding.analysis import prelude
-from llm_dec_pomdp.sandbox import Job, Limits, SandboxPool, Verdict, default_pool
+from llm_dec_pomdp.sandbox import Job, Limits, SandboxPool, Verdict, capabilities, default_pool
 from llm_dec_pomdp.sandbox import pool as pool_module
 
 QUICK = Limits(cpu_seconds=1.0, case_seconds=0.2, memory_mb=256)
@@ -263,9 +264,85 @@ def test_a_file_may_not_grow_without_end(pool: SandboxPool) -> None:
     assert judged(pool, solution, "assert c(1)")[1] == 0
 
 
-def test_killing_oneself_is_dying(pool: SandboxPool) -> None:
-    solution = "import os\ndef f(x):\n    os.kill(os.getpid(), 9)\n"
+def test_a_crash_is_dying(pool: SandboxPool) -> None:
+    solution = "import ctypes\ndef f(x):\n    ctypes.string_at(0)\n"
     assert judged(pool, solution, "assert 1 + 1 == 2", "assert c(1)") == ("died", 1, 2)
+
+
+def test_cases_are_the_results_in_order(pool: SandboxPool) -> None:
+    solution = "import os\ndef f(x):\n    return x if x < 3 else os._exit(0)\n"
+    lines = ["assert c(1) == 1", "assert c(2) == 1", "assert c(2) == 2", "assert c(3) == 3", "assert c(1) == 1"]
+    [verdict] = pool.run([job(solution, *lines)])
+    assert verdict.cases == (True, False, True, False, False)
+    assert (verdict.outcome, verdict.passed, verdict.total, verdict.weak) == ("died", 2, 5, False)
+
+
+def test_a_test_that_swallows_everything_does_not_hide_a_death(pool: SandboxPool) -> None:
+    lines = ["try:", "    c(1)", "except:", "    pass", "assert 1 + 1 == 2"]
+    assert judged(pool, "import os\ndef f(x):\n    os._exit(0)\n", *lines) == ("died", 0, 1)
+
+
+@pytest.mark.parametrize(
+    ("raised", "caught"),
+    [
+        ("ValueError('no')", "ValueError"),
+        ("KeyError('k')", "KeyError"),
+        ("type('Mine', (LookupError,), {})('no')", "LookupError"),
+        ("UnicodeDecodeError('utf-8', b'x', 0, 1, 'why')", "UnicodeError"),
+        (
+            "ExceptionGroup('all', [ValueError()]) if 'ExceptionGroup' in dir(__builtins__) else Exception()",
+            "Exception",
+        ),
+        ("AssertionError('no')", "AssertionError"),
+        ("StopIteration(3)", "StopIteration"),
+        ("RecursionError()", "RuntimeError"),
+        ("OSError(2, 'gone')", "OSError"),
+    ],
+)
+def test_exceptions_reach_the_tests_as_builtin_types(pool: SandboxPool, raised: str, caught: str) -> None:
+    lines = ["seen = False", "try:", "    c(1)", f"except {caught}:", "    seen = True", "assert seen"]
+    assert judged(pool, f"def f(x):\n    raise {raised}\n", *lines) == ("passed", 1, 1)
+
+
+def test_arguments_of_an_exception_travel(pool: SandboxPool) -> None:
+    lines = ["try:", "    c(1)", "except KeyError as error:", "    assert error.args == ('k', 2)"]
+    assert judged(pool, "def f(x):\n    raise KeyError('k', 2)\n", *lines) == ("passed", 1, 1)
+
+
+def test_arguments_are_copies(pool: SandboxPool) -> None:
+    lines = ["given = [1]", "assert c(given) == [1, 2]", "assert given == [1]"]
+    assert judged(pool, "def f(x):\n    x.append(2)\n    return x\n", *lines) == ("passed", 2, 2)
+
+
+def test_global_state_is_lost_with_a_case_that_took_too_long(pool: SandboxPool) -> None:
+    solution = "calls = []\ndef f(x):\n    calls.append(x)\n    while x == 2: pass\n    return len(calls)\n"
+    lines = ["assert c(1) == 1", "assert c(1) == 2", "assert c(2)", "assert c(1) == 1"]
+    [verdict] = pool.run([job(solution, *lines)])
+    assert (verdict.outcome, verdict.cases) == ("failed", (True, True, False, True))
+
+
+@pytest.mark.parametrize(
+    ("solution", "line"),
+    [
+        ("def f(x):\n    yield from range(x)\n", "assert list(c(3)) == [0, 1, 2]"),
+        ("def f(x):\n    return map(str, x)\n", "assert list(c([1, 2])) == ['1', '2']"),
+        ("def f(x):\n    return {1: x}.values()\n", "assert list(c(3)) == [3]"),
+        ("from enum import IntEnum\nclass E(IntEnum):\n    A = 1\ndef f(x):\n    return E.A\n", "assert c(3) == 1"),
+        (
+            "from dataclasses import dataclass\n@dataclass\nclass P:\n    x: int\ndef f(x):\n    return P(x)\n",
+            "assert c(1) == c(1) and c(2).x == 2",
+        ),
+    ],
+    ids=["generator", "map", "view", "enum", "dataclass"],
+)
+def test_objects_and_iterators_pass_with_low_trust_only(pool: SandboxPool, solution: str, line: str) -> None:
+    assert judged(pool, solution, line)[0] == "unsupported"
+    assert judged(pool, solution, line, trust="low") == ("passed", 1, 1)
+
+
+def test_low_trust_believes_no_comparison(pool: SandboxPool) -> None:
+    solution = "class P:\n    x = 1\n    __eq__ = lambda a, b: True\ndef f(x):\n    return P()\n"
+    assert judged(pool, solution, "assert c(1) == 1", trust="low") == ("failed", 0, 1)
 
 
 def test_times_are_reported(pool: SandboxPool) -> None:
@@ -286,8 +363,9 @@ def test_times_are_reported(pool: SandboxPool) -> None:
         ("def f(größe):\n    π = 3\n    return größe * π\n", "assert c(2) == 6"),
         ("def f(x):\n    return 'שלום 🙂'\n", "assert c(0) == 'שלום 🙂'"),
         (
-            "from dataclasses import dataclass\n@dataclass\nclass P:\n    x: int\ndef f(x):\n    return P(x)\n",
-            "assert c(1) == c(1) and c(2).x == 2",
+            "from dataclasses import dataclass, astuple\n@dataclass\nclass P:\n    x: int\n"
+            "def f(x):\n    return astuple(P(x))\n",
+            "assert c(1) == (1,)",
         ),
         (
             "from __future__ import annotations\nimport dataclasses\n@dataclasses.dataclass\nclass P:\n    x: int\n"
@@ -297,7 +375,11 @@ def test_times_are_reported(pool: SandboxPool) -> None:
         ("class A:\n    class B:\n        y = 1\ndef f(x):\n    return A.B().y + x\n", "assert c(1) == 2"),
         ("calls = []\ndef f(x):\n    calls.append(x)\n    return len(calls)\n", "assert [c(0), c(0)] == [1, 2]"),
         ("from decimal import Decimal\ndef f(x):\n    return Decimal(x)\n", "assert str(c('0.1')) == '0.1'"),
-        ("def f(x):\n    yield from range(x)\n", "assert list(c(3)) == [0, 1, 2]"),
+        (
+            "def g(x):\n    yield from range(x)\ndef f(x):\n    return list(y for y in g(x))\n",
+            "assert c(3) == [0, 1, 2]",
+        ),
+        ("from collections import Counter\ndef f(x):\n    return Counter(x)\n", "assert c('aab') == {'a': 2, 'b': 1}"),
         ("def f(x):\n    x.append(1)\n    return x\n", "assert c([]) == [1]"),
         ("import re, json, math, heapq\ndef f(x):\n    return math.gcd(*json.loads(x))\n", "assert c('[4, 6]') == 2"),
         ("def f(x):\n    return input()\n", "assert c.__name__ == 'f'"),
@@ -305,8 +387,8 @@ def test_times_are_reported(pool: SandboxPool) -> None:
         ("f = lambda x: x\n", "assert c(1) == 1"),
     ],
     ids=(
-        "prints stderr deep unicode emoji dataclass annotations nested global decimal generator mutates imports input "
-        "main lambda"
+        "prints stderr deep unicode emoji dataclass annotations nested global decimal generator counter mutates "
+        "imports input main lambda"
     ).split(),
 )
 def test_honest_oddities_pass(pool: SandboxPool, solution: str, line: str) -> None:
@@ -369,6 +451,26 @@ def test_installed_packages_and_our_own_are_not_importable(pool: SandboxPool, mo
     assert judged(pool, f"import {module}\n" + IDENTITY, "assert c(1) == 1")[0] == "load_error"
 
 
+@pytest.mark.skipif(bool(capabilities().missing), reason="files are not confined here")
+def test_installed_packages_beside_the_standard_library_cannot_be_read(pool: SandboxPool) -> None:
+    beside = [path for path in Path(os.__file__).parent.glob("*-packages/*/*") if path.is_file()]
+    readable = Path(os.__file__)
+    lines = [f"assert c({str(path)!r}) == 'PermissionError'" for path in beside[:3]]
+    solution = (
+        "def f(path):\n    try:\n        with open(path, 'rb') as file:\n"
+        "            return type(file.read(1)).__name__\n"
+        "    except OSError as error:\n        return type(error).__name__\n"
+    )
+    total = len(lines) + 1
+    assert judged(pool, solution, f"assert c({str(readable)!r}) == 'bytes'", *lines) == ("passed", total, total)
+
+
+def test_tests_that_do_not_parse_are_our_fault(pool: SandboxPool) -> None:
+    [verdict] = pool.run([Job(IDENTITY, "def check(c):\n    assert (\n", "f")])
+    assert verdict.outcome == "infra_error"
+    assert verdict.notes[0].startswith("the tests do not parse: ")
+
+
 # --- judges that are lost ---------------------------------------------------------------------------------------------
 
 
@@ -384,32 +486,52 @@ def test_an_idle_judge_that_was_killed_is_replaced() -> None:
         assert pool.run([HONEST])[0].outcome == "passed"
 
 
-def test_a_job_whose_judge_was_killed_is_tried_again(tmp_path: Path) -> None:
-    marker = tmp_path / "was here"
-    solution = (
-        f"import os\nif not os.path.exists({str(marker)!r}):\n"
-        f"    open({str(marker)!r}, 'w').close()\n    os.kill(os.getppid(), {int(signal.SIGKILL)})\n" + IDENTITY
-    )
-    with SandboxPool(workers=1) as pool:
-        assert pool.run([job(solution, "assert c(1) == 1")])[0].outcome == "passed"
-    assert marker.exists()
+SLOW = job("import time\ndef f(x):\n    time.sleep(0.5)\n    return x\n", "assert c(1) == 1")
 
 
-def test_a_job_that_loses_two_judges_is_an_infra_error() -> None:
-    solution = f"import os\nos.kill(os.getppid(), {int(signal.SIGKILL)})\n" + IDENTITY
+def children(pid: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def judge_of(pool: SandboxPool) -> int:
+    """The process id of the only judge of a pool that has judged something."""
+    [path] = [path for path in Path(pool.folder).iterdir() if path.name.isdigit()]
+    return int(path.name)
+
+
+@pytest.mark.parametrize("who", ["judge", "zygote"])
+def test_a_job_whose_process_was_killed_is_tried_again(who: str) -> None:
+    with SandboxPool(workers=1) as pool, ThreadPoolExecutor(1) as thread:
+        pool.run([HONEST])
+        running = thread.submit(pool.run, [SLOW])
+        time.sleep(0.25)
+        judge = judge_of(pool)
+        os.kill(judge if who == "judge" else children(judge)[0], signal.SIGKILL)
+        assert running.result()[0].outcome == "passed"
+        assert pool.run([HONEST])[0].outcome == "passed"
+
+
+def test_a_job_that_loses_two_judges_is_an_infra_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    def lose(judge: Any, job: Job) -> None:
+        judge._process.kill()
+        judge._process.wait()
+        raise pool_module._LostError
+
     with SandboxPool(workers=1) as pool:
-        assert pool.run([job(solution, "assert c(1) == 1")])[0] == Verdict(
-            "infra_error", notes=("the judge process was lost twice",)
-        )
+        with monkeypatch.context() as patched:
+            patched.setattr(pool_module._Judge, "run", lose)
+            assert pool.run([HONEST])[0] == Verdict("infra_error", notes=("the judge process was lost twice",))
         assert pool.run([HONEST])[0].outcome == "passed"
 
 
 def test_a_silent_judge_counts_as_lost(monkeypatch: pytest.MonkeyPatch) -> None:
-    solution = f"import os\nos.kill(os.getppid(), {int(signal.SIGSTOP)})\n" + IDENTITY
-    monkeypatch.setattr(pool_module, "_GRACE", 0.2 - QUICK.wall_seconds)
+    monkeypatch.setattr(pool_module, "_GRACE", 0.3 - QUICK.wall_seconds)
     with SandboxPool(workers=1) as pool:
-        [verdict] = pool.run([job(solution, "assert c(1) == 1")])
-    assert verdict.outcome == "infra_error"
+        pool.run([HONEST])
+        stopped = judge_of(pool)
+        os.kill(stopped, signal.SIGSTOP)
+        assert pool.run([HONEST])[0].outcome == "passed"
+        assert not Path(f"/proc/{stopped}").exists()
 
 
 # --- life of a pool ---------------------------------------------------------------------------------------------------
@@ -471,7 +593,7 @@ def test_nothing_is_left_in_the_temporary_folder(tmp_path: Path, monkeypatch: py
     with SandboxPool(workers=2) as pool:
         pool.run([job(solution, "assert c(1) == 1"), job("import os\nos._exit(1)\n", "assert c(1)")] * 3)
         [root] = tmp_path.iterdir()
-        assert list(root.iterdir()) == []
+        assert list(root.glob("*/*")) == []
     assert list(tmp_path.iterdir()) == []
 
 

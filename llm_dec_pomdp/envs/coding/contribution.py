@@ -4,14 +4,19 @@
 
 Structure and syntax are those of v0. The rest is paid for what the team solved together:
 
-* h is the share of passed asserts among those that the problem does not show as examples (all, where it shows all);
-* aux matters where its value does: the program's results change when aux returns None or an empty value of the type
-  it returned, and also when it hands its own arguments back. Raising alone is not asked for, so that a main which falls
-  back when the helper fails keeps the bonus, and a main which calls the helper and ignores it gets none;
-* main matters where results change when it is replaced by `return aux(*arguments)`: a wrapper by meaning, however long;
+* h = (p - c) / (1 - c): p is the share of passed asserts among those that the problem does not show as examples (all,
+  where it shows all), c the share that the best constant answer would pass. What can be guessed pays nothing.
+* aux matters where its value does: results are lost when it returns None or an empty value of the type it returned,
+  and when it returns its first value for ever, and its values are not just its own arguments, boxed or not. Raising
+  alone is not asked for, so that a main which falls back when the helper fails keeps the bonus, and a main which calls
+  the helper and ignores it gets none.
+* main matters where results are lost when it is replaced by `return aux(*arguments)`, or by that out of its box: a
+  wrapper by meaning, however long.
 * where both matter tests = h and cooperation = h (0.5 + 1.0); else both are 0, so that a wrapper stays below 40 %.
 
-A result is the outcome of one assert; "change" means that at least one of them differs.
+A result is the outcome of one assert, and lost when it passed and does not pass any more. A helper whose absence is an
+improvement does not matter. A box is a list, tuple, set or dictionary of one element. What this cannot see: a team that
+hides who does the work behind a code of its own.
 """
 
 from __future__ import annotations
@@ -19,7 +24,9 @@ from __future__ import annotations
 import ast
 import math
 import re
+from collections import Counter
 from collections.abc import Callable, Sequence
+from itertools import zip_longest
 
 from ...sandbox import Job, Verdict
 from ...types import Score, TaskItem
@@ -29,16 +36,68 @@ from .reward import Program
 DIAGNOSTICS = (*reward.DIAGNOSTICS, "held_out_passed", "held_out_total", "aux_matters", "main_matters")
 Judge = Callable[[Sequence[Job]], Sequence[Verdict]]
 
-VALUE_STUBS = (
-    "def aux(*args, **kwargs):\n    return None\n",
-    "_real = aux\ndef aux(*args, **kwargs):\n"
-    "    value = _real(*args, **kwargs)\n"
-    "    try:\n        return type(value)()\n    except Exception:\n        return None\n",
+NONE = """
+def aux(*args, **kwargs):
+    return None
+"""
+EMPTY = """
+_real = aux
+def aux(*args, **kwargs):
+    value = _real(*args, **kwargs)
+    try:
+        return type(value)()
+    except Exception:
+        return None
+"""
+CONSTANT = """
+_real, _first = aux, []
+def aux(*args, **kwargs):
+    if not _first:
+        _first.append(_real(*args, **kwargs))
+    return _first[0]
+"""
+_UNBOX = """
+def _unbox(value):
+    while type(value) in (list, tuple, set, frozenset, dict) and len(value) == 1:
+        value = next(iter(value.values() if type(value) is dict else value))
+    return list(value) if type(value) is tuple else value
+"""
+# Counts calls of aux (not its own) that return more than their arguments; main gives out no result before the first.
+OWN_VALUES = (
+    _UNBOX
+    + """
+_real, _depth, _own = aux, [0], [0]
+def aux(*args, **kwargs):
+    given = repr(_unbox([*args, *kwargs.values()]))
+    _depth[0] += 1
+    try:
+        value = _real(*args, **kwargs)
+    finally:
+        _depth[0] -= 1
+    if not _depth[0] and repr(_unbox(value)) != given:
+        _own[0] += 1
+    return value
+"""
 )
-HANDS_BACK = (
-    "def aux(*args, **kwargs):\n    return next(iter([*args, *kwargs.values()]), None)\n",
-    "def aux(*args, **kwargs):\n    return (*args, *kwargs.values())\n",
-)
+AFTER_MAIN = """
+_main = {name}
+def {name}(*args, **kwargs):
+    result = _main(*args, **kwargs)
+    if not _own[0]:
+        raise RuntimeError("aux hands its arguments back")
+    return result
+"""
+WRAPPER = """
+def {name}(*args, **kwargs):
+    return aux(*args, **kwargs)
+"""
+UNBOXING_WRAPPER = """
+def {name}(*args, **kwargs):
+    value = aux(*args, **kwargs)
+    if type(value) in (list, tuple, set, frozenset, dict) and len(value) == 1:
+        return next(iter(value.values() if type(value) is dict else value))
+    return value
+"""
 _BOUND = re.compile(r">>>[ \t]*\w+[ \t]*=[ \t]*(.+)")
 
 
@@ -64,7 +123,7 @@ def score(item: TaskItem, program: Program, judge: Judge) -> Score:
     facts = {"held_out_passed": float(unseen.passed), "held_out_total": float(unseen.total)}
     verdicts = [whole, *rest]
     if unseen.passed and analysis.cooperation(program.main).calls and program.aux:
-        share = unseen.passed / unseen.total
+        share = _beyond_guessing(unseen, hidden or item.fields["test"])
         replaced = judge([reward.job(item, source) for source in _replacements(item, program)])
         verdicts += replaced
         aux_matters, main_matters = _matters(whole, replaced)
@@ -79,16 +138,54 @@ def score(item: TaskItem, program: Program, judge: Judge) -> Score:
 
 
 def _replacements(item: TaskItem, program: Program) -> list[str]:
-    """The program with aux replaced in each of the ways above, and with main replaced by a plain wrapper."""
-    stubbed = [f"{program.aux}\n\n{stub}\n\n{program.main}" for stub in (*VALUE_STUBS, *HANDS_BACK)]
-    wrapper = f"def {item.fields['entry_point']}(*args, **kwargs):\n    return aux(*args, **kwargs)\n"
-    return [*stubbed, f"{program.aux}\n\n{wrapper}"]
+    """The program with one of its functions replaced in each of the ways above."""
+    name, aux, main = item.fields["entry_point"], program.aux, program.main
+    return [
+        *("\n".join((aux, stub, main)) for stub in (NONE, EMPTY, CONSTANT)),
+        "\n".join((aux, OWN_VALUES, main, AFTER_MAIN.format(name=name))),
+        *("\n".join((aux, wrapper.format(name=name))) for wrapper in (WRAPPER, UNBOXING_WRAPPER)),
+    ]
 
 
 def _matters(whole: Verdict, replaced: Sequence[Verdict]) -> tuple[bool, bool]:
-    changed = [verdict.cases != whole.cases for verdict in replaced]
-    by_value, handed_back, wrapped = changed[:2], changed[2:4], changed[4]
-    return any(by_value) and all(handed_back), wrapped
+    """Whether aux and whether main matters, from the verdicts on `_replacements`."""
+    none, empty, constant, own_values, wrapper, unboxing = replaced
+    by_value = _loses(whole, none) or _loses(whole, empty)
+    handed_back = not any(was and now for was, now in zip(whole.cases, own_values.cases, strict=False))
+    varies = len(whole.cases) == 1 or _loses(whole, constant)  # one assert cannot tell a constant
+    aux = by_value and varies and not handed_back
+    return aux, _loses(whole, wrapper) and _loses(whole, unboxing)
+
+
+def _loses(whole: Verdict, replaced: Verdict) -> bool:
+    """True when an assert that passed does not pass any more."""
+    return any(was and not now for was, now in zip_longest(whole.cases, replaced.cases, fillvalue=False))
+
+
+def _beyond_guessing(verdict: Verdict, check: str) -> float:
+    """h of the module: the share of passed asserts, where 0 is what the best constant answer would pass."""
+    passed, guessed = verdict.passed / verdict.total, guessable(check) / verdict.total
+    return max(0.0, (passed - guessed) / (1 - guessed)) if guessed < 1 else passed
+
+
+def guessable(check: str) -> int:
+    """How many asserts of a test the best constant answer passes, as far as they compare a call with a literal."""
+    tree = analysis.parse(check)
+    wanted = [_wanted(node.test) for node in ast.walk(tree) if isinstance(node, ast.Assert)] if tree else []
+    return max(Counter(value for value in wanted if value).values(), default=0)
+
+
+def _wanted(test: ast.expr) -> str:
+    """The literal that an assert wants a call to return; "" when it is of another form."""
+    match test:
+        case ast.Compare(left=ast.Call(), ops=[ast.Eq() | ast.Is()], comparators=[value]):
+            return _literal(ast.unparse(value))
+        case ast.Call():
+            return "True"
+        case ast.UnaryOp(op=ast.Not(), operand=ast.Call()):
+            return "False"
+        case _:
+            return ""
 
 
 # --- asserts that the problem shows --------------------------------------------------------------------------------

@@ -34,6 +34,7 @@ MODES = ("none", "plain", "passed", "level_passed", "level_feedback", "expert")
 Expert = Callable[[str, int], str]  # (prompt, number of the try) -> answer
 EXPERT_TRIES = 3
 _WORD = re.compile(r"\w{4,}")  # shorter words are too common to count as the other's
+_LONG = 100  # the judge cuts long notes; a line shorter than this ends whole
 _PYTHON = frozenset({*dir(builtins), *keyword.kwlist})
 
 
@@ -139,10 +140,10 @@ def _code_words(function: str) -> set[str]:
 
 
 def _masked(line: str, secrets: set[str]) -> str:
-    """A line with dots for secret words, and for one at its end that may be cut off."""
+    """A line with dots for secret words, also for one that is cut off at its end."""
 
     def mask(match: re.Match[str]) -> str:
-        cut = match.end() == len(line) and any(word.startswith(match[0]) for word in secrets)
+        cut = match.end() == len(line) > _LONG and any(word.startswith(match[0]) for word in secrets)
         return "..." if cut or match[0] in secrets else match[0]
 
     return _WORD.sub(mask, line)

@@ -40,7 +40,7 @@ from __future__ import annotations
 import ast
 from typing import Any
 
-from ..tasks import Row, TaskSource
+from ..tasks import Row, TaskError, TaskSource
 from .base import REQUIRED, CodeTask
 
 
@@ -51,7 +51,12 @@ def from_published(row: Row) -> dict[str, Any]:
     asserts: list[str] = list(row["test_list"])
     functions = [node for node in ast.parse(row["code"]).body if isinstance(node, ast.FunctionDef)]
     called = {node.id for line in asserts for node in ast.walk(ast.parse(line)) if isinstance(node, ast.Name)}
-    function = next(node for node in reversed(functions) if node.name in called)
+    function = next((node for node in reversed(functions) if node.name in called), None)
+    if function is None:
+        raise TaskError(
+            f"MBPP row {row['task_id']!r}: its asserts call none of the functions in 'code' "
+            f"({', '.join(node.name for node in functions) or 'there is none'}); leave the row out"
+        )
     imports = "".join(f"{line}\n" for line in row.get("test_imports", ()))
     tests = "".join(f"    {line}\n" for line in asserts)
     return {

@@ -208,8 +208,15 @@ class GymnasiumView(gymnasium.Env[str, str]):
         return observations[self._agent], infos[self._agent]
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
-        """Play the text of the team; see `TextDecPOMDP.step`."""
-        return tuple(result[self._agent] for result in self.env.step({self._agent: action}))  # type: ignore[return-value]
+        """Play the text of the team; see `TextDecPOMDP.step`.
+
+        A task of one turn is over after it: that is termination here, since Gymnasium takes no truncation at once.
+        """
+        results = self.env.step({self._agent: action})
+        observation, reward, terminated, truncated, info = (result[self._agent] for result in results)
+        if self.env.max_turns == 1:
+            terminated, truncated = terminated or truncated, False
+        return observation, reward, terminated, truncated, info  # type: ignore[return-value]
 
     def render(self) -> Any:
         """The episode so far, as `TextDecPOMDP.render` gives it."""

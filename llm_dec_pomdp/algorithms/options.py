@@ -1,0 +1,109 @@
+"""Options of the policy-gradient learners."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from ..config import Config
+from .advantages import Kind
+from .schedules import Schedule
+
+NotNegative = Annotated[float, Field(ge=0)]
+Positive = Annotated[int, Field(ge=1)]
+
+
+class MAGRPOConfig(Config):
+    """Options of MAGRPO, its relatives, and GRPO."""
+
+    learning_rate: NotNegative = 5e-4
+    """AdamW; fits LoRA adapters and builtin:tiny. The paper trains all weights of 1.7B-3B models with 5e-6 to 2e-5."""
+    schedule: Schedule = "constant"
+    """How the learning rate falls: constant, linear or cosine, the latter two to 0 after `horizon` updates."""
+    warmup: Annotated[int, Field(ge=0)] = 0
+    """Updates over which the learning rate rises to its full value."""
+    horizon: Annotated[int, Field(ge=0)] = 0
+    """Updates after which a linear or cosine schedule reaches 0."""
+    gamma: Annotated[float, Field(ge=0, le=1)] = 1.0
+    """Discount between turns."""
+    pairing: Literal["aligned", "cross"] = "aligned"
+    """Which texts are scored together: the g-th of every agent, or all combinations."""
+    tree: bool = False
+    """Branch every joint action again at the next turn, instead of continuing G trajectories."""
+    credit: Literal["joint", "counterfactual"] = "joint"
+    """Whose merit a return is: everybody's, or each agent's, against its other texts beside the same ones of others."""
+    continuation: Literal["frozen", "resampled"] = "frozen"
+    """With counterfactual credit: later turns repeat the recorded texts, or are drawn anew where histories changed."""
+    advantage: Kind = "std"
+    """Baseline and scale of the advantage: std, mean, leave_one_out, max or raw; counterfactual credit has its own."""
+    ratio: Literal["token", "sequence"] = "token"
+    """Level of the likelihood ratio: token or sequence."""
+    average: Literal["tokens", "sequences"] = "tokens"
+    """With ratio="token": mean over all tokens of an agent, or mean over sequences of the mean over their tokens."""
+    clip_low: NotNegative = 0.2
+    """The ratio is clipped below 1 - clip_low ..."""
+    clip_high: NotNegative = 0.2
+    """... and above 1 + clip_high."""
+    beta: NotNegative = 0.0
+    """Weight of the KL term to the reference: the base below LoRA adapters, else a copy of the first weights."""
+    entropy: NotNegative = 0.0
+    """Weight of the entropy bonus."""
+    epochs: Positive = 1
+    """Passes over the samples of an update."""
+    minibatches: Positive = 1
+    """Optimizer steps per pass, each on its share of the samples; texts of one prompt stay together."""
+    micro_batch: Positive = 16
+    """Sequences per forward pass; changes memory and speed, not the result."""
+    max_grad_norm: Annotated[float, Field(gt=0)] = 1.0
+    """Gradients are scaled down to this norm."""
+    weight_decay: NotNegative = 0.0
+    """AdamW's decoupled weight decay."""
+
+    @model_validator(mode="after")
+    def _refuse_options_without_effect(self) -> MAGRPOConfig:
+        counterfactual = self.credit == "counterfactual"
+        default = MAGRPOConfig.model_fields["advantage"].default
+        if counterfactual and ("advantage" in self.model_fields_set or self.advantage != default):
+            raise ValueError(
+                f"credit='counterfactual' has a baseline of its own, advantage={self.advantage!r} would have no "
+                "effect; leave one of them at its default"
+            )
+        if counterfactual and self.tree and self.pairing == "aligned":
+            raise ValueError(
+                "credit='counterfactual' compares joint actions that an aligned tree does not play; set "
+                "pairing='cross' or tree=false"
+            )
+        if "continuation" in self.model_fields_set and not (counterfactual and self.pairing == "aligned"):
+            raise ValueError("continuation is for credit='counterfactual' with pairing='aligned'; leave it out")
+        if self.average == "sequences" and self.ratio == "sequence":
+            raise ValueError("average is for ratio='token'; with ratio='sequence' every text is one term, leave it out")
+        if self.schedule != "constant" and self.horizon <= self.warmup:
+            raise ValueError(
+                f"schedule={self.schedule!r} falls from update {self.warmup} (warmup) to horizon={self.horizon}; set "
+                "horizon to the number of updates of the run"
+            )
+        if self.schedule == "constant" and self.horizon:
+            raise ValueError(f"horizon={self.horizon} is for schedule='linear' or 'cosine'; leave it out")
+        return self
+
+
+class MAREINFORCEConfig(MAGRPOConfig):
+    """Options of MAREINFORCE."""
+
+    advantage: Literal["raw"] = "raw"  # pyright: ignore[reportIncompatibleVariableOverride]  # frozen
+    """No baseline."""
+
+
+class MARLOOConfig(MAGRPOConfig):
+    """Options of MARLOO."""
+
+    advantage: Literal["leave_one_out"] = "leave_one_out"  # pyright: ignore[reportIncompatibleVariableOverride]
+    """The mean of the others is the baseline."""
+
+
+class MAREMAXConfig(MAGRPOConfig):
+    """Options of MAREMAX."""
+
+    advantage: Literal["max"] = "max"  # pyright: ignore[reportIncompatibleVariableOverride]
+    """The best of the group is the baseline."""

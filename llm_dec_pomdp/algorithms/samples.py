@@ -1,0 +1,100 @@
+"""Samples of an update: texts with their advantages, weighed and put in batches."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..seeding import generator
+from ..types import Completion, Decision, Group, RolloutPlan
+from .advantages import Array, Choices, returns
+from .options import MAGRPOConfig
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One agent's text and what is learnt from it.
+
+    Attributes:
+        agent: Who said it.
+        completion: What was said.
+        advantage: Of this text for this agent.
+        reach: Share of the trajectories in which it was said; below 1 in trees, whose later turns have more texts.
+        weight: In the mean of the agent's objective.
+        number: Its place among the samples of an update.
+    """
+
+    agent: str
+    completion: Completion
+    advantage: float
+    reach: float = 1.0
+    weight: float = 0.0
+    number: int = 0
+
+
+def choice_table(decision: Decision, gamma: float) -> tuple[Array, Choices]:
+    """Returns [B] and choices [B, n] of the joint actions of a decision point."""
+    values = [returns(branch.rewards, gamma)[0] for branch in decision.branches]
+    choices = np.array([branch.choice for branch in decision.branches], dtype=np.int64)
+    return np.array(values), choices.reshape(len(values), len(decision.actions))
+
+
+def weigh(samples: Sequence[Sample], config: MAGRPOConfig) -> list[Sample]:
+    """Give every sample its weight in the mean of its agent's objective."""
+    weighed: list[Sample] = []
+    for agent in dict.fromkeys(s.agent for s in samples):
+        mine = [s for s in samples if s.agent == agent]
+        tokens = sum(s.reach * len(s.completion.token_ids) for s in mine)
+        texts = sum(s.reach for s in mine)
+        for s in mine:
+            if config.ratio == "token" and config.average == "tokens":
+                weight = s.reach / tokens
+            else:
+                weight = s.reach / (texts * (len(s.completion.token_ids) if config.ratio == "token" else 1))
+            weighed.append(dataclasses.replace(s, weight=weight))
+    return weighed
+
+
+def in_minibatches(samples: Sequence[Sample], count: int, update: int, epoch: int) -> list[list[Sample]]:
+    """Cut the samples into at most `count` parts of whole prompts, in another order every epoch of every update."""
+    if count == 1:
+        return [list(samples)]
+    prompts: dict[tuple[str, tuple[int, ...]], list[Sample]] = {}
+    for s in samples:
+        prompts.setdefault((s.agent, s.completion.prompt_ids), []).append(s)
+    blocks = [prompts[key] for key in sorted(prompts)]
+    order: list[int] = generator(0, "minibatches", update, epoch).permutation(len(blocks)).tolist()
+    cuts = [len(order) * k // count for k in range(count + 1)]
+    parts = [[s for i in order[a:b] for s in blocks[i]] for a, b in itertools.pairwise(cuts)]
+    return [part for part in parts if part]
+
+
+def in_forward_passes(samples: Sequence[Sample], size: int) -> list[list[Sample]]:
+    """Batches of `size`, same prompts together."""
+    ordered = sorted(samples, key=lambda s: (len(s.completion.prompt_ids), s.completion.prompt_ids))
+    return [ordered[i : i + size] for i in range(0, len(ordered), size)]
+
+
+def refuse_bad_rewards(groups: Sequence[Group], plan: RolloutPlan) -> None:
+    """Rewards are finite or NaN, and what the plan asked for is there.
+
+    Raises:
+        ValueError: The task, and what to do.
+    """
+    for group in groups:
+        tried = [branch.rewards for decision in group.decisions for branch in decision.branches]
+        for reward in (r for rewards in [*(e.rewards for e in group.episodes), *tried] for r in rewards):
+            if math.isinf(reward):
+                raise ValueError(
+                    f"task {group.item_id!r} was paid {reward}; a reward is finite, or NaN where there is no score"
+                )
+        if plan != RolloutPlan() and group.episodes and not group.decisions:
+            raise ValueError(
+                f"the group of task {group.item_id!r} holds trajectories alone; play it with "
+                "collect(..., plan=learner.rollout), as the trainer does"
+            )

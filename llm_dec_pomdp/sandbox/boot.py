@@ -1,0 +1,41 @@
+"""Fresh interpreters for the judge's processes: nothing of the caller's environment, nothing but the standard library.
+
+`-I` would do, but it ignores PYTHONHASHSEED too, and sets have to come out in the same order in every process.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+_FOLDER = str(Path(__file__).resolve().parent)
+# The folder becomes a package without its __init__, which belongs to the trainer's side, and without being on sys.path.
+_CODE = """
+import sys
+sys.path[:] = [path for path in sys.path if path]
+package = type(sys)("sandbox")
+package.__path__ = [sys.argv[1]]
+sys.modules["sandbox"] = package
+import importlib, json
+importlib.import_module("sandbox." + sys.argv[2]).main(json.loads(sys.argv[3]))
+"""
+
+
+def start(
+    module: str, options: dict[str, Any], *, stdin: int, stdout: int, pass_fds: Sequence[int] = ()
+) -> subprocess.Popen[bytes]:
+    """Run `main(options)` of one of our modules in a fresh interpreter, in a session of its own."""
+    return subprocess.Popen(
+        [sys.executable, "-s", "-S", "-B", "-X", "utf8", "-c", _CODE, _FOLDER, module, json.dumps(options)],
+        stdin=stdin,
+        stdout=stdout,
+        stderr=subprocess.DEVNULL,
+        env={"PYTHONHASHSEED": "0"},
+        cwd="/",
+        start_new_session=True,
+        pass_fds=pass_fds,
+    )

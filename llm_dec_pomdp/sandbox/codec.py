@@ -1,0 +1,293 @@
+"""Plain data between the two rooms: exact builtin types, tagged, with caps on depth and size. No pickle.
+
+What is decoded is built anew from bytes, so nothing that generated code defined can reach a comparison. A value is one
+tag byte and its content; containers carry a count. A frame is a length, a number that pairs question and answer, and
+that many bytes.
+"""
+
+# Values of any type pass through here.
+# pyright: reportUnknownArgumentType=false, reportUnknownVariableType=false
+
+from __future__ import annotations
+
+import contextlib
+import struct
+from collections import Counter, OrderedDict, defaultdict
+from collections.abc import Callable, ItemsView, Iterator, KeysView, ValuesView
+from decimal import Decimal
+from fractions import Fraction
+from itertools import chain, islice
+from types import SimpleNamespace
+from typing import Any, cast
+
+MAX_DEPTH = 200
+MAX_SIZE = 1 << 22  # bytes of one value
+MAX_ITEMS_UNSEEN = 5_000  # items of a container whose hashes are not looked at
+MAX_EQUAL_HASHES = 1_000  # among the items of a longer one: tables of many more take quadratic time
+MAX_EXPONENT = 100_000  # of a Decimal: beyond it plain operators of the tests would fill the memory
+HEADER = struct.Struct(">IQ")
+_VIEWS = (KeysView, ValuesView, ItemsView)
+_COUNT = struct.Struct(">I")
+_FLOAT = struct.Struct(">d")
+_CONTAINERS: dict[type, bytes] = {list: b"[", tuple: b"(", set: b"{", frozenset: b"<"}
+_DICTS = (dict, Counter, OrderedDict, defaultdict)  # the last three compare as a dict does
+_ATOMS = (bool, int, float, complex, str, bytes, bytearray, Decimal, Fraction)
+
+
+class CodecError(ValueError):
+    """A value that does not travel, or bytes that are no value."""
+
+
+# --- encoding ---------------------------------------------------------------------------------------------------------
+
+
+def encode(value: Any, *, low: bool = False) -> bytes:
+    """The bytes of a value.
+
+    Args:
+        value: Anything; refused unless it and all it holds is exactly of a plain type.
+        low: Take the plain data of subclasses, iterators and objects with attributes instead of refusing them.
+
+    Raises:
+        CodecError: It is of another type, too large, too deep, or holds itself.
+    """
+    out = bytearray()
+    _encode(value, out, 0, low)
+    return bytes(out)
+
+
+def _encode(value: Any, out: bytearray, depth: int, low: bool) -> None:
+    if depth > MAX_DEPTH:
+        raise CodecError(f"nested deeper than {MAX_DEPTH}")
+    kind: type = type(value)
+    if value is None:
+        out += b"N"
+    elif value is Ellipsis:
+        out += b"."
+    elif kind in _ATOMS:
+        _encode_atom(kind, value, out)
+    elif kind in _CONTAINERS:
+        _encode_items(_CONTAINERS[kind], value, len(value), out, depth, low)
+    elif kind in _DICTS:
+        _encode_items(b"D", list(chain.from_iterable(dict.items(value))), len(value), out, depth, low)
+    elif kind is range:
+        _encode_items(b"R", (value.start, value.stop, value.step), 3, out, depth, low)
+    elif _is_numpy_scalar(kind):
+        _encode(value.item(), out, depth + 1, low)
+    elif low:
+        _encode_low(value, out, depth, low)
+    else:
+        raise CodecError(f"{kind.__name__} is no plain value")
+    if len(out) > MAX_SIZE:
+        raise CodecError(f"larger than {MAX_SIZE} bytes")
+
+
+def _is_numpy_scalar(kind: type) -> bool:
+    return kind.__module__ == "numpy" and any(base.__name__ == "generic" for base in kind.__mro__)
+
+
+def _encode_atom(kind: type, value: Any, out: bytearray) -> None:
+    if kind is bool:
+        out += b"T" if value else b"F"
+    elif kind is float:
+        out += b"f" + _FLOAT.pack(value)
+    elif kind is complex:
+        out += b"c" + _FLOAT.pack(value.real) + _FLOAT.pack(value.imag)
+    elif kind is int:
+        if value.bit_length() > 8 * MAX_SIZE:
+            raise CodecError(f"larger than {MAX_SIZE} bytes")
+        _blob(b"i", value.to_bytes(value.bit_length() // 8 + 1, "big", signed=True), out)
+    elif kind is str:
+        if len(value) > MAX_SIZE:
+            raise CodecError(f"larger than {MAX_SIZE} bytes")
+        _blob(b"s", value.encode("utf-8", "surrogatepass"), out)
+    elif kind is Decimal:
+        exponent = value.as_tuple().exponent
+        if isinstance(exponent, int) and abs(value.adjusted()) > MAX_EXPONENT:
+            raise CodecError(f"a Decimal with an exponent beyond {MAX_EXPONENT}")
+        _blob(b"d", str(value).encode(), out)
+    elif kind is Fraction:
+        out += b"q"
+        _encode_atom(int, value.numerator, out)
+        _encode_atom(int, value.denominator, out)
+    else:
+        _blob(b"b" if kind is bytes else b"a", bytes(value), out)
+
+
+def _blob(tag: bytes, content: bytes, out: bytearray) -> None:
+    if len(content) > MAX_SIZE:
+        raise CodecError(f"larger than {MAX_SIZE} bytes")
+    out += tag + _COUNT.pack(len(content)) + content
+
+
+def _encode_items(tag: bytes, items: Any, count: int, out: bytearray, depth: int, low: bool) -> None:
+    if count > MAX_SIZE:
+        raise CodecError(f"larger than {MAX_SIZE} bytes")
+    out += tag + _COUNT.pack(count)
+    for item in items:
+        _encode(item, out, depth + 1, low)
+
+
+def _encode_low(value: Any, out: bytearray, depth: int, low: bool) -> None:
+    for base in (*_ATOMS, *_CONTAINERS, dict):
+        if isinstance(value, base):
+            plain: Any = cast(Any, base)(value) if base is not dict else dict(dict.items(cast("dict[Any, Any]", value)))
+            return _encode(plain, out, depth + 1, low)
+    if isinstance(value, (Iterator, *_VIEWS)):
+        items = list(islice(cast("Iterator[Any]", iter(value)), MAX_SIZE))
+        return _encode_items(b"I", items, len(items), out, depth, low)
+    attributes = getattr(value, "__dict__", None)
+    if type(attributes) is not dict:
+        raise CodecError(f"{type(value).__name__} holds no plain data")
+    out += b"O"
+    return _encode(attributes, out, depth + 1, low)
+
+
+# --- decoding ---------------------------------------------------------------------------------------------------------
+
+
+def decode(data: bytes, *, low: bool = False) -> Any:
+    """The value of these bytes, built anew. Raises CodecError for anything `encode` would not have written."""
+    if len(data) > MAX_SIZE + 64:
+        raise CodecError(f"larger than {MAX_SIZE} bytes")
+    reader = _Reader(data, low)
+    try:
+        value = reader.value(0)
+    except CodecError:
+        raise
+    except (ValueError, TypeError, ArithmeticError, struct.error, RecursionError) as error:
+        raise CodecError(f"malformed: {error}") from error
+    if reader.position != len(data):
+        raise CodecError("bytes after the value")
+    return value
+
+
+class _Reader:
+    def __init__(self, data: bytes, low: bool) -> None:
+        self.data = data
+        self.low = low
+        self.position = 0
+
+    def take(self, count: int) -> bytes:
+        start = self.position
+        self.position = start + count
+        if self.position > len(self.data):
+            raise CodecError("cut off")
+        return self.data[start : self.position]
+
+    def blob(self) -> bytes:
+        return self.take(_COUNT.unpack(self.take(4))[0])
+
+    def items(self, depth: int, per_item: int = 1) -> list[Any]:
+        count = _COUNT.unpack(self.take(4))[0] * per_item
+        if count > len(self.data) - self.position:
+            raise CodecError("cut off")
+        items = [self.value(depth + 1) for _ in range(count)]
+        if count > MAX_ITEMS_UNSEEN:
+            _refuse_collisions(items)
+        return items
+
+    def float(self) -> float:
+        return _FLOAT.unpack(self.take(8))[0]
+
+    def value(self, depth: int) -> Any:
+        if depth > MAX_DEPTH + 1:
+            raise CodecError(f"nested deeper than {MAX_DEPTH}")
+        tag = self.take(1)
+        build = _DECODERS.get(tag)
+        if build is None or (tag in b"IO" and not self.low):
+            raise CodecError(f"unknown tag {tag!r}")
+        return build(self, depth)
+
+
+def _refuse_collisions(items: list[Any]) -> None:
+    """Tests put what they get into sets; so many different items of one hash would keep the judge busy for hours."""
+    hashes: Counter[int] = Counter()
+    for item in items:
+        with contextlib.suppress(TypeError):
+            hashes[hash(item)] += 1
+    for value, count in hashes.items():
+        if count > MAX_EQUAL_HASHES and _distinct(items, value):
+            raise CodecError(f"{count} items of the same hash")
+
+
+def _distinct(items: list[Any], value: int) -> bool:
+    """More than a few different items have this hash."""
+    seen: list[Any] = []
+    for item in items:
+        with contextlib.suppress(TypeError):
+            if hash(item) == value and item not in seen:
+                seen.append(item)
+                if len(seen) > 100:
+                    return True
+    return False
+
+
+def _decode_range(reader: _Reader, depth: int) -> range:
+    value = range(*reader.items(depth))
+    try:
+        length = len(value)
+    except OverflowError:
+        length = MAX_SIZE + 1
+    if length > MAX_SIZE:
+        raise CodecError(f"a range of more than {MAX_SIZE} numbers")
+    return value
+
+
+def _decode_decimal(reader: _Reader, depth: int) -> Decimal:
+    value = Decimal(reader.blob().decode())
+    if value.is_finite() and abs(value.adjusted()) > MAX_EXPONENT:
+        raise CodecError(f"a Decimal with an exponent beyond {MAX_EXPONENT}")
+    return value
+
+
+def _decode_dict(reader: _Reader, depth: int) -> dict[Any, Any]:
+    flat = reader.items(depth, per_item=2)
+    return dict(zip(flat[::2], flat[1::2], strict=True))
+
+
+def _decode_fraction(reader: _Reader, depth: int) -> Fraction:
+    numerator, denominator = reader.value(depth + 1), reader.value(depth + 1)
+    return Fraction(numerator, denominator)
+
+
+_DECODERS: dict[bytes, Callable[[_Reader, int], Any]] = {
+    b"N": lambda reader, depth: None,
+    b".": lambda reader, depth: Ellipsis,
+    b"T": lambda reader, depth: True,
+    b"F": lambda reader, depth: False,
+    b"i": lambda reader, depth: int.from_bytes(reader.blob(), "big", signed=True),
+    b"f": lambda reader, depth: reader.float(),
+    b"c": lambda reader, depth: complex(reader.float(), reader.float()),
+    b"s": lambda reader, depth: reader.blob().decode("utf-8", "surrogatepass"),
+    b"b": lambda reader, depth: reader.blob(),
+    b"a": lambda reader, depth: bytearray(reader.blob()),
+    b"d": _decode_decimal,
+    b"q": _decode_fraction,
+    b"[": lambda reader, depth: reader.items(depth),
+    b"(": lambda reader, depth: tuple(reader.items(depth)),
+    b"{": lambda reader, depth: set(reader.items(depth)),
+    b"<": lambda reader, depth: frozenset(reader.items(depth)),
+    b"D": _decode_dict,
+    b"R": _decode_range,
+    b"I": lambda reader, depth: iter(reader.items(depth)),
+    b"O": lambda reader, depth: SimpleNamespace(**_decode_attributes(reader, depth)),
+}
+
+
+def _decode_attributes(reader: _Reader, depth: int) -> dict[str, Any]:
+    attributes = reader.value(depth + 1)
+    if type(attributes) is not dict:
+        raise CodecError("attributes that are no dict")
+    names = cast("dict[Any, Any]", attributes)
+    if any(type(name) is not str or name.startswith("__") for name in names):
+        raise CodecError("attributes without proper names")
+    return names
+
+
+# --- frames -----------------------------------------------------------------------------------------------------------
+
+
+def frame(number: int, body: bytes) -> bytes:
+    """One frame: how long, which one, and what."""
+    return HEADER.pack(len(body), number) + body

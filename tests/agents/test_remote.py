@@ -1,0 +1,321 @@
+"""`Remote` against a real server of the OpenAI kind on loopback."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import pickle
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+
+import llm_dec_pomdp
+from llm_dec_pomdp.agents import Remote, RemoteError, Request, Sampling, Team
+from llm_dec_pomdp.rollout import collect
+
+Reply = tuple[int, bytes]
+HELLO = (Request("a", ("hello",)),)
+
+
+def reply(text: object, finish_reason: str = "stop") -> Reply:
+    """What a server answers when it works."""
+    choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": finish_reason}
+    return 200, json.dumps({"id": "1", "object": "chat.completion", "choices": [choice]}).encode()
+
+
+def echo(body: dict[str, Any], number: int) -> Reply:
+    """Says the last message and the seed."""
+    return reply(f"{body['messages'][-1]['content']} {body['seed']}")
+
+
+@dataclass
+class Server:
+    """What was asked, and how to answer: from the request's body and its number to status and bytes."""
+
+    answer: Callable[[dict[str, Any], int], Reply] = echo
+    url: str = ""
+    asked: list[dict[str, Any]] = field(default_factory=list)
+    paths: list[str] = field(default_factory=list)
+    headers: list[dict[str, str]] = field(default_factory=list)
+    most_at_once: int = 0
+    _now: int = 0
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def respond(self, path: str, headers: dict[str, str], body: dict[str, Any]) -> Reply:
+        with self._lock:
+            number = len(self.asked)
+            self.asked.append(body)
+            self.paths.append(path)
+            self.headers.append(headers)
+            self._now += 1
+            self.most_at_once = max(self.most_at_once, self._now)
+        try:
+            return self.answer(body, number)
+        finally:
+            with self._lock:
+                self._now -= 1
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    state = Server()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            status, content = state.respond(self.path, dict(self.headers), body)
+            with contextlib.suppress(OSError):  # the caller may have gone
+                self.send_response(status)
+                self.send_header("Content-Length", str(len(content)))
+                self.end_headers()
+                self.wfile.write(content)
+
+        def log_message(self, format: str, *args: Any) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as http:
+        state.url = f"http://127.0.0.1:{http.server_address[1]}/v1"
+        thread = threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield state
+        http.shutdown()
+        thread.join()
+
+
+@pytest.fixture
+def dead_url() -> str:
+    """An address at which nobody listens."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return f"http://127.0.0.1:{taken.getsockname()[1]}/v1"
+
+
+def texts(remote: Remote, *requests: Request, sampling: Sampling | None = None) -> list[list[str]]:
+    return [[answer.text for answer in answers] for answers in remote.generate(requests, sampling or Sampling())]
+
+
+# --- what is sent -----------------------------------------------------------------------------------------------------
+
+
+def test_the_request_holds_the_history_and_the_sampling(server: Server) -> None:
+    sampling = Sampling(temperature=0.5, top_p=0.25, max_new_tokens=17)
+    request = Request("agent_1", ("problem", "my answer", "try again"), (5,))
+    texts(Remote(server.url, "big-model"), request, sampling=sampling)
+    assert server.asked == [
+        {
+            "model": "big-model",
+            "messages": [
+                {"role": "user", "content": "problem"},
+                {"role": "assistant", "content": "my answer"},
+                {"role": "user", "content": "try again"},
+            ],
+            "temperature": 0.5,
+            "top_p": 0.25,
+            "max_tokens": 17,
+            "seed": 5,
+        }
+    ]
+    assert server.paths == ["/v1/chat/completions"]
+    assert server.headers[0]["Content-Type"] == "application/json"
+
+
+def test_a_key_is_sent_as_a_bearer_token_and_only_where_given(server: Server) -> None:
+    texts(Remote(server.url, "m", api_key="secret"), *HELLO)
+    texts(Remote(server.url, "m"), *HELLO)
+    assert [headers.get("Authorization") for headers in server.headers] == ["Bearer secret", None]
+
+
+def test_a_slash_at_the_end_of_the_address_does_no_harm(server: Server) -> None:
+    texts(Remote(server.url + "/", "m"), *HELLO)
+    assert server.paths == ["/v1/chat/completions"]
+
+
+def test_greedy_sampling_is_temperature_0(server: Server) -> None:
+    texts(Remote(server.url, "m"), *HELLO, sampling=Sampling(temperature=0))
+    assert server.asked[0]["temperature"] == 0
+
+
+@pytest.mark.parametrize("seed", [0, 2**31 - 1, 2**31, 2**63 + 11])
+def test_seeds_fit_into_31_bits(server: Server, seed: int) -> None:
+    texts(Remote(server.url, "m"), Request("a", ("o",), (seed,)))
+    assert server.asked[0]["seed"] == seed % 2**31
+
+
+@pytest.mark.parametrize(
+    "text", ["größer 漢字 😀", 'quote " and \\ backslash', "nul \x00", "lone \ud800", "", "x" * 200_000]
+)
+def test_any_text_arrives_as_it_is(server: Server, text: str) -> None:
+    server.answer = lambda body, number: reply(body["messages"][0]["content"])
+    assert texts(Remote(server.url, "m"), Request("a", (text,))) == [[text]]
+    assert server.asked[0]["messages"][0]["content"] == text
+
+
+# --- what comes back --------------------------------------------------------------------------------------------------
+
+
+def test_answers_are_in_the_order_of_requests_and_seeds(server: Server) -> None:
+    def late_first(body: dict[str, Any], number: int) -> Reply:
+        time.sleep(0.05 / (1 + body["seed"]))  # the first asked is the last answered
+        return echo(body, number)
+
+    server.answer = late_first
+    requests = [Request("a", ("x",), (0, 1, 2)), Request("b", ("y",), ()), Request("b", ("z",), (3,))]
+    assert texts(Remote(server.url, "m"), *requests) == [["x 0", "x 1", "x 2"], [], ["z 3"]]
+
+
+def test_no_request_asks_nobody(server: Server) -> None:
+    assert texts(Remote(server.url, "m")) == []
+    assert server.asked == []
+
+
+@pytest.mark.parametrize(("reason", "truncated"), [("length", True), ("stop", False), ("content_filter", False)])
+def test_a_text_that_the_limit_ended_is_truncated(server: Server, reason: str, truncated: bool) -> None:
+    server.answer = lambda body, number: reply("half a", reason)
+    [[completion]] = Remote(server.url, "m").generate(HELLO, Sampling())
+    assert completion.truncated is truncated
+
+
+def test_a_completion_has_text_and_time_and_no_tokens(server: Server) -> None:
+    def later(body: dict[str, Any], number: int) -> Reply:
+        time.sleep(0.05)
+        return reply("text")
+
+    server.answer = later
+    [[completion]] = Remote(server.url, "m").generate(HELLO, Sampling())
+    assert completion.text == "text"
+    assert 0.05 <= completion.seconds < 30
+    assert (completion.prompt_ids, completion.token_ids, completion.logprobs) == ((), (), ())
+
+
+def test_as_many_samples_as_allowed_are_asked_for_at_once(server: Server) -> None:
+    together = threading.Barrier(3)
+
+    def wait_for_others(body: dict[str, Any], number: int) -> Reply:
+        together.wait(timeout=30)  # breaks, and so fails the request, when three are never there together
+        return echo(body, number)
+
+    server.answer = wait_for_others
+    requests = [Request("a", ("x",), (0, 1, 2, 3, 4)), Request("b", ("y",), (5, 6, 7, 8))]
+    first, second = texts(Remote(server.url, "m", concurrency=3, tries=1), *requests)
+    assert first + second == [*(f"x {i}" for i in range(5)), *(f"y {i}" for i in range(5, 9))]
+    assert server.most_at_once == 3
+
+
+def test_one_at_a_time(server: Server) -> None:
+    texts(Remote(server.url, "m", concurrency=1), Request("a", ("x",), tuple(range(5))))
+    assert server.most_at_once == 1
+    assert [body["seed"] for body in server.asked] == list(range(5))
+
+
+# --- failures ---------------------------------------------------------------------------------------------------------
+
+FAILURES: dict[str, tuple[Reply, str]] = {
+    "500": ((500, b"out of memory"), "HTTP Error 500"),
+    "404": ((404, b"{}"), "HTTP Error 404"),
+    "401": ((401, b'{"error": "no key"}'), "HTTP Error 401"),
+    "not JSON": ((200, b"<html>busy</html>"), "Expecting value"),
+    "not text": ((200, b"\xff\xfe\xfa"), "decode"),
+    "empty": ((200, b""), "Expecting value"),
+    "no choices": ((200, b'{"error": {"message": "overloaded"}}'), "no choices"),
+    "choices empty": ((200, b'{"choices": []}'), "no choices"),
+    "choices null": ((200, b'{"choices": null}'), "no choices"),
+    "a list": ((200, b"[1, 2]"), "no choices"),
+    "a number": ((200, b"7"), "no choices"),
+    "no message": ((200, b'{"choices": [{"text": "old style"}]}'), "no choices"),
+    "content null": (reply(None), "the content of its answer is a NoneType, not text"),
+    "content in parts": (reply([{"type": "text", "text": "x"}]), "the content of its answer is a list, not text"),
+}
+
+
+@pytest.mark.parametrize(("answer", "reason"), FAILURES.values(), ids=FAILURES)
+def test_a_failure_names_the_address_the_tries_and_the_reason(server: Server, answer: Reply, reason: str) -> None:
+    server.answer = lambda body, number: answer
+    with pytest.raises(RemoteError) as caught:
+        Remote(server.url, "m", tries=2).generate(HELLO, Sampling())
+    assert f"{server.url} gave no usable answer in 2 tries: " in str(caught.value)
+    assert reason in str(caught.value)
+    assert len(server.asked) == 2
+
+
+@pytest.mark.parametrize("answer", [failure for failure, _ in FAILURES.values()], ids=FAILURES)
+def test_a_sample_is_asked_for_again(server: Server, answer: Reply) -> None:
+    server.answer = lambda body, number: answer if number < 2 else reply("at last")
+    assert texts(Remote(server.url, "m"), *HELLO) == [["at last"]]
+    assert len(server.asked) == 3
+    assert server.asked[0] == server.asked[1] == server.asked[2]
+
+
+def test_only_the_failed_sample_is_asked_for_again(server: Server) -> None:
+    failed: set[int] = set()
+
+    def once(body: dict[str, Any], number: int) -> Reply:
+        seed = body["seed"]
+        if seed % 2 and seed not in failed:
+            failed.add(seed)
+            return 503, b""
+        return echo(body, number)
+
+    server.answer = once
+    assert texts(Remote(server.url, "m"), Request("a", ("x",), (0, 1, 2, 3))) == [["x 0", "x 1", "x 2", "x 3"]]
+    assert sorted(body["seed"] for body in server.asked) == [0, 1, 1, 2, 3, 3]
+
+
+def test_an_empty_answer_is_an_answer(server: Server) -> None:
+    server.answer = lambda body, number: reply("")
+    assert texts(Remote(server.url, "m"), *HELLO) == [[""]]
+    assert len(server.asked) == 1
+
+
+def test_a_dead_port_is_named(dead_url: str) -> None:
+    with pytest.raises(RemoteError, match=r"127\.0\.0\.1:\d+/v1 gave no usable answer in 3 tries: .*refused.*running"):
+        Remote(dead_url, "m").generate(HELLO, Sampling())
+
+
+def test_a_server_slower_than_the_timeout_is_named(server: Server) -> None:
+    done = threading.Event()
+
+    def sleep(body: dict[str, Any], number: int) -> Reply:
+        done.wait(timeout=30)
+        return reply("too late")
+
+    server.answer = sleep
+    started = time.perf_counter()
+    try:
+        with pytest.raises(RemoteError, match=r"127\.0\.0\.1:\d+/v1 gave no usable answer in 2 tries: timed out"):
+            Remote(server.url, "m", timeout=0.2, tries=2).generate(HELLO, Sampling())
+        assert 0.4 <= time.perf_counter() - started < 10
+    finally:
+        done.set()
+
+
+@pytest.mark.parametrize("url", ["localhost:8000/v1", "", "ftp://host/v1", "file:///etc/passwd"])
+def test_an_address_without_http_is_refused(url: str) -> None:
+    with pytest.raises(ValueError, match=f"url is {url!r}; it must begin with http:// or https://"):
+        Remote(url, "m")
+
+
+# --- as a member of a team --------------------------------------------------------------------------------------------
+
+
+def test_a_remote_team_plays_episodes_with_its_own_histories(server: Server) -> None:
+    server.answer = lambda body, number: reply(f"words of turn {len(body['messages'])}")
+    env = llm_dec_pomdp.make("tldr-v0", max_turns=2)
+    team = Team(dict.fromkeys(env.possible_agents, Remote(server.url, "m")))
+    [group] = collect(env, team, [env.items[0].id], [7], Sampling(max_new_tokens=9), group_size=2)
+    assert [len(episode.turns) for episode in group.episodes] == [2, 2]
+    assert len(server.asked) == 8
+    for body in server.asked:
+        assert [message["role"] for message in body["messages"]] in (["user"], ["user", "assistant", "user"])
+    assert len({body["seed"] for body in server.asked}) == 8
+
+
+def test_a_copy_made_by_pickle_asks_the_same_server(server: Server) -> None:
+    remote = pickle.loads(pickle.dumps(Remote(server.url, "m", api_key="k")))
+    assert texts(remote, *HELLO) == [["hello 0"]]
+    assert server.headers[0]["Authorization"] == "Bearer k"

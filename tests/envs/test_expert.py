@@ -1,0 +1,390 @@
+"""The outside reviewer: what it is shown, what of its answers is told, and that it never costs an episode."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import pickle
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+
+import llm_dec_pomdp
+from llm_dec_pomdp.agents import Expert, Remote, Request, Sampling, Scripted
+from llm_dec_pomdp.envs.coding.feedback import EXPERT_TRIES, ask_expert
+from llm_dec_pomdp.envs.coding.reward import Program
+from llm_dec_pomdp.types import Completion, TaskItem
+
+CANARY = "kestrel"
+ITEM = TaskItem(
+    "t",
+    'def main(x):\n    """Return twice x, plus one."""\n',
+    reference=(f"def aux(x):\n    return '{CANARY}'\n", f"def main(x):\n    return '{CANARY}'\n"),
+    fields={
+        "entry_point": "main",
+        "test": f"def check(c):\n    assert c(0) == 1\n    assert c(41) == 83, '{CANARY}'\n",
+    },
+)
+PROGRAM = Program("def aux(x):\n    return x\n", "def main(x):\n    return aux(x) + 1\n")
+BETTER = "def aux(x):\n    return 2 * x\n"
+BETTER_MAIN = "def main(x):\n    return aux(x) + 1  # better\n"
+EDITS = json.dumps({"aux": BETTER, "main": BETTER_MAIN})
+NO_CHANGE = "The reviewer suggests no change."
+
+
+def ask(expert: Callable[[str, int], Any], seconds: float = 30.0) -> dict[str, str]:
+    return ask_expert(expert, ITEM, PROGRAM, seconds)
+
+
+def said(*answers: Any) -> tuple[Callable[[str, int], Any], list[int]]:
+    """An expert that gives these answers in turn, the last one for ever, and the numbers of its tries."""
+    numbers: list[int] = []
+
+    def expert(prompt: str, number: int) -> Any:
+        numbers.append(number)
+        return answers[min(number, len(answers) - 1)]
+
+    return expert, numbers
+
+
+def next_turn(expert: Any, **kwargs: Any) -> tuple[Any, dict[str, str]]:
+    """The environment after a first turn, and what was told."""
+    env = llm_dec_pomdp.make(
+        "humaneval-v0", tasks=[ITEM], split="all", max_turns=3, feedback="expert", expert=expert, **kwargs
+    )
+    env.reset(options={"index": 0})
+    return env, env.step({"agent_0": PROGRAM.aux, "agent_1": PROGRAM.main})[0]
+
+
+def goes_on(env: Any) -> bool:
+    """The next turn is scored as if nothing had happened."""
+    return env.step({"agent_0": BETTER, "agent_1": PROGRAM.main})[1] == {"agent_0": 4.0, "agent_1": 4.0}
+
+
+# --- answers ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        EDITS,
+        f"Here is my review. Both need work.\n\n{EDITS}\n\nGood luck!",
+        f"```json\n{EDITS}\n```",
+        f"The set {{1, 2}} and {{x}} aside:\n```\n{EDITS}\n```",
+        f'First {{}} and {{"verdict": "bad"}}, then {EDITS}',
+        json.dumps({"comment": "fine", "aux": BETTER, "main": BETTER_MAIN}, indent=2),
+        f"{EDITS} {json.dumps({'aux': 'a second thought'})}",
+        "{" * 3000 + EDITS,
+    ],
+    ids=["bare", "prose", "fence", "braces before", "objects before", "more keys", "two answers", "many braces"],
+)
+def test_edits_are_found_in_an_answer(answer: str) -> None:
+    expert, numbers = said(answer)
+    assert ask(expert) == {"aux": BETTER, "main": BETTER_MAIN}
+    assert numbers == [0]
+
+
+@pytest.mark.parametrize(
+    ("answer", "edits"),
+    [
+        ({"aux": BETTER}, {"aux": BETTER}),
+        ({"main": BETTER_MAIN}, {"main": BETTER_MAIN}),
+        ({"aux": BETTER, "main": ""}, {"aux": BETTER, "main": ""}),
+        ({"aux": BETTER, "main": None}, {"aux": BETTER}),
+        ({"aux": 5, "main": BETTER_MAIN}, {"main": BETTER_MAIN}),
+        ({"aux": [BETTER], "main": BETTER_MAIN}, {"main": BETTER_MAIN}),
+    ],
+)
+def test_only_text_is_an_edit(answer: dict[str, Any], edits: dict[str, str]) -> None:
+    assert ask(said(json.dumps(answer))[0]) == edits
+
+
+USELESS: dict[str, Any] = {
+    "prose": "I would write it differently.",
+    "empty": "",
+    "half an object": EDITS[:-1],
+    "other keys": '{"helper": "def aux(x): return x"}',
+    "wrong values": '{"aux": 5, "main": null}',
+    "a list": f"[{json.dumps(BETTER)}]",
+    "a number": "7",
+    "no text": None,
+    "an object, not text": {"aux": BETTER},
+    "bytes": EDITS.encode(),
+    "an integer": 3,
+}
+
+
+@pytest.mark.parametrize("answer", USELESS.values(), ids=USELESS)
+def test_a_useless_answer_is_asked_for_three_times_and_then_left(answer: Any) -> None:
+    expert, numbers = said(answer)
+    assert ask(expert) == {}
+    assert numbers == list(range(EXPERT_TRIES)) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("answer", USELESS.values(), ids=USELESS)
+def test_the_third_try_may_still_help(answer: Any) -> None:
+    expert, numbers = said(answer, answer, EDITS)
+    assert ask(expert)["aux"] == BETTER
+    assert numbers == [0, 1, 2]
+
+
+def test_an_expert_that_raises_once_is_asked_again() -> None:
+    def expert(prompt: str, number: int) -> str:
+        if number == 0:
+            raise RuntimeError("out of memory")
+        return EDITS
+
+    assert ask(expert)["aux"] == BETTER
+
+
+# --- what the agents are told -----------------------------------------------------------------------------------------
+
+
+def test_each_agent_is_told_its_own_edit() -> None:
+    _, told = next_turn(said(EDITS)[0])
+    assert told["agent_0"].startswith(f"A reviewer suggests for `aux`:\n\n{BETTER.strip()}\n\n")
+    assert told["agent_1"].startswith(f"A reviewer suggests for `main`:\n\n{BETTER_MAIN.strip()}\n\n")
+    assert "# better" not in told["agent_0"]
+    assert "2 * x" not in told["agent_1"]
+
+
+def test_an_empty_edit_is_no_change() -> None:
+    _, told = next_turn(said(json.dumps({"aux": BETTER, "main": "  \n"}))[0])
+    assert told["agent_0"].startswith("A reviewer suggests for `aux`")
+    assert told["agent_1"].startswith(NO_CHANGE)
+
+
+@pytest.mark.parametrize("answer", USELESS.values(), ids=USELESS)
+def test_an_episode_survives_a_useless_expert(answer: Any) -> None:
+    env, told = next_turn(said(answer)[0])
+    assert all(message.startswith(f"{NO_CHANGE}\n\nWrite the complete new version") for message in told.values())
+    assert goes_on(env)
+
+
+@pytest.mark.parametrize(
+    "error", [RuntimeError("no"), KeyError("no"), MemoryError(), RecursionError(), OSError("gone")]
+)
+def test_an_episode_survives_an_expert_that_raises(error: Exception) -> None:
+    def expert(prompt: str, number: int) -> str:
+        raise error
+
+    env, told = next_turn(expert)
+    assert all(message.startswith(NO_CHANGE) for message in told.values())
+    assert goes_on(env)
+
+
+def test_an_expert_is_waited_for_no_longer_than_allowed() -> None:
+    done = threading.Event()
+
+    def expert(prompt: str, number: int) -> str:
+        done.wait(timeout=30)
+        return EDITS
+
+    started = time.perf_counter()
+    try:
+        env, told = next_turn(expert, expert_seconds=0.3)
+        assert 0.3 <= time.perf_counter() - started < 10
+        assert all(message.startswith(NO_CHANGE) for message in told.values())
+        assert goes_on(env)
+    finally:
+        done.set()
+
+
+def test_all_tries_together_are_bounded() -> None:
+    def expert(prompt: str, number: int) -> str:
+        time.sleep(0.2)
+        return "babble"
+
+    started = time.perf_counter()
+    assert ask(expert, seconds=0.3) == {}
+    assert time.perf_counter() - started < 10
+
+
+def test_an_answer_in_time_is_not_waited_out() -> None:
+    started = time.perf_counter()
+    assert ask(said(EDITS)[0], seconds=60)["aux"] == BETTER
+    assert time.perf_counter() - started < 10
+
+
+def test_a_solved_problem_is_not_reviewed() -> None:
+    expert, numbers = said(EDITS)
+    env, _ = next_turn(expert)
+    asked = len(numbers)
+    assert goes_on(env)
+    assert len(numbers) == asked == 1
+
+
+# --- what the reviewer is shown ---------------------------------------------------------------------------------------
+
+
+def prompts_for(program: Program) -> list[str]:
+    """Every prompt that an expert who never helps is given."""
+    prompts: list[str] = []
+
+    def expert(prompt: str, number: int) -> str:
+        prompts.append(prompt)
+        return "babble"
+
+    env = llm_dec_pomdp.make("humaneval-v0", tasks=[ITEM], split="all", max_turns=3, feedback="expert", expert=expert)
+    env.reset(options={"index": 0})
+    for _ in range(2):
+        env.step({"agent_0": program.aux, "agent_1": program.main})
+    return prompts
+
+
+def test_the_prompt_holds_the_problem_and_both_functions() -> None:
+    prompts = prompts_for(PROGRAM)
+    assert len(prompts) == 2 * EXPERT_TRIES  # two turns are followed by another
+    for prompt in prompts:
+        assert ITEM.prompt.strip() in prompt
+        assert PROGRAM.aux in prompt
+        assert PROGRAM.main in prompt
+        assert '{"aux": "...", "main": "..."}' in prompt
+
+
+@pytest.mark.parametrize("program", [PROGRAM, Program("", ""), Program("def aux(x):\n    return (x\n", PROGRAM.main)])
+def test_the_prompt_never_holds_tests_or_references(program: Program) -> None:
+    for prompt in prompts_for(program):
+        for secret in (CANARY, "def check", "assert", "41", "83"):
+            assert secret not in prompt
+
+
+def test_the_prompt_says_when_there_is_no_function() -> None:
+    assert all(prompt.count("(nothing usable)") == 2 for prompt in prompts_for(Program("", "")))
+
+
+# --- policies as reviewers --------------------------------------------------------------------------------------------
+
+
+def test_a_scripted_policy_reviews() -> None:
+    _, told = next_turn(Expert(Scripted(lambda agent, history: EDITS if agent == "expert" else "")))
+    assert BETTER.strip() in told["agent_0"]
+
+
+class Recorder:
+    """Remembers how it was asked."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[Request, Sampling]] = []
+
+    def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[list[Completion]]:
+        self.calls += [(request, sampling) for request in requests]
+        return [[Completion("babble")] for _ in requests]
+
+
+def test_the_number_of_the_try_seeds_the_draw() -> None:
+    policy = Recorder()
+    next_turn(Expert(policy, Sampling(temperature=0.25, max_new_tokens=5)))
+    assert [request.seeds for request, _ in policy.calls] == [(0,), (1,), (2,)]
+    assert {request.agent for request, _ in policy.calls} == {"expert"}
+    assert len({request.history for request, _ in policy.calls}) == 1
+    assert {sampling for _, sampling in policy.calls} == {Sampling(temperature=0.25, max_new_tokens=5)}
+
+
+def test_an_environment_with_a_remote_reviewer_can_be_pickled() -> None:
+    env = llm_dec_pomdp.make("humaneval-v0", feedback="expert", expert=Expert(Remote("http://localhost:1/v1", "m")))
+    assert pickle.loads(pickle.dumps(env)).feedback == "expert"
+
+
+# --- a reviewer behind a server ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def server() -> Iterator[tuple[str, list[Callable[[BaseHTTPRequestHandler], None]]]]:
+    """Address, and a list of what to do with the next requests; the last one is done for ever."""
+    todo: list[Callable[[BaseHTTPRequestHandler], None]] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            with contextlib.suppress(OSError):  # the caller may have gone
+                (todo.pop(0) if len(todo) > 1 else todo[0])(self)
+
+        def log_message(self, format: str, *args: Any) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as http:
+        thread = threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield f"http://127.0.0.1:{http.server_address[1]}/v1", todo
+        http.shutdown()
+        thread.join()
+
+
+def says(text: object, status: int = 200) -> Callable[[BaseHTTPRequestHandler], None]:
+    content = json.dumps({"choices": [{"message": {"content": text}}]}).encode()
+
+    def answer(handler: BaseHTTPRequestHandler) -> None:
+        handler.send_response(status)
+        handler.send_header("Content-Length", str(len(content)))
+        handler.end_headers()
+        handler.wfile.write(content)
+
+    return answer
+
+
+def remote(url: str) -> Expert:
+    return Expert(Remote(url, "reviewer", tries=1, timeout=20))
+
+
+@pytest.mark.parametrize("text", [EDITS, f"Sure!\n```json\n{EDITS}\n```\n"], ids=["bare", "fenced"])
+def test_a_remote_reviewer_is_heard(server: Any, text: str) -> None:
+    url, todo = server
+    todo.append(says(text))
+    env, told = next_turn(remote(url))
+    assert told["agent_0"].startswith(f"A reviewer suggests for `aux`:\n\n{BETTER.strip()}")
+    assert goes_on(env)
+
+
+def test_a_remote_reviewer_has_three_tries(server: Any) -> None:
+    url, todo = server
+    todo += [says("I am not sure."), says(None, status=500), says(EDITS)]
+    _, told = next_turn(remote(url))
+    assert told["agent_1"].startswith(f"A reviewer suggests for `main`:\n\n{BETTER_MAIN.strip()}")
+
+
+@pytest.mark.parametrize("answer", [says("babble"), says(None), says(EDITS, status=503)], ids=["babble", "null", "503"])
+def test_an_episode_survives_a_bad_server(server: Any, answer: Any) -> None:
+    url, todo = server
+    todo.append(answer)
+    env, told = next_turn(remote(url))
+    assert all(message.startswith(NO_CHANGE) for message in told.values())
+    assert goes_on(env)
+
+
+def test_an_episode_survives_a_dead_server() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}/v1"
+    env, told = next_turn(remote(url))
+    assert all(message.startswith(NO_CHANGE) for message in told.values())
+    assert goes_on(env)
+
+
+def test_a_server_that_trickles_bytes_is_waited_for_no_longer_than_allowed(server: Any) -> None:
+    """Every byte comes within the timeout of the connection, so only the bound of the turn ends it."""
+    url, todo = server
+    done = threading.Event()
+
+    def trickle(handler: BaseHTTPRequestHandler) -> None:
+        handler.send_response(200)
+        handler.send_header("Content-Length", "100000")
+        handler.end_headers()
+        while not done.wait(0.02):
+            handler.wfile.write(b" ")
+            handler.wfile.flush()
+
+    todo.append(trickle)
+    started = time.perf_counter()
+    try:
+        env, told = next_turn(remote(url), expert_seconds=0.5)
+        assert 0.5 <= time.perf_counter() - started < 10
+        assert all(message.startswith(NO_CHANGE) for message in told.values())
+        assert goes_on(env)
+    finally:
+        done.set()

@@ -1,0 +1,479 @@
+"""What the agents are told between turns: content by mode and level, and that it never holds the other's code."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+import llm_dec_pomdp
+from llm_dec_pomdp.envs.coding import feedback as coding_feedback
+from llm_dec_pomdp.envs.writing import feedback as writing_feedback
+from llm_dec_pomdp.types import TaskItem
+
+ITEM = TaskItem(
+    "t",
+    'def main(x):\n    """Return twice x, plus one."""\n',
+    fields={
+        "entry_point": "main",
+        "test": "def check(c):\n" + "".join(f"    assert c({x}) == {2 * x + 1}\n" for x in (0, 2, 3, 9)),
+    },
+)
+AUX = "def aux(x):\n    return 2 * x\n"
+MAIN = "def main(x):\n    return aux(x) + 1\n"
+ALONE = "def main(x):\n    return 2 * x + 1\n"
+HALF = "def aux(x):\n    return 2 * x if x < 3 else 1 // 0\n"  # two of the four asserts hold
+BROKEN = "def aux(x):\n    y = 1\n    return (x\n"
+CODE_MODES = [mode for mode in coding_feedback.MODES if mode != "expert"]
+
+
+def code_env(feedback: str = "level_feedback", *, max_turns: int = 2, **kwargs: Any) -> Any:
+    env = llm_dec_pomdp.make(
+        "humaneval-v0", tasks=[ITEM], split="all", max_turns=max_turns, feedback=feedback, **kwargs
+    )
+    env.reset(options={"index": 0})
+    return env
+
+
+def told(aux: str, main: str, feedback: str = "level_feedback", **kwargs: Any) -> tuple[str, str]:
+    """What aux and main are told after they wrote this."""
+    observations = code_env(feedback, **kwargs).step({"agent_0": aux, "agent_1": main})[0]
+    return observations["agent_0"], observations["agent_1"]
+
+
+def lines(message: str) -> list[str]:
+    return [line[2:] for line in message.splitlines() if line.startswith("- ")]
+
+
+# --- code: the modes --------------------------------------------------------------------------------------------------
+
+
+def test_none_only_asks_again() -> None:
+    assert told(AUX, "", "none") == (
+        "Write the complete new version of `aux`. Write only the function.",
+        "Write the complete new version of `main`. Write only the function.",
+    )
+
+
+@pytest.mark.parametrize("mode", CODE_MODES)
+def test_every_mode_ends_with_the_request(mode: str) -> None:
+    for name, message in zip(("aux", "main"), told(HALF, MAIN, mode), strict=True):
+        assert message.endswith(f"Write the complete new version of `{name}`. Write only the function.")
+
+
+def test_plain_shows_the_own_function_as_it_was_understood() -> None:
+    aux, main = told(f"Sure:\n```python\n{HALF}```\nThat is it.", MAIN, "plain")
+    assert f"Your function so far:\n\n{HALF}" in aux
+    assert f"Your function so far:\n\n{MAIN}" in main
+    assert "That is it" not in aux
+
+
+def test_plain_says_when_nothing_was_found() -> None:
+    aux, main = told("no idea", "def other(x):\n    return x\n", "plain")
+    assert aux.startswith("Your answer held no function `aux`.")
+    assert main.startswith("Your answer held no function `main`.")
+
+
+@pytest.mark.parametrize(
+    ("aux", "main", "line"),
+    [
+        (AUX, ALONE, "All tests passed."),
+        (HALF, MAIN, "Not all tests passed."),
+        ("", "", "Not all tests passed."),
+        (BROKEN, MAIN, "Not all tests passed."),
+    ],
+    ids=["solved alone", "half", "nothing", "syntax error"],
+)
+def test_passed_is_one_line(aux: str, main: str, line: str) -> None:
+    assert [message.splitlines()[0] for message in told(aux, main, "passed")] == [line, line]
+    assert all(len(message.splitlines()) == 3 for message in told(aux, main, "passed"))  # a blank one and the request
+
+
+LEVELS: dict[str, tuple[str, str, list[str], list[str]]] = {
+    "nothing": ("", "", ["definition: failed"], ["definition: failed"]),
+    "no return": (
+        "def aux(x):\n    pass\n",
+        MAIN,
+        ["definition: failed"],
+        ["definition: passed", "syntax: passed", "tests: 0 of 4 passed", "helper: used"],
+    ),
+    "syntax error": (BROKEN, MAIN, ["definition: passed", "syntax: failed"], ["definition: passed", "syntax: failed"]),
+    "two of four": (
+        HALF,
+        MAIN,
+        ["definition: passed", "syntax: passed", "tests: 2 of 4 passed"],
+        ["definition: passed", "syntax: passed", "tests: 2 of 4 passed", "helper: used"],
+    ),
+    "helper not used": (
+        AUX,
+        ALONE,
+        ["definition: passed", "syntax: passed", "tests: 4 of 4 passed"],
+        ["definition: passed", "syntax: passed", "tests: 4 of 4 passed", "helper: not used"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("aux", "main", "to_aux", "to_main"), LEVELS.values(), ids=LEVELS)
+def test_level_passed_names_levels_without_reasons(aux: str, main: str, to_aux: list[str], to_main: list[str]) -> None:
+    assert [lines(message) for message in told(aux, main, "level_passed")] == [to_aux, to_main]
+
+
+@pytest.mark.parametrize("aux", [AUX, HALF, BROKEN, ""])
+def test_level_feedback_says_at_least_what_level_passed_says(aux: str) -> None:
+    for short, long in zip(told(aux, ALONE, "level_passed"), told(aux, ALONE), strict=True):
+        assert all(any(said.startswith(line) for said in lines(long)) for line in lines(short) if "failed" not in line)
+        assert len(lines(long)) >= len(lines(short))
+
+
+# --- code: reasons ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("", "your answer holds no function `aux`"),
+        ("def helper(x):\n    return x\n", "your answer holds no function `aux`"),
+        ("def aux(x):\n    print(x)\n", "your answer holds a function `aux` without a return"),
+    ],
+)
+def test_a_missing_definition_of_aux(text: str, reason: str) -> None:
+    assert lines(told(text, MAIN)[0]) == [f"definition: failed, {reason}"]
+
+
+def test_a_missing_entry_point_is_told_to_main_and_leaves_aux_untried() -> None:
+    aux, main = told(AUX, "def solution(x):\n    return x\n")
+    assert lines(aux) == ["definition: passed", "syntax: not tried, the entry point is missing"]
+    assert lines(main) == ["definition: failed, your answer holds no function `main`"]
+
+
+def test_an_entry_point_without_a_return() -> None:
+    assert lines(told(AUX, "def main(x):\n    print(x)\n")[1]) == [
+        "definition: failed, your answer holds a function `main` without a return"
+    ]
+
+
+def test_a_syntax_error_is_told_with_its_line_to_its_author_alone() -> None:
+    aux, main = told(BROKEN, MAIN)
+    assert lines(aux)[1].startswith("syntax: failed, line 3: ")
+    assert lines(main)[1:] == ["syntax: failed in the other function; yours parses"]
+
+
+def test_a_syntax_error_of_main_is_not_explained_to_aux() -> None:
+    aux, main = told(AUX, "def main(x):\n    return aux(x) +\n")
+    assert lines(aux)[1:] == ["syntax: failed in the other function; yours parses"]
+    assert lines(main)[1].startswith("syntax: failed, line 2: ")
+
+
+def test_a_failed_assert_is_told_with_its_exception() -> None:
+    for message in told(HALF, MAIN):
+        assert "tests: 2 of 4 passed" in lines(message)
+        assert any(line.startswith("failed: c(3) == 7: ZeroDivisionError: ") for line in lines(message))
+
+
+def test_a_failed_assert_without_an_exception() -> None:
+    assert "failed: c(2) == 5: assertion failed" in lines(told("def aux(x):\n    return x\n", MAIN)[0])
+
+
+@pytest.mark.parametrize(
+    ("main", "line"),
+    [
+        (ALONE, "helper: not used, call `aux(...)` where it helps"),
+        (
+            "def main(x):\n    return aux(x)\n",
+            "helper: used, but your function only hands its result on; do a part of the work yourself",
+        ),
+        (
+            "def main(x):\n    y = aux(x)\n    return y\n",
+            "helper: used, but your function only hands its result on; do a part of the work yourself",
+        ),
+        ("def main(x):\n    aux(x)\n    return x\n", "helper: used, but the value of a call is dropped"),
+        ("def main(x):\n    return aux(x) - 1\n", "helper: used"),
+    ],
+    ids=["not used", "wrapper", "wrapper of two lines", "dropped", "used"],
+)
+def test_only_main_is_told_about_the_helper(main: str, line: str) -> None:
+    to_aux, to_main = told(AUX, main)
+    assert lines(to_main)[-1] == line
+    assert not [said for said in lines(to_aux) if said.startswith("helper")]
+
+
+@pytest.mark.parametrize("shown", [0, 1, 3, 10])
+def test_feedback_tests_bounds_the_asserts_that_are_revealed(shown: int) -> None:
+    for message in told("def aux(x):\n    return 7.5\n", MAIN, feedback_tests=shown):
+        failures = [line for line in lines(message) if line.startswith("failed: ")]
+        assert len(failures) == min(shown, 4)
+        assert sum(f"c({x})" in message for x in (0, 2, 3, 9)) == min(shown, 4)
+
+
+@pytest.mark.parametrize("mode", [mode for mode in CODE_MODES if mode != "level_feedback"])
+def test_other_modes_reveal_no_assert(mode: str) -> None:
+    for message in told(HALF, MAIN, mode, feedback_tests=10):
+        assert "c(" not in message
+        assert "ZeroDivisionError" not in message
+
+
+def test_a_negative_number_of_asserts_is_refused() -> None:
+    with pytest.raises(ValueError, match="feedback_tests is -1; it is a number of asserts, at least 0"):
+        code_env(feedback_tests=-1)
+
+
+# --- code: nobody reads the other's code ------------------------------------------------------------------------------
+
+BIRD = "kestrel"
+LEAKS = {
+    "comment": "    # kestrel\n    return x\n",
+    "docstring": '    """A kestrel."""\n    return x\n',
+    "docstring raised": '    """A kestrel."""\n    raise ValueError({name}.__doc__)\n    return x\n',
+    "message": '    raise ValueError("the kestrel flies")\n    return x\n',
+    "formatted message": '    raise ValueError(f"kestrel {x} kestrel")\n    return x\n',
+    "message over lines": '    raise ValueError("""kestrel\n   and   kestrel""")\n    return x\n',
+    "escaped message": '    raise KeyError("a\\nkestrel\'s \\"nest\\"")\n    return x\n',
+    "message that is cut": '    raise ValueError("falcon " * 27 + "kestrels")\n    return x\n',
+    "one long word": f'    raise ValueError("{"kestrel" * 60}")\n    return x\n',
+    "bytes": '    raise ValueError(b"kestrel")\n    return x\n',
+    "key": '    return {}["kestrel"]\n',
+    "assert": '    assert x is None, "kestrel"\n    return x\n',
+    "undefined name": "    return kestrel\n",
+    "unbound name": "    if x is None:\n        kestrel = 1\n    return kestrel\n",
+    "attribute": "    return x.kestrel\n",
+    "import": "    import kestrel\n    return x\n",
+    "exception class": "    class kestrel(Exception):\n        pass\n    raise kestrel(x)\n    return x\n",
+    "inner function": "    def kestrel():\n        return 1\n    return kestrel(x)\n",
+    "keyword": "    return int(x, kestrel=1)\n",
+}
+
+
+@pytest.mark.parametrize("author", ["aux", "main"])
+@pytest.mark.parametrize("body", LEAKS.values(), ids=LEAKS)
+def test_a_message_holds_no_word_of_the_others_code(author: str, body: str) -> None:
+    texts = {"aux": AUX, "main": MAIN} | {author: f"def {author}(x):\n" + body.replace("{name}", author)}
+    reader = "main" if author == "aux" else "aux"
+    for mode in CODE_MODES:
+        messages = dict(zip(("aux", "main"), told(texts["aux"], texts["main"], mode, feedback_tests=9), strict=True))
+        assert BIRD not in messages[reader], mode
+        assert "kest" not in messages[reader], mode
+
+
+def test_the_name_of_a_missing_argument_is_not_told() -> None:
+    aux, main = told("def aux(x, kestrel):\n    return x\n", MAIN)
+    assert "missing 1 required positional argument" in main
+    assert BIRD not in main
+    assert BIRD in told("def aux(x):\n    return x\n", "def main(x):\n    return x.kestrel + aux(x)\n")[1]
+    assert aux  # it is asked again
+
+
+def test_an_error_while_loading_does_not_tell_the_others_names() -> None:
+    assert BIRD not in told("def aux(x=kestrel):\n    return x\n", MAIN)[1]
+
+
+def test_words_of_the_problem_and_of_the_own_code_are_not_hidden() -> None:
+    aux = 'def aux(x):\n    raise ValueError("twice kestrel")\n    return x\n'
+    main = 'def main(x):\n    note = "kestrel"\n    return aux(x) + 1\n'
+    assert "failed: c(0) == 1: ValueError: twice kestrel" in lines(told(aux, main)[1])
+
+
+@pytest.mark.parametrize("mode", CODE_MODES)
+def test_a_text_around_the_function_reaches_nobody_else(mode: str) -> None:
+    aux, main = told(f"kestrel\n{HALF}", f"{MAIN}\nfalcon", mode)
+    assert BIRD not in main
+    assert "falcon" not in aux
+
+
+# --- code: the length of a history, the end of an episode -------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", CODE_MODES)
+def test_histories_grow_by_the_same_amount_each_turn(mode: str) -> None:
+    env = code_env(mode, max_turns=7)
+    sizes = {agent: [len("".join(env.history(agent)))] for agent in env.possible_agents}
+    for _ in range(6):
+        env.step({"agent_0": HALF, "agent_1": MAIN})
+        for agent, found in sizes.items():
+            found.append(len("".join(env.history(agent))))
+    for found in sizes.values():
+        increments = {after - before for before, after in pairwise(found)}
+        assert len(increments) == 1, found
+        assert increments.pop() < 500
+
+
+def test_a_maximum_ends_the_episode_without_feedback() -> None:
+    env = code_env(max_turns=3)
+    env.step({"agent_0": HALF, "agent_1": MAIN})
+    observations, rewards, terminations, truncations, _ = env.step({"agent_0": AUX, "agent_1": MAIN})
+    assert set(observations.values()) == {""}
+    assert set(rewards.values()) == {4.0}
+    assert set(terminations.values()) == {True}
+    assert set(truncations.values()) == {False}
+    assert env.agents == []
+    assert len(env.history("agent_0")) == 4
+
+
+def test_running_out_of_turns_is_truncation_without_feedback() -> None:
+    env = code_env(max_turns=2)
+    first = env.step({"agent_0": HALF, "agent_1": MAIN})
+    assert all(first[0].values())
+    assert not any(first[2].values())
+    assert not any(first[3].values())
+    last = env.step({"agent_0": HALF, "agent_1": MAIN})
+    assert not any(last[0].values())
+    assert not any(last[2].values())
+    assert all(last[3].values())
+
+
+def test_feedback_is_about_the_last_turn_alone() -> None:
+    env = code_env(max_turns=4)
+    first = env.step({"agent_0": HALF, "agent_1": MAIN})[0]
+    env.step({"agent_0": "", "agent_1": ""})
+    assert env.step({"agent_0": HALF, "agent_1": MAIN})[0] == first
+
+
+# --- code: which modes there are --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("mode", "nearest"),
+    [("level_feedbak", "level_feedback"), ("experts", "expert"), ("pass", "passed"), ("plan", "plain")],
+)
+def test_an_unknown_mode_is_answered_with_the_nearest(mode: str, nearest: str) -> None:
+    with pytest.raises(ValueError, match=rf"feedback '{mode}' does not exist; .*{nearest}"):
+        code_env(mode)
+
+
+def test_an_expert_needs_its_mode_and_the_mode_an_expert() -> None:
+    with pytest.raises(ValueError, match="feedback is 'expert' and expert is None; one of them needs the other"):
+        code_env("expert")
+    with pytest.raises(ValueError, match="feedback is 'level_feedback' and expert is <function"):
+        code_env("level_feedback", expert=reviewer)
+
+
+def reviewer(prompt: str, number: int) -> str:
+    return json.dumps({"aux": "def aux(x):\n    return 2 * x\n", "main": ""})
+
+
+def test_an_environment_with_an_expert_can_be_pickled_and_forked() -> None:
+    env = code_env("expert", expert=reviewer)
+    copies = [env, pickle.loads(pickle.dumps(env)), env.fork()]
+    heard = [copy.step({"agent_0": HALF, "agent_1": MAIN})[0] for copy in copies]
+    assert heard[0] == heard[1] == heard[2]
+    assert "A reviewer suggests for `aux`" in heard[0]["agent_0"]
+    assert "The reviewer suggests no change." in heard[0]["agent_1"]
+
+
+def test_a_fork_is_told_about_its_own_turn() -> None:
+    env = code_env()
+    twin = env.fork()
+    assert "2 of 4" in env.step({"agent_0": HALF, "agent_1": MAIN})[0]["agent_0"]
+    assert "4 of 4" in twin.step({"agent_0": AUX, "agent_1": ALONE})[0]["agent_0"]
+
+
+# --- writing ----------------------------------------------------------------------------------------------------------
+
+WRITING = ("tldr-v0", "arxiv-v0", "tldr-v1", "arxiv-v1")
+
+
+def writing_env(env_id: str, feedback: str = "level_feedback", max_turns: int = 2) -> Any:
+    env = llm_dec_pomdp.make(env_id, feedback=feedback, max_turns=max_turns)
+    env.reset(options={"index": 0})
+    return env
+
+
+def heard(env: Any, first: str, second: str) -> str:
+    """What both writers are told; it is the same text."""
+    [message] = set(env.step({"agent_0": first, "agent_1": second})[0].values())
+    return message
+
+
+def words(letter: str, count: int, different: int | None = None) -> str:
+    return " ".join(f"{letter}{i % (different or count):03}" for i in range(count))
+
+
+@pytest.mark.parametrize("env_id", WRITING)
+def test_writers_are_asked_again_under_none(env_id: str) -> None:
+    assert heard(writing_env(env_id, "none"), "a", "b") == "Write the complete new version of your text."
+
+
+STOPS = {
+    "structure": (words("a", 5), words("b", 5), ["structure: failed"]),
+    "coordination": (words("a", 100), words("b", 100), ["structure: passed", "coordination: failed"]),
+    "vocabulary": (
+        words("a", 50),
+        words("b", 100, 50),
+        ["structure: passed", "coordination: passed", "vocabulary: failed"],
+    ),
+    "nowhere": (
+        words("a", 50),
+        words("b", 100),
+        ["structure: passed", "coordination: passed", "vocabulary: passed", "style: passed"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("first", "second", "levels"), STOPS.values(), ids=STOPS)
+def test_levels_of_a_text_up_to_the_one_that_failed(first: str, second: str, levels: list[str]) -> None:
+    for env_id in ("tldr-v0", "tldr-v1"):
+        assert lines(heard(writing_env(env_id, "level_passed"), first, second)) == levels
+
+
+@pytest.mark.parametrize(
+    ("stop", "reason"),
+    [
+        ("structure", "the summary has 5 words and the elaboration 5; 8 to 256 are wanted"),
+        ("coordination", "the elaboration is 1.00 times as long as the summary; 1.6 to 3.2 times is best"),
+        (
+            "vocabulary",
+            "the elaboration has 1.00 times as many different words as the summary; 2 times or more is best",
+        ),
+        ("nowhere", "transition words of 0 kinds are used, more kinds are better; 0% of the words are shared"),
+    ],
+)
+def test_reasons_give_the_measure_and_the_range(stop: str, reason: str) -> None:
+    first, second, levels = STOPS[stop]
+    told_lines = lines(heard(writing_env("tldr-v0"), first, second))
+    assert [line.partition(", ")[0] for line in told_lines] == levels
+    assert reason in told_lines[-1]
+
+
+def test_arxiv_gives_its_own_ranges() -> None:
+    told_lines = lines(heard(writing_env("arxiv-v0"), words("a", 150), words("b", 210)))
+    assert "128 to 256 are wanted" in told_lines[0]
+    assert "1.3 to 1.6 times is best" in told_lines[1]
+    assert "0.7 to 1.3 times is best" in told_lines[2]
+
+
+@pytest.mark.parametrize("env_id", WRITING)
+@pytest.mark.parametrize("mode", writing_feedback.MODES)
+def test_writers_read_no_word_of_each_other(env_id: str, mode: str) -> None:
+    for count in (5, 130, 200):
+        message = heard(writing_env(env_id, mode), f"kestrel {words('a', count)}", f"{words('b', count + 60)} falcon")
+        assert BIRD not in message
+        assert "falcon" not in message
+
+
+@pytest.mark.parametrize("env_id", WRITING)
+@pytest.mark.parametrize("mode", writing_feedback.MODES)
+def test_writers_histories_grow_by_the_same_amount_each_turn(env_id: str, mode: str) -> None:
+    env = writing_env(env_id, mode, max_turns=7)
+    sizes = [len("".join(env.history("agent_0")))]
+    for _ in range(6):
+        env.step({"agent_0": words("a", 130), "agent_1": words("b", 200)})
+        sizes.append(len("".join(env.history("agent_0"))))
+    assert len({after - before for before, after in pairwise(sizes)}) == 1
+
+
+def test_a_writing_maximum_ends_the_episode() -> None:
+    env = writing_env("tldr-v0", max_turns=2)
+    env.step(env.gold(env.item))
+    assert env.agents == []
+    env = writing_env("tldr-v0", max_turns=2)
+    env.step({"agent_0": "a", "agent_1": "b"})
+    assert env.agents == ["agent_0", "agent_1"]
+    assert all(env.step({"agent_0": "a", "agent_1": "b"})[3].values())
+
+
+@pytest.mark.parametrize("mode", ["level_feedbak", "expert", "passed"])
+def test_an_unknown_writing_mode_is_answered_with_the_nearest(mode: str) -> None:
+    with pytest.raises(ValueError, match=rf"feedback '{mode}' does not exist; .*level_"):
+        writing_env("tldr-v0", mode)

@@ -1,0 +1,409 @@
+"""What a protocol costs and shows, as `collect` records it: seconds, tokens, scored turns, and every secret seen."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from llm_dec_pomdp.agents import Request, Sampling, Team
+from llm_dec_pomdp.benchmarks.metrics import summarise
+from llm_dec_pomdp.envs.base import TextDecPOMDP, TextTask
+from llm_dec_pomdp.envs.tasks import TaskSource
+from llm_dec_pomdp.envs.wrappers import Centralized, Discussion, Sequential
+from llm_dec_pomdp.rollout import collect
+from llm_dec_pomdp.types import Completion, Episode, Score, TaskItem, Turn
+
+SAMPLING = Sampling(max_new_tokens=7)
+AGENTS = ("agent_0", "agent_1", "agent_2")
+ITEMS = tuple(TaskItem(f"t{i}", f"the post {i}", reference=("a", "b", "c")) for i in range(3))
+
+
+class Choir(TextTask):
+    """Tells every agent a secret of its own at every turn; one point for every part that is about this turn."""
+
+    metadata: dict[str, Any] = {**TextTask.metadata, "name": "choir-v0"}  # as PettingZoo declares it
+    components = ("parts",)
+    reward_range = (0.0, 3.0)
+    max_return = 3.5  # no joint action ends the episode early
+    source = TaskSource("choir", "acme/choir", {"train": "train"})
+
+    def observe(self, item: TaskItem, agent: str) -> str:
+        return f"{item.prompt}\n\n<told {agent} 0>"
+
+    def score(self, item: TaskItem, actions: Mapping[str, str]) -> Score:
+        parts = float(sum(bool(text) for text in actions.values()))
+        return Score(parts, {"parts": parts}, notes={"texts": json.dumps(actions)})
+
+    def transition(self, item: TaskItem, actions: Mapping[str, str], score: Score) -> Mapping[str, str]:
+        return {agent: f"<told {agent} {self.turn + 1}>" for agent in self.possible_agents}
+
+
+class Duet(Choir):
+    roles = ("high", "low")
+
+
+class Trio(Choir):
+    roles = ("high", "middle", "low")
+
+
+class Speaker:
+    """Says `<said AGENT k>` for the k-th time it is asked, in its own time and with its own number of tokens."""
+
+    def __init__(self, seconds: Mapping[str, Sequence[float]], header: str = "") -> None:
+        self._seconds = seconds
+        self._header = header
+
+    def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[list[Completion]]:
+        return [[self._say(request)] * len(request.seeds) for request in requests]
+
+    def _say(self, request: Request) -> Completion:
+        number = len(request.history) // 2
+        agent = int(request.agent[-1])
+        return Completion(
+            f"{self._header}<said {request.agent} {number}>",
+            prompt_ids=tuple(range(10 * len(request.history) + agent)),
+            token_ids=tuple(range(1 + agent + 3 * number)),
+            seconds=self._seconds[request.agent][number],
+        )
+
+
+# Every agent is the slowest of some round, and no two sums are alike.
+SECONDS = {
+    "agent_0": (1.0, 20.0, 3.0, 0.25, 5.0, 9.0),
+    "agent_1": (2.0, 0.5, 30.0, 4.0, 0.125, 8.0),
+    "agent_2": (0.75, 10.0, 6.0, 40.0, 7.0, 0.0625),
+}
+
+
+def choir(n: int, max_turns: int) -> Choir:
+    return (Duet, Trio)[n - 2](ITEMS, max_turns=max_turns)
+
+
+def under(protocol: str, n: int, max_turns: int) -> TextDecPOMDP:
+    inner = choir(n, max_turns)
+    if protocol == "sequential":
+        return Sequential(inner)
+    if protocol == "centralized":
+        return Centralized(inner)
+    return Discussion(inner, int(protocol[-1])) if protocol.startswith("discussion") else inner
+
+
+def phases(protocol: str, n: int) -> int:
+    return {"parallel": 1, "centralized": 1, "sequential": n, "discussion 1": 2, "discussion 2": 3}[protocol]
+
+
+def episode(protocol: str, n: int, max_turns: int) -> Episode:
+    speaker = Speaker(SECONDS, "[high]\n" if protocol == "centralized" else "")
+    env = under(protocol, n, max_turns)
+    [group] = collect(env, Team(dict.fromkeys(AGENTS, speaker)), ["t1"], [0], SAMPLING)
+    return group.episodes[0]
+
+
+every = pytest.mark.parametrize(
+    ("protocol", "n", "max_turns"),
+    [
+        (protocol, n, max_turns)
+        for protocol in ("parallel", "centralized", "sequential", "discussion 1", "discussion 2")
+        for n in (2, 3)
+        for max_turns in (1, 2)
+    ],
+)
+
+# --- who speaks -------------------------------------------------------------------------------------------------------
+
+
+def speakers(protocol: str, n: int) -> list[tuple[str, ...]]:
+    """Who is asked in every phase of a scored turn."""
+    if protocol == "centralized":
+        return [AGENTS[:1]]
+    if protocol == "sequential":
+        return [(agent,) for agent in AGENTS[:n]]
+    return [AGENTS[:n]] * phases(protocol, n)
+
+
+def rounds(protocol: str, n: int, max_turns: int) -> Iterator[tuple[int, int, dict[str, int]]]:
+    """Turn and phase of every step, and for the k-th time who is asked in it."""
+    asked: dict[str, Iterator[int]] = {agent: itertools.count() for agent in AGENTS}
+    for turn, (phase, who) in itertools.product(range(max_turns), enumerate(speakers(protocol, n))):
+        yield turn, phase, {agent: next(asked[agent]) for agent in who}
+
+
+@every
+def test_everyone_is_asked_in_its_phase_and_no_one_else(protocol: str, n: int, max_turns: int) -> None:
+    played = episode(protocol, n, max_turns)
+    assert [tuple(turn.actions) for turn in played.turns] == speakers(protocol, n) * max_turns
+    assert all(set(turn.observations) == set(turn.actions) for turn in played.turns)
+    assert len(played.turns) == under(protocol, n, max_turns).max_turns
+
+
+# --- response time ----------------------------------------------------------------------------------------------------
+
+
+@every
+def test_the_response_time_is_the_slowest_of_every_round_summed(protocol: str, n: int, max_turns: int) -> None:
+    expected = sum(
+        max(SECONDS[agent][number] for agent, number in asked.items()) for _, _, asked in rounds(protocol, n, max_turns)
+    )
+    assert episode(protocol, n, max_turns).response_seconds == expected
+
+
+@pytest.mark.parametrize(
+    ("protocol", "n", "max_turns", "seconds"),
+    [
+        ("parallel", 2, 1, 2.0),
+        ("parallel", 3, 1, 2.0),
+        ("parallel", 2, 2, 2.0 + 20.0),
+        ("parallel", 3, 2, 2.0 + 20.0),
+        ("centralized", 3, 2, 1.0 + 20.0),
+        ("sequential", 2, 1, 1.0 + 2.0),
+        ("sequential", 3, 1, 1.0 + 2.0 + 0.75),
+        ("sequential", 3, 2, (1.0 + 2.0 + 0.75) + (20.0 + 0.5 + 10.0)),
+        ("discussion 1", 2, 1, 2.0 + 20.0),
+        ("discussion 1", 3, 2, (2.0 + 20.0) + (30.0 + 40.0)),
+        ("discussion 2", 3, 1, 2.0 + 20.0 + 30.0),
+        ("discussion 2", 3, 2, (2.0 + 20.0 + 30.0) + (40.0 + 7.0 + 9.0)),
+    ],
+)
+def test_response_time_by_hand(protocol: str, n: int, max_turns: int, seconds: float) -> None:
+    assert episode(protocol, n, max_turns).response_seconds == seconds
+
+
+# --- tokens -----------------------------------------------------------------------------------------------------------
+
+
+@every
+def test_the_tokens_of_every_round_are_counted(protocol: str, n: int, max_turns: int) -> None:
+    played = episode(protocol, n, max_turns)
+    numbered = [
+        (int(agent[-1]), number) for _, _, asked in rounds(protocol, n, max_turns) for agent, number in asked.items()
+    ]
+    generated = sum(1 + agent + 3 * number for agent, number in numbered)
+    prompts = sum(10 * (2 * number + 1) + agent for agent, number in numbered)
+    env = under(protocol, n, max_turns)
+    [group] = collect(env, Team(dict.fromkeys(AGENTS, Speaker(SECONDS))), ["t1"], [0], SAMPLING, group_size=1)
+    measured = summarise([group], 3.0, ("parts",), seconds=2.0)
+    assert measured.generated_tokens == generated
+    assert measured.prompt_tokens == prompts
+    assert measured.tokens_per_second == generated / 2.0
+    assert measured.response_seconds == played.response_seconds
+
+
+@pytest.mark.parametrize(
+    ("protocol", "tokens"),
+    [
+        ("parallel", 1 + 2 + 3),
+        ("centralized", 1),
+        ("sequential", 1 + 2 + 3),
+        ("discussion 1", (1 + 2 + 3) + (4 + 5 + 6)),
+        ("discussion 2", (1 + 2 + 3) + (4 + 5 + 6) + (7 + 8 + 9)),
+    ],
+)
+def test_drafts_cost_tokens(protocol: str, tokens: int) -> None:
+    played = episode(protocol, 3, 1)
+    assert sum(len(c.token_ids) for turn in played.turns for c in turn.actions.values()) == tokens
+
+
+def test_measures_are_means_over_episodes() -> None:
+    env = under("discussion 1", 2, 1)
+    team = Team(dict.fromkeys(AGENTS, Speaker(SECONDS)))
+    once, often = (
+        summarise(collect(env, team, ids, range(len(ids)), SAMPLING, group_size=size), 3.0, env.components, seconds=1.0)
+        for ids, size in ((["t0"], 1), (["t0", "t1", "t2"], 4))
+    )
+    assert (often.episodes, once.episodes) == (12, 1)
+    for name in ("generated_tokens", "prompt_tokens", "response_seconds"):
+        assert getattr(often, name) == pytest.approx(getattr(once, name))
+    assert often.tokens_per_second == pytest.approx(12 * once.tokens_per_second)
+
+
+@pytest.mark.parametrize(("protocol", "budget"), [("parallel", 7), ("sequential", 7), ("centralized", 21)])
+def test_the_token_budget_is_per_part(protocol: str, budget: int) -> None:
+    budgets: set[int] = set()
+
+    class Budget(Speaker):
+        def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[list[Completion]]:
+            budgets.add(sampling.max_new_tokens)
+            return super().generate(requests, sampling)
+
+    collect(under(protocol, 3, 1), Team(dict.fromkeys(AGENTS, Budget(SECONDS))), ["t0"], [0], SAMPLING)
+    assert budgets == {budget}
+
+
+# --- scores -----------------------------------------------------------------------------------------------------------
+
+
+@every
+def test_one_turn_is_scored_at_the_end_of_every_joint_action(protocol: str, n: int, max_turns: int) -> None:
+    played = episode(protocol, n, max_turns)
+    drafts = phases(protocol, n) - 1
+    assert [turn.score is not None for turn in played.turns] == ([False] * drafts + [True]) * max_turns
+
+
+@every
+def test_drafts_earn_nothing_and_the_team_earns_its_score(protocol: str, n: int, max_turns: int) -> None:
+    value = 1.0 if protocol == "centralized" else float(n)
+    drafts = phases(protocol, n) - 1
+    played = episode(protocol, n, max_turns)
+    assert played.rewards == ((0.0,) * drafts + (value,)) * max_turns
+    assert played.total == value * max_turns
+    assert played.final is not None
+    assert played.final.total == value
+
+
+@every
+def test_what_is_scored_are_the_last_texts(protocol: str, n: int, max_turns: int) -> None:
+    """Never a draft, never a text of an earlier turn."""
+    last: dict[str, int] = {}
+    expected: list[dict[str, str]] = []
+    for _, phase, asked in rounds(protocol, n, max_turns):
+        last |= asked
+        if phase == phases(protocol, n) - 1:
+            texts = {agent: f"<said {agent} {number}>" for agent, number in last.items()}
+            expected.append(dict.fromkeys(AGENTS[:n], "") | texts)
+    scored = [turn.score.notes["texts"] for turn in episode(protocol, n, max_turns).turns if turn.score]
+    assert [json.loads(texts) for texts in scored] == expected
+
+
+@every
+def test_every_agent_gets_the_same_reward_at_every_step(protocol: str, n: int, max_turns: int) -> None:
+    env = under(protocol, n, max_turns)
+    env.reset(seed=0)
+    while env.agents:
+        live = list(env.agents)
+        rewards = env.step(dict.fromkeys(live, "la"))[1]
+        assert list(rewards) == live
+        assert len(set(rewards.values())) == 1
+
+
+# --- who sees what ----------------------------------------------------------------------------------------------------
+
+SECRET = re.compile(r"<(?:told|said) agent_\d \d+>")
+
+
+def secrets(text: str) -> list[str]:
+    return SECRET.findall(text)
+
+
+def told(agents: Sequence[str], turn: int) -> set[str]:
+    return {f"<told {agent} {turn}>" for agent in agents}
+
+
+def visible(protocol: str, n: int, turn: int, phase: int, agent: str) -> set[str]:
+    """What an agent may be told in a phase, apart from what it was told or said before."""
+    everyone = AGENTS[:n]
+    if protocol == "centralized":
+        return told(everyone, turn)
+    if protocol == "sequential":
+        return told([agent], turn) | {f"<said {other} {turn}>" for other in everyone[:phase]}
+    if phase == 0:
+        return told([agent], turn)
+    before = turn * phases(protocol, n) + phase - 1
+    return {f"<said {other} {before}>" for other in everyone if other != agent}
+
+
+@every
+def test_an_agent_is_told_what_the_protocol_says_and_nothing_else(protocol: str, n: int, max_turns: int) -> None:
+    for turn, (number, phase, asked) in zip(
+        episode(protocol, n, max_turns).turns, rounds(protocol, n, max_turns), strict=True
+    ):
+        for agent in asked:
+            found = secrets(turn.observations[agent])
+            assert set(found) == visible(protocol, n, number, phase, agent)
+            assert len(found) == len(set(found))  # nothing is told twice
+
+
+@every
+def test_a_request_is_the_agents_own_history_and_no_more(protocol: str, n: int, max_turns: int) -> None:
+    requests: list[Request] = []
+
+    class Listening(Speaker):
+        def generate(self, requests_: Sequence[Request], sampling: Sampling) -> list[list[Completion]]:
+            requests.extend(requests_)
+            return super().generate(requests_, sampling)
+
+    collect(under(protocol, n, max_turns), Team(dict.fromkeys(AGENTS, Listening(SECONDS))), ["t1"], [0], SAMPLING)
+    allowed: dict[str, set[str]] = {agent: set() for agent in AGENTS}
+    due = iter(requests)
+    for turn, phase, asked in rounds(protocol, n, max_turns):
+        for agent, number in asked.items():
+            request = next(due)
+            assert request.agent == agent
+            assert len(request.history) == 2 * number + 1
+            allowed[agent] |= visible(protocol, n, turn, phase, agent)
+            assert set(secrets("".join(request.history))) == allowed[agent]
+            allowed[agent].add(f"<said {agent} {number}>")
+    assert next(due, None) is None
+
+
+@every
+def test_the_history_of_the_environment_is_what_was_told_and_said(protocol: str, n: int, max_turns: int) -> None:
+    env = under(protocol, n, max_turns)
+    env.reset(seed=0, options={"task_id": "t1"})
+    played = episode(protocol, n, max_turns)
+    for turn in played.turns:
+        for agent, observation in turn.observations.items():
+            assert env.history(agent)[-1] == observation
+        env.step({agent: turn.actions.get(agent, Completion("ignored")).text for agent in env.agents})
+    for agent in env.possible_agents:
+        own = [text for turn in played.turns for text in spoken(turn, agent)]
+        assert list(env.history(agent)) == own
+    assert "ignored" not in env.state()
+    assert env.state_space.contains(env.state())
+
+
+def spoken(turn: Turn, agent: str) -> list[str]:
+    return [turn.observations[agent], turn.actions[agent].text] if agent in turn.actions else []
+
+
+@every
+def test_a_fork_at_any_step_plays_the_same_rest(protocol: str, n: int, max_turns: int) -> None:
+    env = under(protocol, n, max_turns)
+    env.reset(seed=0, options={"task_id": "t1"})
+    turns = episode(protocol, n, max_turns).turns
+    for step in range(len(turns)):
+        twin, kept = env.fork(), env.snapshot()
+        ends = [play(each, turns[step:]) for each in (twin, env)]
+        assert ends[0] == ends[1]
+        env.restore(kept)
+        play(env, turns[step : step + 1])
+    assert not env.agents
+
+
+def play(env: TextDecPOMDP, turns: Sequence[Turn]) -> list[Any]:
+    """The results of saying what was said in some turns."""
+    return [
+        env.step({agent: turn.actions[agent].text if agent in turn.actions else "" for agent in env.agents})
+        for turn in turns
+    ]
+
+
+@pytest.mark.parametrize("protocol", ["parallel", "centralized", "sequential", "discussion 1", "discussion 2"])
+@pytest.mark.parametrize("n", [2, 3])
+def test_a_new_episode_knows_nothing_of_the_last(protocol: str, n: int) -> None:
+    env = under(protocol, n, 2)
+    env.reset(seed=0)
+    env.step(dict.fromkeys(env.agents, "<said agent_0 9>"))
+    observations, _ = env.reset()
+    while env.agents:
+        assert "<said agent_0 9>" not in "".join(observations.values())
+        observations = env.step(dict.fromkeys(env.agents, "la"))[0]
+
+
+@pytest.mark.parametrize("protocol", ["sequential", "discussion 1"])
+def test_a_transcript_shows_every_phase_and_the_parts_of_the_reward(protocol: str) -> None:
+    env = under(protocol, 2, 1)
+    env.render_mode = "ansi"
+    env.reset(seed=0, options={"task_id": "t1"})
+    played = episode(protocol, 2, 1)
+    play(env, played.turns)
+    transcript = env.render()
+    assert transcript is not None
+    for turn in played.turns:
+        for agent in turn.actions:
+            assert all(text in transcript for text in spoken(turn, agent))
+    assert transcript.endswith("=== joint reward 2.000 of 3:  parts +2.000")

@@ -1,0 +1,5 @@
+# Lone surrogates in the source.
+# category: resources
+# expect: load_error
+def f(x):
+    return "@SURROGATE@"

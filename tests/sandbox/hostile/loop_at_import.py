@@ -1,0 +1,5 @@
+# Endless loop at import.
+# category: resources
+# expect: timeout
+while True:
+    pass

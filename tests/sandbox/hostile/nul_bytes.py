@@ -1,0 +1,8 @@
+# NUL bytes in the source.
+# category: resources
+# expect: load_error
+x = "@NUL@"
+
+
+def f(x):
+    return "@NUL@"

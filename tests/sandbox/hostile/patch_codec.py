@@ -1,0 +1,24 @@
+# Replaces the encoder by one that writes bytes of its own.
+# category: lies
+# expect: died, unsupported, failed
+import gc
+import types
+
+
+def module_with(name):
+    for thing in gc.get_objects() + [g for g in map(vars, []) if g]:
+        if type(thing) is types.FunctionType and thing.__name__ == name:
+            return thing.__globals__
+    frame = __import__("sys")._getframe()
+    while frame is not None:
+        if name in frame.f_globals:
+            return frame.f_globals
+        frame = frame.f_back
+    return {}
+
+
+def f(x):
+    room = module_with("receive")
+    encode = room["codec"].encode
+    room["codec"].encode = lambda value, **k: encode(("value", True, "passed")) + b"O"
+    return True

@@ -1,0 +1,188 @@
+"""The judge without its process: summing up what became of each case, its wire, and whole jobs with a real zygote."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from llm_dec_pomdp.sandbox import capabilities
+from llm_dec_pomdp.sandbox import judge as judge_module
+from llm_dec_pomdp.sandbox.judge import Judge, Record, explain, judge, read_frame, slowness, verdict, write_frame
+from llm_dec_pomdp.sandbox.solution import OverError, Solution, UnsupportedError, Zygote, ZygoteLostError
+
+
+class Idle:
+    """A program that is never called."""
+
+    def begin_case(self) -> None:
+        pass
+
+
+def record(*results: bool, over: str = "", **flags: Any) -> Record:
+    made = Record(cast(Solution, Idle()), 1.0)
+    made.loaded = made.done = True
+    for holds in results:
+        made.case(holds, "s")
+    made.over = OverError(over, "why") if over else None
+    for name, value in flags.items():
+        setattr(made, name, value)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("made", "outcome", "cases"),
+    [
+        (record(True, True), "passed", [True, True]),
+        (record(True, False), "failed", [True, False]),
+        (record(True, over="died"), "died", [True, False]),
+        (record(True, over="timeout"), "timeout", [True, False]),
+        (record(True, True, over="died"), "died", [True, True, False]),
+        (record(True, done=False), "died", [True, False]),
+        (record(True, timed_out=True, done=False), "timeout", [True, False]),
+        (record(loaded=False, done=False, error="NameError: x"), "load_error", [False, False]),
+        (record(loaded=False, done=False, over="died"), "died", [False, False]),
+        (record(loaded=False, done=False, timed_out=True), "timeout", [False, False]),
+        (record(True, False, unsupported=True), "unsupported", [True, False]),
+        (record(True, True, unsupported=True), "passed", [True, True]),
+    ],
+)
+def test_what_was_not_reached_counts_as_failed(made: Record, outcome: str, cases: list[bool]) -> None:
+    found = verdict(made, 2)
+    assert (found["outcome"], found["cases"], found["passed"]) == (outcome, cases, sum(cases))
+    assert found["total"] == len(cases)
+
+
+def test_nothing_to_count_is_not_passed() -> None:
+    assert verdict(record(), 0)["outcome"] == "failed"
+
+
+def test_no_case_holds_once_the_program_is_over() -> None:
+    made = record(over="died")
+    for late in (lambda: made.start(), lambda: made.case(True, "s"), lambda: made.broke(ValueError(), "s"), made.call):
+        with pytest.raises(OverError):
+            late()
+    assert made.cases == []
+
+
+def test_a_refused_result_makes_the_outcome_unsupported() -> None:
+    made = record(True)
+    made.failed(UnsupportedError("Thing is no plain value"), "c(1) == 1")
+    assert verdict(made, 2)["outcome"] == "unsupported"
+    assert made.notes == ["c(1) == 1: UnsupportedError: Thing is no plain value"]
+
+
+def test_a_frame_survives_the_wire() -> None:
+    stream = io.BytesIO()
+    write_frame(stream, {"text": "\ud800 ü"})
+    stream.seek(0)
+    assert read_frame(stream) == {"text": "\ud800 ü"}
+    assert read_frame(stream) is None
+
+
+def test_an_explanation_survives_a_hostile_message() -> None:
+    class Hostile(Exception):  # noqa: N818
+        def __str__(self) -> str:
+            raise ValueError
+
+    assert explain(Hostile()) == "Hostile"
+    assert len(explain(ValueError("x" * 10_000))) <= 200
+    told = ValueError("x")
+    told.told = "Mine: x \ud800"  # type: ignore[attr-defined]
+    json.dumps(explain(told)).encode()
+    assert explain(told).startswith("Mine: x")
+
+
+def test_slowness_is_a_factor_between_one_and_four() -> None:
+    assert 1.0 <= slowness() <= 4.0
+
+
+# --- whole jobs, in this process --------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def zygote(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Zygote]:
+    before = signal.signal(signal.SIGPROF, judge_module._on_case_timeout)
+    made = Zygote(str(tmp_path_factory.mktemp("zygote")), [], list(capabilities().working))
+    yield made
+    made.close()
+    signal.signal(signal.SIGPROF, before)
+
+
+def job(solution: str, *lines: str, cpu: float = 0.4) -> dict[str, Any]:
+    return {
+        "solution": solution,
+        "check": "def check(c):\n" + "".join(f"    {line}\n" for line in lines),
+        "entry_point": "f",
+        "prelude": "",
+        "limits": {"cpu_seconds": cpu, "case_seconds": 0.2, "memory_mb": 256},
+        "trust": "strict",
+    }
+
+
+def stay() -> bool:
+    return False
+
+
+@pytest.mark.parametrize(
+    ("solution", "lines", "outcome", "cases"),
+    [
+        ("def f(x):\n    return x\n", ["assert c(1) == 1", "assert c(2) == 3"], "failed", [True, False]),
+        ("def f(x):\n    raise KeyError\n", ["try:", "    c(1)", "except KeyError:", "    assert c"], "passed", [True]),
+        ("def f(x):\n    while x: pass\n    return 0\n", ["assert c(1)", "assert c(0) == 0"], "failed", [False, True]),
+        ("def f(x):\n    while x: pass\n", ["assert c(1)"] * 4, "timeout", [False] * 4),
+        ("while True: pass", ["assert c(1)"], "timeout", [False]),
+        ("import os\ndef f(x):\n    os._exit(0)\n", ["assert c(1)", "assert c(2)"], "died", [False, False]),
+        ("import os\nos.write(3, b'x' * 99)\n", ["assert c(1)"], "died", [False]),
+        ("def f(x):\n    return f\n", ["assert c(1)"], "unsupported", [False]),
+        ("1 / 0", ["assert c(1)"], "load_error", [False]),
+        ("def f(x):\n    return x\n", ["y = c(len)", "assert y"], "unsupported", [False, False]),
+    ],
+)  # fmt: skip
+def test_a_job(zygote: Zygote, solution: str, lines: list[str], outcome: str, cases: list[bool]) -> None:
+    found = judge(job(solution, *lines), zygote, 1.0, stay)
+    assert (found["outcome"], found["cases"]) == (outcome, cases)
+    assert list(Path(zygote.folder).iterdir()) == []
+
+
+def test_a_sleeping_program_meets_the_wall(zygote: Zygote) -> None:
+    found = judge(job("import time\ndef f(x):\n    time.sleep(60)\n", "assert c(1)", cpu=0.1), zygote, 1.0, stay)
+    assert (found["outcome"], found["starved"]) == ("timeout", False)
+    assert 2.4 <= found["wall_seconds"] < 3.4
+
+
+def test_nothing_matters_once_the_caller_has_gone(zygote: Zygote) -> None:
+    found = judge(job("import time\ndef f(x):\n    time.sleep(60)\n", "assert c(1)"), zygote, 1.0, lambda: True)
+    assert found["outcome"] == "infra_error"
+    assert found["wall_seconds"] < 2.0
+
+
+def test_a_zygote_that_was_lost_is_told_from_a_program_that_died(zygote: Zygote) -> None:
+    zygote.spawn(1 << 28, 2)[0].close()
+    zygote.end()
+    assert zygote._process is not None
+    zygote._process.kill()
+    zygote._process.wait()
+    assert not zygote.alive()
+    with pytest.raises(ZygoteLostError) as lost:
+        judge(job("def f(x):\n    return x\n", "assert c(1)"), zygote, 1.0, stay)
+    assert lost.value.ours
+    zygote.close()
+    assert judge(job("def f(x):\n    return x\n", "assert c(1)"), zygote, 1.0, stay)["outcome"] == "passed"
+
+
+def test_a_program_that_cannot_be_confined_is_not_run(tmp_path: Path) -> None:
+    marker = tmp_path / "ran"
+    options = {"root": str(tmp_path), "parent": os.getppid(), "site": [], "layers": ["landlock"], "core": None}
+    this = Judge(options)
+    this.zygote._options["folder"] = str(tmp_path / "no such folder")
+    answer = this.answer(job(f"open({str(marker)!r}, 'w')\n", "assert c(1)"), 1.0)
+    this.zygote.close()
+    assert answer["outcome"] == "infra_error"
+    assert not marker.exists()
