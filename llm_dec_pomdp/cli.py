@@ -419,13 +419,15 @@ def train(
 
 @app.command(epilog=_suites())
 def bench(
-    suite_name: Annotated[str, typer.Argument(metavar="SUITE", help="A suite by name, or a .toml file.")] = "quick",
+    suite_name: Annotated[
+        str | None, typer.Argument(metavar="SUITE", help="A suite by name (quick when left out), or a .toml file.")
+    ] = None,
     algorithm: Annotated[list[str] | None, typer.Option(help="A further method: a name or module:Class.")] = None,
     model: Annotated[list[str] | None, typer.Option(help="Models instead of the suite's.")] = None,
     seed: Annotated[list[int] | None, typer.Option(help="Seeds instead of the suite's.")] = None,
     setting: Annotated[list[str] | None, typer.Option("--set", help="Override, e.g. training.steps=10.")] = None,
     out_folder: Annotated[Path | None, typer.Option("--out", help="Folder of the run.")] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with the folder --out: finished cells stay.")] = False,
+    resume: Annotated[Path | None, typer.Option(help="Go on with the run in this folder: finished cells stay.")] = None,
     jobs: Annotated[int, typer.Option(min=1, help="Cells at once; they share the machine.")] = 1,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what it would cost.")] = False,
     as_json: Json = False,
@@ -434,13 +436,17 @@ def bench(
 
     Examples: [bold]llm-dec-pomdp bench quick[/]
               [bold]llm-dec-pomdp bench paper --dry-run[/]
+              [bold]llm-dec-pomdp bench --resume runs/my-bench[/]
               [bold]llm-dec-pomdp bench quick --algorithm my_module:MyLearner --seed 0 --seed 1[/]
     """
     from .benchmarks.estimate import estimate_table, estimates
-    from .benchmarks.suite import MethodConfig, check_methods, load_suite
+    from .benchmarks.suite import MethodConfig, check_methods, load_suite, saved_suite
 
     with _usage():
-        suite = load_suite(suite_name, setting or [])
+        if resume is not None and suite_name is None:
+            suite = saved_suite(resume, setting or [])
+        else:
+            suite = load_suite(suite_name or "quick", setting or [])
         changes: dict[str, Any] = {}
         if algorithm:
             changes["methods"] = [*suite.methods, *(MethodConfig(name=name) for name in algorithm)]
@@ -450,8 +456,6 @@ def bench(
             changes["seeds"] = seed
         suite = suite.model_copy(update=changes)
         check_methods(suite.cells())
-        if resume and out_folder is None:
-            _stop("--resume goes on with a folder; give it with --out")
     if dry_run:
         cells = suite.cells()
         with _failure():
@@ -465,9 +469,9 @@ def bench(
     from .benchmarks.report import tables
     from .benchmarks.runner import new_run_folder, run_suite
 
-    folder = out_folder or new_run_folder(suite.name)
+    folder = resume or out_folder or new_run_folder(suite.name)
     with _failure(), bars(err, quiet=as_json) as progress:
-        run = run_suite(suite, folder, progress, jobs=jobs, resume=resume)
+        run = run_suite(suite, folder, progress, jobs=jobs, resume=resume is not None)
     failures = {entry.cell.label: entry.failure for entry in run.entries if entry.result is None}
     if as_json:
         results = [result.to_dict() for result in run.results]

@@ -77,7 +77,7 @@ def test_check_of_a_broken_environment_fails_with_exit_code_1(tmp_path: Path) ->
         (["bench", "quik"], "did you mean quick"),
         (["bench", "quick", "--set", "training.step=1"], "did you mean steps"),
         (["bench", "quick", "--algorithm", "no_such_module:X"], "no_such_module"),
-        (["bench", "quick", "--resume"], "give it with --out"),
+        (["bench", "--resume", "nowhere"], "no benchmark to resume"),
         (["report", "nowhere"], "is no run folder"),
         (["report", "one", "two"], "--out"),
         (["play", "tldr-v0", "--role", "sumary"], "did you mean summary"),
@@ -157,6 +157,8 @@ def test_bench_and_report_say_what_failed_and_what_is_noise(tmp_path: Path) -> N
     assert len(found["results"]) == 2
     assert len(found["failures"]) == 2
     assert all("none.jsonl" in reason for reason in found["failures"].values())
+    again = json.loads(call("bench", "--resume", str(run), "--json").stdout)
+    assert [r["summary"] for r in again["results"]] == [r["summary"] for r in found["results"]]  # not run once more
     compared = document("report", str(run))
     assert [d["verdict"] for d in compared["differences"]] == ["within noise"]  # type: ignore[attr-defined, index]
     assert "within noise" in call("report", str(run)).stdout.replace("\n", " ")

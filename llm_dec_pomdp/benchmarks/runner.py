@@ -94,7 +94,7 @@ def prepare_folder(folder: Path, *, resume: bool = False) -> None:
     """
     if folder.exists() and any(folder.iterdir()) and not resume:
         raise FileExistsError(
-            f"{str(folder)!r} is not empty; give a new folder with --out, or --resume to go on with it"
+            f"{str(folder)!r} is not empty; give a new folder with --out, or go on with it: bench --resume"
         )
     folder.mkdir(parents=True, exist_ok=True)
     write_whole(folder / "versions.json", json.dumps(versions(), indent=1))

@@ -130,7 +130,9 @@ def read_entry(description: Path, run: str) -> Entry:
         values = _read(folder / "result.json")
         result = Result.from_dict(values) if values else None
     except (KeyError, TypeError, ValueError) as error:
-        raise RunError(f"{str(folder)!r} is damaged ({error}); run it again with --resume, or remove it") from error
+        raise RunError(
+            f"{str(folder)!r} is damaged ({error}); run it again with bench --resume, or remove it"
+        ) from error
     failure: dict[str, str] = _read(folder / "failure.json") or {}
     return Entry(cell, folder, run, result, "" if result else failure.get("reason", "not finished"))
 

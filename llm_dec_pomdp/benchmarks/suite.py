@@ -276,6 +276,20 @@ def load_suite(name: str, assignments: Sequence[str] = ()) -> Suite:
     return build(Suite, override(values, assignments), source=source)
 
 
+def saved_suite(folder: Path, assignments: Sequence[str] = ()) -> Suite:
+    """The suite that a run folder was made with.
+
+    Raises:
+        ConfigError: There is none.
+    """
+    path = folder / "suite.json"
+    if not path.is_file():
+        raise ConfigError(
+            f"{str(folder)!r} holds no benchmark to resume (suite.json is missing); give the folder of one"
+        )
+    return build(Suite, override(json.loads(path.read_text(encoding="utf-8")), assignments), source=str(path))
+
+
 def read_team(path: Path) -> ModelConfig:
     """A team of unlike members from a TOML file with `[[members]]`; see `agents.assembly`.
 
