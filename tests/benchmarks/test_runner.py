@@ -19,7 +19,7 @@ from llm_dec_pomdp.benchmarks.cell import build_cell, evaluate, read_lines
 from llm_dec_pomdp.benchmarks.progress import Silent
 from llm_dec_pomdp.benchmarks.runner import new_run_folder, run_suite
 from llm_dec_pomdp.benchmarks.runs import is_done, read_run
-from llm_dec_pomdp.benchmarks.suite import Suite, load_suite
+from llm_dec_pomdp.benchmarks.suite import MethodConfig, Suite, load_suite
 from llm_dec_pomdp.config import ConfigError
 
 SMALL = """
@@ -294,3 +294,30 @@ def test_a_kill_in_the_middle_loses_the_running_cell_only(tmp_path: Path) -> Non
     assert all(entry.result is not None for entry in read.entries)
     assert [line["number"] for line in read_lines(training)] == [1]
     assert before.keys() < stamps(folder).keys()
+
+
+KILLED = '''
+import os
+import signal
+
+from llm_dec_pomdp.algorithms.base import Prompting
+
+
+class Killed(Prompting):
+    """Its process dies as one does that is out of memory."""
+
+    def __init__(self, team, sampling, config=None):
+        os.kill(os.getpid(), signal.SIGKILL)
+'''
+
+
+def test_a_killed_process_is_reported_and_the_rest_runs(
+    small: Suite, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "killed_method.py").write_text(KILLED)
+    monkeypatch.syspath_prepend(tmp_path)
+    methods = [MethodConfig(name="killed_method:Killed"), small.methods[1]]
+    suite = small.model_copy(update={"methods": methods, "environments": small.environments[:1]})
+    killed, concat = run_suite(suite, tmp_path / "run", Silent()).entries
+    assert killed.failure.startswith("its process ended with signal SIGKILL")
+    assert concat.result is not None
