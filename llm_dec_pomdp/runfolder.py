@@ -32,8 +32,10 @@ class RunError(OSError):
 class Interrupted(SystemExit):  # no error: the work is saved
     """A signal asked the run to stop, and it can go on later. Left alone, it ends the process with exit code 75."""
 
+    CODE = 75  # EX_TEMPFAIL of sysexits.h: try again later
+
     def __init__(self, reason: str) -> None:
-        super().__init__(75)  # EX_TEMPFAIL of sysexits.h: try again later
+        super().__init__(self.CODE)
         self.reason = reason
 
 

@@ -120,10 +120,15 @@ def remove_drafts(parent: Path, pattern: str) -> None:
 
 def replace_json(path: Path, value: Any) -> None:
     """Write a JSON file that is either the old or the new one, whatever happens meanwhile."""
+    replace(path, _json_bytes(value))
+
+
+def replace(path: Path, content: bytes) -> None:
+    """Write a file that is either the old or the new one, whatever happens meanwhile."""
     temporary = path.with_name(f".{path.name}-{os.getpid()}")
     try:
         with temporary.open("wb") as file:
-            file.write(_json_bytes(value))
+            file.write(content)
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)

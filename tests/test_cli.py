@@ -29,7 +29,9 @@ def test_version() -> None:
     assert call("--version").stdout.strip() == llm_dec_pomdp.__version__
 
 
-@pytest.mark.parametrize("command", ["list", "check", "play", "train", "eval", "bench", "runs", "export", "doctor"])
+@pytest.mark.parametrize(
+    "command", ["list", "check", "play", "train", "eval", "bench", "report", "runs", "export", "doctor"]
+)
 def test_every_command_has_help_with_an_example(command: str) -> None:
     result = call(command, "--help")
     assert result.exit_code == 0
@@ -77,6 +79,9 @@ def test_check_of_a_broken_environment_fails_with_exit_code_1(tmp_path: Path) ->
         (["bench", "quik"], "did you mean quick"),
         (["bench", "quick", "--set", "training.step=1"], "did you mean steps"),
         (["bench", "quick", "--algorithm", "no_such_module:X"], "no_such_module"),
+        (["bench", "--resume", "nowhere"], "no benchmark to resume"),
+        (["report", "nowhere"], "is no run folder"),
+        (["report", "one", "two"], "--out"),
         (["play", "tldr-v0", "--role", "sumary"], "did you mean summary"),
     ],
 )
@@ -116,6 +121,49 @@ def test_a_trained_team_is_measured_again(tmp_path: Path) -> None:
     again = document("eval", "tldr-v0", *QUICK, "--team", str(cell / "team"), "--out", str(tmp_path / "again"))
     means = [found["results"][0]["summary"]["return_percent"]["mean"] for found in (trained, again)]  # type: ignore[index]
     assert means[0] == means[1]
+
+
+def test_bench_help_lists_the_suites() -> None:
+    text = call("bench", "--help").stdout
+    assert all(f"{name}:" in text for name in ("paper", "quick", "scaling", "smollm2"))
+
+
+def test_a_dry_run_counts_and_runs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    arguments = ["bench", "quick", "--dry-run", "--seed", "0", "--seed", "1", "--set", "training.steps=3"]
+    found: list[dict[str, object]] = json.loads(call(*arguments, "--json").stdout)
+    assert len(found) == 2 * 5 * 2
+    assert all(e["generated_tokens"] and e["minutes"] and e["gigabytes"] for e in found)
+    assert "within a factor of three" in " ".join(call(*arguments).stdout.split())
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_model_on_the_command_line_keeps_how_it_is_shared() -> None:
+    arguments = ["bench", "smollm2", "--dry-run", "--json", "--seed", "0", "--model", "my-135M.gguf"]
+    found = json.loads(call(*arguments).stdout)
+    assert {e["label"].split("-")[-2] for e in found} == {"my_135M"}
+    assert max(e["gigabytes"] for e in found) < 1.0  # adapters, not a model per agent
+
+
+def test_bench_and_report_say_what_failed_and_what_is_noise(tmp_path: Path) -> None:
+    suite = tmp_path / "suite.toml"
+    suite.write_text(
+        'name = "s"\nmethods = [{ name = "concat" }, { name = "single" }]\n'
+        'environments = [{ id = "tldr-v0" }, { id = "tldr-v0", label = "wrong", tasks = "none.jsonl" }]\n'
+        "sampling = { max_new_tokens = 8 }\nevaluation = { items = 2 }\n"
+    )
+    run = tmp_path / "run"
+    benched = call("bench", str(suite), "--out", str(run), "--json")
+    assert benched.exit_code == 1
+    found = json.loads(benched.stdout)
+    assert len(found["results"]) == 2
+    assert len(found["failures"]) == 2
+    assert all("none.jsonl" in reason for reason in found["failures"].values())
+    again = json.loads(call("bench", "--resume", str(run), "--json").stdout)
+    assert [r["summary"] for r in again["results"]] == [r["summary"] for r in found["results"]]  # not run once more
+    compared = document("report", str(run))
+    assert [d["verdict"] for d in compared["differences"]] == ["within noise"]  # type: ignore[attr-defined, index]
+    assert "within noise" in call("report", str(run)).stdout.replace("\n", " ")
 
 
 def test_an_existing_run_is_not_overwritten(tmp_path: Path) -> None:

@@ -1,11 +1,14 @@
-"""The generated pages say what the package says."""
+"""The pages say what the package says."""
 
 from __future__ import annotations
 
+import re
 import runpy
 from pathlib import Path
 
 import pytest
+
+from llm_dec_pomdp.benchmarks.suite import about_suites, load_suite
 
 ROOT = Path(__file__).resolve().parents[1]
 BUILD = runpy.run_path(str(ROOT / "scripts" / "build_docs.py"))
@@ -15,3 +18,12 @@ BUILD = runpy.run_path(str(ROOT / "scripts" / "build_docs.py"))
 def test_a_generated_page_is_up_to_date(name: str) -> None:
     written = (ROOT / "docs" / name).read_text(encoding="utf-8")
     assert written == BUILD["PAGES"][name](), f"docs/{name} has fallen behind: python scripts/build_docs.py"
+
+
+def test_the_suite_on_the_benchmark_page_loads(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "benchmark.md").read_text(encoding="utf-8")
+    (written,) = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
+    (tmp_path / "mine.toml").write_text(written, encoding="utf-8")
+    suite = load_suite(str(tmp_path / "mine.toml"))
+    assert {cell.evaluation.samples for cell in suite.cells()} == {15}
+    assert all(f"| `{name}` |" in page for name in about_suites())

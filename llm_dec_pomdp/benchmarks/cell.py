@@ -2,13 +2,17 @@
 
 A cell's folder holds `cell.json` (its resolved configuration), `train.jsonl` (a line per step), `curve.jsonl` (a line
 per evaluation on the test rows), `checkpoints/`, `episodes.jsonl` (every evaluated episode), `team/` (trained weights),
-and last `result.json`. Run again, a cell with a result is done, and one without goes on from its newest checkpoint.
+event files for TensorBoard, and last `result.json`. Run again, a cell with a result is done, and one without goes on
+from its newest checkpoint.
 """
 
 from __future__ import annotations
 
+import dataclasses
+import hashlib
 import json
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -24,6 +28,7 @@ from ..config import build
 from ..envs.base import TextDecPOMDP
 from ..envs.check import unwrapped_task
 from ..envs.registration import make
+from ..envs.registration import spec as find_environment
 from ..envs.wrappers import with_protocol
 from ..rollout import collect
 from ..runfolder import append, cut, read_lines
@@ -31,32 +36,45 @@ from ..seeding import derive
 from ..storage import replace_json
 from ..training import Step, restore, train
 from ..types import Episode, Group
-from .metrics import Interval, Summary, summarise
+from .metrics import Interval, Summary, bootstrap, summarise
 from .progress import Progress, Silent
-from .suite import Cell
+from .schemes import scheme_shares
+from .suite import Cell, Tracker
+from .tracking import Trackers
 
 _CHUNK = 32  # episodes played at once in an evaluation
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a cell produced; `train_seconds` is 0 for methods that do not learn."""
+    """What a cell produced.
+
+    Attributes:
+        cell: What was run.
+        summary: What was measured.
+        train_seconds: 0 for methods that do not learn.
+        eval_seconds: Playing and judging the evaluation tasks.
+        maximum: Highest joint reward of a turn.
+        tasks: Digest of the evaluation tasks; results with different ones do not compare. "" where unknown.
+    """
 
     cell: Cell
     summary: Summary
     train_seconds: float
     eval_seconds: float
+    maximum: float
+    tasks: str = ""
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Result:
+        """The inverse of `to_dict`."""
+        cell, summary = Cell.from_dict(values["cell"]), Summary.from_dict(values["summary"])
+        maximum = values.get("maximum") or find_environment(cell.environment.id).load().reward_range[1]  # type: ignore[attr-defined]
+        return cls(cell, summary, values["train_seconds"], values["eval_seconds"], maximum, values.get("tasks", ""))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for files."""
         return {**asdict(self), "cell": self.cell.to_dict()}
-
-    @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> Result:
-        """The inverse of `to_dict`."""
-        summary = dict(values["summary"])
-        summary["return_percent"] = Interval(**summary["return_percent"])
-        return cls(Cell.from_dict(values["cell"]), Summary(**summary), values["train_seconds"], values["eval_seconds"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +155,7 @@ def run_cell(
     *,
     learn: bool = True,
     other_versions: bool = False,
+    tracking: Sequence[Tracker] = ("tensorboard",),
 ) -> Result:
     """Run a cell and write its folder, or what is missing of it.
 
@@ -147,6 +166,7 @@ def run_cell(
         weights: Saved team to start from.
         learn: Whether a learner is trained; False measures its team as it is.
         other_versions: Go on from a checkpoint although packages have changed since.
+        tracking: Where the numbers of a training run also go.
 
     Raises:
         CheckpointError: The folder is that of another cell, or its checkpoints cannot be used.
@@ -161,15 +181,20 @@ def run_cell(
         advance(1, "")
     train_seconds = 0.0
     learns = learn and isinstance(setup.algorithm, Learner)
-    if learns:
-        train_seconds = _train(cell, setup, folder, progress, other_versions=other_versions)
-        save_team(folder / "team", setup.team, cell.to_dict())
-    trained = time.perf_counter()
-    groups, summary = evaluate(cell, setup, progress, f"{cell.label}: evaluate")
-    if learns:
-        _note(cell, folder, cell.training.steps, summary)
+    with Trackers.open(tracking if learns else (), folder, cell.label, cell.to_dict()) as trackers:
+        if learns:
+            train_seconds = _train(cell, setup, folder, progress, trackers, other_versions=other_versions)
+            save_team(folder / "team", setup.team, cell.to_dict())
+        trained = time.perf_counter()
+        groups, summary = evaluate(cell, setup, progress, f"{cell.label}: evaluate")
+        if learns:
+            _note(cell, folder, cell.training.steps, summary)
+            trackers.log(cell.training.steps, evaluation_numbers(summary))
     _write_lines(folder / "episodes.jsonl", (episode_record(e) for group in groups for e in group.episodes))
-    result = Result(cell, summary, train_seconds, time.perf_counter() - trained)
+    seconds = time.perf_counter() - trained
+    summary = dataclasses.replace(summary, latency=_latency(cell, setup))
+    maximum = setup.eval_env.reward_range[1]
+    result = Result(cell, summary, train_seconds, seconds, maximum, _tasks_digest(cell, setup.eval_env))
     replace_json(folder / "result.json", result.to_dict())
     return result
 
@@ -191,7 +216,9 @@ def _begin(cell: Cell, folder: Path) -> Result | None:
     return None
 
 
-def _train(cell: Cell, setup: Setup, folder: Path, progress: Progress, *, other_versions: bool) -> float:
+def _train(
+    cell: Cell, setup: Setup, folder: Path, progress: Progress, trackers: Trackers, *, other_versions: bool
+) -> float:
     """Train, with a line per step in `train.jsonl` and a line per evaluation before the last in `curve.jsonl`.
 
     Returns:
@@ -206,13 +233,16 @@ def _train(cell: Cell, setup: Setup, folder: Path, progress: Progress, *, other_
     cut(folder / "curve.jsonl", "step", done.step)
 
     def note(steps: int) -> None:
-        _note(cell, folder, steps, evaluate(cell, setup, Silent(), "")[1])
+        summary = evaluate(cell, setup, Silent(), "")[1]
+        _note(cell, folder, steps, summary)
+        trackers.log(steps, evaluation_numbers(summary))
 
     with progress.stage(f"{cell.label}: train", cell.training.steps) as advance:
         advance(done.step, "")
 
         def on_step(step: Step) -> None:
             append(folder / "train.jsonl", asdict(step))
+            trackers.log(step.number, train_numbers(step))
             advance(1, f"return {step.mean_return:.2f}")
             if cell.evaluation.every and step.number % cell.evaluation.every == 0 and step.number < cell.training.steps:
                 note(step.number)
@@ -245,7 +275,46 @@ def evaluate(cell: Cell, setup: Setup, progress: Progress, label: str) -> tuple[
             groups += collect(env, setup.team, chunk, seeds, setup.sampling, cell.evaluation.samples)
             advance(len(chunk), "")
     seconds = time.perf_counter() - started
-    return groups, summarise(groups, env.reward_range[1], env.components, seconds)
+    summary = summarise(groups, env.reward_range[1], env.components, seconds)
+    return groups, dataclasses.replace(summary, schemes=scheme_shares(env, groups))
+
+
+def _latency(cell: Cell, setup: Setup) -> Interval | None:
+    """Response time of the first `evaluation.timing` tasks, each played alone."""
+    items = setup.eval_env.items[: cell.evaluation.timing]
+    if not items:
+        return None
+    played = [
+        collect(setup.eval_env, setup.team, [item.id], [derive(cell.seed, "timing", item.id)], setup.sampling)[0]
+        for item in (items[0], *items)  # the first one twice: it warms up
+    ]
+    return bootstrap([group.episodes[0].response_seconds for group in played[1:]])
+
+
+def _tasks_digest(cell: Cell, env: TextDecPOMDP) -> str:
+    """Tells evaluation tasks apart, by their ids and prompts."""
+    rows = [(item.id, item.prompt) for item in env.items[: cell.evaluation.items]]
+    return hashlib.sha256(json.dumps(rows).encode()).hexdigest()[:16]
+
+
+def train_numbers(step: Step) -> dict[str, float]:
+    """What is tracked of a training step."""
+    parts = {f"train/{name}": value for name, value in step.components.items()}
+    metrics = {f"train/{name}": float(value) for name, value in step.metrics.items()}
+    seconds = {"time/rollout": step.seconds_rollout, "time/update": step.seconds_update}
+    return {"train/return": step.mean_return, **parts, **metrics, **seconds}
+
+
+def evaluation_numbers(summary: Summary) -> dict[str, float]:
+    """What is tracked of an evaluation."""
+    parts = {f"test/{name}": value.mean for name, value in summary.components.items()}
+    schemes = {f"schemes/{name}": value for name, value in summary.schemes.items()}
+    return {
+        "test/return_percent": summary.return_percent.mean,
+        "test/distinct_2": summary.distinct_2,
+        **parts,
+        **schemes,
+    }
 
 
 def episode_record(episode: Episode) -> dict[str, Any]:
@@ -262,6 +331,7 @@ def episode_record(episode: Episode) -> dict[str, Any]:
                 "tokens": {agent: [len(c.prompt_ids), len(c.token_ids)] for agent, c in turn.actions.items()},
                 "reward": turn.reward,
                 "components": dict(turn.score.components) if turn.score else None,
+                "diagnostics": dict(turn.score.diagnostics) if turn.score else None,
                 "notes": dict(turn.score.notes) if turn.score else None,
             }
             for turn in episode.turns

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from statistics import fmean
+from typing import Any
 
 import numpy as np
 
+from ..envs.coding.reward import CALLS_AUX, NO_WRAPPER
 from ..seeding import generator
-from ..types import Completion, Episode, Group
+from ..types import Completion, Episode, Group, Score
 
 _WORD = re.compile(r"\w+")
 _RESAMPLES = 2000
+SOLVED_SHARE = 0.9  # of the maximum; where there are tests, solved means that all of them passed
+KS = (1, 3, 5, 10)
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +29,14 @@ class Interval:
     low: float
     high: float
 
+    @classmethod
+    def read(cls, value: Any) -> Interval:
+        """From plain values; a bare number has no interval."""
+        if isinstance(value, Mapping):
+            numbers: list[Any] = [value[name] for name in ("mean", "low", "high")]  # pyright: ignore[reportUnknownVariableType]
+            return cls(*(math.nan if number is None else float(number) for number in numbers))
+        return cls(float(value), math.nan, math.nan)
+
 
 @dataclass(frozen=True, slots=True)
 class Summary:
@@ -32,18 +44,26 @@ class Summary:
 
     Attributes:
         return_percent: Joint reward of the last scored turn, in % of the maximum.
-        components: Mean reward parts of each episode's last scored turn, in units of the reward.
+        components: Reward parts of each episode's last scored turn, in units of the reward.
         distinct_2: Share of word pairs in a text that are different, mean over texts: 1 for natural prose of this
             length, lower where words repeat. A high return with a low value is a gamed reward, not good writing.
         tokens_per_second: Generated tokens over wall time of playing and judging.
-        response_seconds: Mean time from question to joint answer: agents of a turn in parallel, turns in sequence.
+        response_seconds: Mean time from question to joint answer: agents of a turn in parallel (max), turns in sequence
+            (sum), so a discussion takes max + max. Texts were drawn in batches: compare methods by it, and take
+            `latency` for what a user would wait.
         prompt_tokens, generated_tokens: Mean per episode, every round counted.
         truncated: Share of texts that ran into the token limit.
         episodes, unscored: How many were played, and how many of them could not be scored and are left out.
+        solved: Share of the scored episodes that solved their task: all tests passed, or without tests at least 90 % of
+            the maximum.
+        tokens_per_solved: Prompt and generated tokens of all episodes over the solved ones; NaN where none is.
+        at_k: "pass", "acc" and "coop" -> k -> % over tasks, unbiased, of the best of k samples; code tasks only.
+        schemes: Share of the scored episodes that show a cooperation scheme; code tasks only.
+        latency: Seconds to a joint answer, one task at a time; None where it was not measured.
     """
 
     return_percent: Interval
-    components: dict[str, float]
+    components: dict[str, Interval]
     distinct_2: float
     tokens_per_second: float
     response_seconds: float
@@ -52,6 +72,26 @@ class Summary:
     truncated: float
     episodes: int
     unscored: int
+    solved: float = math.nan
+    tokens_per_solved: float = math.nan
+    at_k: dict[str, dict[str, Interval]] = field(default_factory=dict[str, dict[str, Interval]])
+    schemes: dict[str, float] = field(default_factory=dict[str, float])
+    latency: Interval | None = None
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Summary:
+        """The inverse of `dataclasses.asdict`; what an older file lacks is NaN, empty or None."""
+        known: dict[str, Any] = {
+            name: math.nan if value is None and name != "latency" else value
+            for name, value in values.items()
+            if name in cls.__dataclass_fields__
+        }
+        known["return_percent"] = Interval.read(known["return_percent"])
+        known["components"] = {name: Interval.read(value) for name, value in known["components"].items()}
+        at_k = known.get("at_k", {})
+        known["at_k"] = {name: {k: Interval.read(v) for k, v in by_k.items()} for name, by_k in at_k.items()}
+        known["latency"] = Interval.read(known["latency"]) if known.get("latency") else None
+        return cls(**known)
 
 
 def bootstrap(values: Sequence[float], seed: int = 0) -> Interval:
@@ -76,8 +116,26 @@ def distinct(text: str, n: int = 2) -> float:
     return len(set(grams)) / len(grams) if grams else math.nan
 
 
+def pass_at_k(n: int, c: int, k: int) -> float:
+    """Probability that at least one of k samples solves the task, unbiased from c solved among n >= k.
+
+    1 - C(n-c, k) / C(n, k), arXiv:2107.03374, equation 1.
+    """
+    return 1.0 - math.comb(n - c, k) / math.comb(n, k)
+
+
+def best_at_k(values: Sequence[float], k: int) -> float:
+    """Expected best of k values drawn without replacement, unbiased from n >= k samples.
+
+    sum_i C(i-1, k-1) / C(n, k) x_(i) over the values in ascending order: x_(i) is the best of C(i-1, k-1) subsets.
+    """
+    ordered = sorted(values)
+    weights = [math.comb(i, k - 1) / math.comb(len(ordered), k) for i in range(len(ordered))]
+    return sum(weight * value for weight, value in zip(weights, ordered, strict=True))
+
+
 def summarise(groups: Sequence[Group], maximum: float, components: Sequence[str], seconds: float) -> Summary:
-    """Measure an evaluation.
+    """Measure an evaluation; see `Summary`.
 
     Args:
         groups: One per task.
@@ -86,17 +144,13 @@ def summarise(groups: Sequence[Group], maximum: float, components: Sequence[str]
         seconds: Wall time of playing and judging all of them.
     """
     everything = [e for group in groups for e in group.episodes]
-    scored = [e for e in everything if not math.isnan(e.total)]
-    per_task = [
-        fmean(totals)
-        for group in groups
-        if (totals := [100 * e.final.total / maximum for e in group.episodes if e.final and e.final.scorable])
-    ]
     said = [completion for episode in everything for completion in _completions(episode)]
-    parts = [final.components for e in scored if (final := e.final)]
+    final = [[e.final for e in group.episodes if e.final and e.final.scorable] for group in groups]
+    solved = [is_solved(score, maximum) for scores in final for score in scores]
+    tokens = sum(len(c.prompt_ids) + len(c.token_ids) for c in said)
     return Summary(
-        return_percent=bootstrap(per_task),
-        components={name: _mean(part.get(name, 0.0) for part in parts) for name in components},
+        return_percent=_per_task(final, lambda score: 100 * score.total / maximum),
+        components={name: _per_task(final, _part(name)) for name in components},
         distinct_2=_mean(value for e in everything for text in _final(e) if not math.isnan(value := distinct(text))),
         tokens_per_second=sum(len(c.token_ids) for c in said) / seconds if seconds else math.nan,
         response_seconds=_mean(e.response_seconds for e in everything),
@@ -104,8 +158,50 @@ def summarise(groups: Sequence[Group], maximum: float, components: Sequence[str]
         generated_tokens=sum(len(c.token_ids) for c in said) / max(len(everything), 1),
         truncated=_mean(float(c.truncated) for c in said),
         episodes=len(everything),
-        unscored=len(everything) - len(scored),
+        unscored=len(everything) - len(solved),
+        solved=_mean(map(float, solved)),
+        tokens_per_solved=tokens / sum(solved) if any(solved) else math.nan,
+        at_k=_at_k(final) if {"tests", "cooperation"} <= set(components) else {},
     )
+
+
+def is_solved(score: Score, maximum: float) -> bool:
+    """All tests passed; where a task has none, at least 90 % of the maximum."""
+    if "tests" in score.components:
+        return bool(score.diagnostics.get("tests_total")) and _tests(score) == 1.0
+    return score.total >= SOLVED_SHARE * maximum
+
+
+def _at_k(final: Sequence[Sequence[Score]]) -> dict[str, dict[str, Interval]]:
+    """pass@k, acc@k and coop@k in %, for every k that each task has samples for."""
+    fewest = min((len(scores) for scores in final), default=0)
+    found: dict[str, dict[str, Interval]] = {"pass": {}, "acc": {}, "coop": {}}
+    for k in (k for k in KS if k <= fewest):
+        passed = [pass_at_k(len(scores), sum(_tests(s) == 1.0 for s in scores), k) for scores in final]
+        accuracy = [best_at_k([_tests(s) for s in scores], k) for scores in final]
+        cooperation = [best_at_k([_cooperation(s) for s in scores], k) for scores in final]
+        for name, values in (("pass", passed), ("acc", accuracy), ("coop", cooperation)):
+            found[name][str(k)] = bootstrap([100 * value for value in values])
+    return found
+
+
+def _tests(score: Score) -> float:
+    """Share of passed asserts; 0 where the program never ran."""
+    total = score.diagnostics.get("tests_total", 0.0)
+    return score.diagnostics["tests_passed"] / total if total else 0.0
+
+
+def _cooperation(score: Score) -> float:
+    return score.components["cooperation"] / (CALLS_AUX + NO_WRAPPER)
+
+
+def _part(name: str) -> Callable[[Score], float]:
+    return lambda score: score.components.get(name, 0.0)
+
+
+def _per_task(final: Sequence[Sequence[Score]], value: Callable[[Score], float]) -> Interval:
+    """Tasks are the independent unit: the mean over a task's samples, then the bootstrap over tasks."""
+    return bootstrap([fmean(map(value, scores)) for scores in final if scores])
 
 
 def _completions(episode: Episode) -> list[Completion]:
@@ -114,10 +210,15 @@ def _completions(episode: Episode) -> list[Completion]:
 
 def _final(episode: Episode) -> list[str]:
     """The last text of every agent: the one that was scored."""
+    return list(final_texts(episode).values())
+
+
+def final_texts(episode: Episode) -> dict[str, str]:
+    """The last text of every agent, whatever the protocol: what was scored last."""
     last: dict[str, str] = {}
     for turn in episode.turns:
         last |= {agent: completion.text for agent, completion in turn.actions.items()}
-    return list(last.values())
+    return last
 
 
 def _mean(values: Iterable[float]) -> float:

@@ -1,19 +1,36 @@
-# pyright: basic
-"""Results for people: a table for the terminal, Markdown and learning curves for the run folder."""
+"""Results for people: tables for the terminal, and `report.md` and `report.html` for the run folder."""
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from rich.table import Table
 
-from .cell import Result, read_lines
+from ..storage import replace
+from .cell import Result
+from .compare import (
+    Line,
+    at_k_table,
+    by_environment,
+    interval,
+    lines,
+    number,
+    over_environments,
+    pairs,
+    scheme_table,
+    short,
+    verdict,
+)
+from .page import render_page
+from .published import SOURCE, published
+from .runs import Entry, Run, merge, read_run
 
-_LINES = (":", "--", "-.", (0, (1, 4)), (0, (6, 3, 1, 3)))
 MEASURES = ("return %", "95 % interval", "distinct-2", "tokens/s", "response s")
+
+
+# --- the terminal -----------------------------------------------------------------------------------------------------
 
 
 def rows(results: Sequence[Result]) -> tuple[list[str], list[list[str]]]:
@@ -23,17 +40,17 @@ def rows(results: Sequence[Result]) -> tuple[list[str], list[list[str]]]:
     for result in results:
         s = result.summary
         r = s.return_percent
-        identity = {"model": _short(result.cell.model.name), "seed": str(result.cell.seed)}
+        identity = {"model": short(result.cell.model.name), "seed": str(result.cell.seed)}
         found.append(
             [
                 result.cell.method.title,
                 *(identity[name] for name in varying),
-                f"{r.mean:.1f}",
-                f"{r.low:.1f}-{r.high:.1f}",
-                f"{s.distinct_2:.3f}",
-                f"{s.tokens_per_second:.0f}",
-                f"{s.response_seconds:.2f}",
-                *(f"{value:.2f}" for value in s.components.values()),
+                number(r.mean),
+                interval(r),
+                number(s.distinct_2, 3),
+                number(s.tokens_per_second, 0),
+                number(s.response_seconds, 2),
+                *(number(value.mean, 2) for value in s.components.values()),
             ]
         )
     return ["method", *varying, *MEASURES, *results[0].summary.components], found
@@ -44,22 +61,13 @@ def _varying(results: Sequence[Result]) -> list[str]:
     return [name for name, values in (("model", models), ("seed", seeds)) if len(values) > 1]
 
 
-def _short(name: str) -> str:
-    return Path(name).name if name.endswith(".gguf") else name
-
-
-def by_environment(results: Sequence[Result]) -> dict[str, list[Result]]:
-    """Results grouped by environment id, in order."""
+def tables(results: Sequence[Result], entries: Sequence[Entry] = ()) -> list[Table]:
+    """Rich tables, narrow enough for a terminal: per environment the measures and the reward parts; what failed."""
+    made: list[Table] = []
     grouped: dict[str, list[Result]] = {}
     for result in results:
-        grouped.setdefault(result.cell.environment.id, []).append(result)
-    return grouped
-
-
-def tables(results: Sequence[Result]) -> list[Table]:
-    """Two rich tables per environment, narrow enough for a terminal: the measures, and the reward parts."""
-    made: list[Table] = []
-    for environment, group in by_environment(results).items():
+        grouped.setdefault(result.cell.environment.title, []).append(result)
+    for environment, group in grouped.items():
         names, found = rows(group)
         who = 1 + len(_varying(group))
         parts = who + len(MEASURES)
@@ -67,15 +75,37 @@ def tables(results: Sequence[Result]) -> list[Table]:
         chosen = [*range(who), *range(parts, len(names))]
         picked = [[row[i] for i in chosen] for row in found]
         made.append(_table(f"{environment}: mean reward parts", [names[i] for i in chosen], picked, who))
+    failed = [[entry.cell.label, entry.failure] for entry in entries if entry.result is None]
+    if failed:
+        made.append(_table("Cells without a result", ["cell", "reason"], failed, 2))
     return made
 
 
+def comparison_table(found: Sequence[Line]) -> Table:
+    """Every pair of methods, with its difference and whether that is within noise."""
+    body = [
+        [
+            a.environment,
+            a.name,
+            b.name,
+            f"{d.points.mean:+.1f}",
+            f"{d.points.low:+.1f} to {d.points.high:+.1f}",
+            verdict(d),
+        ]
+        for a, b, d in pairs(found)
+    ]
+    names = ["environment", "method", "against", "points", "95 % interval", "verdict"]
+    return _table("Differences in return, paired over tasks and seeds", names, body, 3)
+
+
 def _table(title: str, names: Sequence[str], body: Sequence[Sequence[str]], left: int) -> Table:
+    from rich.markup import escape
+
     table = Table(title=title, title_justify="left")
     for position, name in enumerate(names):
         table.add_column(name, justify="left" if position < left else "right")
     for row in body:
-        table.add_row(*row)
+        table.add_row(*map(escape, row))
     return table
 
 
@@ -83,79 +113,130 @@ def _title(environment: str, group: Sequence[Result]) -> str:
     summary = group[0].summary
     unscored = sum(result.summary.unscored for result in group)
     lost = f", {unscored} episodes could not be scored and are left out" if unscored else ""
-    models = ", ".join(dict.fromkeys(_short(result.cell.model.name) for result in group))
+    models = ", ".join(dict.fromkeys(short(result.cell.model.name) for result in group))
     rows_name = f"{summary.episodes} episodes per method on the {group[0].cell.evaluation.split} rows"
     return f"{environment}, {models}: {rows_name}{lost}"
 
 
-def write_report(folder: Path, name: str, results: Sequence[Result]) -> None:
-    """Write `report.md`, and `curves.png` when something was trained."""
-    lines = [f"# {name}", ""]
-    for environment, group in by_environment(results).items():
-        names, found = rows(group)
-        lines += [f"## {_title(environment, group)}", "", _markdown(names), _markdown(["---"] * len(names))]
-        lines += [*map(_markdown, found), ""]
-    if draw_curves(folder, results):
-        lines += ["## Test return while training", "", "![learning curves](curves.png)", ""]
-    lines += ["## One episode per method", ""]
-    for result in results:
-        lines += _sample(folder, result)
-    (folder / "report.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+# --- files ------------------------------------------------------------------------------------------------------------
 
 
-def _markdown(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(cells) + " |"
+def write_report(folder: Path) -> None:
+    """Write `report.md` and `report.html` of a run into its folder."""
+    run = read_run(folder)
+    write_merged(folder, run.title, [run], run.entries, [])
 
 
-def _sample(folder: Path, result: Result) -> list[str]:
+def write_merged(
+    folder: Path, title: str, runs: Sequence[Run], entries: Sequence[Entry], warnings: Sequence[str]
+) -> None:
+    """Write the report of one run or of several.
+
+    Args:
+        folder: Where.
+        title: Its heading.
+        runs: Where the entries are from.
+        entries: What is reported.
+        warnings: What does not compare and is reported all the same.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    found = lines(entries)
+    replace(folder / "report.md", markdown(title, found, entries, warnings).encode())
+    replace(folder / "report.html", render_page(title, runs, found, entries, warnings).encode())
+
+
+def report_runs(folders: Sequence[Path], out: Path, *, allow_mixed: bool = False) -> tuple[list[Line], list[str]]:
+    """Report several runs together.
+
+    Raises:
+        RunError: A folder is no run, or they do not compare and `allow_mixed` is False.
+    """
+    runs = [read_run(folder) for folder in folders]
+    entries, warnings = merge(runs, allow_mixed=allow_mixed)
+    write_merged(out, " + ".join(dict.fromkeys(run.title for run in runs)), runs, entries, warnings)
+    return lines(entries), warnings
+
+
+def markdown(title: str, found: Sequence[Line], entries: Sequence[Entry], warnings: Sequence[str]) -> str:
+    """The report as Markdown."""
+    parts = [f"# {title}", "", *(f"**Does not compare:** {warning}." for warning in warnings), ""]
+    for environment, group in by_environment(found).items():
+        results = [entry.result for line in group for entry in line.entries if entry.result is not None]
+        names, body = rows(results)
+        parts += [f"## {_title(environment, results)}", "", *_markdown_table(names, body), ""]
+        parts += _published_lines(group)
+        parts += _at_k_lines(group) + _scheme_lines(group)
+    compared = [
+        [
+            a.environment,
+            a.name,
+            b.name,
+            f"{d.points.mean:+.1f}",
+            interval(d.points),
+            verdict(d),
+            f"{d.seeds} x {d.tasks}",
+        ]
+        for a, b, d in pairs(found)
+    ]
+    if compared:
+        names = ["environment", "method", "against", "points", "95 % interval", "verdict", "seeds x tasks"]
+        parts += ["## Differences, paired over tasks and seeds", "", *_markdown_table(names, compared), ""]
+    parts += _overall_lines(found)
+    failed = [[entry.cell.label, entry.failure.replace("\n", " ")] for entry in entries if entry.result is None]
+    if failed:
+        parts += ["## Cells without a result", "", *_markdown_table(["cell", "reason"], failed), ""]
+    parts += ["## One episode per method", ""]
+    for line in found:
+        parts += _sample(line.entries[0])
+    return "\n".join(parts) + "\n"
+
+
+def _published_lines(group: Sequence[Line]) -> list[str]:
+    printed = published(group[0].entries[0].cell.environment.id)
+    said = ", ".join(f"{p.method} {p.return_percent} % ({p.models})" for p in printed)
+    return [f"Published ({SOURCE}, other models, not measured here): {said}.", ""] if printed else []
+
+
+def _at_k_lines(group: Sequence[Line]) -> list[str]:
+    table = at_k_table(group)
+    return [*_markdown_table(*table), ""] if table else []
+
+
+def _scheme_lines(group: Sequence[Line]) -> list[str]:
+    table = scheme_table(group)
+    return [*_markdown_table(*table), ""] if table else []
+
+
+def _overall_lines(found: Sequence[Line]) -> list[str]:
+    methods = over_environments(found)
+    if not methods:
+        return []
+    body = [
+        [
+            m.name,
+            number(m.iqm.mean),
+            interval(m.iqm),
+            *(number(m.improvement[o.name].mean, 2) if o is not m else "" for o in methods),
+        ]
+        for m in methods
+    ]
+    names = ["method", "interquartile mean", "95 % interval", *(f"P(more than {m.name})" for m in methods)]
+    return ["## Over all environments", "", *_markdown_table(names, body), ""]
+
+
+def _markdown_table(names: Sequence[str], body: Sequence[Sequence[str]]) -> list[str]:
+    escaped = [[cell.replace("|", "\\|") for cell in row] for row in [names, ["---"] * len(names), *body]]
+    return ["| " + " | ".join(row) + " |" for row in escaped]
+
+
+def _sample(entry: Entry) -> list[str]:
     """The texts of the first episode of a cell."""
-    episodes = read_lines(folder / "cells" / result.cell.label / "episodes.jsonl")
+    episodes = entry.episodes()
     if not episodes:
         return []
     last: dict[str, Any] = episodes[0]["turns"][-1]
-    lines = [f"### {result.cell.label}: {episodes[0]['task']}, return {episodes[0]['return']:.2f}", ""]
+    title = f"### {entry.cell.label}: {episodes[0]['task']}, return {episodes[0]['return']:.2f}"
+    parts = [title, ""]
     for agent, text in last["actions"].items():
-        lines += [f"{agent}:", "", "~~~text", text.replace("~~~", "~ ~ ~"), "~~~", ""]
-    return lines
-
-
-def draw_curves(folder: Path, results: Sequence[Result]) -> bool:
-    """Draw the test return over training, a panel per environment; False when nothing was trained."""
-    trained = [r for r in results if read_lines(folder / "cells" / r.cell.label / "curve.jsonl")]
-    if not trained:
-        return False
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    panels = by_environment(trained)
-    figure = Figure(figsize=(5.5 * len(panels), 3.8), layout="constrained")
-    FigureCanvasAgg(figure)
-    for position, (environment, group) in enumerate(panels.items(), 1):
-        axes = figure.add_subplot(1, len(panels), position)
-        styles = itertools.cycle(_LINES)
-        for result in group:
-            points = read_lines(folder / "cells" / result.cell.label / "curve.jsonl")
-            x = [p["training_episodes"] for p in points]
-            returns = [p["return_percent"] for p in points]
-            (line,) = axes.plot(x, [r["mean"] for r in returns], marker="o", label=_curve_label(result))
-            axes.fill_between(
-                x, [r["low"] for r in returns], [r["high"] for r in returns], alpha=0.2, color=line.get_color()
-            )
-        for other in by_environment(results)[environment]:
-            if other not in group:
-                style: Any = next(styles)
-                axes.axhline(
-                    other.summary.return_percent.mean,
-                    linestyle=style,
-                    linewidth=1,
-                    color="0.4",
-                    label=_curve_label(other),
-                )
-        axes.set(title=environment, xlabel="training episodes", ylabel="test return, % of maximum", ylim=(0, 100))
-        axes.legend(fontsize=7)
-    figure.savefig(folder / "curves.png", dpi=130)
-    return True
-
-
-def _curve_label(result: Result) -> str:
-    return f"{result.cell.method.title}, seed {result.cell.seed}"
+        parts += [f"{agent}:", "", "~~~text", text.replace("~~~", "~ ~ ~"), "~~~", ""]
+    return parts

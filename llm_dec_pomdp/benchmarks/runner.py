@@ -1,26 +1,47 @@
-"""Run a suite: cell by cell, into one folder."""
+"""Run a suite: a process per cell, into one folder that can be taken up again.
+
+A cell is done when its `result.json` is there and was made with the same configuration. Whatever else a cell's folder
+holds is from an attempt that ended early, so a kill in the middle loses at most the cells that ran. A cell that fails
+leaves `failure.json` with its reason, and the others go on.
+
+Processes are forked from one that has imported torch and started nothing, so a cell costs no second import, returns all
+of its memory, and can be killed alone.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import json
+import multiprocessing
 import os
 import platform
+import shlex
+import shutil
+import signal
+import sys
+import threading
 import time
+import traceback
 from collections.abc import Generator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from importlib import metadata
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 from ..__about__ import __version__
-from ..checkpoint import CheckpointError, differences
-from ..runfolder import open_run
+from ..runfolder import STATUS, Interrupted, open_run
 from ..sandbox import capabilities
 from ..storage import replace_json
+from ..training import stopping_at_once
 from .cell import Result, run_cell
-from .progress import Progress
+from .progress import Advance, Progress
 from .report import write_report
-from .suite import Suite
+from .runs import Run, is_done, read_run
+from .suite import Cell, Suite, Tracker, check_methods
+
+_PRELOAD = ["torch", "transformers", "peft", "llm_dec_pomdp.benchmarks.cell"]
 
 
 def new_run_folder(name: str, parent: Path = Path("runs")) -> Path:
@@ -31,63 +52,82 @@ def new_run_folder(name: str, parent: Path = Path("runs")) -> Path:
 
 
 def run_suite(
-    suite: Suite, folder: Path, progress: Progress, *, resume: bool = False, other_versions: bool = False
-) -> list[Result]:
-    """Run all cells and write the report.
+    suite: Suite,
+    folder: Path,
+    progress: Progress,
+    *,
+    jobs: int = 1,
+    resume: bool = False,
+    other_versions: bool = False,
+) -> Run:
+    """Run all cells that are not done and write the report.
 
     Args:
         suite: What to run.
-        folder: A new folder for this run.
+        folder: Of this run; new, unless it is resumed.
         progress: Shows what is going on.
-        resume: Go on with the run in the folder: cells with a result are done.
+        jobs: Cells at once. More than one share the machine: their times are not those of a cell alone.
+        resume: Go on with a folder that holds some cells already; a cell that was training goes on from its newest
+            checkpoint, and one of another configuration is run again.
         other_versions: Go on from checkpoints although packages have changed since.
 
     Returns:
-        One result per cell, in the suite's order.
+        The run, read back: results, and reasons where there is none.
 
     Raises:
-        FileExistsError: The folder holds something already.
+        FileExistsError: The folder holds something already and `resume` is False.
     """
+    cells = suite.cells()
+    check_methods(cells)
     with run_folder(folder, resume=resume):
-        _refuse_other_suite(suite, folder / "suite.json")
         replace_json(folder / "suite.json", suite.model_dump())
-        cells = suite.cells()
-        results: list[Result] = []
+        replace_json(folder / "order.json", [cell.label for cell in cells])
+        waiting = [cell for cell in cells if not is_done(folder / "cells" / cell.label, cell)]
         with progress.stage(f"suite {suite.name}", len(cells)) as advance:
-            for cell in cells:
-                place = folder / "cells" / cell.label
-                results.append(run_cell(cell, place, progress, other_versions=other_versions))
-                write_results(folder, results)
-                advance(1, cell.label)
-        write_report(folder, suite.name, results)
-        return results
+            advance(len(cells) - len(waiting), "")
+            lock = threading.Lock()
+            apart = _Apart(suite.tracking, jobs, other_versions=other_versions)
 
+            def work(cell: Cell) -> None:
+                apart.run(cell, folder / "cells" / cell.label, progress)
+                with lock:
+                    write_results(folder, read_run(folder).results)
+                    advance(1, cell.label)
 
-def _refuse_other_suite(suite: Suite, path: Path) -> None:
-    differing = differences(json.loads(path.read_text(encoding="utf-8")), suite.model_dump()) if path.exists() else []
-    if differing:
-        raise CheckpointError(
-            f"{str(path)!r} is another suite (there -> here): {'; '.join(differing)}; resume without options, or "
-            "give a new folder"
-        )
+            with ThreadPoolExecutor(max(jobs, 1)) as threads:
+                try:
+                    for future in [threads.submit(work, cell) for cell in waiting]:
+                        future.result()
+                except BaseException:  # a signal, most of all: every cell finishes its step and saves
+                    threads.shutdown(wait=False, cancel_futures=True)
+                    apart.stop()
+                    raise
+        write_report(folder)
+    return read_run(folder)
 
 
 @contextlib.contextmanager
 def run_folder(folder: Path, *, resume: bool = False) -> Generator[None]:
-    """Hold a run folder, with the versions of what runs in it; see `open_run`.
+    """Hold a run folder, with the versions of what runs in it and the commands that did; see `open_run`.
+
+    Args:
+        folder: A new or empty folder, unless `resume`.
+        resume: Go on with the run that is there; where none is there yet, begin it.
 
     Raises:
         FileExistsError: It holds something already, and it is not to be resumed.
     """
-    with open_run(folder, resume=resume):
+    with open_run(folder, resume=resume and (folder / STATUS).exists()):
         if not (folder / "versions.json").exists():
             replace_json(folder / "versions.json", versions())
+        with (folder / "commands.txt").open("a", encoding="utf-8") as file:
+            file.write(shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]]) + "\n")
         yield
 
 
 def write_results(folder: Path, results: Sequence[Result]) -> None:
     """All results so far in `results.json`."""
-    (folder / "results.json").write_text(json.dumps([r.to_dict() for r in results], indent=1), encoding="utf-8")
+    replace_json(folder / "results.json", [r.to_dict() for r in results])
 
 
 def versions() -> dict[str, Any]:
@@ -97,7 +137,141 @@ def versions() -> dict[str, Any]:
         "llm_dec_pomdp": __version__,
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.machine()}",
+        "processor": _processor(),
         "cores": os.cpu_count(),
+        "accelerator": _accelerator(),
         "judge": capabilities().to_dict(),
         **{name: metadata.version(name) for name in packages},
     }
+
+
+def _processor() -> str:
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor()
+
+
+def _accelerator() -> str:
+    import torch
+
+    return torch.cuda.get_device_name() if torch.cuda.is_available() else "none"
+
+
+# --- a process per cell -----------------------------------------------------------------------------------------------
+
+
+class _Apart:
+    """Runs cells, each in a process of its own; whatever ends it, its folder tells what came out.
+
+    Args:
+        tracking: Where the numbers of a training run also go.
+        jobs: Cells at once.
+        other_versions: Go on from checkpoints although packages have changed since.
+    """
+
+    def __init__(self, tracking: Sequence[Tracker], jobs: int, *, other_versions: bool) -> None:
+        self._threads = max(1, (os.cpu_count() or 1) // jobs) if jobs > 1 else 0
+        self._options = {"tracking": list(tracking), "other_versions": other_versions}
+        self._context = multiprocessing.get_context("forkserver")
+        self._context.set_forkserver_preload(_PRELOAD)
+        self._running: set[Any] = set()
+        self._stopped = False
+
+    def run(self, cell: Cell, folder: Path, progress: Progress) -> None:
+        """Run one cell, or what is missing of it."""
+        _make_room(cell, folder)
+        ours, theirs = self._context.Pipe(duplex=False)
+        arguments = (cell.to_dict(), str(folder), self._options, self._threads, theirs)
+        process = self._context.Process(target=_work, args=arguments, daemon=True)
+        process.start()
+        self._running.add(process)
+        theirs.close()
+        if self._stopped:
+            process.terminate()
+        _forward(ours, progress)
+        process.join()
+        self._running.discard(process)
+        if not (folder / "result.json").exists() and not (folder / "failure.json").exists():
+            replace_json(folder / "failure.json", {"reason": _how_it_ended(process.exitcode or 0)})
+
+    def stop(self) -> None:
+        """Ask every running cell to finish its step, save, and end."""
+        self._stopped = True
+        for process in list(self._running):
+            process.terminate()
+
+
+def _make_room(cell: Cell, folder: Path) -> None:
+    """Keep what an attempt at this very cell left, for its checkpoints; remove that of another configuration."""
+    description = folder / "cell.json"
+    plain = json.loads(json.dumps(cell.to_dict()))
+    if not description.exists() or json.loads(description.read_text(encoding="utf-8")) != plain:
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        replace_json(description, plain)
+    for name in ("result.json", "failure.json"):
+        (folder / name).unlink(missing_ok=True)
+
+
+def _how_it_ended(code: int) -> str:
+    if code == Interrupted.CODE:
+        return "stopped by a signal, goes on with bench --resume"
+    how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+    memory = " (often: out of memory)" if code == -signal.SIGKILL else ""
+    return f"its process ended with {how}{memory}"
+
+
+def _work(values: dict[str, Any], folder: str, options: dict[str, Any], threads: int, said: Connection) -> None:
+    """In the process: run the cell, and write why it failed where it does."""
+    threading.Thread(target=_leave_with_parent, daemon=True).start()
+    try:
+        if threads:
+            import torch
+
+            torch.set_num_threads(threads)
+        with stopping_at_once():
+            run_cell(Cell.from_dict(values), Path(folder), _Remote(said), **options)
+    except Exception as error:
+        reason = f"{type(error).__name__}: {error}"
+        replace_json(Path(folder) / "failure.json", {"reason": reason, "traceback": traceback.format_exc()})
+
+
+def _leave_with_parent() -> None:
+    """A cell must not outlive its runner: another one may take its folder."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
+
+
+class _Remote:
+    """Tells the runner about stages."""
+
+    def __init__(self, said: Connection) -> None:
+        self._said = said
+
+    @contextlib.contextmanager
+    def stage(self, label: str, total: int) -> Generator[Advance]:
+        """A stage that the runner shows."""
+        self._said.send(("begin", label, total))
+        yield lambda units, note: self._said.send(("advance", units, note))
+        self._said.send(("end",))
+
+
+def _forward(said: Connection, progress: Progress) -> None:
+    """Show the stages that a process tells of, until it ends."""
+    stages: list[tuple[ExitStack, Advance]] = []
+    with contextlib.suppress(EOFError, OSError):
+        while True:
+            match said.recv():
+                case ("begin", label, total):
+                    shown = ExitStack()
+                    stages.append((shown, shown.enter_context(progress.stage(label, total))))
+                case ("advance", units, note):
+                    stages[-1][1](units, note)
+                case _:
+                    stages.pop()[0].close()
+    for shown, _ in reversed(stages):
+        shown.close()

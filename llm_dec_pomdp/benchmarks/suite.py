@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from ..agents.assembly import MemberConfig
 from ..agents.base import Sampling
 from ..agents.loading import Sharing
+from ..algorithms.registration import find_algorithm
 from ..config import Config, ConfigError, build, override, read_toml
 from ..registry import nearest
 from ..training import TrainerConfig
@@ -35,6 +37,15 @@ class SamplingConfig(Config):
         return Sampling(**self.model_dump())
 
 
+class MethodChange(Config):
+    """What differs for a method in one environment."""
+
+    options: dict[str, Any] = {}
+    """Overrides of its options."""
+    model: dict[str, Any] = {}
+    """Overrides of the model that plays it."""
+
+
 class EnvironmentConfig(Config):
     """An environment, and what differs for it from the suite's defaults."""
 
@@ -54,6 +65,19 @@ class EnvironmentConfig(Config):
     """Overrides of the suite's sampling."""
     training: dict[str, Any] = {}
     """Overrides of the suite's training."""
+    evaluation: dict[str, Any] = {}
+    """Overrides of the suite's evaluation."""
+    model: dict[str, Any] = {}
+    """Overrides of the suite's models."""
+    methods: dict[str, MethodChange] = {}
+    """Overrides per method, by its title: `methods.single.model.name = "..."`."""
+    label: str | None = None
+    """Name in tables and folders; the id when left out. Needed when one environment stands here twice."""
+
+    @property
+    def title(self) -> str:
+        """The label, or the id."""
+        return self.label or self.id
 
 
 class ModelConfig(Config):
@@ -102,6 +126,11 @@ class EvaluationConfig(Config):
     """Episodes per task."""
     every: int = 0
     """Also evaluate after every so many training steps, for the learning curve; 0: only before and after."""
+    timing: int = 0
+    """First so many tasks played once more, one at a time, for the response time that a user would wait; 0: none."""
+
+
+Tracker = Literal["tensorboard", "wandb", "mlflow"]
 
 
 class Suite(Config):
@@ -115,23 +144,44 @@ class Suite(Config):
     sampling: SamplingConfig = SamplingConfig()
     training: TrainerConfig = TrainerConfig()
     evaluation: EvaluationConfig = EvaluationConfig()
+    about: str = ""
+    """What the suite compares, in a sentence."""
+    tracking: list[Tracker] = ["tensorboard"]
+    """Where the numbers of a training run also go; event files for TensorBoard lie in each cell's folder."""
 
     def cells(self) -> list[Cell]:
         """Every combination, environments outermost."""
+        titles = [method.title for method in self.methods]
+        for environment in self.environments:
+            for name in environment.methods:
+                if name not in titles:
+                    raise ConfigError(f"environment {environment.title}: no method {name!r}; {nearest(name, titles)}")
         combinations = itertools.product(self.environments, self.methods, self.models, self.seeds)
         cells = [self._cell(*combination) for combination in combinations]
         for number, cell in enumerate(cells):
             if cell.label in [other.label for other in cells[:number]]:
                 raise ConfigError(
-                    f"suite {self.name}: {cell.label!r} stands there twice; give its methods a `label` each"
+                    f"suite {self.name}: {cell.label!r} stands there twice; give its methods or environments a `label` "
+                    "each"
                 )
         return cells
 
     def _cell(self, environment: EnvironmentConfig, method: MethodConfig, model: ModelConfig, seed: int) -> Cell:
-        source = f"environment {environment.id}"
-        sampling = build(SamplingConfig, {**self.sampling.model_dump(), **environment.sampling}, source=source)
-        training = build(TrainerConfig, {**self.training.model_dump(), **environment.training}, source=source)
-        return Cell(environment, method, model, seed, sampling, training, self.evaluation)
+        """One combination, with everything that the environment overrides put in its place."""
+        source = f"environment {environment.title}"
+        change = environment.methods.get(method.title, MethodChange())
+        models = {**model.model_dump(), **environment.model, **change.model}
+        return Cell(
+            environment.model_copy(
+                update={"sampling": {}, "training": {}, "evaluation": {}, "model": {}, "methods": {}}
+            ),
+            method.model_copy(update={"options": {**method.options, **change.options}}),
+            build(ModelConfig, models, source=source),
+            seed,
+            build(SamplingConfig, {**self.sampling.model_dump(), **environment.sampling}, source=source),
+            build(TrainerConfig, {**self.training.model_dump(), **environment.training}, source=source),
+            build(EvaluationConfig, {**self.evaluation.model_dump(), **environment.evaluation}, source=source),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,8 +200,14 @@ class Cell:
     def label(self) -> str:
         """A name that is also a good folder name."""
         model = Path(self.model.name).stem if self.model.name.endswith(".gguf") else self.model.name
-        parts = (self.environment.id, self.method.title, model, f"seed{self.seed}")
+        parts = (self.environment.title, self.method.title, model, f"seed{self.seed}")
         return "-".join("".join(c if c.isalnum() or c in "._" else "_" for c in part) for part in parts)
+
+    @property
+    def digest(self) -> str:
+        """Changes when anything in the configuration of this cell does: a finished cell with it need not run again."""
+        text = json.dumps(self.to_dict(), sort_keys=True, default=str)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for files."""
@@ -179,10 +235,29 @@ class Cell:
         )
 
 
+def check_methods(cells: Sequence[Cell]) -> None:
+    """Load the method of every cell and build its options, so that a wrong one is found before hours of work.
+
+    Raises:
+        ConfigError: An option that a method does not have, or a value that it does not take.
+        KeyError: No such method.
+    """
+    for cell in cells:
+        spec = find_algorithm(cell.method.name)
+        kind: Any = spec.load()
+        build(kind.Config, {**spec.kwargs, **cell.method.options}, source=f"options of {cell.method.title}")
+
+
 def built_in_suites() -> list[str]:
     """Names of the suites in this package."""
     folder = resources.files("llm_dec_pomdp.benchmarks") / "suites"
     return sorted(Path(entry.name).stem for entry in folder.iterdir() if entry.name.endswith(".toml"))
+
+
+def about_suites() -> dict[str, str]:
+    """What each built-in suite compares, by its name."""
+    folder = Path(str(resources.files("llm_dec_pomdp.benchmarks") / "suites"))
+    return {name: read_toml(folder / f"{name}.toml")["about"] for name in built_in_suites()}
 
 
 def load_suite(name: str, assignments: Sequence[str] = ()) -> Suite:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
+import json
 import math
+from collections.abc import Sequence
+from dataclasses import asdict
+from statistics import fmean
 
 import pytest
 
-from llm_dec_pomdp.benchmarks.metrics import bootstrap, distinct, summarise
+from llm_dec_pomdp.benchmarks.metrics import Interval, Summary, best_at_k, bootstrap, distinct, pass_at_k, summarise
 from llm_dec_pomdp.types import Completion, Episode, Group, Score, Turn
 
 
@@ -55,7 +60,7 @@ def test_distinct_2_of_one_word_is_not_a_number() -> None:
 def test_return_is_in_percent_of_the_maximum() -> None:
     summary = summarise([group(1.0, 2.0), group(3.0, 3.0)], maximum=4.0, components=["part"], seconds=1.0)
     assert summary.return_percent.mean == pytest.approx(100 * (1.5 + 3.0) / 2 / 4)
-    assert summary.components == {"part": pytest.approx(9 / 4 / 2)}
+    assert summary.components["part"].mean == pytest.approx((1.5 + 3.0) / 2 / 2)
 
 
 def test_unscorable_episodes_are_left_out_and_counted() -> None:
@@ -76,3 +81,61 @@ def test_the_last_scored_turn_counts() -> None:
     revised = Episode("task", 0, (first, second), terminated=False)
     summary = summarise([Group("task", (revised,))], maximum=4.0, components=["part"], seconds=1.0)
     assert summary.return_percent.mean == 25.0
+
+
+# --- the best of k samples --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("k", [1, 2, 3, 5])
+@pytest.mark.parametrize("values", [[0.0, 1.0, 1.0, 0.0, 0.0], [0.3, 0.1, 0.9, 0.9, 0.5, 0.0]])
+def test_best_of_k_is_the_mean_over_all_subsets(values: list[float], k: int) -> None:
+    every = [max(subset) for subset in itertools.combinations(values, k)]
+    assert best_at_k(values, k) == pytest.approx(fmean(every))
+
+
+@pytest.mark.parametrize(("n", "c"), [(15, 0), (15, 1), (15, 7), (15, 15), (6, 5)])
+@pytest.mark.parametrize("k", [1, 3, 5])
+def test_pass_at_k_is_the_best_of_k_of_zeros_and_ones(n: int, c: int, k: int) -> None:
+    assert pass_at_k(n, c, k) == pytest.approx(best_at_k([1.0] * c + [0.0] * (n - c), k))
+
+
+def programs(*tests: tuple[float, float], cooperation: Sequence[float] = ()) -> Group:
+    """A task whose samples passed `tests` asserts (of a total), each with a cooperation score."""
+    found: list[Episode] = []
+    for number, (passed, total) in enumerate(tests):
+        parts = {"tests": passed / total if total else 0.0, "cooperation": cooperation[number] if cooperation else 0.0}
+        score = Score(sum(parts.values()), parts, {"tests_passed": passed, "tests_total": total} if total else {})
+        found.append(Episode("task", number, (Turn({}, {}, score.total, score),), terminated=False))
+    return Group("task", tuple(found))
+
+
+def test_code_is_measured_at_every_k_that_there_are_samples_for() -> None:
+    summary = summarise(
+        [programs((1, 2), (2, 2), (0, 0), cooperation=(0.5, 1.5, 0.0))], 4.0, ["tests", "cooperation"], 1.0
+    )
+    assert {name: sorted(by_k) for name, by_k in summary.at_k.items()} == {
+        n: ["1", "3"] for n in ("pass", "acc", "coop")
+    }
+    assert summary.at_k["pass"]["1"].mean == pytest.approx(100 / 3)
+    assert summary.at_k["acc"]["1"].mean == pytest.approx(50)
+    assert summary.at_k["coop"]["1"].mean == pytest.approx(100 * (0.5 + 1.5) / 1.5 / 3)
+    assert {by_k["3"].mean for by_k in summary.at_k.values()} == {100}
+    assert summary.solved == pytest.approx(1 / 3)
+
+
+def test_tokens_per_solved_task_counts_the_tokens_of_the_failed_ones() -> None:
+    summary = summarise([group(1.0, 0.2)], maximum=1.0, components=["part"], seconds=1.0)
+    assert summary.solved == 0.5
+    assert summary.tokens_per_solved == 2 * (6 + 4)
+    assert math.isnan(summarise([group(0.2)], maximum=1.0, components=["part"], seconds=1.0).tokens_per_solved)
+
+
+def test_a_summary_survives_a_file_and_reads_older_ones() -> None:
+    summary = summarise([programs((1, 2), (2, 2))], 4.0, ["tests", "cooperation"], 1.0)
+    assert str(Summary.from_dict(json.loads(json.dumps(asdict(summary))))) == str(summary)
+    old = {**asdict(summary), "components": {"tests": 0.5}}
+    del old["at_k"], old["latency"]
+    read = Summary.from_dict(old)
+    assert read.components["tests"].mean == 0.5
+    assert math.isnan(read.components["tests"].low)
+    assert read.return_percent == Interval(**asdict(summary)["return_percent"])

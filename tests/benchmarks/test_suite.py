@@ -72,3 +72,62 @@ def test_the_same_method_twice_needs_labels(tmp_path: Path) -> None:
 def test_a_cell_survives_a_file(tmp_path: Path) -> None:
     for cell in load_suite(write(tmp_path, TWO)).cells():
         assert Cell.from_dict(cell.to_dict()) == cell
+
+
+PER_METHOD = """
+name = "per-method"
+methods = [{ name = "single" }, { name = "magrpo", options = { gamma = 0.9 } }]
+models = [{ sharing = "lora" }]
+
+[[environments]]
+id = "tldr-v0"
+model = { name = "small" }
+methods.single.model = { name = "large" }
+methods.magrpo.options = { learning_rate = 1e-6 }
+evaluation = { samples = 15 }
+
+[[environments]]
+id = "tldr-v0"
+label = "twice"
+max_turns = 2
+"""
+
+
+def test_an_environment_overrides_model_and_options_of_a_method(tmp_path: Path) -> None:
+    single, magrpo, *plain = load_suite(write(tmp_path, PER_METHOD)).cells()
+    assert (single.model.name, magrpo.model.name) == ("large", "small")
+    assert single.model.sharing == magrpo.model.sharing == "lora"
+    assert magrpo.method.options == {"gamma": 0.9, "learning_rate": 1e-6}
+    assert single.evaluation.samples == 15
+    assert [cell.method.options for cell in plain] == [{}, {"gamma": 0.9}]
+    assert [cell.label.split("-")[0] for cell in plain] == ["twice", "twice"]
+
+
+def test_an_override_of_an_unknown_method_or_key_names_the_nearest(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"no method 'singel'; did you mean single"):
+        load_suite(write(tmp_path, PER_METHOD.replace("methods.single", "methods.singel"))).cells()
+    with pytest.raises(ConfigError, match=r"did you mean name"):
+        load_suite(write(tmp_path, PER_METHOD.replace('{ name = "large" }', '{ nam = "large" }'))).cells()
+
+
+def test_a_digest_changes_with_the_configuration_and_with_nothing_else(tmp_path: Path) -> None:
+    cells = load_suite(write(tmp_path, TWO)).cells()
+    assert len({cell.digest for cell in cells}) == len(cells)
+    again = load_suite(write(tmp_path, TWO.replace('name = "two"', 'name = "renamed"'))).cells()
+    assert [cell.digest for cell in again] == [cell.digest for cell in cells]
+    assert [Cell.from_dict(cell.to_dict()).digest for cell in cells] == [cell.digest for cell in cells]
+
+
+def test_the_published_setting_is_the_published_one() -> None:
+    cells = {(c.environment.id, c.method.name): c for c in load_suite("paper").cells() if c.seed == 0}
+    writing, code = cells["tldr-v0", "magrpo"], cells["humaneval-v0", "magrpo"]
+    assert (writing.model.name, code.model.name) == ("Qwen/Qwen3-1.7B", "Qwen/Qwen2.5-Coder-3B")
+    assert (writing.method.options["learning_rate"], code.method.options["learning_rate"]) == (5e-6, 2e-5)
+    assert {c.sampling.temperature for c in cells.values()} == {0.7}
+    assert {c.sampling.max_new_tokens for c in cells.values()} == {256}
+    assert {c.training.group_size for c in cells.values()} == {4}
+    assert {c.environment.tasks for c in cells.values()} == {"hub"}
+    assert (writing.environment.max_turns, code.environment.max_turns) == (1, 2)
+    assert code.evaluation.samples == 15
+    assert cells["tldr-v0", "single"].model.name == "Qwen/Qwen3-4B"
+    assert cells["humaneval-v0", "single"].model.name == "Qwen/Qwen2.5-Coder-7B"

@@ -1,0 +1,189 @@
+"""What a suite will cost, before it runs: tokens, and rough figures of time and memory.
+
+Tokens are upper bounds: every text is taken to be as long as it may. Time and memory are right within a factor of three
+or so; the rates below were measured on two CPU cores and are typical values for one data-centre GPU.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+
+from ..algorithms.registration import find_algorithm
+from ..envs.base import TextDecPOMDP
+from ..envs.registration import spec as find_environment
+from .cell import build_env
+from .suite import Cell, Suite
+
+_CHARACTERS_PER_TOKEN = 4.0
+_PROMPTS = 8  # tasks whose prompts are looked at
+_STEP = {"cpu": 0.01, "gpu": 0.03}  # seconds that a decoding step takes at least
+_DECODE = {"cpu": 4e10, "gpu": 1e13}  # floating-point operations per second while texts are drawn, 32 at once
+_DENSE = {"cpu": 1.6e11, "gpu": 3e14}  # the same while prompts are read and while it is learnt
+_BATCH = 32  # texts drawn at once
+_LOAD = 5.0  # seconds until a cell begins
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """The cost of a cell.
+
+    Attributes:
+        label: Which cell.
+        episodes: Played in training and evaluation.
+        prompt_tokens, generated_tokens: In all of them, at most; prompts without the answers that they may quote.
+        minutes: On this machine or on a GPU; None where the size of the model is not known.
+        gigabytes: Memory of weights, gradients and optimizer.
+        note: What was assumed.
+    """
+
+    label: str
+    episodes: int
+    prompt_tokens: int
+    generated_tokens: int
+    minutes: float | None
+    gigabytes: float | None
+    note: str = ""
+
+
+def estimates(cells: Sequence[Cell]) -> list[Estimate]:
+    """The cost of every cell; cells that differ in their seed alone are looked at once."""
+    known: dict[str, Estimate] = {}
+    found: list[Estimate] = []
+    for cell in cells:
+        key = json.dumps({**cell.to_dict(), "seed": 0}, sort_keys=True, default=str)
+        known.setdefault(key, estimate(cell))
+        e = known[key]
+        found.append(
+            Estimate(cell.label, e.episodes, e.prompt_tokens, e.generated_tokens, e.minutes, e.gigabytes, e.note)
+        )
+    return found
+
+
+def estimate(cell: Cell) -> Estimate:
+    """The cost of one cell."""
+    kind: Any = find_algorithm(cell.method.name).load()
+    learns = callable(getattr(kind, "update", None))
+    env, tasks, note = _look(cell, kind.protocol)
+    steps = cell.training.steps if learns else 0
+    inner = len([n for n in range(1, steps) if cell.evaluation.every and n % cell.evaluation.every == 0])
+    evaluations = inner + 2 if learns else 1
+    trained = steps * cell.training.prompts_per_step * cell.training.group_size
+    episodes = trained + evaluations * tasks * cell.evaluation.samples + cell.evaluation.timing
+    texts, prompt = _texts_and_prompt(env)
+    new = cell.sampling.max_new_tokens * env.parts_per_action
+    generated, prompts = episodes * texts * new, episodes * prompt
+    parameters = None if cell.model.members else model_parameters(cell.model.name)
+    minutes = memory = None
+    if parameters:
+        where = _device(cell)
+        per_step = max(_STEP[where], 2 * parameters * _BATCH / _DECODE[where])
+        reading = 2 * parameters * prompts / _DENSE[where]
+        learning = 6 * parameters * trained * (prompt + texts * new) / _DENSE[where]
+        minutes = (_LOAD + generated / _BATCH * per_step + reading + learning) / 60
+        memory = _memory(cell, parameters, len(env.possible_agents), learns)
+    return Estimate(cell.label, episodes, int(prompts), int(generated), minutes, memory, note)
+
+
+def _look(cell: Cell, protocol: str) -> tuple[TextDecPOMDP, int, str]:
+    """The evaluation environment and its number of tasks; for data from the hub without loading them."""
+    environment = cell.environment
+    note = ""
+    if "hub" in (environment.tasks, environment.eval_tasks):
+        options = {key: value for key, value in environment.options.items() if key != "expert"}
+        changes = {"tasks": "sample", "eval_tasks": None, "fields": {}, "options": options}
+        cell = dataclasses.replace(cell, environment=environment.model_copy(update=changes))
+        note = "prompts of the embedded tasks"
+    env = build_env(cell, protocol, evaluation=True)
+    count = len(env.items)
+    if note:
+        source: Any = getattr(find_environment(environment.id).load(), "source", None)
+        bounds = re.search(r"\[(\d*):(\d+)\]", source.hub_splits.get(cell.evaluation.split, "") if source else "")
+        if bounds:
+            count = int(bounds[2]) - int(bounds[1] or 0)
+        else:
+            note += ", and their number"
+    return env, min(count, cell.evaluation.items or count), note
+
+
+def _texts_and_prompt(env: TextDecPOMDP) -> tuple[int, float]:
+    """Texts of an episode that is never solved early, and its prompt tokens with empty answers."""
+    texts, characters = 0, 0
+    chosen = env.items[:_PROMPTS]
+    for item in chosen:
+        own = env.fork()
+        own.reset(seed=0, options={"task_id": item.id})
+        while own.agents:
+            asked = [agent for agent in own.agents if own.asked(agent)]
+            texts += len(asked)
+            characters += sum(len(text) for agent in asked for text in own.history(agent))
+            own.step(dict.fromkeys(own.agents, ""))
+    return texts // len(chosen), characters / len(chosen) / _CHARACTERS_PER_TOKEN
+
+
+def model_parameters(name: str) -> float | None:
+    """Parameters of a model by name: of the built-in one, or by the "1.7B" or "135M" that stands in most names."""
+    if name == "builtin:tiny":
+        weights = Path(str(resources.files("llm_dec_pomdp.data") / "tiny" / "model.safetensors"))
+        return weights.stat().st_size / 2  # stored in 16 bits
+    found = re.findall(r"(?<![\w.])(\d+(?:\.\d+)?)([BM])(?![a-zA-Z])", Path(name).name)
+    return float(found[-1][0]) * {"B": 1e9, "M": 1e6}[found[-1][1]] if found else None
+
+
+def _device(cell: Cell) -> str:
+    import torch
+
+    name = cell.model.device
+    on_gpu = torch.cuda.is_available() if name == "auto" else name.startswith("cuda")
+    return "gpu" if on_gpu or cell.model.dtype in ("bfloat16", "float16") else "cpu"
+
+
+def _memory(cell: Cell, parameters: float, agents: int, learns: bool) -> float:
+    """Gigabytes of weights and of what a learner adds."""
+    small = cell.model.dtype in ("bfloat16", "float16") or (cell.model.dtype == "auto" and _device(cell) == "gpu")
+    weight = 2.0 if small else 4.0
+    copies = agents if cell.model.sharing == "separate" else 1
+    trained = 0.05 if cell.model.sharing == "lora" else 1.0
+    return parameters * weight * copies * (1 + 3 * trained * learns) / 1e9  # weights, gradients, two moments
+
+
+def estimate_table(suite: Suite, cells: Sequence[Cell], found: Sequence[Estimate]) -> Table:
+    """The estimates of a suite, a row for all seeds of a cell, with their sum."""
+    rows: dict[tuple[str, str, str], list[Estimate]] = {}
+    for cell, e in zip(cells, found, strict=True):
+        key = (cell.environment.title, cell.method.title, Path(cell.model.name).name)
+        rows.setdefault(key, []).append(e)
+    table = Table(title=f"{suite.name}: {len(found)} cells; per cell", title_justify="left")
+    for name in ("environment", "method", "model", "seeds", "episodes", "tokens in", "out", "minutes", "GB"):
+        left = name in ("environment", "method", "model")
+        table.add_column(name, justify="left" if left else "right", overflow="fold")
+    for key, seeds in rows.items():
+        e = seeds[0]
+        figures = (f"{e.episodes:,}", _short(e.prompt_tokens), _short(e.generated_tokens))
+        table.add_row(*key, str(len(seeds)), *figures, _rough(e.minutes), _rough(e.gigabytes))
+    minutes = sum(e.minutes for e in found if e.minutes is not None)
+    tokens = sum(e.prompt_tokens + e.generated_tokens for e in found)
+    largest = max((e.gigabytes for e in found if e.gigabytes is not None), default=0.0)
+    notes = "".join(f"; {note}" for note in dict.fromkeys(e.note for e in found) if note)
+    table.caption = (
+        f"in all at most {_short(tokens)} tokens; roughly {minutes / 60:.1f} hours one after the other and "
+        f"{largest:.1f} GB for the largest cell (weights, gradients, optimizer), within a factor of three{notes}"
+    )
+    return table
+
+
+def _short(tokens: int) -> str:
+    """A count in thousands or millions."""
+    return f"{tokens / 1e6:.1f}M" if tokens >= 1e6 else f"{tokens / 1e3:.0f}k"
+
+
+def _rough(value: float | None) -> str:
+    return "?" if value is None else f"{value:.1f}"

@@ -1,0 +1,256 @@
+"""The report as one HTML file that needs nothing else: pictures inline, data inline, no network."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from . import charts
+from .charts import Series
+from .compare import (
+    THRESHOLDS,
+    Line,
+    Overall,
+    at_k_table,
+    by_environment,
+    over_environments,
+    pairs,
+    scheme_table,
+    verdict,
+)
+from .published import SOURCE, published
+from .runs import Entry, Run
+
+_EPISODES = 12  # tasks per environment in the browser of episodes
+_TEXT = 6000  # characters of one text there
+
+
+def render_page(
+    title: str, runs: Sequence[Run], found: Sequence[Line], entries: Sequence[Entry], warnings: Sequence[str]
+) -> str:
+    """The page.
+
+    Args:
+        title: Its heading.
+        runs: Where the entries are from.
+        found: The lines of its tables.
+        entries: All cells, those without a result too.
+        warnings: What does not compare.
+    """
+    loader = PackageLoader("llm_dec_pomdp.benchmarks", "templates")
+    templates = Environment(
+        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    templates.filters["number"] = _number
+    names = list(dict.fromkeys(line.name for line in found))
+    colours = {name: number for number, name in enumerate(names)}
+    return templates.get_template("report.html.j2").render(
+        title=title,
+        about=next((run.suite["about"] for run in runs if run.suite.get("about")), ""),
+        warnings=warnings,
+        failures=[entry for entry in entries if entry.result is None],
+        headline=headline(found),
+        source=SOURCE,
+        sections=[_section(name, group, entries, colours) for name, group in by_environment(found).items()],
+        overall=_overall(over_environments(found)),
+        differences=[(a, b, d, verdict(d)) for a, b, d in pairs(found)],
+        runs=runs,
+        suites=[json.dumps(run.suite or [e.cell.to_dict() for e in run.entries], indent=1) for run in runs],
+        data=Markup(_script_safe({"episodes": episodes(found)})),  # escaped there
+    )
+
+
+def _number(value: float | None, digits: int = 1) -> str:
+    return "–" if value is None or not math.isfinite(value) else f"{value:.{digits}f}"
+
+
+def _script_safe(value: Any) -> str:
+    """JSON that cannot end the script element it stands in."""
+    text = json.dumps(_finite(value), ensure_ascii=True, allow_nan=False)
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}  # pyright: ignore[reportUnknownVariableType]
+    if isinstance(value, (list, tuple)):
+        return [_finite(item) for item in value]  # pyright: ignore[reportUnknownVariableType]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+# --- the headline table -----------------------------------------------------------------------------------------------
+
+
+def headline(found: Sequence[Line]) -> list[dict[str, Any]]:
+    """A row per method and environment, measured, and a row per published number, marked as such."""
+    body: list[dict[str, Any]] = []
+    for environment, group in by_environment(found).items():
+        for line in group:
+            body.append(
+                {
+                    "environment": environment,
+                    "method": line.method,
+                    "model": line.model,
+                    "published": False,
+                    "seeds": len(line.entries),
+                    "value": line.value,
+                    "solved": 100 * line.mean(lambda s: s.solved),
+                    "distinct": line.mean(lambda s: s.distinct_2),
+                    "response": line.mean(lambda s: s.latency.mean if s.latency else math.nan),
+                    "batched": line.mean(lambda s: s.response_seconds),
+                    "rate": line.mean(lambda s: s.tokens_per_second),
+                    "prompt": line.mean(lambda s: s.prompt_tokens),
+                    "generated": line.mean(lambda s: s.generated_tokens),
+                    "cost": line.mean(lambda s: s.tokens_per_solved),
+                }
+            )
+        for printed in published(group[0].entries[0].cell.environment.id):
+            body.append(
+                {
+                    "environment": environment,
+                    "method": printed.method,
+                    "model": printed.models,
+                    "published": True,
+                    "value": printed.return_percent,
+                }
+            )
+    return body
+
+
+# --- pictures ---------------------------------------------------------------------------------------------------------
+
+
+def _section(
+    environment: str, group: Sequence[Line], entries: Sequence[Entry], colours: Mapping[str, int]
+) -> dict[str, Any]:
+    """What the page shows of an environment."""
+    mine = {line.name: colours[line.name] for line in group}
+    parts = {line.name: line.components() for line in group}
+    components = list(dict.fromkeys(name for by_name in parts.values() for name in by_name))
+    bars = {
+        name: [
+            (v.mean, v.low, v.high) if (v := parts[line.name].get(name)) else (math.nan, math.nan, math.nan)
+            for line in group
+        ]
+        for name in components
+    }
+    return {
+        "name": environment,
+        "legend": Markup(charts.legend(mine)),
+        "curves": Markup(_curves(environment, group, colours)),
+        "components": Markup(
+            charts.bar_chart(bars, mine, title=f"{environment}: reward parts", x_label="mean reward part")
+        ),
+        "speed": Markup(_speed(environment, group, colours)),
+        "at_k": at_k_table(group),
+        "schemes": scheme_table(group),
+    }
+
+
+def _curves(environment: str, group: Sequence[Line], colours: Mapping[str, int]) -> str:
+    """Return on the test rows while training: mean over seeds with the range of their means, or one seed's interval."""
+    series: list[Series] = []
+    longest = 0.0
+    trained = [(line, [c for entry in line.entries if (c := entry.curve())]) for line in group]
+    for line, curves in trained:
+        points = [[point["training_episodes"] for point in curve] for curve in curves]
+        if not curves or any(x != points[0] for x in points):
+            continue
+        longest = max(longest, *points[0])
+        means = [[point["return_percent"]["mean"] for point in curve] for curve in curves]
+        mean = [sum(column) / len(column) for column in zip(*means, strict=True)]
+        if len(curves) > 1:
+            low, high = [min(c) for c in zip(*means, strict=True)], [max(c) for c in zip(*means, strict=True)]
+        else:
+            low, high = ([point["return_percent"][bound] for point in curves[0]] for bound in ("low", "high"))
+        series.append(Series(line.name, points[0], mean, low, high, colour=colours[line.name]))
+    if not series:
+        return ""
+    for line, curves in trained:
+        if not curves:
+            level = [line.value.mean] * 2
+            series.append(Series(line.name, [0.0, longest], level, dashed=True, colour=colours[line.name]))
+    labels = {"x_label": "training episodes", "y_label": "test return, % of maximum"}
+    return charts.line_chart(series, title=f"{environment}: test return while training", **labels, y_range=(0.0, 100.0))
+
+
+def _speed(environment: str, group: Sequence[Line], colours: Mapping[str, int]) -> str:
+    """Return against response time: one task at a time where that was measured, else in batches."""
+    alone = all(summary.latency is not None for line in group for summary in line.summaries)
+    series: list[Series] = []
+    for line in group:
+        seconds = line.mean(lambda s: s.latency.mean if alone and s.latency else s.response_seconds)
+        v = line.value
+        series.append(Series(line.name, [seconds], [v.mean], [v.low], [v.high], colour=colours[line.name]))
+    how = "one task at a time" if alone else "in batches"
+    return charts.scatter(
+        [s for s in series if math.isfinite(s.x[0]) and math.isfinite(s.y[0])],
+        title=f"{environment}: speed against quality",
+        x_label=f"seconds to a joint answer, {how}",
+        y_label="return, % of maximum",
+    )
+
+
+def _overall(methods: Sequence[Overall]) -> dict[str, Any] | None:
+    """Performance profile, interquartile mean and probability of improvement."""
+    if not methods:
+        return None
+    colours = {method.name: number for number, method in enumerate(methods)}
+    thresholds = [float(t) for t in THRESHOLDS]
+    series: list[Series] = []
+    for m in methods:
+        middle, low, high = ([float(value) for value in column] for column in m.profile)
+        series.append(Series(m.name, thresholds, middle, low, high, colour=colours[m.name]))
+    profile = charts.line_chart(
+        series,
+        title="performance profile",
+        x_label="return, % of maximum",
+        y_label="share of runs above it",
+        y_range=(0.0, 1.0),
+    )
+    bars = {"interquartile mean": [(m.iqm.mean, m.iqm.low, m.iqm.high) for m in methods]}
+    means = charts.bar_chart(bars, colours, title="interquartile mean", x_label="return, % of maximum")
+    return {
+        "methods": methods,
+        "legend": Markup(charts.legend(colours)),
+        "profile": Markup(profile),
+        "means": Markup(means),
+    }
+
+
+# --- episodes ---------------------------------------------------------------------------------------------------------
+
+
+def episodes(found: Sequence[Line]) -> dict[str, dict[str, dict[str, Any]]]:
+    """Environment -> task -> method -> its first episode, for the first tasks and the first seed."""
+    chosen: dict[str, dict[str, dict[str, Any]]] = {}
+    for environment, group in by_environment(found).items():
+        by_task: dict[str, dict[str, Any]] = {}
+        for line in group:
+            for episode in line.entries[0].episodes():
+                if len(by_task) < _EPISODES or episode["task"] in by_task:
+                    by_task.setdefault(episode["task"], {}).setdefault(line.name, _shortened(episode))
+        chosen[environment] = by_task
+    return chosen
+
+
+def _shortened(episode: Mapping[str, Any]) -> dict[str, Any]:
+    """An episode with its texts cut to a length that a page can hold."""
+    turns = [
+        {
+            **turn,
+            "observations": {agent: _cut(text) for agent, text in turn["observations"].items()},
+            "actions": {agent: _cut(text) for agent, text in turn["actions"].items()},
+        }
+        for turn in episode["turns"]
+    ]
+    return {**episode, "turns": turns}
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _TEXT else f"{text[:_TEXT]} ... ({len(text) - _TEXT} more characters)"

@@ -1,0 +1,30 @@
+"""Returns that were published, quoted for comparison and never mixed with what is measured here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """A return as printed, in % of the maximum."""
+
+    environment: str
+    method: str
+    models: str
+    return_percent: float
+
+
+SOURCE = "arXiv:2508.04652"
+PUBLISHED = (
+    Published("tldr-v0", "magrpo", "2 x Qwen3-1.7B", 94.5),
+    Published("tldr-v0", "single", "Qwen3-4B", 36.7),
+    Published("arxiv-v0", "magrpo", "2 x Qwen3-1.7B", 93.1),
+    Published("humaneval-v0", "magrpo", "2 x Qwen2.5-Coder-3B", 86.7),
+    Published("coophumaneval-v0", "magrpo", "2 x Qwen2.5-Coder-3B", 88.5),
+)
+
+
+def published(environment: str, method: str | None = None) -> list[Published]:
+    """What was published on an environment id (and a method)."""
+    return [p for p in PUBLISHED if p.environment == environment and method in (None, p.method)]

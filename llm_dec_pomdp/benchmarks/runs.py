@@ -1,0 +1,221 @@
+"""Run folders, read back: every cell with its result, or with the reason why it has none.
+
+A run folder holds `versions.json`, `suite.json` where it was a suite, `results.json`, the report, and `cells/LABEL/`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from .cell import Result, read_lines
+from .suite import Cell
+
+
+class RunError(ValueError):
+    """A run folder that cannot be used; the message names it and what to do."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One cell of a run.
+
+    Attributes:
+        cell: What was to be run.
+        folder: Its files.
+        run: Name of the run folder.
+        result: What it produced; None when it is not done.
+        failure: Why it is not done; "" for a cell that did not start.
+        marked: Its method is named with its run, because runs are reported together that do not compare.
+    """
+
+    cell: Cell
+    folder: Path
+    run: str
+    result: Result | None
+    failure: str = ""
+    marked: bool = False
+
+    @property
+    def environment(self) -> str:
+        """Under which name it stands in tables."""
+        return self.cell.environment.title
+
+    @property
+    def method(self) -> str:
+        """Under which name it stands in tables."""
+        return f"{self.cell.method.title} ({self.run})" if self.marked else self.cell.method.title
+
+    def episodes(self) -> Sequence[dict[str, Any]]:
+        """Every evaluated episode."""
+        return read_lines(self.folder / "episodes.jsonl")
+
+    def curve(self) -> Sequence[dict[str, Any]]:
+        """The evaluations while it was trained, as far as they could be scored."""
+        lines = read_lines(self.folder / "curve.jsonl")
+        return [line for line in lines if line["return_percent"]["mean"] is not None]
+
+    def returns(self) -> dict[str, float]:
+        """Mean return of each evaluation task, in % of the maximum."""
+        if self.result is None:
+            return {}
+        by_task: dict[str, list[float]] = {}
+        for episode in self.episodes():
+            scored = [turn["reward"] for turn in episode["turns"] if turn["components"] is not None]
+            if scored and scored[-1] is not None and not math.isnan(scored[-1]):  # null: could not be scored
+                by_task.setdefault(episode["task"], []).append(100 * scored[-1] / self.result.maximum)
+        return {task: fmean(values) for task, values in by_task.items()}
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run folder.
+
+    Attributes:
+        folder: Where it is.
+        title: Name of the suite, else of the folder.
+        entries: Its cells in order.
+        versions: What it ran with.
+        suite: The suite as plain values; empty for single runs.
+        commands: The command lines that made it.
+    """
+
+    folder: Path
+    title: str
+    entries: Sequence[Entry]
+    versions: Mapping[str, Any]
+    suite: Mapping[str, Any]
+    commands: Sequence[str] = ()
+
+    @property
+    def results(self) -> list[Result]:
+        """Of the cells that are done."""
+        return [entry.result for entry in self.entries if entry.result is not None]
+
+
+def read_run(folder: Path) -> Run:
+    """Read a run folder.
+
+    Raises:
+        RunError: It is none.
+    """
+    if not (folder / "versions.json").is_file():
+        raise RunError(
+            f"{str(folder)!r} is no run folder (versions.json is missing); give one that bench or train made"
+        )
+    suite: dict[str, Any] = _read(folder / "suite.json") or {}
+    found = [read_entry(path, folder.name) for path in sorted((folder / "cells").glob("*/cell.json"))]
+    labels: list[str] = _read(folder / "order.json") or []
+    order = {label: number for number, label in enumerate(labels)}
+    entries = sorted(found, key=lambda entry: order.get(entry.cell.label, len(order)))
+    commands = [line for line in _text(folder / "commands.txt").splitlines() if line]
+    return Run(folder, suite.get("name", folder.name), entries, _read(folder / "versions.json"), suite, commands)
+
+
+def read_entry(description: Path, run: str) -> Entry:
+    """A cell by its `cell.json`.
+
+    Raises:
+        RunError: A file in it is damaged.
+    """
+    folder = description.parent
+    try:
+        cell = Cell.from_dict(_read(description))
+        values = _read(folder / "result.json")
+        result = Result.from_dict(values) if values else None
+    except (KeyError, TypeError, ValueError) as error:
+        raise RunError(
+            f"{str(folder)!r} is damaged ({error}); run it again with bench --resume, or remove it"
+        ) from error
+    failure: dict[str, str] = _read(folder / "failure.json") or {}
+    return Entry(cell, folder, run, result, "" if result else failure.get("reason", "not finished"))
+
+
+def is_done(folder: Path, cell: Cell) -> bool:
+    """A cell is done when its result is there and was made with this very configuration."""
+    try:
+        values = _read(folder / "result.json")
+        return bool(values) and Cell.from_dict(values["cell"]).digest == cell.digest
+    except (KeyError, TypeError, ValueError):
+        return False
+
+
+def _read(path: Path) -> Any:
+    """The content of a JSON file; None when it does not exist."""
+    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
+
+
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8") if path.is_file() else ""
+
+
+# --- several runs -----------------------------------------------------------------------------------------------------
+
+
+def mixtures(runs: Sequence[Run]) -> list[str]:
+    """What must not be compared as if it were the same, in sentences; empty when all is well."""
+    found: list[str] = []
+    by_family: dict[str, dict[str, set[str]]] = {}
+    for entry in (entry for run in runs for entry in run.entries):
+        family, _, version = entry.cell.environment.id.rpartition("-v")
+        if re.fullmatch(r"\d+", version):
+            by_family.setdefault(family, {}).setdefault(f"v{version}", set()).add(entry.run)
+    for family, versions in by_family.items():
+        if len(versions) > 1 and not set.intersection(*versions.values()):
+            where = ", ".join(
+                f"{version} in {' and '.join(sorted(names))}" for version, names in sorted(versions.items())
+            )
+            found.append(f"{family} stands in versions that pay differently: {where}")
+    packages = {str(run.versions.get("llm_dec_pomdp")): run.folder.name for run in runs}
+    if len(packages) > 1:
+        found.append("the runs were made with versions " + " and ".join(sorted(packages)) + " of llm_dec_pomdp")
+    for environment in dict.fromkeys(entry.environment for run in runs for entry in run.entries):
+        found += _differing(environment, [e for run in runs for e in run.entries if e.environment == environment])
+    return found
+
+
+def _differing(environment: str, entries: Sequence[Entry]) -> list[str]:
+    """Settings in which the cells of one environment differ though methods are compared on them."""
+    found: list[str] = []
+    settings = {
+        "the environment": [entry.cell.environment.model_dump() for entry in entries],
+        "the evaluation": [entry.cell.evaluation.model_dump(exclude={"every", "timing"}) for entry in entries],
+        "the sampling": [entry.cell.sampling.model_dump() for entry in entries],
+        "the evaluation tasks": [{"digest": e.result.tasks} for e in entries if e.result and e.result.tasks],
+    }
+    for name, values in settings.items():
+        differing = sorted({key for value in values for key in value if value[key] != values[0][key]})
+        if differing:
+            found.append(f"{environment}: {name} differs in {', '.join(differing)}")
+    return found
+
+
+def merge(runs: Sequence[Run], *, allow_mixed: bool = False) -> tuple[list[Entry], list[str]]:
+    """All cells of some runs, and warnings.
+
+    Args:
+        runs: In order; of a cell that stands in several, a finished one is taken, the latest first.
+        allow_mixed: Report what does not compare all the same.
+
+    Raises:
+        RunError: Versions, tasks or settings are mixed, and that is not allowed.
+    """
+    warnings = mixtures(runs)
+    if warnings and not allow_mixed:
+        raise RunError(
+            "these runs do not compare: " + "; ".join(warnings) + ". Give --allow-mixed to report them all the same"
+        )
+    if warnings:
+        return [dataclasses.replace(entry, marked=True) for run in runs for entry in run.entries], warnings
+    merged: dict[str, Entry] = {}
+    for entry in (entry for run in runs for entry in run.entries):
+        if entry.result is not None or entry.cell.digest not in merged:
+            merged[entry.cell.digest] = entry
+    return list(merged.values()), warnings

@@ -1,0 +1,197 @@
+"""Where the numbers of a training run also go, beside its own files: TensorBoard, Weights & Biases, MLflow.
+
+Event files for TensorBoard are written here, without its package: a record is a length, a checksum, a small protocol
+buffer, and a checksum. `tensorboard --logdir RUN` reads them. The other two are extras, imported when asked for.
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+import struct
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from ..config import ConfigError
+from .suite import Tracker
+
+
+class Sink(Protocol):
+    """Takes numbers of a step."""
+
+    def log(self, step: int, values: Mapping[str, float]) -> None:
+        """Note numbers, by name."""
+        ...
+
+    def close(self) -> None:
+        """Write what is left."""
+        ...
+
+
+class Trackers:
+    """All places that one run's numbers go to; a context manager."""
+
+    def __init__(self, sinks: Sequence[Sink]) -> None:
+        self._sinks = sinks
+
+    @classmethod
+    def open(cls, names: Sequence[Tracker], folder: Path, title: str, config: Mapping[str, Any]) -> Trackers:
+        """Begin a run everywhere.
+
+        Args:
+            names: Which trackers.
+            folder: Of the run; event files go there.
+            title: The run's name elsewhere.
+            config: What is run, as plain values.
+
+        Raises:
+            ConfigError: A tracker's package is not installed.
+        """
+        makers = {
+            "tensorboard": lambda: EventFile(folder),
+            "wandb": lambda: _Wandb(folder, title, config),
+            "mlflow": lambda: _MLflow(title, config),
+        }
+        return cls([makers[name]() for name in names])
+
+    def log(self, step: int, values: Mapping[str, float]) -> None:
+        """Note numbers, by name; those that are not finite are left out."""
+        finite = {name: value for name, value in values.items() if math.isfinite(value)}
+        for sink in self._sinks:
+            sink.log(step, finite)
+
+    def __enter__(self) -> Trackers:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        for sink in self._sinks:
+            sink.close()
+
+
+class _Wandb:
+    """A run of Weights & Biases; its project is read from WANDB_PROJECT."""
+
+    def __init__(self, folder: Path, title: str, config: Mapping[str, Any]) -> None:
+        self._run = _package("wandb").init(name=title, dir=str(folder), config=dict(config))
+
+    def log(self, step: int, values: Mapping[str, float]) -> None:
+        self._run.log(dict(values), step=step)
+
+    def close(self) -> None:
+        self._run.finish()
+
+
+class _MLflow:
+    """A run of MLflow; its server is read from MLFLOW_TRACKING_URI."""
+
+    def __init__(self, title: str, config: Mapping[str, Any]) -> None:
+        self._client = _package("mlflow").MlflowClient()
+        found = self._client.get_experiment_by_name("llm-dec-pomdp")
+        experiment = found.experiment_id if found else self._client.create_experiment("llm-dec-pomdp")
+        self._run: str = self._client.create_run(experiment, run_name=title).info.run_id
+        for name, value in flat(config).items():
+            self._client.log_param(self._run, name, value)
+
+    def log(self, step: int, values: Mapping[str, float]) -> None:
+        for name, value in values.items():
+            self._client.log_metric(self._run, name.replace(" ", "_"), value, step=step)
+
+    def close(self) -> None:
+        self._client.set_terminated(self._run)
+
+
+def _package(name: str) -> Any:
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise ConfigError(
+            f"tracking with {name!r} needs its package ({error}): pip install 'llm-dec-pomdp[{name}]', or "
+            f"leave {name!r} out of `tracking`"
+        ) from error
+
+
+def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested dictionaries as one, with dotted keys."""
+    found: dict[str, Any] = {}
+    for name, value in values.items():
+        found |= flat(value, f"{prefix}{name}.") if isinstance(value, dict) else {f"{prefix}{name}": value}  # pyright: ignore[reportUnknownArgumentType]
+    return found
+
+
+# --- event files ------------------------------------------------------------------------------------------------------
+
+
+class EventFile:
+    """A TensorBoard event file of numbers, each readable as soon as `log` returns.
+
+    Args:
+        folder: Where; a further file there continues the same curves.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        number = len(list(folder.glob("events.out.tfevents.*")))
+        self._file = (folder / f"events.out.tfevents.{int(time.time())}.{number}").open("wb")
+        self._write(_double(1, time.time()) + _bytes(3, b"brain.Event:2"))
+
+    def log(self, step: int, values: Mapping[str, float]) -> None:
+        """Write one event with all of them."""
+        summary = b"".join(_bytes(1, _bytes(1, name.encode()) + _float(2, value)) for name, value in values.items())
+        self._write(_double(1, time.time()) + _varint(2 << 3) + _varint(step) + _bytes(5, summary))
+        self._file.flush()
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+    def _write(self, event: bytes) -> None:
+        """A TFRecord: length, masked checksum of the length, data, masked checksum of the data."""
+        length = struct.pack("<Q", len(event))
+        self._file.write(length + _checksum(length) + event + _checksum(event))
+
+
+def _checksum(data: bytes) -> bytes:
+    crc = crc32c(data)
+    return struct.pack("<I", (((crc >> 15) | (crc << 17)) + 0xA282EAD8) & 0xFFFFFFFF)
+
+
+def crc32c(data: bytes) -> int:
+    """CRC-32C (Castagnoli)."""
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc = (crc >> 8) ^ _TABLE[(crc ^ byte) & 0xFF]
+    return crc ^ 0xFFFFFFFF
+
+
+def _table_entry(value: int) -> int:
+    for _ in range(8):
+        value = (value >> 1) ^ (0x82F63B78 if value & 1 else 0)
+    return value
+
+
+_TABLE = [_table_entry(byte) for byte in range(256)]
+
+
+# Protocol buffers: a field is a tag (number and wire type) and a value.
+
+
+def _varint(value: int) -> bytes:
+    found = bytearray()
+    while value > 0x7F:
+        found.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes([*found, value])
+
+
+def _bytes(field: int, data: bytes) -> bytes:
+    return _varint(field << 3 | 2) + _varint(len(data)) + data
+
+
+def _double(field: int, value: float) -> bytes:
+    return _varint(field << 3 | 1) + struct.pack("<d", value)
+
+
+def _float(field: int, value: float) -> bytes:
+    return _varint(field << 3 | 5) + struct.pack("<f", value)

@@ -1,0 +1,79 @@
+"""Statistics over seeds and tasks, against their definitions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from llm_dec_pomdp.benchmarks.aggregate import (
+    difference,
+    improvement_probability,
+    interquartile_mean,
+    performance_profile,
+    stratified,
+)
+
+RNG = np.random.default_rng(0)
+
+
+def test_interquartile_mean_drops_a_quarter_at_both_ends() -> None:
+    scores = np.array([[0.0, 100.0], [40.0, 50.0], [60.0, 70.0], [-99.0, 999.0]])
+    assert interquartile_mean(scores) == pytest.approx((40 + 50 + 60 + 70) / 4)
+    assert interquartile_mean(np.array([[3.0]])) == 3.0
+
+
+def test_improvement_probability_counts_pairs_and_halves_ties() -> None:
+    ours, theirs = np.array([[3.0, 1.0], [1.0, 1.0]]), np.array([[2.0, 1.0], [0.0, 2.0], [1.0, 0.0]])
+    by_hand = [((1 + 1 + 1) + (0 + 1 + 0.5)) / 6, ((0.5 + 0 + 1) + (0.5 + 0 + 1)) / 6]
+    assert improvement_probability(ours, theirs) == pytest.approx(np.mean(by_hand))
+    assert improvement_probability(ours, theirs) + improvement_probability(theirs, ours) == pytest.approx(1.0)
+
+
+def test_a_performance_profile_is_the_share_above_each_threshold() -> None:
+    scores = np.array([[10.0, 50.0], [50.0, 90.0]])
+    assert performance_profile(scores, np.array([0.0, 10.0, 50.0, 100.0])).tolist() == [1.0, 0.75, 0.25, 0.0]
+
+
+def test_a_stratified_interval_holds_the_statistic_and_has_no_width_without_spread_over_seeds() -> None:
+    scores = RNG.normal(50, 10, size=(8, 3))
+    low, high = stratified(interquartile_mean, scores, resamples=300)
+    assert low < interquartile_mean(scores) < high
+    flat = np.repeat(np.array([[10.0, 90.0]]), 5, axis=0)
+    assert stratified(interquartile_mean, flat, resamples=50) == (50.0, 50.0)
+
+
+def returns(seeds: int, tasks: int, shift: float = 0.0) -> dict[int, dict[str, float]]:
+    rng = np.random.default_rng(1)
+    hard = rng.normal(50, 20, size=tasks)
+    return {s: {f"t{t}": hard[t] + shift + rng.normal(0, 3) for t in range(tasks)} for s in range(seeds)}
+
+
+def test_a_paired_difference_is_seen_through_hard_and_easy_tasks() -> None:
+    found = difference(returns(3, 20, shift=5.0), returns(3, 20))
+    assert found is not None
+    assert found.points.mean == pytest.approx(5.0)
+    assert not found.within_noise
+    assert (found.seeds, found.tasks) == (3, 20)
+
+
+def test_a_method_differs_from_itself_by_noise_only() -> None:
+    found = difference(returns(3, 20), returns(3, 20))
+    assert found is not None
+    assert found.within_noise
+
+
+def test_a_lucky_seed_is_noise() -> None:
+    ours, theirs = returns(3, 20), returns(3, 20)
+    ours[0] = {task: value + 9 for task, value in ours[0].items()}
+    ours[1] = {task: value - 5 for task, value in ours[1].items()}
+    found = difference(ours, theirs)
+    assert found is not None
+    assert found.within_noise
+
+
+def test_other_seeds_are_compared_by_their_means_and_other_tasks_not_at_all() -> None:
+    theirs = {seed + 7: by_task for seed, by_task in returns(3, 20).items()}
+    found = difference(returns(3, 20, shift=5.0), theirs)
+    assert found is not None
+    assert (found.seeds, found.points.mean) == (1, pytest.approx(5.0))
+    assert difference({0: {"a": 1.0}}, {0: {"b": 1.0}}) is None

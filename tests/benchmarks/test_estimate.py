@@ -1,0 +1,61 @@
+"""Estimates against counting by hand and against a run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from llm_dec_pomdp.benchmarks.cell import run_cell
+from llm_dec_pomdp.benchmarks.estimate import estimate, estimates, model_parameters
+from llm_dec_pomdp.benchmarks.suite import load_suite
+
+SIZE = ["sampling.max_new_tokens=20", "training.steps=5", "evaluation.items=3", "evaluation.every=2"]
+
+
+def test_episodes_and_tokens_are_counted() -> None:
+    cells = {(c.environment.id, c.method.name): c for c in load_suite("quick", SIZE).cells() if c.seed == 0}
+    concat = estimate(cells["tldr-v0", "concat"])
+    assert (concat.episodes, concat.generated_tokens) == (3, 3 * 2 * 20)
+    discussion = estimate(cells["tldr-v0", "discussion"])
+    assert discussion.generated_tokens == 2 * concat.generated_tokens
+    assert discussion.prompt_tokens > 1.5 * concat.prompt_tokens
+    steps = cells["tldr-v0", "magrpo"].training.steps
+    magrpo = estimate(cells["tldr-v0", "magrpo"])
+    evaluations = 2 + (steps - 1) // 2
+    assert magrpo.episodes == steps * 8 * 4 + evaluations * 3
+    assert magrpo.gigabytes == pytest.approx(4 * 2 * concat.gigabytes / 2)  # type: ignore[operator]
+
+
+def test_the_bound_holds_in_a_run(tmp_path: Path) -> None:
+    cell = next(c for c in load_suite("quick", SIZE).cells() if c.method.name == "sequential")
+    summary = run_cell(cell, tmp_path / "cell").summary
+    guess = estimate(cell)
+    assert summary.generated_tokens * summary.episodes <= guess.generated_tokens
+    assert guess.prompt_tokens == pytest.approx(summary.prompt_tokens * summary.episodes, rel=0.6)
+
+
+def test_the_published_suite_is_estimated_without_a_network() -> None:
+    found = estimates(load_suite("paper").cells())
+    assert len(found) == 4 * 5 * 3
+    assert all(e.minutes and e.gigabytes and e.prompt_tokens for e in found)
+    assert max(e.gigabytes for e in found if e.gigabytes) < 80
+    (humaneval,) = {e.episodes for e in found if e.label.startswith("humaneval_v0-concat")}
+    assert humaneval == 32 * 15 + 16
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters"),
+    [
+        ("Qwen/Qwen3-1.7B", 1.7e9),
+        ("Qwen/Qwen2.5-Coder-3B", 3e9),
+        ("/x/SmolLM2-135M-Instruct.Q4_1.gguf", 135e6),
+        ("someone/model", None),
+    ],
+)
+def test_parameters_are_read_from_names(name: str, parameters: float | None) -> None:
+    assert model_parameters(name) == parameters
+
+
+def test_the_built_in_model_has_about_two_million_parameters() -> None:
+    assert 1.5e6 < (model_parameters("builtin:tiny") or 0) < 3e6
