@@ -106,12 +106,13 @@ def sample(
 
 
 def prefill(
-    model: Any, prompts: Sequence[Prompt], device: torch.device, pad_id: int
+    model: Any, prompts: Sequence[Prompt], device: torch.device, pad_id: int, *, body: bool = False
 ) -> tuple[torch.Tensor, Any, torch.Tensor]:
     """Read prompts, once each.
 
     Returns:
-        Next-token logits [P, V], the cache of keys and values, and the attention mask [P, T] (left-padded).
+        Next-token logits [P, V] (with `body` the last hidden states [P, H]), the cache of keys and values, and the
+        attention mask [P, T] (left-padded).
     """
     width = max(len(prompt.ids) for prompt in prompts)
     ids = torch.full((len(prompts), width), pad_id)
@@ -123,20 +124,24 @@ def prefill(
     output = forward(
         model,
         [prompt.adapter for prompt in prompts],
+        body=body,
         input_ids=ids,
         attention_mask=mask,
         position_ids=(mask.cumsum(1) - 1).clamp(min=0),
         use_cache=True,
-        logits_to_keep=1,
+        **({} if body else {"logits_to_keep": 1}),
     )
-    return output.logits[:, -1], output.past_key_values, mask
+    last = output.last_hidden_state if body else output.logits
+    return last[:, -1], output.past_key_values, mask
 
 
-def forward(model: Any, adapters: Sequence[str | None], **inputs: Any) -> Any:
-    """The model's output, every row through its own adapter; the base model when there are no adapters."""
-    if adapters[0] is None:
-        return model(**inputs)
-    return model(**inputs, adapter_names=list(adapters))
+def forward(model: Any, adapters: Sequence[str | None], *, body: bool = False, **inputs: Any) -> Any:
+    """The model's output, every row through its own adapter; with `body` that of the layers below the output layer."""
+    network = model
+    if adapters[0] is not None:
+        model.mixed_rows.choose(adapters, inputs["input_ids"].device)
+        network = model.get_base_model()
+    return (network.base_model if body else network)(**inputs)
 
 
 def _regroup(results: Sequence[Sampled], prompts: Sequence[Prompt]) -> list[list[Sampled]]:
