@@ -1,0 +1,129 @@
+"""What an environment costs without a model: building it, a step, and memory over many episodes.
+
+    python perf/env_overhead.py [--json] [--episodes 100000]
+
+Times are minima over repetitions, in the unit named; a ratio is target / measured, so larger is better and 1 is met.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import resource
+import subprocess
+import sys
+import time
+import timeit
+from collections.abc import Callable
+from typing import Any
+
+import llm_dec_pomdp
+
+STEP_TARGET_US = 150.0
+MAKE_TARGET_MS = 20.0
+WRITING = ("tldr-v0", "arxiv-v0", "tldr-v1", "arxiv-v1")
+CODE = ("humaneval-v0", "coophumaneval-v0", "mbpp-v0", "humaneval-v1", "coophumaneval-v1")
+MAKE = """
+import sys, time
+import llm_dec_pomdp
+started = time.perf_counter()
+llm_dec_pomdp.make(sys.argv[1])
+first = time.perf_counter() - started
+started = time.perf_counter()
+llm_dec_pomdp.make(sys.argv[1])
+print(first, time.perf_counter() - started)
+"""
+
+
+def best(function: Callable[[], Any], number: int = 200, repeat: int = 15) -> float:
+    """Seconds per call, the minimum over repetitions."""
+    return min(timeit.repeat(function, number=number, repeat=repeat)) / number
+
+
+def make_ms(env_id: str) -> tuple[float, float]:
+    """Milliseconds of the first `make` of a process (imports and reading included) and of the second, best of three."""
+    runs = [
+        subprocess.run([sys.executable, "-c", MAKE, env_id], capture_output=True, text=True, check=True) for _ in "123"
+    ]
+    times = [tuple(map(float, run.stdout.split())) for run in runs]
+    return min(t[0] for t in times) * 1e3, min(t[1] for t in times) * 1e3
+
+
+def step_us(env_id: str) -> float:
+    """Microseconds of reset and step together, with the reference texts: every level is reached."""
+    env = llm_dec_pomdp.make(env_id)
+    gold = [env.gold(item) for item in env.items[:16]]
+    position = 0
+
+    def episode() -> None:
+        nonlocal position
+        position = (position + 1) % len(gold)
+        env.reset(options={"index": position})
+        env.step(gold[position])
+
+    episode()
+    return best(episode) * 1e6
+
+
+def memory_mb(env_id: str, episodes: int) -> dict[str, float]:
+    """Peak resident memory after a tenth of the episodes and after all, and seconds per 1,000 in both parts."""
+    env = llm_dec_pomdp.make(env_id)
+    gold = env.gold(env.items[0])
+
+    def play(count: int) -> tuple[float, float]:
+        started = time.perf_counter()
+        for number in range(count):
+            env.reset(seed=number)
+            env.step(gold)
+        gc.collect()
+        seconds = (time.perf_counter() - started) / count * 1000
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, seconds
+
+    early, early_seconds = play(episodes // 10)
+    late, late_seconds = play(episodes - episodes // 10)
+    return {
+        "early_mb": early,
+        "late_mb": late,
+        "growth_mb": late - early,
+        "early_s_per_1000": early_seconds,
+        "late_s_per_1000": late_seconds,
+    }
+
+
+def measure(episodes: int) -> dict[str, Any]:
+    """All figures as one object."""
+    result: dict[str, Any] = {"make": {}, "step": {}, "memory": {}}
+    for env_id in (*WRITING, *CODE):
+        first, again = make_ms(env_id)
+        result["make"][env_id] = {"first_ms": first, "again_ms": again, "ratio": MAKE_TARGET_MS / first}
+    for env_id in WRITING:
+        microseconds = step_us(env_id)
+        result["step"][env_id] = {"us": microseconds, "ratio": STEP_TARGET_US / microseconds}
+    result["memory"]["tldr-v0"] = {"episodes": episodes, **memory_mb("tldr-v0", episodes)}
+    return result
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--json", action="store_true", help="print one object")
+    parser.add_argument("--episodes", type=int, default=100_000)
+    arguments = parser.parse_args()
+    result = measure(arguments.episodes)
+    if arguments.json:
+        print(json.dumps(result))
+        return
+    print(f"make (target {MAKE_TARGET_MS:g} ms)")
+    for env_id, row in result["make"].items():
+        first, again = row["first_ms"], row["again_ms"]
+        print(f"  {env_id:18} first {first:6.1f} ms   again {again:6.2f} ms   ratio {row['ratio']:5.2f}")
+    print(f"reset + step without a model (target {STEP_TARGET_US:g} us)")
+    for env_id, row in result["step"].items():
+        print(f"  {env_id:18} {row['us']:6.0f} us   ratio {row['ratio']:5.2f}")
+    for env_id, row in result["memory"].items():
+        print(f"memory over {row['episodes']} episodes of {env_id}: {row['early_mb']:.1f} -> {row['late_mb']:.1f} MB")
+
+
+if __name__ == "__main__":
+    main()
