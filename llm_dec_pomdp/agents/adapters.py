@@ -30,9 +30,14 @@ class Rows:
         self.names = list(names)
         self.rank = rank
         self.mask: torch.Tensor | None = None
+        self._chosen: tuple[Any, ...] = ()
 
     def choose(self, adapters: Sequence[str | None], device: torch.device) -> None:
         """Set the adapters of the next batch; a row whose adapter is not ours uses the base model."""
+        wanted = (*adapters, device)
+        if wanted == self._chosen:
+            return
+        self._chosen = wanted
         mask = torch.zeros(len(adapters), len(self.names))
         for row, name in enumerate(adapters):
             if name in self.names:

@@ -18,6 +18,7 @@ import torch
 
 from ..seeding import uniforms
 from .base import Sampling
+from .stepping import forward, steps
 
 _NUCLEUS = 512  # tokens looked at before falling back to a sort of the whole vocabulary
 _COMPACT = 0.75  # drop finished rows once at most this share is still running
@@ -66,9 +67,7 @@ def sample(
     results = [Sampled() for _ in copies]
     draws = np.stack([uniforms(seed, sampling.max_new_tokens) for prompt in prompts for seed in prompt.seeds])
     index = torch.tensor(copies, device=device)
-    if len(copies) > len(prompts) or copies != list(range(len(prompts))):
-        cache.batch_select_indices(index)
-        logits, mask = logits[index], mask[index]
+    ahead, logits = steps(model, cache, mask, index), logits[index]
     rows = list(range(len(copies)))  # which sequence each row of the batch is
     running = np.ones(len(copies), dtype=bool)
 
@@ -90,18 +89,10 @@ def sample(
             break
         if len(alive) <= _COMPACT * len(rows):
             keep = torch.tensor(alive, device=device)
-            cache.batch_select_indices(keep)
-            tokens, mask = tokens[keep], mask[keep]
+            ahead.keep(keep)
+            tokens = tokens[keep]
             rows = [rows[i] for i in alive]
-        mask = torch.cat([mask, mask.new_ones(len(rows), 1)], dim=1)
-        logits = forward(
-            model,
-            [prompts[copies[row]].adapter for row in rows],
-            input_ids=tokens[:, None],
-            attention_mask=mask,
-            position_ids=mask.sum(1, keepdim=True) - 1,
-            past_key_values=cache,
-        ).logits[:, -1]
+        logits = ahead.step(tokens, [prompts[copies[row]].adapter for row in rows])
     return _regroup(results, prompts)
 
 
@@ -133,15 +124,6 @@ def prefill(
     )
     last = output.last_hidden_state if body else output.logits
     return last[:, -1], output.past_key_values, mask
-
-
-def forward(model: Any, adapters: Sequence[str | None], *, body: bool = False, **inputs: Any) -> Any:
-    """The model's output, every row through its own adapter; with `body` that of the layers below the output layer."""
-    network = model
-    if adapters[0] is not None:
-        model.mixed_rows.choose(adapters, inputs["input_ids"].device)
-        network = model.get_base_model()
-    return (network.base_model if body else network)(**inputs)
 
 
 def _regroup(results: Sequence[Sampled], prompts: Sequence[Prompt]) -> list[list[Sampled]]:

@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-CHUNK = 1 << 24  # logits held at a time
+CHUNK = {"cpu": 1 << 22, "cuda": 1 << 24}  # logits held at a time: on a processor, what a cache holds
 
 
 def chunked_logprobs(
@@ -27,7 +27,7 @@ def chunked_logprobs(
     bias: torch.Tensor | None,
     ids: torch.Tensor,
     temperature: float,
-    chunk: int = CHUNK,
+    chunk: int | None = None,
 ) -> torch.Tensor:
     """log pi of one token per position.
 
@@ -37,17 +37,20 @@ def chunked_logprobs(
         bias: Its bias [V], or None.
         ids: The tokens [T].
         temperature: Divides the logits.
-        chunk: Logits to hold at a time.
+        chunk: Logits to hold at a time; None: `CHUNK` of the device.
 
     Returns:
         Log-probabilities [T] in float32, differentiable in hidden, weight and bias.
     """
+    if chunk is None:
+        chunk = CHUNK.get(hidden.device.type, CHUNK["cuda"])
     rows = max(1, chunk // weight.shape[0])
     return _ChunkedLogprobs.apply(hidden, weight, bias, ids, temperature, rows)  # type: ignore[return-value]
 
 
 def _logits(hidden: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, temperature: float) -> torch.Tensor:
-    return torch.nn.functional.linear(hidden, weight, bias).float().div_(temperature)
+    logits = torch.nn.functional.linear(hidden, weight, bias).float()
+    return logits if temperature == 1 else logits.div_(temperature)
 
 
 class _ChunkedLogprobs(torch.autograd.Function):
@@ -83,17 +86,18 @@ class _ChunkedLogprobs(torch.autograd.Function):
         scale = (gradients[0] / ctx.temperature)[:, None]
         if expected is not None:
             return (scale * (weight[ids].float() - expected.float())).to(hidden.dtype), None, None, None, None, None
-        by_hidden = torch.empty_like(hidden)
+        scaled = scale.to(hidden.dtype)
+        by_hidden = weight[ids]
         by_weight = torch.zeros_like(weight)
         by_bias = torch.zeros_like(bias) if bias is not None else None
         for start in range(0, len(hidden), ctx.rows):
             part = slice(start, start + ctx.rows)
-            probabilities = _logits(hidden[part], weight, bias, ctx.temperature).softmax(-1)
-            slope = probabilities.mul_(-scale[part])
-            slope.scatter_add_(1, ids[part, None], scale[part])
-            slope = slope.to(weight.dtype)
-            by_hidden[part] = slope @ weight
-            by_weight.addmm_(slope.T, hidden[part])
+            probabilities = _logits(hidden[part], weight, bias, ctx.temperature).softmax(-1).to(weight.dtype)
+            by_hidden[part] -= probabilities @ weight
+            by_weight.addmm_(probabilities.T, hidden[part] * scaled[part], alpha=-1)
             if by_bias is not None:
-                by_bias += slope.sum(0)
-        return by_hidden, by_weight, by_bias, None, None, None
+                by_bias -= probabilities.T @ scaled[part, 0]
+        by_weight.index_add_(0, ids, hidden * scaled)
+        if by_bias is not None:
+            by_bias.index_add_(0, ids, scaled[:, 0])
+        return by_hidden.mul_(scaled), by_weight, by_bias, None, None, None

@@ -15,8 +15,9 @@ import torch
 
 from ..types import Completion
 from .base import Request, Sampling
-from .decoding import Prompt, forward, prefill, sample
+from .decoding import Prompt, prefill, sample
 from .head import chunked_logprobs
+from .stepping import forward
 
 
 class PromptTooLongError(ValueError):
