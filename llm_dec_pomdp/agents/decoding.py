@@ -67,7 +67,7 @@ def sample(
     results = [Sampled() for _ in copies]
     draws = np.stack([uniforms(seed, sampling.max_new_tokens) for prompt in prompts for seed in prompt.seeds])
     index = torch.tensor(copies, device=device)
-    ahead, logits = steps(model, cache, mask, index), logits[index]
+    ahead, logits = steps(model, cache, mask, index, sampling.max_new_tokens - 1), logits[index]
     rows = list(range(len(copies)))  # which sequence each row of the batch is
     running = np.ones(len(copies), dtype=bool)
 

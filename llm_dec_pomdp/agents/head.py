@@ -9,7 +9,7 @@ exist for `CHUNK` numbers at a time. With h the hidden state of a position, W th
     d log pi(v | h) / d W_u = ([u = v] - pi(u | h)) h / tau
 
 Where W is frozen (LoRA) the expected row of W is computed on the way forward, and the way back needs no logits at all;
-where it is trained they are computed a second time, chunk by chunk.
+where it is trained they are computed a second time, chunk by chunk, unless one chunk holds them all.
 """
 
 from __future__ import annotations
@@ -68,21 +68,24 @@ class _ChunkedLogprobs(torch.autograd.Function):
     ) -> torch.Tensor:
         trained = weight.requires_grad or (bias is not None and bias.requires_grad)
         expected = torch.empty_like(hidden) if hidden.requires_grad and not trained else None
+        kept = None  # the probabilities, where a single chunk holds them all
         parts: list[torch.Tensor] = []
         for start in range(0, len(hidden), rows):
             part = slice(start, start + rows)
             logits = _logits(hidden[part], weight, bias, temperature)
             total = logits.logsumexp(-1, keepdim=True)
             parts.append((logits.gather(1, ids[part, None]) - total)[:, 0])
+            if trained and len(hidden) <= rows:
+                kept = logits.sub_(total).exp_().to(weight.dtype)
             if expected is not None:
                 expected[part] = logits.sub_(total).exp_().to(weight.dtype) @ weight
-        ctx.save_for_backward(hidden, weight, bias, ids, expected)
+        ctx.save_for_backward(hidden, weight, bias, ids, expected, kept)
         ctx.temperature, ctx.rows = temperature, rows
         return torch.cat(parts) if parts else hidden.new_empty(0, dtype=torch.float32)
 
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor) -> Any:
-        hidden, weight, bias, ids, expected = ctx.saved_tensors
+        hidden, weight, bias, ids, expected, kept = ctx.saved_tensors
         scale = (gradients[0] / ctx.temperature)[:, None]
         if expected is not None:
             return (scale * (weight[ids].float() - expected.float())).to(hidden.dtype), None, None, None, None, None
@@ -92,7 +95,9 @@ class _ChunkedLogprobs(torch.autograd.Function):
         by_bias = torch.zeros_like(bias) if bias is not None else None
         for start in range(0, len(hidden), ctx.rows):
             part = slice(start, start + ctx.rows)
-            probabilities = _logits(hidden[part], weight, bias, ctx.temperature).softmax(-1).to(weight.dtype)
+            probabilities = kept
+            if probabilities is None:
+                probabilities = _logits(hidden[part], weight, bias, ctx.temperature).softmax(-1).to(weight.dtype)
             by_hidden[part] -= probabilities @ weight
             by_weight.addmm_(probabilities.T, hidden[part] * scaled[part], alpha=-1)
             if by_bias is not None:

@@ -11,15 +11,17 @@ Whether a model is of that form is not taken on trust: `LayerSteps` is used when
 
 from __future__ import annotations
 
+import functools
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import torch
-from torch.nn import functional as F
+from torch.nn import functional
 
 _GROWTH = 64  # new tokens for which room is made at once
 _FORMS = ("llama", "qwen2", "mistral")
+Function = Callable[[torch.Tensor], torch.Tensor]
 _agreeing: weakref.WeakKeyDictionary[Any, bool] = weakref.WeakKeyDictionary()
 
 
@@ -49,7 +51,7 @@ def choose(model: Any, adapters: Sequence[str | None], device: torch.device) -> 
     return model.get_base_model()
 
 
-def steps(model: Any, cache: Any, mask: torch.Tensor, index: torch.Tensor) -> Steps:
+def steps(model: Any, cache: Any, mask: torch.Tensor, index: torch.Tensor, most: int) -> Steps:
     """What continues prompts that were read.
 
     Args:
@@ -57,8 +59,11 @@ def steps(model: Any, cache: Any, mask: torch.Tensor, index: torch.Tensor) -> St
         cache: Keys and values of P prompts.
         mask: Their attention mask [P, T], left-padded.
         index: Prompt of every row to continue [B].
+        most: Tokens that will be appended to a row at most.
     """
-    return (LayerSteps if layerwise(model) else ModelSteps)(model, cache, mask, index)
+    if layerwise(model):
+        return LayerSteps(model, cache, mask, index, most)
+    return ModelSteps(model, cache, mask, index)
 
 
 class ModelSteps:
@@ -88,13 +93,39 @@ class ModelSteps:
         ).logits[:, -1]
 
 
+class _Layer:
+    """What a layer computes, without the cost of module calls; [B, in] -> [B, out]."""
+
+    def __init__(self, layer: Any) -> None:
+        attention, mlp = layer.self_attn, layer.mlp
+        self.norm, self.second_norm = _norm(layer.input_layernorm), _norm(layer.post_attention_layernorm)
+        self.q, self.k, self.v, self.o = map(
+            _linear, (attention.q_proj, attention.k_proj, attention.v_proj, attention.o_proj)
+        )
+        self.gate, self.up, self.down = map(_linear, (mlp.gate_proj, mlp.up_proj, mlp.down_proj))
+
+
+def _norm(norm: Any) -> Function:
+    return functools.partial(
+        torch.rms_norm, normalized_shape=norm.weight.shape, weight=norm.weight, eps=norm.variance_epsilon
+    )
+
+
+def _linear(layer: Any) -> Function:
+    if type(layer) is torch.nn.Linear:
+        return functools.partial(functional.linear, weight=layer.weight, bias=layer.bias)
+    return lambda x: layer(x[:, None])[:, 0]
+
+
 class LayerSteps:
     """The layers of a model of the Llama form, one token a row; see `steps` for the arguments."""
 
-    def __init__(self, model: Any, cache: Any, mask: torch.Tensor, index: torch.Tensor) -> None:
+    def __init__(self, model: Any, cache: Any, mask: torch.Tensor, index: torch.Tensor, most: int) -> None:
         self.model = model
         self.network = _network(model)
         self.body = self.network.base_model
+        self.layers = [_Layer(layer) for layer in self.body.layers]
+        self.norm, self.head = _norm(self.body.norm), _linear(self.network.lm_head)
         attention = self.body.layers[0].self_attn
         self.size, self.groups = attention.head_dim, attention.num_key_value_groups
         self.scaling = attention.scaling
@@ -103,9 +134,13 @@ class LayerSteps:
         self.padded = not bool(prompts.all())
         self.mask = prompts[:, None, None]
         self.positions = prompts.sum(1)
-        self.stored = [[layer.keys[index], layer.values[index]] for layer in cache.layers]
-        self.turns = torch.empty(0)
-        self._make_room()
+        self.left = most
+        self.stored: list[list[torch.Tensor]] = []
+        room = self._make_room()
+        while cache.layers:  # a copy at a time, and what was copied goes
+            layer = cache.layers.pop(0)
+            self.stored.append([_roomy(part, index, room) for part in (layer.keys, layer.values)])
+        self._look_up_turns()
 
     def keep(self, rows: torch.Tensor) -> None:
         """Go on with these rows alone."""
@@ -116,44 +151,54 @@ class LayerSteps:
         """Append a token to every row."""
         choose(self.model, adapters, tokens.device)
         if self.used == self.mask.shape[-1]:
-            self._make_room()
+            room = self._make_room()
+            self.stored = [[_roomy(part, slice(None), room) for part in layer] for layer in self.stored]
+            self._look_up_turns()
         here, self.used = self.used, self.used + 1
         turn = self.turns.index_select(1, self.positions)[:, :, None]
         mask = self.mask[..., : self.used] if self.padded else None
         x = self.body.embed_tokens(tokens)
-        for layer, stored in zip(self.body.layers, self.stored, strict=True):
-            x = x + self._attend(layer.self_attn, _normed(layer.input_layernorm, x), stored, turn, mask, here)
-            mlp, y = layer.mlp, _normed(layer.post_attention_layernorm, x)
-            x = x + _linear(mlp.down_proj, F.silu(_linear(mlp.gate_proj, y)) * _linear(mlp.up_proj, y))
+        for layer, stored in zip(self.layers, self.stored, strict=True):
+            x = x + self._attend(layer, layer.norm(x), stored, turn, mask, here)
+            y = layer.second_norm(x)
+            x = x + layer.down(functional.silu(layer.gate(y)) * layer.up(y))
         self.positions = self.positions + 1
-        return _linear(self.network.lm_head, _normed(self.body.norm, x))
+        return self.head(self.norm(x))
 
     def _attend(
-        self, attention: Any, x: torch.Tensor, stored: list[torch.Tensor], turn: torch.Tensor, mask: Any, here: int
+        self, layer: _Layer, x: torch.Tensor, stored: list[torch.Tensor], turn: torch.Tensor, mask: Any, here: int
     ) -> torch.Tensor:
         """Attention of the new tokens [B, H] to all before and themselves; their keys and values are stored."""
         keys, values = stored
-        both = torch.cat([_linear(attention.q_proj, x), _linear(attention.k_proj, x)], dim=1)
-        both = both.view(len(x), -1, self.size)
+        rows, heads = len(x), keys.shape[1]
+        both = torch.cat([layer.q(x), layer.k(x)], dim=1).view(rows, -1, self.size)
         both = torch.addcmul(both * turn[0], both.roll(self.size // 2, -1), turn[1])  # rotary position embedding
-        heads = keys.shape[1]
-        queries = both[:, : heads * self.groups].view(len(x), heads, self.groups, self.size)
+        queries = both[:, : heads * self.groups].view(rows, heads, self.groups, self.size)
         keys[:, :, here] = both[:, heads * self.groups :]
-        values[:, :, here] = _linear(attention.v_proj, x).view(len(x), heads, self.size)
-        found = F.scaled_dot_product_attention(
+        values[:, :, here] = layer.v(x).view(rows, heads, self.size)
+        found = functional.scaled_dot_product_attention(
             queries, keys[:, :, : here + 1], values[:, :, : here + 1], mask, scale=self.scaling
         )
-        return _linear(attention.o_proj, found.reshape(len(x), -1))
+        return layer.o(found.reshape(rows, -1))
 
-    def _make_room(self) -> None:
-        """Longer buffers and rotations; every row may attend to what will be written there."""
-        pad = (0, 0, 0, _GROWTH)
-        self.stored = [[F.pad(keys, pad), F.pad(values, pad)] for keys, values in self.stored]
-        self.mask = F.pad(self.mask, (0, _GROWTH), value=True)
+    def _make_room(self) -> int:
+        """Let every row attend to what will be written next; returns how many tokens that is."""
+        room = min(_GROWTH, self.left)
+        self.left -= room
+        self.mask = functional.pad(self.mask, (0, room), value=True)
+        return room
+
+    def _look_up_turns(self) -> None:
         places = torch.arange(self.mask.shape[-1], device=self.mask.device)[None]
         cos, sin = self.body.rotary_emb(self.stored[0][0], places)
         half = self.size // 2
         self.turns = torch.stack([cos[0], torch.cat([-sin[0, :, :half], sin[0, :, half:]], dim=1)])
+
+
+def _roomy(stored: torch.Tensor, index: torch.Tensor | slice, room: int) -> torch.Tensor:
+    """Rows of keys or values [B, heads, T, D] with room for further tokens."""
+    rows = stored[index]
+    return functional.pad(rows, (0, 0, 0, room))
 
 
 def layerwise(model: Any) -> bool:
@@ -189,7 +234,7 @@ def _agrees(model: Any, network: Any) -> bool:
     inputs = {"input_ids": ids, "attention_mask": mask, "position_ids": (mask.cumsum(1) - 1).clamp(min=0)}
     index = torch.tensor([0, 1, 1], device=weight.device)
     caches = [forward(model, adapters[:2], use_cache=True, **inputs).past_key_values for _ in "12"]
-    ways = ModelSteps(model, caches[0], mask, index), LayerSteps(model, caches[1], mask, index)
+    ways = ModelSteps(model, caches[0], mask, index), LayerSteps(model, caches[1], mask, index, 2)
     tolerance = 1e-3 if weight.dtype in (torch.float32, torch.float64) else 5e-2
     for token in (1, 2):
         tokens = torch.full((3,), token, device=weight.device)
@@ -197,12 +242,3 @@ def _agrees(model: Any, network: Any) -> bool:
         if not (wanted - found).abs().max() <= tolerance * wanted.abs().max():
             return False
     return True
-
-
-def _normed(norm: Any, x: torch.Tensor) -> torch.Tensor:
-    return F.rms_norm(x, x.shape[-1:], norm.weight, norm.variance_epsilon)
-
-
-def _linear(layer: Any, x: torch.Tensor) -> torch.Tensor:
-    """The layer's output [B, out]; that of a plain layer without the cost of a module call."""
-    return F.linear(x, layer.weight, layer.bias) if type(layer) is torch.nn.Linear else layer(x[:, None])[:, 0]
