@@ -11,6 +11,7 @@ import tiny
 import torch
 from sides import Peer, Timer, alternate, row
 
+import llm_dec_pomdp
 from llm_dec_pomdp.agents.base import Sampling, Team
 from llm_dec_pomdp.agents.decoding import Prompt, sample
 from llm_dec_pomdp.agents.language_model import LanguageModel
@@ -203,7 +204,8 @@ def generation(file: str, timer: Timer, runs: int) -> Any:
     """8 prompts of 100 tokens, 4 texts of 64 tokens each, top-p 0.9, without an end token on both sides."""
     network, tokenizer = load_model(file, device="cpu", dtype="float32")
     network.eval()
-    ids = tiny.token_ids(8, 100, network.config.vocab_size, seed=3)
+    posts = "\n".join(item.prompt for item in llm_dec_pomdp.make("tldr-v0").items[:24])
+    ids = torch.tensor(tokenizer(posts)["input_ids"][:800]).view(8, 100)
     sampling = Sampling(temperature=1.0, top_p=0.9, max_new_tokens=64)
     prompts = [Prompt(row, tuple(derive(i, g) for g in range(4))) for i, row in enumerate(ids.tolist())]
     settings = {"do_sample": True, "temperature": 1.0, "top_p": 0.9, "top_k": 0, "max_new_tokens": 64}

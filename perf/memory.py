@@ -60,12 +60,14 @@ def train(agents: int) -> None:
     torch.set_num_threads(1)
     torch.manual_seed(0)
     names = AGENTS[:agents]
-    network = _with_adapters(LlamaForCausalLM(config), names, 8, 0)
-    policy = LanguageModel(network, tiny.tokenizer(), adapters={name: name for name in names})
+    words = tiny.tokenizer()
+    base = tiny.silenced(LlamaForCausalLM(config), [tiny.PAD, tiny.END, *range(len(words), config.vocab_size)])
+    network = _with_adapters(base, names, 8, 0)
+    policy = LanguageModel(network, words, adapters={name: name for name in names})
     team = Team(dict.fromkeys(names, policy))
     env = letters_env(4, agents)
     sampling = Sampling(max_new_tokens=16)
-    learner = MAGRPO(team, sampling, MAGRPOConfig())
+    learner = MAGRPO(team, sampling, MAGRPOConfig(micro_batch=8))
     learner.update(collect(env, team, [f"p{i}" for i in range(4)], range(4), sampling, 4))
 
 

@@ -7,6 +7,8 @@ that gives the end and padding tokens a probability of zero.
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
+from typing import Any
 
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
@@ -54,11 +56,17 @@ def model(seed: int = 0, *, hidden: int = 64, layers: int = 2, vocabulary: int =
     )
     torch.manual_seed(seed)
     network = Qwen2ForCausalLM(config)
-    head = torch.nn.Linear(hidden, vocabulary)
-    head.weight = network.get_input_embeddings().weight  # tied
+    return silenced(network, [PAD, END])
+
+
+def silenced(network: Any, ids: Sequence[int]) -> Any:
+    """The network with an output layer, tied as before, that gives some tokens a probability of zero."""
+    weight = network.get_input_embeddings().weight
+    head = torch.nn.Linear(weight.shape[1], 1)
+    head.weight = weight
+    head.bias = torch.nn.Parameter(torch.zeros(len(weight)))
     with torch.no_grad():
-        head.bias.zero_()
-        head.bias[[PAD, END]] = -1e4
+        head.bias[list(ids)] = -1e4
     network.lm_head = head
     return network
 

@@ -20,7 +20,8 @@ from ..seeding import uniforms
 from .base import Sampling
 from .stepping import forward, steps
 
-_NUCLEUS = 512  # tokens looked at before falling back to a sort of the whole vocabulary
+_NUCLEUS = 512  # most likely tokens among which top-p is looked for first ...
+_WIDEN = 8  # ... and how many times more where they hold too little
 _COMPACT = 0.75  # drop finished rows once at most this share is still running
 
 
@@ -162,17 +163,23 @@ def _invert(probabilities: torch.Tensor, u: torch.Tensor) -> torch.Tensor:
 
 
 def _draw_truncated(logprobs: torch.Tensor, u: torch.Tensor, sampling: Sampling) -> torch.Tensor:
-    """Top-k, then top-p: exact, but sorts the whole vocabulary only for rows whose nucleus is wide."""
+    """Top-k, then top-p: exact, but sorts more than the most likely tokens only for rows whose nucleus is wide."""
     vocabulary = logprobs.shape[-1]
-    width = min(sampling.top_k or max(_NUCLEUS, 1), vocabulary)
+    width = min(sampling.top_k or _NUCLEUS, vocabulary)
     values, order = logprobs.topk(width, dim=-1)
-    tokens = order.gather(1, _invert(_nucleus(values.exp(), sampling.top_p), u)[:, None])[:, 0]
-    if sampling.top_k == 0 and width < vocabulary:
-        wide = values.exp().sum(-1) < sampling.top_p
-        if wide.any():
-            values, order = logprobs[wide].sort(dim=-1, descending=True)
-            picks = _invert(_nucleus(values.exp(), sampling.top_p), u[wide])
-            tokens[wide] = order.gather(1, picks[:, None])[:, 0]
+    mass = values.exp()
+    tokens = order.gather(1, _invert(_nucleus(mass, sampling.top_p), u)[:, None])[:, 0]
+    open_rows = torch.arange(len(logprobs), device=logprobs.device)
+    while sampling.top_k == 0 and width < vocabulary:
+        wide = mass.sum(-1) < sampling.top_p
+        open_rows = open_rows[wide]
+        if not len(open_rows):
+            break
+        width = min(_WIDEN * width, vocabulary)
+        values, order = logprobs[open_rows].topk(width, dim=-1)
+        mass = values.exp()
+        picks = _invert(_nucleus(mass, sampling.top_p), u[open_rows])
+        tokens[open_rows] = order.gather(1, picks[:, None])[:, 0]
     return tokens
 
 

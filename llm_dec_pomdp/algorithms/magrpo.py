@@ -77,7 +77,10 @@ class MAGRPO(Prompting):
         self.updates = 0
         self.optimizers = [
             torch.optim.AdamW(
-                list(policy.parameters()), lr=self.config.learning_rate, weight_decay=self.config.weight_decay
+                list(policy.parameters()),
+                lr=self.config.learning_rate,
+                weight_decay=self.config.weight_decay,
+                fused=True,
             )
             for policy in team.trainable
         ]
