@@ -18,8 +18,10 @@ import torch
 
 from ..seeding import uniforms
 from .base import Sampling
+from .stepping import forward, steps
 
-_NUCLEUS = 512  # tokens looked at before falling back to a sort of the whole vocabulary
+_NUCLEUS = 512  # most likely tokens among which top-p is looked for first ...
+_WIDEN = 8  # ... and how many times more where they hold too little
 _COMPACT = 0.75  # drop finished rows once at most this share is still running
 
 
@@ -66,9 +68,7 @@ def sample(
     results = [Sampled() for _ in copies]
     draws = np.stack([uniforms(seed, sampling.max_new_tokens) for prompt in prompts for seed in prompt.seeds])
     index = torch.tensor(copies, device=device)
-    if len(copies) > len(prompts) or copies != list(range(len(prompts))):
-        cache.batch_select_indices(index)
-        logits, mask = logits[index], mask[index]
+    ahead, logits = steps(model, cache, mask, index, sampling.max_new_tokens - 1), logits[index]
     rows = list(range(len(copies)))  # which sequence each row of the batch is
     running = np.ones(len(copies), dtype=bool)
 
@@ -90,28 +90,21 @@ def sample(
             break
         if len(alive) <= _COMPACT * len(rows):
             keep = torch.tensor(alive, device=device)
-            cache.batch_select_indices(keep)
-            tokens, mask = tokens[keep], mask[keep]
+            ahead.keep(keep)
+            tokens = tokens[keep]
             rows = [rows[i] for i in alive]
-        mask = torch.cat([mask, mask.new_ones(len(rows), 1)], dim=1)
-        logits = forward(
-            model,
-            [prompts[copies[row]].adapter for row in rows],
-            input_ids=tokens[:, None],
-            attention_mask=mask,
-            position_ids=mask.sum(1, keepdim=True) - 1,
-            past_key_values=cache,
-        ).logits[:, -1]
+        logits = ahead.step(tokens, [prompts[copies[row]].adapter for row in rows])
     return _regroup(results, prompts)
 
 
 def prefill(
-    model: Any, prompts: Sequence[Prompt], device: torch.device, pad_id: int
+    model: Any, prompts: Sequence[Prompt], device: torch.device, pad_id: int, *, body: bool = False
 ) -> tuple[torch.Tensor, Any, torch.Tensor]:
     """Read prompts, once each.
 
     Returns:
-        Next-token logits [P, V], the cache of keys and values, and the attention mask [P, T] (left-padded).
+        Next-token logits [P, V] (with `body` the last hidden states [P, H]), the cache of keys and values, and the
+        attention mask [P, T] (left-padded).
     """
     width = max(len(prompt.ids) for prompt in prompts)
     ids = torch.full((len(prompts), width), pad_id)
@@ -123,20 +116,15 @@ def prefill(
     output = forward(
         model,
         [prompt.adapter for prompt in prompts],
+        body=body,
         input_ids=ids,
         attention_mask=mask,
         position_ids=(mask.cumsum(1) - 1).clamp(min=0),
         use_cache=True,
-        logits_to_keep=1,
+        **({} if body else {"logits_to_keep": 1}),
     )
-    return output.logits[:, -1], output.past_key_values, mask
-
-
-def forward(model: Any, adapters: Sequence[str | None], **inputs: Any) -> Any:
-    """The model's output, every row through its own adapter; the base model when there are no adapters."""
-    if adapters[0] is None:
-        return model(**inputs)
-    return model(**inputs, adapter_names=list(adapters))
+    last = output.last_hidden_state if body else output.logits
+    return last[:, -1], output.past_key_values, mask
 
 
 def _regroup(results: Sequence[Sampled], prompts: Sequence[Prompt]) -> list[list[Sampled]]:
@@ -175,17 +163,23 @@ def _invert(probabilities: torch.Tensor, u: torch.Tensor) -> torch.Tensor:
 
 
 def _draw_truncated(logprobs: torch.Tensor, u: torch.Tensor, sampling: Sampling) -> torch.Tensor:
-    """Top-k, then top-p: exact, but sorts the whole vocabulary only for rows whose nucleus is wide."""
+    """Top-k, then top-p: exact, but sorts more than the most likely tokens only for rows whose nucleus is wide."""
     vocabulary = logprobs.shape[-1]
-    width = min(sampling.top_k or max(_NUCLEUS, 1), vocabulary)
+    width = min(sampling.top_k or _NUCLEUS, vocabulary)
     values, order = logprobs.topk(width, dim=-1)
-    tokens = order.gather(1, _invert(_nucleus(values.exp(), sampling.top_p), u)[:, None])[:, 0]
-    if sampling.top_k == 0 and width < vocabulary:
-        wide = values.exp().sum(-1) < sampling.top_p
-        if wide.any():
-            values, order = logprobs[wide].sort(dim=-1, descending=True)
-            picks = _invert(_nucleus(values.exp(), sampling.top_p), u[wide])
-            tokens[wide] = order.gather(1, picks[:, None])[:, 0]
+    mass = values.exp()
+    tokens = order.gather(1, _invert(_nucleus(mass, sampling.top_p), u)[:, None])[:, 0]
+    open_rows = torch.arange(len(logprobs), device=logprobs.device)
+    while sampling.top_k == 0 and width < vocabulary:
+        wide = mass.sum(-1) < sampling.top_p
+        open_rows = open_rows[wide]
+        if not len(open_rows):
+            break
+        width = min(_WIDEN * width, vocabulary)
+        values, order = logprobs[open_rows].topk(width, dim=-1)
+        mass = values.exp()
+        picks = _invert(_nucleus(mass, sampling.top_p), u[open_rows])
+        tokens[open_rows] = order.gather(1, picks[:, None])[:, 0]
     return tokens
 
 

@@ -7,6 +7,7 @@ either way their requests share one batch.
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,7 +17,9 @@ import torch
 
 from ..types import Completion
 from .base import Request, Sampling, WeightFile
-from .decoding import Prompt, forward, prefill, sample
+from .decoding import Prompt, prefill, sample
+from .head import chunked_logprobs
+from .stepping import forward
 
 
 class PromptTooLongError(ValueError):
@@ -49,6 +52,10 @@ class LanguageModel:
         self.model = model.eval()  # dropout off: what is trained on is what was sampled from
         self.tokenizer = tokenizer
         self.adapters = dict(adapters) if adapters is not None else None
+        if adapters is not None:
+            from .adapters import mix_adapters  # loads peft
+
+            model.mixed_rows = mix_adapters(model)
         self.batch_rows = batch_rows
         self.truncate_prompts = truncate_prompts
         _refuse_foreign_tokenizer(model, tokenizer)
@@ -144,18 +151,39 @@ class LanguageModel:
         self, samples: Sequence[tuple[str, Completion]], temperature: float
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """log pi of the sampled tokens [N, L] and the mask [N, L]; see `TrainablePolicy`."""
-        logits, ids, mask = self._logits(samples, temperature)
-        chosen = logits.gather(-1, ids[..., None])[..., 0]
-        return chosen - logits.logsumexp(-1), mask
+        states, ids, mask = self._states(samples, body=self._plain_head)
+        rows = mask.bool()
+        if self._plain_head:
+            head = self.model.get_output_embeddings()
+            found = chunked_logprobs(states[rows], head.weight, head.bias, ids[rows], temperature or 1.0)
+        else:
+            logits = states[rows].float() / (temperature or 1.0)
+            found = logits.gather(-1, ids[rows][:, None])[:, 0] - logits.logsumexp(-1)
+        logprobs = found.new_zeros(mask.shape)
+        logprobs[rows] = found
+        return logprobs, mask
 
     def token_logprobs_and_entropies(
         self, samples: Sequence[tuple[str, Completion]], temperature: float
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """The same with the entropy of every token's distribution [N, L], in nats; see `EntropyPolicy`."""
-        logits, ids, mask = self._logits(samples, temperature)
-        logprobs = logits.log_softmax(-1)
+        """The same with the entropy of every token's distribution [N, L], in nats; see `EntropyPolicy`.
+
+        Holds the logits of all tokens.
+        """
+        logits, ids, mask = self._states(samples, body=False)
+        logprobs = (logits.float() / (temperature or 1.0)).log_softmax(-1)
         entropies = -(logprobs.exp() * logprobs).sum(-1)
-        return logprobs.gather(-1, ids[..., None])[..., 0], entropies, mask
+        return logprobs.gather(-1, ids[..., None])[..., 0] * mask, entropies, mask
+
+    @functools.cached_property
+    def _plain_head(self) -> bool:
+        """Logits are the output layer of the last hidden state, and nothing else (some families scale or cap them)."""
+        ids = torch.tensor([[self.pad_id]], device=next(self.model.parameters()).device)
+        adapters = [None] if self.adapters is None else ["__base__"]
+        with torch.no_grad():
+            whole = forward(self.model, adapters, input_ids=ids).logits
+            hidden = forward(self.model, adapters, body=True, input_ids=ids).last_hidden_state
+            return torch.allclose(self.model.get_output_embeddings()(hidden), whole, rtol=1e-3, atol=1e-3)
 
     def base(self) -> LanguageModel | None:
         """The model below the adapters, as a policy that cannot be trained; None when there are no adapters."""
@@ -163,20 +191,21 @@ class LanguageModel:
             return None
         return _Base(self.model, self.tokenizer, adapters=dict.fromkeys(self.adapters, "__base__"))
 
-    def _logits(
-        self, samples: Sequence[tuple[str, Completion]], temperature: float
+    def _states(
+        self, samples: Sequence[tuple[str, Completion]], *, body: bool
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Logits [N, L, V] at the temperature, sampled ids [N, L] and mask [N, L].
+        """For every sampled token what it was predicted from, its id [N, L], and the mask [N, L].
 
-        Samples with the same prompt share it: its keys and values are computed once, with gradient, and expanded to
-        the samples, which is exact. Logits are computed for the sampled tokens alone.
+        What it was predicted from are logits [N, L, V], with `body` the last hidden state [N, L, H]. Samples with the
+        same prompt share it: its keys and values are computed once, with gradient, and expanded to the samples, which
+        is exact.
         """
         rows = {(agent if self.adapters else "", c.prompt_ids): agent for agent, c in samples}
         prompts = [Prompt(list(ids), (), self._adapter(agent)) for (_, ids), agent in rows.items()]
         row_of = {key: row for row, key in enumerate(rows)}
         device = next(self.model.parameters()).device
         index = torch.tensor([row_of[agent if self.adapters else "", c.prompt_ids] for agent, c in samples]).to(device)
-        first, cache, prompt_mask = prefill(self.model, prompts, device, self.pad_id)
+        first, cache, prompt_mask = prefill(self.model, prompts, device, self.pad_id, body=body)
         cache.batch_select_indices(index)
         prompt_mask = prompt_mask[index]
 
@@ -187,18 +216,19 @@ class LanguageModel:
             ids[row, : len(completion.token_ids)] = torch.tensor(completion.token_ids)
             mask[row, : len(completion.token_ids)] = 1
         ids, mask = ids.to(device), mask.to(device)
-        logits = first[index][:, None]
+        states = first[index][:, None]
         if length > 1:
             output = forward(
                 self.model,
                 [self._adapter(agent) for agent, _ in samples],
+                body=body,
                 input_ids=ids[:, :-1],
                 attention_mask=torch.cat([prompt_mask, mask[:, :-1]], dim=1),
                 position_ids=prompt_mask.sum(1, keepdim=True) + torch.arange(length - 1, device=device),
                 past_key_values=cache,
             )
-            logits = torch.cat([logits, output.logits], dim=1)
-        return logits.float() / (temperature or 1.0), ids, mask.float()
+            states = torch.cat([states, output.last_hidden_state if body else output.logits], dim=1)
+        return states, ids, mask.float()
 
     def state_dict(self) -> dict[str, torch.Tensor]:
         """The trainable tensors by name."""

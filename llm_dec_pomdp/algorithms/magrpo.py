@@ -87,6 +87,7 @@ class MAGRPO(Prompting):
                     for parameters, rate in team.parameter_groups(policy, self.config.learning_rate)
                 ],
                 weight_decay=self.config.weight_decay,
+                fused=True,
             )
             for policy in team.trainable
         ]

@@ -1,0 +1,108 @@
+# pyright: basic
+"""Log-probabilities of given tokens from hidden states, without ever holding all logits.
+
+For T tokens and V vocabulary entries the logits are T x V numbers, by far the largest thing of an update. Here they
+exist for `CHUNK` numbers at a time. With h the hidden state of a position, W the output layer, tau the temperature:
+
+    log pi(v | h) = (W h)_v / tau - logsumexp((W h) / tau)
+    d log pi(v | h) / d h = (W_v - sum over u of pi(u | h) W_u) / tau
+    d log pi(v | h) / d W_u = ([u = v] - pi(u | h)) h / tau
+
+Where W is frozen (LoRA) the expected row of W is computed on the way forward, and the way back needs no logits at all;
+where it is trained they are computed a second time, chunk by chunk, unless one chunk holds them all.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+CHUNK = {"cpu": 1 << 22, "cuda": 1 << 24}  # logits held at a time: on a processor, what a cache holds
+
+
+def chunked_logprobs(
+    hidden: torch.Tensor,
+    weight: torch.Tensor,
+    bias: torch.Tensor | None,
+    ids: torch.Tensor,
+    temperature: float,
+    chunk: int | None = None,
+) -> torch.Tensor:
+    """log pi of one token per position.
+
+    Args:
+        hidden: Hidden states [T, H].
+        weight: Output layer [V, H].
+        bias: Its bias [V], or None.
+        ids: The tokens [T].
+        temperature: Divides the logits.
+        chunk: Logits to hold at a time; None: `CHUNK` of the device.
+
+    Returns:
+        Log-probabilities [T] in float32, differentiable in hidden, weight and bias.
+    """
+    if chunk is None:
+        chunk = CHUNK.get(hidden.device.type, CHUNK["cuda"])
+    rows = max(1, chunk // weight.shape[0])
+    return _ChunkedLogprobs.apply(hidden, weight, bias, ids, temperature, rows)  # type: ignore[return-value]
+
+
+def _logits(hidden: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, temperature: float) -> torch.Tensor:
+    logits = torch.nn.functional.linear(hidden, weight, bias).float()
+    return logits if temperature == 1 else logits.div_(temperature)
+
+
+class _ChunkedLogprobs(torch.autograd.Function):
+    """The equations of the module, chunk by chunk."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        hidden: torch.Tensor,
+        weight: torch.Tensor,
+        bias: torch.Tensor | None,
+        ids: torch.Tensor,
+        temperature: float,
+        rows: int,
+    ) -> torch.Tensor:
+        trained = weight.requires_grad or (bias is not None and bias.requires_grad)
+        expected = torch.empty_like(hidden) if hidden.requires_grad and not trained else None
+        kept = None  # the probabilities, where a single chunk holds them all
+        parts: list[torch.Tensor] = []
+        for start in range(0, len(hidden), rows):
+            part = slice(start, start + rows)
+            logits = _logits(hidden[part], weight, bias, temperature)
+            total = logits.logsumexp(-1, keepdim=True)
+            parts.append((logits.gather(1, ids[part, None]) - total)[:, 0])
+            if trained and len(hidden) <= rows:
+                kept = logits.sub_(total).exp_().to(weight.dtype)
+            if expected is not None:
+                expected[part] = logits.sub_(total).exp_().to(weight.dtype) @ weight
+        ctx.save_for_backward(hidden, weight, bias, ids, expected, kept)
+        ctx.temperature, ctx.rows = temperature, rows
+        return torch.cat(parts) if parts else hidden.new_empty(0, dtype=torch.float32)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: torch.Tensor) -> Any:
+        hidden, weight, bias, ids, expected, kept = ctx.saved_tensors
+        scale = (gradients[0] / ctx.temperature)[:, None]
+        if expected is not None:
+            return (scale * (weight[ids].float() - expected.float())).to(hidden.dtype), None, None, None, None, None
+        scaled = scale.to(hidden.dtype)
+        by_hidden = weight[ids]
+        by_weight = torch.zeros_like(weight)
+        by_bias = torch.zeros_like(bias) if bias is not None else None
+        for start in range(0, len(hidden), ctx.rows):
+            part = slice(start, start + ctx.rows)
+            probabilities = kept
+            if probabilities is None:
+                probabilities = _logits(hidden[part], weight, bias, ctx.temperature).softmax(-1).to(weight.dtype)
+            by_hidden[part] -= probabilities @ weight
+            by_weight.addmm_(probabilities.T, hidden[part] * scaled[part], alpha=-1)
+            if by_bias is not None:
+                by_bias -= probabilities.T @ scaled[part, 0]
+        by_weight.index_add_(0, ids, hidden * scaled)
+        if by_bias is not None:
+            by_bias.index_add_(0, ids, scaled[:, 0])
+        return by_hidden.mul_(scaled), by_weight, by_bias, None, None, None

@@ -1,0 +1,246 @@
+"""Training steps, updates and generation: our side, the peer's, and bare loops of torch and transformers."""
+
+from __future__ import annotations
+
+import copy
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import tiny
+import torch
+from sides import Peer, Timer, alternate, row
+
+import llm_dec_pomdp
+from llm_dec_pomdp.agents.base import Sampling, Team
+from llm_dec_pomdp.agents.decoding import Prompt, sample
+from llm_dec_pomdp.agents.language_model import LanguageModel
+from llm_dec_pomdp.agents.loading import load_model
+from llm_dec_pomdp.algorithms.magrpo import MAGRPO, MAGRPOConfig
+from llm_dec_pomdp.algorithms.samples import Sample, in_forward_passes, weigh
+from llm_dec_pomdp.envs.base import TextTask
+from llm_dec_pomdp.envs.tasks import TaskSource
+from llm_dec_pomdp.rollout import collect
+from llm_dec_pomdp.seeding import derive
+from llm_dec_pomdp.types import Completion, Score, TaskItem
+
+AGENTS = ("agent_0", "agent_1")
+
+
+class Letters(TextTask):
+    """The team earns the share of one letter in what it says."""
+
+    metadata: dict[str, Any] = {**TextTask.metadata, "name": "letters-v0"}
+    roles = ("first", "second")
+    components = ("letters",)
+    reward_range = (0.0, 1.0)
+    max_return = 1.0
+    source = TaskSource("letters", "none", {"train": "train"})
+
+    def observe(self, item: TaskItem, agent: str) -> str:
+        """The prompt."""
+        return item.prompt
+
+    def score(self, item: TaskItem, actions: Mapping[str, str]) -> Score:
+        """The share of the letter e."""
+        value = tiny.letters(tuple(actions.values()))
+        return Score(value, {"letters": value})
+
+
+class LettersAlone(Letters):
+    """The same for one agent."""
+
+    roles = ("first",)
+
+
+def letters_env(prompts: int, agents: int = 2) -> Letters:
+    """The task on some prompts."""
+    return (LettersAlone, Letters)[agents - 1](
+        [TaskItem(f"p{i}", text) for i, text in enumerate(tiny.prompts(prompts))]
+    )
+
+
+# --- whole training steps ---------------------------------------------------------------------------------------------
+
+
+def training_step(peer: Peer, timer: Timer, runs: int, *, prompts: int, new_tokens: int, target: float) -> Any:
+    """Seconds per prompt of rollout and update, two agents with a model each, G = 4."""
+    group = 4
+    env = letters_env(prompts)
+    team = Team({agent: LanguageModel(tiny.model(seed), tiny.tokenizer()) for seed, agent in enumerate(AGENTS, 1)})
+    sampling = Sampling(temperature=1.0, top_k=50, max_new_tokens=new_tokens)
+    learner = MAGRPO(team, sampling, MAGRPOConfig(learning_rate=1e-3))
+    wanted = prompts * group * len(AGENTS) * new_tokens
+    ids = [item.id for item in env.items]
+
+    def step() -> None:
+        seeds = [derive(learner.updates, i) for i in range(prompts)]
+        metrics = learner.update(collect(env, team, ids, seeds, sampling, group))
+        _check_tokens(metrics["tokens"] * len(AGENTS), wanted)
+
+    def other() -> float:
+        found = peer.ask("train", prompts=prompts, group=group, new_tokens=new_tokens)
+        _check_tokens(found["tokens"], wanted)
+        return found["seconds"]
+
+    found = alternate(runs, ours=lambda: timer(step), peer=other)
+    numbers = {f"{name}_s_per_prompt": seconds / prompts for name, seconds in found.items()}
+    return row(found["peer"] / found["ours"], target, **numbers)
+
+
+def _check_tokens(found: float, wanted: int) -> None:
+    if found != wanted:
+        raise RuntimeError(f"{found} tokens were sampled and {wanted} were to be compared")
+
+
+# --- updates ----------------------------------------------------------------------------------------------------------
+
+
+def make_samples(prompt: torch.Tensor, completions: torch.Tensor) -> list[Sample]:
+    """Completions of one prompt with advantages that sum to 0."""
+    advantages = torch.linspace(-1, 1, len(completions)).tolist()
+    ids = tuple(prompt.tolist())
+    texts = [Completion("x", ids, tuple(row), (0.0,) * len(row)) for row in completions.tolist()]
+    samples = [Sample("agent_0", text, a) for text, a in zip(texts, advantages, strict=True)]
+    return [
+        Sample(s.agent, s.completion, s.advantage, 1.0, s.weight, i)
+        for i, s in enumerate(weigh(samples, MAGRPOConfig()))
+    ]
+
+
+def our_update(learner: MAGRPO, policy: LanguageModel, samples: list[Sample]) -> None:
+    """Loss and gradient as the learner computes them in an update."""
+    learner._accumulate(0, policy, in_forward_passes(samples, learner.config.micro_batch), {})
+
+
+def bare_update(network: Any, prompt: torch.Tensor, completions: torch.Tensor) -> None:
+    """The loop one would write: all sequences in full, padded to one batch, one forward and one backward pass."""
+    advantages = torch.linspace(-1, 1, len(completions))
+    ids = torch.cat([prompt.expand(len(completions), -1), completions], dim=1)
+    length = completions.shape[1]
+    logits = network(input_ids=ids, use_cache=False, logits_to_keep=length + 1).logits[:, :-1]
+    logprobs = logits.log_softmax(-1).gather(-1, completions[..., None])[..., 0]
+    rho = (logprobs - logprobs.detach()).exp()
+    a = advantages[:, None]
+    loss = -torch.minimum(rho * a, rho.clamp(0.8, 1.2) * a).mean()
+    loss.backward()
+
+
+class Updates:
+    """The same update on both sides, each with a model of its own."""
+
+    def __init__(self, network: Any, prompt_tokens: int, group: int, new_tokens: int, vocabulary: int) -> None:
+        self.prompt = tiny.token_ids(1, prompt_tokens, vocabulary, seed=1)[0]
+        self.completions = tiny.token_ids(group, new_tokens, vocabulary, seed=2)
+        self.samples = make_samples(self.prompt, self.completions)
+        self.bare_network = copy.deepcopy(network)
+        self.policy = LanguageModel(network, tiny.tokenizer())
+        self.learner = MAGRPO(Team({"agent_0": self.policy}), Sampling(), MAGRPOConfig())
+
+    def ours(self) -> None:
+        """Our side."""
+        our_update(self.learner, self.policy, self.samples)
+
+    def bare(self) -> None:
+        """The bare loop."""
+        bare_update(self.bare_network, self.prompt, self.completions)
+
+    def clear(self) -> None:
+        """Zero both gradients, and keep their buffers."""
+        self.policy.model.zero_grad(set_to_none=False)
+        self.bare_network.zero_grad(set_to_none=False)
+
+    def difference(self) -> float:
+        """Largest difference of the two gradients, relative to their largest entry."""
+        self.clear()
+        self.ours()
+        self.bare()
+        mine = [p.grad for p in self.policy.model.parameters()]
+        theirs = [p.grad for p in self.bare_network.parameters()]
+        return max(float((a - b).abs().max() / max(b.abs().max(), 1e-12)) for a, b in zip(mine, theirs, strict=True))
+
+
+def wide_update(peer: Peer, timer: Timer, runs: int) -> dict[str, Any]:
+    """Loss and backward pass at a vocabulary of 32k."""
+    vocabulary, group, new_tokens, prompt_tokens = 32768, 4, 256, 40
+    both = Updates(tiny.model(1, vocabulary=vocabulary), prompt_tokens, group, new_tokens, vocabulary)
+    difference = both.difference()
+    request = {"vocabulary": vocabulary, "group": group, "new_tokens": new_tokens, "prompt_tokens": prompt_tokens}
+    request["returns"] = [0.0, 1.0, 2.0, 3.0]
+    found = alternate(
+        runs,
+        ours=lambda: timer(both.ours),
+        bare=lambda: timer(both.bare),
+        peer=lambda: peer.ask("update", **request)["seconds"],
+    )
+    numbers = {f"{name}_s": seconds for name, seconds in found.items()} | {"gradient_difference": difference}
+    return {
+        "update_32k_vs_peer": row(found["peer"] / found["ours"], 6.0, **numbers),
+        "update_32k_vs_bare": row(found["bare"] / found["ours"], 1 / 1.1, **numbers),
+    }
+
+
+def shared_prompt_update(timer: Timer, runs: int) -> Any:
+    """Loss and backward pass of 8 completions of 64 tokens that share a prompt of 200."""
+    vocabulary = 2048
+    both = Updates(tiny.model(1, hidden=256, layers=4, vocabulary=vocabulary), 200, 8, 64, vocabulary)
+    difference = both.difference()
+    if difference > 1e-3:
+        raise RuntimeError(f"the gradients differ by {difference:.1e} of their largest entry")
+    found = alternate(runs, ours=lambda: timer(both.ours), bare=lambda: timer(both.bare))
+    return row(
+        found["bare"] / found["ours"],
+        2.0,
+        ours_s=found["ours"],
+        bare_s=found["bare"],
+        gradient_difference=difference,
+    )
+
+
+# --- generation -------------------------------------------------------------------------------------------------------
+
+
+def generation(file: str, timer: Timer, runs: int) -> Any:
+    """8 prompts of 100 tokens, 4 texts of 64 tokens each, top-p 0.9, without an end token on both sides."""
+    network, tokenizer = load_model(file, device="cpu", dtype="float32")
+    network.eval()
+    posts = "\n".join(item.prompt for item in llm_dec_pomdp.make("tldr-v0").items[:24])
+    ids = torch.tensor(tokenizer(posts)["input_ids"][:800]).view(8, 100)
+    sampling = Sampling(temperature=1.0, top_p=0.9, max_new_tokens=64)
+    prompts = [Prompt(row, tuple(derive(i, g) for g in range(4))) for i, row in enumerate(ids.tolist())]
+    settings = {"do_sample": True, "temperature": 1.0, "top_p": 0.9, "top_k": 0, "max_new_tokens": 64}
+
+    def ours() -> None:
+        found = sample(network, prompts, sampling, frozenset(), tokenizer.pad_token_id or 0)
+        _check_tokens(sum(len(text.ids) for texts in found for text in texts), 32 * 64)
+
+    def bare() -> None:
+        with torch.no_grad():
+            found = network.generate(
+                input_ids=ids.repeat_interleave(4, dim=0),
+                attention_mask=torch.ones(32, 100, dtype=torch.long),
+                **settings,
+            )
+        _check_tokens(found[:, 100:].numel(), 32 * 64)
+
+    network.generation_config.eos_token_id = None
+    network.generation_config.pad_token_id = tokenizer.pad_token_id or 0
+    found = alternate(runs, ours=lambda: timer(ours), bare=lambda: timer(bare))
+    return row(found["bare"] / found["ours"], 1.7, ours_s=found["ours"], generate_s=found["bare"])
+
+
+ROWS = ("step_64_tokens_8_prompts", "step_256_tokens_1_prompt", "update_32k", "generation_135m", "update_shared_prompt")
+
+
+def rows(peer: Peer, timer: Timer, runs: int, file: str | None) -> dict[str, Callable[[], dict[str, Any]]]:
+    """What measures each row; `update_32k` gives two rows."""
+    steps = functools.partial(training_step, peer, timer, runs)
+    skipped = {"skipped": "give the weights of a 135 M model with --model FILE.gguf"}
+    works = (
+        lambda: steps(prompts=8, new_tokens=64, target=8.0),
+        lambda: steps(prompts=1, new_tokens=256, target=2.0),
+        lambda: wide_update(peer, timer, runs),
+        lambda: generation(file, timer, runs) if file else skipped,
+        lambda: shared_prompt_update(timer, runs),
+    )
+    return dict(zip(ROWS, works, strict=True))

@@ -1,0 +1,107 @@
+"""The other side of the comparison: trains and updates with comlrl, as asked on stdin, one JSON object a line.
+
+It runs under the interpreter in which comlrl is installed and stays alive between requests, so that imports and warm-up
+are not timed. Each answer holds the seconds of one run.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from typing import Any
+
+os.environ |= {"WANDB_MODE": "disabled", "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
+
+import tiny
+import torch
+from comlrl.trainers.reinforce import MAGRPOConfig, MAGRPOTrainer
+from datasets import Dataset
+
+clock = time.perf_counter
+
+
+def trainer(prompts: int, group: int, new_tokens: int, vocabulary: int = 512, **shape: int) -> Any:
+    """Two agents with a model each, one update per `prompts` prompts."""
+    config = MAGRPOConfig(
+        num_train_epochs=1,
+        agent_learning_rate=1e-3,
+        num_agents=2,
+        agent_devices="cpu",
+        num_generations=group,
+        max_new_tokens=new_tokens,
+        temperature=1.0,
+        top_p=1.0,
+        top_k=50,
+        num_turns=1,
+        eval_interval=0,
+        rollout_buffer_size=prompts,
+        train_batch_size=prompts,
+    )
+    found = MAGRPOTrainer(
+        agents=[tiny.model(seed, vocabulary=vocabulary, **shape) for seed in (1, 2)],
+        num_agents=2,
+        tokenizer=tiny.tokenizer(),
+        train_dataset=Dataset.from_list([{"prompt": text} for text in tiny.prompts(prompts)]),
+        reward_func=lambda first, second: [tiny.letters(pair) for pair in zip(first, second, strict=True)],
+        formatters=[lambda item, external_prompts=None: external_prompts or item["prompt"]] * 2,
+        args=config,
+        wandb_config=None,
+    )
+    found.verbose = False
+    return found
+
+
+def train(request: dict[str, Any]) -> dict[str, float]:
+    """Seconds of one update with its rollout, and the tokens that were sampled."""
+    side = trainer(request["prompts"], request["group"], request["new_tokens"])
+    tokens = 0
+    generate = side._generate_completions
+
+    def counted(*args: Any, **kwargs: Any) -> Any:
+        nonlocal tokens
+        found = generate(*args, **kwargs)
+        tokens += sum(found["response_lens"])
+        return found
+
+    side._generate_completions = counted
+    started = clock()
+    side.train()
+    return {"seconds": clock() - started, "tokens": tokens}
+
+
+def update(request: dict[str, Any]) -> dict[str, float]:
+    """Seconds of loss and backward pass for completions of one prompt."""
+    vocabulary = request["vocabulary"]
+    side = trainer(1, request["group"], request["new_tokens"], vocabulary)
+    prompt = tiny.token_ids(1, request["prompt_tokens"], vocabulary, seed=1)
+    completions = tiny.token_ids(request["group"], request["new_tokens"], vocabulary, seed=2)
+    data = {"prompt_input_ids": prompt, "completion_input_ids": [list(completions)]}
+    seconds: list[float] = []
+    for _ in range(2):  # the first makes the gradient buffers
+        started = clock()
+        loss = side._compute_loss_with_gradients(side.agents[0], data, request["returns"])
+        loss.backward()
+        seconds.append(clock() - started)
+        side.optimizers[0].zero_grad(set_to_none=False)
+    return {"seconds": seconds[-1]}
+
+
+def main() -> None:
+    """Answer requests until stdin ends."""
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # whatever else is printed goes to stderr
+    global clock
+    threads, kind = sys.argv[1:]
+    torch.set_num_threads(int(threads))
+    clock = {"wall": time.perf_counter, "cpu": time.process_time}[kind]
+    for line in sys.stdin:
+        request = json.loads(line)
+        found = {"train": train, "update": update}[request.pop("what")](request)
+        answers.write(json.dumps(found) + "\n")
+        answers.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,97 @@
+"""Speed and memory against comlrl, bare loops and limits, in one table.
+
+    python perf/vs_comlrl.py --peer-python PATH [--model FILE.gguf] [--runs 5] [--threads 2] [--json | --markdown]
+
+PATH is an interpreter in whose environment comlrl is installed. Both sides have models of the same shape, the same
+number of tokens, the same sampling and the same threads; they run in turns, and the minimum over the runs counts. Texts
+have full length on both sides (see `tiny`; the 135 M model is sampled without an end token). A ratio is the reference's
+figure divided by ours, or the limit divided by what was measured: larger is better.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import learner_speed
+import memory
+import torch
+from sides import CLOCKS, Peer, Timer
+
+NAMES = {
+    "step_64_tokens_8_prompts": "time per prompt, G=4, 64 tokens, 8 prompts per update, against comlrl",
+    "step_256_tokens_1_prompt": "time per prompt, G=4, 256 tokens, 1 prompt per update, against comlrl",
+    "update_32k_vs_peer": "update, vocabulary 32k, 4 x 256 tokens, against comlrl",
+    "update_32k_vs_bare": "the same against a bare vectorised loop",
+    "generation_135m": "generation, 135 M model, 8 x 4 texts of 64 tokens, top-p 0.9, against model.generate",
+    "update_shared_prompt": "update, 8 x 64 tokens after one prompt of 200, against a bare vectorised loop",
+    "memory_two_agents": "peak memory, two agents with LoRA on one base, against one agent",
+    "memory_logprobs": "peak memory of the log-probabilities, four times the tokens against once",
+    "writing_step": "reset and step of a writing environment, microseconds",
+    "episodes": "cost of an episode among the last of 10,000 against the first, 100 at a time",
+}
+
+
+def measure(arguments: argparse.Namespace) -> dict[str, Any]:
+    """All rows, or those asked for."""
+    torch.set_num_threads(arguments.threads)
+    peer, timer = Peer(arguments.peer_python, arguments.threads, arguments.clock), Timer(arguments.clock)
+    works = learner_speed.rows(peer, timer, arguments.runs, arguments.model) | memory.ROWS
+    result: dict[str, Any] = {}
+    for name, work in works.items():
+        if arguments.only and name not in arguments.only:
+            continue
+        found = work()
+        result |= found if name == "update_32k" else {name: found}
+        print(f"{name} done", file=sys.stderr, flush=True)
+    peer.close()
+    return result
+
+
+def shown(found: Mapping[str, Any]) -> list[str]:
+    """The cells of a row: numbers, ratio, target, met."""
+    if "skipped" in found:
+        return [f"skipped: {found['skipped']}", "", "", ""]
+    numbers = {k: v for k, v in found.items() if k not in ("ratio", "target", "met", "measured", "limit")}
+    words = ", ".join(f"{name} {value:.3g}" for name, value in numbers.items())
+    if "limit" in found:
+        return [words, f"{found['measured']:.2f}", f"at most {found['limit']:g}", "yes" if found["met"] else "no"]
+    return [words, f"{found['ratio']:.2f}", f"at least {found['target']:.3g}", "yes" if found["met"] else "no"]
+
+
+def table(result: Mapping[str, Any]) -> str:
+    """The result as a Markdown table."""
+    lines = ["| what | measured | ratio | target | met |", "|---|---|---|---|---|"]
+    lines += ["| " + " | ".join([NAMES[name], *shown(found)]) + " |" for name, found in result.items()]
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--peer-python", required=True, help="an interpreter with comlrl installed")
+    parser.add_argument("--model", help="GGUF file of a model of 135 M parameters")
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--threads", type=int, default=min(2, os.cpu_count() or 1))
+    parser.add_argument("--clock", choices=sorted(CLOCKS), default="wall", help="cpu: for one thread on a busy machine")
+    parser.add_argument("--only", nargs="*", choices=[*learner_speed.ROWS, *memory.ROWS], help="rows to measure")
+    parser.add_argument("--json", action="store_true", help="print one object")
+    parser.add_argument("--markdown", action="store_true", help="print a Markdown table")
+    arguments = parser.parse_args()
+    result = measure(arguments)
+    if arguments.json:
+        print(json.dumps(result))
+    elif arguments.markdown:
+        print(table(result))
+    else:
+        for name, found in result.items():
+            words, ratio, target, met = shown(found)
+            print(f"{NAMES[name]}\n    {words}\n    ratio {ratio or '-'}, target {target or '-'}, met: {met or '-'}")
+
+
+if __name__ == "__main__":
+    main()

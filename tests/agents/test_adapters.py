@@ -1,0 +1,106 @@
+"""Adapters mixed in one pass give what peft gives, in value and in gradient, and stay peft's own modules."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from models import AGENTS, network
+from peft import LoraConfig, PeftModel, get_peft_model
+
+from llm_dec_pomdp.agents.adapters import MixedLinear, mix_adapters
+
+# peft asks transformers for an attribute under its old name.
+pytestmark = pytest.mark.filterwarnings("ignore:.*is_gradient_checkpointing:FutureWarning")
+
+IDS = torch.tensor([[3, 4, 5], [6, 7, 8], [9, 3, 4], [5, 6, 7]])
+
+
+def adapted(rank: int = 4, targets: Any = "all-linear") -> Any:
+    """A peft model with two different adapters."""
+    torch.manual_seed(0)
+    config = LoraConfig(r=rank, lora_alpha=2 * rank, target_modules=targets)
+    model = get_peft_model(network(), config, adapter_name=AGENTS[0])
+    model.add_adapter(AGENTS[1], config)
+    for name, parameter in model.named_parameters():
+        if "lora_B" in name:
+            torch.nn.init.normal_(parameter, std=0.3)
+        parameter.requires_grad_("lora_" in name)
+    return model.eval()
+
+
+def mixed(model: Any, names: list[str | None]) -> torch.Tensor:
+    mix_adapters(model).choose(names, IDS.device)
+    return model.get_base_model()(input_ids=IDS).logits
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["agent_0", "agent_1", "agent_0", "agent_1"],
+        ["agent_1"] * 4,
+        ["__base__", "agent_1", "agent_0", "__base__"],
+        ["__base__"] * 4,
+    ],
+)
+def test_each_row_goes_through_its_own_adapter(names: list[str | None]) -> None:
+    theirs = adapted()
+    ours = copy.deepcopy(theirs)
+    expected = theirs(input_ids=IDS, adapter_names=names).logits
+    found = mixed(ours, names)
+    torch.testing.assert_close(found, expected)
+    if any(name != "__base__" for name in names):
+        for logits in (expected, found):
+            logits.pow(2).sum().backward()
+        for (name, a), (_, b) in zip(theirs.named_parameters(), ours.named_parameters(), strict=True):
+            if a.grad is None or b.grad is None:  # an adapter that no row used
+                assert all(g is None or not g.any() for g in (a.grad, b.grad)), name
+            else:
+                torch.testing.assert_close(b.grad, a.grad, rtol=1e-4, atol=1e-4, msg=name)
+
+
+def test_what_is_saved_is_loaded_by_peft(tmp_path: Path) -> None:
+    model = adapted()
+    mix_adapters(model)
+    expected = mixed(model, ["agent_1"] * 4)
+    model.save_pretrained(str(tmp_path))
+    torch.manual_seed(0)
+    loaded = PeftModel.from_pretrained(network(), str(tmp_path / "agent_1"), adapter_name="agent_1").eval()
+    torch.testing.assert_close(loaded(input_ids=IDS).logits, expected)
+
+
+def test_mixing_twice_is_mixing_once() -> None:
+    model = adapted()
+    assert mix_adapters(model) is mix_adapters(model)
+
+
+def test_a_copy_chooses_for_itself() -> None:
+    model = adapted()
+    mix_adapters(model).choose(["agent_0"] * 4, IDS.device)
+    twin = copy.deepcopy(model)
+    mix_adapters(twin).choose(["agent_1"] * 4, IDS.device)
+    torch.testing.assert_close(model.get_base_model()(input_ids=IDS).logits, mixed(model, ["agent_0"] * 4))
+
+
+def test_different_ranks_are_refused() -> None:
+    model = adapted()
+    model.add_adapter("third", LoraConfig(r=2, target_modules="all-linear"))
+    with pytest.raises(ValueError, match=r"ranks \[2, 4\]; give all the same rank"):
+        mix_adapters(model)
+
+
+def test_adapters_of_another_kind_are_refused() -> None:
+    model = adapted(targets=["embed_tokens", "q_proj"])
+    with pytest.raises(ValueError, match="Embedding layers cannot be mixed"):
+        mix_adapters(model)
+
+
+def test_all_linear_layers_are_mixed() -> None:
+    model = adapted()
+    mix_adapters(model)
+    layers = [m for m in model.modules() if hasattr(m, "lora_A")]
+    assert layers
+    assert all(type(layer) is MixedLinear for layer in layers)

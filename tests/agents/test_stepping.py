@@ -1,0 +1,84 @@
+"""One token at a time: by the model itself, and by its layers."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+import torch
+from models import AGENTS, network, save_model
+from transformers import GPT2Config, GPT2LMHeadModel, Qwen2Config, Qwen2ForCausalLM
+
+from llm_dec_pomdp.agents.loading import load_team
+from llm_dec_pomdp.agents.stepping import LayerSteps, ModelSteps, forward, layerwise, steps
+
+
+def qwen(**options: Any) -> Any:
+    settings = {"vocab_size": 40, "hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 2}
+    settings |= {"num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 256}
+    torch.manual_seed(0)
+    return Qwen2ForCausalLM(Qwen2Config(**{**settings, **options}, initializer_range=0.3)).eval()
+
+
+def begin(model: Any, adapters: list[str | None], padded: bool = True) -> tuple[Any, torch.Tensor]:
+    ids = torch.arange(12).view(2, 6) % 20
+    mask = torch.ones(2, 6, dtype=torch.long)
+    if padded:
+        mask[0, :2] = 0
+    inputs = {"input_ids": ids, "attention_mask": mask, "position_ids": (mask.cumsum(1) - 1).clamp(min=0)}
+    return forward(model, adapters, use_cache=True, **inputs).past_key_values, mask
+
+
+def both_ways(model: Any, count: int, adapters: list[str | None], padded: bool = True) -> list[torch.Tensor]:
+    """Logits of `count` steps of three rows, the first of which leaves after two steps."""
+    index, found = torch.tensor([0, 1, 1]), []
+    starts = [begin(model, [adapters[0], adapters[1]], padded) for _ in "12"]
+    ways = ModelSteps(model, *starts[0], index), LayerSteps(model, *starts[1], index, count)
+    for way in ways:
+        names = [adapters[i] for i in index.tolist()]
+        logits = []
+        for number in range(count):
+            if number == 2:
+                way.keep(torch.tensor([1, 2]))
+                names = names[1:]
+            logits.append(way.step(torch.arange(len(names)) + number % 7, names))
+        found.append(torch.cat(logits))
+    return found
+
+
+@pytest.mark.parametrize("padded", [True, False])
+@pytest.mark.parametrize("make", [network, qwen])
+@torch.no_grad()
+def test_layers_give_the_logits_of_the_model_beyond_the_first_buffer(make: Any, padded: bool) -> None:
+    wanted, found = both_ways(make(), 70, [None, None], padded)
+    torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-4)
+
+
+@torch.no_grad()
+def test_every_row_keeps_its_adapter(tmp_path: Any) -> None:
+    team = load_team(AGENTS, save_model(tmp_path), sharing="lora", device="cpu")
+    model = team.members[AGENTS[0]].model  # type: ignore[attr-defined]
+    for name, parameter in model.named_parameters():
+        if "lora_B" in name:
+            torch.nn.init.normal_(parameter, std=0.3)
+    assert layerwise(model)
+    wanted, found = both_ways(model, 5, list(AGENTS))
+    torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-4)
+    swapped, _ = both_ways(model, 5, list(reversed(AGENTS)))
+    assert not torch.allclose(swapped, wanted, atol=1e-2)
+
+
+def test_other_forms_are_asked_themselves() -> None:
+    gpt = GPT2LMHeadModel(GPT2Config(vocab_size=40, n_embd=16, n_layer=1, n_head=2)).eval()
+    sliding = qwen(use_sliding_window=True, sliding_window=4, max_window_layers=0)
+    assert [layerwise(model) for model in (network(), qwen(), gpt, sliding)] == [True, True, False, False]
+
+
+def test_a_model_that_computes_otherwise_is_found_out() -> None:
+    model = copy.deepcopy(network())
+    model.model.layers[0].mlp.register_forward_hook(lambda module, inputs, output: 2 * output)
+    assert not layerwise(model)
+    with torch.no_grad():
+        cache, mask = begin(model, [None, None])
+    assert isinstance(steps(model, cache, mask, torch.tensor([0, 1]), 4), ModelSteps)
