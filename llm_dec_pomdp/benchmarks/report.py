@@ -24,6 +24,7 @@ from .compare import (
     verdict,
 )
 from .page import render_page
+from .picture import draw_curves
 from .published import SOURCE, published
 from .runs import Entry, Run, merge, read_run
 
@@ -122,7 +123,7 @@ def _title(environment: str, group: Sequence[Result]) -> str:
 
 
 def write_report(folder: Path) -> None:
-    """Write `report.md` and `report.html` of a run into its folder."""
+    """Write `report.md`, `report.html` and, where something was trained, `curves.png` of a run into its folder."""
     run = read_run(folder)
     write_merged(folder, run.title, [run], run.entries, [])
 
@@ -141,7 +142,10 @@ def write_merged(
     """
     folder.mkdir(parents=True, exist_ok=True)
     found = lines(entries)
-    replace(folder / "report.md", markdown(title, found, entries, warnings).encode())
+    text = markdown(title, found, entries, warnings)
+    if draw_curves(folder / "curves.png", entries):
+        text += "\n## Test return while training\n\n![learning curves](curves.png)\n"
+    replace(folder / "report.md", text.encode())
     replace(folder / "report.html", render_page(title, runs, found, entries, warnings).encode())
 
 

@@ -5,17 +5,23 @@ pool = SandboxPool()
 
 | file | process | what |
 |---|---|---|
-| pool, jobs, capabilities | trainer | jobs in, verdicts out; threads only wait |
+| pool, jobs, probes | trainer | jobs in, verdicts out; threads only wait |
 | judge, rewrite, solution | judge | holds the tests, sees plain data only |
 | zygote, room | untrusted | loads programs and answers calls; never sees a test |
 | codec, boot, confine, seccomp | several | plain data, fresh interpreters, layers of confinement |
 
 docs/sandbox.md says what is held off and what is not.
+
+The pool is imported when it is first asked for: describing a job costs nothing.
 """
 
-from .capabilities import Capabilities, capabilities
+from typing import TYPE_CHECKING, Any
+
 from .jobs import Job, Limits, Verdict
-from .pool import SandboxError, SandboxPool, default_pool
+
+if TYPE_CHECKING:
+    from .pool import SandboxError, SandboxPool, default_pool
+    from .probes import Capabilities, capabilities
 
 __all__ = [
     "Capabilities",
@@ -27,3 +33,12 @@ __all__ = [
     "capabilities",
     "default_pool",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    module = "probes" if name in ("Capabilities", "capabilities") else "pool"
+    return getattr(import_module(f".{module}", __name__), name)

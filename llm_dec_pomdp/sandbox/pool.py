@@ -27,8 +27,8 @@ from pathlib import Path
 from typing import Any
 
 from . import boot, confine, judge
-from .capabilities import Capabilities, capabilities
 from .jobs import Job, Verdict
+from .probes import Capabilities, capabilities
 
 ALLOW_WEAK = "LLM_DEC_POMDP_ALLOW_WEAK"
 _PREFIX = "llm-dec-pomdp-judge-"

@@ -109,8 +109,8 @@ PROBE = """
 import sys
 sys.path.insert(0, sys.argv[1])
 from llm_dec_pomdp.sandbox import capabilities as module
-import llm_dec_pomdp.sandbox.capabilities
-module = sys.modules["llm_dec_pomdp.sandbox.capabilities"]
+import llm_dec_pomdp.sandbox.probes
+module = sys.modules["llm_dec_pomdp.sandbox.probes"]
 {change}
 module.main({{}})
 """

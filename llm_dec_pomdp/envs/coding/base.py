@@ -10,8 +10,9 @@ from importlib import resources
 from pathlib import Path
 from typing import ClassVar
 
+from ... import sandbox
 from ...registry import nearest
-from ...sandbox import Job, Verdict, default_pool
+from ...sandbox import Job, Verdict
 from ...types import Score, TaskItem
 from ..base import TextTask
 from . import contribution, reward
@@ -119,7 +120,7 @@ class HardenedCodeTask(CodeTask):
 
     def score(self, item: TaskItem, actions: Mapping[str, str]) -> Score:
         """The reward of `envs.coding.contribution`."""
-        return contribution.score(item, self.program(item, actions), default_pool().run)
+        return contribution.score(item, self.program(item, actions), sandbox.default_pool().run)
 
 
 @functools.cache
@@ -132,4 +133,4 @@ def gold_pairs(name: str) -> Mapping[str, tuple[str, ...]]:
 
 def judge(job: Job) -> Verdict:
     """Judge one program in the pool of this process."""
-    return default_pool().run([job])[0]
+    return sandbox.default_pool().run([job])[0]

@@ -69,7 +69,8 @@ class WritingFormula:
 def lexicon() -> tuple[Mapping[str, tuple[str, ...]], frozenset[str]]:
     """Connectives by category (12 of them) and the stop words of the published formula."""
     raw = json.loads((resources.files("llm_dec_pomdp.data") / "connectives.json").read_text(encoding="utf-8"))
-    return {name: tuple(words) for name, words in raw["connectives"].items()}, frozenset(raw["stop_words"])
+    connectives = {name: tuple(sorted(words, key=len)) for name, words in raw["connectives"].items()}
+    return connectives, frozenset(raw["stop_words"])
 
 
 def score(first: str, second: str, formula: WritingFormula) -> Score:
@@ -125,7 +126,13 @@ def words(text: str) -> set[str]:
 def categories_as_substrings(text: str) -> float:
     """How many connective categories occur in the lower-cased text, as plain substrings (v0)."""
     lowered = text.lower()
-    return sum(any(word in lowered for word in words) for words in lexicon()[0].values())
+    count = 0
+    for words in lexicon()[0].values():  # short ones first: they are found soonest
+        for word in words:
+            if word in lowered:
+                count += 1
+                break
+    return count
 
 
 def connective_part(n: float) -> float:

@@ -66,7 +66,7 @@ class Capabilities:
 @functools.cache
 def capabilities() -> Capabilities:
     """What holds on this system; found out once per process."""
-    process = boot.start("capabilities", {}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+    process = boot.start("probes", {}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
     try:
         output, _ = process.communicate(timeout=20)
         layers = json.loads(output)
