@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import logging
+import os
 import re
 import resource
 import shutil
@@ -375,6 +376,40 @@ def test_a_kill_at_any_system_call_of_a_save_leaves_a_whole_checkpoint(tmp_path:
     assert count > 30
     assert found == sorted(found)  # before the rename the old one is the newest, after it the new one
     assert set(found) == {1, 2}
+
+
+def test_every_file_is_durable_before_the_rename_and_the_rename_before_the_old_ones_go(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A kill cannot show this, only a loss of power could: so the order of the calls is looked at."""
+    saved(tmp_path, 1, 2)
+    calls: list[tuple[str, Path]] = []
+    fsync, rename, rmtree = os.fsync, Path.rename, shutil.rmtree
+
+    def note_fsync(handle: int) -> None:
+        calls.append(("fsync", Path(f"/proc/self/fd/{handle}").resolve()))
+        fsync(handle)
+
+    def note_rename(path: Path, target: Path) -> Any:
+        calls.append(("rename", path))
+        return rename(path, target)
+
+    def note_rmtree(path: Path, **how: Any) -> None:
+        if path.exists():
+            calls.append(("remove", path))
+        rmtree(path, **how)
+
+    monkeypatch.setattr(os, "fsync", note_fsync)
+    monkeypatch.setattr(Path, "rename", note_rename)
+    monkeypatch.setattr(shutil, "rmtree", note_rmtree)
+    saved(tmp_path, 3)
+    *before, parent, removal = calls
+    renamed = before.pop()
+    draft = renamed[1]
+    assert (renamed[0], parent, removal) == ("rename", ("fsync", tmp_path), ("remove", tmp_path / "step-000001"))
+    files = {draft / path.relative_to(tmp_path / "step-000003") for path in (tmp_path / "step-000003").rglob("*")}
+    assert {("fsync", path) for path in (draft, *files)} == set(before)
+    assert before[-2:] == [("fsync", draft / MANIFEST), ("fsync", draft)]
 
 
 def test_a_full_disk_leaves_the_checkpoint_before(tmp_path: Path) -> None:
