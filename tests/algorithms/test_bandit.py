@@ -2,38 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from models import AGENTS, COLOURS, match, network, softmax_team, tokenizer
 
 from llm_dec_pomdp.agents import Sampling, Team
 from llm_dec_pomdp.agents.language_model import LanguageModel
-from llm_dec_pomdp.algorithms.base import Metrics
+from llm_dec_pomdp.algorithms.controls import Shuffled
 from llm_dec_pomdp.algorithms.magrpo import MAGRPO, MAGRPOConfig
 from llm_dec_pomdp.rollout import collect
 from llm_dec_pomdp.training import TrainerConfig, train
-from llm_dec_pomdp.types import Episode, Group
 
 SEEDS = [0, 1, 2, 3, 4]
-
-
-class Shuffled(MAGRPO):
-    """Hands every episode the rewards of another one."""
-
-    rounds = 0
-
-    def update(self, groups: Sequence[Group]) -> Metrics:
-        self.rounds += 1
-        rewards = [e.turns[0].reward for g in groups for e in g.episodes]
-        moved = iter(np.random.default_rng(self.rounds).permutation(rewards).tolist())
-
-        def paid(e: Episode) -> Episode:
-            return replace(e, turns=(replace(e.turns[0], reward=next(moved)),))
-
-        return super().update([Group(g.item_id, tuple(paid(e) for e in g.episodes)) for g in groups])
 
 
 def expected(team: Team) -> float:
