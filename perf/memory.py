@@ -120,7 +120,7 @@ def writing_step_row() -> dict[str, Any]:
 
     import llm_dec_pomdp
 
-    found = {env_id: step_us(env_id) for env_id in WRITING if env_id in llm_dec_pomdp.registry}
+    found = {env_id: step_us(env_id)[1] for env_id in WRITING if env_id in llm_dec_pomdp.registry}
     return limit(max(found.values()), 150.0, **{f"{env_id}_us": us for env_id, us in found.items()})
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -29,14 +29,14 @@ class Shuffled(MAGRPO):
 def shuffled(group: Group, random: np.random.Generator) -> Group:
     """The group with its rewards permuted: among the episodes turn by turn, and among the branches of a decision."""
     turns = itertools.zip_longest(*(episode.rewards for episode in group.episodes))
-    moved = [iter(random.permutation([r for r in rewards if r is not None]).tolist()) for rewards in turns]
+    moved = [_permuted([r for r in rewards if r is not None], random) for rewards in turns]
 
     def episode_paid(episode: Episode) -> Episode:
         paid = zip(episode.turns, moved, strict=False)  # other episodes of the group may be longer
         return replace(episode, turns=tuple(replace(turn, reward=next(rewards)) for turn, rewards in paid))
 
     def decision_paid(decision: Decision) -> Decision:
-        order = random.permutation(len(decision.branches))
+        order: list[int] = random.permutation(len(decision.branches)).tolist()
         rewards = [decision.branches[i].rewards for i in order]
         branches = [replace(b, rewards=r) for b, r in zip(decision.branches, rewards, strict=True)]
         return replace(decision, branches=tuple(branches))
@@ -44,3 +44,8 @@ def shuffled(group: Group, random: np.random.Generator) -> Group:
     return replace(
         group, episodes=tuple(map(episode_paid, group.episodes)), decisions=tuple(map(decision_paid, group.decisions))
     )
+
+
+def _permuted(rewards: Sequence[float], random: np.random.Generator) -> Iterator[float]:
+    order: list[int] = random.permutation(len(rewards)).tolist()
+    return (rewards[i] for i in order)

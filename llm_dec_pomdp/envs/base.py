@@ -22,7 +22,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, NoReturn, SupportsIndex
+from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 from gymnasium.utils import seeding as gym_seeding
@@ -313,10 +313,11 @@ class TextDecPOMDP(ParallelEnv[str, str, str]):
                     return item
             raise KeyError(f"no task {wanted!r} among {len(items)}; {nearest(str(wanted), (i.id for i in items))}")
         if "index" in options:
-            index: object = options["index"]
-            if not isinstance(index, SupportsIndex) or not 0 <= operator.index(index) < len(items):
+            index = options["index"]
+            position = operator.index(index) if hasattr(index, "__index__") else -1
+            if not 0 <= position < len(items):
                 raise IndexError(f"task index {index!r} is not in 0..{len(items) - 1}")
-            return items[index]
+            return items[position]
         assert self._rng is not None
         return items[int(self._rng.integers(len(items)))]
 
@@ -348,7 +349,7 @@ class TextDecPOMDP(ParallelEnv[str, str, str]):
         facts: Mapping[str, float] = score.diagnostics if score is not None else {}
         info: dict[str, Any] = {f"reward/{name}": float(parts.get(name, 0.0)) for name in self.components}
         info |= {f"diagnostic/{name}": float(facts.get(name, 0.0)) for name in self.diagnostics}
-        return {agent: dict(info) for agent in self.possible_agents}
+        return {agent: info.copy() for agent in self.possible_agents}
 
     def _transcript(self) -> str:
         item = self._now.item

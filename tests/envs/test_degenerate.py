@@ -20,7 +20,7 @@ import pytest
 
 import llm_dec_pomdp
 from llm_dec_pomdp.envs.coding import analysis
-from llm_dec_pomdp.envs.writing import reward
+from llm_dec_pomdp.envs.writing.text import lexicon
 from llm_dec_pomdp.types import TaskItem
 
 Pair = tuple[str, str]
@@ -84,7 +84,7 @@ def one_sentence(name: str, index: int) -> Pair:
 
 
 def connectives(name: str, index: int) -> Pair:
-    phrases = [phrase for category in reward.lexicon()[0].values() for phrase in category]
+    phrases = [phrase for category in lexicon()[0].values() for phrase in category]
     orders = [dice(name, index + shift).sample(phrases, len(phrases)) for shift in (0, 1000)]
     return fitted(name, *(" ".join(order).split() for order in orders))
 
@@ -115,6 +115,24 @@ def shuffled_source(name: str, index: int) -> Pair:
     return fitted(name, draw.sample(words, len(words)), draw.sample(words, len(words)))
 
 
+def shuffled_reference(name: str, index: int) -> Pair:
+    draw = dice(name, index)
+    return tuple(" ".join(draw.sample(t.split(), len(t.split()))) for t in reference(name, index))  # type: ignore[return-value]
+
+
+def with_commas(pair: Pair, every: int) -> Pair:
+    """A comma after every so many words, which breaks up whatever is looked for between commas."""
+    return tuple(  # type: ignore[return-value]
+        " ".join(word + "," * (i % every == every - 1) for i, word in enumerate(text.split())) for text in pair
+    )
+
+
+def dashes(name: str, index: int) -> Pair:
+    """Two sentences, filled up with what is only a word to `str.split`."""
+    first, second = (" ".join(text.split()[:12]) for text in reference(name, index))
+    return f"{first} {'- ' * LENGTHS[name][0]}", f"{second} {'- ' * LENGTHS[name][1]}"
+
+
 def something_else(name: str, index: int) -> Pair:
     return reference(name, (index + 1) % len(rows(name)))
 
@@ -128,6 +146,11 @@ WRITING: Mapping[str, Callable[[str, int], Pair]] = {
     "copy of its beginning twice": copy_of_beginning,
     "random source words": random_source_words,
     "shuffled source": shuffled_source,
+    "shuffled source with commas": lambda n, i: with_commas(shuffled_source(n, i), 1),
+    "copy with commas": lambda n, i: with_commas(copy_of_source(n, i), 3),
+    "shuffled reference with commas": lambda n, i: with_commas(shuffled_reference(n, i), 2),
+    "shuffled reference": lambda n, i: shuffled_reference(n, i),
+    "filled up with dashes": dashes,
     "something else": something_else,
     "half about something else": lambda n, i: (reference(n, i)[0], something_else(n, i)[1]),
     "empty elaboration": lambda n, i: (reference(n, i)[0], ""),

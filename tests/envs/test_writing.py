@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -20,9 +21,10 @@ from llm_dec_pomdp.envs.writing.reward import (
     categories_as_substrings,
     connective_part,
     jaccard,
-    lexicon,
-    score,
 )
+from llm_dec_pomdp.envs.writing.reward import score as score_of
+from llm_dec_pomdp.envs.writing.text import Text, lexicon
+from llm_dec_pomdp.types import Score
 
 PAPER = dataclasses.replace(ARXIV, length_ratio=ARXIV_PAPER_LENGTH_RATIO)
 EVERY_CATEGORY = "moreover namely indeed hence however lastly overall likewise unless until"
@@ -33,6 +35,10 @@ def text(letter: str, words: int, chars: int, unique: int | None = None, tail: s
     body = " ".join(f"{letter}{i % (unique or words)}" for i in range(words)) + (f" {tail}" if tail else "")
     assert len(body) <= chars
     return body + "." * (chars - len(body))
+
+
+def score(first: str, second: str, formula: WritingFormula) -> Score:
+    return score_of(Text(first), Text(second), formula)
 
 
 def parts(first: str, second: str, formula: WritingFormula) -> dict[str, float]:
@@ -207,7 +213,7 @@ def test_words_are_compared_in_lower_case() -> None:
     ],
 )
 def test_connective_part(sentence: str, value: float) -> None:
-    assert connective_part(categories_as_substrings(sentence)) == pytest.approx(value)
+    assert connective_part(categories_as_substrings(Text(sentence))) == pytest.approx(value)
 
 
 def test_there_are_12_categories() -> None:
@@ -221,16 +227,24 @@ def test_stop_words_are_106() -> None:
 @pytest.mark.parametrize(
     ("one", "two", "value"),
     [
-        (set[str](), set[str](), 1.0),
-        ({"the"}, {"of"}, 1.0),
-        ({"cat"}, set[str](), 0.0),
-        ({"cat"}, {"dog"}, 0.0),
-        ({"cat", "the"}, {"cat"}, 1.0),
-        ({"cat", "cow", "the"}, {"cat", "dog", "of"}, 1 / 3),
+        ("", "", 1.0),
+        ("the", "of", 1.0),
+        ("cat", "", 0.0),
+        ("cat", "dog", 0.0),
+        ("cat the cat", "Cat", 1.0),
+        ("cat cow the", "cat dog of", 1 / 3),
     ],
 )
-def test_jaccard(one: set[str], two: set[str], value: float) -> None:
-    assert jaccard(one, two) == pytest.approx(value)
+def test_jaccard(one: str, two: str, value: float) -> None:
+    assert jaccard(Text(one), Text(two)) == pytest.approx(value)
+
+
+@given(st.text() | st.text("aZ0_ß٣İΣ.'’- \n\x1c\u3000"))
+def test_a_text_is_read_as_runs_of_word_characters(text: str) -> None:
+    assert Text(text).words == re.findall(r"\w+", text.lower())
+    assert Text(text).vocabulary == set(Text(text).words)
+    assert Text(text).letters == len("".join(Text(text).words))
+    assert len(Text(text).sentences) == 1 + len(re.findall(r"[.!?\n]", text.lower()))
 
 
 def test_tldr_counts_connectives_in_the_second_text_only() -> None:

@@ -10,9 +10,9 @@
 
 Observation, action: as in arxiv-v0.
 
-Reward: the levels and components of arxiv-v0, with connectives counted as words and with diminishing returns per
-sentence; every component is then multiplied by the product of five properties in [0, 1] that natural texts have in
-full:
+Reward: the levels and components of arxiv-v0, with signs neither counted as words nor as length, and connectives
+counted as words and with diminishing returns per sentence; every component is then multiplied by the product of five
+properties in [0, 1] that natural texts have in full:
 
 | property | what it stops |
 |---|---|

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar
@@ -12,6 +13,7 @@ from ...types import Score, TaskItem
 from ..base import TextTask
 from . import quality, reward
 from .feedback import MODES, message
+from .text import Text
 
 
 class WritingTask(TextTask):
@@ -58,7 +60,7 @@ class WritingTask(TextTask):
 
     def score(self, item: TaskItem, actions: Mapping[str, str]) -> Score:
         """The gated reward of `envs.writing.reward`; the source does not enter it."""
-        first, second = (actions[agent] for agent in self.possible_agents)
+        first, second = (Text(actions[agent]) for agent in self.possible_agents)
         return reward.score(first, second, self.formula)
 
     def transition(self, item: TaskItem, actions: Mapping[str, str], score: Score) -> Mapping[str, str]:
@@ -67,7 +69,7 @@ class WritingTask(TextTask):
 
 
 class HardenedWritingTask(WritingTask):
-    """The same task paid by v1: the gated formula, connectives as words, times the properties of `quality`."""
+    """The same task paid by v1: the gated formula measured as `quality` does, times its properties."""
 
     diagnostics = (*reward.DIAGNOSTICS, *quality.PROPERTIES)
     max_return = 3.0
@@ -75,9 +77,8 @@ class HardenedWritingTask(WritingTask):
 
     def score(self, item: TaskItem, actions: Mapping[str, str]) -> Score:
         """The formula of v0 with stricter connectives, every component multiplied by the same factor."""
-        first, second = (actions[agent] for agent in self.possible_agents)
-        formula = dataclasses.replace(self.formula, connectives=quality.categories_as_words)
-        plain = reward.score(first, second, formula)
+        first, second = (Text(actions[agent]) for agent in self.possible_agents)
+        plain = reward.score(first, second, self._strict_formula)
         if not plain.total:
             return dataclasses.replace(
                 plain, diagnostics={**dict.fromkeys(quality.PROPERTIES, 0.0), **plain.diagnostics}
@@ -86,3 +87,8 @@ class HardenedWritingTask(WritingTask):
         factor = quality.factor(found)
         parts = {name: value * factor for name, value in plain.components.items()}
         return Score(sum(parts.values()), parts, {**plain.diagnostics, **found}, plain.notes)
+
+    @functools.cached_property
+    def _strict_formula(self) -> reward.WritingFormula:
+        measured = {"count": quality.words, "length": quality.length, "connectives": quality.categories_as_words}
+        return dataclasses.replace(self.formula, **measured)

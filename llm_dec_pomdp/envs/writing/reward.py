@@ -9,19 +9,15 @@ What differs between the tasks is a `WritingFormula`; every constant of the publ
 
 from __future__ import annotations
 
-import functools
-import json
 import math
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from importlib import resources
 
 from ...types import Score
+from .text import Text, lexicon
 
 COMPONENTS = ("structure", "coordination", "vocabulary", "coherence", "consistency")
 DIAGNOSTICS = ("words_first", "words_second", "length_ratio", "vocabulary_ratio", "connective_categories", "jaccard")
-_WORD = re.compile(r"\b\w+\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +45,14 @@ class WritingFormula:
     """The constants of one writing task.
 
     Attributes:
-        words: Fewest and most whitespace-separated words of either text.
-        length_ratio: chars(second) / chars(first).
+        words: Fewest and most words of either text.
+        length_ratio: length(second) / length(first).
         vocabulary_ratio: unique words(second) / unique words(first).
-        connectives_in_both: Count connectives in both texts joined without a separator, else in the second only.
+        connectives_in_both: Count connectives in both texts, else in the second only.
         jaccard_cap: Jaccard similarity of the word sets (without stop words) that earns the full part.
-        connectives: How many of the connective categories a text uses.
+        connectives: How many of the connective categories the texts use.
+        count: How many words a text has.
+        length: How long it is, in characters.
     """
 
     words: tuple[int, int]
@@ -62,18 +60,12 @@ class WritingFormula:
     vocabulary_ratio: Band
     connectives_in_both: bool
     jaccard_cap: float
-    connectives: Callable[[str], float]
+    connectives: Callable[..., float]
+    count: Callable[[Text], int]
+    length: Callable[[Text], int]
 
 
-@functools.cache
-def lexicon() -> tuple[Mapping[str, tuple[str, ...]], frozenset[str]]:
-    """Connectives by category (12 of them) and the stop words of the published formula."""
-    raw = json.loads((resources.files("llm_dec_pomdp.data") / "connectives.json").read_text(encoding="utf-8"))
-    connectives = {name: tuple(sorted(words, key=len)) for name, words in raw["connectives"].items()}
-    return connectives, frozenset(raw["stop_words"])
-
-
-def score(first: str, second: str, formula: WritingFormula) -> Score:
+def score(first: Text, second: Text, formula: WritingFormula) -> Score:
     """The joint reward of two texts, 0 to 3.
 
     Args:
@@ -90,42 +82,48 @@ def score(first: str, second: str, formula: WritingFormula) -> Score:
     return Score(sum(parts.values()), parts, facts, notes={"stopped_at": stopped_at} if stopped_at else {})
 
 
-def _climb(first: str, second: str, formula: WritingFormula, parts: dict[str, float], facts: dict[str, float]) -> str:
+def _climb(first: Text, second: Text, formula: WritingFormula, parts: dict[str, float], facts: dict[str, float]) -> str:
     """Fill in `parts` and `facts` level by level; returns the level that ended the sum, "" for none."""
     fewest, most = formula.words
-    facts["words_first"], facts["words_second"] = counts = len(first.split()), len(second.split())
+    facts["words_first"], facts["words_second"] = counts = formula.count(first), formula.count(second)
     if not all(fewest <= count <= most for count in counts):
         return "structure"
     parts["structure"] = 0.5
 
-    facts["length_ratio"] = len(second) / len(first)
+    facts["length_ratio"] = formula.length(second) / formula.length(first)
     coordination = formula.length_ratio(facts["length_ratio"])
     if coordination is None:
         return "coordination"
     parts["coordination"] = coordination
 
-    words_1, words_2 = words(first), words(second)
-    facts["vocabulary_ratio"] = len(words_2) / len(words_1) if words_1 else 0.0
-    vocabulary = formula.vocabulary_ratio(facts["vocabulary_ratio"]) if words_1 else None
+    facts["vocabulary_ratio"] = len(second.vocabulary) / len(first.vocabulary) if first.vocabulary else 0.0
+    vocabulary = formula.vocabulary_ratio(facts["vocabulary_ratio"]) if first.vocabulary else None
     if vocabulary is None:
         return "vocabulary"
     parts["vocabulary"] = 0.5 * vocabulary
 
-    facts["connective_categories"] = formula.connectives(first + second if formula.connectives_in_both else second)
-    facts["jaccard"] = jaccard(words_1, words_2)
+    facts["connective_categories"] = formula.connectives(
+        *((first, second) if formula.connectives_in_both else (second,))
+    )
+    facts["jaccard"] = jaccard(first, second)
     parts["coherence"] = 0.4 * connective_part(facts["connective_categories"])
     parts["consistency"] = 0.6 * min(facts["jaccard"], formula.jaccard_cap) / formula.jaccard_cap
     return ""
 
 
-def words(text: str) -> set[str]:
-    """The different words of a text, lower-cased, stop words kept."""
-    return set(_WORD.findall(text.lower()))
+def words_between_spaces(text: Text) -> int:
+    """How many words a text has, whatever stands between white space (v0)."""
+    return len(text.raw.split())
 
 
-def categories_as_substrings(text: str) -> float:
-    """How many connective categories occur in the lower-cased text, as plain substrings (v0)."""
-    lowered = text.lower()
+def characters(text: Text) -> int:
+    """How long a text is, white space included (v0)."""
+    return len(text.raw)
+
+
+def categories_as_substrings(*texts: Text) -> float:
+    """How many connective categories occur in the lower-cased texts, joined without a separator, as substrings (v0)."""
+    lowered = "".join(text.raw for text in texts).lower()
     count = 0
     for words in lexicon()[0].values():  # short ones first: they are found soonest
         for word in words:
@@ -140,12 +138,11 @@ def connective_part(n: float) -> float:
     return min(1.0, 0.4 + min(0.6, 0.05 * (n - 1))) if n >= 1 else 0.0
 
 
-def jaccard(words_1: set[str], words_2: set[str]) -> float:
-    """Jaccard similarity of two word sets without stop words; 1 when both are empty."""
-    _, stop_words = lexicon()
-    content_1, content_2 = words_1 - stop_words, words_2 - stop_words
-    union = len(content_1 | content_2)
-    return len(content_1 & content_2) / union if union else 1.0
+def jaccard(first: Text, second: Text) -> float:
+    """Jaccard similarity of the word sets of two texts without stop words; 1 when both are empty."""
+    shared = len(first.content & second.content)
+    union = len(first.content) + len(second.content) - shared
+    return shared / union if union else 1.0
 
 
 TLDR = WritingFormula(
@@ -155,6 +152,8 @@ TLDR = WritingFormula(
     connectives_in_both=False,
     jaccard_cap=0.03,
     connectives=categories_as_substrings,
+    count=words_between_spaces,
+    length=characters,
 )
 ARXIV = WritingFormula(
     words=(128, 256),
@@ -163,5 +162,7 @@ ARXIV = WritingFormula(
     connectives_in_both=True,
     jaccard_cap=0.23,
     connectives=categories_as_substrings,
+    count=words_between_spaces,
+    length=characters,
 )
 ARXIV_PAPER_LENGTH_RATIO = Band(0.8, 1.0, 1.3, 1.5)
