@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import gymnasium
@@ -47,6 +48,12 @@ class FreeText(gymnasium.spaces.Space[str]):
     def contains(self, x: Any) -> bool:
         """True for strings that are not too long."""
         return isinstance(x, str) and len(x) <= self.max_length
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> FreeText:
+        """Environments are copied often, and only the generator of a space ever changes."""
+        twin = copy.copy(self)
+        twin._np_random = copy.deepcopy(self._np_random, memo)
+        return twin
 
     @property
     def is_np_flattenable(self) -> bool:

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from ..registry import nearest
 from ..types import Completion
+from .concurrency import side_by_side
 
 if TYPE_CHECKING:
     import torch
@@ -196,17 +198,20 @@ class Team:
         return [policy for policy in able if next(iter(policy.parameters()), None) is not None]
 
     def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[list[Completion]]:
-        """Answer all requests, one call per policy.
+        """Answer all requests, one call per policy, models of like size at the same time.
 
         Raises:
             KeyError: A request is for an agent that no member plays.
         """
+        asked: dict[int, list[int]] = {}
+        for i, request in enumerate(requests):
+            asked.setdefault(id(self._member(request.agent)), []).append(i)
+        policies = [policy for policy in self.policies if id(policy) in asked]
+        works = [partial(p.generate, [requests[i] for i in asked[id(p)]], sampling) for p in policies]
         answers: list[list[Completion]] = [[] for _ in requests]
-        for policy in self.policies:
-            mine = [i for i, request in enumerate(requests) if self._member(request.agent) is policy]
-            if mine:
-                for i, completions in zip(mine, policy.generate([requests[i] for i in mine], sampling), strict=True):
-                    answers[i] = completions
+        for policy, answered in zip(policies, side_by_side(policies, works), strict=True):
+            for i, completions in zip(asked[id(policy)], answered, strict=True):
+                answers[i] = completions
         return answers
 
     def _member(self, agent: str) -> Policy:

@@ -62,6 +62,12 @@ class LanguageModel:
         self.stop_ids = _stop_ids(model, tokenizer)
         self.pad_id = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else min(self.stop_ids)
 
+    @functools.cached_property
+    def processor_load(self) -> int:
+        """How many parameters work on the processor: what its cores are divided by. 0 on an accelerator."""
+        parameters = list(self.model.parameters())
+        return sum(p.numel() for p in parameters) if parameters[0].device.type == "cpu" else 0
+
     # --- acting ---------------------------------------------------------------------------------------------------
 
     def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[list[Completion]]:

@@ -44,11 +44,13 @@ import copy
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, ClassVar
 
 import torch
 
 from ..agents.base import AdaptedPolicy, EntropyPolicy, Sampling, Team, TrainablePolicy
+from ..agents.concurrency import side_by_side
 from ..types import Group, RolloutPlan
 from .advantages import counterfactual_advantages, group_advantages, marginal_advantages, returns
 from .base import Metrics, Prompting
@@ -119,11 +121,9 @@ class MAGRPO(Prompting):
             raise ValueError("the temperature is 0, so all texts of a group are alike; train with one above 0")
         self.updates += 1
         samples = self.samples(groups)
-        results: list[Metrics] = []
-        for number, (policy, optimizer) in enumerate(zip(self.team.trainable, self.optimizers, strict=True)):
-            self._set_learning_rate(optimizer)
-            mine = [s for s in samples if self.team.members[s.agent] is policy]
-            results.append(self._improve(number, policy, optimizer, mine))
+        results = side_by_side(
+            self.team.trainable, [partial(self._improve, number, samples) for number in range(len(self.optimizers))]
+        )
         return {name: sum(result[name] for result in results) / len(results) for name in results[0]}
 
     def samples(self, groups: Sequence[Group]) -> list[Sample]:
@@ -156,11 +156,11 @@ class MAGRPO(Prompting):
                 for completion, advantage in zip(texts[: decision.drawn], advantages, strict=True):
                     yield Sample(agent, completion, advantage, reach=decision.reach)
 
-    def _improve(
-        self, number: int, policy: TrainablePolicy, optimizer: torch.optim.Optimizer, samples: list[Sample]
-    ) -> Metrics:
-        """Optimizer steps of one policy on its samples."""
-        c = self.config
+    def _improve(self, number: int, samples: Sequence[Sample]) -> Metrics:
+        """Optimizer steps of one policy on its samples among all."""
+        c, policy, optimizer = self.config, self.team.trainable[number], self.optimizers[number]
+        self._set_learning_rate(optimizer)
+        samples = [s for s in samples if self.team.members[s.agent] is policy]
         metrics = {"loss": 0.0, "grad_norm": 0.0, "skipped": 1.0, "clipped": 0.0}
         metrics |= {name: 0.0 for name, used in (("kl", c.beta), ("entropy", c.entropy)) if used}
         metrics["tokens"] = float(sum(len(s.completion.token_ids) for s in samples))

@@ -67,6 +67,11 @@ class _Progress:
     score: Score | None = None
     scored: bool = False
 
+    def copy(self) -> _Progress:
+        """An independent copy; tasks and scores never change and are shared."""
+        histories = {agent: list(texts) for agent, texts in self.histories.items()}
+        return _Progress(self.item, self.turn, histories, self.score, self.scored)
+
 
 class TextDecPOMDP(ParallelEnv[str, str, str]):
     """Base of every environment and protocol wrapper; see the module for who implements what.
@@ -288,11 +293,12 @@ class TextDecPOMDP(ParallelEnv[str, str, str]):
 
     def snapshot(self) -> Any:
         """The state of the episode as an opaque value for `restore`."""
-        return copy.deepcopy((self.agents, self._now, self._rng))
+        return list(self.agents), self._now.copy(), copy.deepcopy(self._rng)
 
     def restore(self, snapshot: Any) -> None:
         """Go back to a snapshot of this environment or of a fork of it."""
-        self.agents, self._now, self._rng = copy.deepcopy(snapshot)
+        agents, now, rng = snapshot
+        self.agents, self._now, self._rng = list(agents), now.copy(), copy.deepcopy(rng)
 
     def fork(self) -> TextDecPOMDP:
         """An independent copy at the same decision point."""

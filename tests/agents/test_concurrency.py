@@ -1,0 +1,131 @@
+"""Models of like size work at the same time, each with its share of the cores, and nothing else changes."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from models import AGENTS, network, tokenizer
+
+from llm_dec_pomdp.agents import Request, Sampling, Team
+from llm_dec_pomdp.agents.concurrency import side_by_side
+from llm_dec_pomdp.agents.language_model import LanguageModel
+from llm_dec_pomdp.algorithms.magrpo import MAGRPO, MAGRPOConfig
+from llm_dec_pomdp.types import Episode, Group, Turn
+
+
+@pytest.fixture
+def cores() -> Iterator[Callable[[int], None]]:
+    before = torch.get_num_threads()
+    yield torch.set_num_threads
+    torch.set_num_threads(before)
+
+
+def loaded(*loads: int) -> list[Any]:
+    return [SimpleNamespace(processor_load=load) for load in loads]
+
+
+def seen() -> tuple[str, int]:
+    """Where a piece of work is done, and with how many threads."""
+    return threading.current_thread().name, torch.get_num_threads()
+
+
+MAIN = threading.main_thread().name
+
+
+@pytest.mark.parametrize(("threads", "models", "share"), [(2, 2, 1), (4, 2, 2), (4, 3, 1), (2, 3, 1), (5, 2, 2)])
+def test_models_of_like_size_divide_the_cores(cores: Any, threads: int, models: int, share: int) -> None:
+    cores(threads)
+    found = side_by_side(loaded(*[100] * models), [seen] * models)
+    assert all(name != MAIN and used == share for name, used in found)
+    assert torch.get_num_threads() == threads
+
+
+def test_two_models_really_work_at_the_same_time(cores: Any) -> None:
+    cores(2)
+    both = threading.Barrier(2, timeout=20)
+    assert sorted(side_by_side(loaded(100, 150), [both.wait, both.wait])) == [0, 1]
+
+
+@pytest.mark.parametrize("loads", [(100,), (100, 201), (100, 0), (0, 0)])
+def test_anything_else_works_in_turn_with_all_cores(cores: Any, loads: tuple[int, ...]) -> None:
+    cores(2)
+    assert side_by_side(loaded(*loads), [seen] * len(loads)) == [(MAIN, 2)] * len(loads)
+
+
+def test_one_core_is_not_divided(cores: Any) -> None:
+    cores(1)
+    assert side_by_side(loaded(100, 100), [seen, seen]) == [(MAIN, 1)] * 2
+
+
+def test_a_policy_that_is_no_model_works_in_turn(cores: Any) -> None:
+    cores(2)
+    assert side_by_side([object(), object()], [seen, seen]) == [(MAIN, 2)] * 2
+
+
+def test_results_come_in_order(cores: Any) -> None:
+    cores(2)
+    first_may_end = threading.Event()
+
+    def first() -> str:
+        assert first_may_end.wait(20)
+        return "first"
+
+    def second() -> str:
+        first_may_end.set()
+        return "second"
+
+    assert side_by_side(loaded(1, 1), [first, second]) == ["first", "second"]
+
+
+def test_an_error_comes_after_all_have_ended_and_the_cores_are_given_back(cores: Any) -> None:
+    cores(2)
+    ended: list[str] = []
+    failed = threading.Event()
+
+    def fails() -> None:
+        failed.set()
+        raise RuntimeError("no more")
+
+    def works() -> None:
+        assert failed.wait(20)
+        ended.append("works")
+
+    with pytest.raises(RuntimeError, match="no more"):
+        side_by_side(loaded(1, 1), [fails, works])
+    assert ended == ["works"]
+    assert torch.get_num_threads() == 2
+
+
+def pair(seed: int) -> Team:
+    return Team({agent: LanguageModel(network(seed + i), tokenizer()) for i, agent in enumerate(AGENTS)})
+
+
+def trained(threads: int) -> tuple[list[list[str]], dict[str, float], list[torch.Tensor]]:
+    """Texts, metrics and weights of one update by two models."""
+    torch.set_num_threads(threads)
+    team, sampling = pair(3), Sampling(max_new_tokens=12)
+    requests = [Request(agent, ("a question",), (1, 2, 3)) for agent in AGENTS]
+    answers = team.generate(requests, sampling)
+    episodes = [
+        Episode("a", g, (Turn({}, {agent: answers[i][g] for i, agent in enumerate(AGENTS)}, float(g)),), True)
+        for g in range(3)
+    ]
+    metrics = MAGRPO(team, sampling, MAGRPOConfig(learning_rate=1e-2)).update([Group("a", tuple(episodes))])
+    weights = [p.detach().clone() for policy in team.trainable for p in policy.parameters()]
+    return [[c.text for c in said] for said in answers], metrics, weights
+
+
+def test_two_models_learn_the_same_in_turn_and_at_the_same_time(cores: Any) -> None:
+    in_turn, together = trained(1), trained(2)
+    assert in_turn[:2] == together[:2]
+    assert all(torch.equal(a, b) for a, b in zip(in_turn[2], together[2], strict=True))
+
+
+def test_a_language_model_says_how_much_works_on_the_processor() -> None:
+    model = LanguageModel(network(0), tokenizer())
+    assert model.processor_load == sum(p.numel() for p in model.model.parameters())
