@@ -147,7 +147,8 @@ def draw(logits: torch.Tensor, u: torch.Tensor, sampling: Sampling) -> tuple[tor
         logprobs = logits.float().log_softmax(-1)
         tokens = logprobs.argmax(-1)
     else:
-        logprobs = (logits.float() / sampling.temperature).log_softmax(-1)
+        logits = logits.float()
+        logprobs = (logits if sampling.temperature == 1 else logits / sampling.temperature).log_softmax(-1)
         if sampling.top_p == 1 and sampling.top_k == 0:
             tokens = _invert(logprobs.exp(), u)
         else:
@@ -169,8 +170,10 @@ def _draw_truncated(logprobs: torch.Tensor, u: torch.Tensor, sampling: Sampling)
     values, order = logprobs.topk(width, dim=-1)
     mass = values.exp()
     tokens = order.gather(1, _invert(_nucleus(mass, sampling.top_p), u)[:, None])[:, 0]
+    if sampling.top_k:
+        return tokens
     open_rows = torch.arange(len(logprobs), device=logprobs.device)
-    while sampling.top_k == 0 and width < vocabulary:
+    while width < vocabulary:
         wide = mass.sum(-1) < sampling.top_p
         open_rows = open_rows[wide]
         if not len(open_rows):
@@ -185,5 +188,7 @@ def _draw_truncated(logprobs: torch.Tensor, u: torch.Tensor, sampling: Sampling)
 
 def _nucleus(descending: torch.Tensor, top_p: float) -> torch.Tensor:
     """Zero what comes after the smallest prefix whose mass reaches top_p (of the whole distribution)."""
+    if top_p == 1:
+        return descending
     before = descending.cumsum(-1) - descending
     return descending * (before < top_p)

@@ -2,9 +2,9 @@
 """One token after the other from a causal language model that has read its prompts.
 
 `steps` gives what advances a batch by one token. `ModelSteps` asks the model, whatever it is. For models of the Llama
-form `LayerSteps` computes the same from the model's own layers, for exactly one new token a row: keys and values lie in
-a buffer that is written in place, rotations are looked up, and nothing is prepared twice. That saves most of the time
-of a small model, and copies of the cache in any.
+form `LayerSteps` computes the same from the model's own layers, for exactly one new token a row: keys and values are
+written in place (`attention`), rotations are looked up, and nothing is prepared twice. That saves most of the time of a
+small model, and copies of the cache in any.
 
 Whether a model is of that form is not taken on trust: `LayerSteps` is used when its logits are the model's own.
 """
@@ -19,7 +19,8 @@ from typing import Any, Protocol
 import torch
 from torch.nn import functional
 
-_GROWTH = 64  # new tokens for which room is made at once
+from .attention import caches
+
 _FORMS = ("llama", "qwen2", "mistral")
 Function = Callable[[torch.Tensor], torch.Tensor]
 _agreeing: weakref.WeakKeyDictionary[Any, bool] = weakref.WeakKeyDictionary()
@@ -127,78 +128,46 @@ class LayerSteps:
         self.layers = [_Layer(layer) for layer in self.body.layers]
         self.norm, self.head = _norm(self.body.norm), _linear(self.network.lm_head)
         attention = self.body.layers[0].self_attn
-        self.size, self.groups = attention.head_dim, attention.num_key_value_groups
-        self.scaling = attention.scaling
-        self.used = mask.shape[1]
-        prompts = mask[index].bool()
-        self.padded = not bool(prompts.all())
-        self.mask = prompts[:, None, None]
-        self.positions = prompts.sum(1)
-        self.left = most
-        self.stored: list[list[torch.Tensor]] = []
-        room = self._make_room()
-        while cache.layers:  # a copy at a time, and what was copied goes
-            layer = cache.layers.pop(0)
-            self.stored.append([_roomy(part, index, room) for part in (layer.keys, layer.values)])
-        self._look_up_turns()
+        self.size = attention.head_dim
+        self.heads: int = cache.layers[0].keys.shape[1]
+        self.positions = mask.sum(1)[index]
+        self.caches = caches(cache, mask, index, most, attention.scaling)
+        self.turns = mask.new_empty(2, 0)
 
     def keep(self, rows: torch.Tensor) -> None:
         """Go on with these rows alone."""
-        self.stored = [[keys[rows], values[rows]] for keys, values in self.stored]
-        self.mask, self.positions = self.mask[rows], self.positions[rows]
+        self.caches.keep(rows)
+        self.positions = self.positions[rows]
 
     def step(self, tokens: torch.Tensor, adapters: Sequence[str | None]) -> torch.Tensor:
         """Append a token to every row."""
         choose(self.model, adapters, tokens.device)
-        if self.used == self.mask.shape[-1]:
-            room = self._make_room()
-            self.stored = [[_roomy(part, slice(None), room) for part in layer] for layer in self.stored]
-            self._look_up_turns()
-        here, self.used = self.used, self.used + 1
-        turn = self.turns.index_select(1, self.positions)[:, :, None]
-        mask = self.mask[..., : self.used] if self.padded else None
         x = self.body.embed_tokens(tokens)
-        for layer, stored in zip(self.layers, self.stored, strict=True):
-            x = x + self._attend(layer, layer.norm(x), stored, turn, mask, here)
+        self.caches.advance()
+        if self.turns.shape[1] < self.caches.capacity:
+            self._look_up_turns(x)
+        turn = self.turns.index_select(1, self.positions)[:, :, None]
+        for number, layer in enumerate(self.layers):
+            x = x + self._attend(number, layer, layer.norm(x), turn)
             y = layer.second_norm(x)
             x = x + layer.down(functional.silu(layer.gate(y)) * layer.up(y))
         self.positions = self.positions + 1
         return self.head(self.norm(x))
 
-    def _attend(
-        self, layer: _Layer, x: torch.Tensor, stored: list[torch.Tensor], turn: torch.Tensor, mask: Any, here: int
-    ) -> torch.Tensor:
-        """Attention of the new tokens [B, H] to all before and themselves; their keys and values are stored."""
-        keys, values = stored
-        rows, heads = len(x), keys.shape[1]
+    def _attend(self, number: int, layer: _Layer, x: torch.Tensor, turn: torch.Tensor) -> torch.Tensor:
+        """Attention of the new tokens [B, hidden] to all before and themselves."""
+        rows = len(x)
         both = torch.cat([layer.q(x), layer.k(x)], dim=1).view(rows, -1, self.size)
         both = torch.addcmul(both * turn[0], both.roll(self.size // 2, -1), turn[1])  # rotary position embedding
-        queries = both[:, : heads * self.groups].view(rows, heads, self.groups, self.size)
-        keys[:, :, here] = both[:, heads * self.groups :]
-        values[:, :, here] = layer.v(x).view(rows, heads, self.size)
-        found = functional.scaled_dot_product_attention(
-            queries, keys[:, :, : here + 1], values[:, :, : here + 1], mask, scale=self.scaling
-        )
-        return layer.o(found.reshape(rows, -1))
+        queries = both[:, : -self.heads].view(rows, self.heads, -1, self.size)
+        keys, values = both[:, -self.heads :], layer.v(x).view(rows, self.heads, self.size)
+        return layer.o(self.caches.attend(number, queries, keys, values).reshape(rows, -1))
 
-    def _make_room(self) -> int:
-        """Let every row attend to what will be written next; returns how many tokens that is."""
-        room = min(_GROWTH, self.left)
-        self.left -= room
-        self.mask = functional.pad(self.mask, (0, room), value=True)
-        return room
-
-    def _look_up_turns(self) -> None:
-        places = torch.arange(self.mask.shape[-1], device=self.mask.device)[None]
-        cos, sin = self.body.rotary_emb(self.stored[0][0], places)
+    def _look_up_turns(self, x: torch.Tensor) -> None:
+        """Cosines and sines of the rotations [2, places, size] of all places that there is room for."""
+        cos, sin = self.body.rotary_emb(x, torch.arange(self.caches.capacity, device=x.device)[None])
         half = self.size // 2
         self.turns = torch.stack([cos[0], torch.cat([-sin[0, :, :half], sin[0, :, half:]], dim=1)])
-
-
-def _roomy(stored: torch.Tensor, index: torch.Tensor | slice, room: int) -> torch.Tensor:
-    """Rows of keys or values [B, heads, T, D] with room for further tokens."""
-    rows = stored[index]
-    return functional.pad(rows, (0, 0, 0, room))
 
 
 def layerwise(model: Any) -> bool:
