@@ -49,8 +49,7 @@ from typing import Any, ClassVar
 
 import torch
 
-from ..agents.base import AdaptedPolicy, EntropyPolicy, Sampling, Team, TrainablePolicy
-from ..agents.concurrency import side_by_side
+from ..agents.base import AdaptedPolicy, EntropyPolicy, Sampling, Team, TrainablePolicy, side_by_side
 from ..types import Group, RolloutPlan
 from .advantages import counterfactual_advantages, group_advantages, marginal_advantages, returns
 from .base import Metrics, Prompting
