@@ -20,7 +20,7 @@ import llm_dec_pomdp
 
 STEP_TARGET_US = 150.0
 MAKE_TARGET_MS = 20.0
-WRITING = ("tldr-v0", "arxiv-v0", "tldr-v1", "arxiv-v1")
+WRITING = ("tldr-v0", "arxiv-v0", "tldr-v1", "arxiv-v1", "telegrams-v0")
 CODE = ("humaneval-v0", "coophumaneval-v0", "mbpp-v0", "humaneval-v1", "coophumaneval-v1")
 MAKE = """
 import sys, time

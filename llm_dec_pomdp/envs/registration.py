@@ -90,3 +90,4 @@ register("coophumaneval-v0", "llm_dec_pomdp.envs.coding.coophumaneval:CoopHumanE
 register("humaneval-v1", "llm_dec_pomdp.envs.coding.humaneval_v1:HardenedHumanEval")
 register("coophumaneval-v1", "llm_dec_pomdp.envs.coding.coophumaneval_v1:HardenedCoopHumanEval")
 register("mbpp-v0", "llm_dec_pomdp.envs.coding.mbpp:MBPP")
+register("telegrams-v0", "llm_dec_pomdp.envs.writing.telegrams:Telegrams")

@@ -1,0 +1,128 @@
+"""telegrams-v0: a post goes out as n telegrams, which together are to carry as many of its words as they can.
+
+| fact | value |
+|---|---|
+| agents | agent_0 "sender 1" ... agent_{n-1} "sender n", n from 1 to 8 (`n_agents`, 3 by default) |
+| turns | 1 (`max_turns` for more; all are told the counts of the last try) |
+| data | `trl-lib/tldr` (field `prompt`), train[:1000] / test[:1000] |
+| offline | the 120 posts of tldr-v0 |
+| return | 0 to 1.0 for every n |
+
+Observation. Everyone sees the post, how many telegrams there are, and which of them is theirs. Nobody sees what the
+others send, so who says what has to be agreed on without a word.
+
+Action. Any text; the office stops after 12 words.
+
+Reward (one float for the team). W are the different content words of the post (lower case, no stop words), C_i those of
+them that telegram i carries, and the goal is min(6 n, |W|) words:
+
+| part | value |
+|---|---|
+| carried 0..0.8 | 0.8 c, c = min(1, different words carried by anyone / goal) |
+| distinct 0..0.2 | 0.2 c d, d = different words carried / sum of the |C_i| |
+
+This task is there to see how return, tokens and response time grow with the number of agents: more senders carry more,
+and collide more often. It says nothing about writing; a telegram may be a list of words.
+
+Source: this suite's own. The stop words are those of tldr-v0.
+
+Version history: v0, the first.
+
+Example:
+    >>> import llm_dec_pomdp
+    >>> env = llm_dec_pomdp.make("telegrams-v0", n_agents=5)
+    >>> env.role("agent_4")
+    'sender 5'
+    >>> _ = env.reset(options={"index": 0})
+    >>> _, rewards, _, _, _ = env.step(env.gold(env.item))
+    >>> rewards["agent_0"]
+    1.0
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from ...types import Score, TaskItem
+from ..base import TextTask
+from .text import Text
+from .tldr import TLDR
+
+MOST_AGENTS = 8
+_WORDS = 12  # of a telegram
+_EACH = 6  # content words that one telegram is to carry
+
+
+class Telegrams(TextTask):
+    """Carry a post in n telegrams; the module is the manual.
+
+    Args:
+        tasks, split, fields, max_turns, render_mode: See `TextTask`.
+        n_agents: How many telegrams there are, 1 to 8.
+    """
+
+    metadata = {**TextTask.metadata, "name": "telegrams-v0"}
+    source = TLDR.source
+    components = ("carried", "distinct")
+    diagnostics = ("words_carried", "words_goal", "words_twice")
+    reward_range = (0.0, 1.0)
+    max_return = 1.0
+
+    def __init__(
+        self,
+        tasks: str | Path | Sequence[TaskItem] = "sample",
+        *,
+        split: str | None = None,
+        fields: Mapping[str, str] | None = None,
+        max_turns: int = 1,
+        render_mode: str | None = None,
+        n_agents: int = 3,
+    ) -> None:
+        if isinstance(n_agents, bool) or n_agents not in range(1, MOST_AGENTS + 1):
+            raise ValueError(f"n_agents is {n_agents!r}; telegrams are sent by 1 to {MOST_AGENTS} agents")
+        self.roles = tuple(f"sender {number}" for number in range(1, n_agents + 1))
+        super().__init__(tasks, split=split, fields=fields, max_turns=max_turns, render_mode=render_mode)
+
+    def observe(self, item: TaskItem, agent: str) -> str:
+        """The post, then the request."""
+        number, count = self.possible_agents.index(agent) + 1, len(self.roles)
+        return (
+            f"{item.prompt.strip()}\n\nThis post is sent as {count} telegrams of {_WORDS} words each, and you write "
+            f"number {number}. Together they are to carry as many of its words as they can, none of them twice."
+        )
+
+    def score(self, item: TaskItem, actions: Mapping[str, str]) -> Score:
+        """How many content words of the post the telegrams carry, and how few of them twice."""
+        post = Text(item.prompt)
+        goal = self._goal(post)
+        carried = Counter(
+            word
+            for agent in self.possible_agents
+            for word in post.content.intersection(Text(actions[agent]).words[:_WORDS])
+        )
+        share = min(1.0, len(carried) / goal) if goal else 1.0
+        distinct = len(carried) / carried.total() if carried else 1.0
+        parts = {"carried": 0.8 * share, "distinct": 0.2 * share * distinct}
+        twice = sum(times > 1 for times in carried.values())
+        facts = {"words_carried": len(carried), "words_goal": goal, "words_twice": twice}
+        return Score(sum(parts.values()), parts, facts)
+
+    def gold(self, item: TaskItem) -> dict[str, str]:
+        """The first content words of the post, dealt out in turn."""
+        post = Text(item.prompt)
+        dealt = [word for word in dict.fromkeys(post.words) if word in post.content][: self._goal(post)]
+        return {agent: " ".join(dealt[i :: len(self.roles)]) for i, agent in enumerate(self.possible_agents)}
+
+    def transition(self, item: TaskItem, actions: Mapping[str, str], score: Score) -> Mapping[str, str]:
+        """The counts of the last try, the same for all."""
+        facts = score.diagnostics
+        told = (
+            f"The telegrams carried {facts['words_carried']:.0f} of {facts['words_goal']:.0f} words, "
+            f"{facts['words_twice']:.0f} of them more than once. Write the complete new version of yours."
+        )
+        return dict.fromkeys(self.possible_agents, told)
+
+    def _goal(self, post: Text) -> int:
+        return min(_EACH * len(self.roles), len(post.content))
