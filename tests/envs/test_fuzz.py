@@ -201,6 +201,11 @@ def drawn(texts: st.SearchStrategy[str], count: int, name: str) -> list[str]:
     return found
 
 
+def two_turns(env_id: str) -> TextDecPOMDP:
+    """An environment for two agents and two turns."""
+    return llm_dec_pomdp.make(env_id, max_turns=2, **({"n_agents": 2} if env_id == "telegrams-v0" else {}))
+
+
 def fuzz(env: TextDecPOMDP, texts: Sequence[str]) -> tuple[int, int]:
     """The sums of `play` over batches of texts."""
     batches = [texts[start : start + BATCH] for start in range(0, len(texts), BATCH)]
@@ -215,14 +220,14 @@ def test_the_texts_are_more_than_twenty_thousand() -> None:
 
 @pytest.mark.parametrize("env_id", WRITING)
 def test_writing_tasks_take_any_text(env_id: str) -> None:
-    played, passed = fuzz(llm_dec_pomdp.make(env_id, max_turns=2), drawn(TEXT, WRITING_TEXTS, env_id))
+    played, passed = fuzz(two_turns(env_id), drawn(TEXT, WRITING_TEXTS, env_id))
     assert played >= SHARE * WRITING_TEXTS
     assert passed >= 50
 
 
 @pytest.mark.parametrize("env_id", CODE)
 def test_code_tasks_take_any_text(env_id: str) -> None:
-    played, judged = fuzz(llm_dec_pomdp.make(env_id, max_turns=2), drawn(CODE_TEXT, CODE_TEXTS, env_id))
+    played, judged = fuzz(two_turns(env_id), drawn(CODE_TEXT, CODE_TEXTS, env_id))
     assert played >= SHARE * CODE_TEXTS
     assert judged >= 50
 
@@ -230,7 +235,7 @@ def test_code_tasks_take_any_text(env_id: str) -> None:
 @pytest.mark.parametrize("protocol", sorted(set(PROTOCOLS) - {"parallel"}))
 @pytest.mark.parametrize("env_id", WRITING)
 def test_writing_tasks_take_any_text_under_every_protocol(env_id: str, protocol: str) -> None:
-    env = with_protocol(llm_dec_pomdp.make(env_id, max_turns=2), protocol)
+    env = with_protocol(two_turns(env_id), protocol)
     texts = drawn(TEXT | HEADED, 320, env.metadata["name"])
     played, _ = fuzz(env, texts)
     assert played >= len(texts) // len(env.env.possible_agents) * len(env.possible_agents)
