@@ -25,7 +25,7 @@ LOCK, STATUS = "lock", "status.json"
 State = Literal["running", "preempted", "failed", "done"]
 
 
-class RunError(OSError):
+class RunFolderError(OSError):
     """A run folder that cannot be used; the message names it and says what to do."""
 
 
@@ -97,7 +97,7 @@ def locked(folder: Path) -> Generator[None]:
     """Be the only writer of a folder.
 
     Raises:
-        RunError: Another process is.
+        RunFolderError: Another process is.
     """
     path = folder / LOCK
     with path.open("a+", encoding="utf-8") as file:
@@ -120,7 +120,7 @@ def locked(folder: Path) -> Generator[None]:
 def _refuse(folder: Path) -> None:
     holder = read_holder(folder)
     who = f"process {holder.pid} on {holder.host}" if holder else "another process"
-    raise RunError(f"{str(folder)!r} is being written by {who}; wait for it, stop it, or give another folder")
+    raise RunFolderError(f"{str(folder)!r} is being written by {who}; wait for it, stop it, or give another folder")
 
 
 # --- a run ------------------------------------------------------------------------------------------------------------
@@ -136,10 +136,10 @@ def open_run(folder: Path, *, resume: bool = False) -> Generator[None]:
 
     Raises:
         FileExistsError: The folder holds something and `resume` is off.
-        RunError: There is no run to resume, or another process is writing to it.
+        RunFolderError: There is no run to resume, or another process is writing to it.
     """
     if resume and not (folder / STATUS).is_file():
-        raise RunError(f"{str(folder)!r} holds no run to resume ({STATUS} is missing); give the folder of one")
+        raise RunFolderError(f"{str(folder)!r} holds no run to resume ({STATUS} is missing); give the folder of one")
     if not resume:
         _refuse_content(folder)
     folder.mkdir(parents=True, exist_ok=True)

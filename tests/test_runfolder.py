@@ -18,7 +18,7 @@ from llm_dec_pomdp.runfolder import (
     STATUS,
     Holder,
     Interrupted,
-    RunError,
+    RunFolderError,
     append,
     cut,
     locked,
@@ -62,7 +62,7 @@ def test_a_second_writer_is_refused_and_told_who_writes(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     with Other(folder) as other:
         for resume in (False, True):
-            with pytest.raises(RunError, match=rf"is being written by process {other.process.pid} "):
+            with pytest.raises(RunFolderError, match=rf"is being written by process {other.process.pid} "):
                 enter(folder, resume=resume)
         assert read_status(folder) is not None
         assert read_status(folder)[0] == "running"  # type: ignore[index]
@@ -84,7 +84,7 @@ def test_the_lock_of_a_killed_process_is_taken_over(tmp_path: Path) -> None:
 
 
 def test_a_second_writer_in_the_same_process_is_refused(tmp_path: Path) -> None:
-    with locked(tmp_path), pytest.raises(RunError, match=str(os.getpid())):
+    with locked(tmp_path), pytest.raises(RunFolderError, match=str(os.getpid())):
         locked(tmp_path).__enter__()
 
 
@@ -106,7 +106,7 @@ def test_a_lock_is_stale_when_its_process_is_gone(change: dict[str, Any], lives:
         assert found.lives() is lives
         (tmp_path / LOCK).write_text(json.dumps(asdict(found)))
         if lives:
-            with pytest.raises(RunError, match="is being written"):
+            with pytest.raises(RunFolderError, match="is being written"):
                 locked(tmp_path).__enter__()
         else:
             with locked(tmp_path):
@@ -162,7 +162,7 @@ def test_a_folder_of_something_else_is_not_offered_to_resume(tmp_path: Path) -> 
         enter(tmp_path)
     assert "--resume" not in str(caught.value)
     assert [path.name for path in tmp_path.iterdir()] == ["mine"]
-    with pytest.raises(RunError, match="holds no run to resume"):
+    with pytest.raises(RunFolderError, match="holds no run to resume"):
         enter(tmp_path, resume=True)
 
 
