@@ -34,6 +34,35 @@ def test_a_performance_profile_is_the_share_above_each_threshold() -> None:
     assert performance_profile(scores, np.array([0.0, 10.0, 50.0, 100.0])).tolist() == [1.0, 0.75, 0.25, 0.0]
 
 
+OURS = np.array(
+    [
+        [52.5, 47.4, 62.8, 52.1],
+        [39.3, 57.2, 76.1, 68.9],
+        [35.9, 24.7, 37.5, 50.8],
+        [3.5, 45.6, 25.1, 35.4],
+        [39.1, 43.7, 58.2, 70.9],
+    ]
+)
+THEIRS = np.array(
+    [
+        [52.4, 82.3, 41.7, 62.0],
+        [73.1, 56.9, 40.1, 36.6],
+        [45.8, 59.4, 34.8, 50.8],
+        [51.8, 65.8, 59.3, 62.1],
+        [41.9, 52.4, 70.7, 84.9],
+        [29.8, 85.3, 81.9, 70.6],
+    ]
+)
+
+
+def test_the_three_measures_are_those_of_rliable() -> None:
+    """Values that rliable 1.2 gives: aggregate_iqm, probability_of_improvement, create_performance_profile."""
+    assert interquartile_mean(OURS) == pytest.approx(46.52)
+    assert improvement_probability(OURS, THEIRS) == pytest.approx(0.29583333333333334)
+    profile = performance_profile(OURS, np.array([0.0, 20.0, 40.0, 60.0, 80.0, 100.0]))
+    assert profile.tolist() == pytest.approx([1.0, 0.95, 0.6, 0.2, 0.0, 0.0])
+
+
 def test_a_stratified_interval_holds_the_statistic_and_has_no_width_without_spread_over_seeds() -> None:
     scores = RNG.normal(50, 10, size=(8, 3))
     low, high = stratified(interquartile_mean, scores, resamples=300)
