@@ -21,6 +21,7 @@ from torch.nn import functional
 
 from .attention import caches
 
+_COPIED = 1 << 20  # weights that are copied to be used side by side, at most
 _FORMS = ("llama", "qwen2", "mistral")
 Function = Callable[[torch.Tensor], torch.Tensor]
 _agreeing: weakref.WeakKeyDictionary[Any, bool] = weakref.WeakKeyDictionary()
@@ -100,10 +101,9 @@ class _Layer:
     def __init__(self, layer: Any) -> None:
         attention, mlp = layer.self_attn, layer.mlp
         self.norm, self.second_norm = _norm(layer.input_layernorm), _norm(layer.post_attention_layernorm)
-        self.q, self.k, self.v, self.o = map(
-            _linear, (attention.q_proj, attention.k_proj, attention.v_proj, attention.o_proj)
-        )
-        self.gate, self.up, self.down = map(_linear, (mlp.gate_proj, mlp.up_proj, mlp.down_proj))
+        self.qkv = _stacked(attention.q_proj, attention.k_proj, attention.v_proj)
+        self.gate_and_up = _stacked(mlp.gate_proj, mlp.up_proj)
+        self.o, self.down = _linear(attention.o_proj), _linear(mlp.down_proj)
 
 
 def _norm(norm: Any) -> Function:
@@ -116,6 +116,18 @@ def _linear(layer: Any) -> Function:
     if type(layer) is torch.nn.Linear:
         return functools.partial(functional.linear, weight=layer.weight, bias=layer.bias)
     return lambda x: layer(x[:, None])[:, 0]
+
+
+def _stacked(*layers: Any) -> Function:
+    """The outputs of layers side by side: from one product where the layers are plain and small enough to be copied."""
+    plain = (
+        all(type(layer) is torch.nn.Linear for layer in layers) and len({layer.bias is None for layer in layers}) == 1
+    )
+    if plain and sum(layer.weight.numel() for layer in layers) <= _COPIED:
+        bias = None if layers[0].bias is None else torch.cat([layer.bias for layer in layers])
+        return functools.partial(functional.linear, weight=torch.cat([layer.weight for layer in layers]), bias=bias)
+    parts = [_linear(layer) for layer in layers]
+    return lambda x: torch.cat([part(x) for part in parts], dim=1)
 
 
 class LayerSteps:
@@ -149,18 +161,18 @@ class LayerSteps:
         turn = self.turns.index_select(1, self.positions)[:, :, None]
         for number, layer in enumerate(self.layers):
             x = x + self._attend(number, layer, layer.norm(x), turn)
-            y = layer.second_norm(x)
-            x = x + layer.down(functional.silu(layer.gate(y)) * layer.up(y))
+            gate, up = layer.gate_and_up(layer.second_norm(x)).chunk(2, dim=1)
+            x = x + layer.down(functional.silu(gate) * up)
         self.positions = self.positions + 1
         return self.head(self.norm(x))
 
     def _attend(self, number: int, layer: _Layer, x: torch.Tensor, turn: torch.Tensor) -> torch.Tensor:
         """Attention of the new tokens [B, hidden] to all before and themselves."""
         rows = len(x)
-        both = torch.cat([layer.q(x), layer.k(x)], dim=1).view(rows, -1, self.size)
+        found = layer.qkv(x).view(rows, -1, self.size)
+        both, values = found[:, : -self.heads], found[:, -self.heads :]
         both = torch.addcmul(both * turn[0], both.roll(self.size // 2, -1), turn[1])  # rotary position embedding
-        queries = both[:, : -self.heads].view(rows, self.heads, -1, self.size)
-        keys, values = both[:, -self.heads :], layer.v(x).view(rows, self.heads, self.size)
+        queries, keys = both[:, : -self.heads].view(rows, self.heads, -1, self.size), both[:, -self.heads :]
         return layer.o(self.caches.attend(number, queries, keys, values).reshape(rows, -1))
 
     def _look_up_turns(self, x: torch.Tensor) -> None:

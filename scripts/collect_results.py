@@ -1,0 +1,99 @@
+"""Boil run folders down to what a results page shows: one JSON file and a Markdown table.
+
+    python scripts/collect_results.py RUN [RUN ...] --out docs/results/NAME.json [--also tldr-v1] [--samples 2]
+
+RUN is the folder of a `bench` or a `train`; cells that are not done are left out. `--also` scores the final texts under
+another environment with the same tasks and roles, beside the reward they were trained for.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from llm_dec_pomdp.benchmarks.cell import build_env
+from llm_dec_pomdp.benchmarks.metrics import Interval, bootstrap
+from llm_dec_pomdp.benchmarks.runs import Entry, read_run
+from llm_dec_pomdp.runfolder import read_lines
+
+CURVE = ("step", "return_percent", "components", "distinct_2", "truncated")
+
+
+def boiled(entry: Entry, also: str | None, samples: int) -> dict[str, Any]:
+    """What is kept of a cell: its configuration, final summary, learning curve, training returns and some episodes."""
+    assert entry.result is not None
+    steps = read_lines(entry.folder / "train.jsonl") if (entry.folder / "train.jsonl").exists() else []
+    maximum = entry.result.maximum
+    kept: dict[str, Any] = {
+        "cell": entry.cell.to_dict(),
+        "summary": dataclasses.asdict(entry.result.summary),
+        "train_seconds": entry.result.train_seconds,
+        "curve": [{name: point[name] for name in CURVE} for point in entry.curve()],
+        "training_return_percent": [round(100 * step["mean_return"] / maximum, 2) for step in steps],
+        "samples": list(entry.episodes())[:samples],
+    }
+    if also is not None:
+        kept["also"] = {"environment": also, **rescored(entry, also)}
+    return kept
+
+
+def rescored(entry: Entry, also: str) -> dict[str, Any]:
+    """The final texts under another environment: return in % of its maximum, and means of parts and diagnostics."""
+    other = entry.cell.environment.model_copy(update={"id": also})
+    env = build_env(dataclasses.replace(entry.cell, environment=other), "parallel", evaluation=True)
+    items = {item.id: item for item in env.items}
+    by_task: dict[str, list[float]] = {}
+    parts: list[dict[str, float]] = []
+    for episode in entry.episodes():
+        score = env.score(items[episode["task"]], episode["turns"][-1]["actions"])  # type: ignore[attr-defined]
+        by_task.setdefault(episode["task"], []).append(100 * score.total / env.reward_range[1])
+        parts.append({**score.components, **score.diagnostics})
+    return {
+        "return_percent": dataclasses.asdict(bootstrap([sum(found) / len(found) for found in by_task.values()])),
+        "means": {name: sum(part[name] for part in parts) / len(parts) for name in parts[0]},
+    }
+
+
+def shown(interval: Interval | dict[str, float]) -> str:
+    """An interval as text."""
+    values = interval if isinstance(interval, dict) else dataclasses.asdict(interval)
+    return f"{values['mean']:.1f} % ({values['low']:.1f}-{values['high']:.1f})"
+
+
+def table(cells: Sequence[dict[str, Any]]) -> str:
+    """One row per cell."""
+    lines = ["| method | environment | seed | start | end | distinct-2 | also |", "|---|---|---|---|---|---|---|"]
+    for cell in cells:
+        method, environment = cell["cell"]["method"], cell["cell"]["environment"]
+        start = shown(cell["curve"][0]["return_percent"]) if cell["curve"] else ""
+        also = f"{cell['also']['environment']} {shown(cell['also']['return_percent'])}" if "also" in cell else ""
+        distinct = [cell["curve"][0]["distinct_2"]] if cell["curve"] else []
+        distinct.append(cell["summary"]["distinct_2"])
+        lines.append(
+            f"| {method['label'] or method['name']} | {environment['label'] or environment['id']} | "
+            f"{cell['cell']['seed']} | {start} | {shown(cell['summary']['return_percent'])} | "
+            f"{' -> '.join(f'{value:.3f}' for value in distinct)} | {also} |"
+        )
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Collect, write, print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("runs", nargs="+", type=Path, metavar="RUN")
+    parser.add_argument("--out", required=True, type=Path)
+    parser.add_argument("--also", help="id of an environment to score the final texts under")
+    parser.add_argument("--samples", type=int, default=2, help="episodes to keep of every cell")
+    arguments = parser.parse_args()
+    entries = [entry for run in arguments.runs for entry in read_run(run).entries if entry.result is not None]
+    cells = [boiled(entry, arguments.also, arguments.samples) for entry in entries]
+    arguments.out.write_text(json.dumps(cells, indent=1) + "\n", encoding="utf-8")
+    print(table(cells))
+
+
+if __name__ == "__main__":
+    main()
