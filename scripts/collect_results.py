@@ -29,16 +29,31 @@ def boiled(entry: Entry, also: str | None, samples: int) -> dict[str, Any]:
     steps = read_lines(entry.folder / "train.jsonl") if (entry.folder / "train.jsonl").exists() else []
     maximum = entry.result.maximum
     kept: dict[str, Any] = {
-        "cell": entry.cell.to_dict(),
+        "cell": without_folders(entry.cell.to_dict()),
         "summary": dataclasses.asdict(entry.result.summary),
         "train_seconds": entry.result.train_seconds,
         "curve": [{name: point[name] for name in CURVE} for point in entry.curve()],
         "training_return_percent": [round(100 * step["mean_return"] / maximum, 2) for step in steps],
-        "samples": list(entry.episodes())[:samples],
+        "samples": [said(episode) for episode in list(entry.episodes())[:samples]],
     }
     if also is not None:
         kept["also"] = {"environment": also, **rescored(entry, also)}
     return kept
+
+
+def without_folders(value: Any) -> Any:
+    """Plain values in which files have their name and not their place on this machine."""
+    if isinstance(value, dict):
+        return {key: without_folders(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [without_folders(inner) for inner in value]
+    return Path(value).name if isinstance(value, str) and Path(value).is_absolute() else value
+
+
+def said(episode: dict[str, Any]) -> dict[str, Any]:
+    """What the agents said and what it earned; what they were told belongs to the task set."""
+    turns = [{name: turn[name] for name in ("actions", "reward", "components")} for turn in episode["turns"]]
+    return {"task": episode["task"], "return": episode["return"], "turns": turns}
 
 
 def rescored(entry: Entry, also: str) -> dict[str, Any]:
