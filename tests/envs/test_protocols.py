@@ -235,7 +235,7 @@ def test_joined_references_earn_the_maximum_under_centralized(env_id: str) -> No
     env = Centralized(task)
     item = next(item for item in task.items if item.reference)
     env.reset(options={"task_id": item.id})
-    _, rewards, _, _, _ = env.step({"agent_0": env.join_texts(item.reference)})
+    _, rewards, _, _, _ = env.step({"agent_0": env.join_texts(list(task.gold(item).values()))})
     assert rewards["agent_0"] >= task.reference_share * task.max_return - 1e-9
 
 
