@@ -31,7 +31,7 @@ NAMES = {
     "update_shared_prompt": "update, 8 x 64 tokens after one prompt of 200, against a bare vectorised loop",
     "memory_two_agents": "peak memory, two agents with LoRA on one base, against one agent",
     "memory_logprobs": "peak memory of the log-probabilities, four times the tokens against once",
-    "writing_step": "reset and step of a writing environment, microseconds",
+    "writing_step": "step of a writing environment, microseconds",
     "episodes": "cost of an episode among the last of 10,000 against the first, 100 at a time",
 }
 

@@ -125,10 +125,9 @@ def _source(text: str) -> tuple[Text, frozenset[str]]:
 
 def _relevance(text: Text, source: Text, stems: frozenset[str]) -> float:
     enough = 0.27
-    others = text.content - source.content
-    known = len(text.content) - len(others)
+    known = len(text.content & source.content)
     if known < enough * len(text.content):  # else other forms of the same words add nothing
-        known += sum([word[:_STEM] in stems for word in others])
+        known += sum([word[:_STEM] in stems for word in text.content - source.content])
     return _ramp(known / max(len(text.content), 1), 0.15, enough)
 
 
