@@ -90,5 +90,5 @@ class HardenedWritingTask(WritingTask):
 
     @functools.cached_property
     def _strict_formula(self) -> reward.WritingFormula:
-        measured = {"count": quality.words, "length": quality.length, "connectives": quality.categories_as_words}
+        measured = {"count": quality.count_words, "length": quality.length, "connectives": quality.categories_as_words}
         return dataclasses.replace(self.formula, **measured)

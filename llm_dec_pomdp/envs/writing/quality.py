@@ -1,7 +1,7 @@
 """What the published writing rewards do not look at, and v1 does: is it a text, about the source, in own words?
 
-Five properties between 0 and 1, each a linear ramp between two measured values; natural texts lie on the full side of
-all of them. The reward of v1 is the gated formula times their product.
+Five properties between 0 and 1, each a linear ramp between two measured values; natural texts of a few sentences lie on
+the full side. The reward of v1 is the gated formula times their product.
 
 | property | measured | 0 at | 1 at |
 |---|---|---|---|
@@ -16,8 +16,8 @@ For a property of each text the lower of the two counts; both of grammar are mul
 neighbours count once however often they are said, and punctuation is not looked at, so commas hide nothing. Words are
 compared by their first five letters for relevance.
 
-The ramps were set on reference pairs of the embedded train rows (full side) and on pairs of other rows, shuffled and
-copied texts (zero side); `tests/envs/test_degenerate.py` holds the table of strategies.
+The ramps were set on the embedded reference pairs (full side) and on pairs of other rows, shuffled and copied texts
+(zero side); `tests/envs/test_degenerate.py` holds the table of strategies.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def factor(found: dict[str, float]) -> float:
     return math.prod(found.values())
 
 
-def words(text: Text) -> int:
+def count_words(text: Text) -> int:
     """How many words a text has; signs between spaces are none."""
     return len(text.words)
 
