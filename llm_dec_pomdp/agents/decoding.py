@@ -167,7 +167,7 @@ def _draw_truncated(logprobs: torch.Tensor, u: torch.Tensor, sampling: Sampling)
     """Top-k, then top-p: exact, but sorts more than the most likely tokens only for rows whose nucleus is wide."""
     vocabulary = logprobs.shape[-1]
     width = min(sampling.top_k or _NUCLEUS, vocabulary)
-    values, order = logprobs.topk(width, dim=-1)
+    values, order = _most_likely(logprobs, width)
     mass = values.exp()
     tokens = order.gather(1, _invert(_nucleus(mass, sampling.top_p), u)[:, None])[:, 0]
     if sampling.top_k:
@@ -179,11 +179,24 @@ def _draw_truncated(logprobs: torch.Tensor, u: torch.Tensor, sampling: Sampling)
         if not len(open_rows):
             break
         width = min(_WIDEN * width, vocabulary)
-        values, order = logprobs[open_rows].topk(width, dim=-1)
+        values, order = _most_likely(logprobs[open_rows], width)
         mass = values.exp()
         picks = _invert(_nucleus(mass, sampling.top_p), u[open_rows])
         tokens[open_rows] = order.gather(1, picks[:, None])[:, 0]
     return tokens
+
+
+def _most_likely(logprobs: torch.Tensor, width: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """The largest values of every row in descending order, and where they stand: `topk`.
+
+    On a processor numpy's partition is vectorised, which torch's is not: 32 rows of 49,152 take a third of the time.
+    """
+    if logprobs.device.type != "cpu":
+        return logprobs.topk(width, dim=-1)
+    places = torch.from_numpy(np.argpartition(logprobs.numpy(), -width, axis=1)[:, -width:])
+    values = logprobs.gather(1, places)
+    order = torch.from_numpy(np.argsort(-values.numpy(), axis=1))
+    return values.gather(1, order), places.gather(1, order)
 
 
 def _nucleus(descending: torch.Tensor, top_p: float) -> torch.Tensor:
