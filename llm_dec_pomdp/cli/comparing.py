@@ -1,0 +1,125 @@
+"""Commands about many cells: `bench` runs a suite, `report` looks at its runs again."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.markup import escape
+
+from .console import err, failure, out, print_json, stop, usage
+from .options import Json, OtherVersions
+
+
+def suites() -> str:
+    """The built-in suites, for `bench --help`."""
+    from ..benchmarks.suite import about_suites
+
+    return "\n\n".join(["[bold]Suites[/]", *(f"[bold]{name}[/]: {about}" for name, about in about_suites().items())])
+
+
+def bench(
+    suite_name: Annotated[
+        str | None, typer.Argument(metavar="SUITE", help="A suite by name (quick when left out), or a .toml file.")
+    ] = None,
+    algorithm: Annotated[list[str] | None, typer.Option(help="A further method: a name or module:Class.")] = None,
+    model: Annotated[list[str] | None, typer.Option(help="Models instead of the suite's.")] = None,
+    seed: Annotated[list[int] | None, typer.Option(help="Seeds instead of the suite's.")] = None,
+    setting: Annotated[list[str] | None, typer.Option("--set", help="Override, e.g. training.steps=10.")] = None,
+    out_folder: Annotated[Path | None, typer.Option("--out", help="Folder of the run.")] = None,
+    resume: Annotated[Path | None, typer.Option(help="Go on with the run in this folder: finished cells stay.")] = None,
+    other_versions: OtherVersions = False,
+    jobs: Annotated[int, typer.Option(min=1, help="Cells at once; they share the machine.")] = 1,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what it would cost.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Compare methods: train what learns, measure all on the same tasks, write a report.
+
+    Examples: [bold]llm-dec-pomdp bench quick[/]
+              [bold]llm-dec-pomdp bench paper --dry-run[/]
+              [bold]llm-dec-pomdp bench --resume runs/my-bench[/]
+              [bold]llm-dec-pomdp bench quick --algorithm my_module:MyLearner --seed 0 --seed 1[/]
+    """
+    from ..benchmarks.estimate import estimate_table, estimates
+    from ..benchmarks.suite import MethodConfig, check_methods, load_suite, saved_suite
+
+    with usage():
+        if resume is not None and suite_name is None:
+            suite = saved_suite(resume, setting or [])
+        else:
+            suite = load_suite(suite_name or "quick", setting or [])
+        changes: dict[str, Any] = {}
+        if algorithm:
+            changes["methods"] = [*suite.methods, *(MethodConfig(name=name) for name in algorithm)]
+        if model:
+            changes["models"] = [suite.models[0].model_copy(update={"name": name}) for name in model]
+        if seed:
+            changes["seeds"] = seed
+        suite = suite.model_copy(update=changes)
+        check_methods(suite.cells())
+    if dry_run:
+        cells = suite.cells()
+        with usage():
+            found = estimates(cells)
+        if as_json:
+            print_json([dataclasses.asdict(e) for e in found])
+        else:
+            out.print(estimate_table(suite, cells, found))
+        return
+    from ..benchmarks.progress import bars
+    from ..benchmarks.report import tables
+    from ..benchmarks.runner import new_run_folder, run_suite
+
+    folder = resume or out_folder or new_run_folder(suite.name)
+    with failure(folder), bars(err, quiet=as_json) as progress:
+        run = run_suite(suite, folder, progress, jobs=jobs, resume=resume is not None, other_versions=other_versions)
+    failures = {entry.cell.label: entry.failure for entry in run.entries if entry.result is None}
+    if as_json:
+        results = [result.to_dict() for result in run.results]
+        print_json({"folder": str(folder), "results": results, "failures": failures})
+    else:
+        for table in tables(run.results, run.entries):
+            out.print(table)
+        out.print(f"Report, pictures and every episode: {folder}/report.html", highlight=False)
+    if failures:
+        raise typer.Exit(1)
+
+
+def report(
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run folders.")],
+    out_folder: Annotated[Path | None, typer.Option("--out", help="Where it goes; the folder of a single run.")] = None,
+    allow_mixed: Annotated[bool, typer.Option("--allow-mixed", help="Report what does not compare too.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Write report.html and report.md again, or for several runs together; say which differences are within noise.
+
+    Examples: [bold]llm-dec-pomdp report runs/quick-20260101-120000[/]
+              [bold]llm-dec-pomdp report runs/mine runs/theirs --out compared[/]
+    """
+    from ..benchmarks.compare import pairs, verdict
+    from ..benchmarks.report import comparison_table, report_runs
+
+    if out_folder is None and len(runs) > 1:
+        stop("give a folder for the report of several runs with --out")
+    folder = out_folder or runs[0]
+    with failure(folder):
+        found, warnings = report_runs(runs, folder, allow_mixed=allow_mixed)
+    if as_json:
+        compared = [
+            {
+                "environment": a.environment,
+                "method": a.name,
+                "against": b.name,
+                "points": dataclasses.asdict(d.points),
+                "verdict": verdict(d),
+            }
+            for a, b, d in pairs(found)
+        ]
+        print_json({"folder": str(folder), "warnings": warnings, "differences": compared})
+        return
+    for warning in warnings:
+        err.print(f"[yellow]does not compare:[/] {escape(warning)}", highlight=False)
+    out.print(comparison_table(found))
+    out.print(f"Report: {folder}/report.html", highlight=False)

@@ -1,0 +1,70 @@
+"""Where the commands print, and how they end.
+
+Exit codes: 0 done, 1 the work failed (a check did not pass, a run could not go on), 2 wrong usage or input, 3 training
+diverged, 75 a signal ended a run that can be resumed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any, NoReturn
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+out = Console()
+err = Console(stderr=True)
+
+
+def stop(message: str, code: int = 2) -> NoReturn:
+    """End with a sentence."""
+    err.print(f"[red]error:[/] {escape(message)}", highlight=False)
+    raise typer.Exit(code)
+
+
+@contextlib.contextmanager
+def usage() -> Generator[None]:
+    """Wrong names, files and values end with a sentence and exit code 2."""
+    try:
+        yield
+    except (ValueError, KeyError, IndexError, ImportError) as error:
+        stop(str(error.args[0]) if isinstance(error, KeyError) else str(error))
+
+
+@contextlib.contextmanager
+def failure(folder: Path) -> Generator[None]:
+    """Work that cannot start or go on ends with a sentence: exit code 2 for input, 3, 75 and 1 for the rest."""
+    from ..algorithms.memory import OutOfDeviceMemoryError
+    from ..runfolder import Interrupted
+    from ..training import DivergedError, TrainingError, stopping_at_once
+
+    try:
+        with stopping_at_once(), usage():
+            yield
+    except Interrupted as asked:
+        command = "bench" if (folder / "suite.json").exists() else "train"
+        err.print(f"stopped ({asked.reason}); go on with: llm-dec-pomdp {command} --resume {folder}", highlight=False)
+        raise
+    except DivergedError as error:
+        stop(str(error), code=3)
+    except (TrainingError, OutOfDeviceMemoryError, OSError) as error:
+        stop(str(error), code=1)
+
+
+def print_json(value: Any) -> None:
+    """One JSON document."""
+    print(json.dumps(_finite(value), indent=1))  # noqa: T201  # for machines: no wrapping, no colour
+
+
+def _finite(value: Any) -> Any:
+    """NaN has no JSON form: null instead."""
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}  # pyright: ignore[reportUnknownVariableType]
+    if isinstance(value, list):
+        return [_finite(item) for item in value]  # pyright: ignore[reportUnknownVariableType]
+    return None if isinstance(value, float) and math.isnan(value) else value

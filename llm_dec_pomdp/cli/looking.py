@@ -1,0 +1,136 @@
+"""Commands that look: `list` and `check` at environments, `doctor` at what confines generated code."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+from rich.markdown import Markdown
+from rich.markup import escape
+from rich.table import Table
+
+from ..algorithms.registration import algorithms, find_algorithm
+from ..envs.check import LAWS, CheckFailure, check_env
+from ..envs.registration import make, manual, registry
+from .console import err, out, print_json, stop, usage
+from .options import EnvId, EnvOption, Fields, Json, Tasks, Turns, read_fields, read_options
+
+
+def list_(
+    verbose: Annotated[bool, typer.Option("--verbose", help="Print the manual of every environment.")] = False,
+    as_json: Json = False,
+) -> None:
+    """List environments and algorithms.
+
+    Examples: [bold]llm-dec-pomdp list --verbose[/]
+              [bold]llm-dec-pomdp list --json[/]
+    """
+    if verbose and not as_json:
+        for env_id in registry:
+            out.print(Markdown(manual(env_id)))
+        return
+    environments = [_describe_environment(env_id) for env_id in registry]
+    methods = [{"name": name, "about": _first_line(find_algorithm(name).load())} for name in algorithms]
+    if as_json:
+        print_json({"environments": environments, "algorithms": methods})
+        return
+    table = Table(title="Environments", title_justify="left")
+    for header in ("id", "agents", "maximum", "tasks", "about"):
+        table.add_column(header)
+    for e in environments:
+        table.add_row(e["id"], ", ".join(e["roles"]), f"{e['maximum']:g}", str(e["tasks"]), e["about"])
+    out.print(table)
+    table = Table(title="Algorithms", title_justify="left")
+    for header in ("name", "about"):
+        table.add_column(header)
+    for method in methods:
+        table.add_row(method["name"], method["about"])
+    out.print(table)
+
+
+def _describe_environment(env_id: str) -> dict[str, Any]:
+    env = make(env_id, split="all")
+    return {
+        "id": env_id,
+        "roles": list(env.roles),
+        "maximum": env.reward_range[1],
+        "tasks": len(env.items),
+        "about": manual(env_id).splitlines()[2],
+        "manual": manual(env_id),
+    }
+
+
+def _first_line(thing: Any) -> str:
+    return (thing.__doc__ or "").strip().partition("\n")[0]
+
+
+def check(
+    env_id: EnvId,
+    tasks: Tasks = "sample",
+    field: Fields = None,
+    turns: Turns = 1,
+    env_option: EnvOption = None,
+    as_json: Json = False,
+) -> None:
+    """Check an environment against every law of the suite; exit code 1 when one is broken.
+
+    Example: [bold]llm-dec-pomdp check tldr-v0[/]
+    """
+    with usage():
+        options = read_options(env_option)
+        if field:
+            options["fields"] = read_fields(field)
+        env = make(env_id, tasks=tasks, split="all", max_turns=turns, **options)
+    try:
+        with err.status(f"checking {env_id}"):
+            passed, failure = check_env(env, rows=None), ""
+    except CheckFailure as broken:
+        passed, failure = [], str(broken)
+    if as_json:
+        print_json({"id": env_id, "passed": passed, "failure": failure or None})
+    elif failure:
+        err.print(f"[red]broken:[/] {escape(failure)}")
+    else:
+        for law in LAWS:
+            out.print(f"[green]holds[/]  {law}")
+        out.print(f"{env_id}: {len(passed)} laws hold on {len(env.items)} tasks")
+    if failure:
+        raise typer.Exit(1)
+
+
+def doctor(
+    only: Annotated[list[str] | None, typer.Option(help="Try only this hostile program; may be repeated.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Show what confines generated code and try the judge with hostile programs; exit code 1 when one gets through.
+
+    Example: [bold]llm-dec-pomdp doctor[/]
+    """
+    from ..registry import nearest
+    from ..sandbox import capabilities
+    from ..sandbox.doctor import examine, programs
+
+    with usage():
+        known = {program.name: program for program in programs()}
+        if unknown := [name for name in only or () if name not in known]:
+            stop(f"no hostile program {unknown[0]!r}; {nearest(unknown[0], known)}")
+        found = capabilities()
+    chosen = [known[name] for name in only or known]
+    with err.status(f"trying {len(chosen)} hostile programs"):
+        findings = list(examine(chosen))
+    through = {finding.program.name: finding.problems for finding in findings if finding.problems}
+    skipped = sorted({program.name for program in chosen} - {finding.program.name for finding in findings})
+    if as_json:
+        tried = {f.program.name: {"outcome": f.verdict.outcome, "problems": f.problems} for f in findings}
+        print_json({**found.to_dict(), "missing": found.missing or None, "programs": tried, "not_tried": skipped})
+    else:
+        for layer, reason in found.layers.items():
+            out.print(f"{layer:12}{'[green]holds[/]' if not reason else '[red]missing[/]  ' + escape(reason)}")
+        if found.missing:
+            out.print(f"[yellow]{escape(found.missing)}[/]", highlight=False)
+        for name, problems in through.items():
+            out.print(f"[red]{name}[/]: {escape('; '.join(problems))}", highlight=False)
+        rest = f"; {len(skipped)} that try to escape were not tried, nothing would hold them" if skipped else ""
+        out.print(f"{len(findings) - len(through)} of {len(findings)} hostile programs held off{rest}")
+    if through:
+        raise typer.Exit(1)

@@ -1,0 +1,72 @@
+"""`play`: a person takes a role."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from ..envs.registration import make
+from .console import out, stop, usage
+from .options import EnvId, EnvOption, Model, NewTokens, Turns, read_options
+
+
+def play(
+    env_id: EnvId,
+    role: Annotated[str | None, typer.Option(help="The role you take; the first one when left out.")] = None,
+    model: Model = "builtin:tiny",
+    task: Annotated[str | None, typer.Option(help="Task id; one at random when left out.")] = None,
+    protocol: Annotated[str, typer.Option(help="parallel, sequential or discussion.")] = "parallel",
+    turns: Turns = 1,
+    env_option: EnvOption = None,
+    tokens: NewTokens = 128,
+    seed: Annotated[int | None, typer.Option(help="Seed of the task and of the others' texts.")] = None,
+) -> None:
+    """Take one role yourself; a policy plays the rest. An empty line ends your text.
+
+    Example: [bold]llm-dec-pomdp play tldr-v0 --role elaboration[/]
+    """
+    from ..agents.base import Sampling, Team
+    from ..agents.human import Human
+    from ..agents.loading import load_team
+    from ..envs.wrappers import with_protocol
+    from ..registry import nearest
+    from ..rollout import collect
+
+    with usage():
+        env = with_protocol(make(env_id, split="all", max_turns=turns, **read_options(env_option)), protocol)
+        roles = {env.role(agent): agent for agent in env.possible_agents}
+        if role is not None and role not in roles:
+            stop(f"no role {role!r} in {env_id}; {nearest(role, roles)}")
+        env.reset(seed=seed, options={"task_id": task} if task else None)
+        mine = roles[role] if role else env.possible_agents[0]
+        others = [agent for agent in env.possible_agents if agent != mine]
+        with out.status("loading the others"):
+            team = load_team(others, model, sharing="shared") if others else Team({mine: Human(_ask_person)})
+    played = Team({**team.members, mine: Human(_ask_person)})
+    out.print(f"You are [bold]{env.role(mine)}[/] in {env_id}, task {env.item.id}.")
+    groups = collect(env, played, [env.item.id], [seed or 0], Sampling(max_new_tokens=tokens))
+    episode = groups[0].episodes[0]
+    for turn in episode.turns:
+        for agent, completion in turn.actions.items():
+            if agent != mine:
+                out.rule(f"{env.role(agent)} wrote")
+                out.print(completion.text, markup=False, highlight=False)
+    out.rule("joint reward")
+    for turn in episode.turns:
+        if turn.score is not None:
+            parts = "  ".join(f"{name} {value:.2f}" for name, value in turn.score.components.items())
+            out.print(f"{turn.reward:.2f} of {env.reward_range[1]:g}   {parts}", highlight=False)
+
+
+def _ask_person(agent: str, observation: str) -> str:
+    out.rule("you are told")
+    out.print(observation, markup=False, highlight=False)
+    out.rule("your text (an empty line ends it)")
+    lines: list[str] = []
+    for line in sys.stdin:
+        if not line.strip():
+            break
+        lines.append(line.rstrip("\n"))
+    return "\n".join(lines)
