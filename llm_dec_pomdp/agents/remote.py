@@ -16,6 +16,8 @@ from typing import Any
 from ..types import Completion
 from .base import Request, Sampling
 
+_CHUNK = 1 << 20  # bytes read at once
+
 
 class RemoteError(RuntimeError):
     """The server did not give a usable answer; the message names its address and the reason."""
@@ -28,7 +30,7 @@ class Remote:
         url: Base address, e.g. "http://localhost:8000/v1".
         model: Name of the model as the server knows it.
         api_key: Sent as a bearer token where given.
-        timeout: Seconds to wait for one answer.
+        timeout: Seconds to wait for one answer; one that begins, but does not end in time, is given up too.
         tries: How often a sample is asked for before `RemoteError` is raised.
         concurrency: Samples asked for at the same time.
     """
@@ -95,8 +97,14 @@ class Remote:
         if self._api_key:
             headers["Authorization"] = f"Bearer {self._api_key}"
         call = urllib.request.Request(f"{self.url}/chat/completions", json.dumps(body).encode("ascii"), headers)
-        with urllib.request.urlopen(call, timeout=self._timeout) as answer:
-            return json.load(answer)
+        begun = time.monotonic()
+        received = b""
+        with urllib.request.urlopen(call, timeout=self._timeout) as answer:  # a limit for every read, not for all
+            while part := answer.read1(_CHUNK):
+                received += part
+                if time.monotonic() - begun > self._timeout:
+                    raise TimeoutError(f"timed out after {len(received)} bytes")
+        return json.loads(received)
 
 
 class Expert:

@@ -294,6 +294,36 @@ def test_a_server_slower_than_the_timeout_is_named(server: Server) -> None:
         done.set()
 
 
+def test_an_answer_that_trickles_is_given_up_when_its_time_is_over() -> None:
+    """Every byte comes within the timeout, so no single read is too slow."""
+    done = threading.Event()
+
+    class Trickle(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Length", "100000")
+            self.end_headers()
+            with contextlib.suppress(OSError):  # the caller goes
+                while not done.wait(0.02):
+                    self.wfile.write(b" ")
+
+        def log_message(self, format: str, *args: Any) -> None:
+            pass
+
+    trickling = ThreadingHTTPServer(("127.0.0.1", 0), Trickle)
+    threading.Thread(target=trickling.serve_forever, daemon=True).start()
+    started = time.perf_counter()
+    try:
+        url = f"http://127.0.0.1:{trickling.server_address[1]}/v1"
+        with pytest.raises(RemoteError, match=r"gave no usable answer in 1 tries: timed out after \d+ bytes"):
+            Remote(url, "m", timeout=0.3, tries=1).generate(HELLO, Sampling())
+        assert 0.3 <= time.perf_counter() - started < 10
+    finally:
+        done.set()
+        trickling.shutdown()
+        trickling.server_close()
+
+
 @pytest.mark.parametrize("url", ["localhost:8000/v1", "", "ftp://host/v1", "file:///etc/passwd"])
 def test_an_address_without_http_is_refused(url: str) -> None:
     with pytest.raises(ValueError, match=f"url is {url!r}; it must begin with http:// or https://"):
