@@ -48,6 +48,8 @@ class MemberConfig(Config):
     """auto (bfloat16 on CUDA, else float32), float32, bfloat16, float16."""
     truncate_prompts: bool = False
     """Keep the end of prompts that are too long for the context, instead of refusing them."""
+    gradient_checkpointing: bool = False
+    """Keep the input of every layer alone in updates and compute the rest again: less memory, more time."""
 
 
 def assemble_team(
@@ -110,6 +112,7 @@ def _players(
         lora_rank=member.lora_rank,
         seed=seed,
         truncate_prompts=member.truncate_prompts,
+        gradient_checkpointing=member.gradient_checkpointing,
     )
     if not member.train:
         for policy in team.trainable:

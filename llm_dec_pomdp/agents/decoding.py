@@ -106,13 +106,7 @@ def prefill(
         Next-token logits [P, V] (with `body` the last hidden states [P, H]), the cache of keys and values, and the
         attention mask [P, T] (left-padded).
     """
-    width = max(len(prompt.ids) for prompt in prompts)
-    ids = torch.full((len(prompts), width), pad_id)
-    mask = torch.zeros((len(prompts), width), dtype=torch.long)
-    for row, prompt in enumerate(prompts):
-        ids[row, width - len(prompt.ids) :] = torch.tensor(prompt.ids)
-        mask[row, width - len(prompt.ids) :] = 1
-    ids, mask = ids.to(device), mask.to(device)
+    ids, mask = left_padded([prompt.ids for prompt in prompts], device, pad_id)
     output = forward(
         model,
         [prompt.adapter for prompt in prompts],
@@ -125,6 +119,17 @@ def prefill(
     )
     last = output.last_hidden_state if body else output.logits
     return last[:, -1], output.past_key_values, mask
+
+
+def left_padded(texts: Sequence[Sequence[int]], device: torch.device, pad_id: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Token ids and attention mask [N, T] of texts that all end in the last column."""
+    width = max(map(len, texts))
+    ids = torch.full((len(texts), width), pad_id)
+    mask = torch.zeros((len(texts), width), dtype=torch.long)
+    for row, text in enumerate(texts):
+        ids[row, width - len(text) :] = torch.tensor(text)
+        mask[row, width - len(text) :] = 1
+    return ids.to(device), mask.to(device)
 
 
 def _regroup(results: Sequence[Sampled], prompts: Sequence[Prompt]) -> list[list[Sampled]]:

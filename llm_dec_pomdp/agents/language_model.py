@@ -17,8 +17,9 @@ import torch
 
 from ..types import Completion
 from .base import Request, Sampling, WeightFile
-from .decoding import Prompt, prefill, sample
+from .decoding import Prompt, left_padded, prefill, sample
 from .head import chunked_logprobs
+from .recomputing import recomputed
 from .stepping import forward
 
 
@@ -35,6 +36,8 @@ class LanguageModel:
         adapters: Adapter name by agent; None when all agents use the same weights.
         batch_rows: Sequences sampled at once.
         truncate_prompts: Keep the end of a prompt that is too long for the context, instead of refusing it.
+        gradient_checkpointing: Let an update keep the input of every layer alone and compute the rest again: much less
+            memory, and more time, since prompts are then not shared by their samples either.
 
     Raises:
         ValueError: The tokenizer has no end-of-sequence token, or more tokens than the model.
@@ -48,6 +51,7 @@ class LanguageModel:
         adapters: Mapping[str, str] | None = None,
         batch_rows: int = 64,
         truncate_prompts: bool = False,
+        gradient_checkpointing: bool = False,
     ) -> None:
         self.model = model.eval()  # dropout off: what is trained on is what was sampled from
         self.tokenizer = tokenizer
@@ -58,6 +62,7 @@ class LanguageModel:
             model.mixed_rows = mix_adapters(model)
         self.batch_rows = batch_rows
         self.truncate_prompts = truncate_prompts
+        self.gradient_checkpointing = gradient_checkpointing
         _refuse_foreign_tokenizer(model, tokenizer)
         self.stop_ids = _stop_ids(model, tokenizer)
         self.pad_id = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else min(self.stop_ids)
@@ -202,19 +207,9 @@ class LanguageModel:
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """For every sampled token what it was predicted from, its id [N, L], and the mask [N, L].
 
-        What it was predicted from are logits [N, L, V], with `body` the last hidden state [N, L, H]. Samples with the
-        same prompt share it: its keys and values are computed once, with gradient, and expanded to the samples, which
-        is exact.
+        What it was predicted from are logits [N, L, V], with `body` the last hidden state [N, L, H].
         """
-        rows = {(agent if self.adapters else "", c.prompt_ids): agent for agent, c in samples}
-        prompts = [Prompt(list(ids), (), self._adapter(agent)) for (_, ids), agent in rows.items()]
-        row_of = {key: row for row, key in enumerate(rows)}
         device = next(self.model.parameters()).device
-        index = torch.tensor([row_of[agent if self.adapters else "", c.prompt_ids] for agent, c in samples]).to(device)
-        first, cache, prompt_mask = prefill(self.model, prompts, device, self.pad_id, body=body)
-        cache.batch_select_indices(index)
-        prompt_mask = prompt_mask[index]
-
         length = max(len(c.token_ids) for _, c in samples)
         ids = torch.full((len(samples), length), self.pad_id)
         mask = torch.zeros_like(ids)
@@ -222,19 +217,58 @@ class LanguageModel:
             ids[row, : len(completion.token_ids)] = torch.tensor(completion.token_ids)
             mask[row, : len(completion.token_ids)] = 1
         ids, mask = ids.to(device), mask.to(device)
+        whole = self.gradient_checkpointing and torch.is_grad_enabled()
+        states = (self._from_whole_texts if whole else self._from_shared_prompts)(samples, ids, mask, body=body)
+        return states, ids, mask.float()
+
+    def _from_shared_prompts(
+        self, samples: Sequence[tuple[str, Completion]], ids: torch.Tensor, mask: torch.Tensor, *, body: bool
+    ) -> torch.Tensor:
+        """What tokens were predicted from: samples with the same prompt share it.
+
+        Its keys and values are computed once, with gradient, and expanded to the samples, which is exact.
+        """
+        rows = {(agent if self.adapters else "", c.prompt_ids): agent for agent, c in samples}
+        prompts = [Prompt(list(prompt), (), self._adapter(agent)) for (_, prompt), agent in rows.items()]
+        row_of = {key: row for row, key in enumerate(rows)}
+        index = torch.tensor([row_of[agent if self.adapters else "", c.prompt_ids] for agent, c in samples])
+        index = index.to(ids.device)
+        first, cache, prompt_mask = prefill(self.model, prompts, ids.device, self.pad_id, body=body)
+        cache.batch_select_indices(index)
+        prompt_mask = prompt_mask[index]
         states = first[index][:, None]
-        if length > 1:
+        length = ids.shape[1]
+        if length == 1:
+            return states
+        output = forward(
+            self.model,
+            [self._adapter(agent) for agent, _ in samples],
+            body=body,
+            input_ids=ids[:, :-1],
+            attention_mask=torch.cat([prompt_mask, mask[:, :-1]], dim=1),
+            position_ids=prompt_mask.sum(1, keepdim=True) + torch.arange(length - 1, device=ids.device),
+            past_key_values=cache,
+        )
+        return torch.cat([states, output.last_hidden_state if body else output.logits], dim=1)
+
+    def _from_whole_texts(
+        self, samples: Sequence[tuple[str, Completion]], ids: torch.Tensor, mask: torch.Tensor, *, body: bool
+    ) -> torch.Tensor:
+        """The same from every sample in full, with gradient checkpointing."""
+        prompts, prompt_mask = left_padded([c.prompt_ids for _, c in samples], ids.device, self.pad_id)
+        attended = torch.cat([prompt_mask, mask[:, :-1]], dim=1)
+        with recomputed(self.model):
             output = forward(
                 self.model,
                 [self._adapter(agent) for agent, _ in samples],
                 body=body,
-                input_ids=ids[:, :-1],
-                attention_mask=torch.cat([prompt_mask, mask[:, :-1]], dim=1),
-                position_ids=prompt_mask.sum(1, keepdim=True) + torch.arange(length - 1, device=device),
-                past_key_values=cache,
+                input_ids=torch.cat([prompts, ids[:, :-1]], dim=1),
+                attention_mask=attended,
+                position_ids=(attended.cumsum(1) - 1).clamp(min=0),
+                use_cache=False,
+                **({} if body else {"logits_to_keep": ids.shape[1]}),
             )
-            states = torch.cat([states, output.last_hidden_state if body else output.logits], dim=1)
-        return states, ids, mask.float()
+        return (output.last_hidden_state if body else output.logits)[:, -ids.shape[1] :]
 
     def state_dict(self) -> dict[str, torch.Tensor]:
         """The trainable tensors by name."""

@@ -83,8 +83,14 @@ def _locate(name: str) -> tuple[str, dict[str, Any]]:
     return name, {}
 
 
-def load_policy(name: str, *, device: str = "auto", dtype: str = "auto", truncate_prompts: bool = False) -> Policy:
+def load_policy(name: str, *, device: str = "auto", dtype: str = "auto", **options: Any) -> Policy:
     """A policy by its model's name, local or remote; see the table of this module.
+
+    Args:
+        name: See the table of this module.
+        device: See `load_model`.
+        dtype: See `load_model`.
+        options: Further arguments of `LanguageModel`; a remote model takes none.
 
     Raises:
         ModelError: See `load_model`.
@@ -96,7 +102,7 @@ def load_policy(name: str, *, device: str = "auto", dtype: str = "auto", truncat
         return Remote(url, model, api_key=os.environ.get("OPENAI_API_KEY"))
     from .language_model import LanguageModel  # loads torch
 
-    return LanguageModel(*load_model(name, device=device, dtype=dtype), truncate_prompts=truncate_prompts)
+    return LanguageModel(*load_model(name, device=device, dtype=dtype), **options)
 
 
 def load_team(
@@ -109,6 +115,7 @@ def load_team(
     lora_rank: int = 8,
     seed: int = 0,
     truncate_prompts: bool = False,
+    gradient_checkpointing: bool = False,
 ) -> Team:
     """A team in which every agent is played by the same kind of model.
 
@@ -122,27 +129,28 @@ def load_team(
         lora_rank: Rank of the adapters, on all linear layers.
         seed: Seed of the adapters' first weights.
         truncate_prompts: Keep the end of prompts that are too long, instead of refusing them.
+        gradient_checkpointing: Less memory and more time in updates, see `LanguageModel`.
 
     Raises:
         ModelError: See `load_model`.
     """
     if sharing not in get_args(Sharing):
         raise ModelError(f"sharing {sharing!r} does not exist; {nearest(sharing, get_args(Sharing))}")
+    options: dict[str, Any] = {
+        "truncate_prompts": truncate_prompts,
+        "gradient_checkpointing": gradient_checkpointing,
+    }
     if sharing == "shared" or model.startswith(("http://", "https://")):
-        policy = load_policy(model, device=device, dtype=dtype, truncate_prompts=truncate_prompts)
-        return Team(dict.fromkeys(agents, policy))
+        return Team(dict.fromkeys(agents, load_policy(model, device=device, dtype=dtype, **options)))
     from .language_model import LanguageModel  # loads torch
 
     network, tokenizer = load_model(model, device=device, dtype=dtype)
     if sharing == "lora":
         network = _with_adapters(network, agents, lora_rank, seed)
         adapters = {agent: agent for agent in agents}
-        policy = LanguageModel(network, tokenizer, adapters=adapters, truncate_prompts=truncate_prompts)
-        return Team(dict.fromkeys(agents, policy))
-    members: dict[str, Policy] = {agents[0]: LanguageModel(network, tokenizer, truncate_prompts=truncate_prompts)}
-    for agent in agents[1:]:
-        members[agent] = LanguageModel(copy.deepcopy(network), tokenizer, truncate_prompts=truncate_prompts)
-    return Team(members)
+        return Team(dict.fromkeys(agents, LanguageModel(network, tokenizer, adapters=adapters, **options)))
+    networks = [network, *(copy.deepcopy(network) for _ in agents[1:])]
+    return Team({a: LanguageModel(n, tokenizer, **options) for a, n in zip(agents, networks, strict=True)})
 
 
 def _with_adapters(network: Any, agents: Sequence[str], rank: int, seed: int) -> Any:

@@ -144,6 +144,7 @@ def build_team(cell: Cell, env: TextDecPOMDP, *others: TextDecPOMDP) -> Team:
         lora_rank=model.lora_rank,
         seed=seed,
         truncate_prompts=model.truncate_prompts,
+        gradient_checkpointing=model.gradient_checkpointing,
     )
 
 

@@ -97,6 +97,8 @@ class ModelConfig(Config):
     """A team of unlike members instead: who plays whom; `name` is then only a name."""
     truncate_prompts: bool = False
     """Keep the end of prompts that are too long for the context, instead of refusing them."""
+    gradient_checkpointing: bool = False
+    """Keep the input of every layer alone in updates and compute the rest again: less memory, more time."""
 
 
 class MethodConfig(Config):

@@ -134,6 +134,9 @@ def train(
     lora_rank: Annotated[int, typer.Option(help="Rank of the adapters with --sharing lora.")] = 8,
     device: Device = "auto",
     dtype: Dtype = "auto",
+    gradient_checkpointing: Annotated[
+        bool, typer.Option("--gradient-checkpointing", help="Less memory in updates, more time.")
+    ] = False,
     save_every: Annotated[
         int, typer.Option(help="Checkpoint after every so many updates; 0: after the last, and on a signal.")
     ] = 10,
@@ -185,7 +188,14 @@ def train(
             if team is not None
             else build(
                 ModelConfig,
-                {"name": model, "sharing": sharing, "device": device, "dtype": dtype, "lora_rank": lora_rank},
+                {
+                    "name": model,
+                    "sharing": sharing,
+                    "device": device,
+                    "dtype": dtype,
+                    "lora_rank": lora_rank,
+                    "gradient_checkpointing": gradient_checkpointing,
+                },
                 source="options",
             ),
             seed,

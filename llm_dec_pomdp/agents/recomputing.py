@@ -1,0 +1,55 @@
+# pyright: basic
+"""Gradient checkpointing (arXiv:1604.06174): layers keep their inputs alone and compute the rest again on the way back.
+
+The layers of transformers know how. What is ours: they do it in evaluation mode too, where dropout stays off, and the
+adapters of a batch (`adapters.Rows`) are those of the way forward although other batches may have come in between.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Callable, Generator
+from typing import TYPE_CHECKING, Any
+
+from torch.utils.checkpoint import checkpoint
+from transformers.modeling_layers import GradientCheckpointingLayer
+
+if TYPE_CHECKING:
+    from .adapters import Rows
+
+
+@contextlib.contextmanager
+def recomputed(model: Any) -> Generator[None]:
+    """Within, the layers of a model of transformers keep their inputs alone. They take no cache of keys and values.
+
+    Raises:
+        ValueError: The model has no layers that can do it.
+    """
+    layers: list[Any] = [module for module in model.modules() if isinstance(module, GradientCheckpointingLayer)]
+    if not layers:
+        raise ValueError(f"{type(model).__name__} has no layers for gradient checkpointing; switch it off")
+    for layer in layers:
+        layer._gradient_checkpointing_func = functools.partial(_keep_inputs, getattr(model, "mixed_rows", None))
+        layer.gradient_checkpointing = layer.training = True  # of the layer itself: dropout is in its parts
+    try:
+        yield
+    finally:
+        for layer in layers:
+            layer.gradient_checkpointing = layer.training = False
+
+
+def _keep_inputs(rows: Rows | None, layer: Callable[..., Any], *inputs: Any) -> Any:
+    """The output of a layer, which is called once more on the way back, with the same adapters."""
+    mask = rows.mask if rows is not None else None
+
+    def run(*inputs: Any) -> Any:
+        if rows is None:
+            return layer(*inputs)
+        before, rows.mask = rows.mask, mask
+        try:
+            return layer(*inputs)
+        finally:
+            rows.mask = before
+
+    return checkpoint(run, *inputs, use_reentrant=False, preserve_rng_state=False)

@@ -1,0 +1,143 @@
+"""Gradient checkpointing: the same gradients from less memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from models import AGENTS, network, save_model, tokenizer
+
+from llm_dec_pomdp.agents.base import Request, Sampling
+from llm_dec_pomdp.agents.language_model import LanguageModel
+from llm_dec_pomdp.agents.loading import load_team
+from llm_dec_pomdp.agents.recomputing import recomputed
+from llm_dec_pomdp.types import Completion
+
+REQUESTS = [
+    Request("agent_0", ("say one of the words please",), (1, 2, 3)),
+    Request("agent_1", ("red",), (4, 5)),
+    Request("agent_0", ("say green", "blue", "again please"), (6,)),
+]
+Pairs = list[tuple[str, Completion]]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> str:
+    place = tmp_path_factory.mktemp("model")
+    save_model(place, seed=1)
+    return str(place)
+
+
+def with_adapters(folder: str, *, on: bool) -> LanguageModel:
+    """One base with an adapter per agent that is not zero any more."""
+    policy: Any = load_team(AGENTS, folder, sharing="lora", gradient_checkpointing=on).members["agent_0"]
+    with torch.random.fork_rng():
+        torch.manual_seed(3)
+        for parameter in policy.parameters():
+            torch.nn.init.normal_(parameter, std=0.2)
+    return policy
+
+
+def plain(*, on: bool) -> LanguageModel:
+    return LanguageModel(network(1), tokenizer(), gradient_checkpointing=on)
+
+
+def said(policy: LanguageModel) -> Pairs:
+    answers = policy.generate(REQUESTS, Sampling(max_new_tokens=12))
+    return [(r.agent, c) for r, answer in zip(REQUESTS, answers, strict=True) for c in answer]
+
+
+def gradients(policy: LanguageModel, samples: Pairs, *, entropies: bool = False, between: Any = None) -> list[Any]:
+    """Of a weighted sum of log-probabilities, with something done between the way forward and the way back."""
+    if entropies:
+        logprobs, extra, mask = policy.token_logprobs_and_entropies(samples, 0.7)
+        logprobs = logprobs + extra * mask
+    else:
+        logprobs, _ = policy.token_logprobs(samples, 0.7)
+    if between is not None:
+        between()
+    loss = (logprobs * torch.linspace(-1, 1, logprobs.numel()).view(logprobs.shape)).sum()
+    return list(torch.autograd.grad(loss, list(policy.parameters()), allow_unused=True))
+
+
+def agree(found: list[Any], wanted: list[Any]) -> None:
+    assert any(w is not None and w.abs().max() > 1e-3 for w in wanted)
+    for f, w in zip(found, wanted, strict=True):
+        torch.testing.assert_close(f, w, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("entropies", [False, True])
+def test_the_gradient_of_all_weights_is_the_same(entropies: bool) -> None:
+    wanted, found = plain(on=False), plain(on=True)
+    samples = said(wanted)
+    agree(gradients(found, samples, entropies=entropies), gradients(wanted, samples, entropies=entropies))
+
+
+def test_the_gradient_of_adapters_is_the_same(folder: str) -> None:
+    wanted, found = with_adapters(folder, on=False), with_adapters(folder, on=True)
+    samples = said(wanted)
+    agree(gradients(found, samples), gradients(wanted, samples))
+
+
+def test_another_batch_in_between_does_not_change_whose_adapters_are_trained(folder: str) -> None:
+    policy = with_adapters(folder, on=True)
+    samples = said(policy)
+    wanted = gradients(policy, samples)
+
+    def ask_the_reference() -> None:
+        reference = policy.base()
+        assert reference is not None
+        with torch.no_grad():
+            reference.token_logprobs(samples[:2], 1.0)
+
+    agree(gradients(policy, samples, between=ask_the_reference), wanted)
+
+
+def kept_bytes(policy: LanguageModel, samples: Pairs) -> int:
+    """What the way forward keeps for the way back, weights aside."""
+    weights = {p.untyped_storage().data_ptr() for p in policy.model.parameters()}
+    kept: dict[int, int] = {}
+
+    def note(tensor: torch.Tensor) -> torch.Tensor:
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() not in weights:
+            kept[storage.data_ptr()] = storage.nbytes()
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
+        logprobs, _ = policy.token_logprobs(samples, 1.0)
+    del logprobs
+    return sum(kept.values())
+
+
+def test_less_is_kept_for_the_way_back() -> None:
+    samples = said(plain(on=False))
+    assert kept_bytes(plain(on=True), samples) < 0.5 * kept_bytes(plain(on=False), samples)
+
+
+def test_sampling_and_evaluation_do_not_notice() -> None:
+    off, on = plain(on=False), plain(on=True)
+    assert [c.token_ids for _, c in said(on)] == [c.token_ids for _, c in said(off)]
+    with torch.no_grad():
+        for f, w in zip(on.token_logprobs(said(off), 1.0), off.token_logprobs(said(off), 1.0), strict=True):
+            assert torch.equal(f, w)
+
+
+def test_layers_are_left_as_they_were() -> None:
+    policy = plain(on=True)
+    gradients(policy, said(policy))
+    for module in policy.model.modules():
+        assert not module.training
+        assert not getattr(module, "gradient_checkpointing", False)
+
+
+def test_a_model_without_such_layers_is_refused() -> None:
+    with pytest.raises(ValueError, match="Linear has no layers for gradient"), recomputed(torch.nn.Linear(2, 2)):
+        pass
+
+
+@pytest.mark.parametrize("sharing", ["separate", "shared", "lora"])
+def test_a_team_takes_the_option(folder: str, sharing: Any) -> None:
+    team = load_team(AGENTS, folder, sharing=sharing, gradient_checkpointing=True)
+    assert all(policy.gradient_checkpointing for policy in team.members.values())  # type: ignore[attr-defined]
