@@ -29,6 +29,22 @@ _RESAMPLES = 400  # of the statistics over seeds and environments
 
 
 @dataclass(frozen=True)
+class Curve:
+    """Test return while training, in % of the maximum, at the evaluations that all seeds have.
+
+    Attributes:
+        episodes: Training episodes before each evaluation.
+        mean: Over the seeds.
+        low, high: The range of the seeds, or the 95 % interval of a single one.
+    """
+
+    episodes: list[float]
+    mean: list[float]
+    low: list[float]
+    high: list[float]
+
+
+@dataclass(frozen=True)
 class Line:
     """All seeds of one method, on one environment, with one model.
 
@@ -71,6 +87,26 @@ class Line:
             means = [part.mean for part in parts]
             found[name] = parts[0] if len(parts) == 1 else Interval(fmean(means), min(means), max(means))
         return found
+
+    def curve(self) -> Curve | None:
+        """How the return rose; None where nothing was trained."""
+        by_seed: list[dict[float, dict[str, float]]] = [
+            {point["training_episodes"]: point["return_percent"] for point in points}
+            for entry in self.entries
+            if (points := entry.curve())
+        ]
+        common = sorted(set[float]().union(*by_seed).intersection(*by_seed))
+        if not common:
+            return None
+        columns = [[returns[episodes] for returns in by_seed] for episodes in common]
+        means = [[point["mean"] for point in column] for column in columns]
+        alone = len(by_seed) == 1
+        return Curve(
+            common,
+            [fmean(column) for column in means],
+            [column[0]["low"] for column in columns] if alone else [min(column) for column in means],
+            [column[0]["high"] for column in columns] if alone else [max(column) for column in means],
+        )
 
 
 def short(model: str) -> str:

@@ -153,28 +153,18 @@ def _section(
 
 
 def _curves(environment: str, group: Sequence[Line], colours: Mapping[str, int]) -> str:
-    """Return on the test rows while training: mean over seeds with the range of their means, or one seed's interval."""
-    series: list[Series] = []
-    longest = 0.0
-    trained = [(line, [c for entry in line.entries if (c := entry.curve())]) for line in group]
-    for line, curves in trained:
-        points = [[point["training_episodes"] for point in curve] for curve in curves]
-        if not curves or any(x != points[0] for x in points):
-            continue
-        longest = max(longest, *points[0])
-        means = [[point["return_percent"]["mean"] for point in curve] for curve in curves]
-        mean = [sum(column) / len(column) for column in zip(*means, strict=True)]
-        if len(curves) > 1:
-            low, high = [min(c) for c in zip(*means, strict=True)], [max(c) for c in zip(*means, strict=True)]
-        else:
-            low, high = ([point["return_percent"][bound] for point in curves[0]] for bound in ("low", "high"))
-        series.append(Series(line.name, points[0], mean, low, high, colour=colours[line.name]))
-    if not series:
+    """Return on the test rows while training, and as dashed lines what does not learn."""
+    trained = [(line, line.curve()) for line in group]
+    curves = [curve for _, curve in trained if curve is not None]
+    if not curves:
         return ""
-    for line, curves in trained:
-        if not curves:
-            level = [line.value.mean] * 2
-            series.append(Series(line.name, [0.0, longest], level, dashed=True, colour=colours[line.name]))
+    longest = max(curve.episodes[-1] for curve in curves)
+    series = [
+        Series(line.name, [0.0, longest], [line.value.mean] * 2, dashed=True, colour=colours[line.name])
+        if curve is None
+        else Series(line.name, curve.episodes, curve.mean, curve.low, curve.high, colour=colours[line.name])
+        for line, curve in trained
+    ]
     labels = {"x_label": "training episodes", "y_label": "test return, % of maximum"}
     return charts.line_chart(series, title=f"{environment}: test return while training", **labels, y_range=(0.0, 100.0))
 

@@ -143,7 +143,7 @@ def write_merged(
     folder.mkdir(parents=True, exist_ok=True)
     found = lines(entries)
     text = markdown(title, found, entries, warnings)
-    if draw_curves(folder / "curves.png", entries):
+    if draw_curves(folder / "curves.png", found):
         text += "\n## Test return while training\n\n![learning curves](curves.png)\n"
     replace(folder / "report.md", text.encode())
     replace(folder / "report.html", render_page(title, runs, found, entries, warnings).encode())

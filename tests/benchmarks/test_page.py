@@ -148,6 +148,7 @@ def test_one_reads_what_each_agent_saw_and_said(report: Page, run: Path) -> None
 
 @pytest.mark.parametrize("width", [360, 800, 1600])
 def test_the_page_fits_the_screen(report: Page, width: int) -> None:
+    report.evaluate("document.querySelector('li code').textContent = 'a/very/long/path'.repeat(20)")
     report.set_viewport_size({"width": width, "height": 780})
     assert report.evaluate("document.documentElement.scrollWidth") <= width
     for picture in report.locator("svg").all():

@@ -1,0 +1,47 @@
+"""What becomes of the seeds of a method."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llm_dec_pomdp.benchmarks.compare import Curve, Line
+from llm_dec_pomdp.benchmarks.metrics import Interval
+
+
+class Seed:
+    """A finished cell with a curve: (training episodes, mean, low, high)."""
+
+    def __init__(self, *points: tuple[float, float, float, float]) -> None:
+        self.points = points
+
+    def curve(self) -> list[dict[str, Any]]:
+        names = ("mean", "low", "high")
+        return [
+            {"training_episodes": x, "return_percent": dict(zip(names, rest, strict=True))} for x, *rest in self.points
+        ]
+
+
+def line(*seeds: Any) -> Line:
+    return Line("tldr-v0", "magrpo", "m", "magrpo", seeds, Interval(0, 0, 0), ())
+
+
+def test_one_seed_has_its_own_interval() -> None:
+    found = line(Seed((0, 10, 8, 12), (32, 50, 45, 54))).curve()
+    assert found == Curve([0, 32], [10, 50], [8, 45], [12, 54])
+
+
+def test_several_seeds_have_their_mean_and_their_range() -> None:
+    found = line(Seed((0, 10, 8, 12), (32, 50, 45, 54)), Seed((0, 20, 19, 21), (32, 30, 0, 99))).curve()
+    assert found == Curve([0, 32], [15, 40], [10, 30], [20, 50])
+
+
+def test_only_evaluations_that_all_seeds_have_are_compared() -> None:
+    found = line(
+        Seed((0, 10, 8, 12), (16, 20, 1, 30), (32, 50, 45, 54)), Seed((0, 20, 19, 21), (32, 30, 0, 99))
+    ).curve()
+    assert found is not None
+    assert found.episodes == [0, 32]
+
+
+def test_what_was_not_trained_has_no_curve() -> None:
+    assert line(Seed(), Seed()).curve() is None
