@@ -74,13 +74,13 @@ def categories_as_words(*texts: Text) -> float:
         words, ends = text.words, accumulate(map(len, text.sentences))
         start, end, worth = 0, 0, 1.0  # of the sentence
         for position in compress(range(len(words)), map(index.__contains__, words)):
-            while position >= end:
-                start, end, worth = end, next(ends), 1.0
-            for phrase, before, category in index[words[position]]:
+            for phrase, size, before, category in index[words[position]]:
                 begin = position - before
-                if category in seen or not start <= begin <= end - len(phrase):
+                if category in seen or (size > 1 and words[begin : begin + size] != phrase):
                     continue
-                if words[begin : begin + len(phrase)] == phrase:
+                while position >= end:
+                    start, end, worth = end, next(ends), 1.0
+                if start <= begin and begin + size <= end:
                     seen.add(category)
                     count += worth
                     worth /= 2
@@ -88,14 +88,14 @@ def categories_as_words(*texts: Text) -> float:
 
 
 @functools.cache
-def _connectives() -> dict[str, list[tuple[list[str], int, str]]]:
-    """By its most telling word every connective: its words, how many stand before that one, and its category."""
+def _connectives() -> dict[str, list[tuple[list[str], int, int, str]]]:
+    """By its most telling word every connective: its words, their number, how many stand before it, its category."""
     connectives, stop_words = lexicon()
-    index: dict[str, list[tuple[list[str], int, str]]] = {}
+    index: dict[str, list[tuple[list[str], int, int, str]]] = {}
     for category, phrases in connectives.items():
         for phrase in (Text(phrase).words for phrase in phrases):
             telling = max(phrase, key=lambda word: (word not in stop_words, len(word)))
-            index.setdefault(telling, []).append((phrase, phrase.index(telling), category))
+            index.setdefault(telling, []).append((phrase, len(phrase), phrase.index(telling), category))
     return index
 
 
