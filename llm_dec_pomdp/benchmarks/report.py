@@ -9,6 +9,7 @@ from typing import Any
 from rich.table import Table
 
 from ..storage import replace
+from .aggregate import Difference
 from .cell import Result
 from .compare import (
     Line,
@@ -28,6 +29,7 @@ from .picture import draw_curves
 from .published import SOURCE, published
 from .runs import Entry, Run, merge, read_run
 
+_DIFFERENCE = ("environment", "method", "against", "points", "95 % interval", "verdict")
 MEASURES = ("return %", "95 % interval", "distinct-2", "tokens/s", "response s")
 
 
@@ -84,19 +86,15 @@ def tables(results: Sequence[Result], entries: Sequence[Entry] = ()) -> list[Tab
 
 def comparison_table(found: Sequence[Line]) -> Table:
     """Every pair of methods, with its difference and whether that is within noise."""
-    body = [
-        [
-            a.environment,
-            a.name,
-            b.name,
-            f"{d.points.mean:+.1f}",
-            f"{d.points.low:+.1f} to {d.points.high:+.1f}",
-            verdict(d),
-        ]
-        for a, b, d in pairs(found)
-    ]
-    names = ["environment", "method", "against", "points", "95 % interval", "verdict"]
-    return _table("Differences in return, paired over tasks and seeds", names, body, 3)
+    body = [_difference(*pair) for pair in pairs(found)]
+    return _table("Differences in return, paired over tasks and seeds", _DIFFERENCE, body, 3)
+
+
+def _difference(a: Line, b: Line, found: Difference) -> list[str]:
+    """The cells of `_DIFFERENCE`; the bounds have signs, so a word stands between them."""
+    points = found.points
+    bounds = f"{points.low:+.1f} to {points.high:+.1f}"
+    return [a.environment, a.name, b.name, f"{points.mean:+.1f}", bounds, verdict(found)]
 
 
 def _table(title: str, names: Sequence[str], body: Sequence[Sequence[str]], left: int) -> Table:
@@ -170,20 +168,9 @@ def markdown(title: str, found: Sequence[Line], entries: Sequence[Entry], warnin
         parts += [f"## {_title(environment, results)}", "", *_markdown_table(names, body), ""]
         parts += _published_lines(group)
         parts += _at_k_lines(group) + _scheme_lines(group)
-    compared = [
-        [
-            a.environment,
-            a.name,
-            b.name,
-            f"{d.points.mean:+.1f}",
-            interval(d.points),
-            verdict(d),
-            f"{d.seeds} x {d.tasks}",
-        ]
-        for a, b, d in pairs(found)
-    ]
+    compared = [[*_difference(a, b, d), f"{d.seeds} x {d.tasks}"] for a, b, d in pairs(found)]
     if compared:
-        names = ["environment", "method", "against", "points", "95 % interval", "verdict", "seeds x tasks"]
+        names = [*_DIFFERENCE, "seeds x tasks"]
         parts += ["## Differences, paired over tasks and seeds", "", *_markdown_table(names, compared), ""]
     parts += _overall_lines(found)
     failed = [[entry.cell.label, entry.failure.replace("\n", " ")] for entry in entries if entry.result is None]
