@@ -93,12 +93,15 @@ def load_policy(name: str, *, device: str = "auto", dtype: str = "auto", **optio
         options: Further arguments of `LanguageModel`; a remote model takes none.
 
     Raises:
-        ModelError: See `load_model`.
+        ModelError: See `load_model`; or a remote model with an option that is on.
     """
     if name.startswith(("http://", "https://")):
         url, _, model = name.partition("#")
         if not model:
             raise ModelError(f"model {name!r} names a server but no model; write {name}#NAME")
+        for option, value in options.items():
+            if value:
+                raise ModelError(f"{option} is {value!r}, but {name!r} runs on a server; leave {option} out")
         return Remote(url, model, api_key=os.environ.get("OPENAI_API_KEY"))
     from .language_model import LanguageModel  # loads torch
 

@@ -32,8 +32,6 @@ from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from pettingzoo.test import parallel_api_test, parallel_seed_test  # pyright: ignore[reportUnknownVariableType]
-
 from ..types import TaskItem
 from .base import NotAskedToStepError, TextDecPOMDP, TextTask
 
@@ -143,6 +141,9 @@ def _play(env: TextDecPOMDP, options: Mapping[str, Any], say: Callable[[str, int
 
 
 def _pettingzoo(env: TextDecPOMDP, rows: int | None) -> None:
+    # Only here, because it imports pytest where that is installed: 50 ms for everybody who just wants an environment.
+    from pettingzoo.test import parallel_api_test, parallel_seed_test  # pyright: ignore[reportUnknownVariableType]
+
     with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
         warnings.simplefilter("error")
         try:

@@ -469,6 +469,12 @@ def test_an_unknown_sharing_names_the_nearest(folder: str) -> None:
         load_team(AGENTS, folder, sharing="seperate")  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("option", ["truncate_prompts", "gradient_checkpointing"])
+def test_a_model_on_a_server_refuses_what_only_a_model_here_can_do(option: str) -> None:
+    with pytest.raises(ModelError, match=rf"{option} is True, but 'http://localhost/v1#name' runs on a server"):
+        load_team(AGENTS, "http://localhost/v1#name", **{option: True})  # type: ignore[arg-type]
+
+
 def test_an_unknown_builtin_names_the_nearest() -> None:
     with pytest.raises(ModelError, match="no built-in model 'builtin:tyny'; did you mean builtin:tiny"):
         load_model("builtin:tyny")

@@ -6,6 +6,7 @@ import dataclasses
 import math
 import random
 import statistics
+from itertools import islice
 from typing import Any
 
 import pytest
@@ -148,6 +149,17 @@ def test_a_long_second_text_does_not_hide_the_copy_and_a_long_first_one_does() -
     copied = words("shared", 12)
     assert of("independence", copied, f"{words('own', 100)} {copied}") == 0.0
     assert of("independence", f"{words('own', 100)} {copied}", copied) == 1.0
+
+
+@given(st.lists(st.tuples(st.integers(0, 30), st.integers(1, 12), st.integers(0, 8)), min_size=1, max_size=8))
+def test_independence_is_the_share_of_5_grams_for_any_patchwork(patches: list[tuple[int, int, int]]) -> None:
+    """Copied runs of any length at any place, each followed by own words."""
+    copied, own = SOURCE.split(), iter(words("own", 100).split())
+    text = [word for start, size, new in patches for word in [*copied[start : start + size], *islice(own, new)]]
+    runs = [text[i : i + 5] for i in range(len(text) - 4)]
+    known = [copied[i : i + 5] for i in range(len(copied) - 4)]
+    share = sum(run in known for run in runs) / max(len(runs), 1)
+    assert of("independence", " ".join(text), SOURCE) == pytest.approx(between(share, 0.90, 0.40))
 
 
 def test_the_source_does_not_enter_independence() -> None:

@@ -125,7 +125,7 @@ def _source(text: str) -> tuple[Text, frozenset[str]]:
 
 def _relevance(text: Text, source: Text, stems: frozenset[str]) -> float:
     enough = 0.27
-    known = len(text.content & source.content)
+    known = len(text.vocabulary & source.content)  # its content words: the source's hold no stop word
     if known < enough * len(text.content):  # else other forms of the same words add nothing
         known += sum([word[:_STEM] in stems for word in text.content - source.content])
     return _ramp(known / max(len(text.content), 1), 0.15, enough)
@@ -138,9 +138,10 @@ def _variety(text: Text) -> float:
 
 def _own_words(text: Text, source: Text) -> float:
     """1 for a text that has few 5-grams in common with the source, 0 for one that has nearly all."""
-    repeated = len(text.words) - 1 - len(text.bigrams)
-    if len(text.bigrams & source.bigrams) + repeated <= _OWN * (len(text.words) - 4):
-        return 1.0  # every 5-gram in common begins with a bigram in common, so there are no more of them
+    words = text.words
+    every_fourth = zip(words[::4], words[1::4], strict=False)
+    if 4 * sum(map(source.bigrams.__contains__, every_fourth)) <= _OWN * (len(words) - 4):
+        return 1.0  # every 5-gram in common holds one of these bigrams, and each of those lies in four of them at most
     known = set(source.five_grams())
     grams = text.five_grams()
     return _ramp(sum(gram in known for gram in grams) / max(len(grams), 1), 0.90, _OWN)
