@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
@@ -84,6 +85,7 @@ def test_results_come_in_order(cores: Any) -> None:
 
 def test_an_error_comes_after_all_have_ended_and_the_cores_are_given_back(cores: Any) -> None:
     cores(2)
+    patience = sys.getswitchinterval()
     ended: list[str] = []
     failed = threading.Event()
 
@@ -99,6 +101,7 @@ def test_an_error_comes_after_all_have_ended_and_the_cores_are_given_back(cores:
         side_by_side(loaded(1, 1), [fails, works])
     assert ended == ["works"]
     assert torch.get_num_threads() == 2
+    assert sys.getswitchinterval() == patience
 
 
 def pair(seed: int) -> Team:
