@@ -22,8 +22,8 @@ from datasets import Dataset
 clock = time.perf_counter
 
 
-def trainer(prompts: int, group: int, new_tokens: int, vocabulary: int = 512, **shape: int) -> Any:
-    """Two agents with a model each, one update per `prompts` prompts."""
+def trainer(prompts: int, group: int, new_tokens: int, vocabulary: int = 512, updates: int = 1) -> Any:
+    """Two agents with a model each, `updates` updates of `prompts` prompts."""
     config = MAGRPOConfig(
         num_train_epochs=1,
         agent_learning_rate=1e-3,
@@ -40,10 +40,10 @@ def trainer(prompts: int, group: int, new_tokens: int, vocabulary: int = 512, **
         train_batch_size=prompts,
     )
     found = MAGRPOTrainer(
-        agents=[tiny.model(seed, vocabulary=vocabulary, **shape) for seed in (1, 2)],
+        agents=[tiny.model(seed, vocabulary=vocabulary) for seed in (1, 2)],
         num_agents=2,
         tokenizer=tiny.tokenizer(),
-        train_dataset=Dataset.from_list([{"prompt": text} for text in tiny.prompts(prompts)]),
+        train_dataset=Dataset.from_list([{"prompt": text} for text in tiny.prompts(prompts * updates)]),
         reward_func=lambda first, second: [tiny.letters(pair) for pair in zip(first, second, strict=True)],
         formatters=[lambda item, external_prompts=None: external_prompts or item["prompt"]] * 2,
         args=config,
@@ -54,8 +54,8 @@ def trainer(prompts: int, group: int, new_tokens: int, vocabulary: int = 512, **
 
 
 def train(request: dict[str, Any]) -> dict[str, float]:
-    """Seconds of one update with its rollout, and the tokens that were sampled."""
-    side = trainer(request["prompts"], request["group"], request["new_tokens"])
+    """Seconds of some updates with their rollouts, and the tokens that were sampled."""
+    side = trainer(**request)
     tokens = 0
     generate = side._generate_completions
 

@@ -38,11 +38,12 @@ class Rows:
         if wanted == self._chosen:
             return
         self._chosen = wanted
-        mask = torch.zeros(len(adapters), len(self.names))
-        for row, name in enumerate(adapters):
-            if name in self.names:
-                mask[row, self.names.index(name)] = 1
-        self.mask = mask.repeat_interleave(self.rank, dim=1)[:, None].to(device) if mask.any() else None
+        with torch.inference_mode(False):  # the next batch may be trained on
+            mask = torch.zeros(len(adapters), len(self.names))
+            for row, name in enumerate(adapters):
+                if name in self.names:
+                    mask[row, self.names.index(name)] = 1
+            self.mask = mask.repeat_interleave(self.rank, dim=1)[:, None].to(device) if mask.any() else None
 
 
 class MixedLinear(LoraLinear):

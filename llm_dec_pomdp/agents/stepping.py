@@ -158,7 +158,7 @@ class LayerSteps:
         self.caches.advance()
         if self.turns.shape[1] < self.caches.capacity:
             self._look_up_turns(x)
-        turn = self.turns.index_select(1, self.positions)[:, :, None]
+        turn = self.turns.index_select(1, self.positions)[:, :, None].unbind()
         for number, layer in enumerate(self.layers):
             x = x + self._attend(number, layer, layer.norm(x), turn)
             gate, up = layer.gate_and_up(layer.second_norm(x)).chunk(2, dim=1)
@@ -166,7 +166,7 @@ class LayerSteps:
         self.positions = self.positions + 1
         return self.head(self.norm(x))
 
-    def _attend(self, number: int, layer: _Layer, x: torch.Tensor, turn: torch.Tensor) -> torch.Tensor:
+    def _attend(self, number: int, layer: _Layer, x: torch.Tensor, turn: Sequence[torch.Tensor]) -> torch.Tensor:
         """Attention of the new tokens [B, hidden] to all before and themselves."""
         rows = len(x)
         found = layer.qkv(x).view(rows, -1, self.size)

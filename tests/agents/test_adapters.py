@@ -62,6 +62,16 @@ def test_each_row_goes_through_its_own_adapter(names: list[str | None]) -> None:
                 torch.testing.assert_close(b.grad, a.grad, rtol=1e-4, atol=1e-4, msg=name)
 
 
+def test_a_batch_that_was_sampled_can_be_trained_on() -> None:
+    model, names = adapted(), ["agent_0", "agent_1", "agent_0", "agent_1"]
+    with torch.inference_mode():
+        sampled = mixed(model, names)
+    found = mixed(model, names)
+    found.pow(2).sum().backward()
+    assert torch.equal(found, sampled)
+    assert all(p.grad is not None and p.grad.any() for n, p in model.named_parameters() if "lora_" in n)
+
+
 def test_what_is_saved_is_loaded_by_peft(tmp_path: Path) -> None:
     model = adapted()
     mix_adapters(model)
