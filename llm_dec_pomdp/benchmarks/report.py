@@ -113,8 +113,9 @@ def _title(environment: str, group: Sequence[Result]) -> str:
     unscored = sum(result.summary.unscored for result in group)
     lost = f", {unscored} episodes could not be scored and are left out" if unscored else ""
     models = ", ".join(dict.fromkeys(short(result.cell.model.name) for result in group))
-    rows_name = f"{summary.episodes} episodes per method on the {group[0].cell.evaluation.split} rows"
-    return f"{environment}, {models}: {rows_name}{lost}"
+    split = group[0].cell.evaluation.split
+    tasks = "all rows" if split == "all" else f"the {split} rows"
+    return f"{environment}, {models}: {summary.episodes} episodes per method on {tasks}{lost}"
 
 
 # --- files ------------------------------------------------------------------------------------------------------------
