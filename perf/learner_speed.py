@@ -25,7 +25,7 @@ from llm_dec_pomdp.seeding import derive
 from llm_dec_pomdp.types import Completion, Score, TaskItem
 
 AGENTS = ("agent_0", "agent_1")
-UPDATES = 4  # in a row, as in training: a side that has slept while the other ran begins with cold caches
+UPDATES = 4  # in a row, as in training: a single one after a pause takes longer
 
 
 class Letters(TextTask):

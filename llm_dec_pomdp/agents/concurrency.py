@@ -10,9 +10,7 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 _ALIKE = 2  # how many times larger the largest model may be than the smallest
-_PATIENCE = (
-    1e-4  # seconds until a model asks for the interpreter that another one holds; Python's 5e-3 cost 6 % of a step
-)
+_PATIENCE = 1e-4  # seconds after which a model asks for the interpreter; Python's 5e-3 cost a small step 6 %
 
 
 def side_by_side(policies: Sequence[Any], works: Sequence[Callable[[], T]]) -> list[T]:
