@@ -1,10 +1,13 @@
 # pyright: basic
 """Keys and values of sequences that grow by one token at a time, and attention to them.
 
-A prompt is mostly continued several times. `RowCaches` copies its keys and values to each of its rows and asks torch
-for the attention, one call a layer. `SharedCaches` keeps them once per prompt and reads them once for all of its rows,
-which saves memory and, on a processor and where prompts are long, most of the time. It takes more calls, which are what
-costs for short prompts and on an accelerator, so there prompts are copied.
+A prompt is mostly continued several times. `RowCaches` copies its keys and values to each of its rows. `SharedCaches`
+keeps them once per prompt and reads them once for all of its rows, which saves memory and, on a processor and where
+prompts are long, most of the time. It takes more calls, which are what costs for short prompts and on an accelerator;
+there prompts are copied.
+
+On a processor attention is two products and a softmax: torch's own function takes up to four times as long for a single
+query with two threads.
 """
 
 from __future__ import annotations
@@ -72,8 +75,7 @@ class RowCaches:
     def __init__(self, cache: Any, mask: torch.Tensor, index: torch.Tensor, most: int, scaling: float) -> None:
         self.scaling, self.left = scaling, most
         self.used = self.capacity = mask.shape[1]
-        prompts = mask[index].bool()
-        self.mask = None if prompts.all() else prompts[:, None, None]
+        self.padding = _padding(mask[index], cache.layers[0].keys.dtype)
         room = self._make_room()
         self.stored: list[Pair] = []
         while cache.layers:  # a copy at a time, and what was copied goes
@@ -83,7 +85,7 @@ class RowCaches:
     def keep(self, rows: torch.Tensor) -> None:
         """Go on with these rows alone."""
         self.stored = [(keys[rows], values[rows]) for keys, values in self.stored]
-        self.mask = self.mask[rows] if self.mask is not None else None
+        self.padding = self.padding[rows] if self.padding is not None else None
 
     def advance(self) -> None:
         """Make room for a token of every row."""
@@ -95,15 +97,18 @@ class RowCaches:
     def attend(self, number: int, queries: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
         """Attention of a new token to all before and itself."""
         keys, values = _with(self.stored[number], keys, values, self.used)
-        mask = self.mask[..., : self.used] if self.mask is not None else None
-        return functional.scaled_dot_product_attention(queries, keys, values, mask, scale=self.scaling)
+        padding = self.padding[..., : self.used] if self.padding is not None else None
+        if queries.device.type != "cpu":
+            return functional.scaled_dot_product_attention(queries, keys, values, padding, scale=self.scaling)
+        weights = _scores(queries * self.scaling, keys, padding).softmax(-1, dtype=torch.float32)
+        return torch.matmul(weights.to(values.dtype), values)
 
     def _make_room(self) -> int:
         """Let every row attend to what will be written next; returns how many tokens that is."""
         room = min(_GROWTH, self.left)
         self.left -= room
         self.capacity += room
-        self.mask = functional.pad(self.mask, (0, room), value=True) if self.mask is not None else None
+        self.padding = functional.pad(self.padding, (0, room)) if self.padding is not None else None
         return room
 
 
@@ -122,7 +127,7 @@ class SharedCaches:
         self.scaling, self.left, self.used = scaling, most, 0
         self.capacity = mask.shape[1]
         self.prompts: list[Pair] = [(layer.keys, layer.values) for layer in cache.layers]
-        self.padding = None if mask.all() else torch.where(mask.bool(), 0.0, -torch.inf)[:, None, None]
+        self.padding = _padding(mask, cache.layers[0].keys.dtype)
         self.own: list[Pair] = [(keys[index, :, :0], values[index, :, :0]) for keys, values in self.prompts]
         self._place(index)
 
@@ -145,10 +150,8 @@ class SharedCaches:
         prompt_keys, prompt_values = self.prompts[number]
         keys, values = _with(self.own[number], keys, values, self.used)
         queries = queries * self.scaling
-        far = torch.matmul(self._by_prompt(queries), prompt_keys.transpose(2, 3))
-        if self.padding is not None:
-            far = far + self.padding
-        near = self._by_prompt(torch.matmul(queries, keys.transpose(2, 3)))
+        far = _scores(self._by_prompt(queries), prompt_keys, self.padding)
+        near = self._by_prompt(_scores(queries, keys))
         weights = torch.cat([far, near], dim=-1).softmax(-1, dtype=torch.float32).to(queries.dtype)
         far, near = weights.split([far.shape[-1], near.shape[-1]], dim=-1)
         return self._by_row(torch.matmul(far, prompt_values)) + torch.matmul(self._by_row(near), values)
@@ -177,6 +180,19 @@ class SharedCaches:
         x = x.reshape(prompts, heads, self.copies, -1, width).transpose(1, 2)
         x = x.reshape(prompts * self.copies, heads, -1, width)
         return x if self.even else x[self.places]
+
+
+def _padding(mask: torch.Tensor, dtype: torch.dtype) -> torch.Tensor | None:
+    """What a mask [B, T] adds to scores: minus infinity at padding [B, 1, 1, T]; None where there is no padding."""
+    if mask.all():
+        return None
+    return torch.zeros_like(mask, dtype=dtype).masked_fill_(mask == 0, -torch.inf)[:, None, None]
+
+
+def _scores(queries: torch.Tensor, keys: torch.Tensor, padding: torch.Tensor | None = None) -> torch.Tensor:
+    """[B, H, g, D] x [B, H, t, D] -> [B, H, g, t]."""
+    scores = torch.matmul(queries, keys.transpose(2, 3))
+    return scores if padding is None else scores + padding
 
 
 def _longer(stored: torch.Tensor, room: int) -> torch.Tensor:

@@ -73,12 +73,14 @@ class _ChunkedLogprobs(torch.autograd.Function):
         for start in range(0, len(hidden), rows):
             part = slice(start, start + rows)
             logits = _logits(hidden[part], weight, bias, temperature)
-            total = logits.logsumexp(-1, keepdim=True)
-            parts.append((logits.gather(1, ids[part, None]) - total)[:, 0])
+            logits.sub_(logits.amax(-1, keepdim=True))  # and from here on in place: a copy costs more than the rest
+            chosen = logits.gather(1, ids[part, None])
+            total = logits.exp_().sum(-1, keepdim=True)
+            parts.append((chosen - total.log())[:, 0])
             if trained and len(hidden) <= rows:
-                kept = logits.sub_(total).exp_().to(weight.dtype)
+                kept = logits.div_(total).to(weight.dtype)
             if expected is not None:
-                expected[part] = logits.sub_(total).exp_().to(weight.dtype) @ weight
+                expected[part] = logits.div_(total).to(weight.dtype) @ weight
         ctx.save_for_backward(hidden, weight, bias, ids, expected, kept)
         ctx.temperature, ctx.rows = temperature, rows
         return torch.cat(parts) if parts else hidden.new_empty(0, dtype=torch.float32)
