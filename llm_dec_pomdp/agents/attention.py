@@ -100,8 +100,7 @@ class RowCaches:
         padding = self.padding[..., : self.used] if self.padding is not None else None
         if queries.device.type != "cpu":
             return functional.scaled_dot_product_attention(queries, keys, values, padding, scale=self.scaling)
-        weights = _scores(queries * self.scaling, keys, padding).softmax(-1, dtype=torch.float32)
-        return torch.matmul(weights.to(values.dtype), values)
+        return torch.matmul(_weights(_scores(queries * self.scaling, keys, padding)), values)
 
     def _make_room(self) -> int:
         """Let every row attend to what will be written next; returns how many tokens that is."""
@@ -152,7 +151,7 @@ class SharedCaches:
         queries = queries * self.scaling
         far = _scores(self._by_prompt(queries), prompt_keys, self.padding)
         near = self._by_prompt(_scores(queries, keys))
-        weights = torch.cat([far, near], dim=-1).softmax(-1, dtype=torch.float32).to(queries.dtype)
+        weights = _weights(torch.cat([far, near], dim=-1))
         far, near = weights.split([far.shape[-1], near.shape[-1]], dim=-1)
         return self._by_row(torch.matmul(far, prompt_values)) + torch.matmul(self._by_row(near), values)
 
@@ -193,6 +192,11 @@ def _scores(queries: torch.Tensor, keys: torch.Tensor, padding: torch.Tensor | N
     """[B, H, g, D] x [B, H, t, D] -> [B, H, g, t]."""
     scores = torch.matmul(queries, keys.transpose(2, 3))
     return scores if padding is None else scores + padding
+
+
+def _weights(scores: torch.Tensor) -> torch.Tensor:
+    """Their softmax, in single precision at least."""
+    return scores.softmax(-1, dtype=torch.promote_types(scores.dtype, torch.float32)).to(scores.dtype)
 
 
 def _longer(stored: torch.Tensor, room: int) -> torch.Tensor:

@@ -6,7 +6,7 @@ is what a learner trains on: a `Completion` carries token ids and log-probabilit
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
@@ -67,6 +67,22 @@ class Policy(Protocol):
 
     def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[list[Completion]]:
         """Answer every request, in order, with one completion per seed."""
+        ...
+
+
+@runtime_checkable
+class KindredPolicy(Policy, Protocol):
+    """A policy that can answer together with others, in less time than one after the other."""
+
+    @property
+    def kin(self) -> Hashable | None:
+        """Equal for policies that can; None for one that answers alone."""
+        ...
+
+    def generate_together(
+        self, policies: Sequence[Any], requests: Sequence[Sequence[Request]], sampling: Sampling
+    ) -> list[list[list[Completion]]]:
+        """What each of the policies answers to its requests."""
         ...
 
 
@@ -198,7 +214,7 @@ class Team:
         return [policy for policy in able if next(iter(policy.parameters()), None) is not None]
 
     def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[list[Completion]]:
-        """Answer all requests, one call per policy, models of like size at the same time.
+        """Answer all requests, one call per policy, of kindred ones together, models of like size at the same time.
 
         Raises:
             KeyError: A request is for an agent that no member plays.
@@ -206,15 +222,31 @@ class Team:
         asked: dict[int, list[int]] = {}
         for i, request in enumerate(requests):
             asked.setdefault(id(self._member(request.agent)), []).append(i)
-        policies = [policy for policy in self.policies if id(policy) in asked]
-        works = [partial(p.generate, [requests[i] for i in asked[id(p)]], sampling) for p in policies]
-        answers: list[list[Completion]] = [[] for _ in requests]
-        for policy, answered in zip(policies, side_by_side(policies, works), strict=True):
-            for i, completions in zip(asked[id(policy)], answered, strict=True):
-                answers[i] = completions
-        return answers
+        families: dict[Hashable, list[Policy]] = {}
+        for policy in self.policies:
+            if id(policy) in asked:
+                kin = policy.kin if isinstance(policy, KindredPolicy) else None
+                families.setdefault(kin or id(policy), []).append(policy)
+        works = [
+            partial(_generate, family, [[requests[i] for i in asked[id(p)]] for p in family], sampling)
+            for family in families.values()
+        ]
+        found = side_by_side([family[0] for family in families.values()], works)
+        order = [i for family in families.values() for policy in family for i in asked[id(policy)]]
+        answers = dict(zip(order, (a for family in found for policy in family for a in policy), strict=True))
+        return [answers[i] for i in range(len(requests))]
 
     def _member(self, agent: str) -> Policy:
         if agent not in self.members:
             raise KeyError(f"no member plays {agent!r}; {nearest(agent, self.members)}")
         return self.members[agent]
+
+
+def _generate(
+    family: Sequence[Policy], requests: Sequence[Sequence[Request]], sampling: Sampling
+) -> list[list[list[Completion]]]:
+    """Answers of kindred policies."""
+    first = family[0]
+    if len(family) > 1 and isinstance(first, KindredPolicy):
+        return first.generate_together(family, requests, sampling)
+    return [policy.generate(asked, sampling) for policy, asked in zip(family, requests, strict=True)]

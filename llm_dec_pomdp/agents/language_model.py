@@ -8,19 +8,20 @@ either way their requests share one batch.
 from __future__ import annotations
 
 import functools
+import itertools
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
 
 from ..types import Completion
 from .base import Request, Sampling, WeightFile
-from .decoding import Prompt, left_padded, prefill, sample
+from .decoding import Prompt, Sampled, left_padded, prefill, sample_together
 from .head import chunked_logprobs
 from .recomputing import recomputed
-from .stepping import forward
+from .stepping import forward, shape
 
 
 class PromptTooLongError(ValueError):
@@ -77,27 +78,47 @@ class LanguageModel:
 
     def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[list[Completion]]:
         """Answer all requests; prompts of similar length are sampled together."""
+        return self.generate_together([self], [requests], sampling)[0]
+
+    @functools.cached_property
+    def kin(self) -> Hashable | None:
+        """What policies have in common that can answer together: small models of one shape. None: answers alone."""
+        form = shape(self.model) if type(self) is LanguageModel else None
+        return form and (form, self.stop_ids, self.pad_id, self.batch_rows)
+
+    @staticmethod
+    def generate_together(
+        policies: Sequence[LanguageModel], requests: Sequence[Sequence[Request]], sampling: Sampling
+    ) -> list[list[list[Completion]]]:
+        """Answer the requests to each of several policies of the same `kin`, which sample as one where they can."""
         prompts = [
-            Prompt(self.encode(request.history, sampling.max_new_tokens), request.seeds, self._adapter(request.agent))
-            for request in requests
+            [Prompt(p.encode(r.history, sampling.max_new_tokens), r.seeds, p._adapter(r.agent)) for r in asked]
+            for p, asked in zip(policies, requests, strict=True)
         ]
-        answers: list[list[Completion]] = [[] for _ in requests]
-        for batch in self._batches(prompts):
-            sampled = sample(self.model, [prompts[i] for i in batch], sampling, self.stop_ids, self.pad_id)
-            for i, sequences in zip(batch, sampled, strict=True):
-                prompt_ids = tuple(prompts[i].ids)
-                answers[i] = [
-                    Completion(
-                        text=self.decode(s.ids),
-                        prompt_ids=prompt_ids,
-                        token_ids=tuple(s.ids),
-                        logprobs=tuple(s.logprobs),
-                        truncated=s.truncated,
-                        seconds=s.seconds,
-                    )
-                    for s in sequences
-                ]
+        answers: list[list[list[Completion]]] = [[[] for _ in asked] for asked in requests]
+        batches = [p._batches(asked) for p, asked in zip(policies, prompts, strict=True)]
+        for together in _equally_large(batches, prompts):
+            models = [policies[number].model for number, _ in together]
+            asked = [[prompts[number][i] for i in batch] for number, batch in together]
+            sampled = sample_together(models, asked, sampling, policies[0].stop_ids, policies[0].pad_id)
+            for (number, batch), found in zip(together, sampled, strict=True):
+                for i, sequences in zip(batch, found, strict=True):
+                    answers[number][i] = policies[number]._completions(prompts[number][i], sequences)
         return answers
+
+    def _completions(self, prompt: Prompt, sequences: Sequence[Sampled]) -> list[Completion]:
+        ids = tuple(prompt.ids)
+        return [
+            Completion(
+                text=self.decode(s.ids),
+                prompt_ids=ids,
+                token_ids=tuple(s.ids),
+                logprobs=tuple(s.logprobs),
+                truncated=s.truncated,
+                seconds=s.seconds,
+            )
+            for s in sequences
+        ]
 
     def encode(self, history: Sequence[str], new_tokens: int = 0) -> list[int]:
         """Token ids of an agent's history, ready for its next text.
@@ -309,6 +330,19 @@ class LanguageModel:
             config = {**self.model.peft_config[adapter].to_dict(), "inference_mode": True}
             files[agent] = WeightFile("adapter_model.safetensors", tensors, {"adapter_config.json": config})
         return files
+
+
+def _equally_large(
+    batches: Sequence[Sequence[list[int]]], prompts: Sequence[Sequence[Prompt]]
+) -> Iterator[list[tuple[int, list[int]]]]:
+    """(policy, batch) pairs to sample as one: the n-th batches of all policies with as many sequences."""
+    for nth in itertools.zip_longest(*batches):
+        alike: dict[int, list[tuple[int, list[int]]]] = {}
+        for number, batch in enumerate(nth):
+            if batch is not None:
+                copies = sum(len(prompts[number][i].seeds) for i in batch)
+                alike.setdefault(copies, []).append((number, batch))
+        yield from alike.values()
 
 
 def _adapter_name(name: str, adapter: str) -> str:

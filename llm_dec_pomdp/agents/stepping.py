@@ -7,23 +7,25 @@ written in place (`attention`), rotations are looked up, and nothing is prepared
 small model, and copies of the cache in any.
 
 Whether a model is of that form is not taken on trust: `LayerSteps` is used when its logits are the model's own.
+
+Small models of the same shape (`shape`) can be advanced together: what costs is how many operations there are, not how
+large they are, and several threads that start small operations mostly wait for each other.
 """
 
 from __future__ import annotations
 
-import functools
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any, Protocol
 
 import torch
 from torch.nn import functional
 
 from .attention import caches
+from .layers import Layer, linear, norm, plain, projections
 
-_COPIED = 1 << 20  # weights that are copied to be used side by side, at most
+_SMALL = 1 << 20  # weights of a model to be stacked, at most: larger ones do better with a core each
 _FORMS = ("llama", "qwen2", "mistral")
-Function = Callable[[torch.Tensor], torch.Tensor]
 _agreeing: weakref.WeakKeyDictionary[Any, bool] = weakref.WeakKeyDictionary()
 
 
@@ -31,7 +33,7 @@ class Steps(Protocol):
     """Advances a batch of sequences."""
 
     def keep(self, rows: torch.Tensor) -> None:
-        """Go on with these rows alone."""
+        """Go on with these rows alone, as many of each model."""
         ...
 
     def step(self, tokens: torch.Tensor, adapters: Sequence[str | None]) -> torch.Tensor:
@@ -53,18 +55,19 @@ def choose(model: Any, adapters: Sequence[str | None], device: torch.device) -> 
     return model.get_base_model()
 
 
-def steps(model: Any, cache: Any, mask: torch.Tensor, index: torch.Tensor, most: int) -> Steps:
+def steps(models: Sequence[Any], cache: Any, mask: torch.Tensor, index: torch.Tensor, most: int) -> Steps:
     """What continues prompts that were read.
 
     Args:
-        model: A causal language model of transformers, or a peft model.
-        cache: Keys and values of P prompts.
+        models: A causal language model of transformers, or a peft model; or several models of the same `shape`.
+        cache: Keys and values of P prompts, those of the first model first.
         mask: Their attention mask [P, T], left-padded.
-        index: Prompt of every row to continue [B].
+        index: Prompt of every row to continue [B]; every model has as many rows.
         most: Tokens that will be appended to a row at most.
     """
-    if layerwise(model):
-        return LayerSteps(model, cache, mask, index, most)
+    if all(map(layerwise, models)):
+        return LayerSteps(models, cache, mask, index, most)
+    (model,) = models
     return ModelSteps(model, cache, mask, index)
 
 
@@ -95,51 +98,20 @@ class ModelSteps:
         ).logits[:, -1]
 
 
-class _Layer:
-    """What a layer computes, without the cost of module calls; [B, in] -> [B, out]."""
-
-    def __init__(self, layer: Any) -> None:
-        attention, mlp = layer.self_attn, layer.mlp
-        self.norm, self.second_norm = _norm(layer.input_layernorm), _norm(layer.post_attention_layernorm)
-        self.qkv = _stacked(attention.q_proj, attention.k_proj, attention.v_proj)
-        self.gate_and_up = _stacked(mlp.gate_proj, mlp.up_proj)
-        self.o, self.down = _linear(attention.o_proj), _linear(mlp.down_proj)
-
-
-def _norm(norm: Any) -> Function:
-    return functools.partial(
-        torch.rms_norm, normalized_shape=norm.weight.shape, weight=norm.weight, eps=norm.variance_epsilon
-    )
-
-
-def _linear(layer: Any) -> Function:
-    if type(layer) is torch.nn.Linear:
-        return functools.partial(functional.linear, weight=layer.weight, bias=layer.bias)
-    return lambda x: layer(x[:, None])[:, 0]
-
-
-def _stacked(*layers: Any) -> Function:
-    """The outputs of layers side by side: from one product where the layers are plain and small enough to be copied."""
-    plain = (
-        all(type(layer) is torch.nn.Linear for layer in layers) and len({layer.bias is None for layer in layers}) == 1
-    )
-    if plain and sum(layer.weight.numel() for layer in layers) <= _COPIED:
-        bias = None if layers[0].bias is None else torch.cat([layer.bias for layer in layers])
-        return functools.partial(functional.linear, weight=torch.cat([layer.weight for layer in layers]), bias=bias)
-    parts = [_linear(layer) for layer in layers]
-    return lambda x: torch.cat([part(x) for part in parts], dim=1)
-
-
 class LayerSteps:
-    """The layers of a model of the Llama form, one token a row; see `steps` for the arguments."""
+    """The layers of M models of the Llama form, one token a row; see `steps` for the arguments.
 
-    def __init__(self, model: Any, cache: Any, mask: torch.Tensor, index: torch.Tensor, most: int) -> None:
-        self.model = model
-        self.network = _network(model)
-        self.body = self.network.base_model
-        self.layers = [_Layer(layer) for layer in self.body.layers]
-        self.norm, self.head = _norm(self.body.norm), _linear(self.network.lm_head)
-        attention = self.body.layers[0].self_attn
+    States are [B, hidden] for one model and [M, B / M, hidden] for several.
+    """
+
+    def __init__(self, models: Sequence[Any], cache: Any, mask: torch.Tensor, index: torch.Tensor, most: int) -> None:
+        self.model = models[0]
+        networks = [_network(model) for model in models]
+        self.bodies = [network.base_model for network in networks]
+        self.layers = [Layer(same) for same in zip(*(body.layers for body in self.bodies), strict=True)]
+        self.norm = norm([body.norm for body in self.bodies])
+        self.head = linear([network.lm_head for network in networks])
+        attention = self.bodies[0].layers[0].self_attn
         self.size = attention.head_dim
         self.heads: int = cache.layers[0].keys.shape[1]
         self.positions = mask.sum(1)[index]
@@ -147,37 +119,43 @@ class LayerSteps:
         self.turns = mask.new_empty(2, 0)
 
     def keep(self, rows: torch.Tensor) -> None:
-        """Go on with these rows alone."""
+        """Go on with these rows alone, as many of each model."""
         self.caches.keep(rows)
         self.positions = self.positions[rows]
 
     def step(self, tokens: torch.Tensor, adapters: Sequence[str | None]) -> torch.Tensor:
         """Append a token to every row."""
         choose(self.model, adapters, tokens.device)
-        x = self.body.embed_tokens(tokens)
+        x = self._embed(tokens)
         self.caches.advance()
         if self.turns.shape[1] < self.caches.capacity:
             self._look_up_turns(x)
         turn = self.turns.index_select(1, self.positions)[:, :, None].unbind()
         for number, layer in enumerate(self.layers):
             x = x + self._attend(number, layer, layer.norm(x), turn)
-            gate, up = layer.gate_and_up(layer.second_norm(x)).chunk(2, dim=1)
+            gate, up = layer.gate_and_up(layer.second_norm(x)).chunk(2, dim=-1)
             x = x + layer.down(functional.silu(gate) * up)
         self.positions = self.positions + 1
-        return self.head(self.norm(x))
+        return self.head(self.norm(x)).flatten(0, -2)
 
-    def _attend(self, number: int, layer: _Layer, x: torch.Tensor, turn: Sequence[torch.Tensor]) -> torch.Tensor:
-        """Attention of the new tokens [B, hidden] to all before and themselves."""
-        rows = len(x)
+    def _embed(self, tokens: torch.Tensor) -> torch.Tensor:
+        if len(self.bodies) == 1:
+            return self.bodies[0].embed_tokens(tokens)
+        parts = tokens.view(len(self.bodies), -1)
+        return torch.stack([body.embed_tokens(part) for body, part in zip(self.bodies, parts, strict=True)])
+
+    def _attend(self, number: int, layer: Layer, x: torch.Tensor, turn: Sequence[torch.Tensor]) -> torch.Tensor:
+        """Attention of the new tokens to all before and themselves."""
+        rows = len(self.positions)
         found = layer.qkv(x).view(rows, -1, self.size)
         both, values = found[:, : -self.heads], found[:, -self.heads :]
         both = torch.addcmul(both * turn[0], both.roll(self.size // 2, -1), turn[1])  # rotary position embedding
         queries, keys = both[:, : -self.heads].view(rows, self.heads, -1, self.size), both[:, -self.heads :]
-        return layer.o(self.caches.attend(number, queries, keys, values).reshape(rows, -1))
+        return layer.o(self.caches.attend(number, queries, keys, values).reshape(*x.shape[:-1], -1))
 
     def _look_up_turns(self, x: torch.Tensor) -> None:
         """Cosines and sines of the rotations [2, places, size] of all places that there is room for."""
-        cos, sin = self.body.rotary_emb(x, torch.arange(self.caches.capacity, device=x.device)[None])
+        cos, sin = self.bodies[0].rotary_emb(x, torch.arange(self.caches.capacity, device=x.device)[None])
         half = self.size // 2
         self.turns = torch.stack([cos[0], torch.cat([-sin[0, :, :half], sin[0, :, half:]], dim=1)])
 
@@ -188,6 +166,21 @@ def layerwise(model: Any) -> bool:
     if network not in _agreeing:
         _agreeing[network] = _of_llama_form(network) and _agrees(model, network)
     return _agreeing[network]
+
+
+def shape(model: Any) -> Hashable | None:
+    """What models have in common that can be advanced together; None for one that is advanced alone.
+
+    They are small, on a processor, of the Llama form, without adapters, and differ in nothing but their numbers.
+    """
+    named = [(name, p.shape, p.dtype, p.device.type) for name, p in model.named_parameters()]
+    small = sum(size.numel() for _, size, _, _ in named) <= _SMALL and {device for *_, device in named} == {"cpu"}
+    if not small or hasattr(model, "mixed_rows") or not layerwise(model):
+        return None
+    if not plain(model.lm_head, *(module for layer in model.base_model.layers for module in projections(layer))):
+        return None
+    config = {name: str(value) for name, value in model.config.to_dict().items() if not name.startswith("_")}
+    return frozenset(config.items()), tuple(named)
 
 
 def _network(model: Any) -> Any:
@@ -215,7 +208,7 @@ def _agrees(model: Any, network: Any) -> bool:
     inputs = {"input_ids": ids, "attention_mask": mask, "position_ids": (mask.cumsum(1) - 1).clamp(min=0)}
     index = torch.tensor([0, 1, 1], device=weight.device)
     caches = [forward(model, adapters[:2], use_cache=True, **inputs).past_key_values for _ in "12"]
-    ways = ModelSteps(model, caches[0], mask, index), LayerSteps(model, caches[1], mask, index, 2)
+    ways = ModelSteps(model, caches[0], mask, index), LayerSteps([model], caches[1], mask, index, 2)
     tolerance = 1e-3 if weight.dtype in (torch.float32, torch.float64) else 5e-2
     for token in (1, 2):
         tokens = torch.full((3,), token, device=weight.device)

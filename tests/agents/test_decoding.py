@@ -10,7 +10,7 @@ import torch
 from models import network
 
 from llm_dec_pomdp.agents.base import Sampling
-from llm_dec_pomdp.agents.decoding import Prompt, Sampled, draw, sample
+from llm_dec_pomdp.agents.decoding import Prompt, Sampled, draw, sample, sample_together
 
 EOS, PAD = 2, 1
 GRID = 20_000  # a row per uniform: frequencies are then within 1 / GRID of the probabilities that are drawn from
@@ -283,3 +283,35 @@ def test_sampling_leaves_global_randomness_alone(model: Any) -> None:
     before = torch.get_rng_state()
     run(model, [Prompt(LONG, (1, 2))])
     assert torch.equal(torch.get_rng_state(), before)
+
+
+# --- several models at once -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("sampling", [{}, {"top_k": 3}, {"temperature": 0.0}])
+def test_models_sample_together_what_they_sample_alone(sampling: dict[str, Any]) -> None:
+    models = [network(seed=seed, double=True) for seed in (1, 2, 3)]
+    questions = [  # different lengths of prompts, and different seeds per prompt, but nine in all
+        [Prompt(LONG, tuple(range(9)))],
+        [Prompt(PROMPTS[2], (4, 5)), Prompt(PROMPTS[3], tuple(range(20, 27)))],
+        [Prompt(p, (30 + i,)) for i, p in enumerate((PROMPTS * 2)[:9])],
+    ]
+    options = Sampling(max_new_tokens=24, **sampling)
+    found = sample_together(models, questions, options, frozenset({EOS}), PAD)
+    alone = [run(model, asked, **sampling) for model, asked in zip(models, questions, strict=True)]
+    assert [ids(answers) for answers in found] == [ids(answers) for answers in alone]
+    logprobs = [[np.array(s.logprobs) for copies in answers for s in copies] for answers in (*found, *alone)]
+    for together, apart in zip(logprobs[:3], logprobs[3:], strict=True):
+        np.testing.assert_allclose(np.concatenate(together), np.concatenate(apart), atol=1e-5)
+
+
+def test_one_model_may_end_long_before_another() -> None:
+    first, second = (network(seed=seed, double=True) for seed in (1, 2))
+    with torch.no_grad():
+        first.lm_head.weight[EOS] += 5 * first.lm_head.weight.abs().max()
+    questions = [[Prompt(LONG, tuple(range(12)))]] * 2
+    found = sample_together([first, second], questions, Sampling(max_new_tokens=24), frozenset({EOS}), PAD)
+    alone = [run(model, asked) for model, asked in zip((first, second), questions, strict=True)]
+    assert [ids(answers) for answers in found] == [ids(answers) for answers in alone]
+    longest = [max(len(text) for text in ids(answers)[0]) for answers in found]
+    assert longest[0] < longest[1]

@@ -10,7 +10,8 @@ import pytest
 import torch
 from models import AGENTS, copy_of, language_model, network, same, save_model, tokenizer, weights
 
-from llm_dec_pomdp.agents.base import Request, Sampling, TrainablePolicy
+from llm_dec_pomdp.agents import language_model as module
+from llm_dec_pomdp.agents.base import Request, Sampling, Team, TrainablePolicy
 from llm_dec_pomdp.agents.language_model import LanguageModel, PromptTooLongError
 from llm_dec_pomdp.agents.loading import ModelError, load_model, load_team
 from llm_dec_pomdp.types import Completion
@@ -524,3 +525,64 @@ def test_a_real_gguf_file_plays_two_agents() -> None:
     for [completion] in answers:
         assert 1 <= len(completion.token_ids) <= 8
         assert completion.text
+
+
+# --- several models at once -------------------------------------------------------------------------------------------
+
+
+def three_models() -> tuple[dict[str, LanguageModel], list[Request]]:
+    """Two of one shape and one of another, and what they are asked, in mixed order."""
+    doubles = [network(seed=seed, double=True) for seed in (1, 2)]
+    models = dict(zip("abc", [*doubles, network(seed=3)], strict=True))
+    questions = ["say red", "say blue please", "what is your answer", "now", "again"]
+    requests = [Request(agent, (text,), (i, i + 10)) for i, text in enumerate(questions) for agent in "cba"]
+    return {agent: LanguageModel(model, tokenizer()) for agent, model in models.items()}, requests
+
+
+@pytest.mark.parametrize("batch_rows", [64, 4])
+def test_models_of_a_shape_answer_in_a_team_what_they_answer_alone(batch_rows: int) -> None:
+    members, requests = three_models()
+    for member in members.values():
+        member.batch_rows = batch_rows
+    assert members["a"].kin == members["b"].kin
+    assert members["a"].kin != members["c"].kin
+    sampling = Sampling(max_new_tokens=12)
+    found = Team(members).generate(requests, sampling)
+    alone = [members[request.agent].generate([request], sampling)[0] for request in requests]
+    assert [[c.token_ids for c in said] for said in found] == [[c.token_ids for c in said] for said in alone]
+    assert [[c.prompt_ids for c in said] for said in found] == [[c.prompt_ids for c in said] for said in alone]
+
+
+def test_models_of_a_shape_may_be_asked_differently_much() -> None:
+    members, requests = three_models()
+    requests = [r for r in requests if r.agent == "a" or len(r.history[0]) < 8]
+    sampling = Sampling(max_new_tokens=12)
+    found = Team(members).generate(requests, sampling)
+    alone = [members[request.agent].generate([request], sampling)[0] for request in requests]
+    assert [[c.token_ids for c in said] for said in found] == [[c.token_ids for c in said] for said in alone]
+
+
+def test_models_of_a_shape_really_answer_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    members, requests = three_models()
+    calls: list[int] = []
+    whole = module.sample_together
+
+    def counted(models: Any, *arguments: Any) -> Any:
+        calls.append(len(models))
+        return whole(models, *arguments)
+
+    monkeypatch.setattr(module, "sample_together", counted)
+    Team(members).generate(requests, Sampling(max_new_tokens=2))
+    assert sorted(calls) == [1, 2]
+
+
+def test_a_model_that_answers_in_its_own_way_is_asked_itself() -> None:
+    class Shouting(LanguageModel):
+        def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[list[Completion]]:
+            return [[replace(c, text=c.text.upper()) for c in said] for said in super().generate(requests, sampling)]
+
+    members = {agent: Shouting(network(seed=i, double=True), tokenizer()) for i, agent in enumerate(AGENTS)}
+    answers = Team(members).generate([Request(agent, ("say red",), (1, 2)) for agent in AGENTS], SHORT)
+    texts = [c.text for said in answers for c in said]
+    assert any(texts)
+    assert texts == [text.upper() for text in texts]
