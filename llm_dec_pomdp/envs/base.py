@@ -13,6 +13,7 @@ An agent that is not asked at a turn gets an empty observation, and its action i
 from __future__ import annotations
 
 import copy
+import functools
 import json
 import operator
 import re
@@ -353,9 +354,15 @@ class TextDecPOMDP(ParallelEnv[str, str, str]):
     def _infos(self, score: Score | None) -> dict[str, dict[str, Any]]:
         parts: Mapping[str, float] = score.components if score is not None else {}
         facts: Mapping[str, float] = score.diagnostics if score is not None else {}
-        info: dict[str, Any] = {f"reward/{name}": float(parts.get(name, 0.0)) for name in self.components}
-        info |= {f"diagnostic/{name}": float(facts.get(name, 0.0)) for name in self.diagnostics}
+        rewards, diagnostics = self._info_names
+        info: dict[str, Any] = {shown: float(parts.get(name, 0.0)) for name, shown in rewards.items()}
+        info |= {shown: float(facts.get(name, 0.0)) for name, shown in diagnostics.items()}
         return {agent: info.copy() for agent in self.possible_agents}
+
+    @functools.cached_property
+    def _info_names(self) -> tuple[dict[str, str], dict[str, str]]:
+        """Reward parts and diagnostics as they are called in infos."""
+        return {n: f"reward/{n}" for n in self.components}, {n: f"diagnostic/{n}" for n in self.diagnostics}
 
     def _transcript(self) -> str:
         item = self._now.item

@@ -37,9 +37,9 @@ _OWN = 0.40  # share of 5-grams that a text may have in common with another one
 
 def properties(first: Text, second: Text, source: str) -> dict[str, float]:
     """The five properties of two texts about a source, each in [0, 1]."""
-    about, stems = _source(source)
+    about, content, stems = _source(source)
     return {
-        "relevance": min(_relevance(first, about, stems), _relevance(second, about, stems)),
+        "relevance": min(_relevance(first, content, stems), _relevance(second, content, stems)),
         "variety": min(_variety(first), _variety(second)),
         "originality": min(_own_words(first, about), _own_words(second, about)),
         "independence": _own_words(first, second),
@@ -117,18 +117,19 @@ def function_word_pairs(text: Text) -> set[tuple[str, str]]:
 
 
 @functools.lru_cache(maxsize=256)
-def _source(text: str) -> tuple[Text, frozenset[str]]:
-    """A source and the stems of its content words; the texts of a group share one."""
+def _source(text: str) -> tuple[Text, frozenset[str], frozenset[str]]:
+    """A source, its content words and their stems; the texts of a group share one."""
     source = Text(text)
-    return source, frozenset([word[:_STEM] for word in source.content])
+    content = frozenset(source.content)
+    return source, content, frozenset([word[:_STEM] for word in content])
 
 
-def _relevance(text: Text, source: Text, stems: frozenset[str]) -> float:
+def _relevance(text: Text, content: frozenset[str], stems: frozenset[str]) -> float:
     enough = 0.27
-    known = len(text.vocabulary & source.content)  # its content words: the source's hold no stop word
-    if known < enough * len(text.content):  # else other forms of the same words add nothing
-        known += sum([word[:_STEM] in stems for word in text.content - source.content])
-    return _ramp(known / max(len(text.content), 1), 0.15, enough)
+    known = len(text.vocabulary & content)  # content words of the text, since those of the source are no stop words
+    if known < enough * text.content_words:  # else other forms of the same words add nothing
+        known += sum([word[:_STEM] in stems for word in text.content - content])
+    return _ramp(known / max(text.content_words, 1), 0.15, enough)
 
 
 def _variety(text: Text) -> float:
@@ -150,7 +151,7 @@ def _own_words(text: Text, source: Text) -> float:
 def _grammar(text: Text) -> float:
     pairs = function_word_pairs(text)
     order = (len(pairs & _known_neighbours()) + _PRIOR) / (len(pairs) + _PRIOR)
-    function_words = (len(text.vocabulary) - len(text.content)) / max(len(text.vocabulary), 1)
+    function_words = len(text.stop_words) / max(len(text.vocabulary), 1)
     return _ramp(order, 0.50, 0.60) * _ramp(function_words, 0.06, 0.15)
 
 

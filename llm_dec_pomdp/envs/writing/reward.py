@@ -140,8 +140,8 @@ def connective_part(n: float) -> float:
 
 def jaccard(first: Text, second: Text) -> float:
     """Jaccard similarity of the word sets of two texts without stop words; 1 when both are empty."""
-    shared = len(first.content & second.content)
-    union = len(first.content) + len(second.content) - shared
+    shared = len(first.vocabulary & second.vocabulary) - len(first.stop_words & second.stop_words)
+    union = first.content_words + second.content_words - shared
     return shared / union if union else 1.0
 
 

@@ -95,12 +95,10 @@ class Telegrams(TextTask):
 
     def score(self, item: TaskItem, actions: Mapping[str, str]) -> Score:
         """How many content words of the post the telegrams carry, and how few of them twice."""
-        post = Text(item.prompt)
-        goal = self._goal(post)
+        content = Text(item.prompt).content
+        goal = self._goal(content)
         carried = Counter(
-            word
-            for agent in self.possible_agents
-            for word in post.content.intersection(Text(actions[agent]).words[:_WORDS])
+            word for agent in self.possible_agents for word in content.intersection(Text(actions[agent]).words[:_WORDS])
         )
         share = min(1.0, len(carried) / goal) if goal else 1.0
         distinct = len(carried) / carried.total() if carried else 1.0
@@ -112,7 +110,8 @@ class Telegrams(TextTask):
     def gold(self, item: TaskItem) -> dict[str, str]:
         """The first content words of the post, dealt out in turn."""
         post = Text(item.prompt)
-        dealt = [word for word in dict.fromkeys(post.words) if word in post.content][: self._goal(post)]
+        content = post.content
+        dealt = [word for word in dict.fromkeys(post.words) if word in content][: self._goal(content)]
         return {agent: " ".join(dealt[i :: len(self.roles)]) for i, agent in enumerate(self.possible_agents)}
 
     def transition(self, item: TaskItem, actions: Mapping[str, str], score: Score) -> Mapping[str, str]:
@@ -124,5 +123,5 @@ class Telegrams(TextTask):
         )
         return dict.fromkeys(self.possible_agents, told)
 
-    def _goal(self, post: Text) -> int:
-        return min(_EACH * len(self.roles), len(post.content))
+    def _goal(self, content: set[str]) -> int:
+        return min(_EACH * len(self.roles), len(content))

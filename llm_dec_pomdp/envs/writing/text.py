@@ -41,22 +41,28 @@ class Text:
         letters: How many characters its words have, together.
         sentences: Its words (`\w+`) in lower case; . ! ? and line ends end a sentence.
         words: The same in one list.
-        vocabulary: The different words, stop words kept.
-        content: The different words that are no stop words.
+        vocabulary: The different words.
+        stop_words: Those of them that are stop words.
+        content_words: How many are none.
     """
 
-    __slots__ = ("_bigrams", "content", "letters", "raw", "sentences", "vocabulary", "words")
+    __slots__ = ("_bigrams", "content_words", "letters", "raw", "sentences", "stop_words", "vocabulary", "words")
 
     def __init__(self, raw: str) -> None:
         self.raw = raw
         read = raw.lower().translate(_READING)
-        self.letters = len(read) - read.count(" ") - read.count(_SENTENCE_END)
         self.sentences = list(map(str.split, read.split(_SENTENCE_END)))
         self.words = list(chain.from_iterable(self.sentences))
+        self.letters = len("".join(self.words))
         self.vocabulary = set(self.words)
-        self.content = self.vocabulary.copy()
-        self.content -= lexicon()[1]  # in place, which is twice as fast as a difference
+        self.stop_words = self.vocabulary & lexicon()[1]
+        self.content_words = len(self.vocabulary) - len(self.stop_words)
         self._bigrams: set[tuple[str, str]] | None = None
+
+    @property
+    def content(self) -> set[str]:
+        """The different words that are no stop words."""
+        return self.vocabulary - self.stop_words
 
     @property
     def bigrams(self) -> set[tuple[str, str]]:
