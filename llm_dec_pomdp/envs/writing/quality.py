@@ -25,7 +25,7 @@ from __future__ import annotations
 import functools
 import math
 from importlib import resources
-from itertools import accumulate, compress, product
+from itertools import compress, product
 
 from .text import Text, lexicon
 
@@ -71,7 +71,7 @@ def categories_as_words(*texts: Text) -> float:
     seen: set[str] = set()
     count = 0.0
     for text in texts:
-        words, ends = text.words, accumulate(map(len, text.sentences))
+        words, ends = text.words, iter(text.ends)
         start, end, worth = 0, 0, 1.0  # of the sentence
         for position in compress(range(len(words)), map(index.__contains__, words)):
             for phrase, size, before, category in index[words[position]]:

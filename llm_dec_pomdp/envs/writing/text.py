@@ -6,7 +6,7 @@ import functools
 import json
 from collections.abc import Mapping
 from importlib import resources
-from itertools import chain, pairwise
+from itertools import pairwise
 
 _SENTENCE_END = "."
 
@@ -38,23 +38,26 @@ class Text:
 
     Attributes:
         raw: The text as it was given.
+        words: Its words (`\w+`) in lower case.
+        ends: How many words there are up to the end of each sentence; . ! ? and line ends end one.
         letters: How many characters its words have, together.
-        sentences: Its words (`\w+`) in lower case; . ! ? and line ends end a sentence.
-        words: The same in one list.
         vocabulary: The different words.
         stop_words: Those of them that are stop words.
         content_words: How many are none.
     """
 
-    __slots__ = ("_bigrams", "content_words", "letters", "raw", "sentences", "stop_words", "vocabulary", "words")
+    __slots__ = ("_bigrams", "content_words", "ends", "letters", "raw", "stop_words", "vocabulary", "words")
 
     def __init__(self, raw: str) -> None:
         self.raw = raw
-        read = raw.lower().translate(_READING)
-        self.sentences = list(map(str.split, read.split(_SENTENCE_END)))
-        self.words = list(chain.from_iterable(self.sentences))
-        self.letters = len("".join(self.words))
-        self.vocabulary = set(self.words)
+        words: list[str] = []
+        ends: list[int] = []
+        for sentence in raw.lower().translate(_READING).split(_SENTENCE_END):
+            words += sentence.split()
+            ends.append(len(words))
+        self.words, self.ends = words, ends
+        self.letters = len("".join(words))
+        self.vocabulary = set(words)
         self.stop_words = self.vocabulary & lexicon()[1]
         self.content_words = len(self.vocabulary) - len(self.stop_words)
         self._bigrams: set[tuple[str, str]] | None = None
