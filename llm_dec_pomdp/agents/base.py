@@ -79,10 +79,11 @@ class KindredPolicy(Policy, Protocol):
         """Equal for policies that can; None for one that answers alone."""
         ...
 
+    @staticmethod
     def generate_together(
-        self, policies: Sequence[Any], requests: Sequence[Sequence[Request]], sampling: Sampling
+        policies: Sequence[Any], requests: Sequence[Sequence[Request]], sampling: Sampling
     ) -> list[list[list[Completion]]]:
-        """What each of the policies answers to its requests."""
+        """What each of the policies, all of one kin, answers to its requests."""
         ...
 
 

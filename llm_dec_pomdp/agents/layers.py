@@ -9,6 +9,7 @@ the same module of each model.
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -49,7 +50,7 @@ def norm(modules: Sequence[Any]) -> Function:
     one = functools.partial(torch.rms_norm, normalized_shape=first.weight.shape, eps=first.variance_epsilon)
     if len(modules) == 1:
         return functools.partial(one, weight=first.weight)
-    weight = _stack(module.weight for module in modules)[:, None]
+    weight = torch.stack([module.weight for module in modules])[:, None]
     return lambda x: one(x) * weight
 
 
@@ -64,13 +65,11 @@ def linear(modules: Sequence[Any]) -> Function:
 def joined(*parts: Sequence[Any]) -> Function:
     """The outputs of linear layers side by side: of one product where they are plain and small enough to be copied."""
     each = list(zip(*parts, strict=True))  # by model
-    alike = plain(*(module for modules in each for module in modules)) and all(
-        len({module.bias is None for module in modules}) == 1 for modules in each
-    )
+    alike = plain(*itertools.chain(*each)) and len({module.bias is None for module in itertools.chain(*each)}) == 1
     if alike and sum(module.weight.numel() for module in each[0]) <= _COPIED:
         weights = [torch.cat([module.weight for module in modules]) for modules in each]
-        biases = [None if m[0].bias is None else torch.cat([module.bias for module in m]) for m in each]
-        return _product(weights, biases)
+        biased = each[0][0].bias is not None
+        return _product(weights, [torch.cat([m.bias for m in modules]) if biased else None for modules in each])
     functions = [linear(modules) for modules in parts]
     return lambda x: torch.cat([function(x) for function in functions], dim=-1)
 
@@ -80,16 +79,12 @@ def plain(*modules: Any) -> bool:
     return all(type(module) is torch.nn.Linear for module in modules)
 
 
-def _product(weights: Sequence[torch.Tensor], biases: Sequence[torch.Tensor | None]) -> Function:
-    """W x + b."""
+def _product(weights: Sequence[torch.Tensor], biases: Sequence[Any]) -> Function:
+    """W x + b; either all models have a bias [out] or none has."""
     if len(weights) == 1:
         return functools.partial(functional.linear, weight=weights[0], bias=biases[0])
-    weight = _stack(weights).transpose(1, 2)
+    weight = torch.stack(list(weights)).transpose(1, 2)
     if biases[0] is None:
         return functools.partial(torch.bmm, mat2=weight)
-    bias = _stack(bias for bias in biases if bias is not None)[:, None]
+    bias = torch.stack(list(biases))[:, None]
     return lambda x: torch.baddbmm(bias, x, weight)
-
-
-def _stack(tensors: Any) -> torch.Tensor:
-    return torch.stack(list(tensors))
