@@ -78,6 +78,7 @@ class Step:
 
     Attributes:
         number: From 1.
+        episodes: Joint trajectories played, crossed and branched ones included.
         mean_return: Of the scorable episodes, in units of the reward.
         components: Mean of the reward parts.
         metrics: What the learner reported.
@@ -87,6 +88,7 @@ class Step:
     """
 
     number: int
+    episodes: int
     mean_return: float
     components: Mapping[str, float]
     metrics: Mapping[str, float]
@@ -209,6 +211,7 @@ def _step(
     metrics = learner.update(groups)
     step = Step(
         number,
+        len(episodes),
         *summarise(groups, env),
         metrics=metrics,
         texts=_fingerprint(c.text for e in episodes for turn in e.turns for c in turn.actions.values()),

@@ -151,9 +151,10 @@ def test_a_learner_gets_what_it_plans() -> None:
 
     plain, crossing = Note(), Crossing()
     run(plain)
-    run(crossing)
+    steps = run(crossing)
     assert {(len(g.episodes), len(g.decisions)) for groups in plain.updates for g in groups} == {(3, 0)}
     assert {(len(g.episodes), len(g.decisions)) for groups in crossing.updates for g in groups} == {(9, 1)}
+    assert [step.episodes for step in steps] == [2 * 9] * 3
 
 
 # --- guards -----------------------------------------------------------------------------------------------------------

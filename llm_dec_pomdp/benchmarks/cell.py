@@ -189,7 +189,7 @@ def run_cell(
         trained = time.perf_counter()
         groups, summary = evaluate(cell, setup, progress, f"{cell.label}: evaluate")
         if learns:
-            _note(cell, folder, cell.training.steps, summary)
+            _note(folder, cell.training.steps, summary)
             trackers.log(cell.training.steps, evaluation_numbers(summary))
     _write_lines(folder / "episodes.jsonl", (episode_record(e) for group in groups for e in group.episodes))
     seconds = time.perf_counter() - trained
@@ -235,7 +235,7 @@ def _train(
 
     def note(steps: int) -> None:
         summary = evaluate(cell, setup, Silent(), "")[1]
-        _note(cell, folder, steps, summary)
+        _note(folder, steps, summary)
         trackers.log(steps, evaluation_numbers(summary))
 
     with progress.stage(f"{cell.label}: train", cell.training.steps) as advance:
@@ -254,11 +254,11 @@ def _train(
         return train(setup.algorithm, *how, checkpoints=places, done=done).seconds
 
 
-def _note(cell: Cell, folder: Path, steps: int, summary: Summary) -> None:
+def _note(folder: Path, steps: int, summary: Summary) -> None:
     """One line of `curve.jsonl`, unless it is there."""
     path = folder / "curve.jsonl"
     if steps not in (line["step"] for line in read_lines(path)):
-        episodes = steps * cell.training.prompts_per_step * cell.training.group_size
+        episodes = sum(line["episodes"] for line in read_lines(folder / "train.jsonl"))
         append(path, {"step": steps, "training_episodes": episodes, **asdict(summary)})
 
 

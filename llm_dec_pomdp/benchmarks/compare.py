@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
 import numpy as np
 
@@ -33,7 +34,7 @@ class Curve:
     """Test return while training, in % of the maximum, at the evaluations that all seeds have.
 
     Attributes:
-        episodes: Training episodes before each evaluation.
+        episodes: Training episodes before each evaluation, mean over the seeds (trees may end early).
         mean: Over the seeds.
         low, high: The range of the seeds, or the 95 % interval of a single one.
     """
@@ -90,19 +91,18 @@ class Line:
 
     def curve(self) -> Curve | None:
         """How the return rose; None where nothing was trained."""
-        by_seed: list[dict[float, dict[str, float]]] = [
-            {point["training_episodes"]: point["return_percent"] for point in points}
-            for entry in self.entries
-            if (points := entry.curve())
+        by_seed: list[dict[int, dict[str, Any]]] = [
+            {point["step"]: point for point in points} for entry in self.entries if (points := entry.curve())
         ]
-        common = sorted(set[float]().union(*by_seed).intersection(*by_seed))
+        common = sorted(set[int]().union(*by_seed).intersection(*by_seed))
         if not common:
             return None
-        columns = [[returns[episodes] for returns in by_seed] for episodes in common]
-        means = [[point["mean"] for point in column] for column in columns]
+        points = [[seed[step] for seed in by_seed] for step in common]
+        columns = [[point["return_percent"] for point in column] for column in points]
+        means = [[interval["mean"] for interval in column] for column in columns]
         alone = len(by_seed) == 1
         return Curve(
-            common,
+            [fmean(point["training_episodes"] for point in column) for column in points],
             [fmean(column) for column in means],
             [column[0]["low"] for column in columns] if alone else [min(column) for column in means],
             [column[0]["high"] for column in columns] if alone else [max(column) for column in means],

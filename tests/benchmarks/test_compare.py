@@ -9,15 +9,16 @@ from llm_dec_pomdp.benchmarks.metrics import Interval
 
 
 class Seed:
-    """A finished cell with a curve: (training episodes, mean, low, high)."""
+    """A finished cell with a curve: (step, mean, low, high), and `width` training episodes per step."""
 
-    def __init__(self, *points: tuple[float, float, float, float]) -> None:
-        self.points = points
+    def __init__(self, *points: tuple[float, float, float, float], width: int = 1) -> None:
+        self.points, self.width = points, width
 
     def curve(self) -> list[dict[str, Any]]:
         names = ("mean", "low", "high")
         return [
-            {"training_episodes": x, "return_percent": dict(zip(names, rest, strict=True))} for x, *rest in self.points
+            {"step": x, "training_episodes": self.width * x, "return_percent": dict(zip(names, rest, strict=True))}
+            for x, *rest in self.points
         ]
 
 
@@ -41,6 +42,12 @@ def test_only_evaluations_that_all_seeds_have_are_compared() -> None:
     ).curve()
     assert found is not None
     assert found.episodes == [0, 32]
+
+
+def test_seeds_meet_at_their_steps_and_lie_at_the_mean_of_their_episodes() -> None:
+    found = line(Seed((0, 10, 8, 12), (4, 50, 45, 54), width=8), Seed((0, 20, 19, 21), (4, 30, 0, 99), width=6)).curve()
+    assert found is not None
+    assert found.episodes == [0, 28]
 
 
 def test_what_was_not_trained_has_no_curve() -> None:
