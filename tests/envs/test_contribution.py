@@ -85,6 +85,26 @@ BOTH: dict[str, tuple[str, str, TaskItem]] = {
         "def main(xs):\n    return sorted(aux(xs))\n",
         UNIQUE,
     ),
+    "main maps aux": (
+        "def aux(x):\n    return x * x\n",
+        "def main(xs):\n    return sum(map(aux, xs))\n",
+        problem("def main(xs):\n    pass\n", "assert c([1, 2]) == 5", "assert c([3]) == 9", "assert c([]) == 0"),
+    ),
+    "aux chooses one of its arguments": (
+        "def aux(a, b):\n    return a if len(a) >= len(b) else b\n",
+        "def main(xs):\n    best = ''\n    for x in xs:\n        best = aux(best, x)\n    return best.upper()\n",
+        problem("def main(xs):\n    pass\n", "assert c(['a', 'bcd', 'ef']) == 'BCD'", "assert c(['g', 'h']) == 'G'"),
+    ),
+    "main prepares what aux solves": (
+        "def aux(xs):\n    return xs[0] if len(xs) % 2 else 0\n",
+        "def main(xs):\n    return aux(sorted(xs))\n",
+        problem("def main(xs):\n    pass\n", "assert c([3, 1, 2]) == 1", "assert c([5, 4]) == 0", "assert c([9]) == 9"),
+    ),
+    "main chooses what to ask for": (
+        "def aux(x, by):\n    return x * by\n",
+        "def main(x):\n    return aux(x, 2 if x % 2 else 3)\n",
+        problem("def main(x):\n    pass\n", "assert c(1) == 2", "assert c(2) == 6", "assert c(3) == 6"),
+    ),
     "aux is recursive": (
         "def aux(x):\n    return 0 if not x else (2 if x > 0 else -2) + aux(x - (1 if x > 0 else -1))\n",
         MAIN,
@@ -114,6 +134,12 @@ FALLBACKS = {
 @pytest.mark.parametrize("body", FALLBACKS.values(), ids=FALLBACKS)
 def test_a_main_that_falls_back_keeps_the_bonus_while_it_uses_a_sane_helper(body: Sequence[str]) -> None:
     assert judged(AUX, function("main(x)", *body)).total == 4.0
+
+
+def test_a_main_that_falls_back_on_any_empty_value_keeps_the_bonus_too() -> None:
+    item = problem("def main(x):\n    pass\n", "assert c(2) == 5", "assert c(0) == 1", "assert c(3) == 7")
+    main = function("main(x)", "twice = aux(x)", "if not twice:", "    twice = x + x", "return twice + 1")
+    assert judged(AUX, main, item).total == 4.0
 
 
 def test_a_helper_that_only_makes_main_fall_back_earns_nothing() -> None:
@@ -152,6 +178,14 @@ IDLE: dict[str, tuple[str, str]] = {
     "returns two of two arguments": (
         "def aux(a, b):\n    return a, b\n",
         "def main(x):\n    a, b = aux(x, x)\n    return a + b + 1\n",
+    ),
+    "returns the first of two arguments": (
+        "def aux(a, b):\n    return a\n",
+        "def main(x):\n    return 2 * aux(x, 0) + 1\n",
+    ),
+    "returns the last element of its argument": (
+        "def aux(xs):\n    return xs[-1]\n",
+        "def main(x):\n    return 2 * aux([0, x]) + 1\n",
     ),
     "a constant that is ignored": (
         "def aux(x):\n    return 7\n",
@@ -234,6 +268,26 @@ WRAPPERS = {
 @pytest.mark.parametrize("body", WRAPPERS.values(), ids=WRAPPERS)
 def test_a_wrapper_in_any_dress_earns_nothing_beyond_form(body: Sequence[str]) -> None:
     score = judged(SOLVED, function("main(x)", *body))
+    assert (score.diagnostics["tests_passed"], score.diagnostics["main_matters"]) == (4.0, 0.0)
+    assert score.total == FORMAL
+
+
+HANDED_ON = {
+    "the first of a pair": ("def aux(x):\n    return 2 * x + 1, 0\n", "return aux(x)[0]"),
+    "the last of a list": ("def aux(x):\n    return [0, 0, 2 * x + 1]\n", "return aux(x)[-1]"),
+    "the last of a dictionary": (
+        "def aux(x):\n    return {'pad': 0, 'answer': 2 * x + 1}\n",
+        "return aux(x)['answer']",
+    ),
+    "with another argument": ("def aux(x, unused):\n    return 2 * x + 1\n", "return aux(x, 0)"),
+    "with another argument by name": ("def aux(x, y=1):\n    return 2 * x + 1\n", "return aux(y=5, x=x)"),
+    "both": ("def aux(x, unused):\n    return 2 * x + 1, 0\n", "return aux(x, None)[0]"),
+}
+
+
+@pytest.mark.parametrize(("aux", "line"), HANDED_ON.values(), ids=HANDED_ON)
+def test_handing_on_a_part_of_what_the_helper_returns_is_wrapping(aux: str, line: str) -> None:
+    score = judged(aux, function("main(x)", line))
     assert (score.diagnostics["tests_passed"], score.diagnostics["main_matters"]) == (4.0, 0.0)
     assert score.total == FORMAL
 
@@ -342,7 +396,7 @@ def test_the_first_levels_are_those_of_v0(aux: str, main: str, total: float) -> 
 
 
 def test_what_is_run() -> None:
-    """The program on all asserts and on those not shown; then at once aux in four ways and main in two."""
+    """The program on all asserts and on those not shown; then at once aux in four ways and main in three."""
     calls: list[Sequence[Job]] = []
 
     def record(jobs: Sequence[Job]) -> Sequence[Verdict]:
@@ -350,11 +404,11 @@ def test_what_is_run() -> None:
         return default_pool().run(jobs)
 
     contribution.score(TWICE, Program(AUX, MAIN), record)
-    assert [len(jobs) for jobs in calls] == [2, 6]
+    assert [len(jobs) for jobs in calls] == [2, 7]
     assert [job.solution for job in calls[0]] == [f"{AUX}\n\n{MAIN}"] * 2
     assert [job.check.count("assert") for job in calls[0]] == [4, 3]
     assert all(job.check == TWICE.fields["test"] and AUX in job.solution for job in calls[1])
-    assert [MAIN in job.solution for job in calls[1]] == [True] * 4 + [False] * 2
+    assert [MAIN in job.solution for job in calls[1]] == [True] * 4 + [False] * 2 + [True]
 
 
 def test_nothing_is_run_before_the_gates_are_passed() -> None:
@@ -365,7 +419,7 @@ def test_nothing_is_run_before_the_gates_are_passed() -> None:
     assert contribution.score(TWICE, Program(AUX, "def main(x):\n    return (x\n"), refuse).total == 1.0
 
 
-@pytest.mark.parametrize("lost", range(7))
+@pytest.mark.parametrize("lost", range(9))
 def test_a_judge_that_failed_on_any_run_makes_the_reward_nan(lost: int) -> None:
     seen = 0
 

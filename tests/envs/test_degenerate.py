@@ -277,9 +277,25 @@ DISGUISED_OF_ITEM: Mapping[str, Callable[[TaskItem], Pair]] = {
         "def aux(x):\n    return {'value': x}\n",
         alone(i, *each(i, "ARG = aux(ARG)['value']")),
     ),
+    "aux returns the first of its arguments": lambda i: (
+        "def aux(x, unused):\n    return x\n",
+        alone(i, *each(i, "ARG = aux(ARG, 0)")),
+    ),
     "main unboxes a solution": lambda i: (
-        boxed(solver(i)),
+        around(solver(i), "[_solve(*given)]"),
         main(i, "return aux(ARGS)[0]"),
+    ),
+    "aux adds something to a solution": lambda i: (
+        around(solver(i), "(_solve(*given), 0)"),
+        main(i, "return aux(ARGS)[0]"),
+    ),
+    "main adds an argument": lambda i: (
+        around(solver(i), "_solve(*given[:-1])"),
+        main(i, "answer = aux(ARGS, 0)", "return answer"),
+    ),
+    "both add something": lambda i: (
+        around(solver(i), "[None, _solve(*given[1:])]"),
+        main(i, "return aux(0, ARGS)[1]"),
     ),
     "table with a guess": lambda i: (
         f"def aux():\n    return {shown_answers(i)!r}\n",
@@ -289,12 +305,10 @@ DISGUISED_OF_ITEM: Mapping[str, Callable[[TaskItem], Pair]] = {
 }
 
 
-def boxed(helper: str) -> str:
-    """A helper whose value is in a list of one."""
+def around(helper: str, value: str) -> str:
+    """A helper that returns what is made of the value of another one, `_solve`, for the arguments `given`."""
     inner = ast.unparse(renamed(helper, "aux", "_solve"))
-    return (
-        "def aux(*given):\n" + "".join(f"    {line}\n" for line in inner.splitlines()) + "    return [_solve(*given)]\n"
-    )
+    return "def aux(*given):\n" + "".join(f"    {line}\n" for line in inner.splitlines()) + f"    return {value}\n"
 
 
 def of_rows(strategies: Mapping[str, Callable[[TaskItem], Pair]]) -> dict[str, Callable[[str, int], Pair]]:

@@ -6,17 +6,19 @@ Structure and syntax are those of v0. The rest is paid for what the team solved 
 
 * h = (p - c) / (1 - c): p is the share of passed asserts among those that the problem does not show as examples (all,
   where it shows all), c the share that the best constant answer would pass. What can be guessed pays nothing.
-* aux matters where its value does: results are lost when it returns None or an empty value of the type it returned,
-  and when it returns its first value for ever, and its values are not just its own arguments, boxed or not. Raising
-  alone is not asked for, so that a main which falls back when the helper fails keeps the bonus, and a main which calls
-  the helper and ignores it gets none.
-* main matters where results are lost when it is replaced by `return aux(*arguments)`, or by that out of its box: a
+* aux matters where its value does: results are lost when it returns its first value for ever (where there is only one
+  assert: None, or an empty value of the type it returned), and its values are not always the same part of its
+  arguments, boxed or not. A main which falls back when the helper fails keeps the bonus, and a main which calls the
+  helper and ignores it gets none.
+* main matters where results are lost when it is replaced by `return aux(*arguments)`, or by that out of its box, and
+  where its result is not always the same part of what aux made of main's own arguments and the same further ones: a
   wrapper by meaning, however long.
 * where both matter tests = h and cooperation = h (0.5 + 1.0); else both are 0, so that a wrapper stays below 40 %.
 
 A result is the outcome of one assert, and lost when it passed and does not pass any more. A helper whose absence is an
-improvement does not matter. A box is a list, tuple, set or dictionary of one element. What this cannot see: a team that
-hides who does the work behind a code of its own.
+improvement does not matter. A box is a list, tuple, set or dictionary of one element; a part of a value is the whole,
+or the first or last element of a longer one. What this cannot see: a team that hides who does the work behind a code of
+its own.
 """
 
 from __future__ import annotations
@@ -56,26 +58,37 @@ def aux(*args, **kwargs):
         _first.append(_real(*args, **kwargs))
     return _first[0]
 """
-_UNBOX = """
+_PLACES = """
 def _unbox(value):
     while type(value) in (list, tuple, set, frozenset, dict) and len(value) == 1:
         value = next(iter(value.values() if type(value) is dict else value))
     return list(value) if type(value) is tuple else value
+def _places(named):
+    # The values by name, with the first and the last element of those that hold several, all as text.
+    named = dict(named)
+    for name, value in list(named.items()):
+        if type(value) is dict:
+            value = list(value.values())
+        if type(value) in (list, tuple) and len(value) > 1:
+            named[name, "first"], named[name, "last"] = value[0], value[-1]
+    return {name: repr(_unbox(value)) for name, value in named.items()}
 """
-# Counts calls of aux (not its own) that return more than their arguments; main gives out no result before the first.
+# Whence aux's values come is what all its calls (not its own) agree on; main gives out no result before they differ.
 OWN_VALUES = (
-    _UNBOX
+    _PLACES
     + """
-_real, _depth, _own = aux, [0], [0]
+_real, _depth, _copied = aux, [0], []
 def aux(*args, **kwargs):
-    given = repr(_unbox([*args, *kwargs.values()]))
+    given = _places({"all": [*args, *kwargs.values()], **dict(enumerate(args)), **kwargs})
     _depth[0] += 1
     try:
         value = _real(*args, **kwargs)
     finally:
         _depth[0] -= 1
-    if not _depth[0] and repr(_unbox(value)) != given:
-        _own[0] += 1
+    if not _depth[0]:
+        text = repr(_unbox(value))
+        same = {name for name in given if given[name] == text}
+        _copied[:] = [same & _copied[0] if _copied else same]
     return value
 """
 )
@@ -83,8 +96,50 @@ AFTER_MAIN = """
 _main = {name}
 def {name}(*args, **kwargs):
     result = _main(*args, **kwargs)
-    if not _own[0]:
+    if not _copied or _copied[0]:
         raise RuntimeError("aux hands its arguments back")
+    return result
+"""
+# How main hands aux's value on is what all its calls agree on: the arguments that it adds to its own, and the place of
+# its result in the value; it gives out no result before they differ.
+HANDED_ON = (
+    _PLACES
+    + """
+_real, _depth, _calls = aux, [0], []
+def aux(*args, **kwargs):
+    given = [repr(_unbox(value)) for value in (*args, *kwargs.values())]
+    _depth[0] += 1
+    try:
+        value = _real(*args, **kwargs)
+    finally:
+        _depth[0] -= 1
+    if not _depth[0]:
+        _calls.append((given, _places({"": value})))
+    return value
+"""
+)
+AROUND_MAIN = """
+_main, _level, _ways = {name}, [0], []
+def {name}(*args, **kwargs):
+    if _level[0]:
+        return _main(*args, **kwargs)
+    own = [repr(_unbox(value)) for value in (*args, *kwargs.values())]
+    _calls.clear()
+    _level[0] += 1
+    try:
+        result = _main(*args, **kwargs)
+    finally:
+        _level[0] -= 1
+    ways, text = set(), repr(_unbox(result))
+    for given, places in _calls:
+        if all(own.count(one) <= given.count(one) for one in own):
+            added = list(given)
+            for one in own:
+                added.remove(one)
+            ways |= {{(tuple(added), place) for place in places if places[place] == text}}
+    _ways[:] = [ways & _ways[0] if _ways else ways]
+    if _ways[0]:
+        raise RuntimeError("main hands on what aux returns")
     return result
 """
 WRAPPER = """
@@ -122,7 +177,7 @@ def score(item: TaskItem, program: Program, judge: Judge) -> Score:
     unseen = rest[0] if rest else whole
     facts = {"held_out_passed": float(unseen.passed), "held_out_total": float(unseen.total)}
     verdicts = [whole, *rest]
-    if unseen.passed and analysis.cooperation(program.main).calls and program.aux:
+    if unseen.passed and program.aux and re.search(r"\baux\b", program.main):
         share = _beyond_guessing(unseen, hidden or item.fields["test"])
         replaced = judge([reward.job(item, source) for source in _replacements(item, program)])
         verdicts += replaced
@@ -144,17 +199,22 @@ def _replacements(item: TaskItem, program: Program) -> list[str]:
         *("\n".join((aux, stub, main)) for stub in (NONE, EMPTY, CONSTANT)),
         "\n".join((aux, OWN_VALUES, main, AFTER_MAIN.format(name=name))),
         *("\n".join((aux, wrapper.format(name=name))) for wrapper in (WRAPPER, UNBOXING_WRAPPER)),
+        "\n".join((aux, HANDED_ON, main, AROUND_MAIN.format(name=name))),
     ]
 
 
 def _matters(whole: Verdict, replaced: Sequence[Verdict]) -> tuple[bool, bool]:
     """Whether aux and whether main matters, from the verdicts on `_replacements`."""
-    none, empty, constant, own_values, wrapper, unboxing = replaced
-    by_value = _loses(whole, none) or _loses(whole, empty)
-    handed_back = not any(was and now for was, now in zip(whole.cases, own_values.cases, strict=False))
-    varies = len(whole.cases) == 1 or _loses(whole, constant)  # one assert cannot tell a constant
-    aux = by_value and varies and not handed_back
-    return aux, _loses(whole, wrapper) and _loses(whole, unboxing)
+    none, empty, constant, own_values, wrapper, unboxing, handed_on = replaced
+    stubs = (none, empty) if len(whole.cases) == 1 else (constant,)  # one assert cannot tell a constant
+    aux = any(_loses(whole, stub) for stub in stubs) and _keeps(whole, own_values)
+    main = _loses(whole, wrapper) and _loses(whole, unboxing) and _keeps(whole, handed_on)
+    return aux, main
+
+
+def _keeps(whole: Verdict, replaced: Verdict) -> bool:
+    """True when an assert that passed passes still."""
+    return any(was and now for was, now in zip(whole.cases, replaced.cases, strict=False))
 
 
 def _loses(whole: Verdict, replaced: Verdict) -> bool:
