@@ -214,7 +214,12 @@ class TextDecPOMDP(ParallelEnv[str, str, str]):
         asked = [agent for agent in self.agents if self.asked(agent)]
         for agent in asked:
             self._now.histories[agent].append(actions[agent])
-        outcome = self._advance(item, {agent: actions[agent] for agent in asked})
+        try:
+            outcome = self._advance(item, {agent: actions[agent] for agent in asked})
+        except BaseException:  # interrupted, or a bug: the turn was not played, and may be tried again
+            for agent in asked:
+                self._now.histories[agent].pop()
+            raise
         self._now.turn += 1
         self._now.scored = outcome.score is not None
         if outcome.score is not None:

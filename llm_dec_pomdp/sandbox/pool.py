@@ -20,7 +20,7 @@ import sys
 import sysconfig
 import tempfile
 import threading
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
@@ -45,35 +45,50 @@ class _LostError(Exception):
 
 
 class _Judge:
-    """One judge process."""
+    """One judge process. Whatever interrupts a question ends it: the answer to come would be taken for the next one's.
+
+    Attributes:
+        over: It was ended, and takes no more jobs.
+    """
 
     def __init__(self, options: dict[str, Any]) -> None:
+        self.over = False
         self._process = boot.start("judge", options, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        self.slowness = float(self._read(_START)["slowness"])
+        with self._ending_if_interrupted():
+            self.slowness = float(self._read(_START)["slowness"])
 
     def run(self, job: Job) -> dict[str, Any]:
         """The verdict on one job as the judge wrote it."""
         assert self._process.stdin
+        with self._ending_if_interrupted():
+            try:
+                judge.write_frame(self._process.stdin, asdict(job))  # type: ignore[arg-type]
+            except BrokenPipeError as error:
+                raise _LostError from error
+            return self._read(self.slowness * job.limits.wall_seconds + _GRACE)
+
+    @contextlib.contextmanager
+    def _ending_if_interrupted(self) -> Generator[None]:
         try:
-            judge.write_frame(self._process.stdin, asdict(job))  # type: ignore[arg-type]
-        except OSError as error:
-            raise _LostError from error
-        return self._read(self.slowness * job.limits.wall_seconds + _GRACE)
+            yield
+        except BaseException:  # a signal's handler may raise anything, at any place
+            self.close()
+            raise
 
     def _read(self, patience: float) -> dict[str, Any]:
         assert self._process.stdout
+        ready, _, _ = select.select([self._process.stdout], [], [], patience)
         try:
-            ready, _, _ = select.select([self._process.stdout], [], [], patience)
             answer = judge.read_frame(self._process.stdout) if ready else None  # type: ignore[arg-type]
-        except (OSError, ValueError) as error:
+        except ValueError as error:
             raise _LostError from error
         if answer is None:
-            self.close()
             raise _LostError
         return answer
 
     def close(self) -> None:
         """End it; it ends its own processes."""
+        self.over = True
         assert self._process.stdin and self._process.stdout
         with contextlib.suppress(OSError):  # a judge that is gone cannot take what is left in the buffer
             self._process.stdin.close()
@@ -218,13 +233,12 @@ class SandboxPool:
         """The answer, and the judge for the next job."""
         for _ in range(2):
             try:
-                judge = judge or self._new_judge()
+                if judge is None or judge.over:
+                    judge = self._new_judge()
                 return judge.run(job), judge
             except _LostError:
-                if judge is not None:
-                    judge.close()
-                judge = None
-        return {"outcome": "infra_error", "notes": ["the judge process was lost twice"]}, None
+                continue
+        return {"outcome": "infra_error", "notes": ["the judge process was lost twice"]}, judge
 
     def _judge_alone(self, job: Job) -> dict[str, Any]:
         assert self._idle is not None

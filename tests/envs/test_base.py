@@ -258,6 +258,25 @@ def test_the_last_score_keeps_its_notes() -> None:
     assert env.last_score.notes == {"said": "words"}
 
 
+@pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
+def test_a_turn_that_was_interrupted_was_not_played(
+    error: type[BaseException], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    env = playing()
+
+    def fail(*_: Any) -> Score:
+        raise error
+
+    before = env.state()
+    with monkeypatch.context() as patched:
+        patched.setattr(Toy, "score", fail)
+        with pytest.raises(error):
+            env.step(MISS)
+    assert env.state() == before
+    _, rewards, *_ = env.step(env.gold(env.item))
+    assert rewards == {"agent_0": 2.0, "agent_1": 2.0}
+
+
 def test_the_callers_actions_are_left_alone() -> None:
     actions = dict(MISS)
     playing().step(actions)

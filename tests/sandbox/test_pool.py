@@ -514,7 +514,7 @@ def test_a_job_whose_process_was_killed_is_tried_again(who: str) -> None:
 def test_a_job_that_loses_two_judges_is_an_infra_error(monkeypatch: pytest.MonkeyPatch) -> None:
     def lose(judge: Any, job: Job) -> None:
         judge._process.kill()
-        judge._process.wait()
+        judge.close()
         raise pool_module._LostError
 
     with SandboxPool(workers=1) as pool:
@@ -532,6 +532,26 @@ def test_a_silent_judge_counts_as_lost(monkeypatch: pytest.MonkeyPatch) -> None:
         os.kill(stopped, signal.SIGSTOP)
         assert pool.run([HONEST])[0].outcome == "passed"
         assert not Path(f"/proc/{stopped}").exists()
+
+
+@pytest.mark.parametrize("raised", [KeyboardInterrupt, TimeoutError, ValueError])
+def test_after_an_interruption_no_job_gets_the_answer_of_another(raised: type[BaseException]) -> None:
+    def interrupt(*_: object) -> None:
+        raise raised
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        with SandboxPool(workers=1) as pool:
+            pool.run([HONEST])
+            signal.setitimer(signal.ITIMER_REAL, 0.1)
+            with pytest.raises(raised):
+                pool.run([SLOW])
+            time.sleep(0.6)  # the answer would be there by now
+            wrong = job("def f(x):\n    return 0\n", "assert c(1) == 1")
+            assert [pool.run([one])[0].outcome for one in (wrong, HONEST, wrong)] == ["failed", "passed", "failed"]
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 # --- life of a pool ---------------------------------------------------------------------------------------------------
