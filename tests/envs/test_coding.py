@@ -79,6 +79,8 @@ def test_the_name_is_no_pattern() -> None:
         "def f(x): return x\n",
         'def f(x):\n    """Doc.\n\n    More.\n    """\n    return x\n',
         "def f(x):\n# a comment at the margin\n    return x\n",
+        "def f(x):\n    y = x\n# a comment at the margin\n    return y\n",
+        "def f(x):\n    if x:\n        return 1\n# otherwise\n    return 2\n",
         "def f(x):\n    return [\n1,\n2,\n    ]\n",
         "def f(größe):\n    return größe * 2\n",
     ],

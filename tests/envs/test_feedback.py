@@ -200,6 +200,16 @@ def test_only_main_is_told_about_the_helper(main: str, line: str) -> None:
     assert not [said for said in lines(to_aux) if said.startswith("helper")]
 
 
+@pytest.mark.parametrize(
+    "body",
+    ["x" + " + 1" * 2_000, "x" + ".real" * 2_000, f"x + 0x{'f' * 40_000}"],
+    ids=["a long sum", "a long chain", "a long number"],
+)
+def test_code_that_python_can_hardly_print_is_no_obstacle(body: str) -> None:
+    for message in told(f"def aux(x):\n    return {body}\n", MAIN):
+        assert any(line.startswith("failed: c(") for line in lines(message))
+
+
 @pytest.mark.parametrize("shown", [0, 1, 3, 10])
 def test_feedback_tests_bounds_the_asserts_that_are_revealed(shown: int) -> None:
     for message in told("def aux(x):\n    return 7.5\n", MAIN, feedback_tests=shown):

@@ -352,6 +352,25 @@ def test_an_agent_that_the_task_does_not_ask_is_not_asked(protocol: str) -> None
     assert asked == {"agent_1"}
 
 
+@pytest.mark.parametrize("inner", [Sequential, Discussion])
+@pytest.mark.parametrize("outer", [Sequential, Discussion, Centralized])
+def test_a_protocol_around_a_protocol_pays_once_for_every_scored_turn(outer: Any, inner: Any) -> None:
+    env = outer(inner(trio(max_turns=2)))
+    env.reset(seed=0)
+    said = env.join_texts(["alpha", "no", "no"]) if outer is Centralized else "alpha"
+    rewards = []
+    while env.agents:
+        _, paid, *_ = env.step(dict.fromkeys(env.agents, said))
+        rewards.append(max(paid.values()))
+        assert (rewards[-1] != 0) == env.scored
+    assert len([reward for reward in rewards if reward]) == 2
+
+
+def test_what_is_centralized_is_not_centralized_again() -> None:
+    with pytest.raises(ValueError, match=r"trio-v0/centralized is centralized already"):
+        Centralized(Centralized(trio()))
+
+
 def test_setting_max_turns_keeps_whole_turns() -> None:
     env = trio("sequential")
     env.max_turns = 4

@@ -66,7 +66,7 @@ def _function_in(text: str, name: str) -> str:
     if start is None:
         return ""
     indent = _indent(lines[start])
-    tops = [i for i in range(start + 1, len(lines)) if _at_most(lines[i], indent)] + [len(lines)]
+    tops = [i for i in range(start + 1, len(lines)) if _ends_block(lines[i], indent)] + [len(lines)]
     for end in tops[:_MAX_TRIES]:
         block = textwrap.dedent("\n".join(lines[start:end])).strip() + "\n"
         if parse(block) is not None:
@@ -75,8 +75,9 @@ def _function_in(text: str, name: str) -> str:
     return textwrap.dedent("\n".join(lines[start:end])).strip() + "\n"
 
 
-def _at_most(line: str, indent: int) -> bool:
-    return bool(line.strip()) and _indent(line) <= indent
+def _ends_block(line: str, indent: int) -> bool:
+    """True for code (or prose) that is not further in than its `def`; a comment belongs to no block."""
+    return not line.lstrip().startswith("#") and bool(line.strip()) and _indent(line) <= indent
 
 
 def _indent(line: str) -> int:
@@ -156,6 +157,6 @@ def prelude(prompt: str, entry_point: str) -> str:
     """
     tree = parse(prompt) or parse(prompt.rstrip() + "\n    pass\n")
     if tree is None:
-        return "\n".join(line for line in prompt.splitlines() if re.match(r"(import|from)\s", line))
+        return "\n".join(line for line in prompt.splitlines() if re.match(r"(import|from)\s", line) and parse(line))
     kept = [node for node in tree.body if not (isinstance(node, ast.FunctionDef) and node.name == entry_point)]
     return "\n".join(ast.unparse(node) for node in kept)

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import contextlib
 import json
 import keyword
 import re
@@ -132,11 +133,23 @@ def _words(text: str) -> set[str]:
 
 def _code_words(function: str) -> set[str]:
     """The words that a function can put into an error message: its names and constants, escaped or not."""
-    tree = analysis.parse(function)
-    if tree is None:
-        return set()
-    constants = [n.value for n in ast.walk(tree) if isinstance(n, ast.Constant)]
-    return _words("\n".join([ast.unparse(tree), *map(repr, constants), *(c for c in constants if isinstance(c, str))]))
+    tree = analysis.parse(function) or ast.Module([], [])
+    return _words("\n".join(_printed(value) for node in ast.walk(tree) for _, value in ast.iter_fields(node)))
+
+
+def _printed(value: object) -> str:
+    """A name or constant as a message may hold it, escaped or not; "" for anything else that a node has."""
+    match value:
+        case str():
+            return f"{value}\n{value!r}"
+        case list():
+            return "\n".join(_printed(one) for one in cast("list[object]", value))
+        case ast.AST():
+            return ""
+        case _:
+            with contextlib.suppress(ValueError):  # an integer too long for Python to print
+                return repr(value)
+            return ""
 
 
 def _masked(line: str, secrets: set[str]) -> str:

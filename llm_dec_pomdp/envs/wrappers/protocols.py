@@ -92,7 +92,8 @@ class ProtocolWrapper(TextDecPOMDP):
         self._texts = {}
         terminated = all(terminations.values())
         over = terminated or all(truncations.values())
-        return Outcome({} if over else self._ask(0), self.env.last_score, terminated)
+        score = self.env.last_score if self.env.scored else None
+        return Outcome({} if over else self._ask(0), score, terminated)
 
     def snapshot(self) -> Any:
         """The state of wrapper and inner environment."""
@@ -156,9 +157,15 @@ class Discussion(ProtocolWrapper):
 
 
 class Centralized(ProtocolWrapper):
-    """One agent is told everything and writes all parts."""
+    """One agent is told everything and writes all parts.
+
+    Raises:
+        ValueError: The environment is centralized already.
+    """
 
     def __init__(self, env: TextDecPOMDP) -> None:
+        if env.parts_per_action > 1:
+            raise ValueError(f"{env.metadata['name']} is centralized already: one agent writes all parts")
         super().__init__(env, phases=1, n_agents=1)
         self.parts_per_action = len(env.possible_agents)
 
