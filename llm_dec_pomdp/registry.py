@@ -14,13 +14,17 @@ from importlib import metadata
 from typing import Any
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
+_SHOWN = 20  # names that a message lists
+
+
+def nearest(name: object, known: Iterable[str]) -> str:
     """A half-sentence for error messages: the names that `name` may have been meant for, or all of them."""
     names = sorted(known)
-    close = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
+    close = difflib.get_close_matches(str(name), names, n=3, cutoff=0.5)
     if close:
         return "did you mean " + " or ".join(close) + "?"
-    return "known: " + (", ".join(names) or "none")
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return "known: " + (", ".join(names[:_SHOWN]) or "none") + more
 
 
 @dataclass(frozen=True)

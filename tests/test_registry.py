@@ -34,6 +34,15 @@ def test_nearest_lists_everything_when_nothing_is_close() -> None:
     assert nearest("zzz", ["beta", "alpha"]) == "known: alpha, beta"
 
 
+def test_nearest_lists_the_first_of_many() -> None:
+    assert nearest("zz", [f"name{i:03}" for i in range(25)]).endswith("name018, name019 and 5 more")
+
+
+@pytest.mark.parametrize("value", [1.3, None, ["a"]])
+def test_nearest_of_what_is_no_name_lists_the_names(value: object) -> None:
+    assert nearest(value, ["train", "test"]) == "known: test, train"
+
+
 def test_nearest_of_nothing() -> None:
     assert nearest("zzz", []) == "known: none"
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+import llm_dec_pomdp
 from llm_dec_pomdp.envs.check import LAWS, check_env
 from llm_dec_pomdp.envs.wrappers import Centralized, Sequential
 from llm_dec_pomdp.types import TaskItem
@@ -91,6 +92,16 @@ def test_an_installed_package_is_listed(installed: Path) -> None:
 def test_without_the_package_the_id_is_unknown(tmp_path: Path) -> None:
     with pytest.raises(AssertionError, match="no environment 'acme/meet-v0'"):
         run(COMMAND, tmp_path, "check", "acme/meet-v0")
+
+
+def test_a_class_is_made_by_its_path() -> None:
+    env = llm_dec_pomdp.make("llm_dec_pomdp.envs.writing.tldr:TLDR", max_turns=2)
+    assert (env.metadata["name"], env.max_turns) == ("tldr-v0", 2)
+
+
+def test_the_two_names_of_max_turns_are_not_given_together() -> None:
+    with pytest.raises(ValueError, match=r"max_turns and max_cycles .* are the same; give one"):
+        llm_dec_pomdp.make("tldr-v0", max_turns=2, max_cycles=5)
 
 
 def test_register_makes_it_known_under_any_id() -> None:

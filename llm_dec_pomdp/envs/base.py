@@ -32,7 +32,7 @@ from pettingzoo import ParallelEnv
 from ..registry import nearest
 from ..spaces import FreeText
 from ..types import Score, TaskItem
-from .tasks import TaskSource, load_tasks
+from .tasks import TaskError, TaskSource, load_tasks
 
 RENDER_MODES = ("ansi", "human")
 MAX_TEXT = 10_000_000
@@ -188,7 +188,7 @@ class TextDecPOMDP(ParallelEnv[str, str, str]):
             Observations (what each agent is told) and infos (the same numeric keys as after every step).
         """
         if seed is not None or self._rng is None:
-            self._rng, _ = gym_seeding.np_random(seed)
+            self._rng, _ = gym_seeding.np_random(None if seed is None else operator.index(seed))
         item = self._choose(options or {})
         self.agents = list(self.possible_agents)
         self._now = _Progress(item=item, histories={agent: [] for agent in self.agents})
@@ -409,11 +409,21 @@ class TextTask(TextDecPOMDP):
         render_mode: str | None = None,
     ) -> None:
         super().__init__(len(self.roles), max_turns, render_mode)
-        self._items = self.prepare(load_tasks(self.source, tasks, split, fields))
+        loaded = load_tasks(self.source, tasks, split, fields)
+        for item in loaded if tasks != "sample" else ():
+            if problem := self.problem(item):
+                raise TaskError(f"{tasks if isinstance(tasks, (str, Path)) else 'items'}, task {item.id!r}, {problem}")
+        self._items = self.prepare(loaded)
+        if not self._items:
+            raise TaskError(f"{self.metadata['name']} leaves out every row ({loaded[0].id!r}, ...); give others")
 
     def prepare(self, items: tuple[TaskItem, ...]) -> tuple[TaskItem, ...]:
         """A last look at the task set as it was loaded: what is to be added to its rows or left out. Default: all."""
         return items
+
+    def problem(self, item: TaskItem) -> str:
+        """What keeps a row of the caller from ever being scored, naming its field; "" (the default): nothing."""
+        return ""
 
     @property
     def items(self) -> tuple[TaskItem, ...]:

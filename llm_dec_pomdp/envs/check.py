@@ -32,7 +32,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from ..types import TaskItem
+from ..types import Score, TaskItem
 from .base import NotAskedToStepError, TextDecPOMDP, TextTask
 
 CANARY = "canary_{}_9c1f"
@@ -112,6 +112,8 @@ def check_env(env: TextDecPOMDP, *, rows: int | None = GOLD_ROWS) -> list[str]:
     Raises:
         CheckFailure: The first violation, with what to do about it.
     """
+    if not isinstance(env, TextDecPOMDP):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TypeError(f"env is a {type(env).__name__} ({env!r:.60}); give an environment, e.g. make('tldr-v0')")
     turns = env.max_turns
     checked: list[str] = []
     for name, law in LAWS.items():
@@ -202,8 +204,8 @@ def _bounds(env: TextDecPOMDP, rows: int | None) -> None:
                 math.isfinite(reward) and low <= reward <= high,
                 f"the text {text[:40]!r} earned {reward}, which is not within {env.reward_range}",
             )
-    empty = max(sum(result[1].values()) for result in list(_play(env, {"index": 0}, lambda agent, turn: ""))[1:])
-    _require(empty == len(env.possible_agents) * low, f"empty texts earned {empty}; the documented minimum is {low}")
+    empty = max(max(result[1].values()) for result in list(_play(env, {"index": 0}, lambda agent, turn: ""))[1:])
+    _require(empty == low, f"empty texts earned {empty}; the documented minimum is {low}")
 
 
 def _references(env: TextDecPOMDP, rows: int | None) -> None:
@@ -267,6 +269,24 @@ def _infos(env: TextDecPOMDP, rows: int | None) -> None:
             )
 
 
+def _reward_parts(env: TextDecPOMDP, rows: int | None) -> None:
+    task = unwrapped_task(env)
+    item = task.items[0]
+    tried = [dict.fromkeys(task.possible_agents, text) for text in ("", "a few words")]
+    for actions in [*tried, task.gold(item)] if item.reference else tried:
+        score: Any = task.score(item, actions)
+        _require(isinstance(score, Score), f"score() returned a {type(score).__name__} ({score!r:.60}); return a Score")
+        _require(
+            set(score.components) == set(task.components),
+            f"score() gave the components {sorted(score.components)}, and {sorted(task.components)} are declared",
+        )
+        total = sum(score.components.values())
+        _require(
+            not score.scorable or math.isclose(score.total, total, abs_tol=1e-6),
+            f"the components sum to {total}, and the total is {score.total}; the total is their sum",
+        )
+
+
 def _processes(env: TextDecPOMDP, rows: int | None) -> None:
     answer = subprocess.run(
         [sys.executable, "-c", _CHILD],
@@ -314,6 +334,7 @@ def phases(env: TextDecPOMDP) -> int:
 
 
 LAWS: Mapping[str, Callable[[TextDecPOMDP, int | None], None]] = {
+    "reward parts": _reward_parts,
     "PettingZoo": _pettingzoo,
     "identical rewards": _identical_rewards,
     "no leaks": _no_leaks,

@@ -1,7 +1,8 @@
 """Environment ids: one line each, imported when first made.
 
-Packages outside this repository add theirs with `register("acme/game-v0", entry_point="acme.game:Game")` or through the
-entry-point group `llm_dec_pomdp.envs` (name = id, value = "module:Class").
+Packages outside this repository add theirs with `register("acme/game-v0", entry_point="acme.game:Game")`, through the
+entry-point group `llm_dec_pomdp.envs` (name = id, value = "module:Class"), or not at all: every place that takes an id
+takes `"acme.game:Game"` too.
 """
 
 from __future__ import annotations
@@ -32,22 +33,24 @@ def register(env_id: str, entry_point: str | Callable[..., TextDecPOMDP], **kwar
 
 
 def spec(env_id: str) -> Spec:
-    """What is registered under `env_id`; an unknown id is answered with the nearest ones (KeyError)."""
-    return registry.find(env_id)
+    """What is registered under `env_id`, or the `"module:Class"` that it is; else KeyError, with the nearest ids."""
+    return Spec(env_id, env_id) if ":" in env_id else registry.find(env_id)
 
 
 def make(env_id: str, **kwargs: Any) -> Any:
     """Build an environment.
 
     Args:
-        env_id: A registered id, e.g. "coophumaneval-v0".
+        env_id: A registered id, e.g. "coophumaneval-v0", or "module:Class".
         kwargs: For its constructor: `tasks`, `split`, `fields`, `max_turns`, `render_mode`, and what it adds.
 
     Raises:
         KeyError: Unknown id; the message names the nearest ones.
         ValueError: An argument that its constructor does not take; the message names the nearest ones.
     """
-    if "max_cycles" in kwargs:  # PettingZoo's name
+    if {"max_cycles", "max_turns"} <= kwargs.keys():
+        raise ValueError(f"{env_id}: max_turns and max_cycles (PettingZoo's name for it) are the same; give one")
+    if "max_cycles" in kwargs:
         kwargs["max_turns"] = kwargs.pop("max_cycles")
     found = spec(env_id)
     takes = inspect.signature(found.load()).parameters

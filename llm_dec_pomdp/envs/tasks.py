@@ -101,8 +101,10 @@ def load_tasks(
             f"it uses {', '.join(source.required)} (and id, split, reference where present)"
         )
     columns = _Columns(source.fields, fields or {})
+    if fields and (tasks == "sample" or not isinstance(tasks, (str, Path))):
+        raise TaskError(f"{source.name}: fields={dict(fields)} names columns of files and of 'hub'; leave it out here")
     if not isinstance(tasks, (str, Path)):
-        items, place = _checked(tasks, source), "the given items"
+        items, place = _checked(tuple(tasks), source), "the given items"
     elif tasks == "sample":
         items, place = _sample(source), f"the embedded {source.name} tasks"
     elif tasks == "hub":
@@ -112,17 +114,22 @@ def load_tasks(
     return _select(items, split, place)
 
 
-def _checked(tasks: Sequence[TaskItem], source: TaskSource) -> tuple[TaskItem, ...]:
+def _checked(tasks: tuple[Any, ...], source: TaskSource) -> tuple[TaskItem, ...]:
     """Ready-made items, refused when ids repeat or fields are missing."""
     seen: set[str] = set()
     for item in tasks:
-        missing = [name for name in source.required if name != "prompt" and name not in item.fields]
-        if missing:
-            raise TaskError(f"item {item.id!r}: field {missing[0]!r} is missing; {source.name} needs {source.required}")
+        if not isinstance(item, TaskItem):
+            raise TaskError(f"the given items hold a {type(item).__name__} ({item!r:.60}); give TaskItem objects")
+        values = {"prompt": item.prompt, **item.fields}
+        for name in source.required:
+            value: Any = values.get(name)
+            if not isinstance(value, str) or not value.strip():
+                what = f"is {value!r:.60}; give it text" if name in values else "is missing"
+                raise TaskError(f"item {item.id!r}: field {name!r} {what}; {source.name} needs {source.required}")
         if item.id in seen:
             raise TaskError(f"item {item.id!r} is given twice; ids are unique")
         seen.add(item.id)
-    return tuple(tasks)
+    return tasks
 
 
 def _sample(source: TaskSource) -> tuple[TaskItem, ...]:
@@ -130,7 +137,7 @@ def _sample(source: TaskSource) -> tuple[TaskItem, ...]:
         return _embedded_items(source.name, source.required)
     if isinstance(source.sample, Path):
         return _from_file(source, source.sample, _Columns(source.fields))
-    return _checked(source.sample(), source)
+    return _checked(tuple(source.sample()), source)
 
 
 @functools.cache
@@ -182,7 +189,7 @@ def _parse(text: str, path: Path) -> list[Any]:
     if path.suffix == ".json":
         try:
             rows: Any = json.loads(text)
-        except json.JSONDecodeError as error:
+        except (ValueError, RecursionError) as error:
             raise TaskError(
                 f"{path}: not valid JSON: {error}; a file with one object per line is named .jsonl"
             ) from None
@@ -195,7 +202,7 @@ def _parse(text: str, path: Path) -> list[Any]:
             continue
         try:
             rows.append(json.loads(line))
-        except json.JSONDecodeError as error:
+        except (ValueError, RecursionError) as error:  # endless numbers and brackets too
             raise TaskError(f"{path}, line {number}: not valid JSON: {error}; mend or remove the line") from None
     return rows
 
@@ -225,6 +232,9 @@ def _item(raw: Any, place: str, required: tuple[str, ...], columns: _Columns, de
         )
     row = cast("Row", raw)
     values = {name: _text(row, name, place, columns, required) for name in required}
+    for name in ("reference", "split"):
+        if columns.asked.get(name, name) not in row and name in columns.asked:
+            raise TaskError(f"{place}: field {columns.asked[name]!r}, which is to be the {name}, is missing")
     reference: Any = row.get(columns.find("reference", row), ())
     if not isinstance(reference, (list, tuple)) or not all(isinstance(text, str) for text in reference):  # pyright: ignore[reportUnknownVariableType]
         raise TaskError(f"{place}, field 'reference': is {reference!r}; it must be a list of texts in agent order")

@@ -35,16 +35,26 @@ def rewrite_check(source: str) -> tuple[ast.Module, int]:
     """The test module with counted asserts, and how many asserts it holds.
 
     Statements of a function body that are no asserts are guarded too, and so is each round of a `for` loop: when one
-    raises, that is one failed case, and what comes after it still runs.
+    raises, that is one failed case, and what comes after it still runs. Functions without an assert are helpers of the
+    tests, and what they raise goes to those who call them.
     """
     counter = AssertCounter()
-    tree = counter.visit(ast.parse(source))
+    tree = ast.parse(source)
+    helpers = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and not _holds_assert(node)]
+    within = {node for helper in helpers for node in ast.walk(helper)}
+    tree = counter.visit(tree)
     for node in ast.walk(tree):
+        if node in within:
+            continue
         if isinstance(node, ast.FunctionDef):
             node.body = [_guarded([statement]) for statement in node.body]
         elif isinstance(node, ast.For):
             node.body = [_guarded(node.body)]
     return ast.fix_missing_locations(tree), counter.count
+
+
+def _holds_assert(function: ast.FunctionDef) -> bool:
+    return any(isinstance(node, ast.Assert) for node in ast.walk(function))
 
 
 def _guarded(block: list[ast.stmt]) -> ast.stmt:

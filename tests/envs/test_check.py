@@ -101,7 +101,25 @@ class IgnoresSeed(Honest):
 class PaysForLength(Honest):
     def score(self, item: TaskItem, actions: Mapping[str, str]) -> Score:
         score = super().score(item, actions)
-        return Score(score.total + len(actions["agent_0"]) / 1000, score.components)
+        more = len(actions["agent_0"]) / 1000
+        return Score(score.total + more, {**score.components, "first": score.components["first"] + more})
+
+
+class PaysPlainNumbers(Honest):
+    def score(self, item: TaskItem, actions: Mapping[str, str]) -> Any:
+        return super().score(item, actions).total
+
+
+class PaysAnotherPart(Honest):
+    def score(self, item: TaskItem, actions: Mapping[str, str]) -> Score:
+        score = super().score(item, actions)
+        return Score(score.total, {"style": score.total})
+
+
+class PaysMoreThanItsParts(Honest):
+    def score(self, item: TaskItem, actions: Mapping[str, str]) -> Score:
+        score = super().score(item, actions)
+        return Score(2 * score.total, score.components)
 
 
 class PaysNothingFinite(Honest):
@@ -111,7 +129,7 @@ class PaysNothingFinite(Honest):
 
 class PaysForSilence(Honest):
     def score(self, item: TaskItem, actions: Mapping[str, str]) -> Score:
-        return super().score(item, actions) if any(actions.values()) else Score(0.5, {"first": 0.5})
+        return super().score(item, actions) if any(actions.values()) else Score(0.5, {"first": 0.5, "second": 0.0})
 
 
 class ChokesOnNul(Honest):
@@ -197,6 +215,9 @@ class HashDecides(Honest):
 
 
 VIOLATIONS: list[tuple[type[Honest], str, str]] = [
+    (PaysPlainNumbers, "reward parts", "score() returned a float (0.0); return a Score"),
+    (PaysAnotherPart, "reward parts", "['style'], and ['first', 'second'] are declared"),
+    (PaysMoreThanItsParts, "reward parts", "the components sum to 2.0, and the total is 4.0"),
     (FreshSpaces, "PettingZoo", "same space object"),
     (WarnsAboutAgents, "PettingZoo", "Live agent was not given observation"),
     (OwnRewards, "identical rewards", "identical Python float"),

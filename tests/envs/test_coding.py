@@ -265,6 +265,11 @@ def test_a_problem_that_does_not_parse_gives_its_imports() -> None:
     assert prelude(prompt, "f") == "import math\nfrom typing import List"
 
 
+def test_prose_that_begins_like_an_import_is_none() -> None:
+    prompt = "import the numbers\nfrom a list of words\nimport math\ndef f(x)\n"
+    assert prelude(prompt, "f") == "import math"
+
+
 @pytest.mark.parametrize(("index", "helper"), [(32, "poly"), (38, "encode_cyclic"), (50, "encode_shift")])
 def test_helpers_given_by_humaneval_are_kept(index: int, helper: str) -> None:
     item = problems()[index]

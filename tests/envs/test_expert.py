@@ -20,6 +20,7 @@ from llm_dec_pomdp.envs.coding.feedback import EXPERT_TRIES, ask_expert
 from llm_dec_pomdp.envs.coding.reward import Program
 from llm_dec_pomdp.types import Completion, TaskItem
 
+pytestmark = pytest.mark.filterwarnings("ignore:no feedback from the reviewer")
 CANARY = "kestrel"
 ITEM = TaskItem(
     "t",
@@ -64,6 +65,34 @@ def next_turn(expert: Any, **kwargs: Any) -> tuple[Any, dict[str, str]]:
 def goes_on(env: Any) -> bool:
     """The next turn is scored as if nothing had happened."""
     return env.step({"agent_0": BETTER, "agent_1": PROGRAM.main})[1] == {"agent_0": 4.0, "agent_1": 4.0}
+
+
+# --- what is said when nothing comes ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("expert", "why"),
+    [
+        (lambda prompt, number: "well done!", "3 tries, .*it said 'well done!', which holds no JSON object"),
+        (lambda prompt: EDITS, "3 tries, .*it raised TypeError: .*takes 1 positional argument but 2 were given"),
+        (lambda prompt, number: time.sleep(5), "0 tries, 0.1 s at most: it did not answer in time"),
+    ],
+)
+def test_a_reviewer_that_gives_no_feedback_is_warned_about(expert: Any, why: str) -> None:
+    with pytest.warns(UserWarning, match=f"no feedback from the reviewer in {why}"):
+        ask(expert, seconds=0.1)
+
+
+@pytest.mark.parametrize("expert", ["gpt", Remote("http://localhost:1/v1", "m")])
+def test_a_reviewer_that_cannot_be_called_is_refused(expert: Any) -> None:
+    with pytest.raises(TypeError, match=r"expert is a .*; put a policy into agents\.Expert, or give a function"):
+        next_turn(expert)
+
+
+@pytest.mark.parametrize("seconds", [0, -5.0])
+def test_no_time_for_a_reviewer_is_refused(seconds: float) -> None:
+    with pytest.raises(ValueError, match=r"expert_seconds is .*; it is a time in seconds, above 0"):
+        next_turn(said(EDITS)[0], expert_seconds=seconds)
 
 
 # --- answers ----------------------------------------------------------------------------------------------------------

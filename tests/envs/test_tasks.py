@@ -246,6 +246,68 @@ def test_an_empty_json_list(tmp_path: Path) -> None:
     refuse(path, r"no rows; a task set needs at least one")
 
 
+@pytest.mark.parametrize("line", ["9" * 5_000, "[" * 100_000], ids=["a number without end", "brackets without end"])
+def test_what_python_cannot_read_is_named_too(write: Write, line: str) -> None:
+    refuse(write([*rows(1), line]), r"rows\.jsonl, line 2: not valid JSON")
+
+
+@pytest.mark.parametrize("name", ["reference", "split"])
+def test_a_mapped_field_that_no_row_has_is_not_passed_over(write: Write, name: str) -> None:
+    refuse(write(rows(1)), f"row 1: field 'nope', which is to be the {name}, is missing", fields={name: "nope"})
+
+
+def test_a_mapping_for_rows_that_need_none_is_refused() -> None:
+    refuse(
+        [TaskItem("a", "why", fields={"answer": "so"})],
+        r"fields=\{'prompt': 'x'\} names columns",
+        fields={"prompt": "x"},
+    )
+    with pytest.raises(TaskError, match="names columns of files"):
+        llm_dec_pomdp.make("tldr-v0", fields={"prompt": "x"})
+
+
+@pytest.mark.parametrize(
+    ("item", "message"),
+    [
+        ({"id": "a"}, r"the given items hold a dict \(\{'id': 'a'\}\); give TaskItem objects"),
+        (TaskItem("a", " ", fields={"answer": "so"}), r"item 'a': field 'prompt' is ' '; give it text"),
+        (TaskItem("a", None, fields={"answer": "so"}), r"item 'a': field 'prompt' is None"),  # type: ignore[arg-type]
+        (TaskItem("a", "why"), r"item 'a': field 'answer' is missing; toy needs"),
+        (TaskItem("a", "why", fields={"answer": 3}), r"item 'a': field 'answer' is 3"),  # type: ignore[dict-item]
+    ],
+)
+def test_a_bad_item_is_named(item: Any, message: str) -> None:
+    refuse([item], message)
+
+
+def test_items_may_come_from_a_generator() -> None:
+    assert len(load_tasks(SOURCE, (TaskItem(str(i), "why", fields={"answer": "so"}) for i in range(3)))) == 3  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"entry_point": "f()"}, r"field 'entry_point': is 'f\(\)'; it must be the name of a function"),
+        ({"test": "def check(c:\n"}, r"field 'test': does not parse \(line 1"),
+        ({"test": "assert f(1) == 1"}, r"field 'test': has no function `check\(candidate\)`"),
+        ({"test": "async def check(c):\n    assert c(1)"}, r"field 'test': has no function `check"),
+        ({"test": "def check(c):\n    c(1)"}, r"field 'test': has no assert"),
+    ],
+)
+def test_a_problem_that_nothing_can_solve_is_refused(write: Write, more: dict[str, str], message: str) -> None:
+    good = {"id": "p", "prompt": "def f(x):\n", "entry_point": "f", "test": "def check(c):\n    assert c(1) == 1\n"}
+    assert len(llm_dec_pomdp.make("humaneval-v0", tasks=str(write([good]))).items) == 1
+    with pytest.raises(TaskError, match=rf"rows\.jsonl, task 'p', {message}"):
+        llm_dec_pomdp.make("humaneval-v0", tasks=str(write([{**good, **more}])))
+
+
+def test_a_task_set_of_which_nothing_is_left_is_refused() -> None:
+    fields = {"entry_point": "f", "test": "def check(c):\n    assert c(1) == 1\n"}
+    item = TaskItem("CoopHumanEval/12", "def f(x):\n", fields=fields)
+    with pytest.raises(TaskError, match=r"coophumaneval-v1 leaves out .*'CoopHumanEval/12'"):
+        llm_dec_pomdp.make("coophumaneval-v1", tasks=[item])
+
+
 def test_no_items() -> None:
     refuse([], r"the given items: no rows")
 

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import llm_dec_pomdp
+from llm_dec_pomdp.envs.tasks import TaskError
 from llm_dec_pomdp.envs.wrappers import Centralized
 from llm_dec_pomdp.types import TaskItem
 
@@ -60,8 +61,9 @@ def test_words_said_by_several_are_counted_as_such() -> None:
     assert sent(words(1, 2, 3), words(2, 3), words(3))["words_twice"] == 2
 
 
-def test_a_post_without_content_words_asks_for_nothing() -> None:
-    assert sent("anything", "", post="the of and")["carried"] == 0.8
+def test_a_post_without_content_words_is_refused() -> None:
+    with pytest.raises(TaskError, match=r"task 'a', field 'prompt': holds only stop words, none to carry"):
+        sent("anything", "", post="the of and")
 
 
 @pytest.mark.parametrize("count", range(1, 9))

@@ -92,6 +92,12 @@ def test_a_wrapped_environment_is_built_by_a_callable() -> None:
 # --- the end of an episode --------------------------------------------------------------------------------------------
 
 
+def test_one_environment_is_not_two_copies() -> None:
+    env = llm_dec_pomdp.make("tldr-v0")
+    with pytest.raises(ValueError, match="the same environment is given more than once"):
+        make_vec(lambda: env, 2)
+
+
 def test_same_step_returns_the_next_episode_and_keeps_the_last_words_of_the_old_one() -> None:
     envs = make_vec(numbers, 2)
     envs.reset(seed=0)

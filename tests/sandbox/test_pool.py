@@ -142,6 +142,27 @@ def test_an_assert_of_the_branch_that_is_not_taken_does_not_count(pool: SandboxP
     assert judged(pool, IDENTITY, *lines) == ("passed", 1, 1)
 
 
+def test_what_a_helper_of_the_tests_raises_goes_to_its_caller(pool: SandboxPool) -> None:
+    lines = [
+        "def call(x):",
+        "    for _ in range(1):",
+        "        y = c(x)",
+        "    return y",
+        "try:",
+        "    call(-1)",
+        "except ValueError:",
+        "    pass",
+        "else:",
+        "    assert False",
+        "assert call(1) == 1",
+        "call(-1)",
+        "assert call(2) == 2",
+    ]
+    careful = "def f(x):\n    if x < 0:\n        raise ValueError\n    return x\n"
+    assert judged(pool, careful, *lines[:-2]) == ("passed", 1, 1)
+    assert judged(pool, careful, *lines) == ("failed", 2, 3)
+
+
 def test_a_name_bound_in_an_assert_is_seen_by_the_next(pool: SandboxPool) -> None:
     assert judged(pool, IDENTITY, "assert (y := c(1)) == 1", "assert y == 1") == ("passed", 2, 2)
 

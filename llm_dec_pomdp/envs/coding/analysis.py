@@ -150,6 +150,18 @@ def without_docstring(body: list[ast.stmt]) -> list[ast.stmt]:
             return body
 
 
+def unusable_tests(test: str) -> str:
+    """Why tests can never be passed, "" when they may be: `check(candidate)` is called, and its asserts are counted."""
+    tree = _parsed(test)
+    if isinstance(tree, str):
+        return f"does not parse ({tree})"
+    if not any(isinstance(node, ast.FunctionDef) and node.name == "check" for node in tree.body):
+        return "has no function `check(candidate)`, which is called with the solution"
+    if not any(isinstance(node, ast.Assert) for node in ast.walk(tree)):
+        return "has no assert, and asserts are what is counted"
+    return ""
+
+
 def prelude(prompt: str, entry_point: str) -> str:
     """Imports and helper functions that a problem gives, without the unfinished entry point.
 

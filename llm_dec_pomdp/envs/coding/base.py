@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import json
+import keyword
 from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
@@ -15,7 +16,7 @@ from ...registry import nearest
 from ...sandbox import Job, Verdict
 from ...types import Score, TaskItem
 from ..base import TextTask
-from . import contribution, reward
+from . import analysis, contribution, reward
 from .feedback import MODES, Attempt, Expert, ask_expert
 
 REQUIRED = ("prompt", "test", "entry_point")
@@ -59,11 +60,23 @@ class CodeTask(TextTask):
             raise ValueError(f"feedback_tests is {feedback_tests}; it is a number of asserts, at least 0")
         if (feedback == "expert") != (expert is not None):
             raise ValueError(f"feedback is {feedback!r} and expert is {expert!r}; one of them needs the other")
+        if expert is not None and not callable(expert):
+            raise TypeError(f"expert is a {type(expert).__name__}; put a policy into agents.Expert, or give a function")
+        if not expert_seconds > 0:
+            raise ValueError(f"expert_seconds is {expert_seconds!r}; it is a time in seconds, above 0")
         super().__init__(tasks, split=split, fields=fields, max_turns=max_turns, render_mode=render_mode)
         self.feedback = feedback
         self.feedback_tests = feedback_tests
         self._expert = expert
         self._expert_seconds = expert_seconds
+
+    def problem(self, item: TaskItem) -> str:
+        """An entry point that is no name, or tests that nothing can pass."""
+        name = item.fields["entry_point"]
+        if not name.isidentifier() or keyword.iskeyword(name):
+            return f"field 'entry_point': is {name!r}; it must be the name of a function"
+        reason = analysis.unusable_tests(item.fields["test"])
+        return reason and f"field 'test': {reason}; mend or remove the row"
 
     def observe(self, item: TaskItem, agent: str) -> str:
         """The problem, then the role's request. Main does not see aux's code."""

@@ -21,10 +21,11 @@ among those that the problem does not show as examples, beyond what the best con
 | cooperation | 0..1.5 | 1.5 h where both agents matter, else 0 |
 
 aux matters where its value does: results are lost when it repeats its first value, and its values are not always the
-same part of its arguments. main matters where results are lost when it is replaced by `return aux(*arguments)`, boxed or
-not, and where its result is not always the same part of what aux makes of its arguments. So a helper that is not used,
-used and ignored, a constant or an identity earns nothing, nor does a wrapper by meaning, nor do answers looked up from
-the examples: such programs stay below 40 %. The infos hold asserts passed with and without the shown ones, and who mattered.
+same part of its arguments. main matters where results are lost when it is replaced by `return aux(*arguments)`, boxed
+or not, and where its result is not always the same part of what aux makes of its arguments. So a helper that is not
+used, used and ignored, a constant or an identity earns nothing, nor does a wrapper by meaning, nor do answers looked up
+from the examples: such programs stay below 40 %. The infos hold asserts passed with and without the shown ones, and who
+mattered.
 
 Rows: solutions to all 82 published problems were written from their texts and run. Rows whose asserts contradict the
 text, its examples or each other are left out; rows with two defensible readings are kept and listed in `ambiguous`.

@@ -23,6 +23,7 @@ import json
 import keyword
 import re
 import threading
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import cast
@@ -172,8 +173,8 @@ def ask_expert(expert: Expert, item: TaskItem, program: Program, seconds: float)
         seconds: Wall time for all tries together; the reviewer is not waited for any longer.
 
     Returns:
-        New source by role, for the roles that it wants changed. Empty when no try gave usable JSON in time: a bad
-        reviewer costs the feedback, never the episode.
+        New source by role, for the roles that it wants changed. Empty, with a warning, when no try gave usable JSON in
+        time: a bad reviewer costs the feedback, never the episode.
     """
     name = item.fields["entry_point"]
     prompt = (
@@ -183,21 +184,29 @@ def ask_expert(expert: Expert, item: TaskItem, program: Program, seconds: float)
         f"complete improved source of `aux` and of `{name}`, or an empty text where nothing should change."
     )
     edits: list[dict[str, str]] = []
+    failures: list[str] = []
 
     def review() -> None:
         for number in range(EXPERT_TRIES):
             try:
-                found = _edits(expert(prompt, number))
-            except Exception:  # a reviewer that fails has nothing to say
+                answer = expert(prompt, number)
+                found = _edits(answer)
+            except Exception as error:  # a reviewer that fails has nothing to say
+                failures.append(f"it raised {type(error).__name__}: {error}")
                 continue
             if found is not None:
                 edits.append(found)
                 return
+            failures.append(f"it said {answer!r:.100}, which holds no JSON object with 'aux' or 'main'")
 
     thread = threading.Thread(target=review, daemon=True)
     thread.start()
     thread.join(seconds)
-    return edits[0] if edits else {}
+    if edits:
+        return edits[0]
+    why = failures[-1] if failures else "it did not answer in time"
+    warnings.warn(f"no feedback from the reviewer in {len(failures)} tries, {seconds:g} s at most: {why}", stacklevel=2)
+    return {}
 
 
 def _edits(answer: str) -> dict[str, str] | None:

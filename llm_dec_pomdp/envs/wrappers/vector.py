@@ -49,6 +49,8 @@ class VecEnv:
     def __init__(self, envs: Sequence[Env], autoreset: AutoresetMode = AutoresetMode.SAME_STEP) -> None:
         if not envs:
             raise ValueError("there are no environments; give at least 1")
+        if len(set(map(id, envs))) < len(envs):
+            raise ValueError("the same environment is given more than once; every copy is an object of its own")
         if autoreset not in (AutoresetMode.SAME_STEP, AutoresetMode.NEXT_STEP):
             raise ValueError(f"autoreset is {autoreset!r}; use AutoresetMode.SAME_STEP or NEXT_STEP")
         self.envs = tuple(envs)

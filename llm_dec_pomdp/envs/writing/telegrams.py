@@ -19,7 +19,7 @@ them that telegram i carries, and the goal is min(6 n, |W|) words:
 | part | value |
 |---|---|
 | carried 0..0.8 | 0.8 c, c = min(1, different words carried by anyone / goal) |
-| distinct 0..0.2 | 0.2 c d, d = different words carried / sum of the |C_i| |
+| distinct 0..0.2 | 0.2 c d, d = different words carried / sum of the sizes of the C_i |
 
 This task is there to see how return, tokens and response time grow with the number of agents: more senders carry more,
 and collide more often. It says nothing about writing; a telegram may be a list of words.
@@ -85,6 +85,12 @@ class Telegrams(TextTask):
         self.roles = tuple(f"sender {number}" for number in range(1, n_agents + 1))
         super().__init__(tasks, split=split, fields=fields, max_turns=max_turns, render_mode=render_mode)
 
+    def problem(self, item: TaskItem) -> str:
+        """A post of stop words has nothing to carry."""
+        return (
+            "" if Text(item.prompt).content else "field 'prompt': holds only stop words, none to carry; remove the row"
+        )
+
     def observe(self, item: TaskItem, agent: str) -> str:
         """The post, then the request."""
         number, count = self.possible_agents.index(agent) + 1, len(self.roles)
@@ -100,7 +106,7 @@ class Telegrams(TextTask):
         carried = Counter(
             word for agent in self.possible_agents for word in content.intersection(Text(actions[agent]).words[:_WORDS])
         )
-        share = min(1.0, len(carried) / goal) if goal else 1.0
+        share = min(1.0, len(carried) / goal) if goal else 0.0
         distinct = len(carried) / carried.total() if carried else 1.0
         parts = {"carried": 0.8 * share, "distinct": 0.2 * share * distinct}
         twice = sum(times > 1 for times in carried.values())
