@@ -216,7 +216,8 @@ def _episodes(node: _Node, start: Running, before: tuple[Turn, ...]) -> list[Epi
     for limb in node.limbs:
         turns = (*before, limb.stepped.turn)
         if limb.next is None:
-            found.append(Episode(start.item_id, start.seed, turns, limb.stepped.terminated))
+            reach = node.reach / len(node.limbs)
+            found.append(Episode(start.item_id, start.seed, turns, limb.stepped.terminated, reach))
         else:
             found += _episodes(limb.next, start, turns)
     return found

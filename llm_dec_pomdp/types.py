@@ -98,12 +98,14 @@ class Episode:
         seed: The seed of this trajectory's texts; in a tree and with crossed texts, that of its task.
         turns: In order.
         terminated: The task ended the episode (as opposed to running out of turns).
+        reach: Its weight among the episodes of its task; in a tree a branch that ends early stands for many.
     """
 
     item_id: str
     seed: int
     turns: tuple[Turn, ...]
     terminated: bool
+    reach: float = 1.0
 
     @property
     def rewards(self) -> tuple[float, ...]:

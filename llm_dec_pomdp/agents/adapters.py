@@ -16,6 +16,9 @@ from typing import Any
 
 import torch
 from peft.tuners.lora import Linear as LoraLinear
+from peft.tuners.lora import LoraLayer
+
+_BEYOND = ("use_dora", "lora_bias", "modules_to_save", "trainable_token_indices")  # more than the equation above
 
 
 class Rows:
@@ -69,10 +72,11 @@ def mix_adapters(model: Any) -> Rows:
     Raises:
         ValueError: The model has adapters of several ranks, or of another kind than linear LoRA.
     """
-    layers = [module for module in model.modules() if hasattr(module, "lora_A")]
+    layers: list[Any] = [module for module in model.modules() if isinstance(module, LoraLayer)]
     odd = [type(layer).__name__ for layer in layers if not isinstance(layer, LoraLinear)]
     if odd:
         raise ValueError(f"adapters on {odd[0]} layers cannot be mixed in a batch; put LoRA on linear layers only")
+    _refuse_more_than_lora(model, layers)
     done = next((layer.rows for layer in layers if isinstance(layer, MixedLinear)), None)
     if done is not None:
         return done
@@ -84,3 +88,16 @@ def mix_adapters(model: Any) -> Rows:
         layer.__class__ = MixedLinear  # the parameters and their names stay as they are
         layer.rows = rows
     return rows
+
+
+def _refuse_more_than_lora(model: Any, layers: Sequence[Any]) -> None:
+    """The equation of the module is all that is computed."""
+    found = {
+        (name, f"{option}={value!r}")
+        for name, config in model.peft_config.items()
+        for option in _BEYOND
+        if (value := getattr(config, option, None))
+    }
+    found |= {(name, type(variant).__name__) for layer in layers for name, variant in layer.lora_variant.items()}
+    for name, what in sorted(found, key=lambda pair: "=" not in pair[1]):
+        raise ValueError(f"adapter {name!r} has {what}, and adapters mixed in a batch are plain LoRA; make it without")

@@ -45,7 +45,7 @@ class MemberConfig(Config):
     device: str = "auto"
     """auto, cpu, cuda, ..."""
     dtype: str = "auto"
-    """auto (bfloat16 on CUDA, else float32), float32, bfloat16, float16."""
+    """auto (bfloat16 on CUDA unless all weights are trained, else float32), float32, bfloat16, float16."""
     truncate_prompts: bool = False
     """Keep the end of prompts that are too long for the context, instead of refusing them."""
     gradient_checkpointing: bool = False
@@ -103,7 +103,7 @@ def _players(
             raise ModelError(f"no script {member.model!r}; {nearest(member.model, SCRIPTED)}")
         policy: Policy = RandomText() if member.model == "script:random" else Gold(gold())
         return dict.fromkeys(names, policy)
-    team = load_team(
+    return load_team(
         names,
         member.model,
         sharing=member.sharing,
@@ -113,9 +113,5 @@ def _players(
         seed=seed,
         truncate_prompts=member.truncate_prompts,
         gradient_checkpointing=member.gradient_checkpointing,
-    )
-    if not member.train:
-        for policy in team.trainable:
-            for parameter in policy.parameters():
-                parameter.requires_grad_(False)
-    return team.members
+        train=member.train,
+    ).members

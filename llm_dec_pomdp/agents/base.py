@@ -6,6 +6,7 @@ is what a learner trains on: a `Completion` carries token ids and log-probabilit
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -167,12 +168,30 @@ class AdaptedPolicy(TrainablePolicy, Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class ParameterGroup:
+    """Parameters that the same agents use.
+
+    Attributes:
+        agents: Who uses them.
+        parameters: In the order of their policy.
+        learning_rate: Of these agents.
+    """
+
+    agents: tuple[str, ...]
+    parameters: list[Parameter]
+    learning_rate: float
+
+
 class Team:
     """Who plays which agent.
 
     Args:
         members: Policy of every agent. Agents may share a policy; their requests then go into one call.
         learning_rates: Learning rate of single agents, for learners; theirs where left out.
+
+    Raises:
+        ValueError: No members, or a learning rate that is negative, not finite, or of an agent that nobody plays.
     """
 
     def __init__(self, members: Mapping[str, Policy], *, learning_rates: Mapping[str, float] | None = None) -> None:
@@ -180,27 +199,35 @@ class Team:
             raise ValueError("a team needs at least one member")
         self.members = dict(members)
         self.learning_rates = dict(learning_rates or {})
+        for agent, rate in self.learning_rates.items():
+            if agent not in self.members:
+                raise ValueError(f"a learning rate is for {agent!r}, whom no member plays; {nearest(agent, members)}")
+            if not (rate >= 0 and math.isfinite(rate)):
+                raise ValueError(f"the learning rate of {agent!r} is {rate}; it must be finite and at least 0")
 
-    def parameter_groups(self, policy: TrainablePolicy, default: float) -> list[tuple[list[Parameter], float]]:
-        """The parameters of a policy with their learning rates.
+    def parameter_groups(self, policy: TrainablePolicy, default: float) -> list[ParameterGroup]:
+        """The parameters of a policy by the agents that use them: of adapters a group each, else one for all.
+
+        Parameters that no agent of the team uses are in none.
 
         Raises:
             ValueError: Agents that share weights have different learning rates.
         """
-        agents = [agent for agent, member in self.members.items() if member is policy]
-        rates = {agent: self.learning_rates.get(agent, default) for agent in agents}
-        if len(set(rates.values())) == 1:
-            return [(list(policy.parameters()), rates[agents[0]])]
-        groups = (
-            [(list(policy.parameters_of(agent)), rates[agent]) for agent in agents]
-            if isinstance(policy, AdaptedPolicy)
-            else []
-        )
-        ids = [id(parameter) for parameters, _ in groups for parameter in parameters]
-        if not groups or len(set(ids)) < len(ids):
-            raise ValueError(
-                f"the learning rates {rates} are for agents that share weights; give them one, or adapters"
-            )
+        agents = tuple(agent for agent, member in self.members.items() if member is policy)
+        everything = list(policy.parameters())
+        users: dict[int, tuple[str, ...]] = {id(parameter): () for parameter in everything}
+        for agent in agents:
+            for parameter in policy.parameters_of(agent) if isinstance(policy, AdaptedPolicy) else everything:
+                users[id(parameter)] += (agent,)
+        groups: list[ParameterGroup] = []
+        for those in filter(None, dict.fromkeys(users.values())):
+            rates = {agent: self.learning_rates.get(agent, default) for agent in those}
+            if len(set(rates.values())) > 1:
+                raise ValueError(
+                    f"the learning rates {rates} are for agents that share weights; give them one, or adapters"
+                )
+            mine = [parameter for parameter in everything if users[id(parameter)] == those]
+            groups.append(ParameterGroup(those, mine, rates[those[0]]))
         return groups
 
     @property

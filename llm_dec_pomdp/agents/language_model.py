@@ -20,8 +20,12 @@ from ..types import Completion
 from .base import Request, Sampling, WeightFile
 from .decoding import Prompt, Sampled, left_padded, prefill, sample_together
 from .head import chunked_logprobs
+from .layers import plain
 from .recomputing import recomputed
 from .stepping import forward, shape
+
+_FACTOR = re.compile(r"(\.lora_[AB])\.([^.]+)")
+_LARGE = 1000.0  # a logit that no model takes for a small one, and that every type of number holds
 
 
 class PromptTooLongError(ValueError):
@@ -41,7 +45,8 @@ class LanguageModel:
             memory, and more time, since prompts are then not shared by their samples either.
 
     Raises:
-        ValueError: The tokenizer has no end-of-sequence token, or more tokens than the model.
+        ValueError: The tokenizer has no end-of-sequence token, or more tokens than the model; or the model has adapters
+            and `adapters` does not say whose, or adapters of a kind that cannot be mixed.
     """
 
     def __init__(
@@ -57,7 +62,9 @@ class LanguageModel:
         self.model = model.eval()  # dropout off: what is trained on is what was sampled from
         self.tokenizer = tokenizer
         self.adapters = dict(adapters) if adapters is not None else None
-        if adapters is not None:
+        if adapters is None:
+            _refuse_unassigned_adapters(model)
+        else:
             from .adapters import mix_adapters  # loads peft
 
             model.mixed_rows = mix_adapters(model)
@@ -174,10 +181,10 @@ class LanguageModel:
         return (parameter for parameter in self.model.parameters() if parameter.requires_grad)
 
     def parameters_of(self, agent: str) -> Iterable[torch.nn.Parameter]:
-        """The trainable parameters that an agent uses: those of its adapter, or all."""
-        adapter = self._adapter(agent)
+        """The trainable parameters that an agent uses: all but those of other agents' adapters."""
+        usable = (None, self._adapter(agent))
         named = self.model.named_parameters()
-        return (p for name, p in named if p.requires_grad and (adapter is None or f".{adapter}." in name))
+        return (p for name, p in named if p.requires_grad and (usable[1] is None or _adapter_of(name) in usable))
 
     def token_logprobs(
         self, samples: Sequence[tuple[str, Completion]], temperature: float
@@ -209,13 +216,35 @@ class LanguageModel:
 
     @functools.cached_property
     def _plain_head(self) -> bool:
-        """Logits are the output layer of the last hidden state, and nothing else (some families scale or cap them)."""
-        ids = torch.tensor([[self.pad_id]], device=next(self.model.parameters()).device)
-        adapters = [None] if self.adapters is None else ["__base__"]
-        with torch.no_grad():
-            whole = forward(self.model, adapters, input_ids=ids).logits
-            hidden = forward(self.model, adapters, body=True, input_ids=ids).last_hidden_state
-            return torch.allclose(self.model.get_output_embeddings()(hidden), whole, rtol=1e-3, atol=1e-3)
+        """Logits are the output layer of the last hidden state, and nothing else.
+
+        Some families scale or cap them, and the layer may have adapters. It is tried on noise in the place of the last
+        hidden state, so large that a cap would show.
+        """
+        head = self.model.get_output_embeddings()
+        network = self.model if self.adapters is None else self.model.get_base_model()
+        if not plain(head) or network.base_model is network:
+            return False
+        drawn = torch.Generator().manual_seed(0)
+        noise: list[torch.Tensor] = []
+
+        def disturb(module: Any, inputs: Any, output: Any) -> Any:
+            hidden = torch.randn(output.last_hidden_state.shape, generator=drawn).to(output.last_hidden_state)
+            hidden *= _LARGE / head(hidden).abs().max()
+            noise.append(hidden)
+            output.last_hidden_state = hidden
+            return output
+
+        hook = network.base_model.register_forward_hook(disturb)
+        try:
+            with torch.no_grad():
+                ids = torch.arange(4, device=head.weight.device)[None] % head.weight.shape[0]
+                found = forward(self.model, [None if self.adapters is None else "__base__"], input_ids=ids).logits
+                wanted = [head(hidden).to(found.dtype) for hidden in noise]
+        finally:
+            hook.remove()
+        tolerance = 2 * torch.finfo(head.weight.dtype).eps * _LARGE
+        return len(wanted) == 1 and bool((found - wanted[0]).abs().max() <= tolerance)
 
     def base(self) -> LanguageModel | None:
         """The model below the adapters, as a policy that cannot be trained; None when there are no adapters."""
@@ -326,7 +355,7 @@ class LanguageModel:
         files: dict[str, WeightFile] = {}
         for agent in agents:
             adapter = self.adapters[agent]
-            tensors = {_adapter_name(name, adapter): name for name in names if f".{adapter}." in f"{name}."}
+            tensors = {_without_adapter(name): name for name in names if _adapter_of(name) == adapter}
             config = {**self.model.peft_config[adapter].to_dict(), "inference_mode": True}
             files[agent] = WeightFile("adapter_model.safetensors", tensors, {"adapter_config.json": config})
         return files
@@ -345,9 +374,15 @@ def _equally_large(
         yield from alike.values()
 
 
-def _adapter_name(name: str, adapter: str) -> str:
+def _adapter_of(name: str) -> str | None:
+    """Whose tensor this is: peft puts the adapter's name, which has no dot, behind that of the factor."""
+    found = _FACTOR.search(name)
+    return found[2] if found else None
+
+
+def _without_adapter(name: str) -> str:
     """peft's name of a tensor in a file, where the name of the adapter is left out."""
-    return re.sub(rf"\.{re.escape(adapter)}(?=\.|$)", "", name, count=1)
+    return _FACTOR.sub(r"\1", name, count=1)
 
 
 class _Base(LanguageModel):
@@ -360,6 +395,15 @@ class _Base(LanguageModel):
     def state_dict(self) -> dict[str, torch.Tensor]:
         """Nothing."""
         return {}
+
+
+def _refuse_unassigned_adapters(model: Any) -> None:
+    names = sorted(getattr(model, "peft_config", ()))
+    if names:
+        raise ValueError(
+            f"the model has adapters ({', '.join(names)}), and no agent is said to use one; give "
+            f"adapters={{agent: {names[0]!r}, ...}} for all agents, or the model that merge_and_unload() returns"
+        )
 
 
 def _refuse_foreign_tokenizer(model: Any, tokenizer: Any) -> None:

@@ -33,13 +33,15 @@ class ModelError(ValueError):
     """A model that cannot be loaded; the message names it and the next step."""
 
 
-def load_model(name: str, *, device: str = "auto", dtype: str = "auto") -> tuple[Any, Any]:
+def load_model(name: str, *, device: str = "auto", dtype: str = "auto", trained: bool = False) -> tuple[Any, Any]:
     """A causal language model and its tokenizer.
 
     Args:
         name: See the table of this module.
         device: "auto" (CUDA when there is one), "cpu", "cuda", "cuda:1", ...
-        dtype: "auto" (bfloat16 on CUDA, float32 elsewhere), "float32", "bfloat16" or "float16".
+        dtype: "auto" (bfloat16 on CUDA, float32 elsewhere and where `trained`), "float32", "bfloat16" or "float16".
+        trained: Its own weights are to be trained. Small changes of a weight are lost in 16 bits, so learners warn of
+            bfloat16 weights and refuse float16 ones; an adapter has float32 weights on any base.
 
     Raises:
         ModelError: Unknown name, missing file, no network, or a wrong device or dtype.
@@ -53,7 +55,7 @@ def load_model(name: str, *, device: str = "auto", dtype: str = "auto") -> tuple
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
     if dtype == "auto":
-        dtype = "bfloat16" if device.startswith("cuda") else "float32"
+        dtype = "bfloat16" if device.startswith("cuda") and not trained else "float32"
     place, extra = _locate(name)
     transformers_logging.disable_progress_bar()
     try:
@@ -83,13 +85,16 @@ def _locate(name: str) -> tuple[str, dict[str, Any]]:
     return name, {}
 
 
-def load_policy(name: str, *, device: str = "auto", dtype: str = "auto", **options: Any) -> Policy:
+def load_policy(
+    name: str, *, device: str = "auto", dtype: str = "auto", trained: bool = False, **options: Any
+) -> Policy:
     """A policy by its model's name, local or remote; see the table of this module.
 
     Args:
         name: See the table of this module.
         device: See `load_model`.
         dtype: See `load_model`.
+        trained: See `load_model`.
         options: Further arguments of `LanguageModel`; a remote model takes none.
 
     Raises:
@@ -105,7 +110,7 @@ def load_policy(name: str, *, device: str = "auto", dtype: str = "auto", **optio
         return Remote(url, model, api_key=os.environ.get("OPENAI_API_KEY"))
     from .language_model import LanguageModel  # loads torch
 
-    return LanguageModel(*load_model(name, device=device, dtype=dtype), **options)
+    return LanguageModel(*load_model(name, device=device, dtype=dtype, trained=trained), **options)
 
 
 def load_team(
@@ -119,6 +124,7 @@ def load_team(
     seed: int = 0,
     truncate_prompts: bool = False,
     gradient_checkpointing: bool = False,
+    train: bool = True,
 ) -> Team:
     """A team in which every agent is played by the same kind of model.
 
@@ -128,11 +134,13 @@ def load_team(
         sharing: "separate" (a model of its own per agent, all weights trainable), "shared" (one model plays all
             agents, all weights trainable), or "lora" (one frozen base with a trainable adapter per agent).
         device: See `load_model`.
-        dtype: See `load_model`.
+        dtype: "float32", "bfloat16", "float16", or "auto": on CUDA bfloat16 for what is not trained (with adapters: the
+            base), else float32.
         lora_rank: Rank of the adapters, on all linear layers.
         seed: Seed of the adapters' first weights.
         truncate_prompts: Keep the end of prompts that are too long, instead of refusing them.
         gradient_checkpointing: Less memory and more time in updates, see `LanguageModel`.
+        train: False: no weights are trainable.
 
     Raises:
         ModelError: See `load_model`.
@@ -143,17 +151,24 @@ def load_team(
         "truncate_prompts": truncate_prompts,
         "gradient_checkpointing": gradient_checkpointing,
     }
+    trained = train and sharing != "lora"
     if sharing == "shared" or model.startswith(("http://", "https://")):
-        return Team(dict.fromkeys(agents, load_policy(model, device=device, dtype=dtype, **options)))
-    from .language_model import LanguageModel  # loads torch
+        team = Team(dict.fromkeys(agents, load_policy(model, device=device, dtype=dtype, trained=trained, **options)))
+    else:
+        from .language_model import LanguageModel  # loads torch
 
-    network, tokenizer = load_model(model, device=device, dtype=dtype)
-    if sharing == "lora":
-        network = _with_adapters(network, agents, lora_rank, seed)
-        adapters = {agent: agent for agent in agents}
-        return Team(dict.fromkeys(agents, LanguageModel(network, tokenizer, adapters=adapters, **options)))
-    networks = [network, *(copy.deepcopy(network) for _ in agents[1:])]
-    return Team({a: LanguageModel(n, tokenizer, **options) for a, n in zip(agents, networks, strict=True)})
+        network, tokenizer = load_model(model, device=device, dtype=dtype, trained=trained)
+        if sharing == "lora":
+            network = _with_adapters(network, agents, lora_rank, seed)
+            adapters = {agent: agent for agent in agents}
+            team = Team(dict.fromkeys(agents, LanguageModel(network, tokenizer, adapters=adapters, **options)))
+        else:
+            networks = [network, *(copy.deepcopy(network) for _ in agents[1:])]
+            team = Team({a: LanguageModel(n, tokenizer, **options) for a, n in zip(agents, networks, strict=True)})
+    for policy in () if train else team.trainable:
+        for parameter in policy.parameters():
+            parameter.requires_grad_(False)
+    return team
 
 
 def _with_adapters(network: Any, agents: Sequence[str], rank: int, seed: int) -> Any:

@@ -1,8 +1,9 @@
 # pyright: basic
 """Gradient checkpointing (arXiv:1604.06174): layers keep their inputs alone and compute the rest again on the way back.
 
-The layers of transformers know how. What is ours: they do it in evaluation mode too, where dropout stays off, and the
-adapters of a batch (`adapters.Rows`) are those of the way forward although other batches may have come in between.
+The layers of transformers do it in training mode alone, in which some of them drop out. Ours do it in evaluation mode,
+and the adapters of a batch (`adapters.Rows`) are those of the way forward although other batches may have come in
+between.
 """
 
 from __future__ import annotations
@@ -30,25 +31,24 @@ def recomputed(model: Any) -> Generator[None]:
     if not layers:
         raise ValueError(f"{type(model).__name__} has no layers for gradient checkpointing; switch it off")
     for layer in layers:
-        layer._gradient_checkpointing_func = functools.partial(_keep_inputs, getattr(model, "mixed_rows", None))
-        layer.gradient_checkpointing = layer.training = True  # of the layer itself: dropout is in its parts
+        layer.forward = functools.partial(_keep_inputs, getattr(model, "mixed_rows", None), layer.forward)
     try:
         yield
     finally:
         for layer in layers:
-            layer.gradient_checkpointing = layer.training = False
+            del layer.forward  # and the one of its class is there again
 
 
-def _keep_inputs(rows: Rows | None, layer: Callable[..., Any], *inputs: Any) -> Any:
+def _keep_inputs(rows: Rows | None, layer: Callable[..., Any], *inputs: Any, **options: Any) -> Any:
     """The output of a layer, which is called once more on the way back, with the same adapters."""
     mask = rows.mask if rows is not None else None
 
     def run(*inputs: Any) -> Any:
         if rows is None:
-            return layer(*inputs)
+            return layer(*inputs, **options)
         before, rows.mask = rows.mask, mask
         try:
-            return layer(*inputs)
+            return layer(*inputs, **options)
         finally:
             rows.mask = before
 

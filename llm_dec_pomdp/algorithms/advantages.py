@@ -10,7 +10,7 @@ of its texts each of n agents said, `values` [B] what that joint action returned
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +18,7 @@ import numpy.typing as npt
 Kind = Literal["std", "mean", "leave_one_out", "max", "raw"]
 Array = npt.NDArray[np.float64]
 Choices = npt.NDArray[np.int64]
-_EQUAL = 1e-12  # returns closer than this, relative to their size, are equal
+_EQUAL = 1e-12  # returns closer than this are equal; where they are larger than 1, relative to their size
 
 
 def returns(rewards: Sequence[float], gamma: float) -> Array:
@@ -112,7 +112,8 @@ def counterfactual_advantages(choices: Choices, values: Array, drawn: int) -> Ar
     with samples in place of a critic.)
 
     Args:
-        choices: Which text each agent said [B, n]; the texts from `drawn` on were only tried, to compare with.
+        choices: Which text each agent said [B, n], every joint action once; the texts from `drawn` on were only tried,
+            to compare with.
         values: Returns of the joint actions [B], NaN where they could not be scored.
         drawn: Texts per agent that were drawn here.
 
@@ -121,21 +122,33 @@ def counterfactual_advantages(choices: Choices, values: Array, drawn: int) -> Ar
     """
     agents = choices.shape[1]
     result = np.full((agents, drawn), np.nan)
-    scored = ~np.isnan(values)
-    played = scored & (choices < drawn).all(axis=1)
     for i in range(agents):
-        others = np.delete(choices, i, axis=1)
-        for g in range(drawn):
-            differences: list[float] = []
-            for b in np.flatnonzero(played & (choices[:, i] == g)):
-                beside = scored & (others == others[b]).all(axis=1) & (choices[:, i] != g)
-                compared = np.append(values[beside], values[b])
-                differences.append(0.0 if _equal(compared) else float(values[b] - values[beside].mean()))
-            if differences:
-                result[i, g] = sum(differences) / len(differences)
+        others, row = np.unique(np.delete(choices, i, axis=1), axis=0, return_inverse=True)
+        table = np.full((len(others), max(drawn, choices[:, i].max(initial=0) + 1)), np.nan)  # others' texts x own
+        table[row.reshape(-1), choices[:, i]] = values
+        differences = _left_out(table)[(others < drawn).all(axis=1), :drawn]
+        tried = ~np.isnan(differences)
+        np.divide(np.where(tried, differences, 0.0).sum(0), tried.sum(0), out=result[i], where=tried.any(0))
     return result
+
+
+def _left_out(table: Array) -> Array:
+    """R - mean of the others of its row, which is (R - mean of the row) n / (n - 1); NaN is left out and stays."""
+    scored = ~np.isnan(table)
+    count = scored.sum(axis=1, keepdims=True)
+    largest = np.where(scored, table, -np.inf).max(axis=1, keepdims=True)
+    smallest = np.where(scored, table, np.inf).min(axis=1, keepdims=True)
+    size = np.where(scored, np.abs(table), 0.0).max(axis=1, keepdims=True)
+    mean = np.where(scored, table, 0.0).sum(axis=1, keepdims=True) / np.maximum(count, 1)
+    found = (table - mean) * count / np.maximum(count - 1, 1)
+    return np.where(scored & (largest - smallest <= _rounding(size)), 0.0, found)
 
 
 def _equal(values: Array) -> bool:
     """True when there is nothing to tell apart: one value, or values that differ by rounding alone."""
-    return len(values) < 2 or bool(np.ptp(values) <= _EQUAL * np.abs(values).max())
+    return len(values) < 2 or bool(np.ptp(values) <= _rounding(np.abs(values).max()))
+
+
+def _rounding(size: Any) -> Any:
+    """How far apart equal returns of this size may be. A return of 0 may be the sum of rewards of the size of 1."""
+    return _EQUAL * np.maximum(size, 1.0)

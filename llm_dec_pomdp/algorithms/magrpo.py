@@ -42,6 +42,7 @@ from __future__ import annotations
 
 import copy
 import math
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -81,16 +82,15 @@ class MAGRPO(Prompting):
         self.config = config or self.Config()
         self.updates = 0
         self.micro_batch = MicroBatch(self.config.micro_batch)
+        _refuse_untrainable(team)
+        self.parameters = [team.parameter_groups(policy, self.config.learning_rate) for policy in team.trainable]
         self.optimizers = [
             torch.optim.AdamW(
-                [
-                    {"params": parameters, "lr": rate, "full_lr": rate}
-                    for parameters, rate in team.parameter_groups(policy, self.config.learning_rate)
-                ],
+                [{"params": g.parameters, "lr": g.learning_rate, "full_lr": g.learning_rate} for g in groups],
                 weight_decay=self.config.weight_decay,
                 fused=True,
             )
-            for policy in team.trainable
+            for groups in self.parameters
         ]
         self.references = [reference(policy) for policy in team.trainable] if self.config.beta else []
         self._refuse_unknown_entropy()
@@ -106,6 +106,9 @@ class MAGRPO(Prompting):
 
     def update(self, groups: Sequence[Group]) -> Metrics:
         """One update of all trainable members; see the module for the equations.
+
+        A member whose loss, gradient or ratio is not finite does not step, and is done with this update; its earlier
+        minibatches and epochs, and the other members, have stepped all the same.
 
         Returns:
             `loss`, `grad_norm`, `skipped` (1 when nothing was to be learnt or a gradient was not finite),
@@ -172,8 +175,7 @@ class MAGRPO(Prompting):
                     continue
                 optimizer.zero_grad()
                 step = self._within_memory(number, policy, optimizer, moving, old)
-                norm = torch.nn.utils.clip_grad_norm_(list(policy.parameters()), c.max_grad_norm)
-                step["grad_norm"] = float(norm)
+                step["grad_norm"] = self._clip_gradients(number, {s.agent for s in moving})
                 if not all(map(math.isfinite, step.values())):
                     optimizer.zero_grad()
                     return {**metrics, **step}
@@ -183,6 +185,20 @@ class MAGRPO(Prompting):
                 metrics |= {name: sum(step[name] for step in steps) / len(steps) for name in steps[0]}
                 metrics["skipped"] = 0.0
         return metrics
+
+    def _clip_gradients(self, number: int, agents: set[str]) -> float:
+        """Scale down the gradient of each group of parameters on its own; returns the norm of all before.
+
+        What none of these agents uses has no gradient, so that the momentum of earlier steps does not move it either.
+        """
+        norms: list[float] = []
+        for group in self.parameters[number]:
+            if agents.isdisjoint(group.agents):
+                for parameter in group.parameters:
+                    parameter.grad = None
+            else:
+                norms.append(float(torch.nn.utils.clip_grad_norm_(group.parameters, self.config.max_grad_norm)))
+        return math.hypot(*norms)
 
     def _within_memory(
         self,
@@ -308,6 +324,34 @@ class MAGRPO(Prompting):
     def _copied(self) -> list[TrainablePolicy]:
         """References that are copies; a base below adapters never changes."""
         return [there for there in self.references if next(iter(there.parameters()), None) is not None]
+
+
+def _refuse_untrainable(team: Team) -> None:
+    """Refuse parameters that cannot be trained as they are, and warn of those that hardly can."""
+    agents = {id(policy): agent for agent, policy in reversed(team.members.items())}
+    owners: dict[int, str] = {}
+    types: set[torch.dtype] = set()
+    for policy in team.trainable:
+        agent = agents[id(policy)]
+        for parameter in policy.parameters():
+            types.add(parameter.dtype)
+            if owners.setdefault(id(parameter), agent) != agent:
+                raise ValueError(
+                    f"{owners[id(parameter)]!r} and {agent!r} have policies of their own on the same network; let one "
+                    "policy play both"
+                )
+    if torch.float16 in types:
+        raise ValueError(
+            "the parameters to be trained are float16, whose gradients vanish or overflow; load the model with dtype "
+            "'float32', or train adapters on it (sharing 'lora')"
+        )
+    if torch.bfloat16 in types:
+        warnings.warn(
+            "the parameters to be trained are bfloat16, which rounds a change of less than about 1/256 of a weight "
+            "away, so that small learning rates do next to nothing; load the model with dtype 'float32', or train "
+            "adapters on it (sharing 'lora')",
+            stacklevel=3,
+        )
 
 
 def reference(policy: TrainablePolicy) -> TrainablePolicy:

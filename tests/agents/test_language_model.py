@@ -8,7 +8,17 @@ from typing import Any
 
 import pytest
 import torch
-from models import AGENTS, copy_of, language_model, network, same, save_model, tokenizer, weights
+from models import AGENTS, WORDS, copy_of, language_model, network, same, save_model, tokenizer, weights
+from peft import LoraConfig, get_peft_model
+from transformers import (
+    AutoModelForCausalLM,
+    CohereConfig,
+    Gemma2Config,
+    GPT2Config,
+    GraniteConfig,
+    LlamaForCausalLM,
+    OPTConfig,
+)
 
 from llm_dec_pomdp.agents import language_model as module
 from llm_dec_pomdp.agents.base import Request, Sampling, Team, TrainablePolicy
@@ -254,6 +264,61 @@ def test_logprobs_are_in_single_precision_for_a_half_precision_model() -> None:
     assert (logprobs.dtype, mask.dtype) == (torch.float32, torch.float32)
 
 
+SIZES = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2}
+SIZES |= {"vocab_size": 5 + len(WORDS), "max_position_embeddings": 64, "initializer_range": 0.3}
+SIZES |= {"bos_token_id": None, "eos_token_id": 2, "pad_token_id": 1}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize(
+    "config",
+    [
+        GraniteConfig(**SIZES, num_key_value_heads=1, logits_scaling=8.0),
+        CohereConfig(**SIZES, num_key_value_heads=1),
+        Gemma2Config(**SIZES, num_key_value_heads=1, head_dim=8, query_pre_attn_scalar=8),
+        OPTConfig(**{**SIZES, "ffn_dim": 32}, word_embed_proj_dim=16),
+        GPT2Config(**{**SIZES, "n_embd": 16, "n_layer": 1, "n_head": 2}),
+    ],
+    ids=lambda config: config.model_type,
+)
+def test_logprobs_are_those_of_the_logits_of_any_family(config: Any, dtype: torch.dtype) -> None:
+    """Some scale or cap what the output layer gives, which the row of the padding token, all zero, does not show."""
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        model = AutoModelForCausalLM.from_config(config).to(dtype)
+    policy = LanguageModel(model, tokenizer())
+    prompt, tokens = (5, 6, 7, 8), (9, 10, 11)
+    found, _ = policy.token_logprobs([("a", Completion("x", prompt, tokens))], 1.0)
+    logits = model(input_ids=torch.tensor([prompt + tokens])).logits[0, 3:-1].float()
+    wanted = logits.log_softmax(-1).gather(1, torch.tensor(tokens)[:, None])[:, 0]
+    torch.testing.assert_close(found[0], wanted, rtol=0, atol=1e-5 if dtype is torch.float32 else 0.1)
+
+
+@pytest.mark.parametrize(("family", "is_plain"), [("llama", True), ("gpt2", True), ("granite", False)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_only_a_head_with_something_around_it_is_computed_with_all_logits(
+    family: str, is_plain: bool, dtype: torch.dtype
+) -> None:
+    configs = {
+        "llama": network().config,
+        "gpt2": GPT2Config(**{**SIZES, "n_embd": 16, "n_layer": 1, "n_head": 2}),
+        "granite": GraniteConfig(**SIZES, num_key_value_heads=1, logits_scaling=1.05),
+    }
+    model = AutoModelForCausalLM.from_config(configs[family]).to(dtype)
+    assert LanguageModel(model, tokenizer())._plain_head is is_plain
+
+
+@pytest.mark.filterwarnings("ignore:.*is_gradient_checkpointing:FutureWarning")
+def test_an_adapter_on_the_output_layer_is_trained_on() -> None:
+    config = LoraConfig(r=4, target_modules=["q_proj", "lm_head"], init_lora_weights=False)
+    policy = LanguageModel(
+        get_peft_model(network(), config, adapter_name="one"), tokenizer(), adapters=dict.fromkeys(AGENTS, "one")
+    )
+    samples = pairs(policy)
+    found, mask = policy.token_logprobs(samples, 1.0)
+    torch.testing.assert_close(found * mask, recorded(samples, found.shape[1]), rtol=0, atol=1e-4)
+
+
 def test_it_is_a_trainable_policy(policy: LanguageModel) -> None:
     assert isinstance(policy, TrainablePolicy)
 
@@ -397,6 +462,27 @@ def test_training_one_adapter_leaves_the_other_unchanged(folder: str, agent: str
     assert all(f".{agent}." in name for name in touched)
 
 
+@pytest.mark.parametrize("agents", [("0", "1"), ("q_proj", "layers"), ("lora_A", "lora_B")])
+def test_agents_may_be_called_like_parts_of_the_model(folder: str, agents: tuple[str, ...]) -> None:
+    policy: Any = load_team(agents, folder, sharing="lora", device="cpu").members[agents[0]]
+    parameters = [{id(p) for p in policy.parameters_of(agent)} for agent in agents]
+    assert parameters[0].isdisjoint(parameters[1])
+    assert len(parameters[0] | parameters[1]) == len(list(policy.parameters()))
+    usual = adapters(folder).weight_files(AGENTS)[AGENTS[0]].tensors
+    for agent, file in policy.weight_files(agents).items():
+        assert set(file.tensors) == set(usual)
+        assert all(name.endswith(f".{agent}.weight") for name in file.tensors.values())
+
+
+@pytest.mark.filterwarnings("ignore:.*is_gradient_checkpointing:FutureWarning")
+def test_adapters_that_no_agent_is_said_to_use_are_refused() -> None:
+    model = get_peft_model(network(), LoraConfig(target_modules="all-linear"))
+    with pytest.raises(
+        ValueError, match=r"has adapters \(default\).*give adapters=\{agent: 'default'.*merge_and_unload"
+    ):
+        LanguageModel(model, tokenizer())
+
+
 def test_only_adapters_are_trainable(folder: str) -> None:
     assert all("lora_" in name for name in adapters(folder).state_dict())
 
@@ -458,6 +544,34 @@ def test_a_saved_folder_is_loaded(folder: str) -> None:
 def test_the_dtype_is_as_asked(folder: str, dtype: str, wanted: torch.dtype) -> None:
     model, _ = load_model(folder, device="cpu", dtype=dtype)
     assert {p.dtype for p in model.parameters()} == {wanted}
+
+
+@pytest.mark.parametrize(
+    ("options", "wanted"),
+    [
+        ({"sharing": "separate"}, torch.float32),
+        ({"sharing": "shared"}, torch.float32),
+        ({"sharing": "shared", "train": False}, torch.bfloat16),
+        ({"sharing": "separate", "train": False}, torch.bfloat16),
+        ({"sharing": "lora"}, torch.bfloat16),
+        ({"sharing": "separate", "dtype": "bfloat16"}, torch.bfloat16),
+    ],
+)
+def test_on_an_accelerator_weights_that_are_trained_are_in_single_precision(
+    folder: str, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], wanted: torch.dtype
+) -> None:
+    monkeypatch.setattr(LlamaForCausalLM, "to", lambda model, device: model)  # there is none to go to
+    team = load_team(AGENTS, folder, device="cuda", **options)
+    for policy in team.policies:
+        assert isinstance(policy, LanguageModel)
+        frozen = [p for name, p in policy.model.named_parameters() if "lora_" not in name]
+        assert {p.dtype for p in frozen} == {wanted}
+        assert {p.dtype for p in policy.parameters()} <= {torch.float32, wanted}
+
+
+@pytest.mark.parametrize("sharing", ["separate", "shared", "lora"])
+def test_a_team_that_is_not_to_be_trained_has_nothing_to_train(folder: str, sharing: Any) -> None:
+    assert load_team(AGENTS, folder, sharing=sharing, device="cpu", train=False).trainable == []
 
 
 def test_an_unknown_dtype_names_the_nearest(folder: str) -> None:

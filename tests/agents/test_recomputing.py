@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 import torch
-from models import AGENTS, network, save_model, tokenizer
+from models import AGENTS, WORDS, network, save_model, tokenizer
+from transformers import OPTConfig, OPTForCausalLM
 
 from llm_dec_pomdp.agents.base import Request, Sampling
 from llm_dec_pomdp.agents.language_model import LanguageModel
@@ -130,6 +131,20 @@ def test_layers_are_left_as_they_were() -> None:
     for module in policy.model.modules():
         assert not module.training
         assert not getattr(module, "gradient_checkpointing", False)
+
+
+def test_dropout_stays_off() -> None:
+    """The layers of this family drop out by themselves when they are in training mode."""
+    options = {"hidden_size": 16, "word_embed_proj_dim": 16, "ffn_dim": 32, "num_hidden_layers": 2, "dropout": 0.5}
+    options |= {"num_attention_heads": 2, "max_position_embeddings": 128, "vocab_size": 5 + len(WORDS)}
+    config = OPTConfig(**options, init_std=0.3, bos_token_id=None, eos_token_id=2, pad_token_id=1)
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        off = LanguageModel(OPTForCausalLM(config), tokenizer())
+    on = LanguageModel(off.model, tokenizer(), gradient_checkpointing=True)
+    samples = said(off)
+    agree(gradients(on, samples), gradients(off, samples))
+    assert all("forward" not in vars(module) for module in on.model.modules())
 
 
 def test_a_model_without_such_layers_is_refused() -> None:

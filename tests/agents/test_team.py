@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -81,6 +82,20 @@ def test_a_policy_that_leaves_a_request_unanswered_is_an_error() -> None:
 def test_a_team_needs_a_member() -> None:
     with pytest.raises(ValueError, match="at least one member"):
         Team({})
+
+
+@pytest.mark.parametrize(
+    ("rates", "named"),
+    [
+        ({"agnt_1": 1.0}, "for 'agnt_1', whom no member plays; did you mean agent_1"),
+        ({"agent_1": -0.1}, "of 'agent_1' is -0.1; it must be finite and at least 0"),
+        ({"agent_1": math.nan}, "of 'agent_1' is nan"),
+        ({"agent_1": math.inf}, "of 'agent_1' is inf"),
+    ],
+)
+def test_wrong_learning_rates_are_named(rates: dict[str, float], named: str) -> None:
+    with pytest.raises(ValueError, match=named):
+        Team({"agent_0": Softmax(), "agent_1": Softmax()}, learning_rates=rates)
 
 
 def test_policies_are_listed_once_in_agent_order() -> None:

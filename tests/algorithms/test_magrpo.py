@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -26,6 +26,7 @@ from models import (
     tokenizer,
     weights,
 )
+from peft import LoraConfig, get_peft_model
 
 from llm_dec_pomdp.agents import Request, Sampling, Scripted, Team
 from llm_dec_pomdp.agents.language_model import LanguageModel
@@ -396,14 +397,114 @@ def test_nothing_changes_without_an_advantage(rewards: list[list[float]]) -> Non
     assert math.isfinite(metrics["loss"])
 
 
-def test_nothing_changes_without_an_advantage_after_earlier_updates() -> None:
+def adapted_team() -> Team:
+    """An adapter for each agent on one base, none of them 0."""
+    with torch.random.fork_rng():
+        torch.manual_seed(3)
+        config = LoraConfig(r=2, target_modules="all-linear", init_lora_weights=False)
+        model = get_peft_model(network(1), config, adapter_name=AGENTS[0])
+        model.add_adapter(AGENTS[1], config)
+    for name, parameter in model.named_parameters():
+        parameter.requires_grad_("lora_" in name)
+    return Team(dict.fromkeys(AGENTS, LanguageModel(model, tokenizer(), adapters={agent: agent for agent in AGENTS})))
+
+
+adapts = pytest.mark.filterwarnings("ignore:.*is_gradient_checkpointing:FutureWarning")
+
+
+@adapts
+@pytest.mark.parametrize("make", [lambda: separate_team(seed=1), adapted_team], ids=["separate", "lora"])
+def test_nothing_changes_without_an_advantage_after_earlier_updates(make: Callable[[], Team]) -> None:
     """Momentum must not move the weights either."""
-    team = separate_team(seed=1)
+    team = make()
     mine = learner(team, learning_rate=0.1)
     mine.update(play(team))
     before = weights(team)
     mine.update(play(team, [[1.0, 1.0]]))
-    assert moved(before, team) == [set(), set()]
+    assert not any(moved(before, team))
+
+
+def without(groups: Sequence[Group], agent: str) -> list[Group]:
+    """The same groups, in which an agent said nothing."""
+    silent: list[Group] = []
+    for g in groups:
+        texts = [{a: c for a, c in e.turns[0].actions.items() if a != agent} for e in g.episodes]
+        silent.append(group([e.total for e in g.episodes], texts))
+    return silent
+
+
+@adapts
+@pytest.mark.parametrize("make", [lambda: separate_team(seed=1), adapted_team], ids=["separate", "lora"])
+def test_an_agent_that_has_nothing_to_learn_stays_as_it_is(make: Callable[[], Team]) -> None:
+    """Neither momentum nor weight decay moves it, whatever the others learn."""
+    team = make()
+    mine = learner(team, learning_rate=0.1, weight_decay=0.1)
+    mine.update(play(team))
+    before = weights(team)
+    mine.update(without(play(team), "agent_1"))
+    names = set[str]().union(*moved(before, team)) if len(before) == 1 else moved(before, team)[0]
+    assert names
+    assert not any(".agent_1." in name for name in names)
+    if len(before) > 1:
+        assert not moved(before, team)[1]
+
+
+@adapts
+def test_the_gradient_of_an_adapter_is_scaled_down_without_regard_to_the_others() -> None:
+    found: list[list[torch.Tensor]] = []
+    norms: list[float] = []
+    for together in (True, False):
+        team = adapted_team()
+        groups = play(team)
+        mine = learner(team, learning_rate=0.0, max_grad_norm=0.01)
+        norms.append(mine.update(groups if together else without(groups, "agent_1"))["grad_norm"])
+        [policy] = team.policies
+        assert isinstance(policy, LanguageModel)
+        found.append([p.grad for p in policy.parameters_of("agent_0") if p.grad is not None])
+    assert float(torch.cat([g.flatten() for g in found[0]]).norm()) == pytest.approx(0.01, rel=1e-3)
+    for a, b in zip(*found, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-7)
+    assert norms[0] > norms[1] > 0.01  # of all that is trained, before
+
+
+@adapts
+def test_two_policies_on_one_network_are_refused() -> None:
+    [policy] = adapted_team().policies
+    assert isinstance(policy, LanguageModel)
+    team = Team({a: LanguageModel(policy.model, tokenizer(), adapters=policy.adapters) for a in AGENTS})
+    with pytest.raises(ValueError, match="'agent_0' and 'agent_1' have policies of their own on the same network"):
+        learner(team)
+
+
+def in_16_bits(dtype: torch.dtype) -> Team:
+    return Team({a: LanguageModel(network().to(dtype), tokenizer()) for a in AGENTS})
+
+
+def test_bfloat16_weights_are_trained_with_a_warning() -> None:
+    with pytest.warns(UserWarning, match=r"are bfloat16, .* load the model with dtype 'float32', or train adapters"):
+        learner(in_16_bits(torch.bfloat16))
+
+
+def test_float16_weights_are_not_trained() -> None:
+    with pytest.raises(ValueError, match=r"are float16, .* load the model with dtype 'float32', or train adapters"):
+        learner(in_16_bits(torch.float16))
+
+
+def test_a_policy_that_is_not_finite_does_not_step_and_the_others_do() -> None:
+    team = Team({"agent_0": Softmax(**THREE), "agent_1": Infinite(**THREE)})
+    before = weights(team)
+    metrics = learner(team, learning_rate=0.1).update(
+        [group([1.0, 0.0], [both(said(0), said(0)), both(said(1), said(1))])]
+    )
+    assert moved(before, team) == [{"logits"}, set()]
+    assert math.isnan(metrics["loss"])
+    assert metrics["skipped"] == 0.5
+
+
+class Infinite(Softmax):
+    def token_logprobs(self, samples: Any, temperature: float) -> Any:
+        logprobs, mask = super().token_logprobs(samples, temperature)
+        return logprobs * math.nan, mask
 
 
 def test_members_without_tokens_are_left_alone() -> None:
