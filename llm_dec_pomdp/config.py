@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import copy
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar, cast, get_args
+from typing import Annotated, Any, TypeVar, cast, get_args
 
 import pydantic
 
@@ -18,6 +18,9 @@ else:
     import tomli as tomllib
 
 ConfigT = TypeVar("ConfigT", bound="Config")
+Count = Annotated[int, pydantic.Field(ge=0)]
+Positive = Annotated[int, pydantic.Field(ge=1)]
+NotNegative = Annotated[float, pydantic.Field(ge=0)]
 
 
 class ConfigError(ValueError):
@@ -77,13 +80,16 @@ def _parse(text: str) -> Any:
         return text
 
 
-def build(kind: type[ConfigT], values: dict[str, Any], *, source: str) -> ConfigT:
+def build(
+    kind: type[ConfigT], values: dict[str, Any], *, source: str, names: Mapping[str, str] | None = None
+) -> ConfigT:
     """Validate `values` as a `kind`.
 
     Args:
         kind: The configuration class.
         values: Nested dictionary, e.g. from `read_toml`.
         source: Where the values come from, for messages.
+        names: What the user calls a key, where that is not its name.
 
     Raises:
         ConfigError: Every problem on a line of its own: the key, its value, what is wrong, the nearest known key.
@@ -91,12 +97,13 @@ def build(kind: type[ConfigT], values: dict[str, Any], *, source: str) -> Config
     try:
         return kind.model_validate(values)
     except pydantic.ValidationError as error:
-        lines = [_explain(kind, problem) for problem in error.errors()]
+        lines = [_explain(kind, problem, names or {}) for problem in error.errors()]
         raise ConfigError("\n".join([f"{source}: {len(lines)} problem(s)", *lines])) from None
 
 
-def _explain(kind: type[Config], problem: Any) -> str:
+def _explain(kind: type[Config], problem: Any, names: Mapping[str, str]) -> str:
     key = ".".join(str(part) for part in problem["loc"])
+    key = names.get(key, key)
     if not key:  # about several keys together
         return f"  {problem['msg'].removeprefix('Value error, ')}"
     if problem["type"] == "extra_forbidden":

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from importlib import metadata
 from typing import Any
 
-
 _SHOWN = 20  # names that a message lists
 
 

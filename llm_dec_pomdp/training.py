@@ -18,12 +18,14 @@ import time
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from types import FrameType
-from typing import Any, Protocol, runtime_checkable
+from typing import Annotated, Any, Protocol, runtime_checkable
+
+from pydantic import Field
 
 from .agents.base import Sampling
 from .algorithms.base import Learner, Planner
 from .checkpoint import CheckpointError, Checkpoints
-from .config import Config
+from .config import Config, Count, Positive
 from .envs.base import TextDecPOMDP
 from .rollout import collect
 from .runfolder import Interrupted, finite
@@ -60,15 +62,15 @@ class Restartable(Protocol):
 class TrainerConfig(Config):
     """How long and how broadly to train."""
 
-    steps: int = 40
+    steps: Count = 40
     """Updates."""
-    prompts_per_step: int = 8
+    prompts_per_step: Positive = 8
     """Tasks per update."""
-    group_size: int = 4
+    group_size: Positive = 4
     """G: episodes per task; where a learner crosses texts or grows trees, texts per agent and decision point."""
-    save_every: int = 10
+    save_every: Count = 10
     """Checkpoint after every so many updates, and after the last; 0: only after the last, and when a signal comes."""
-    keep: int = 2
+    keep: Annotated[int, Field(ge=2)] = 2
     """Newest checkpoints that stay, at least 2."""
 
 
@@ -79,7 +81,7 @@ class Step:
     Attributes:
         number: From 1.
         episodes: Joint trajectories played, crossed and branched ones included.
-        mean_return: Of the scorable episodes, in units of the reward.
+        mean_return: Of the scorable episodes, in units of the reward; each by its `Episode.reach`.
         components: Mean of the reward parts.
         metrics: What the learner reported.
         texts: Fingerprint of all that was said: two runs with the same one said the same.
@@ -209,6 +211,10 @@ def _step(
     _check_rewards(groups, env, number)
     _check_logprobs(episodes, number)
     metrics = learner.update(groups)
+    if not isinstance(metrics, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TrainingError(
+            f"update() of {type(learner).__name__} returned {metrics!r:.60}; return numbers by name, {{}} for none"
+        )
     step = Step(
         number,
         len(episodes),
@@ -230,7 +236,7 @@ def _save(learner: Learner, env: TextDecPOMDP, config: TrainerConfig, checkpoint
 
 
 def _keep_bad_step(checkpoints: Checkpoints | None, step: Step, groups: Sequence[Group]) -> None:
-    """The learner left the weights as they were; keep what it was given, to look at."""
+    """The learner took no step with what was not finite; keep what it was given, to look at."""
     kept = ""
     if checkpoints is not None:
         folder = checkpoints.folder.parent / "bad_steps"
@@ -238,7 +244,7 @@ def _keep_bad_step(checkpoints: Checkpoints | None, step: Step, groups: Sequence
         path = folder / f"step-{step.number:06d}.json"
         replace_json(path, finite({**asdict(step), "groups": [asdict(group) for group in groups]}))
         kept = f"; its batch is in {path}"
-    _log.warning("step %d was skipped, %s is not finite%s", step.number, dict(step.metrics), kept)
+    _log.warning("step %d was not learnt from in full, %s is not finite%s", step.number, dict(step.metrics), kept)
 
 
 def _restartable(learner: Learner) -> Restartable:
@@ -319,18 +325,24 @@ def tasks_of_step(env: TextDecPOMDP, count: int, number: int, seed: int) -> list
 
 
 def summarise(groups: Sequence[Group], env: TextDecPOMDP) -> tuple[float, dict[str, float]]:
-    """Mean return and mean reward parts (of each episode's last scored turn) of the scorable episodes."""
+    """Mean return and mean reward parts (of each episode's last scored turn) of the scorable episodes.
+
+    Every episode counts by its `reach`, so that the mean return of a tree is an unbiased one of the policies.
+    """
     episodes = [e for group in groups for e in group.episodes if not math.isnan(e.total)]
-    count = max(len(episodes), 1)
-    final = [e.final for e in episodes]
-    parts = {name: sum(s.components[name] for s in final if s is not None) / count for name in env.components}
-    return sum(e.total for e in episodes) / count, parts
+    whole = sum(e.reach for e in episodes) or 1.0
+    final = [(e.reach, e.final) for e in episodes]
+    parts = {
+        name: sum(reach * s.components[name] for reach, s in final if s is not None) / whole for name in env.components
+    }
+    return sum(e.reach * e.total for e in episodes) / whole, parts
 
 
 def _check_rewards(groups: Sequence[Group], env: TextDecPOMDP, number: int) -> None:
     """Every reward is in range, those of joint actions that were only tried too, and few are missing."""
     low, high = env.reward_range
-    lost = total = 0
+    lost: list[Episode] = []
+    everything = [episode for group in groups for episode in group.episodes]
     for group in groups:
         scored = [turn.reward for e in group.episodes for turn in e.turns if turn.score is not None]
         tried = [r for decision in group.decisions for branch in decision.branches for r in branch.rewards]
@@ -340,12 +352,11 @@ def _check_rewards(groups: Sequence[Group], env: TextDecPOMDP, number: int) -> N
             raise TrainingError(
                 f"step {number}: task {group.item_id!r} paid {wrong[0]}, not in {env.reward_range}; mend the reward"
             )
-        lost += sum(math.isnan(episode.total) for episode in group.episodes)
-        total += len(group.episodes)
-    if lost > MAX_UNSCORABLE * total:
+        lost += [episode for episode in group.episodes if math.isnan(episode.total)]
+    if sum(e.reach for e in lost) > MAX_UNSCORABLE * sum(e.reach for e in everything):
         raise TrainingError(
-            f"step {number}: {lost} of {total} episodes could not be scored (more than {MAX_UNSCORABLE:.0%}); "
-            "the judge is failing: see the notes of their scores"
+            f"step {number}: {len(lost)} of {len(everything)} episodes could not be scored (more than "
+            f"{MAX_UNSCORABLE:.0%}); the judge is failing: see the notes of their scores"
         )
 
 

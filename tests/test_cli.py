@@ -9,7 +9,10 @@ import pytest
 from typer.testing import CliRunner, Result
 
 import llm_dec_pomdp
+from llm_dec_pomdp.algorithms.registration import algorithms
 from llm_dec_pomdp.cli import app
+from llm_dec_pomdp.envs.wrappers.protocols import PROTOCOLS
+from llm_dec_pomdp.registry import Spec
 
 QUICK = ["--items", "2", "--max-new-tokens", "16", "--device", "cpu"]
 
@@ -48,6 +51,26 @@ def test_list_names_environments_and_algorithms() -> None:
     assert "tldr-v0" in call("list").stdout
 
 
+def test_a_plugin_that_is_broken_does_not_hide_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = {"acme/lost-v0": Spec("acme/lost-v0", "no_such_module:Lost")}
+    for registry in (llm_dec_pomdp.registry, algorithms):
+        monkeypatch.setattr(registry, "_announced", broken)
+    found = document("list")
+    for listed in found.values():
+        (lost,) = [entry for entry in listed if "error" in entry]  # type: ignore[attr-defined]
+        assert "'no_such_module' is not installed" in lost["error"]
+    assert len(found["environments"]) == len(llm_dec_pomdp.registry)  # type: ignore[arg-type]
+    for command in (["list"], ["list", "--verbose"]):
+        result = call(*command)
+        assert result.exit_code == 0
+        assert "no_such_module" in result.stdout
+        assert "tldr-v0" in result.stdout
+
+
+def test_play_names_every_protocol() -> None:
+    assert all(name in call("play", "--help").stdout for name in PROTOCOLS)
+
+
 def test_check_says_which_laws_hold() -> None:
     result = call("check", "tldr-v0")
     assert result.exit_code == 0
@@ -83,6 +106,38 @@ def test_check_of_a_broken_environment_fails_with_exit_code_1(tmp_path: Path) ->
         (["report", "nowhere"], "is no run folder"),
         (["report", "one", "two"], "--out"),
         (["play", "tldr-v0", "--role", "sumary"], "did you mean summary"),
+        (["play", "tldr-v0", "--seed", "-1"], "Invalid value for '--seed'"),
+        (["play", "tldr-v0", "--tokens", "0"], "max_new_tokens is 0"),
+        (["play", "coophumaneval-v0", "--env", "feedback_tests=abc"], "cannot be made with feedback_tests = 'abc'"),
+        (["check", "coophumaneval-v0", "--env", "feedback_tests=abc"], "cannot be made with feedback_tests = 'abc'"),
+        (["eval", "coophumaneval-v0", "--env", "feedback_tests=abc"], "cannot be made with feedback_tests = 'abc'"),
+        (["eval", "tldr-v0", "--env", "max_turns=2"], "give it as --turns"),
+        (["eval", "tldr-v0", "--env", "max_cycles=2"], "give it as --turns"),
+        (["eval", "tldr-v0", "--turns", "0"], "--turns = 0"),
+        (["eval", "tldr-v0", "--samples", "0"], "--samples = 0"),
+        (["eval", "tldr-v0", "--items", "0"], "--items = 0"),
+        (["train", "tldr-v0", "--items", "-3"], "--items = -3"),
+        (["train", "tldr-v0", "--steps", "-1"], "--steps = -1"),
+        (["train", "tldr-v0", "--prompts", "0"], "--prompts = 0"),
+        (["train", "tldr-v0", "--group-size", "0"], "--group-size = 0"),
+        (["train", "tldr-v0", "--group-size", "1"], "group_size is 1: magrpo compares"),
+        (["train", "tldr-v0", "--save-every", "-1"], "--save-every = -1"),
+        (["train", "tldr-v0", "--eval-every", "-1"], "--eval-every = -1"),
+        (["train", "tldr-v0", "--sharing", "lora", "--lora-rank", "0"], "--lora-rank = 0"),
+        (["train", "tldr-v0", "--lora-rank", "4"], "--lora-rank would have no effect"),
+        (
+            ["train", "tldr-v0", "--team", "t.toml", "--model", "m", "--sharing", "lora"],
+            "--model, --sharing would have",
+        ),
+        (["eval", "tldr-v0", "--team", "t.toml", "--model", "m"], "--model would have no effect"),
+        (
+            ["eval", "tldr-v0", "--team", "runs/x", "--method", "single", "--sharing", "lora"],
+            "--method, --sharing would",
+        ),
+        (["eval", "tldr-v0", "--model", "none.gguf"], "model file 'none.gguf' does not exist"),
+        (["eval", "tldr-v0", "--device", "gpu"], "device 'gpu' does not exist; give auto, cpu"),
+        (["eval", "tldr-v0", "--device", "cuda:99"], "device 'cuda:99': there are"),
+        (["bench", "quick", "--overwrite"], "--overwrite is for --resume"),
     ],
 )
 def test_wrong_input_ends_with_a_sentence_and_exit_code_2(
@@ -93,6 +148,7 @@ def test_wrong_input_ends_with_a_sentence_and_exit_code_2(
     assert message in result.stderr.replace("\n", " ")
     assert result.exit_code == 2
     assert "Traceback" not in result.output
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_eval_prints_one_json_document_and_writes_a_run(tmp_path: Path) -> None:
@@ -119,8 +175,9 @@ def test_a_trained_team_is_measured_again(tmp_path: Path) -> None:
     trained = document("train", "tldr-v0", *QUICK, *size, "--set", "learning_rate=1e-3", "--out", str(run))
     (cell,) = (run / "cells").iterdir()
     again = document("eval", "tldr-v0", *QUICK, "--team", str(cell / "team"), "--out", str(tmp_path / "again"))
-    means = [found["results"][0]["summary"]["return_percent"]["mean"] for found in (trained, again)]  # type: ignore[index]
-    assert means[0] == means[1]
+    third = document("eval", "tldr-v0", *QUICK, "--team", str(run), "--out", str(tmp_path / "third"))
+    means = [found["results"][0]["summary"]["return_percent"]["mean"] for found in (trained, again, third)]  # type: ignore[index]
+    assert means[0] == means[1] == means[2]
 
 
 def test_bench_help_lists_the_suites() -> None:
@@ -169,7 +226,7 @@ def test_bench_and_report_say_what_failed_and_what_is_noise(tmp_path: Path) -> N
 def test_an_existing_run_is_not_overwritten(tmp_path: Path) -> None:
     (tmp_path / "mine").write_text("precious")
     result = call("eval", "tldr-v0", *QUICK, "--out", str(tmp_path))
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert "not empty" in result.stderr.replace("\n", " ")
 
 

@@ -62,6 +62,11 @@ def test_all_problems_are_listed_with_the_source() -> None:
     assert len(lines) == 3
 
 
+def test_a_key_is_named_as_the_user_calls_it() -> None:
+    with pytest.raises(ConfigError, match=r"  --seed = 'x': "):
+        build(Run, {"seed": "x"}, source="options", names={"seed": "--seed"})
+
+
 def test_configurations_are_frozen() -> None:
     with pytest.raises(pydantic.ValidationError):
         Run().seed = 1  # type: ignore[misc]

@@ -12,7 +12,16 @@ from llm_dec_pomdp.agents import Sampling, Scripted, Team
 from llm_dec_pomdp.algorithms.magrpo import MAGRPO, MAGRPOConfig
 from llm_dec_pomdp.envs.wrappers import with_protocol
 from llm_dec_pomdp.rollout import collect
-from llm_dec_pomdp.training import DivergedError, Step, TrainerConfig, TrainingError, summarise, tasks_of_step, train
+from llm_dec_pomdp.training import (
+    DivergedError,
+    Step,
+    TrainerConfig,
+    TrainingError,
+    _check_rewards,
+    summarise,
+    tasks_of_step,
+    train,
+)
 from llm_dec_pomdp.types import Completion, Episode, Group, RolloutPlan, Score, TaskItem, Turn
 
 SAMPLING = Sampling(max_new_tokens=4)
@@ -157,6 +166,15 @@ def test_a_learner_gets_what_it_plans() -> None:
     assert [step.episodes for step in steps] == [2 * 9] * 3
 
 
+def test_a_learner_that_reports_nothing_is_told_what_to_return() -> None:
+    class Silent(Note):
+        def update(self, groups: Sequence[Group]) -> Any:
+            super().update(groups)
+
+    with pytest.raises(TrainingError, match=r"update\(\) of Silent returned None; return numbers by name"):
+        run(Silent())
+
+
 # --- guards -----------------------------------------------------------------------------------------------------------
 
 
@@ -215,6 +233,13 @@ def test_more_than_five_percent_without_a_score_stop_the_run() -> None:
     with pytest.raises(TrainingError, match="step 1: 2 of 20 episodes could not be scored"):
         run(learner, fixed(math.nan, *[0.5] * 9), prompts_per_step=2, group_size=10)
     assert learner.updates == []
+
+
+def test_branches_without_a_score_count_by_their_reach() -> None:
+    """One of 27 leaves, and half of the trajectories of one task in nine."""
+    with pytest.raises(TrainingError, match="step 7: 1 of 27 episodes could not be scored"):
+        _check_rewards([tree(math.nan), *[tree(0.0)] * 8], match(), 7)
+    _check_rewards([tree(math.nan), *[tree(0.0)] * 9], match(), 7)
 
 
 BAD = {"loss": math.nan}
@@ -278,6 +303,26 @@ def test_the_mean_leaves_out_what_could_not_be_scored() -> None:
 
 def test_the_return_sums_turns_and_the_parts_are_those_of_the_last() -> None:
     assert summarise([Group("t", (played(1.0, 0.5),))], match()) == (1.5, {"match": 0.5})
+
+
+def tree(reward_of_the_short_one: float) -> Group:
+    """A branch that ends at once, and one that branches again."""
+    short = dataclasses.replace(played(reward_of_the_short_one), reach=0.5)
+    return Group("t", (short, *(dataclasses.replace(played(0.0, 1.0), reach=0.25) for _ in range(2))))
+
+
+def test_a_branch_that_ends_early_stands_for_all_that_it_might_have_had() -> None:
+    assert summarise([tree(0.0)], match()) == (0.5, {"match": 0.5})
+    assert summarise([tree(math.nan)], match()) == (1.0, {"match": 1.0})
+
+
+def test_the_mean_return_of_trees_is_that_of_trajectories() -> None:
+    """The right colour ends an episode; a plain mean over the leaves is a quarter too low."""
+    team, env = softmax_team(), match(max_turns=2)
+    plain = summarise(collect(env, team, [ITEMS[0].id], [0], SAMPLING, 1000), env)[0]
+    seeds = range(1, 101)
+    trees = collect(env, team, [ITEMS[0].id] * len(seeds), seeds, SAMPLING, 4, RolloutPlan(tree=True))
+    assert summarise(trees, env)[0] == pytest.approx(plain, abs=0.06)
 
 
 def test_nothing_scored_has_mean_zero() -> None:

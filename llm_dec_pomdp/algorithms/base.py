@@ -1,16 +1,18 @@
 """The algorithm contract.
 
-An algorithm is built as `Algorithm(team, sampling, config)`. It says under which communication protocol its team acts;
-a learner also has `update`. The class is the plug: no base class is required, `Prompting` only saves typing.
+An algorithm is built as `Algorithm(team, sampling, config)`. It says under which communication protocol its team acts
+and which options it has, acts, and can be saved; a learner also has `update`. No base class is required, but
+`Prompting` has all of it except `update`. `check_algorithm` says what a class lacks.
 """
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from ..agents.base import Request, Sampling, Team
-from ..config import Config
+from ..config import Config, ConfigError
 from ..seeding import derive
 from ..types import Group, RolloutPlan
 
@@ -54,7 +56,7 @@ class Learner(Protocol):
     team: Team
 
     def update(self, groups: Sequence[Group]) -> Metrics:
-        """Learn from groups of episodes; returns numbers worth a curve."""
+        """Learn from groups of episodes; returns numbers worth a curve by name, {} when there are none."""
         ...
 
 
@@ -70,6 +72,41 @@ class Planner(Protocol):
     def rollout(self) -> RolloutPlan:
         """The plan; the groups of `update` are played by it."""
         ...
+
+
+def check_algorithm(kind: Any, name: str) -> None:
+    """Refuse a class that breaks the contract of `Algorithm`, before anything is built with it.
+
+    Args:
+        kind: What the name stands for.
+        name: For the message.
+
+    Raises:
+        ConfigError: The message says what is missing.
+    """
+    missing: list[str] = []
+    if not isinstance(getattr(kind, "protocol", None), str):
+        missing.append('protocol, under which its team acts ("parallel", ...)')
+    options = getattr(kind, "Config", None)
+    if not (isinstance(options, type) and issubclass(options, Config)):
+        missing.append("Config, the class of its options (derived from llm_dec_pomdp.config.Config)")
+    missing += [
+        f"{method}()"
+        for method in ("act", "state_dict", "load_state_dict")
+        if not callable(getattr(kind, method, None))
+    ]
+    if missing:
+        raise ConfigError(
+            f"algorithm {name!r} lacks {'; '.join(missing)}; derive it from llm_dec_pomdp.algorithms.base.Prompting, "
+            "which has them"
+        )
+    try:
+        inspect.signature(kind).bind("team", "sampling", "config")
+    except TypeError as error:
+        raise ConfigError(
+            f"algorithm {name!r} cannot be built as {kind.__name__}(team, sampling, config): {error}; let its "
+            "__init__ take these three"
+        ) from None
 
 
 class Prompting:

@@ -6,12 +6,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from ..config import Config
+from ..config import Config, NotNegative, Positive
 from .advantages import Kind
 from .schedules import Schedule
-
-NotNegative = Annotated[float, Field(ge=0)]
-Positive = Annotated[int, Field(ge=1)]
 
 
 class MAGRPOConfig(Config):

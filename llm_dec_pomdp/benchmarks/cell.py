@@ -21,10 +21,10 @@ from ..agents.assembly import assemble_team
 from ..agents.base import Sampling, Team
 from ..agents.loading import load_policy, load_team
 from ..agents.remote import Expert
-from ..algorithms.base import Learner
+from ..algorithms.base import Learner, check_algorithm
 from ..algorithms.registration import find_algorithm
-from ..checkpoint import CheckpointError, Checkpoints, differences, load_weights, save_team
-from ..config import build
+from ..checkpoint import CheckpointError, Checkpoints, load_weights, save_team
+from ..config import ConfigError, build
 from ..envs.base import TextDecPOMDP
 from ..envs.check import unwrapped_task
 from ..envs.registration import make
@@ -39,9 +39,10 @@ from ..types import Episode, Group
 from .metrics import Interval, Summary, bootstrap, summarise
 from .progress import Progress, Silent
 from .schemes import scheme_shares
-from .suite import Cell, Tracker
+from .suite import FREE_IN_CHECKPOINT, Cell, Tracker, conflicts
 from .tracking import Trackers
 
+_OPTIONS = {"max_turns": "turns", "fields": "field"}  # of the command line
 _CHUNK = 32  # episodes played at once in an evaluation
 
 
@@ -100,8 +101,37 @@ def build_env(cell: Cell, protocol: str, *, evaluation: bool) -> TextDecPOMDP:
         options["expert"] = Expert(load_policy(options["expert"]))
     if config.fields:
         options["fields"] = config.fields
-    env = make(config.id, tasks=tasks, split=split, max_turns=config.max_turns, **options)
+    env = make_task(config.id, options, tasks=tasks, split=split, max_turns=config.max_turns)
     return with_protocol(env, protocol)
+
+
+def make_task(env_id: str, options: Mapping[str, Any], **given: Any) -> Any:
+    """Make an environment with options that a user wrote.
+
+    Args:
+        env_id: A registered id or "module:Class".
+        options: Of its constructor, by name.
+        given: Further arguments, which have settings of their own.
+
+    Raises:
+        ConfigError: An option that has a setting of its own, or a value that its constructor does not take.
+        KeyError: Unknown id; the message names the nearest ones.
+    """
+    for name in options:
+        if name in given or name == "max_cycles":
+            own = {"max_cycles": "max_turns"}.get(name, name)
+            raise ConfigError(
+                f"option {name} = {options[name]!r} of {env_id}: give it as --{_OPTIONS.get(own, own)}, or as `{own}` "
+                "in a suite"
+            )
+    try:
+        return make(env_id, **given, **options)
+    except TypeError as error:
+        said = ", ".join(f"{name} = {value!r}" for name, value in options.items()) or "no options"
+        raise ConfigError(
+            f"{env_id} cannot be made with {said}: {error}; its manual says what they take (llm-dec-pomdp list "
+            "--verbose)"
+        ) from error
 
 
 def build_cell(cell: Cell, weights: Path | None = None) -> Setup:
@@ -113,10 +143,11 @@ def build_cell(cell: Cell, weights: Path | None = None) -> Setup:
     """
     spec = find_algorithm(cell.method.name)
     kind: Any = spec.load()
+    check_algorithm(kind, cell.method.name)
     eval_env = build_env(cell, kind.protocol, evaluation=True)
     learns = callable(getattr(kind, "update", None))
     train_env = build_env(cell, kind.protocol, evaluation=False) if learns else eval_env
-    team = build_team(cell, eval_env, train_env)
+    team = build_team(cell, eval_env, train_env, train=learns)
     if weights is not None:
         load_weights(weights, team)
     sampling = cell.sampling.build()
@@ -124,8 +155,11 @@ def build_cell(cell: Cell, weights: Path | None = None) -> Setup:
     return Setup(kind(team, sampling, options), team, train_env, eval_env, sampling)
 
 
-def build_team(cell: Cell, env: TextDecPOMDP, *others: TextDecPOMDP) -> Team:
-    """The team that a cell names, for the agents of an environment; scripted members know the tasks of all."""
+def build_team(cell: Cell, env: TextDecPOMDP, *others: TextDecPOMDP, train: bool = True) -> Team:
+    """The team that a cell names, for the agents of an environment; scripted members know the tasks of all.
+
+    Without `train` no weights are trainable, so that on CUDA all of them are bfloat16.
+    """
     model, seed = cell.model, derive(cell.seed, "team")
     if model.members:
         roles = [env.role(agent) for agent in env.possible_agents]
@@ -145,6 +179,7 @@ def build_team(cell: Cell, env: TextDecPOMDP, *others: TextDecPOMDP) -> Team:
         seed=seed,
         truncate_prompts=model.truncate_prompts,
         gradient_checkpointing=model.gradient_checkpointing,
+        train=train,
     )
 
 
@@ -201,20 +236,34 @@ def run_cell(
 
 
 def _begin(cell: Cell, folder: Path) -> Result | None:
-    """Write down what is going to run; the result when it ran before."""
+    """Write down what is going to run; the result when it ran before with as many steps."""
     path, result = folder / "cell.json", folder / "result.json"
-    plain = json.loads(json.dumps(cell.to_dict()))
     if path.exists():
-        differing = differences(json.loads(path.read_text(encoding="utf-8")), plain)
-        if differing:
-            raise CheckpointError(
-                f"{str(folder)!r} is the folder of another configuration (there -> here): {'; '.join(differing)}; "
-                "resume with the configuration of the run, or give a new folder"
-            )
-        if result.exists():
+        there = Cell.from_dict(json.loads(path.read_text(encoding="utf-8")))
+        refuse_conflicts(there, cell, folder)
+        if result.exists() and there.training.steps == cell.training.steps:
             return Result.from_dict(json.loads(result.read_text(encoding="utf-8")))
-    replace_json(path, plain)
+        result.unlink(missing_ok=True)  # it goes on: what it earns has to be measured anew
+    replace_json(path, cell.to_dict())
     return None
+
+
+def refuse_conflicts(there: Cell, here: Cell, folder: Path) -> None:
+    """Let a cell go on in the folder of another only where nothing differs that could change what is learnt.
+
+    Args:
+        there: The cell of the folder.
+        here: What is to go on there.
+        folder: For the message.
+
+    Raises:
+        CheckpointError: The message names every value that differs.
+    """
+    if found := conflicts(there, here):
+        raise CheckpointError(
+            f"{str(folder)!r} is the folder of another configuration (there -> here): {'; '.join(found)}; resume with "
+            "the configuration of the run, or give a new folder"
+        )
 
 
 def _train(
@@ -225,9 +274,7 @@ def _train(
     Returns:
         Seconds, those before a restart included.
     """
-    # When to evaluate and how many checkpoints to keep cannot change what is learnt: a run may go on with others.
-    config = {name: value for name, value in cell.to_dict().items() if name != "evaluation"}
-    config["training"] = {k: v for k, v in config["training"].items() if k not in ("save_every", "keep")}
+    config = cell.without(*FREE_IN_CHECKPOINT)
     places = Checkpoints(folder / "checkpoints", config, keep=cell.training.keep, other_versions=other_versions)
     done = restore(setup.algorithm, setup.train_env, places)
     cut(folder / "train.jsonl", "number", done.step)

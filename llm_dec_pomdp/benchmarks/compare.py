@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import itertools
+import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -24,7 +25,8 @@ from .aggregate import (
 )
 from .metrics import Interval, Summary
 from .published import Published, published
-from .runs import Entry
+from .runs import Entry, RunError
+from .tracking import flat
 
 _RESAMPLES = 400  # of the statistics over seeds and environments
 
@@ -47,10 +49,10 @@ class Curve:
 
 @dataclass(frozen=True)
 class Line:
-    """All seeds of one method, on one environment, with one model.
+    """All seeds of one configuration: a method with its options and training, on one environment, with one model.
 
     Attributes:
-        environment, method, model: Their names in tables.
+        environment, method, model: Their names in tables; the method with what tells it from others of its name.
         name: The method, with the model where a method has several on an environment.
         entries: Its finished cells, one per seed.
         value: Return in % of the maximum, over seeds and tasks.
@@ -115,15 +117,31 @@ def short(model: str) -> str:
 
 
 def lines(entries: Sequence[Entry]) -> list[Line]:
-    """The lines of all finished cells, environments outermost, in order."""
-    grouped: dict[tuple[str, str, str], dict[int, Entry]] = {}
+    """The lines of all finished cells, environments outermost, in order.
+
+    Raises:
+        RunError: Two cells have the same configuration and the same seed.
+    """
+    named: dict[tuple[str, str, str], dict[str, dict[int, Entry]]] = {}
     for entry in entries:
         if entry.result is not None:
             key = (entry.environment, entry.method, short(entry.cell.model.name))
-            grouped.setdefault(key, {})[entry.cell.seed] = entry
+            configuration = json.dumps(entry.configuration, sort_keys=True)
+            by_seed = named.setdefault(key, {}).setdefault(configuration, {})
+            other = by_seed.setdefault(entry.cell.seed, entry)
+            if other is not entry:
+                raise RunError(
+                    f"{str(other.folder)!r} and {str(entry.folder)!r} have the same configuration and the same seed; "
+                    "report one of them"
+                )
+    grouped = [
+        (environment, name, model, by_seed)
+        for (environment, method, model), configurations in named.items()
+        for name, by_seed in zip(_told_apart(method, list(configurations)), configurations.values(), strict=True)
+    ]
     found: list[Line] = []
-    several = len({(environment, method) for environment, method, _ in grouped}) < len(grouped)
-    for (environment, method, model), by_seed in grouped.items():
+    several = len({(environment, method) for environment, method, *_ in grouped}) < len(grouped)
+    for environment, method, model, by_seed in grouped:
         name = f"{method}, {model}" if several else method
         chosen = list(by_seed.values())
         value = overall({seed: entry.returns() for seed, entry in by_seed.items()})
@@ -131,6 +149,37 @@ def lines(entries: Sequence[Entry]) -> list[Line]:
         found.append(Line(environment, method, model, name, chosen, value, printed))
     order = list(dict.fromkeys(entry.environment for entry in entries))
     return sorted(found, key=lambda line: order.index(line.environment))
+
+
+def _told_apart(method: str, configurations: Sequence[str]) -> list[str]:
+    """A name for each configuration of a method: what differs is added, e.g. "magrpo, learning_rate=0.01"."""
+    values = [flat(_by_number(json.loads(configuration))) for configuration in configurations]
+    differing: list[str] = []
+    for key in dict.fromkeys(key for value in values for key in value):
+        having = [v for v in values if key in v]
+        among = having if key.startswith("training.") else values  # what was not trained has no steps that could differ
+        if any((key in v, v.get(key)) != (True, having[0][key]) for v in among):
+            differing.append(key)
+    short_names = [key.rpartition(".")[2] for key in differing]
+    titles = {k: n if short_names.count(n) == 1 else k for k, n in zip(differing, short_names, strict=True)}
+    return [", ".join([method, *(_said(titles[key], v[key]) for key in differing if key in v)]) for v in values]
+
+
+def _said(name: str, value: Any) -> str:
+    if name == "trained":
+        return "trained" if value else "not trained"
+    return f"{name}={value if isinstance(value, str) else json.dumps(value)}"
+
+
+def _by_number(value: Any) -> Any:
+    """The same value with dictionaries for lists, and without what is empty."""
+    if isinstance(value, list):
+        items = cast("list[Any]", value)
+        value = {str(number): item for number, item in enumerate(items)}
+    if isinstance(value, dict):
+        table = cast("dict[str, Any]", value)
+        return {key: _by_number(item) for key, item in table.items()}
+    return value
 
 
 def by_environment(found: Sequence[Line]) -> dict[str, list[Line]]:

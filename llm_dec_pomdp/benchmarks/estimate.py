@@ -148,7 +148,9 @@ def _device(cell: Cell) -> str:
 
 def _memory(cell: Cell, parameters: float, agents: int, learns: bool) -> float:
     """Gigabytes of weights and of what a learner adds."""
-    small = cell.model.dtype in ("bfloat16", "float16") or (cell.model.dtype == "auto" and _device(cell) == "gpu")
+    frozen = cell.model.sharing == "lora" or not learns
+    automatic = cell.model.dtype == "auto" and _device(cell) == "gpu" and frozen
+    small = automatic or cell.model.dtype in ("bfloat16", "float16")
     weight = 2.0 if small else 4.0
     copies = agents if cell.model.sharing == "separate" else 1
     trained = 0.05 if cell.model.sharing == "lora" else 1.0

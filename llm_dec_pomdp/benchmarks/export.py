@@ -11,6 +11,7 @@ from pathlib import Path
 
 from ..agents.language_model import LanguageModel
 from ..checkpoint import (
+    DESCRIPTION,
     CheckpointError,
     Checkpoints,
     folder_of,
@@ -103,10 +104,31 @@ def export_run(run: Path, place: Path) -> tuple[Path, list[str]]:
     return source, written
 
 
+def find_team(run: Path) -> Path:
+    """The saved team of a run, of one of its cells, or in a folder itself.
+
+    Raises:
+        CheckpointError: There is none, or more than one.
+    """
+    if (run / DESCRIPTION).is_file() or not (cells_of(run) or run.is_dir()):
+        return run
+    cell = _trained_cell(run)
+    if not (cell / "team").is_dir():
+        raise CheckpointError(
+            f"{str(cell)!r} is not done, its team is not saved yet; go on with llm-dec-pomdp train --resume, and "
+            "measure it then"
+        )
+    return cell / "team"
+
+
+def cells_of(run: Path) -> list[Path]:
+    """The cell folders of a run, or the folder itself when it is that of a cell."""
+    return [run] if (run / "cell.json").is_file() else sorted(path.parent for path in run.glob("cells/*/cell.json"))
+
+
 def _trained_cell(run: Path) -> Path:
     """The folder of the only cell in which something was learnt."""
-    places = [run] if (run / "cell.json").is_file() else sorted(path.parent for path in run.glob("cells/*/cell.json"))
-    trained = [p for p in places if (p / "team").is_dir() or any(p.glob("checkpoints/step-*"))]
+    trained = [p for p in cells_of(run) if (p / "team").is_dir() or any(p.glob("checkpoints/step-*"))]
     if len(trained) != 1:
         names = f": {', '.join(str(path) for path in trained)}" if trained else ""
         raise CheckpointError(

@@ -22,7 +22,8 @@ class Run:
         reason: Why it failed or stopped.
         step: Updates done, over all its cells that have begun.
         steps: Updates wanted by these cells.
-        mean_return: Of the newest training step, or of the newest evaluation in % where nothing is trained.
+        mean_return: Of the newest training step while one is trained, else of the newest evaluation.
+        unit: Of the return: "reward" of a training step, "%" of the maximum in an evaluation.
         age_seconds: Since something was last written.
     """
 
@@ -32,7 +33,18 @@ class Run:
     step: int
     steps: int
     mean_return: float | None
+    unit: str
     age_seconds: float
+
+    @property
+    def step_text(self) -> str:
+        """How far it is; "" where nothing is trained."""
+        return f"{self.step}/{self.steps}" if self.steps else ""
+
+    @property
+    def return_text(self) -> str:
+        """What it earns, with its unit."""
+        return "" if self.mean_return is None else f"{self.mean_return:.2f} {self.unit}"
 
     @property
     def age_text(self) -> str:
@@ -62,7 +74,7 @@ def read_run(folder: Path) -> Run | None:
         return None
     state, reason, changed = status
     step = steps = 0
-    earned: float | None = None
+    earned: tuple[float | None, str] = None, ""
     for path in sorted(folder.glob("cells/*/cell.json"), key=lambda path: path.stat().st_mtime):
         lines, result = read_lines(path.parent / "train.jsonl"), path.parent / "result.json"
         changed = max([changed, *(p.stat().st_mtime for p in (path.parent / "train.jsonl", result) if p.exists())])
@@ -70,15 +82,15 @@ def read_run(folder: Path) -> Run | None:
             steps += _read(path)["training"]["steps"]
         step += len(lines)
         earned = _earned(lines, result, earned)
-    return Run(folder.name, state, reason, step, steps, earned, max(0.0, time.time() - changed))
+    return Run(folder.name, state, reason, step, steps, *earned, max(0.0, time.time() - changed))
 
 
-def _earned(lines: Sequence[dict[str, Any]], result: Path, before: float | None) -> float | None:
-    if lines:
-        return lines[-1]["mean_return"]
+def _earned(
+    lines: Sequence[dict[str, Any]], result: Path, before: tuple[float | None, str]
+) -> tuple[float | None, str]:
     if result.exists():
-        return _read(result)["summary"]["return_percent"]["mean"]
-    return before
+        return _read(result)["summary"]["return_percent"]["mean"], "%"
+    return (lines[-1]["mean_return"], "reward") if lines else before
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -47,6 +47,7 @@ def render_page(
         loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     templates.filters["number"] = _number
+    templates.filters["signed"] = _signed
     names = list(dict.fromkeys(line.name for line in found))
     colours = {name: number for number, name in enumerate(names)}
     return templates.get_template("report.html.j2").render(
@@ -59,7 +60,7 @@ def render_page(
         sections=[_section(name, group, entries, colours) for name, group in by_environment(found).items()],
         overall=_overall(over_environments(found)),
         differences=[(a, b, d, verdict(d)) for a, b, d in pairs(found)],
-        runs=runs,
+        runs=[(run, _versions(run.versions)) for run in runs],
         suites=[json.dumps(run.suite or [e.cell.to_dict() for e in run.entries], indent=1) for run in runs],
         data=Markup(_script_safe({"episodes": episodes(found)})),  # escaped there
     )
@@ -67,6 +68,19 @@ def render_page(
 
 def _number(value: float | None, digits: int = 1) -> str:
     return "–" if value is None or not math.isfinite(value) else f"{value:.{digits}f}"
+
+
+def _signed(value: float) -> str:
+    return f"{value:+.1f}" if math.isfinite(value) else "–"
+
+
+def _versions(versions: Mapping[str, Any]) -> str:
+    """What a run was made with, in one line."""
+    said = {name: value for name, value in versions.items() if not isinstance(value, Mapping)}
+    layers: Mapping[str, str] = versions.get("judge", {}).get("layers", {})
+    found = [f"{name} {value}" for name, value in said.items()]
+    judge = [f"{name} {state}" for name, state in layers.items()]
+    return "; ".join([*found, f"judge: {', '.join(judge)}"] if judge else found)
 
 
 def _script_safe(value: Any) -> str:

@@ -36,17 +36,22 @@ MEASURES = ("return %", "95 % interval", "distinct-2", "tokens/s", "response s")
 # --- the terminal -----------------------------------------------------------------------------------------------------
 
 
-def rows(results: Sequence[Result]) -> tuple[list[str], list[list[str]]]:
-    """Column names and one row of text per result of an environment: who, the measures, the reward parts."""
+def rows(results: Sequence[Result], methods: Sequence[str] = ()) -> tuple[list[str], list[list[str]]]:
+    """Column names and one row of text per result of an environment: who, the measures, the reward parts.
+
+    Args:
+        results: Of one environment.
+        methods: Their names; those of their methods when left out.
+    """
     varying = _varying(results)
     found: list[list[str]] = []
-    for result in results:
+    for result, method in zip(results, methods or [r.cell.method.title for r in results], strict=True):
         s = result.summary
         r = s.return_percent
         identity = {"model": short(result.cell.model.name), "seed": str(result.cell.seed)}
         found.append(
             [
-                result.cell.method.title,
+                method,
                 *(identity[name] for name in varying),
                 number(r.mean),
                 interval(r),
@@ -164,8 +169,9 @@ def markdown(title: str, found: Sequence[Line], entries: Sequence[Entry], warnin
     """The report as Markdown."""
     parts = [f"# {title}", "", *(f"**Does not compare:** {warning}." for warning in warnings), ""]
     for environment, group in by_environment(found).items():
-        results = [entry.result for line in group for entry in line.entries if entry.result is not None]
-        names, body = rows(results)
+        finished = [(line.method, e.result) for line in group for e in line.entries if e.result is not None]
+        results = [result for _, result in finished]
+        names, body = rows(results, [method for method, _ in finished])
         parts += [f"## {_title(environment, results)}", "", *_markdown_table(names, body), ""]
         parts += _published_lines(group)
         parts += _at_k_lines(group) + _scheme_lines(group)

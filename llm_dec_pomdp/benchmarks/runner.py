@@ -31,6 +31,7 @@ from pathlib import Path
 from typing import Any
 
 from ..__about__ import __version__
+from ..config import ConfigError
 from ..runfolder import STATUS, Interrupted, open_run
 from ..sandbox import capabilities
 from ..storage import replace_json
@@ -39,14 +40,14 @@ from .cell import Result, run_cell
 from .progress import Advance, Progress
 from .report import write_report
 from .runs import Run, is_done, read_run
-from .suite import Cell, Suite, Tracker, check_methods
+from .suite import Cell, Suite, Tracker, check_cells, check_models, clean, conflicts
 
 _PRELOAD = ["torch", "transformers", "peft", "llm_dec_pomdp.benchmarks.cell"]
 
 
 def new_run_folder(name: str, parent: Path = Path("runs")) -> Path:
     """A folder name that is not taken yet: `runs/<name>-<date>-<time>`."""
-    stem = f"{name}-{time.strftime('%Y%m%d-%H%M%S')}"
+    stem = f"{clean(name, '._-')}-{time.strftime('%Y%m%d-%H%M%S')}"
     candidates = (parent / (stem + suffix) for suffix in ("", *(f"-{n}" for n in range(2, 1000))))
     return next(candidate for candidate in candidates if not candidate.exists())
 
@@ -59,6 +60,7 @@ def run_suite(
     jobs: int = 1,
     resume: bool = False,
     other_versions: bool = False,
+    overwrite: bool = False,
 ) -> Run:
     """Run all cells that are not done and write the report.
 
@@ -68,17 +70,22 @@ def run_suite(
         progress: Shows what is going on.
         jobs: Cells at once. More than one share the machine: their times are not those of a cell alone.
         resume: Go on with a folder that holds some cells already; a cell that was training goes on from its newest
-            checkpoint, and one of another configuration is run again.
+            checkpoint, and one that wants more steps goes on to them.
         other_versions: Go on from checkpoints although packages have changed since.
+        overwrite: When resuming, run cells of another configuration again; what they had is removed.
 
     Returns:
         The run, read back: results, and reasons where there is none.
 
     Raises:
         FileExistsError: The folder holds something already and `resume` is False.
+        ConfigError: It holds cells that the suite has otherwise or not at all, and `overwrite` is False.
     """
     cells = suite.cells()
-    check_methods(cells)
+    check_cells(cells)
+    check_models(cells)
+    if resume and not overwrite:
+        _refuse_changes(cells, folder)
     with run_folder(folder, resume=resume):
         replace_json(folder / "suite.json", suite.model_dump())
         replace_json(folder / "order.json", [cell.label for cell in cells])
@@ -104,6 +111,28 @@ def run_suite(
                     raise
         write_report(folder)
     return read_run(folder)
+
+
+def _refuse_changes(cells: Sequence[Cell], folder: Path) -> None:
+    """Finished work is removed only when that was asked for."""
+    wanted = {cell.label: cell for cell in cells}
+    changed: dict[str, str] = {}  # what differs -> the first cell in which it does
+    left_out: list[str] = []
+    for path in sorted(folder.glob("cells/*/cell.json")):
+        there = Cell.from_dict(json.loads(path.read_text(encoding="utf-8")))
+        if there.label in wanted:
+            for line in conflicts(there, wanted[there.label]):
+                changed.setdefault(line, there.label)
+        else:
+            left_out.append(there.label)
+    said = [f"{line} (as in {label})" for line, label in changed.items()]
+    said += [f"without its cells {', '.join(left_out)}"] if left_out else []
+    if said:
+        raise ConfigError(
+            f"{str(folder)!r} was run with another suite (there -> here): {'; '.join(said)}; resume with the suite of "
+            "the run, give a new folder with --out, or --overwrite, which removes what changed cells had and runs "
+            "them again"
+        )
 
 
 @contextlib.contextmanager
@@ -204,13 +233,13 @@ class _Apart:
 
 
 def _make_room(cell: Cell, folder: Path) -> None:
-    """Keep what an attempt at this very cell left, for its checkpoints; remove that of another configuration."""
+    """Keep what an attempt at this cell left, for its checkpoints; remove that of another configuration."""
     description = folder / "cell.json"
-    plain = json.loads(json.dumps(cell.to_dict()))
-    if not description.exists() or json.loads(description.read_text(encoding="utf-8")) != plain:
+    there = Cell.from_dict(json.loads(description.read_text(encoding="utf-8"))) if description.exists() else None
+    if there is None or conflicts(there, cell):
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
-        replace_json(description, plain)
+        replace_json(description, cell.to_dict())
     for name in ("result.json", "failure.json"):
         (folder / name).unlink(missing_ok=True)
 

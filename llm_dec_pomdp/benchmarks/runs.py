@@ -16,7 +16,7 @@ from statistics import fmean
 from typing import Any
 
 from .cell import Result, read_lines
-from .suite import Cell
+from .suite import FREE_IN_LINE, Cell, conflicts
 
 
 class RunError(ValueError):
@@ -42,6 +42,13 @@ class Entry:
     result: Result | None
     failure: str = ""
     marked: bool = False
+
+    @property
+    def configuration(self) -> dict[str, Any]:
+        """All that seeds of one line share: what was run, without what could not change the numbers."""
+        values = self.cell.without(*FREE_IN_LINE)
+        trained = self.result is not None and self.result.train_seconds > 0
+        return {**values, "training": {"trained": True, **values["training"]} if trained else {"trained": False}}
 
     @property
     def environment(self) -> str:
@@ -139,10 +146,13 @@ def read_entry(description: Path, run: str) -> Entry:
 
 
 def is_done(folder: Path, cell: Cell) -> bool:
-    """A cell is done when its result is there and was made with this very configuration."""
+    """A cell is done when its result is there and was made with this configuration; another cadence is none."""
     try:
         values = _read(folder / "result.json")
-        return bool(values) and Cell.from_dict(values["cell"]).digest == cell.digest
+        if not values:
+            return False
+        there = Cell.from_dict(values["cell"])
+        return there.training.steps == cell.training.steps and not conflicts(there, cell)
     except (KeyError, TypeError, ValueError):
         return False
 
@@ -178,16 +188,17 @@ def mixtures(runs: Sequence[Run]) -> list[str]:
         found.append("the runs were made with versions " + " and ".join(sorted(packages)) + " of llm_dec_pomdp")
     for environment in dict.fromkeys(entry.environment for run in runs for entry in run.entries):
         found += _differing(environment, [e for run in runs for e in run.entries if e.environment == environment])
-    return found
+    return found + _repeated([entry for run in runs for entry in run.entries])
 
 
 def _differing(environment: str, entries: Sequence[Entry]) -> list[str]:
     """Settings in which the cells of one environment differ though methods are compared on them."""
     found: list[str] = []
+    configurations = [entry.configuration for entry in entries]
     settings = {
-        "the environment": [entry.cell.environment.model_dump() for entry in entries],
-        "the evaluation": [entry.cell.evaluation.model_dump(exclude={"every", "timing"}) for entry in entries],
-        "the sampling": [entry.cell.sampling.model_dump() for entry in entries],
+        "the environment": [values["environment"] for values in configurations],
+        "the evaluation": [values["evaluation"] for values in configurations],
+        "the sampling": [values["sampling"] for values in configurations],
         "the evaluation tasks": [{"digest": e.result.tasks} for e in entries if e.result and e.result.tasks],
     }
     for name, values in settings.items():
@@ -197,25 +208,48 @@ def _differing(environment: str, entries: Sequence[Entry]) -> list[str]:
     return found
 
 
+def _repeated(entries: Sequence[Entry]) -> list[str]:
+    """Finished cells of one configuration and one seed: which of them counts is not for a report to choose."""
+    found: list[str] = []
+    first: dict[str, Entry] = {}
+    for entry in (entry for entry in entries if entry.result is not None):
+        other = first.setdefault(_identity(entry), entry)
+        if other is not entry:
+            found.append(
+                f"{entry.method} with seed {entry.cell.seed} on {entry.environment} stands with one configuration in "
+                f"{str(other.folder)!r} and in {str(entry.folder)!r}"
+            )
+    return found
+
+
+def _identity(entry: Entry) -> str:
+    return json.dumps([entry.cell.seed, entry.configuration], sort_keys=True)
+
+
 def merge(runs: Sequence[Run], *, allow_mixed: bool = False) -> tuple[list[Entry], list[str]]:
     """All cells of some runs, and warnings.
 
     Args:
-        runs: In order; of a cell that stands in several, a finished one is taken, the latest first.
+        runs: In order; a cell that is not done gives way to the same one that is.
         allow_mixed: Report what does not compare all the same.
 
     Raises:
-        RunError: Versions, tasks or settings are mixed, and that is not allowed.
+        RunError: Versions, tasks or settings are mixed, or a cell stands there twice, and that is not allowed.
     """
     warnings = mixtures(runs)
     if warnings and not allow_mixed:
         raise RunError(
             "these runs do not compare: " + "; ".join(warnings) + ". Give --allow-mixed to report them all the same"
         )
+    entries = [entry for run in runs for entry in run.entries]
     if warnings:
-        return [dataclasses.replace(entry, marked=True) for run in runs for entry in run.entries], warnings
-    merged: dict[str, Entry] = {}
-    for entry in (entry for run in runs for entry in run.entries):
-        if entry.result is not None or entry.cell.digest not in merged:
-            merged[entry.cell.digest] = entry
+        names = [run.folder.name for run in runs]
+        clear = len(set(names)) == len(names)
+        return [
+            dataclasses.replace(entry, marked=True, run=run.folder.name if clear else str(run.folder))
+            for run in runs
+            for entry in run.entries
+        ], warnings
+    done = [entry.cell for entry in entries if entry.result is not None]
+    merged = {json.dumps(e.cell.to_dict(), sort_keys=True): e for e in entries if e.result or e.cell not in done}
     return list(merged.values()), warnings

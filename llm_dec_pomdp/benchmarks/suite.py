@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import json
 from collections.abc import Sequence
@@ -13,9 +12,12 @@ from typing import Any, Literal
 
 from ..agents.assembly import MemberConfig
 from ..agents.base import Sampling
-from ..agents.loading import Sharing
+from ..agents.loading import BUILTIN, Sharing
+from ..algorithms.base import check_algorithm
+from ..algorithms.options import MAGRPOConfig
 from ..algorithms.registration import find_algorithm
-from ..config import Config, ConfigError, build, override, read_toml
+from ..checkpoint import differences
+from ..config import Config, ConfigError, Count, Positive, build, override, read_toml
 from ..registry import nearest
 from ..training import TrainerConfig
 
@@ -57,7 +59,7 @@ class EnvironmentConfig(Config):
     """Another source for the evaluation rows, all of which are used."""
     fields: dict[str, str] = {}
     """Field mapping for files."""
-    max_turns: int = 1
+    max_turns: Positive = 1
     """H."""
     options: dict[str, Any] = {}
     """Further arguments of its constructor."""
@@ -90,8 +92,8 @@ class ModelConfig(Config):
     device: str = "auto"
     """auto, cpu, cuda, ..."""
     dtype: str = "auto"
-    """auto (bfloat16 on CUDA, else float32), float32, bfloat16, float16."""
-    lora_rank: int = 8
+    """auto (bfloat16 on CUDA unless all weights are trained, else float32), float32, bfloat16, float16."""
+    lora_rank: Positive = 8
     """Rank of the adapters."""
     members: list[MemberConfig] = []
     """A team of unlike members instead: who plays whom; `name` is then only a name."""
@@ -122,13 +124,13 @@ class EvaluationConfig(Config):
 
     split: str = "test"
     """Split of the task set."""
-    items: int | None = None
+    items: Positive | None = None
     """First so many tasks; all when left out."""
-    samples: int = 1
+    samples: Positive = 1
     """Episodes per task."""
-    every: int = 0
+    every: Count = 0
     """Also evaluate after every so many training steps, for the learning curve; 0: only before and after."""
-    timing: int = 0
+    timing: Count = 0
     """First so many tasks played once more, one at a time, for the response time that a user would wait; 0: none."""
 
 
@@ -203,13 +205,15 @@ class Cell:
         """A name that is also a good folder name."""
         model = Path(self.model.name).stem if self.model.name.endswith(".gguf") else self.model.name
         parts = (self.environment.title, self.method.title, model, f"seed{self.seed}")
-        return "-".join("".join(c if c.isalnum() or c in "._" else "_" for c in part) for part in parts)
+        return "-".join(clean(part, "._") for part in parts)
 
-    @property
-    def digest(self) -> str:
-        """Changes when anything in the configuration of this cell does: a finished cell with it need not run again."""
-        text = json.dumps(self.to_dict(), sort_keys=True, default=str)
-        return hashlib.sha256(text.encode()).hexdigest()[:16]
+    def without(self, *names: str) -> dict[str, Any]:
+        """Plain values as they come back from a file, without some: "seed", "training.keep"."""
+        values: dict[str, Any] = json.loads(json.dumps(self.to_dict()))
+        for name in names:
+            section, _, key = name.partition(".")
+            (values[section] if key else values).pop(key or section)
+        return values
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for files."""
@@ -237,17 +241,91 @@ class Cell:
         )
 
 
-def check_methods(cells: Sequence[Cell]) -> None:
+def clean(name: str, kept: str) -> str:
+    """A name that is also a good folder name: letters, digits and what is kept stay, the rest becomes "_"."""
+    return "".join(c if c.isalnum() or c in kept else "_" for c in name)
+
+
+# --- which cells go together ------------------------------------------------------------------------------------------
+
+# When to evaluate and how many checkpoints to keep cannot change what is learnt.
+CADENCE = ("training.save_every", "training.keep", "evaluation.every")
+FREE_IN_CHECKPOINT = ("evaluation", "training.save_every", "training.keep", "training.steps")
+FREE_IN_FOLDER = (*CADENCE, "training.steps")
+FREE_IN_LINE = ("seed", *CADENCE, "evaluation.timing")
+
+
+def conflicts(there: Cell, here: Cell) -> list[str]:
+    """Why a cell cannot go on in the folder of another, as "a.b: 1 -> 2"; another cadence and more steps can.
+
+    Args:
+        there: The cell of the folder.
+        here: The cell that is to go on in it.
+    """
+    found = differences(there.without(*FREE_IN_FOLDER), here.without(*FREE_IN_FOLDER))
+    before, after = there.training.steps, here.training.steps
+    options = {**find_algorithm(here.method.name).kwargs, **here.method.options}
+    horizon = options.get("horizon", 0) if options.get("schedule", "constant") != "constant" else after
+    if after < before:
+        found.append(f"training.steps: {before} -> {after}")
+    elif after > max(before, horizon):
+        found.append(
+            f"training.steps: {before} -> {after}, though the learning rate is 0 after update {horizon} (horizon)"
+        )
+    return found
+
+
+# --- what can be wrong before anything runs ---------------------------------------------------------------------------
+
+
+def check_cells(cells: Sequence[Cell]) -> None:
     """Load the method of every cell and build its options, so that a wrong one is found before hours of work.
 
     Raises:
-        ConfigError: An option that a method does not have, or a value that it does not take.
+        ConfigError: A method that breaks the contract, an option that it does not have, a value that it does not take,
+            or groups of one for a learner that compares the members of a group.
         KeyError: No such method.
+        ValueError: A sampling that does not exist.
     """
     for cell in cells:
         spec = find_algorithm(cell.method.name)
         kind: Any = spec.load()
-        build(kind.Config, {**spec.kwargs, **cell.method.options}, source=f"options of {cell.method.title}")
+        check_algorithm(kind, cell.method.name)
+        options = build(kind.Config, {**spec.kwargs, **cell.method.options}, source=f"options of {cell.method.title}")
+        compares = isinstance(options, MAGRPOConfig) and (options.advantage != "raw" or options.credit != "joint")
+        if compares and cell.training.group_size == 1 and cell.training.steps:
+            raise ConfigError(
+                f"group_size is 1: {cell.method.title} compares the members of a group, so one alone has advantage 0 "
+                "and nothing is learnt; give 2 or more (--group-size), or train mareinforce, which has no baseline"
+            )
+        cell.sampling.build()
+
+
+def check_models(cells: Sequence[Cell]) -> None:
+    """Refuse a device, a built-in model or a file that is not there, before a model is loaded.
+
+    Raises:
+        ConfigError: The message names it and what there is.
+    """
+    import torch
+
+    members = [member for cell in cells for member in cell.model.members]
+    alone = [cell.model for cell in cells if not cell.model.members]
+    for name in dict.fromkeys([*(model.name for model in alone), *(member.model for member in members)]):
+        if name.startswith("builtin:") and name not in BUILTIN:
+            raise ConfigError(f"no built-in model {name!r}; {nearest(name, BUILTIN)}")
+        if name.endswith(".gguf") and not Path(name).is_file():
+            raise ConfigError(f"model file {name!r} does not exist; give the path of a .gguf file")
+    for name in dict.fromkeys(model.device for model in (*alone, *members)):
+        if name == "auto":
+            continue
+        try:
+            device = torch.device(name)
+        except RuntimeError:
+            raise ConfigError(f"device {name!r} does not exist; give auto, cpu, cuda, cuda:1, ...") from None
+        count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+        if device.type == "cuda" and (device.index or 0) >= count:
+            raise ConfigError(f"device {name!r}: there are {count} CUDA devices here; give --device cpu or auto")
 
 
 def built_in_suites() -> list[str]:

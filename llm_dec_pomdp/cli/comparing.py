@@ -31,6 +31,10 @@ def bench(
     out_folder: Annotated[Path | None, typer.Option("--out", help="Folder of the run.")] = None,
     resume: Annotated[Path | None, typer.Option(help="Go on with the run in this folder: finished cells stay.")] = None,
     other_versions: OtherVersions = False,
+    overwrite: Annotated[
+        bool,
+        typer.Option("--overwrite", help="With --resume: run cells again whose configuration is another one now."),
+    ] = False,
     jobs: Annotated[int, typer.Option(min=1, help="Cells at once; they share the machine.")] = 1,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what it would cost.")] = False,
     as_json: Json = False,
@@ -43,8 +47,10 @@ def bench(
               [bold]llm-dec-pomdp bench quick --algorithm my_module:MyLearner --seed 0 --seed 1[/]
     """
     from ..benchmarks.estimate import estimate_table, estimates
-    from ..benchmarks.suite import MethodConfig, check_methods, load_suite, saved_suite
+    from ..benchmarks.suite import MethodConfig, check_cells, load_suite, saved_suite
 
+    if overwrite and resume is None:
+        stop("--overwrite is for --resume RUN; a new run has nothing to overwrite")
     with usage():
         if resume is not None and suite_name is None:
             suite = saved_suite(resume, setting or [])
@@ -58,7 +64,7 @@ def bench(
         if seed:
             changes["seeds"] = seed
         suite = suite.model_copy(update=changes)
-        check_methods(suite.cells())
+        check_cells(suite.cells())
     if dry_run:
         cells = suite.cells()
         with usage():
@@ -74,7 +80,15 @@ def bench(
 
     folder = resume or out_folder or new_run_folder(suite.name)
     with failure(folder), bars(err, quiet=as_json) as progress:
-        run = run_suite(suite, folder, progress, jobs=jobs, resume=resume is not None, other_versions=other_versions)
+        run = run_suite(
+            suite,
+            folder,
+            progress,
+            jobs=jobs,
+            resume=resume is not None,
+            other_versions=other_versions,
+            overwrite=overwrite,
+        )
     failures = {entry.cell.label: entry.failure for entry in run.entries if entry.result is None}
     if as_json:
         results = [result.to_dict() for result in run.results]

@@ -37,8 +37,13 @@ def usage() -> Generator[None]:
 
 
 @contextlib.contextmanager
-def failure(folder: Path) -> Generator[None]:
-    """Work that cannot start or go on ends with a sentence: exit code 2 for input, 3, 75 and 1 for the rest."""
+def failure(folder: Path, *, goes_on: bool = True) -> Generator[None]:
+    """Work that cannot start or go on ends with a sentence: exit code 2 for input, 3, 75 and 1 for the rest.
+
+    Args:
+        folder: Of the run.
+        goes_on: Whether a run that is stopped can be resumed.
+    """
     from ..algorithms.memory import OutOfDeviceMemoryError
     from ..runfolder import Interrupted
     from ..training import DivergedError, TrainingError, stopping_at_once
@@ -48,10 +53,13 @@ def failure(folder: Path) -> Generator[None]:
             yield
     except Interrupted as asked:
         command = "bench" if (folder / "suite.json").exists() else "train"
-        err.print(f"stopped ({asked.reason}); go on with: llm-dec-pomdp {command} --resume {folder}", highlight=False)
+        how = f"go on with: llm-dec-pomdp {command} --resume {folder}" if goes_on else "run the command again"
+        err.print(f"stopped ({asked.reason}); {how}", highlight=False)
         raise
     except DivergedError as error:
         stop(str(error), code=3)
+    except FileExistsError as error:
+        stop(str(error))
     except (TrainingError, OutOfDeviceMemoryError, OSError) as error:
         stop(str(error), code=1)
 

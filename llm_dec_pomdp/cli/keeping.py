@@ -20,6 +20,8 @@ def runs(
 ) -> None:
     """List runs: running, preempted, failed (and why) or done, how far they are, and what they earn.
 
+    The return is the reward of the newest training step, and in % of the maximum once a run is measured.
+
     Example: [bold]llm-dec-pomdp runs runs[/]
     """
     from ..benchmarks.listing import list_runs
@@ -33,8 +35,7 @@ def runs(
     for header in ("run", "status", "step", "return", "age", "reason"):
         table.add_column(header, overflow="fold")
     for run in found:
-        earned = "" if run.mean_return is None else f"{run.mean_return:.2f}"
-        row = (run.name, run.status, f"{run.step}/{run.steps}", earned, run.age_text, run.reason)
+        row = (run.name, run.status, run.step_text, run.return_text, run.age_text, run.reason)
         table.add_row(*(escape(text) for text in row))
     out.print(table)
 
@@ -52,6 +53,8 @@ def export(
     with usage():
         try:
             source, agents = export_run(run, place)
+        except FileExistsError as error:
+            stop(str(error))
         except OSError as error:
             stop(str(error), code=1)
     out.print(f"{', '.join(agents)} from {source} in {place}", highlight=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
@@ -27,10 +28,11 @@ def list_(
     """
     if verbose and not as_json:
         for env_id in registry:
-            out.print(Markdown(manual(env_id)))
+            found = _or_error({"id": env_id}, lambda env_id=env_id: {"manual": manual(env_id)})
+            out.print(Markdown(found.get("manual") or f"# {env_id}\n\n{found['error']}"))
         return
-    environments = [_describe_environment(env_id) for env_id in registry]
-    methods = [{"name": name, "about": _first_line(find_algorithm(name).load())} for name in algorithms]
+    environments = [_or_error({"id": i}, lambda i=i: _describe_environment(i)) for i in registry]
+    methods = [_or_error({"name": n}, lambda n=n: {"about": _first_line(find_algorithm(n).load())}) for n in algorithms]
     if as_json:
         print_json({"environments": environments, "algorithms": methods})
         return
@@ -38,20 +40,31 @@ def list_(
     for header in ("id", "agents", "maximum", "tasks", "about"):
         table.add_column(header)
     for e in environments:
-        table.add_row(e["id"], ", ".join(e["roles"]), f"{e['maximum']:g}", str(e["tasks"]), e["about"])
+        if "error" in e:
+            table.add_row(escape(e["id"]), "", "", "", f"[red]{escape(e['error'])}[/]")
+        else:
+            table.add_row(e["id"], ", ".join(e["roles"]), f"{e['maximum']:g}", str(e["tasks"]), e["about"])
     out.print(table)
     table = Table(title="Algorithms", title_justify="left")
     for header in ("name", "about"):
         table.add_column(header)
     for method in methods:
-        table.add_row(method["name"], method["about"])
+        error = f"[red]{escape(method['error'])}[/]" if "error" in method else ""
+        table.add_row(escape(method["name"]), error or method["about"])
     out.print(table)
+
+
+def _or_error(known: dict[str, Any], describe: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """What is told of a name; of one whose package is broken its error, so that the others are listed all the same."""
+    try:
+        return {**known, **describe()}
+    except Exception as error:  # whatever the module of another package raises
+        return {**known, "error": f"{type(error).__name__}: {error}"}
 
 
 def _describe_environment(env_id: str) -> dict[str, Any]:
     env = make(env_id, split="all")
     return {
-        "id": env_id,
         "roles": list(env.roles),
         "maximum": env.reward_range[1],
         "tasks": len(env.items),
@@ -76,11 +89,13 @@ def check(
 
     Example: [bold]llm-dec-pomdp check tldr-v0[/]
     """
+    from ..benchmarks.cell import make_task
+
     with usage():
         options = read_options(env_option)
         if field:
             options["fields"] = read_fields(field)
-        env = make(env_id, tasks=tasks, split="all", max_turns=turns, **options)
+        env = make_task(env_id, options, tasks=tasks, split="all", max_turns=turns)
     try:
         with err.status(f"checking {env_id}"):
             passed, failure = check_env(env, rows=None), ""

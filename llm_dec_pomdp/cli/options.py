@@ -7,14 +7,14 @@ from typing import Annotated, Any
 
 import typer
 
-from ..config import override
+from ..config import ConfigT, build, override
 from .console import stop
 
-EnvId = Annotated[str, typer.Argument(help="Environment id, see `llm-dec-pomdp list`.")]
+EnvId = Annotated[str, typer.Argument(help="Environment id, see `llm-dec-pomdp list`, or module:Class.")]
 Model = Annotated[str, typer.Option(help="builtin:tiny, a folder, a .gguf file, or a hub id.")]
 ShareOption = Annotated[str, typer.Option(help="separate (a model per agent), shared, or lora (an adapter per agent).")]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...")]
-Dtype = Annotated[str, typer.Option(help="auto, float32, bfloat16, float16.")]
+Dtype = Annotated[str, typer.Option(help="auto (float32 where all weights are trained), float32, bfloat16, float16.")]
 Tasks = Annotated[str, typer.Option(help="sample (embedded), hub (the published data set), or a .jsonl/.json file.")]
 Fields = Annotated[list[str] | None, typer.Option("--field", help="Field mapping for files, e.g. prompt=abstract.")]
 Turns = Annotated[int, typer.Option("--turns", help="Turns per episode (H).")]
@@ -48,3 +48,26 @@ def read_fields(pairs: list[str] | None) -> dict[str, str]:
 def read_options(settings: list[str] | None) -> dict[str, Any]:
     """`key=value` settings, read as TOML values."""
     return override({}, settings or [])
+
+
+# --- what was given ---------------------------------------------------------------------------------------------------
+
+# How the command line calls what configurations call otherwise.
+_NAMES = {"prompts_per_step": "prompts", "every": "eval_every", "id": "environment id", "max_turns": "turns"}
+
+
+def from_options(kind: type[ConfigT], **values: Any) -> ConfigT:
+    """A configuration from options; a value that it refuses is named as the option."""
+    names = {name: f"--{_NAMES.get(name, name).replace('_', '-')}" for name in kind.model_fields}
+    return build(kind, values, source="options", names=names)
+
+
+def given(context: typer.Context, *names: str) -> list[str]:
+    """Those of some parameters (of all when none are named) that were given, as they are written: "--set"."""
+    found: list[str] = []
+    for parameter in context.command.params:
+        source = context.get_parameter_source(parameter.name or "")
+        if source is not None and source.name == "COMMANDLINE" and (not names or parameter.name in names):
+            written: str = parameter.opts[0]
+            found.append(written if written.startswith("-") else written.upper())
+    return found

@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from ..envs.registration import make
 from .console import out, stop, usage
 from .options import EnvId, EnvOption, Model, NewTokens, Turns, read_options
 
@@ -17,11 +16,11 @@ def play(
     role: Annotated[str | None, typer.Option(help="The role you take; the first one when left out.")] = None,
     model: Model = "builtin:tiny",
     task: Annotated[str | None, typer.Option(help="Task id; one at random when left out.")] = None,
-    protocol: Annotated[str, typer.Option(help="parallel, sequential or discussion.")] = "parallel",
+    protocol: Annotated[str, typer.Option(help="parallel, centralized, sequential or discussion.")] = "parallel",
     turns: Turns = 1,
     env_option: EnvOption = None,
     tokens: NewTokens = 128,
-    seed: Annotated[int | None, typer.Option(help="Seed of the task and of the others' texts.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Seed of the task and of the others' texts.")] = None,
 ) -> None:
     """Take one role yourself; a policy plays the rest. An empty line ends your text.
 
@@ -30,12 +29,14 @@ def play(
     from ..agents.base import Sampling, Team
     from ..agents.human import Human
     from ..agents.loading import load_team
+    from ..benchmarks.cell import make_task
     from ..envs.wrappers import with_protocol
     from ..registry import nearest
     from ..rollout import collect
 
     with usage():
-        env = with_protocol(make(env_id, split="all", max_turns=turns, **read_options(env_option)), protocol)
+        sampling = Sampling(max_new_tokens=tokens)
+        env = with_protocol(make_task(env_id, read_options(env_option), split="all", max_turns=turns), protocol)
         roles = {env.role(agent): agent for agent in env.possible_agents}
         if role is not None and role not in roles:
             stop(f"no role {role!r} in {env_id}; {nearest(role, roles)}")
@@ -43,10 +44,12 @@ def play(
         mine = roles[role] if role else env.possible_agents[0]
         others = [agent for agent in env.possible_agents if agent != mine]
         with out.status("loading the others"):
-            team = load_team(others, model, sharing="shared") if others else Team({mine: Human(_ask_person)})
+            team = (
+                load_team(others, model, sharing="shared", train=False) if others else Team({mine: Human(_ask_person)})
+            )
     played = Team({**team.members, mine: Human(_ask_person)})
     out.print(f"You are [bold]{env.role(mine)}[/] in {env_id}, task {env.item.id}.")
-    groups = collect(env, played, [env.item.id], [seed or 0], Sampling(max_new_tokens=tokens))
+    groups = collect(env, played, [env.item.id], [seed or 0], sampling)
     episode = groups[0].episodes[0]
     for turn in episode.turns:
         for agent, completion in turn.actions.items():

@@ -31,6 +31,8 @@ from .options import (
     Temperature,
     TopP,
     Turns,
+    from_options,
+    given,
     read_fields,
     read_options,
 )
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
 
 
 def eval_(
+    context: typer.Context,
     env_id: EnvId,
     algorithm: Annotated[
         str, typer.Option("--method", help="Algorithm whose protocol the team acts under.")
@@ -48,7 +51,9 @@ def eval_(
     model: Model = "builtin:tiny",
     team: Annotated[
         Path | None,
-        typer.Option(help="Folder of a trained team (RUN/team), which names model and method, or a .toml of members."),
+        typer.Option(
+            help="A run, one of its cells, or the team in it, which names model and method; or a .toml of members."
+        ),
     ] = None,
     sharing: ShareOption = "shared",
     tasks: Tasks = "sample",
@@ -70,7 +75,7 @@ def eval_(
     """Measure a team as it is.
 
     Examples: [bold]llm-dec-pomdp eval humaneval-v0 --model model.gguf --split all[/]
-              [bold]llm-dec-pomdp eval tldr-v0 --team runs/my-run/team[/]
+              [bold]llm-dec-pomdp eval tldr-v0 --team runs/my-run[/]
     """
     from ..benchmarks.suite import (
         Cell,
@@ -82,27 +87,37 @@ def eval_(
         read_team,
     )
     from ..checkpoint import read_description
-    from ..config import build
     from ..training import TrainerConfig
 
     with usage():
-        environment = EnvironmentConfig(
-            id=env_id, tasks=tasks, fields=read_fields(field), max_turns=turns, options=read_options(env_option)
-        )
         cell = Cell(
-            environment,
+            from_options(
+                EnvironmentConfig,
+                id=env_id,
+                tasks=tasks,
+                fields=read_fields(field),
+                max_turns=turns,
+                options=read_options(env_option),
+            ),
             MethodConfig(name=algorithm),
-            build(ModelConfig, {"name": model, "sharing": sharing, "device": device, "dtype": dtype}, source="options"),
+            from_options(ModelConfig, name=model, sharing=sharing, device=device, dtype=dtype),
             seed,
-            SamplingConfig(temperature=temperature, top_p=top_p, max_new_tokens=max_new_tokens),
-            TrainerConfig(),
-            EvaluationConfig(split=split, items=items, samples=samples),
+            from_options(SamplingConfig, temperature=temperature, top_p=top_p, max_new_tokens=max_new_tokens),
+            TrainerConfig(steps=0),
+            from_options(EvaluationConfig, split=split, items=items, samples=samples),
         )
         if team is not None and team.suffix == ".toml":
+            _refuse(given(context, "model", "sharing", "device", "dtype"), f"{team} says who plays")
             cell, team = dataclasses.replace(cell, model=read_team(team)), None
         if team is not None:
+            from ..benchmarks.export import find_team
+
+            _refuse(given(context, "algorithm", "model", "sharing"), f"the team in {team} has its own")
+            team = find_team(team)
             saved = Cell.from_dict(read_description(team))
-            cell = dataclasses.replace(cell, method=saved.method, model=saved.model)
+            places = {name: getattr(cell.model, name) for name in ("device", "dtype") if given(context, name)}
+            cell = dataclasses.replace(cell, method=saved.method, model=saved.model.model_copy(update=places))
+        _check(cell, learn=False)
     _run_cells([cell], out_folder, f"eval-{env_id}", as_json, weights=team, learn=False)
 
 
@@ -149,8 +164,11 @@ def train(
 ) -> None:
     """Train a team and measure it before and after on the test rows.
 
+    A run that is done goes on to more steps with --resume RUN --steps N, and is measured again.
+
     Examples: [bold]llm-dec-pomdp train tldr-v0 --steps 40[/]
               [bold]llm-dec-pomdp train --resume runs/my-run[/]
+              [bold]llm-dec-pomdp train --resume runs/my-run --steps 80[/]
               [bold]llm-dec-pomdp train tldr-v0 --model model.gguf --sharing lora --tasks my.jsonl --field prompt=x[/]
               [bold]llm-dec-pomdp train tldr-v0 --team team.toml[/]
     """
@@ -163,19 +181,26 @@ def train(
         SamplingConfig,
         read_team,
     )
-    from ..config import build
     from ..training import TrainerConfig
 
     if env_id is None:
         with usage():
             cell = _cell_to_resume(context, resume)
+            _check(cell)
         _run_cells([cell], resume, resume.name if resume else "", as_json, resume=True, other_versions=other_versions)
         return
     with usage():
         if not callable(getattr(find_algorithm(algorithm).load(), "update", None)):
             stop(f"{algorithm!r} does not learn; train magrpo, grpo or a learner of your own, or measure it with eval")
+        if team is not None:
+            named = ("model", "sharing", "lora_rank", "device", "dtype", "gradient_checkpointing")
+            _refuse(given(context, *named), f"{team} says who plays")
+        elif sharing != "lora":
+            _refuse(given(context, "lora_rank"), f"it is for --sharing lora, and this is --sharing {sharing}")
+        played = read_team(team) if team is not None else None
         cell = Cell(
-            EnvironmentConfig(
+            from_options(
+                EnvironmentConfig,
                 id=env_id,
                 tasks=tasks,
                 eval_tasks=eval_tasks,
@@ -184,51 +209,97 @@ def train(
                 options=read_options(env_option),
             ),
             MethodConfig(name=algorithm, options=read_options(setting)),
-            read_team(team)
-            if team is not None
-            else build(
+            played
+            or from_options(
                 ModelConfig,
-                {
-                    "name": model,
-                    "sharing": sharing,
-                    "device": device,
-                    "dtype": dtype,
-                    "lora_rank": lora_rank,
-                    "gradient_checkpointing": gradient_checkpointing,
-                },
-                source="options",
+                name=model,
+                sharing=sharing,
+                device=device,
+                dtype=dtype,
+                lora_rank=lora_rank,
+                gradient_checkpointing=gradient_checkpointing,
             ),
             seed,
-            SamplingConfig(temperature=temperature, top_p=top_p, max_new_tokens=max_new_tokens),
-            TrainerConfig(steps=steps, prompts_per_step=prompts, group_size=group_size, save_every=save_every),
-            EvaluationConfig(items=items, samples=samples, every=eval_every),
+            from_options(SamplingConfig, temperature=temperature, top_p=top_p, max_new_tokens=max_new_tokens),
+            from_options(
+                TrainerConfig, steps=steps, prompts_per_step=prompts, group_size=group_size, save_every=save_every
+            ),
+            from_options(EvaluationConfig, items=items, samples=samples, every=eval_every),
         )
+        if resume is not None:
+            _refuse_another(cell, resume)
+        _check(cell)
     folder, again = resume or out_folder, resume is not None
     _run_cells([cell], folder, f"train-{env_id}", as_json, resume=again, other_versions=other_versions)
 
 
-def _cell_to_resume(context: typer.Context, folder: Path | None) -> Cell:
-    """The only cell of a run, when nothing but its folder was given."""
+def _refuse(options: list[str], reason: str) -> None:
+    """Options that would have no effect are no options."""
+    if options:
+        stop(f"{', '.join(options)} would have no effect: {reason}; leave it out")
+
+
+def _check(cell: Cell, *, learn: bool = True) -> None:
+    """Find what is wrong with a cell before its folder is made.
+
+    Raises:
+        ConfigError, KeyError, ValueError: The message says what.
+    """
+    from ..benchmarks.cell import build_env
+    from ..benchmarks.suite import check_cells, check_models
+
+    check_cells([cell])
+    check_models([cell])
+    protocol: str = find_algorithm(cell.method.name).load().protocol  # type: ignore[attr-defined]
+    build_env(cell, protocol, evaluation=True)
+    if learn and cell.environment.eval_tasks is not None:
+        build_env(cell, protocol, evaluation=False)
+
+
+def _refuse_another(cell: Cell, folder: Path) -> None:
+    """A run that is gone on with trains what it trained.
+
+    Raises:
+        CheckpointError: The message names every value that differs.
+    """
+    from ..benchmarks.cell import refuse_conflicts
     from ..benchmarks.suite import Cell
+
+    for path in sorted(folder.glob("cells/*/cell.json")):
+        refuse_conflicts(Cell.from_dict(json.loads(path.read_text(encoding="utf-8"))), cell, folder)
+
+
+def _cell_to_resume(context: typer.Context, folder: Path | None) -> Cell:
+    """The only cell of a run, when nothing but its folder was given, or with more steps or another cadence."""
+    from ..benchmarks.suite import Cell, EvaluationConfig
+    from ..training import TrainerConfig
 
     if folder is None:
         stop("give an environment id to train on, see `llm-dec-pomdp list`, or a run to go on with: --resume RUN")
-    free = {"resume", "other_versions", "as_json"}
-    given = [name for name in context.params if name not in free and _was_given(context, name)]
-    if given:
-        options = ", ".join(f"--{name.replace('_', '-')}" for name in given)
-        stop(f"{options}: --resume takes the options of the run; give none of your own, or the environment and all")
+    changes = {"steps", "save_every", "eval_every"}
+    free = given(context, "resume", "other_versions", "as_json", *changes)
+    if own := [option for option in given(context) if option not in free]:
+        stop(
+            f"{', '.join(own)}: --resume takes the options of the run, of which --steps, --save-every and --eval-every "
+            "may change; leave it out, or give the environment and all options"
+        )
     cells = sorted(folder.glob("cells/*/cell.json"))
     if not cells:
         stop(f"{str(folder)!r} says not yet what it was to train; give the environment and all options with --resume")
     if len(cells) != 1:
         stop(f"{str(folder)!r} holds {len(cells)} trainings, not one; a benchmark goes on with bench --resume {folder}")
-    return Cell.from_dict(json.loads(cells[0].read_text(encoding="utf-8")))
-
-
-def _was_given(context: typer.Context, name: str) -> bool:
-    source = context.get_parameter_source(name)
-    return source is not None and source.name == "COMMANDLINE"
+    cell = Cell.from_dict(json.loads(cells[0].read_text(encoding="utf-8")))
+    if not cell.training.steps:
+        stop(f"{str(folder)!r} holds an evaluation, in which nothing is trained; measure again with eval")
+    changed = {name: context.params[name] for name in changes if given(context, name)}
+    every = {"every": changed.pop("eval_every")} if "eval_every" in changed else {}
+    cell = dataclasses.replace(
+        cell,
+        training=from_options(TrainerConfig, **{**cell.training.model_dump(), **changed}),
+        evaluation=from_options(EvaluationConfig, **{**cell.evaluation.model_dump(), **every}),
+    )
+    _refuse_another(cell, folder)
+    return cell
 
 
 def _run_cells(
@@ -249,7 +320,7 @@ def _run_cells(
     from ..benchmarks.runner import new_run_folder, run_folder, write_results
 
     folder = folder or new_run_folder(name)
-    with failure(folder), bars(err, quiet=as_json) as progress, run_folder(folder, resume=resume):
+    with failure(folder, goes_on=learn), bars(err, quiet=as_json) as progress, run_folder(folder, resume=resume):
         results = [
             run_cell(cell, folder / "cells" / cell.label, progress, weights, learn=learn, other_versions=other_versions)
             for cell in cells

@@ -39,7 +39,7 @@ def test_the_published_suite_is_estimated_without_a_network() -> None:
     found = estimates(load_suite("paper").cells())
     assert len(found) == 4 * 5 * 3
     assert all(e.minutes and e.gigabytes and e.prompt_tokens for e in found)
-    assert max(e.gigabytes for e in found if e.gigabytes) < 80
+    assert max(e.gigabytes for e in found if e.gigabytes) < 140  # one H200
     (humaneval,) = {e.episodes for e in found if e.label.startswith("humaneval_v0-concat")}
     assert humaneval == 32 * 15 + 16
 

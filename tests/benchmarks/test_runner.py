@@ -105,6 +105,12 @@ def test_new_run_folders_do_not_collide(tmp_path: Path) -> None:
     assert new_run_folder("x", tmp_path) != first
 
 
+def test_a_run_folder_is_one_folder_whatever_its_name(tmp_path: Path) -> None:
+    found = new_run_folder("train-acme/meet-v0:X", tmp_path)
+    assert found.parent == tmp_path
+    assert found.name.startswith("train-acme_meet-v0_X-")
+
+
 def test_an_unknown_option_of_a_method_is_found_before_anything_runs(small: Suite, tmp_path: Path) -> None:
     broken = small.model_copy(
         update={"methods": [small.methods[0], small.methods[2].model_copy(update={"options": {"learning_rat": 1}})]}
@@ -139,6 +145,34 @@ def test_a_resumed_run_repeats_only_what_is_not_done(small: Suite, run: Path, tm
         return [line.split("|")[1:4] for line in text.splitlines() if line.startswith("| ")]
 
     assert returns((folder / "report.md").read_text()) == returns(report)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (["evaluation.items=3"], r"evaluation\.items: 2 -> 3 \(as in .*--overwrite"),
+        (["seeds=[7]"], "without its cells arxiv_v0-concat-builtin_tiny-seed0, tldr_v0-concat-builtin_tiny-seed0"),
+    ],
+)
+def test_finished_cells_are_not_removed_unless_that_is_asked_for(
+    settings: list[str], message: str, tmp_path: Path
+) -> None:
+    toml = tmp_path / "suite.toml"
+    toml.write_text(
+        'name = "s"\nmethods = [{ name = "concat" }]\nenvironments = [{ id = "tldr-v0" }, { id = "arxiv-v0" }]\n'
+        "evaluation = { items = 2 }\n"
+    )
+    folder = tmp_path / "run"
+    for cell in load_suite(str(toml)).cells():
+        place = folder / "cells" / cell.label
+        place.mkdir(parents=True)
+        (place / "cell.json").write_text(json.dumps(cell.to_dict()))
+        (place / "episodes.jsonl").write_text("")
+    (folder / "status.json").write_text("{}")
+    before = sorted(folder.rglob("*"))
+    with pytest.raises(ConfigError, match=message):
+        run_suite(load_suite(str(toml), settings), folder, Silent(), resume=True)
+    assert sorted(folder.rglob("*")) == before
 
 
 def test_a_cell_that_fails_does_not_stop_the_others(small: Suite, tmp_path: Path) -> None:
@@ -184,7 +218,7 @@ def test_a_kill_in_the_middle_loses_the_running_cell_only(small_toml: str, tmp_p
         time.sleep(1.0)  # the orphan notices that its runner has gone
     before = stamps(folder)
     shorter = load_suite(str(suite), ["training.steps=1"])
-    read = run_suite(shorter, folder, Silent(), resume=True)
+    read = run_suite(shorter, folder, Silent(), resume=True, overwrite=True)
     assert all(entry.result is not None for entry in read.entries)
     assert [line["number"] for line in read_lines(training)] == [1]
     assert before.keys() < stamps(folder).keys()

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -26,8 +27,10 @@ from llm_dec_pomdp.training import TrainerConfig
 TASKS = [f"t{i}" for i in range(12)]
 
 
-def make_cell(method: str = "concat", env_id: str = "tldr-v0", seed: int = 0, temperature: float = 1.0) -> Cell:
-    return Cell(
+def make_cell(
+    method: str = "concat", /, env_id: str = "tldr-v0", seed: int = 0, temperature: float = 1.0, **changes: Any
+) -> Cell:
+    cell = Cell(
         EnvironmentConfig(id=env_id),
         MethodConfig(name=method),
         ModelConfig(),
@@ -36,9 +39,10 @@ def make_cell(method: str = "concat", env_id: str = "tldr-v0", seed: int = 0, te
         TrainerConfig(),
         EvaluationConfig(),
     )
+    return replace(cell, **{name: getattr(cell, name).model_copy(update=update) for name, update in changes.items()})
 
 
-def write_run(folder: Path, *cells: tuple[Cell, float], version: str = "0.1.0") -> Path:
+def write_run(folder: Path, *cells: tuple[Cell, float], version: str = "0.1.0", train_seconds: float = 0.0) -> Path:
     """A run in which every cell earns a share of 3.0 on every task, a little more on some."""
     for cell, share in cells:
         place = folder / "cells" / cell.label
@@ -64,7 +68,7 @@ def write_run(folder: Path, *cells: tuple[Cell, float], version: str = "0.1.0") 
         (place / "episodes.jsonl").write_text("".join(json.dumps(e) + "\n" for e in episodes))
         interval = bootstrap([100 * reward / 3 for reward in rewards])
         summary = Summary(interval, {"structure": interval}, 1.0, 10.0, 2.0, 5.0, 6.0, 0.0, 12, 0)
-        result = Result(cell, summary, 0.0, 1.0, 3.0, "digest")
+        result = Result(cell, summary, train_seconds, 1.0, 3.0, "digest")
         (place / "result.json").write_text(json.dumps({**asdict(result), "cell": cell.to_dict()}))
     (folder / "versions.json").write_text(json.dumps({"llm_dec_pomdp": version}))
     return folder
@@ -88,7 +92,7 @@ def test_a_clear_difference_and_one_within_noise(tmp_path: Path) -> None:
 
 def test_runs_are_merged_and_reported_together(tmp_path: Path) -> None:
     first = write_run(tmp_path / "first", (make_cell("concat"), 0.3))
-    second = write_run(tmp_path / "second", (make_cell("magrpo"), 0.9), (make_cell("concat"), 0.3))
+    second = write_run(tmp_path / "second", (make_cell("magrpo"), 0.9))
     found, warnings = report_runs([first, second], tmp_path / "out")
     assert warnings == []
     assert [(line.method, len(line.entries)) for line in found] == [("concat", 1), ("magrpo", 1)]
@@ -166,3 +170,81 @@ def test_methods_are_taken_over_environments_where_they_ran_on_all(tmp_path: Pat
     assert set(found) == {"concat", "magrpo"}
     assert found["magrpo"].improvement["concat"].mean == 1.0
     assert found["magrpo"].iqm.mean > found["concat"].iqm.mean
+
+
+# --- what stands in one line ------------------------------------------------------------------------------------------
+
+FAST = {"method": {"options": {"learning_rate": 0.01}}}
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize(
+    ("changes", "name"),
+    [
+        (FAST, "magrpo, learning_rate=0.01"),
+        ({"model": {"sharing": "shared"}}, "magrpo, sharing=shared"),
+        ({"training": {"group_size": 8}}, "magrpo, group_size=8"),
+        ({"training": {"steps": 80}}, "magrpo, steps=80"),
+    ],
+)
+def test_what_was_trained_otherwise_stands_in_a_line_of_its_own(
+    changes: dict[str, Any], name: str, seed: int, tmp_path: Path
+) -> None:
+    first = write_run(tmp_path / "first", (make_cell("magrpo"), 0.3), train_seconds=1.0)
+    other = make_cell("magrpo", seed=seed, **changes)
+    second = write_run(tmp_path / "second", (other, 0.9), train_seconds=1.0)
+    found, _ = report_runs([first, second], tmp_path / "out")
+    assert [len(line.entries) for line in found] == [1, 1]
+    assert found[0].method.startswith("magrpo")
+    assert found[1].method == name
+    for file in ("report.md", "report.html"):
+        assert name in (tmp_path / "out" / file).read_text()
+
+
+def test_seeds_and_cadence_make_no_line_of_their_own(tmp_path: Path) -> None:
+    cadence = {"training": {"save_every": 3, "keep": 5}, "evaluation": {"every": 2, "timing": 1}}
+    first = write_run(tmp_path / "first", (make_cell("magrpo"), 0.3), train_seconds=1.0)
+    second = write_run(tmp_path / "second", (make_cell("magrpo", seed=1, **cadence), 0.9), train_seconds=1.0)
+    (line,), _ = report_runs([first, second], tmp_path / "out")
+    assert (line.method, len(line.entries)) == ("magrpo", 2)
+
+
+def test_how_long_others_train_makes_no_difference_to_what_is_not_trained(tmp_path: Path) -> None:
+    first = write_run(tmp_path / "first", (make_cell("concat"), 0.3))
+    second = write_run(tmp_path / "second", (make_cell("concat", seed=1, training={"steps": 80}), 0.9))
+    assert len(report_runs([first, second], tmp_path / "out")[0]) == 1
+
+
+def test_a_team_that_was_measured_untrained_is_told_from_trained_ones(tmp_path: Path) -> None:
+    runs = [
+        write_run(tmp_path / "a", (make_cell("magrpo"), 0.1)),
+        write_run(tmp_path / "b", (make_cell("magrpo", seed=1), 0.3), train_seconds=1.0),
+        write_run(tmp_path / "c", (make_cell("magrpo", seed=1, training={"steps": 80}), 0.5), train_seconds=1.0),
+    ]
+    found, _ = report_runs(runs, tmp_path / "out")
+    assert {line.method for line in found} == {
+        "magrpo, not trained",
+        "magrpo, trained, steps=40",
+        "magrpo, trained, steps=80",
+    }
+
+
+def test_one_cell_in_two_runs_is_refused_and_both_are_named(tmp_path: Path) -> None:
+    first = write_run(tmp_path / "x" / "run", (make_cell("magrpo", **FAST), 0.3))
+    second = write_run(tmp_path / "y" / "run", (make_cell("magrpo", **FAST), 0.9))
+    with pytest.raises(RunError, match=r"magrpo with seed 0 on tldr-v0 .*x/run/.* and in .*y/run/"):
+        report_runs([first, second], tmp_path / "out")
+    found, _ = report_runs([first, second], tmp_path / "out", allow_mixed=True)
+    assert [line.method for line in found] == [f"magrpo ({first})", f"magrpo ({second})"]
+    with pytest.raises(RunError, match="same configuration and the same seed"):
+        lines([*read_run(first).entries, *read_run(second).entries])
+
+
+def test_the_page_has_signs_and_says_in_words_what_judged(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", (make_cell("concat"), 0.3), (make_cell("single"), 0.2))
+    judge = {"system": "Linux", "layers": {"landlock": "holds", "seccomp": "no such call"}}
+    (run / "versions.json").write_text(json.dumps({"llm_dec_pomdp": "0.1.0", "judge": judge}))
+    report_runs([run], tmp_path / "out")
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert "<td>+10.0</td><td>+10.0 to +10.0</td>" in page
+    assert "llm_dec_pomdp 0.1.0; judge: landlock holds, seccomp no such call" in page

@@ -96,7 +96,7 @@ def test_a_preempted_training_ends_with_75_and_says_how_to_go_on(preempted: tupl
 def test_a_run_is_not_started_over_by_accident(preempted: tuple[Path, dict[str, Any]]) -> None:
     folder, _ = preempted
     result = call("train", "tldr-v0", *SMALL, "--out", str(folder))
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert f"go on with the run in it: --resume {folder}" in said(result)
 
 
@@ -107,10 +107,75 @@ def test_resuming_with_other_options_names_what_differs(preempted: tuple[Path, d
     assert "sampling.temperature: 1.0 -> 0.5; training.steps: 500 -> 7" in said(result)
 
 
-def test_resuming_takes_no_options_of_its_own(preempted: tuple[Path, dict[str, Any]]) -> None:
-    result = call("train", "--steps", "7", "--resume", str(preempted[0]))
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--set", "gamma=1.0", "--out", "elsewhere"], "--set, --out: --resume takes the options of the run"),
+        (["--steps", "7"], "training.steps: 500 -> 7"),
+        (["--save-every", "-1"], "--save-every = -1"),
+    ],
+)
+def test_resuming_takes_few_options_of_its_own(
+    arguments: list[str], message: str, preempted: tuple[Path, dict[str, Any]]
+) -> None:
+    result = call("train", *arguments, "--resume", str(preempted[0]))
     assert result.exit_code == 2
-    assert "--steps: --resume takes the options of the run" in said(result)
+    assert message in said(result)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["arxiv-v0"], "environment.id: 'tldr-v0' -> 'arxiv-v0'"),
+        (["tldr-v0", "--seed", "7", "--algorithm", "marloo"], "method.name: 'magrpo' -> 'marloo'; seed: 0 -> 7"),
+    ],
+)
+def test_resuming_with_another_environment_or_seed_leaves_the_run_as_it_was(
+    arguments: list[str], message: str, preempted: tuple[Path, dict[str, Any]]
+) -> None:
+    folder, _ = preempted
+    before = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
+    result = call("train", *arguments, *SMALL, "--steps", "500", "--resume", str(folder))
+    assert result.exit_code == 2
+    assert message in said(result)
+    assert {path: path.stat().st_mtime_ns for path in folder.rglob("*")} == before
+
+
+def test_a_team_that_is_not_done_cannot_be_measured(preempted: tuple[Path, dict[str, Any]]) -> None:
+    result = call("eval", "tldr-v0", "--team", str(preempted[0]))
+    assert result.exit_code == 2
+    assert "is not done, its team is not saved yet" in said(result)
+
+
+# --- a training that goes on ------------------------------------------------------------------------------------------
+
+TINY = ["tldr-v0", "--prompts", "1", "--group-size", "2", "--max-new-tokens", "8", "--items", "1", "--device", "cpu"]
+
+
+def test_a_finished_run_goes_on_to_more_steps_and_is_that_of_a_longer_one(tmp_path: Path) -> None:
+    short, alone = tmp_path / "short", tmp_path / "alone"
+    assert call("train", *TINY, "--steps", "1", "--out", str(short)).exit_code == 0
+    more = ["--resume", str(short), "--steps", "2", "--save-every", "1", "--eval-every", "1"]
+    result = call("train", *more)
+    assert result.exit_code == 0, result.output
+    assert call("train", *TINY, "--steps", "2", "--eval-every", "1", "--out", str(alone)).exit_code == 0
+    longer, straight = files(short), files(alone)
+    for found in (longer, straight):
+        found["results"][0]["cell"]["training"].pop("save_every")
+    assert longer == straight
+    (run,) = list_runs(short)
+    assert (run.step_text, run.unit) == ("2/2", "%")
+    assert call("train", *more[:-4]).exit_code == 0  # done: nothing is left to do
+    assert files(short)["results"][0]["cell"]["training"]["save_every"] == 1
+
+
+def test_an_evaluation_is_no_training_to_resume_and_its_team_is_none(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    assert call("eval", "tldr-v0", *TINY[5:], "--out", str(run)).exit_code == 0
+    assert "holds an evaluation" in said(call("train", "--resume", str(run)))
+    assert "holds 0 trained teams" in said(call("eval", "tldr-v0", "--team", str(run)))
+    (found,) = list_runs(tmp_path)
+    assert (found.step_text, found.unit) == ("", "%")
 
 
 def test_a_team_can_be_exported_while_it_is_not_done(preempted: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
@@ -273,4 +338,4 @@ def test_a_trained_team_of_adapters_loads_without_this_library(tmp_path: Path) -
         card = (folder / "README.md").read_text()
         assert "`magrpo` on `tldr-v0` for 2\nupdates" in card
         assert f'PeftModel.from_pretrained(base, "{agent}")' in card
-    assert call("export", str(run), str(team)).exit_code == 1
+    assert call("export", str(run), str(team)).exit_code == 2

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from llm_dec_pomdp.benchmarks.suite import Cell, built_in_suites, load_suite
+from llm_dec_pomdp.algorithms.base import Prompting, check_algorithm
+from llm_dec_pomdp.benchmarks.suite import (
+    Cell,
+    built_in_suites,
+    check_cells,
+    check_models,
+    conflicts,
+    load_suite,
+)
 from llm_dec_pomdp.config import ConfigError
 
 TWO = """
@@ -110,12 +120,108 @@ def test_an_override_of_an_unknown_method_or_key_names_the_nearest(tmp_path: Pat
         load_suite(write(tmp_path, PER_METHOD.replace('{ name = "large" }', '{ nam = "large" }'))).cells()
 
 
-def test_a_digest_changes_with_the_configuration_and_with_nothing_else(tmp_path: Path) -> None:
+def test_cells_come_back_from_their_plain_values(tmp_path: Path) -> None:
     cells = load_suite(write(tmp_path, TWO)).cells()
-    assert len({cell.digest for cell in cells}) == len(cells)
-    again = load_suite(write(tmp_path, TWO.replace('name = "two"', 'name = "renamed"'))).cells()
-    assert [cell.digest for cell in again] == [cell.digest for cell in cells]
-    assert [Cell.from_dict(cell.to_dict()).digest for cell in cells] == [cell.digest for cell in cells]
+    assert [Cell.from_dict(cell.without()) for cell in cells] == cells
+
+
+def changed(**changes: Any) -> Cell:
+    cell = load_suite("quick").cells()[0]
+    cell = replace(cell, method=cell.method.model_copy(update={"name": "magrpo"}))
+    return replace(cell, **{name: getattr(cell, name).model_copy(update=update) for name, update in changes.items()})
+
+
+FALLING = {"name": "magrpo", "options": {"schedule": "linear", "horizon": 24}}
+
+
+@pytest.mark.parametrize(
+    ("there", "here", "found"),
+    [
+        ({}, {}, []),
+        ({}, {"training": {"save_every": 1, "keep": 9}, "evaluation": {"every": 3}}, []),
+        ({"training": {"steps": 3}}, {"training": {"steps": 4}}, []),
+        ({"training": {"steps": 4}}, {"training": {"steps": 3}}, ["training.steps: 4 -> 3"]),
+        (
+            {},
+            {"training": {"group_size": 9}, "evaluation": {"items": 3}},
+            ["training.group_size: ", "evaluation.items: "],
+        ),
+        ({"method": FALLING, "training": {"steps": 20}}, {"method": FALLING, "training": {"steps": 24}}, []),
+        (
+            {"method": FALLING, "training": {"steps": 24}},
+            {"method": FALLING, "training": {"steps": 25}},
+            ["training.steps: 24 -> 25, though the learning rate is 0 after update 24 (horizon)"],
+        ),
+    ],
+)
+def test_what_keeps_a_cell_from_going_on_in_the_folder_of_another(
+    there: dict[str, Any], here: dict[str, Any], found: list[str]
+) -> None:
+    lines = conflicts(changed(**there), changed(**here))
+    assert len(lines) == len(found)
+    assert all(line.startswith(start) for line, start in zip(lines, found, strict=True))
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        *("training.steps=-1", "training.prompts_per_step=0", "training.group_size=0", "training.save_every=-1"),
+        *(
+            "training.keep=1",
+            "evaluation.items=0",
+            "evaluation.samples=0",
+            "evaluation.every=-1",
+            "evaluation.timing=-1",
+        ),
+        *("environments=[{ id = 'tldr-v0', max_turns = 0 }]", "models=[{ lora_rank = 0 }]"),
+    ],
+)
+def test_counts_are_counted(setting: str) -> None:
+    with pytest.raises(ConfigError, match="greater than or equal to"):
+        load_suite("quick", [setting]).cells()
+
+
+def test_a_group_of_one_has_nothing_to_be_compared_with() -> None:
+    alone = {"training": {"group_size": 1}}
+    with pytest.raises(ConfigError, match="group_size is 1: magrpo compares"):
+        check_cells([changed(**alone)])
+    check_cells([changed(**alone, method={"name": "mareinforce"}), changed(**alone, method={"name": "concat"})])
+
+
+class Bare:
+    """A learner that forgot the contract."""
+
+    protocol = "parallel"
+
+    def act(self, histories: Any, seed: int = 0) -> dict[str, str]:
+        return dict.fromkeys(histories, "")
+
+
+class Built(Prompting):
+    """Takes less than it is given."""
+
+    def __init__(self, team: Any) -> None:
+        pass
+
+
+def test_a_method_that_breaks_the_contract_is_told_what_it_lacks() -> None:
+    with pytest.raises(
+        ConfigError, match=r"lacks Config, .*state_dict\(\); load_state_dict\(\); derive it from .*Prompting"
+    ):
+        check_algorithm(Bare, "mine:Bare")
+    with pytest.raises(ConfigError, match=r"'mine:Built' cannot be built as Built\(team, sampling, config\)"):
+        check_algorithm(Built, "mine:Built")
+    with pytest.raises(ConfigError, match="lacks"):
+        check_cells([changed(method={"name": f"{__name__}:Bare"})])
+
+
+@pytest.mark.parametrize(
+    ("device", "said"), [("gpu", "'gpu' does not exist; give auto, cpu"), ("cuda:99", "CUDA devices")]
+)
+def test_a_device_that_is_not_there_is_told(device: str, said: str) -> None:
+    check_models([changed(), changed(model={"device": "cpu"})])
+    with pytest.raises(ConfigError, match=said):
+        check_models([changed(model={"device": device})])
 
 
 def test_the_published_setting_is_the_published_one() -> None:
