@@ -44,10 +44,8 @@ def play(
         mine = roles[role] if role else env.possible_agents[0]
         others = [agent for agent in env.possible_agents if agent != mine]
         with out.status("loading the others"):
-            team = (
-                load_team(others, model, sharing="shared", train=False) if others else Team({mine: Human(_ask_person)})
-            )
-    played = Team({**team.members, mine: Human(_ask_person)})
+            team = load_team(others, model, sharing="shared", train=False).members if others else {}
+    played = Team({**team, mine: Human(_ask_person)})
     out.print(f"You are [bold]{env.role(mine)}[/] in {env_id}, task {env.item.id}.")
     groups = collect(env, played, [env.item.id], [seed or 0], sampling)
     episode = groups[0].episodes[0]
