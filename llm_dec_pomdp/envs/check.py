@@ -180,6 +180,11 @@ def _no_leaks(env: TextDecPOMDP, rows: int | None) -> None:
                         CANARY.format(secret) not in text,
                         f"the observation of {agent} shows {secret!r}, which it must not see; mend observe()",
                     )
+            for secret in ("reference", "test"):
+                _require(
+                    CANARY.format(secret) not in env.state() + repr(result[-1]),
+                    f"state() or the infos show {secret!r}, which nobody but the reward sees; leave it out there",
+                )
 
 
 def _determinism(env: TextDecPOMDP, rows: int | None) -> None:

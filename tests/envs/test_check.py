@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -79,6 +80,11 @@ class ShowsReferenceLater(Honest):
 class ShowsTheOther(Honest):
     def transition(self, item: TaskItem, actions: Mapping[str, str], score: Score) -> Mapping[str, str]:
         return dict.fromkeys(self.possible_agents, f"The other said {self.history('agent_1')[-1]}")
+
+
+class ShowsReferenceInState(Honest):
+    def state(self) -> str:
+        return json.dumps([super().state(), *(self.item.reference if self.agents else ())])
 
 
 class Counts(Honest):
@@ -226,6 +232,7 @@ VIOLATIONS: list[tuple[type[Honest], str, str]] = [
     (ShowsReferenceLater, "no leaks", "'reference'"),
     (ShowsTests, "no leaks", "'test'"),
     (ShowsTheOther, "no leaks", "'agent_1'"),
+    (ShowsReferenceInState, "no leaks", "state() or the infos show 'reference'"),
     (Counts, "determinism", "two episodes"),
     (IgnoresSeed, "determinism", "two episodes"),
     (PaysForLength, "bounds", "not within"),
