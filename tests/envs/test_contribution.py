@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import llm_dec_pomdp
-from llm_dec_pomdp.envs.coding import contribution
+from llm_dec_pomdp.envs.coding import analysis, contribution
 from llm_dec_pomdp.envs.coding.contribution import examples, held_out, shown
 from llm_dec_pomdp.envs.coding.reward import Program
 from llm_dec_pomdp.sandbox import Job, Verdict, default_pool
@@ -409,6 +409,27 @@ def test_what_is_run() -> None:
     assert [job.check.count("assert") for job in calls[0]] == [4, 3]
     assert all(job.check == TWICE.fields["test"] and AUX in job.solution for job in calls[1])
     assert [MAIN in job.solution for job in calls[1]] == [True] * 4 + [False] * 2 + [True]
+
+
+def test_nothing_is_parsed_while_another_thread_parses(monkeypatch: pytest.MonkeyPatch) -> None:
+    held: list[bool] = []
+    parse = ast.parse
+
+    def watched(*args: object, **kwargs: object) -> object:
+        held.append(analysis._PARSING.locked())
+        return parse(*args, **kwargs)  # type: ignore[call-overload]
+
+    monkeypatch.setattr(ast, "parse", watched)
+    item = problem(
+        "def main(xs):\n    pass\n>>> a = {[]: 1}\n>>> main([2])\n[2]\n", "assert c([2]) == [2]", "assert c([]) == []"
+    )
+    contribution.score(
+        item,
+        Program.find("def aux(x):\n    return x\n", "def main(x):\n    return aux(x)\n", "main"),
+        default_pool().run,
+    )
+    assert len(held) > 5
+    assert all(held)
 
 
 def test_nothing_is_run_before_the_gates_are_passed() -> None:

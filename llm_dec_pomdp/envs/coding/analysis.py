@@ -16,7 +16,9 @@ from dataclasses import dataclass
 
 MAX_SOURCE = 50_000  # characters; beyond it nothing is a sensible function, and parsers get slow
 _FENCE = re.compile(r"```[^\n`]*\n(.*?)(?:```|\Z)", re.DOTALL)
-_PARSING = threading.Lock()  # warning filters belong to the whole process
+# Warning filters belong to the whole process, and Python's parser counts its depth for all threads together: two that
+# parse at once can end in "AST constructor recursion depth mismatch".
+_PARSING = threading.Lock()
 _MAX_TRIES = 40  # further top-level lines that may belong to a function (text at column 0 within a string)
 
 
@@ -24,6 +26,16 @@ def parse(source: str) -> ast.Module | None:
     """The syntax tree, None when there is none."""
     tree = _parsed(source)
     return tree if isinstance(tree, ast.Module) else None
+
+
+def parse_expression(source: str) -> ast.expr | None:
+    """The syntax tree of one expression, None when there is none."""
+    try:
+        with _PARSING, warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return ast.parse(source, mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
 
 
 def syntax_error(source: str) -> str:

@@ -275,20 +275,19 @@ def examples(prompt: str, entry_point: str) -> frozenset[str]:
 
 
 def _literal(text: str) -> str:
+    tree = analysis.parse_expression(text.strip())
     try:
-        return repr(ast.literal_eval(text.strip()))
-    except (SyntaxError, ValueError):
+        return repr(ast.literal_eval(tree)) if tree else ""
+    except (ValueError, TypeError):  # no literal, or one that holds what cannot be hashed
         return ""
 
 
 def _call_at(text: str, start: int) -> str:
     """The call expression that begins at `start`, normalised; "" when there is none."""
     for end in [match.end() for match in re.finditer(r"\)", text[start : start + 2000])]:
-        try:
-            tree = ast.parse(text[start : start + end], mode="eval")
-        except (SyntaxError, ValueError):
-            continue
-        return ast.unparse(tree) if isinstance(tree.body, ast.Call) else ""
+        tree = analysis.parse_expression(text[start : start + end])
+        if tree is not None:
+            return ast.unparse(tree) if isinstance(tree, ast.Call) else ""
     return ""
 
 
