@@ -16,7 +16,8 @@ For a property of each text the lower of the two counts; both of grammar are mul
 neighbours count once however often they are said, and punctuation is not looked at, so commas hide nothing. Words are
 compared by their first five letters for relevance.
 
-What this cannot see: a copy of the source with words left out here and there, which earns about 70 % on tldr-v1.
+What this cannot see: a copy of the source without every fourth word, with three connectives put before it: 73 % on
+tldr-v1, mean over its 120 posts.
 
 The ramps were set on the embedded reference pairs (full side) and on pairs of other rows, shuffled and copied texts
 (zero side); `tests/envs/test_degenerate.py` holds the table of strategies.
