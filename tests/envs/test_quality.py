@@ -17,7 +17,7 @@ import llm_dec_pomdp
 from llm_dec_pomdp.envs.writing import quality, reward
 from llm_dec_pomdp.envs.writing.quality import PROPERTIES, factor
 from llm_dec_pomdp.envs.writing.reward import connective_part
-from llm_dec_pomdp.envs.writing.text import Text, lexicon
+from llm_dec_pomdp.envs.writing.text import Text, lexicon, words_of
 from llm_dec_pomdp.types import Score
 
 STOP_WORDS = lexicon()[1]
@@ -32,7 +32,7 @@ def words(prefix: str, count: int) -> str:
 
 
 def properties(first: str, second: str, source: str) -> dict[str, float]:
-    return quality.properties(Text(first), Text(second), source)
+    return quality.HardenedPair(first, second, source).properties()
 
 
 def categories_as_words(text: str) -> float:
@@ -303,7 +303,7 @@ LISTED = "moreover namely indeed hence however lastly overall likewise unless un
 
 
 def test_a_list_of_connectives_in_one_sentence_counts_less_than_two() -> None:
-    assert reward.categories_as_substrings(Text(LISTED)) == 12
+    assert reward.categories_as_substrings(LISTED) == 12
     assert categories_as_words(LISTED) < 2.0
 
 
@@ -345,7 +345,7 @@ def test_saying_everything_again_does_not_raise_the_count(text: str) -> None:
 @given(TEXTS)
 def test_the_sentence_break_is_what_pays(text: str) -> None:
     """Without breaks a text counts less than two: 1 + 1/2 + 1/4 + ..."""
-    assert categories_as_words(" ".join(Text(text).words)) < 2.0
+    assert categories_as_words(" ".join(words_of(text))) < 2.0
 
 
 # --- for all texts ----------------------------------------------------------------------------------------------------
@@ -400,7 +400,7 @@ def test_a_longer_second_text_never_raises_independence(first: str, second: str,
 
 @given(TEXTS)
 def test_a_text_is_not_independent_of_itself(text: str) -> None:
-    assert of("independence", text, text) == (0.0 if len(Text(text).words) >= 5 else 1.0)
+    assert of("independence", text, text) == (0.0 if len(words_of(text)) >= 5 else 1.0)
 
 
 # --- the score --------------------------------------------------------------------------------------------------------

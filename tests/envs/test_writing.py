@@ -18,13 +18,13 @@ from llm_dec_pomdp.envs.writing.reward import (
     COMPONENTS,
     TLDR,
     Band,
+    PublishedPair,
     WritingFormula,
     categories_as_substrings,
     connective_part,
-    jaccard,
 )
 from llm_dec_pomdp.envs.writing.reward import score as score_of
-from llm_dec_pomdp.envs.writing.text import Text, lexicon
+from llm_dec_pomdp.envs.writing.text import Text, lexicon, words_of
 from llm_dec_pomdp.types import Score
 
 PAPER = dataclasses.replace(ARXIV, length_ratio=ARXIV_PAPER_LENGTH_RATIO)
@@ -39,7 +39,7 @@ def text(letter: str, words: int, chars: int, unique: int | None = None, tail: s
 
 
 def score(first: str, second: str, formula: WritingFormula) -> Score:
-    return score_of(Text(first), Text(second), formula)
+    return score_of(PublishedPair(first, second), formula)
 
 
 def parts(first: str, second: str, formula: WritingFormula) -> dict[str, float]:
@@ -214,7 +214,7 @@ def test_words_are_compared_in_lower_case() -> None:
     ],
 )
 def test_connective_part(sentence: str, value: float) -> None:
-    assert connective_part(categories_as_substrings(Text(sentence))) == pytest.approx(value)
+    assert connective_part(categories_as_substrings(sentence)) == pytest.approx(value)
 
 
 def test_there_are_12_categories() -> None:
@@ -237,16 +237,30 @@ def test_stop_words_are_106() -> None:
     ],
 )
 def test_jaccard(one: str, two: str, value: float) -> None:
-    assert jaccard(Text(one), Text(two)) == pytest.approx(value)
+    assert PublishedPair(one, two).jaccard() == pytest.approx(value)
 
 
 @given(st.text() | st.text("aZ0_ß٣İΣ.'’- \n\x1c\u3000"))
 def test_a_text_is_read_as_runs_of_word_characters(text: str) -> None:
-    assert Text(text).words == re.findall(r"\w+", text.lower())
-    assert Text(text).vocabulary == set(Text(text).words)
-    assert Text(text).letters == len("".join(Text(text).words))
+    assert words_of(text) == Text(text).words == re.findall(r"\w+", text.lower())
+    assert Text(text).vocabulary == set(words_of(text))
+    assert Text(text).letters == len("".join(words_of(text)))
     sentences = re.split(r"[.!?\n]", text.lower())
     assert Text(text).ends == list(accumulate(len(re.findall(r"\w+", sentence)) for sentence in sentences))
+
+
+CUT = st.lists(
+    st.sampled_from(
+        ["so", "SO", "o", "s", "in", " fact", "İf", "Σ", "but", "bu", "t", " ", ".", "\n", "wasp", "_yet", "\ud800"]
+    )
+).map("".join)
+
+
+@given(CUT, CUT)
+def test_connectives_that_are_words_of_the_texts_need_not_be_looked_for(first: str, second: str) -> None:
+    pair = PublishedPair(first, second)
+    assert pair.connective_categories(both=True) == categories_as_substrings(first + second)
+    assert pair.connective_categories(both=False) == categories_as_substrings(second)
 
 
 def test_tldr_counts_connectives_in_the_second_text_only() -> None:

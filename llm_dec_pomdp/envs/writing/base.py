@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar
@@ -13,7 +12,6 @@ from ...types import Score, TaskItem
 from ..base import TextTask
 from . import quality, reward
 from .feedback import MODES, message
-from .text import Text
 
 
 class WritingTask(TextTask):
@@ -60,8 +58,8 @@ class WritingTask(TextTask):
 
     def score(self, item: TaskItem, actions: Mapping[str, str]) -> Score:
         """The gated reward of `envs.writing.reward`; the source does not enter it."""
-        first, second = (Text(actions[agent]) for agent in self.possible_agents)
-        return reward.score(first, second, self.formula)
+        first, second = self.possible_agents
+        return reward.score(reward.PublishedPair(actions[first], actions[second]), self.formula)
 
     def transition(self, item: TaskItem, actions: Mapping[str, str], score: Score) -> Mapping[str, str]:
         """The levels that passed, in words, the same for both."""
@@ -77,18 +75,14 @@ class HardenedWritingTask(WritingTask):
 
     def score(self, item: TaskItem, actions: Mapping[str, str]) -> Score:
         """The formula of v0 with stricter connectives, every component multiplied by the same factor."""
-        first, second = (Text(actions[agent]) for agent in self.possible_agents)
-        plain = reward.score(first, second, self._strict_formula)
+        first, second = self.possible_agents
+        pair = quality.HardenedPair(actions[first], actions[second], self.source_text(item))
+        plain = reward.score(pair, self.formula)
         if not plain.total:
             return dataclasses.replace(
                 plain, diagnostics={**dict.fromkeys(quality.PROPERTIES, 0.0), **plain.diagnostics}
             )
-        found = quality.properties(first, second, self.source_text(item))
+        found = pair.properties()
         factor = quality.factor(found)
         parts = {name: value * factor for name, value in plain.components.items()}
         return Score(sum(parts.values()), parts, {**plain.diagnostics, **found}, plain.notes)
-
-    @functools.cached_property
-    def _strict_formula(self) -> reward.WritingFormula:
-        measured = {"count": quality.count_words, "length": quality.length, "connectives": quality.categories_as_words}
-        return dataclasses.replace(self.formula, **measured)

@@ -29,40 +29,60 @@ import functools
 import math
 from importlib import resources
 from itertools import compress, product
+from operator import itemgetter
 
-from .text import Text, lexicon
+from . import reward
+from .text import Text, lexicon, words_of
 
 PROPERTIES = ("relevance", "variety", "originality", "independence", "grammar")
-_STEM = 5  # letters of a word that are compared for relevance, a plain stemmer
+_stem = itemgetter(slice(5))  # the letters of a word that are compared for relevance: a plain stemmer
 _PRIOR = 2  # neighbours that a text is given for free, so that short texts are not judged on one pair
 _OWN = 0.40  # share of 5-grams that a text may have in common with another one
 
 
-def properties(first: Text, second: Text, source: str) -> dict[str, float]:
-    """The five properties of two texts about a source, each in [0, 1]."""
-    about, content, stems = _source(source)
-    return {
-        "relevance": min(_relevance(first, content, stems), _relevance(second, content, stems)),
-        "variety": min(_variety(first), _variety(second)),
-        "originality": min(_own_words(first, about), _own_words(second, about)),
-        "independence": _own_words(first, second),
-        "grammar": min(_grammar(first), _grammar(second)),
-    }
+class HardenedPair(reward.Pair):
+    """Two texts about a source as v1 measures them."""
+
+    def __init__(self, first: str, second: str, source: str) -> None:
+        self.first, self.second, self._source = Text(first), Text(second), _source(source)
+
+    def words(self) -> tuple[int, int]:
+        """How many words the texts have; signs between spaces are none."""
+        return len(self.first.words), len(self.second.words)
+
+    def lengths(self) -> tuple[int, int]:
+        """Characters of the words, so that neither signs nor spaces make a text longer."""
+        return self.first.letters, self.second.letters
+
+    def vocabularies(self) -> tuple[int, int]:
+        """How many different words the texts have."""
+        return len(self.first.vocabulary), len(self.second.vocabulary)
+
+    def connective_categories(self, both: bool) -> float:
+        """How many connective categories the texts use, as whole words and with diminishing returns per sentence."""
+        return categories_as_words(*((self.first, self.second) if both else (self.second,)))
+
+    def shared_words(self) -> tuple[int, int]:
+        """How many content words the texts share, and how many there are."""
+        first, second = self.first.content, self.second.content
+        shared = len(first & second)
+        return shared, len(first) + len(second) - shared
+
+    def properties(self) -> dict[str, float]:
+        """The five properties, each in [0, 1]."""
+        first, second, source = self.first, self.second, self._source
+        return {
+            "relevance": min(_relevance(first, source), _relevance(second, source)),
+            "variety": min(_variety(first), _variety(second)),
+            "originality": min(_own_words(first, source.text), _own_words(second, source.text)),
+            "independence": _own_words(first, second),
+            "grammar": min(_grammar(first), _grammar(second)),
+        }
 
 
 def factor(found: dict[str, float]) -> float:
     """What the reward is multiplied by: the product of the properties."""
     return math.prod(found.values())
-
-
-def count_words(text: Text) -> int:
-    """How many words a text has; signs between spaces are none."""
-    return len(text.words)
-
-
-def length(text: Text) -> int:
-    """Characters of the words, so that neither signs nor spaces make a text longer."""
-    return text.letters
 
 
 def categories_as_words(*texts: Text) -> float:
@@ -96,7 +116,7 @@ def _connectives() -> dict[str, list[tuple[list[str], int, int, str]]]:
     connectives, stop_words = lexicon()
     index: dict[str, list[tuple[list[str], int, int, str]]] = {}
     for category, phrases in connectives.items():
-        for phrase in (Text(phrase).words for phrase in phrases):
+        for phrase in map(words_of, phrases):
             telling = max(phrase, key=lambda word: (word not in stop_words, len(word)))
             index.setdefault(telling, []).append((phrase, len(phrase), phrase.index(telling), category))
     return index
@@ -119,20 +139,25 @@ def function_word_pairs(text: Text) -> set[tuple[str, str]]:
     return text.bigrams & _pairs_of_function_words()
 
 
-@functools.lru_cache(maxsize=256)
-def _source(text: str) -> tuple[Text, frozenset[str], frozenset[str]]:
-    """A source, its content words and their stems; the texts of a group share one."""
-    source = Text(text)
-    content = frozenset(source.content)
-    return source, content, frozenset([word[:_STEM] for word in content])
+class _Source:
+    """A source text, its content words and their stems; the texts of a group share one."""
+
+    def __init__(self, raw: str) -> None:
+        self.text = Text(raw)
+        self.content = self.text.content
+        self.stems = set(map(_stem, self.content))
 
 
-def _relevance(text: Text, content: frozenset[str], stems: frozenset[str]) -> float:
+_source = functools.lru_cache(maxsize=256)(_Source)
+
+
+def _relevance(text: Text, source: _Source) -> float:
     enough = 0.27
-    known = len(text.vocabulary & content)  # content words of the text, since those of the source are no stop words
-    if known < enough * text.content_words:  # else other forms of the same words add nothing
-        known += sum([word[:_STEM] in stems for word in text.content - content])
-    return _ramp(known / max(text.content_words, 1), 0.15, enough)
+    content = text.content
+    known = len(content & source.content)
+    if known < enough * len(content):  # else other forms of the same words add nothing
+        known += sum(map(source.stems.__contains__, map(_stem, content - source.content)))
+    return _ramp(known / max(len(content), 1), 0.15, enough)
 
 
 def _variety(text: Text) -> float:
@@ -140,22 +165,22 @@ def _variety(text: Text) -> float:
     return _ramp(len(text.bigrams) / bigrams, 0.50, 0.80) if bigrams > 0 else 1.0
 
 
-def _own_words(text: Text, source: Text) -> float:
-    """1 for a text that has few 5-grams in common with the source, 0 for one that has nearly all."""
+def _own_words(text: Text, other: Text) -> float:
+    """1 for a text that has few 5-grams in common with another one, 0 for one that has nearly all."""
     words = text.words
     every_fourth = zip(words[::4], words[1::4], strict=False)
-    if 4 * sum(map(source.bigrams.__contains__, every_fourth)) <= _OWN * (len(words) - 4):
+    if 4 * sum(map(other.bigrams.__contains__, every_fourth)) <= _OWN * (len(words) - 4):
         return 1.0  # every 5-gram in common holds one of these bigrams, and each of those lies in four of them at most
-    known = set(source.five_grams())
+    common = set(other.five_grams())
     grams = text.five_grams()
-    return _ramp(sum(gram in known for gram in grams) / max(len(grams), 1), 0.90, _OWN)
+    return _ramp(sum(gram in common for gram in grams) / max(len(grams), 1), 0.90, _OWN)
 
 
 def _grammar(text: Text) -> float:
     pairs = function_word_pairs(text)
     order = (len(pairs & _known_neighbours()) + _PRIOR) / (len(pairs) + _PRIOR)
-    function_words = len(text.stop_words) / max(len(text.vocabulary), 1)
-    return _ramp(order, 0.50, 0.60) * _ramp(function_words, 0.06, 0.15)
+    vocabulary = len(text.vocabulary)
+    return _ramp(order, 0.50, 0.60) * _ramp((vocabulary - len(text.content)) / max(vocabulary, 1), 0.06, 0.15)
 
 
 def _ramp(x: float, zero: float, one: float) -> float:

@@ -9,12 +9,14 @@ What differs between the tasks is a `WritingFormula`; every constant of the publ
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Callable
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
 
 from ...types import Score
-from .text import Text, lexicon
+from .text import lexicon, words_of
 
 COMPONENTS = ("structure", "coordination", "vocabulary", "coherence", "consistency")
 DIAGNOSTICS = ("words_first", "words_second", "length_ratio", "vocabulary_ratio", "connective_categories", "jaccard")
@@ -50,9 +52,6 @@ class WritingFormula:
         vocabulary_ratio: unique words(second) / unique words(first).
         connectives_in_both: Count connectives in both texts, else in the second only.
         jaccard_cap: Jaccard similarity of the word sets (without stop words) that earns the full part.
-        connectives: How many of the connective categories the texts use.
-        count: How many words a text has.
-        length: How long it is, in characters.
     """
 
     words: tuple[int, int]
@@ -60,17 +59,42 @@ class WritingFormula:
     vocabulary_ratio: Band
     connectives_in_both: bool
     jaccard_cap: float
-    connectives: Callable[..., float]
-    count: Callable[[Text], int]
-    length: Callable[[Text], int]
 
 
-def score(first: Text, second: Text, formula: WritingFormula) -> Score:
+class Pair(ABC):
+    """Two texts as they are measured: that of agent_0 (summary, background), that of agent_1 (elaboration, method)."""
+
+    @abstractmethod
+    def words(self) -> tuple[int, int]:
+        """How many words they have."""
+
+    @abstractmethod
+    def lengths(self) -> tuple[int, int]:
+        """How long they are, in characters."""
+
+    @abstractmethod
+    def vocabularies(self) -> tuple[int, int]:
+        """How many different words they have."""
+
+    @abstractmethod
+    def connective_categories(self, both: bool) -> float:
+        """How many of the connective categories the texts use, or the second alone."""
+
+    @abstractmethod
+    def shared_words(self) -> tuple[int, int]:
+        """How many different words without stop words they share, and how many they have together."""
+
+    def jaccard(self) -> float:
+        """Jaccard similarity of the word sets without stop words; 1 when both are empty."""
+        shared, union = self.shared_words()
+        return shared / union if union else 1.0
+
+
+def score(pair: Pair, formula: WritingFormula) -> Score:
     """The joint reward of two texts, 0 to 3.
 
     Args:
-        first: Text of agent_0 (summary, background).
-        second: Text of agent_1 (elaboration, method).
+        pair: The texts.
         formula: The constants of the task.
 
     Returns:
@@ -78,71 +102,107 @@ def score(first: Text, second: Text, formula: WritingFormula) -> Score:
     """
     parts: dict[str, float] = dict.fromkeys(COMPONENTS, 0.0)
     facts: dict[str, float] = dict.fromkeys(DIAGNOSTICS, 0.0)
-    stopped_at = _climb(first, second, formula, parts, facts)
+    stopped_at = _climb(pair, formula, parts, facts)
     return Score(sum(parts.values()), parts, facts, notes={"stopped_at": stopped_at} if stopped_at else {})
 
 
-def _climb(first: Text, second: Text, formula: WritingFormula, parts: dict[str, float], facts: dict[str, float]) -> str:
+def _climb(pair: Pair, formula: WritingFormula, parts: dict[str, float], facts: dict[str, float]) -> str:
     """Fill in `parts` and `facts` level by level; returns the level that ended the sum, "" for none."""
     fewest, most = formula.words
-    facts["words_first"], facts["words_second"] = counts = formula.count(first), formula.count(second)
-    if not all(fewest <= count <= most for count in counts):
+    facts["words_first"], facts["words_second"] = first, second = pair.words()
+    if not (fewest <= first <= most and fewest <= second <= most):
         return "structure"
     parts["structure"] = 0.5
 
-    facts["length_ratio"] = formula.length(second) / formula.length(first)
+    first, second = pair.lengths()
+    facts["length_ratio"] = second / first
     coordination = formula.length_ratio(facts["length_ratio"])
     if coordination is None:
         return "coordination"
     parts["coordination"] = coordination
 
-    facts["vocabulary_ratio"] = len(second.vocabulary) / len(first.vocabulary) if first.vocabulary else 0.0
-    vocabulary = formula.vocabulary_ratio(facts["vocabulary_ratio"]) if first.vocabulary else None
+    first, second = pair.vocabularies()
+    facts["vocabulary_ratio"] = second / first if first else 0.0
+    vocabulary = formula.vocabulary_ratio(facts["vocabulary_ratio"]) if first else None
     if vocabulary is None:
         return "vocabulary"
     parts["vocabulary"] = 0.5 * vocabulary
 
-    facts["connective_categories"] = formula.connectives(
-        *((first, second) if formula.connectives_in_both else (second,))
-    )
-    facts["jaccard"] = jaccard(first, second)
+    facts["connective_categories"] = pair.connective_categories(formula.connectives_in_both)
+    facts["jaccard"] = pair.jaccard()
     parts["coherence"] = 0.4 * connective_part(facts["connective_categories"])
     parts["consistency"] = 0.6 * min(facts["jaccard"], formula.jaccard_cap) / formula.jaccard_cap
     return ""
 
 
-def words_between_spaces(text: Text) -> int:
-    """How many words a text has, whatever stands between white space (v0)."""
-    return len(text.raw.split())
+class PublishedPair(Pair):
+    """Two texts as the released experiments measure them (v0)."""
+
+    def __init__(self, first: str, second: str) -> None:
+        self.first, self.second = first, second
+        self._vocabularies = set(words_of(first)), set(words_of(second))
+
+    def words(self) -> tuple[int, int]:
+        """How many words they have, whatever stands between white space."""
+        return len(self.first.split()), len(self.second.split())
+
+    def lengths(self) -> tuple[int, int]:
+        """How long they are, white space included."""
+        return len(self.first), len(self.second)
+
+    def vocabularies(self) -> tuple[int, int]:
+        r"""How many different words (`\w+`) they have."""
+        first, second = self._vocabularies
+        return len(first), len(second)
+
+    def connective_categories(self, both: bool) -> float:
+        """How many occur in the lower-cased texts, joined without a separator, as substrings."""
+        first, second = self._vocabularies
+        if both:
+            return categories_as_substrings(self.first + self.second, first | second)
+        return categories_as_substrings(self.second, second)
+
+    def shared_words(self) -> tuple[int, int]:
+        """How many different words without stop words they share, and how many they have together."""
+        first, second = self._vocabularies
+        stop_words = lexicon()[1]
+        shared = len((first & second) - stop_words)
+        return shared, len(first - stop_words) + len(second - stop_words) - shared
 
 
-def characters(text: Text) -> int:
-    """How long a text is, white space included (v0)."""
-    return len(text.raw)
+def categories_as_substrings(text: str, vocabulary: Set[str] = frozenset()) -> int:
+    """How many connective categories occur in the lower-cased text as substrings (v0).
+
+    Args:
+        text: Where to look.
+        vocabulary: Words that are known to stand in it, which need not be looked for.
+    """
+    by_word, by_category = _connectives()
+    found: set[str] = set()
+    for word in by_word.keys() & vocabulary:
+        found |= by_word[word]
+    lowered = text.lower()
+    for category, phrases in by_category.items():
+        if category not in found and any(map(lowered.__contains__, phrases)):
+            found.add(category)
+    return len(found)
 
 
-def categories_as_substrings(*texts: Text) -> float:
-    """How many connective categories occur in the lower-cased texts, joined without a separator, as substrings (v0)."""
-    lowered = "".join(text.raw for text in texts).lower()
-    count = 0
-    for words in lexicon()[0].values():  # short ones first: they are found soonest
-        for word in words:
-            if word in lowered:
-                count += 1
-                break
-    return count
+@functools.cache
+def _connectives() -> tuple[Mapping[str, set[str]], Mapping[str, tuple[str, ...]]]:
+    """The categories of each connective of one word, and the connectives of each category."""
+    by_category = lexicon()[0]
+    by_word: dict[str, set[str]] = {}
+    for category, phrases in by_category.items():
+        for phrase in phrases:
+            if phrase.isalpha():
+                by_word.setdefault(phrase, set()).add(category)
+    return by_word, by_category
 
 
 def connective_part(n: float) -> float:
     """T = min(1, 0.4 + min(0.6, 0.05 (n - 1))), n = connective categories; 0 for less than one."""
     return min(1.0, 0.4 + min(0.6, 0.05 * (n - 1))) if n >= 1 else 0.0
-
-
-def jaccard(first: Text, second: Text) -> float:
-    """Jaccard similarity of the word sets of two texts without stop words; 1 when both are empty."""
-    shared = len(first.vocabulary & second.vocabulary) - len(first.stop_words & second.stop_words)
-    union = first.content_words + second.content_words - shared
-    return shared / union if union else 1.0
 
 
 TLDR = WritingFormula(
@@ -151,9 +211,6 @@ TLDR = WritingFormula(
     vocabulary_ratio=Band(1.3, 2.0, math.inf, math.inf),
     connectives_in_both=False,
     jaccard_cap=0.03,
-    connectives=categories_as_substrings,
-    count=words_between_spaces,
-    length=characters,
 )
 ARXIV = WritingFormula(
     words=(128, 256),
@@ -161,8 +218,5 @@ ARXIV = WritingFormula(
     vocabulary_ratio=Band(0.5, 0.7, 1.3, 1.7),
     connectives_in_both=True,
     jaccard_cap=0.23,
-    connectives=categories_as_substrings,
-    count=words_between_spaces,
-    length=characters,
 )
 ARXIV_PAPER_LENGTH_RATIO = Band(0.8, 1.0, 1.3, 1.5)

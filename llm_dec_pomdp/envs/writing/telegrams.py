@@ -47,7 +47,7 @@ from pathlib import Path
 
 from ...types import Score, TaskItem
 from ..base import TextTask
-from .text import Text
+from .text import lexicon, words_of
 from .tldr import TLDR
 
 MOST_AGENTS = 8
@@ -87,9 +87,7 @@ class Telegrams(TextTask):
 
     def problem(self, item: TaskItem) -> str:
         """A post of stop words has nothing to carry."""
-        return (
-            "" if Text(item.prompt).content else "field 'prompt': holds only stop words, none to carry; remove the row"
-        )
+        return "" if _content(item) else "field 'prompt': holds only stop words, none to carry; remove the row"
 
     def observe(self, item: TaskItem, agent: str) -> str:
         """The post, then the request."""
@@ -101,10 +99,10 @@ class Telegrams(TextTask):
 
     def score(self, item: TaskItem, actions: Mapping[str, str]) -> Score:
         """How many content words of the post the telegrams carry, and how few of them twice."""
-        content = Text(item.prompt).content
+        content = _content(item)
         goal = self._goal(content)
         carried = Counter(
-            word for agent in self.possible_agents for word in content.intersection(Text(actions[agent]).words[:_WORDS])
+            word for agent in self.possible_agents for word in content.intersection(words_of(actions[agent])[:_WORDS])
         )
         share = min(1.0, len(carried) / goal) if goal else 0.0
         distinct = len(carried) / carried.total() if carried else 1.0
@@ -115,9 +113,8 @@ class Telegrams(TextTask):
 
     def gold(self, item: TaskItem) -> dict[str, str]:
         """The first content words of the post, dealt out in turn."""
-        post = Text(item.prompt)
-        content = post.content
-        dealt = [word for word in dict.fromkeys(post.words) if word in content][: self._goal(content)]
+        content = _content(item)
+        dealt = [word for word in dict.fromkeys(words_of(item.prompt)) if word in content][: self._goal(content)]
         return {agent: " ".join(dealt[i :: len(self.roles)]) for i, agent in enumerate(self.possible_agents)}
 
     def transition(self, item: TaskItem, actions: Mapping[str, str], score: Score) -> Mapping[str, str]:
@@ -131,3 +128,8 @@ class Telegrams(TextTask):
 
     def _goal(self, content: set[str]) -> int:
         return min(_EACH * len(self.roles), len(content))
+
+
+def _content(item: TaskItem) -> set[str]:
+    """The different words of a post that are no stop words."""
+    return set(words_of(item.prompt)) - lexicon()[1]

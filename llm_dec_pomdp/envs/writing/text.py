@@ -1,4 +1,4 @@
-"""A text as the writing rewards read it: cut up once, looked at by all of them."""
+"""How the writing rewards read a text: which words it has, and where its sentences end."""
 
 from __future__ import annotations
 
@@ -22,50 +22,50 @@ def lexicon() -> tuple[Mapping[str, tuple[str, ...]], frozenset[str]]:
 class _Reading(dict[int, str]):
     """What a character is to a reader, for `str.translate`: part of a word, the end of a sentence, or a gap."""
 
+    def __init__(self, sentence_end: str) -> None:
+        super().__init__()
+        self._sentence_end = sentence_end
+        self.update({code: self[code] for code in range(256)})
+
     def __missing__(self, code: int) -> str:
         character = chr(code)
         if character.isalnum() or character == "_":
             return character
-        return _SENTENCE_END if character in ".!?\n" else " "
+        return self._sentence_end if character in ".!?\n" else " "
 
 
-_READING = _Reading()
-_READING.update({code: _READING[code] for code in range(256)})
+_WORDS, _SENTENCES = _Reading(" "), _Reading(_SENTENCE_END)
+
+
+def words_of(raw: str) -> list[str]:
+    r"""The words (`\w+`) of a text in lower case."""
+    return raw.lower().translate(_WORDS).split()
 
 
 class Text:
-    r"""A text and what is read off it.
+    """A text and what is read off it.
 
     Attributes:
-        raw: The text as it was given.
-        words: Its words (`\w+`) in lower case.
-        ends: How many words there are up to the end of each sentence; . ! ? and line ends end one.
-        letters: How many characters its words have, together.
+        words: Its words in lower case.
+        ends: How many there are up to the end of each sentence; . ! ? and line ends end one.
+        letters: How many characters they have, together.
         vocabulary: The different words.
-        stop_words: Those of them that are stop words.
-        content_words: How many are none.
+        content: Those of them that are no stop words.
     """
 
-    __slots__ = ("_bigrams", "content_words", "ends", "letters", "raw", "stop_words", "vocabulary", "words")
+    __slots__ = ("_bigrams", "content", "ends", "letters", "vocabulary", "words")
 
     def __init__(self, raw: str) -> None:
-        self.raw = raw
-        words: list[str] = []
-        ends: list[int] = []
-        for sentence in raw.lower().translate(_READING).split(_SENTENCE_END):
-            words += sentence.split()
-            ends.append(len(words))
-        self.words, self.ends = words, ends
-        self.letters = len("".join(words))
-        self.vocabulary = set(words)
-        self.stop_words = self.vocabulary & lexicon()[1]
-        self.content_words = len(self.vocabulary) - len(self.stop_words)
+        read = raw.lower().translate(_SENTENCES)
+        self.words: list[str] = []
+        self.ends: list[int] = []
+        for sentence in read.split(_SENTENCE_END):
+            self.words += sentence.split()
+            self.ends.append(len(self.words))
+        self.letters = len(read) - read.count(_SENTENCE_END) - read.count(" ")
+        self.vocabulary = set(self.words)
+        self.content = self.vocabulary - lexicon()[1]
         self._bigrams: set[tuple[str, str]] | None = None
-
-    @property
-    def content(self) -> set[str]:
-        """The different words that are no stop words."""
-        return self.vocabulary - self.stop_words
 
     @property
     def bigrams(self) -> set[tuple[str, str]]:
