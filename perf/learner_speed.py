@@ -18,8 +18,8 @@ from llm_dec_pomdp.agents.language_model import LanguageModel
 from llm_dec_pomdp.agents.loading import load_model
 from llm_dec_pomdp.algorithms.magrpo import MAGRPO, MAGRPOConfig
 from llm_dec_pomdp.algorithms.samples import Sample, in_forward_passes, weigh
-from llm_dec_pomdp.envs.base import TextTask
 from llm_dec_pomdp.envs.tasks import TaskSource
+from llm_dec_pomdp.envs.text_task import TextTask
 from llm_dec_pomdp.rollout import collect
 from llm_dec_pomdp.seeding import derive
 from llm_dec_pomdp.types import Completion, Score, TaskItem

@@ -14,8 +14,8 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 from llm_dec_pomdp.agents.base import Request, Sampling, Team
 from llm_dec_pomdp.agents.decoding import draw
 from llm_dec_pomdp.agents.language_model import LanguageModel
-from llm_dec_pomdp.envs.base import TextTask
 from llm_dec_pomdp.envs.tasks import TaskSource
+from llm_dec_pomdp.envs.text_task import TextTask
 from llm_dec_pomdp.seeding import uniforms
 from llm_dec_pomdp.types import Completion, Episode, Group, Score, TaskItem, Turn
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from llm_dec_pomdp.envs.base import StepResult, TextTask
+from llm_dec_pomdp.envs.base import StepResult
 from llm_dec_pomdp.envs.tasks import TaskSource
+from llm_dec_pomdp.envs.text_task import TextTask
 from llm_dec_pomdp.types import Score, TaskItem
 
 ITEMS = tuple(TaskItem(f"t{i}", f"post {i}", reference=("alpha", "beta")) for i in range(5))

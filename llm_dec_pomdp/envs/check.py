@@ -33,7 +33,8 @@ from dataclasses import replace
 from typing import Any
 
 from ..types import Score, TaskItem
-from .base import NotAskedToStepError, TextDecPOMDP, TextTask
+from .base import NotAskedToStepError, TextDecPOMDP
+from .text_task import TextTask
 
 CANARY = "canary_{}_9c1f"
 GOLD_ROWS = 8  # how many rows the quick check scores; `check_env(env, rows=None)` scores all

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from llm_dec_pomdp.envs.base import NotAskedToStepError, TextTask, step_many
+from llm_dec_pomdp.envs.base import NotAskedToStepError, step_many
 from llm_dec_pomdp.envs.tasks import TaskSource
+from llm_dec_pomdp.envs.text_task import TextTask
 from llm_dec_pomdp.spaces import FreeText
 from llm_dec_pomdp.types import Score, TaskItem
 

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from llm_dec_pomdp.envs.base import StepResult, TextDecPOMDP, TextTask
+from llm_dec_pomdp.envs.base import StepResult, TextDecPOMDP
 from llm_dec_pomdp.envs.check import LAWS, CheckFailure, adversarial_texts, check_env
 from llm_dec_pomdp.envs.tasks import TaskSource
+from llm_dec_pomdp.envs.text_task import TextTask
 from llm_dec_pomdp.spaces import FreeText
 from llm_dec_pomdp.types import Score, TaskItem
 

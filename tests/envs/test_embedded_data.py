@@ -5,7 +5,7 @@ import ast
 import pytest
 
 import llm_dec_pomdp
-from llm_dec_pomdp.envs.base import TextTask
+from llm_dec_pomdp.envs.text_task import TextTask
 from llm_dec_pomdp.types import TaskItem
 
 EMBEDDED = {"tldr-v0": 64, "arxiv-v0": 48, "coophumaneval-v0": 48, "humaneval-v0": 164}

@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 
 import llm_dec_pomdp
-from llm_dec_pomdp.envs.base import TextDecPOMDP, TextTask
+from llm_dec_pomdp.envs.base import TextDecPOMDP
 from llm_dec_pomdp.envs.check import LAWS, check_env
 from llm_dec_pomdp.envs.tasks import TaskSource
+from llm_dec_pomdp.envs.text_task import TextTask
 from llm_dec_pomdp.envs.wrappers import PROTOCOLS, Centralized, Discussion, Sequential, with_protocol
 from llm_dec_pomdp.types import Completion, Episode, Score, TaskItem, Turn
 

@@ -15,7 +15,7 @@ from ... import sandbox
 from ...registry import nearest
 from ...sandbox import Job, Verdict
 from ...types import Score, TaskItem
-from ..base import TextTask
+from ..text_task import TextTask
 from . import analysis, contribution, reward
 from .feedback import MODES, Attempt, Expert, ask_expert
 

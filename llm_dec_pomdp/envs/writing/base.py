@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from ...registry import nearest
 from ...types import Score, TaskItem
-from ..base import TextTask
+from ..text_task import TextTask
 from . import quality, reward
 from .feedback import MODES, message
 

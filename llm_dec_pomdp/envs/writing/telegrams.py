@@ -46,7 +46,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ...types import Score, TaskItem
-from ..base import TextTask
+from ..text_task import TextTask
 from .text import lexicon, words_of
 from .tldr import TLDR
 
