@@ -21,7 +21,7 @@ class Run:
         status: running, preempted, failed or done.
         reason: Why it failed or stopped.
         step: Updates done, over all its cells that have begun.
-        steps: Updates wanted by these cells.
+        steps: Updates wanted by those of these cells that learn.
         mean_return: Of the newest training step while one is trained, else of the newest evaluation.
         unit: Of the return: "reward" of a training step, "%" of the maximum in an evaluation.
         age_seconds: Since something was last written.
@@ -76,9 +76,10 @@ def read_run(folder: Path) -> Run | None:
     step = steps = 0
     earned: tuple[float | None, str] = None, ""
     for path in sorted(folder.glob("cells/*/cell.json"), key=lambda path: path.stat().st_mtime):
-        lines, result = read_lines(path.parent / "train.jsonl"), path.parent / "result.json"
-        changed = max([changed, *(p.stat().st_mtime for p in (path.parent / "train.jsonl", result) if p.exists())])
-        if lines or not result.exists():
+        training, result = path.parent / "train.jsonl", path.parent / "result.json"
+        lines = read_lines(training)
+        changed = max([changed, *(p.stat().st_mtime for p in (training, result) if p.exists())])
+        if training.exists():  # it learns
             steps += _read(path)["training"]["steps"]
         step += len(lines)
         earned = _earned(lines, result, earned)

@@ -23,7 +23,7 @@ from llm_dec_pomdp.agents.stepping import forward
 from llm_dec_pomdp.benchmarks import cell as cells
 from llm_dec_pomdp.benchmarks.listing import Run, list_runs
 from llm_dec_pomdp.benchmarks.progress import Silent
-from llm_dec_pomdp.benchmarks.runner import run_suite
+from llm_dec_pomdp.benchmarks.runner import run_folder, run_suite
 from llm_dec_pomdp.benchmarks.suite import Suite
 from llm_dec_pomdp.checkpoint import CheckpointError
 from llm_dec_pomdp.cli import app
@@ -234,6 +234,20 @@ SUITE = Suite.model_validate(
 )
 
 
+def test_steps_are_told_of_what_learns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    evaluate, seen = cells.evaluate, list[str]()
+
+    def look(*arguments: Any) -> Any:
+        seen.append(list_runs(tmp_path)[0].step_text)
+        return evaluate(*arguments)
+
+    monkeypatch.setattr(cells, "evaluate", look)
+    with run_folder(tmp_path / "run", resume=False):
+        for cell in SUITE.cells()[:2]:
+            cells.run_cell(cell, tmp_path / "run" / "cells" / cell.label)
+    assert seen == ["", "0/3", "1/3", "2/3", "3/3"]
+
+
 def timeless(value: Any) -> Any:
     """Without what a clock measured."""
     if isinstance(value, dict):
@@ -259,7 +273,7 @@ RUN = """
 import json, sys
 from pathlib import Path
 from llm_dec_pomdp.benchmarks.progress import Silent
-from llm_dec_pomdp.benchmarks.runner import run_suite
+from llm_dec_pomdp.benchmarks.runner import run_folder, run_suite
 from llm_dec_pomdp.benchmarks.suite import Suite
 
 if __name__ == "__main__":
