@@ -277,7 +277,7 @@ def _train(
     config = cell.without(*FREE_IN_CHECKPOINT)
     places = Checkpoints(folder / "checkpoints", config, keep=cell.training.keep, other_versions=other_versions)
     done = restore(setup.algorithm, setup.train_env, places)
-    (folder / "train.jsonl").touch()
+    (folder / "train.jsonl").touch()  # from here on it is known that this cell learns
     cut(folder / "train.jsonl", "number", done.step)
     cut(folder / "curve.jsonl", "step", done.step)
 

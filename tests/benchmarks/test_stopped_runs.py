@@ -273,7 +273,7 @@ RUN = """
 import json, sys
 from pathlib import Path
 from llm_dec_pomdp.benchmarks.progress import Silent
-from llm_dec_pomdp.benchmarks.runner import run_folder, run_suite
+from llm_dec_pomdp.benchmarks.runner import run_suite
 from llm_dec_pomdp.benchmarks.suite import Suite
 
 if __name__ == "__main__":

@@ -74,7 +74,7 @@ class HardenedWritingTask(WritingTask):
     reference_share = 0.9
 
     def score(self, item: TaskItem, actions: Mapping[str, str]) -> Score:
-        """The formula of v0 with stricter connectives, every component multiplied by the same factor."""
+        """The formula of v0 over stricter measures, every component multiplied by the same factor."""
         first, second = self.possible_agents
         pair = quality.HardenedPair(actions[first], actions[second], self.source_text(item))
         plain = reward.score(pair, self.formula)

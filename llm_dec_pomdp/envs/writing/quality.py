@@ -62,11 +62,9 @@ class HardenedPair(reward.Pair):
         """How many connective categories the texts use, as whole words and with diminishing returns per sentence."""
         return categories_as_words(*((self.first, self.second) if both else (self.second,)))
 
-    def shared_words(self) -> tuple[int, int]:
-        """How many content words the texts share, and how many there are."""
-        first, second = self.first.content, self.second.content
-        shared = len(first & second)
-        return shared, len(first) + len(second) - shared
+    def contents(self) -> tuple[set[str], set[str]]:
+        """The different words of the texts that are no stop words."""
+        return self.first.content, self.second.content
 
     def properties(self) -> dict[str, float]:
         """The five properties, each in [0, 1]."""

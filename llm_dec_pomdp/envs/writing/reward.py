@@ -81,12 +81,14 @@ class Pair(ABC):
         """How many of the connective categories the texts use, or the second alone."""
 
     @abstractmethod
-    def shared_words(self) -> tuple[int, int]:
-        """How many different words without stop words they share, and how many they have together."""
+    def contents(self) -> tuple[set[str], set[str]]:
+        """Their different words without stop words."""
 
     def jaccard(self) -> float:
         """Jaccard similarity of the word sets without stop words; 1 when both are empty."""
-        shared, union = self.shared_words()
+        first, second = self.contents()
+        shared = len(first & second)
+        union = len(first) + len(second) - shared
         return shared / union if union else 1.0
 
 
@@ -162,12 +164,11 @@ class PublishedPair(Pair):
             return categories_as_substrings(self.first + self.second, first | second)
         return categories_as_substrings(self.second, second)
 
-    def shared_words(self) -> tuple[int, int]:
-        """How many different words without stop words they share, and how many they have together."""
+    def contents(self) -> tuple[set[str], set[str]]:
+        """Their different words without stop words."""
         first, second = self._vocabularies
         stop_words = lexicon()[1]
-        shared = len((first & second) - stop_words)
-        return shared, len(first - stop_words) + len(second - stop_words) - shared
+        return first - stop_words, second - stop_words
 
 
 def categories_as_substrings(text: str, vocabulary: Set[str] = frozenset()) -> int:
@@ -177,27 +178,26 @@ def categories_as_substrings(text: str, vocabulary: Set[str] = frozenset()) -> i
         text: Where to look.
         vocabulary: Words that are known to stand in it, which need not be looked for.
     """
-    by_word, by_category = _connectives()
+    categories = _categories_by_word()
     found: set[str] = set()
-    for word in by_word.keys() & vocabulary:
-        found |= by_word[word]
+    for word in categories.keys() & vocabulary:
+        found |= categories[word]
     lowered = text.lower()
-    for category, phrases in by_category.items():
+    for category, phrases in lexicon()[0].items():  # short phrases first: they are found soonest
         if category not in found and any(map(lowered.__contains__, phrases)):
             found.add(category)
     return len(found)
 
 
 @functools.cache
-def _connectives() -> tuple[Mapping[str, set[str]], Mapping[str, tuple[str, ...]]]:
-    """The categories of each connective of one word, and the connectives of each category."""
-    by_category = lexicon()[0]
-    by_word: dict[str, set[str]] = {}
-    for category, phrases in by_category.items():
+def _categories_by_word() -> Mapping[str, set[str]]:
+    """The categories of every connective of one word."""
+    categories: dict[str, set[str]] = {}
+    for category, phrases in lexicon()[0].items():
         for phrase in phrases:
             if phrase.isalpha():
-                by_word.setdefault(phrase, set()).add(category)
-    return by_word, by_category
+                categories.setdefault(phrase, set()).add(category)
+    return categories
 
 
 def connective_part(n: float) -> float:

@@ -48,7 +48,7 @@ class Text:
     Attributes:
         words: Its words in lower case.
         ends: How many there are up to the end of each sentence; . ! ? and line ends end one.
-        letters: How many characters they have, together.
+        letters: How many characters its words have, together.
         vocabulary: The different words.
         content: Those of them that are no stop words.
     """
