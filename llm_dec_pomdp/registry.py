@@ -6,11 +6,15 @@ add names by calling `register` or through an entry point, and an unknown name i
 
 from __future__ import annotations
 
+import ast
 import difflib
 import importlib
+import importlib.util
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib import metadata
+from pathlib import Path
 from typing import Any
 
 _SHOWN = 20  # names that a message lists
@@ -46,9 +50,29 @@ class Spec:
             return self.entry_point
         return load_attribute(self.entry_point, what=self.name)
 
+    def about(self) -> str:
+        """The first line of its docstring. A module that is not loaded yet is read and not run.
+
+        Raises:
+            ImportError: There is no such module, or it does not define the name.
+        """
+        if callable(self.entry_point):
+            return _first_line(self.entry_point.__doc__)
+        module_name, _, attribute = self.entry_point.partition(":")
+        source = None if module_name in sys.modules else importlib.util.find_spec(module_name)
+        if source is not None and source.origin is not None and source.origin.endswith(".py"):
+            for node in ast.parse(Path(source.origin).read_bytes()).body:
+                if isinstance(node, (ast.ClassDef, ast.FunctionDef)) and node.name == attribute:
+                    return _first_line(ast.get_docstring(node))
+        return _first_line(self.load().__doc__)
+
     def build(self, *args: Any, **kwargs: Any) -> Any:
         """Call it."""
         return self.load()(*args, **{**self.kwargs, **kwargs})
+
+
+def _first_line(docstring: str | None) -> str:
+    return (docstring or "").strip().partition("\n")[0]
 
 
 def load_attribute(path: str, what: str) -> Callable[..., Any]:

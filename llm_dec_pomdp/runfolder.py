@@ -1,7 +1,7 @@
 """The folder of a run: one writer, a state that can be read from outside, and logs that only grow.
 
 `lock` names the process that writes (pid, time of its start, boot id, host) and is locked by the kernel as long as it
-lives; what a dead process left is taken over. `status.json` says running, preempted, failed (with the reason) or done.
+lives; what a dead process left is taken over. `status.json` says running, interrupted, failed (with the reason) or done.
 JSONL files are appended to, line by line and durably; a resumed run cuts what lies beyond its checkpoint.
 """
 
@@ -19,24 +19,15 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, cast
 
+from .signals import Interrupted, before_the_end
 from .storage import replace_json
 
 LOCK, STATUS = "lock", "status.json"
-State = Literal["running", "preempted", "failed", "done"]
+State = Literal["running", "interrupted", "failed", "done"]
 
 
 class RunFolderError(OSError):
     """A run folder that cannot be used; the message names it and says what to do."""
-
-
-class Interrupted(SystemExit):  # no error: the work is saved
-    """A signal asked the run to stop, and it can go on later. Left alone, it ends the process with exit code 75."""
-
-    CODE = 75  # EX_TEMPFAIL of sysexits.h: try again later
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(self.CODE)
-        self.reason = reason
 
 
 # --- one writer -------------------------------------------------------------------------------------------------------
@@ -150,9 +141,10 @@ def open_run(folder: Path, *, resume: bool = False) -> Generator[None]:
             left.unlink()
         _note(folder, "running")
         try:
-            yield
+            with before_the_end(lambda: _note(folder, "interrupted", "a second signal ended it at once")):
+                yield
         except Interrupted as stop:
-            _note(folder, "preempted", stop.reason)
+            _note(folder, "interrupted", stop.reason)
             raise
         except BaseException as error:
             with contextlib.suppress(OSError):  # a full disk has a better message than this

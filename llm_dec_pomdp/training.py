@@ -11,13 +11,9 @@ import contextlib
 import hashlib
 import logging
 import math
-import os
-import signal
-import threading
 import time
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from types import FrameType
 from typing import Annotated, Any, Protocol, runtime_checkable
 
 from pydantic import Field
@@ -28,8 +24,9 @@ from .checkpoint import CheckpointError, Checkpoints
 from .config import Config, Count, Positive
 from .envs.base import TextDecPOMDP
 from .rollout import collect
-from .runfolder import Interrupted, finite
+from .runfolder import finite
 from .seeding import derive, generator
+from .signals import Interrupted, StopRequest, finishing
 from .storage import replace_json
 from .types import Episode, Group, RolloutPlan
 
@@ -173,8 +170,9 @@ def train(
     started = time.perf_counter() - done.seconds
     if checkpoints is not None:
         _restartable(learner)
-    with finishing_the_step() if checkpoints is not None else contextlib.nullcontext(lambda: "") as asked:
+    with finishing("step") if checkpoints is not None else contextlib.nullcontext(StopRequest()) as asked:
         for number in range(done.step + 1, config.steps + 1):
+            asked.work = f"step {number}"
             step, groups = _step(learner, env, sampling, config, seed, number)
             bad = not all(math.isfinite(value) for value in step.metrics.values())
             if bad:
@@ -189,11 +187,11 @@ def train(
             if checkpoints is None:
                 continue
             due = number == config.steps or (config.save_every > 0 and number % config.save_every == 0)
-            if due or asked():
+            if due or asked.signal:
                 done = replace(done, seconds=time.perf_counter() - started)
                 _save(learner, env, config, checkpoints, done)
-                if asked():
-                    raise Interrupted(f"{asked()} after step {number}")
+                if asked.signal:
+                    raise Interrupted(f"{asked.signal} after step {number}")
     return done
 
 
@@ -261,53 +259,6 @@ def _fingerprint(texts: Iterable[str]) -> str:
     for text in texts:
         digest.update(repr(text).encode("utf-8", "backslashreplace"))
     return digest.hexdigest()
-
-
-# --- signals ----------------------------------------------------------------------------------------------------------
-
-
-@contextlib.contextmanager
-def finishing_the_step() -> Generator[Callable[[], str]]:
-    """SIGTERM and SIGINT are noted, and a second one ends the process at once.
-
-    Yields:
-        Returns the name of the signal that came, "" when none did.
-    """
-    names: list[str] = []
-    with _signals(names.append):
-        yield lambda: names[0] if names else ""
-
-
-@contextlib.contextmanager
-def stopping_at_once() -> Generator[None]:
-    """SIGTERM and SIGINT raise `Interrupted`; for work that can be done again, around and between trainings."""
-
-    def stop(name: str) -> None:
-        raise Interrupted(name)
-
-    with _signals(stop):
-        yield
-
-
-@contextlib.contextmanager
-def _signals(on_first: Callable[[str], None]) -> Generator[None]:
-    if threading.current_thread() is not threading.main_thread():  # only there can signals be handled
-        yield
-        return
-    came: list[int] = []
-
-    def handle(number: int, frame: FrameType | None) -> None:
-        came.append(number)
-        if len(came) > 1:
-            os._exit(128 + number)
-        on_first(signal.Signals(number).name)
-
-    before = {number: signal.signal(number, handle) for number in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 # --- which tasks, and what came of them -------------------------------------------------------------------------------

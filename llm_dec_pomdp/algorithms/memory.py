@@ -8,8 +8,6 @@ import logging
 from collections.abc import Callable
 from typing import TypeVar
 
-import torch
-
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
@@ -38,6 +36,8 @@ class MicroBatch:
         Raises:
             OutOfDeviceMemoryError: It does not fit with a size of 1.
         """
+        import torch  # here, so that what only names the error loads no torch
+
         while True:
             try:
                 return work(self.size)

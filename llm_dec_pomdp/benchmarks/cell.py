@@ -222,7 +222,7 @@ def run_cell(
             train_seconds = _train(cell, setup, folder, progress, trackers, other_versions=other_versions)
             save_team(folder / "team", setup.team, cell.to_dict())
         trained = time.perf_counter()
-        groups, summary = evaluate(cell, setup, progress, f"{cell.label}: evaluate")
+        groups, summary = evaluate(cell, setup, progress)
         if learns:
             _note(folder, cell.training.steps, summary)
             trackers.log(cell.training.steps, evaluation_numbers(summary))
@@ -282,7 +282,7 @@ def _train(
     cut(folder / "curve.jsonl", "step", done.step)
 
     def note(steps: int) -> None:
-        summary = evaluate(cell, setup, Silent(), "")[1]
+        summary = evaluate(cell, setup, progress, f" after step {steps}")[1]
         _note(folder, steps, summary)
         trackers.log(steps, evaluation_numbers(summary))
 
@@ -310,21 +310,22 @@ def _note(folder: Path, steps: int, summary: Summary) -> None:
         append(path, {"step": steps, "training_episodes": episodes, **asdict(summary)})
 
 
-def evaluate(cell: Cell, setup: Setup, progress: Progress, label: str) -> tuple[list[Group], Summary]:
+def evaluate(cell: Cell, setup: Setup, progress: Progress, when: str = "") -> tuple[list[Group], Summary]:
     """Play the evaluation tasks; prompts and seeds depend on the cell's seed alone, not on its method."""
     env = setup.eval_env
     ids = [item.id for item in env.items[: cell.evaluation.items]]
     per_chunk = max(1, _CHUNK // cell.evaluation.samples)
     groups: list[Group] = []
     started = time.perf_counter()
-    with progress.stage(label, len(ids)) as advance:
+    with progress.stage(f"{cell.label}: evaluate{when}", len(ids)) as advance:
         for first in range(0, len(ids), per_chunk):
             chunk = ids[first : first + per_chunk]
             seeds = [derive(cell.seed, "evaluation", item_id) for item_id in chunk]
             groups += collect(env, setup.team, chunk, seeds, setup.sampling, cell.evaluation.samples)
             advance(len(chunk), "")
-    seconds = time.perf_counter() - started
-    summary = summarise(groups, env.reward_range[1], env.components, seconds)
+        seconds = time.perf_counter() - started
+        summary = summarise(groups, env.reward_range[1], env.components, seconds)
+        advance(0, f"return {summary.return_percent.mean:.1f} %")
     return groups, dataclasses.replace(summary, schemes=scheme_shares(env, groups))
 
 

@@ -18,7 +18,7 @@ class Run:
 
     Attributes:
         name: Of the folder.
-        status: running, preempted, failed or done.
+        status: running, interrupted, failed or done.
         reason: Why it failed or stopped.
         step: Updates done, over all its cells that have begun.
         steps: Updates wanted by those of these cells that learn.

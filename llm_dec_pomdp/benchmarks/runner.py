@@ -32,14 +32,14 @@ from typing import Any
 
 from ..__about__ import __version__
 from ..config import ConfigError
-from ..runfolder import STATUS, Interrupted, open_run
+from ..runfolder import STATUS, open_run
 from ..sandbox import capabilities
+from ..signals import Interrupted, stopping_at_once
 from ..storage import replace_json
-from ..training import stopping_at_once
 from .cell import Result, run_cell
 from .progress import Advance, Progress
 from .report import write_report
-from .runs import Run, is_done, read_run
+from .runs import Run, is_done, read_entry, read_run
 from .suite import Cell, Suite, Tracker, check_cells, check_models, clean, conflicts
 
 _PRELOAD = ["torch", "transformers", "peft", "llm_dec_pomdp.benchmarks.cell"]
@@ -99,7 +99,8 @@ def run_suite(
                 apart.run(cell, folder / "cells" / cell.label, progress)
                 with lock:
                     write_results(folder, read_run(folder).results)
-                    advance(1, cell.label)
+                    progress.say(_outcome(folder / "cells" / cell.label))
+                    advance(1, "")
 
             with ThreadPoolExecutor(max(jobs, 1)) as threads:
                 try:
@@ -111,6 +112,14 @@ def run_suite(
                     raise
         write_report(folder)
     return read_run(folder)
+
+
+def _outcome(folder: Path) -> str:
+    """What came out of a cell, in a line."""
+    entry = read_entry(folder / "cell.json", "")
+    if entry.result is None:
+        return f"{entry.cell.label}: failed, {entry.failure.partition(chr(10))[0]}"
+    return f"{entry.cell.label}: return {entry.result.summary.return_percent.mean:.1f} %"
 
 
 def _refuse_changes(cells: Sequence[Cell], folder: Path) -> None:
@@ -255,13 +264,15 @@ def _how_it_ended(code: int) -> str:
 def _work(values: dict[str, Any], folder: str, options: dict[str, Any], threads: int, said: Connection) -> None:
     """In the process: run the cell, and write why it failed where it does."""
     threading.Thread(target=_leave_with_parent, daemon=True).start()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to all its processes; the runner passes it on
+    progress = _Remote(said)
     try:
         if threads:
             import torch
 
             torch.set_num_threads(threads)
-        with stopping_at_once():
-            run_cell(Cell.from_dict(values), Path(folder), _Remote(said), **options)
+        with stopping_at_once(progress.say, [signal.SIGTERM]):
+            run_cell(Cell.from_dict(values), Path(folder), progress, **options)
     except Exception as error:
         reason = f"{type(error).__name__}: {error}"
         replace_json(Path(folder) / "failure.json", {"reason": reason, "traceback": traceback.format_exc()})
@@ -280,13 +291,22 @@ class _Remote:
 
     def __init__(self, said: Connection) -> None:
         self._said = said
+        self._lock = threading.Lock()
 
     @contextlib.contextmanager
     def stage(self, label: str, total: int) -> Generator[Advance]:
         """A stage that the runner shows."""
-        self._said.send(("begin", label, total))
-        yield lambda units, note: self._said.send(("advance", units, note))
-        self._said.send(("end",))
+        self._send("begin", label, total)
+        yield lambda units, note: self._send("advance", units, note)
+        self._send("end")
+
+    def say(self, text: str) -> None:
+        """A line that the runner shows."""
+        self._send("say", text)
+
+    def _send(self, *what: str | int) -> None:
+        with self._lock:
+            self._said.send(what)
 
 
 def _forward(said: Connection, progress: Progress) -> None:
@@ -300,6 +320,8 @@ def _forward(said: Connection, progress: Progress) -> None:
                     stages.append((shown, shown.enter_context(progress.stage(label, total))))
                 case ("advance", units, note):
                     stages[-1][1](units, note)
+                case ("say", text):
+                    progress.say(text)
                 case _:
                     stages.pop()[0].close()
     for shown, _ in reversed(stages):

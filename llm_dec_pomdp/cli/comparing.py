@@ -6,18 +6,25 @@ import dataclasses
 from pathlib import Path
 from typing import Annotated, Any
 
+import click
 import typer
 from rich.markup import escape
+from typer.core import TyperCommand
 
 from .console import err, failure, out, print_json, stop, usage
 from .options import Json, OtherVersions
 
 
-def suites() -> str:
-    """The built-in suites, for `bench --help`."""
-    from ..benchmarks.suite import about_suites
+class WithSuites(TyperCommand):
+    """A command whose help page ends with the built-in suites, which are read when the page is shown."""
 
-    return "\n\n".join(["[bold]Suites[/]", *(f"[bold]{name}[/]: {about}" for name, about in about_suites().items())])
+    def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Add them."""
+        from ..benchmarks.suite import about_suites
+
+        suites = [f"[bold]{name}[/]: {about}" for name, about in about_suites().items()]
+        self.epilog = "\n\n".join(["[bold]Suites[/]", *suites])
+        super().format_help(ctx, formatter)
 
 
 def bench(
@@ -74,12 +81,12 @@ def bench(
         else:
             out.print(estimate_table(suite, cells, found))
         return
-    from ..benchmarks.progress import bars
+    from ..benchmarks.progress import shown
     from ..benchmarks.report import tables
     from ..benchmarks.runner import new_run_folder, run_suite
 
     folder = resume or out_folder or new_run_folder(suite.name)
-    with failure(folder), bars(err, quiet=as_json) as progress:
+    with failure(folder), shown(err, quiet=as_json) as progress:
         run = run_suite(
             suite,
             folder,

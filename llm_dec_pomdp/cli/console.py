@@ -17,8 +17,8 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-out = Console()
-err = Console(stderr=True)
+out = Console(emoji=False)  # module:Class is no emoji
+err = Console(stderr=True, emoji=False)
 
 
 def stop(message: str, code: int = 2) -> NoReturn:
@@ -45,11 +45,11 @@ def failure(folder: Path, *, goes_on: bool = True) -> Generator[None]:
         goes_on: Whether a run that is stopped can be resumed.
     """
     from ..algorithms.memory import OutOfDeviceMemoryError
-    from ..runfolder import Interrupted
-    from ..training import DivergedError, TrainingError, stopping_at_once
+    from ..signals import Interrupted, stopping_at_once
+    from ..training import DivergedError, TrainingError
 
     try:
-        with stopping_at_once(), usage():
+        with stopping_at_once(lambda text: err.print(text, highlight=False)), usage():
             yield
     except Interrupted as asked:
         command = "bench" if (folder / "suite.json").exists() else "train"

@@ -18,7 +18,7 @@ def runs(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of runs, or of one run.")] = Path("runs"),
     as_json: Json = False,
 ) -> None:
-    """List runs: running, preempted, failed (and why) or done, how far they are, and what they earn.
+    """List runs: running, interrupted, failed (and why) or done, how far they are, and what they earn.
 
     The return is the reward of the newest training step, and in % of the maximum once a run is measured.
 

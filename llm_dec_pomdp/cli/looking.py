@@ -6,13 +6,10 @@ from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
-from rich.markdown import Markdown
 from rich.markup import escape
 from rich.table import Table
 
-from ..algorithms.registration import algorithms, find_algorithm
-from ..envs.check import LAWS, CheckFailure, check_env
-from ..envs.registration import make, manual, registry
+from ..algorithms.registration import algorithms
 from .console import err, out, print_json, stop, usage
 from .options import EnvId, EnvOption, Fields, Json, Tasks, Turns, read_fields, read_options
 
@@ -26,13 +23,17 @@ def list_(
     Examples: [bold]llm-dec-pomdp list --verbose[/]
               [bold]llm-dec-pomdp list --json[/]
     """
+    from ..envs.registration import manual, registry
+
     if verbose and not as_json:
+        from rich.markdown import Markdown
+
         for env_id in registry:
             found = _or_error({"id": env_id}, lambda env_id=env_id: {"manual": manual(env_id)})
             out.print(Markdown(found.get("manual") or f"# {env_id}\n\n{found['error']}"))
         return
     environments = [_or_error({"id": i}, lambda i=i: _describe_environment(i)) for i in registry]
-    methods = [_or_error({"name": n}, lambda n=n: {"about": _first_line(find_algorithm(n).load())}) for n in algorithms]
+    methods = [_or_error({"name": n}, lambda n=n: {"about": algorithms.find(n).about()}) for n in algorithms]
     if as_json:
         print_json({"environments": environments, "algorithms": methods})
         return
@@ -63,6 +64,8 @@ def _or_error(known: dict[str, Any], describe: Callable[[], dict[str, Any]]) -> 
 
 
 def _describe_environment(env_id: str) -> dict[str, Any]:
+    from ..envs.registration import make, manual
+
     env = make(env_id, split="all")
     return {
         "roles": list(env.roles),
@@ -71,10 +74,6 @@ def _describe_environment(env_id: str) -> dict[str, Any]:
         "about": manual(env_id).splitlines()[2],
         "manual": manual(env_id),
     }
-
-
-def _first_line(thing: Any) -> str:
-    return (thing.__doc__ or "").strip().partition("\n")[0]
 
 
 def check(
@@ -90,6 +89,7 @@ def check(
     Example: [bold]llm-dec-pomdp check tldr-v0[/]
     """
     from ..benchmarks.cell import make_task
+    from ..envs.check import LAWS, CheckFailure, check_env
 
     with usage():
         options = read_options(env_option)

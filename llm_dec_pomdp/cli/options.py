@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..config import ConfigT, build, override
 from .console import stop
+
+if TYPE_CHECKING:
+    from ..config import ConfigT
 
 EnvId = Annotated[str, typer.Argument(help="Environment id, see `llm-dec-pomdp list`, or module:Class.")]
 Model = Annotated[str, typer.Option(help="builtin:tiny, a folder, a .gguf file, or a hub id.")]
@@ -47,6 +49,8 @@ def read_fields(pairs: list[str] | None) -> dict[str, str]:
 
 def read_options(settings: list[str] | None) -> dict[str, Any]:
     """`key=value` settings, read as TOML values."""
+    from ..config import override
+
     return override({}, settings or [])
 
 
@@ -58,6 +62,8 @@ _NAMES = {"prompts_per_step": "prompts", "every": "eval_every", "id": "environme
 
 def from_options(kind: type[ConfigT], **values: Any) -> ConfigT:
     """A configuration from options; a value that it refuses is named as the option."""
+    from ..config import build
+
     names = {name: f"--{_NAMES.get(name, name).replace('_', '-')}" for name in kind.model_fields}
     return build(kind, values, source="options", names=names)
 

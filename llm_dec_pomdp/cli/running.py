@@ -315,12 +315,12 @@ def _run_cells(
 ) -> None:
     """Run cells into one folder and show what came out."""
     from ..benchmarks.cell import run_cell
-    from ..benchmarks.progress import bars
+    from ..benchmarks.progress import shown
     from ..benchmarks.report import write_report
     from ..benchmarks.runner import new_run_folder, run_folder, write_results
 
     folder = folder or new_run_folder(name)
-    with failure(folder, goes_on=learn), bars(err, quiet=as_json) as progress, run_folder(folder, resume=resume):
+    with failure(folder, goes_on=learn), shown(err, quiet=as_json) as progress, run_folder(folder, resume=resume):
         results = [
             run_cell(cell, folder / "cells" / cell.label, progress, weights, learn=learn, other_versions=other_versions)
             for cell in cells
