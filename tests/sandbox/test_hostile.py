@@ -52,6 +52,7 @@ def attempts(chosen: Sequence[Program], laid: Bait, without: Sequence[str] = ())
                 free.put(pool)
 
         for pool in pools:
+            assert pool.run([Job(GOLD, CHECK, "f")])[0].outcome == "passed"
             free.put(pool)
         with ThreadPoolExecutor(SIDE_BY_SIDE) as threads:
             findings = list(threads.map(one, chosen))
