@@ -44,7 +44,7 @@ def dying(function: Callable[..., Any], left: list[int]) -> Callable[..., Any]:
 
 
 def durable_already(handle: int) -> None:
-    """In the place of fsync, which takes long and matters to a loss of power alone: what was written survives a kill."""
+    """In the place of fsync, which is slow and matters to a loss of power alone: what was written survives a kill."""
 
 
 def killed_after(calls: int, folder: Path) -> bool:

@@ -25,7 +25,7 @@ def expected(team: Team) -> float:
 
 def trained(team: Team, kind: type[MAGRPO], sampling: Sampling, seed: int, learning_rate: float) -> Team:
     learner = kind(team, sampling, MAGRPOConfig(learning_rate=learning_rate))
-    train(learner, match(), sampling, TrainerConfig(steps=60, prompts_per_step=4, group_size=8), seed)
+    train(learner, match(), sampling, TrainerConfig(steps=40, prompts_per_step=4, group_size=8), seed)
     return team
 
 

@@ -224,7 +224,16 @@ def test_two_tables_agree_on_a_word(options: dict[str, Any], seed: int) -> None:
     assert agreement(team) > 0.9
 
 
-@pytest.mark.parametrize("options", LATER_TURNS, ids=["frozen", "resampled", "cf-tree", "cross-tree"])
+@pytest.mark.parametrize(
+    "options",
+    [
+        LATER_TURNS[0],
+        pytest.param(LATER_TURNS[1], marks=pytest.mark.slow),
+        pytest.param(LATER_TURNS[2], marks=pytest.mark.slow),
+        LATER_TURNS[3],
+    ],
+    ids=["frozen", "resampled", "cf-tree", "cross-tree"],
+)
 def test_two_tables_agree_over_two_turns(options: dict[str, Any]) -> None:
     env = Match(ITEMS, max_turns=2)
     team = tables(env)
