@@ -1,4 +1,4 @@
-"""What all tests share: the folder of public test data, and hypothesis without a clock or a database."""
+"""What all tests share: threads, the folder of public test data, and hypothesis without a clock or a database."""
 
 from __future__ import annotations
 
@@ -26,6 +26,13 @@ settings.load_profile("suite")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--data", help="folder of public test data with data/ and golden/ (or LLM_DEC_POMDP_DATA)")
+
+
+def pytest_configure() -> None:
+    """Processes that run tests at the same time share the cores; said before anything loads torch."""
+    workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    if workers > 1:
+        os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // workers)))
 
 
 @pytest.fixture(scope="session")

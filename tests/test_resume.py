@@ -22,16 +22,14 @@ from llm_dec_pomdp.algorithms.registration import algorithms, find_algorithm
 from llm_dec_pomdp.checkpoint import CheckpointError, Checkpoints
 from llm_dec_pomdp.envs.base import TextDecPOMDP
 from llm_dec_pomdp.envs.wrappers import with_protocol
-from llm_dec_pomdp.runfolder import Interrupted
+from llm_dec_pomdp.signals import Interrupted
 from llm_dec_pomdp.storage import pack
 from llm_dec_pomdp.training import (
     DivergedError,
     Step,
     TrainerConfig,
     TrainingError,
-    finishing_the_step,
     restore,
-    stopping_at_once,
     train,
 )
 from llm_dec_pomdp.types import Score, TaskItem
@@ -245,34 +243,6 @@ def test_a_signal_in_the_last_save_still_ends_the_process(tmp_path: Path, monkey
     with pytest.raises(Interrupted, match="75"):
         Run(tmp_path, kind=Signalled).go()  # saves after steps 2, 4 and 6
     assert Run(tmp_path).done.step == STEPS
-
-
-TWICE = """
-import os, signal, sys, time
-from llm_dec_pomdp.training import finishing_the_step
-with finishing_the_step() as asked:
-    os.kill(os.getpid(), signal.SIGTERM)
-    print(asked(), flush=True)
-    os.kill(os.getpid(), signal.SIGINT)
-    print("still here")
-"""
-
-
-def test_a_second_signal_ends_the_process_at_once() -> None:
-    done = subprocess.run([sys.executable, "-c", TWICE], capture_output=True, text=True, timeout=60, check=False)
-    assert done.stdout == "SIGTERM\n"
-    assert done.returncode == 128 + signal.SIGINT
-
-
-def test_outside_of_a_training_a_signal_ends_the_work_at_once() -> None:
-    with pytest.raises(Interrupted) as caught, stopping_at_once():
-        os.kill(os.getpid(), signal.SIGINT)
-    assert (caught.value.code, caught.value.reason) == (75, "SIGINT")
-
-
-def test_no_signal_is_no_request() -> None:
-    with finishing_the_step() as asked:
-        assert asked() == ""
 
 
 # --- steps that are not finite ----------------------------------------------------------------------------------------

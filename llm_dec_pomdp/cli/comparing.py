@@ -6,19 +6,18 @@ import dataclasses
 from pathlib import Path
 from typing import Annotated, Any
 
-import click
 import typer
 from rich.markup import escape
 from typer.core import TyperCommand
 
-from .console import err, failure, out, print_json, stop, usage
+from .console import err, failure, out, print_json, say_where, stop, usage
 from .options import Json, OtherVersions
 
 
 class WithSuites(TyperCommand):
     """A command whose help page ends with the built-in suites, which are read when the page is shown."""
 
-    def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+    def format_help(self, ctx: Any, formatter: Any) -> None:  # types that newer releases of typer have of their own
         """Add them."""
         from ..benchmarks.suite import about_suites
 
@@ -53,8 +52,9 @@ def bench(
               [bold]llm-dec-pomdp bench --resume runs/my-bench[/]
               [bold]llm-dec-pomdp bench quick --algorithm my_module:MyLearner --seed 0 --seed 1[/]
     """
+    from ..benchmarks.checks import check_methods
     from ..benchmarks.estimate import estimate_table, estimates
-    from ..benchmarks.suite import MethodConfig, check_cells, load_suite, saved_suite
+    from ..benchmarks.suite import MethodConfig, load_suite, saved_suite
 
     if overwrite and resume is None:
         stop("--overwrite is for --resume RUN; a new run has nothing to overwrite")
@@ -71,10 +71,10 @@ def bench(
         if seed:
             changes["seeds"] = seed
         suite = suite.model_copy(update=changes)
-        check_cells(suite.cells())
     if dry_run:
         cells = suite.cells()
         with usage():
+            check_methods(cells)
             found = estimates(cells)
         if as_json:
             print_json([dataclasses.asdict(e) for e in found])
@@ -103,7 +103,7 @@ def bench(
     else:
         for table in tables(run.results, run.entries):
             out.print(table)
-        out.print(f"Report, pictures and every episode: {folder}/report.html", highlight=False)
+        say_where(folder)
     if failures:
         raise typer.Exit(1)
 
@@ -142,5 +142,6 @@ def report(
         return
     for warning in warnings:
         err.print(f"[yellow]does not compare:[/] {escape(warning)}", highlight=False)
-    out.print(comparison_table(found))
-    out.print(f"Report: {folder}/report.html", highlight=False)
+    if pairs(found):
+        out.print(comparison_table(found))
+    say_where(folder)
