@@ -25,7 +25,6 @@ from llm_dec_pomdp.envs.wrappers import with_protocol
 from llm_dec_pomdp.signals import Interrupted
 from llm_dec_pomdp.storage import pack
 from llm_dec_pomdp.training import (
-    Counters,
     DivergedError,
     Step,
     TrainerConfig,
@@ -99,21 +98,34 @@ def crash_at(number: int) -> Callable[[Step], None]:
 # --- the same run -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", LEARNERS)
-def test_a_resumed_run_equals_one_that_was_not_stopped(name: str, tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """A run that was not stopped."""
+    return Run(tmp_path_factory.mktemp("alone")).go()
+
+
+def killed_and_resumed(folder: Path, *of: Any, **options: Any) -> Run:
     """The crash is in the second epoch, the checkpoint in the first: 7 tasks, 2 per step."""
-    alone = Run(tmp_path / "alone", name).go()
-    killed = Run(tmp_path / "killed", name)
+    killed = Run(folder, *of, **options)
     with pytest.raises(CrashError):
         killed.go(crash_at(5))
-    resumed = Run(tmp_path / "killed", name)
+    resumed = Run(folder, *of, **options)
     assert resumed.done.step == 4
-    resumed.go()
-    assert resumed.steps == alone.steps[4:]
-    assert killed.steps == alone.steps[:5]
-    assert len({step.texts for step in alone.steps}) == STEPS
-    assert equal(resumed, alone)
-    assert not same(weights(alone.team), weights(Run(tmp_path / "new", name).team))
+    before = resumed.done.seconds
+    assert 0 < before < resumed.go().done.seconds
+    assert killed.steps[4] == resumed.steps[0]
+    resumed.steps = killed.steps[:4] + resumed.steps
+    return resumed
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+def test_a_resumed_run_equals_one_that_was_not_stopped(name: str, tmp_path: Path, alone: Run) -> None:
+    whole = alone if name == "magrpo" else Run(tmp_path / "alone", name).go()
+    resumed = killed_and_resumed(tmp_path / "killed", name)
+    assert resumed.steps == whole.steps
+    assert len({step.texts for step in whole.steps}) == STEPS
+    assert equal(resumed, whole)
+    assert not same(weights(whole.team), weights(Run(tmp_path / "new", name).team))
 
 
 @pytest.mark.parametrize(
@@ -128,20 +140,17 @@ def test_a_resumed_run_equals_one_that_was_not_stopped(name: str, tmp_path: Path
     ids=str,
 )
 def test_a_resumed_run_equals_the_other_under_every_kind_of_option(options: dict[str, Any], tmp_path: Path) -> None:
-    alone = Run(tmp_path / "alone", **options).go()
-    with pytest.raises(CrashError):
-        Run(tmp_path / "killed", **options).go(crash_at(5))
-    resumed = Run(tmp_path / "killed", **options).go()
-    assert resumed.steps == alone.steps[4:]
-    assert all(step.metrics["skipped"] < 1 for step in alone.steps)
-    assert equal(resumed, alone)
+    whole = Run(tmp_path / "alone", **options).go()
+    resumed = killed_and_resumed(tmp_path / "killed", **options)
+    assert resumed.steps == whole.steps
+    assert all(step.metrics["skipped"] < 1 for step in whole.steps)
+    assert equal(resumed, whole)
 
 
-def test_a_run_can_be_stopped_after_every_step(tmp_path: Path) -> None:
-    alone = Run(tmp_path / "alone").go()
+def test_a_run_can_be_stopped_after_every_step(tmp_path: Path, alone: Run) -> None:
     steps: list[Any] = []
     for number in range(1, STEPS + 1):
-        run = Run(tmp_path / "often")
+        run = Run(tmp_path)
         assert run.done.step == number - 1
         if number < STEPS:
             with pytest.raises(Interrupted):
@@ -153,39 +162,24 @@ def test_a_run_can_be_stopped_after_every_step(tmp_path: Path) -> None:
     assert equal(run, alone)
 
 
-def test_a_finished_run_has_nothing_left_to_do(tmp_path: Path) -> None:
-    alone = Run(tmp_path).go()
-    again = Run(tmp_path)
+def test_a_finished_run_has_nothing_left_to_do_and_refuses_other_tasks(alone: Run) -> None:
+    again = Run(alone.places.folder.parent)
     assert again.go().steps == []
     assert equal(again, alone)
     assert again.done == alone.done
+    again.env = Colourful(ITEMS[:3])
+    with pytest.raises(CheckpointError, match="trained on 7 tasks that are not the 3 of now"):
+        restore(again.learner, again.env, again.places)
 
 
-def test_a_damaged_newest_checkpoint_costs_steps_and_changes_nothing(tmp_path: Path) -> None:
-    alone = Run(tmp_path / "alone").go()
+def test_a_damaged_newest_checkpoint_costs_steps_and_changes_nothing(tmp_path: Path, alone: Run) -> None:
     with pytest.raises(CrashError):
-        Run(tmp_path / "killed").go(crash_at(5))
-    newest = tmp_path / "killed" / "checkpoints" / "step-000004"
-    (newest / "state.safetensors").write_bytes(b"")
-    resumed = Run(tmp_path / "killed")
+        Run(tmp_path).go(crash_at(5))
+    (tmp_path / "checkpoints" / "step-000004" / "state.safetensors").write_bytes(b"")
+    resumed = Run(tmp_path)
     assert resumed.done.step == 2
     assert resumed.go().steps == alone.steps[2:]
     assert equal(resumed, alone)
-
-
-def test_time_adds_up_over_restarts(tmp_path: Path) -> None:
-    with pytest.raises(CrashError):
-        Run(tmp_path).go(crash_at(5))
-    before = Run(tmp_path).done.seconds
-    assert 0 < before < Run(tmp_path).go().done.seconds
-
-
-def test_other_tasks_are_refused(tmp_path: Path) -> None:
-    Run(tmp_path).go()
-    run = Run(tmp_path)
-    run.env = Colourful(ITEMS[:3])
-    with pytest.raises(CheckpointError, match="trained on 7 tasks that are not the 3 of now"):
-        restore(run.learner, run.env, run.places)
 
 
 def test_a_learner_that_cannot_be_saved_is_refused_before_it_trains(tmp_path: Path) -> None:
@@ -352,10 +346,6 @@ def test_what_could_not_be_judged_is_masked(monkeypatch: pytest.MonkeyPatch) -> 
     assert [sum(total != total for total in step) for step in seen] == [1, 1, 1, 1]
     assert same(after, wanted)
     assert masked.bad == dropped.bad == 0
-
-
-def test_counters_begin_at_nothing() -> None:
-    assert Counters() == Counters(step=0, skipped=0, bad=0, seconds=0.0)
 
 
 # --- the command, killed ----------------------------------------------------------------------------------------------

@@ -126,19 +126,10 @@ def test_the_request_holds_the_history_and_the_sampling(server: Server) -> None:
 
 
 def test_a_key_is_sent_as_a_bearer_token_and_only_where_given(server: Server) -> None:
-    texts(Remote(server.url, "m", api_key="secret"), *HELLO)
+    texts(Remote(server.url + "/", "m", api_key="secret"), *HELLO)  # a slash at the end does no harm
     texts(Remote(server.url, "m"), *HELLO)
     assert [headers.get("Authorization") for headers in server.headers] == ["Bearer secret", None]
-
-
-def test_a_slash_at_the_end_of_the_address_does_no_harm(server: Server) -> None:
-    texts(Remote(server.url + "/", "m"), *HELLO)
-    assert server.paths == ["/v1/chat/completions"]
-
-
-def test_greedy_sampling_is_temperature_0(server: Server) -> None:
-    texts(Remote(server.url, "m"), *HELLO, sampling=Sampling(temperature=0))
-    assert server.asked[0]["temperature"] == 0
+    assert server.paths == ["/v1/chat/completions"] * 2
 
 
 @pytest.mark.parametrize("seed", [0, 2**31 - 1, 2**31, 2**63 + 11])
@@ -240,15 +231,7 @@ def test_a_failure_names_the_address_the_tries_and_the_reason(server: Server, an
         Remote(server.url, "m", tries=2).generate(HELLO, Sampling())
     assert f"{server.url} gave no usable answer in 2 tries: " in str(caught.value)
     assert reason in str(caught.value)
-    assert len(server.asked) == 2
-
-
-@pytest.mark.parametrize("answer", [failure for failure, _ in FAILURES.values()], ids=FAILURES)
-def test_a_sample_is_asked_for_again(server: Server, answer: Reply) -> None:
-    server.answer = lambda body, number: answer if number < 2 else reply("at last")
-    assert texts(Remote(server.url, "m"), *HELLO) == [["at last"]]
-    assert len(server.asked) == 3
-    assert server.asked[0] == server.asked[1] == server.asked[2]
+    assert server.asked == [server.asked[0]] * 2
 
 
 def test_only_the_failed_sample_is_asked_for_again(server: Server) -> None:
