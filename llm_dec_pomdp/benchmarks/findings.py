@@ -46,11 +46,16 @@ class Comparison:
     @property
     def verdict(self) -> str:
         """The difference in words."""
-        if math.isnan(self.p):
-            return f"no verdict below {LEAST_SEEDS} seeds"
-        if self.p >= LEVEL:
-            return "not distinguishable"
-        return "more" if self.points.mean > 0 else "less"
+        return verdict(self.points, self.p)
+
+
+def verdict(points: Estimate, p: float) -> str:
+    """A difference in words, by its corrected p-value."""
+    if math.isnan(p):
+        return f"no verdict below {LEAST_SEEDS} seeds"
+    if p >= LEVEL:
+        return "not distinguishable"
+    return "more" if points.mean > 0 else "less"
 
 
 @dataclass(frozen=True)
