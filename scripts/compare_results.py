@@ -21,7 +21,7 @@ from typing import Any
 from llm_dec_pomdp.benchmarks.aggregate import difference, overall
 from llm_dec_pomdp.benchmarks.findings import verdict
 from llm_dec_pomdp.benchmarks.intervals import LEAST_SEEDS, Estimate, holm, mean_interval
-from llm_dec_pomdp.benchmarks.text_tables import bounds, number
+from llm_dec_pomdp.benchmarks.text_tables import bounds, p_value
 
 ALL_TASKS = "mean of all tasks"  # stands for them where a file does not keep each
 
@@ -82,7 +82,7 @@ def difference_rows(by_method: Mapping[str, Seeds]) -> list[str]:
     lines = ["| method | against | points | 95 % interval | over | p, Holm | verdict |", "|---" * 7 + "|"]
     for (a, b, points), p in zip(found, holm([points.p for _, _, points in found]), strict=True):
         shown = f"{points.mean:+.1f} | {bounds(points, '+')} | {over(points)}"
-        lines.append(f"| {a} | {b} | {shown} | {number(p, 4)} | {verdict(points, p)} |")
+        lines.append(f"| {a} | {b} | {shown} | {p_value(p)} | {verdict(points, p)} |")
     return lines
 
 

@@ -97,7 +97,7 @@ class Findings:
         """Plain values, for JSON."""
         return {
             "lines": [
-                {"environment": line.environment, "method": line.name, "return_percent": _plain(line.value)}
+                {"environment": line.environment, "method": line.name, "return_percent": _measured(line.value)}
                 for line in self.lines
             ],
             "differences": [
@@ -105,7 +105,8 @@ class Findings:
                     "environment": pair.ours.environment,
                     "method": pair.ours.name,
                     "against": pair.theirs.name,
-                    "points": _plain(pair.points),
+                    "points": _measured(pair.points),
+                    "p": pair.points.p,
                     "p_holm": pair.p,
                     "pairs": pair.pairs,
                     "verdict": pair.verdict,
@@ -123,8 +124,9 @@ class Findings:
         }
 
 
-def _plain(value: Estimate) -> dict[str, Any]:
-    return {**asdict(value), "over": value.over}
+def _measured(value: Estimate) -> dict[str, Any]:
+    names = ("mean", "low", "high", "seeds", "tasks", "over")
+    return {name: getattr(value, name) for name in names}
 
 
 def findings(entries: Sequence[Entry]) -> Findings:

@@ -28,6 +28,11 @@ def bounds(value: Interval, sign: str = "") -> str:
     return f"{value.low:{sign}.1f} to {value.high:{sign}.1f}" if math.isfinite(value.low) else "-"
 
 
+def p_value(p: float) -> str:
+    """A p-value; "-" where nothing was tested."""
+    return "<0.001" if p < 0.001 else number(p, 3)
+
+
 def return_table(group: Sequence[Line]) -> Text:
     """What each method of an environment earns, in % of the maximum."""
     body = [[line.name, number(line.value.mean), bounds(line.value), line.value.over] for line in group]
@@ -43,7 +48,7 @@ def difference_table(pairs: Sequence[Comparison]) -> Text:
             f"{pair.points.mean:+.1f}",
             bounds(pair.points, "+"),
             pair.points.over,
-            number(pair.p, 3),
+            p_value(pair.p),
             pair.verdict,
         ]
         for pair in pairs
