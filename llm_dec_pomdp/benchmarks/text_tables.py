@@ -78,7 +78,12 @@ def overall_table(methods: Sequence[Overall]) -> Text:
         ]
         for m in methods
     ]
-    return ["method", "interquartile mean", "95 % interval", *(f"P(more than {m.name})" for m in methods)], body
+    return [
+        "method",
+        "interquartile mean",
+        "95 % bootstrap over seeds",
+        *(f"P(more than {m.name})" for m in methods),
+    ], body
 
 
 def at_k_table(group: Sequence[Line]) -> Text | None:

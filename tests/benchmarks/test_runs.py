@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import io
 import json
 import math
@@ -124,7 +125,8 @@ def outputs(folder: Path) -> tuple[Findings, dict[str, str]]:
         console = Console(file=io.StringIO(), width=200)
         console.print(*printed)
         shown[name] = cast("io.StringIO", console.file).getvalue()
-    return found, {name: re.sub(r"<[^>]*>|[│┃|\s]+", " ", text).replace("  ", " ") for name, text in shown.items()}
+    shown["report.html"] = html.unescape(re.sub(r"<[^>]*>", " ", shown["report.html"]))
+    return found, {name: re.sub(r"[│┃|\s]+", " ", text) for name, text in shown.items()}
 
 
 @pytest.mark.parametrize("seeds", [1, 2, 3])
