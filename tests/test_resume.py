@@ -36,6 +36,7 @@ from llm_dec_pomdp.types import Score, TaskItem
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 LEARNERS = [name for name in algorithms if callable(getattr(find_algorithm(name).load(), "update", None))]
+ALIKE = ("mareinforce", "marloo", "maremax")  # magrpo with another baseline
 SAMPLING = Sampling(max_new_tokens=4)
 STEPS = 6
 
@@ -118,7 +119,9 @@ def killed_and_resumed(folder: Path, *of: Any, **options: Any) -> Run:
     return resumed
 
 
-@pytest.mark.parametrize("name", LEARNERS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow) if name in ALIKE else name for name in LEARNERS]
+)
 def test_a_resumed_run_equals_one_that_was_not_stopped(name: str, tmp_path: Path, alone: Run) -> None:
     whole = alone if name == "magrpo" else Run(tmp_path / "alone", name).go()
     resumed = killed_and_resumed(tmp_path / "killed", name)

@@ -53,17 +53,14 @@ def test_two_models_really_work_at_the_same_time(cores: Any) -> None:
 
 
 @pytest.mark.parametrize("loads", [(100,), (100, 201), (100, 0), (0, 0)])
-def test_anything_else_works_in_turn_with_all_cores(cores: Any, loads: tuple[int, ...]) -> None:
+def test_models_of_other_sizes_work_in_turn_with_all_cores(cores: Any, loads: tuple[int, ...]) -> None:
     cores(2)
     assert side_by_side(loaded(*loads), [seen] * len(loads)) == [(MAIN, 2)] * len(loads)
 
 
-def test_one_core_is_not_divided(cores: Any) -> None:
+def test_on_one_core_and_without_a_model_work_is_done_in_turn(cores: Any) -> None:
     cores(1)
     assert side_by_side(loaded(100, 100), [seen, seen]) == [(MAIN, 1)] * 2
-
-
-def test_a_policy_that_is_no_model_works_in_turn(cores: Any) -> None:
     cores(2)
     assert side_by_side([object(), object()], [seen, seen]) == [(MAIN, 2)] * 2
 
