@@ -20,3 +20,10 @@ def test_schedules_on_paper(schedule: Schedule, wanted: list[float]) -> None:
 @pytest.mark.parametrize("schedule", ["constant", "linear", "cosine"])
 def test_it_rises_first(schedule: Schedule) -> None:
     assert [factor(u, schedule, 4, 10) for u in range(1, 6)] == pytest.approx([0.25, 0.5, 0.75, 1.0, 1.0])
+
+
+@pytest.mark.parametrize("schedule", ["linear", "cosine"])
+def test_it_never_rises_again(schedule: Schedule) -> None:
+    after = [factor(u, schedule, 3, 20) for u in range(3, 40)]
+    assert after == sorted(after, reverse=True)
+    assert after[-1] == 0
