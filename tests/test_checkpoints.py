@@ -36,6 +36,12 @@ STATE: dict[str, Any] = {
 }
 
 
+@pytest.fixture(autouse=True)
+def _without_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """That files are durable matters to a loss of power alone; a test below looks at the order of the calls."""
+    monkeypatch.setattr(os, "fsync", lambda handle: None)
+
+
 def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
@@ -327,14 +333,11 @@ def test_another_team_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_kill_at_any_system_call_of_a_save_leaves_a_whole_checkpoint(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_kill_at_any_system_call_of_a_save_leaves_a_whole_checkpoint(tmp_path: Path) -> None:
     """The child saves step 2 over steps 0 and 1, and dies at its first, second, third ... system call."""
     script = Path(__file__).with_name("crash_save.py")
     done = subprocess.run([sys.executable, script, tmp_path], capture_output=True, text=True, timeout=120, check=True)
     count = int(done.stdout)
-    monkeypatch.setattr(os, "fsync", lambda handle: None)
     found: list[int] = []
     for number in range(count):
         places, team = Checkpoints(tmp_path / f"run-{number}", {"seed": 0}), softmax_team()

@@ -102,7 +102,7 @@ def test_an_error_comes_after_all_have_ended_and_the_cores_are_given_back(cores:
 def trained(threads: int) -> tuple[list[list[str]], dict[str, float], list[dict[str, torch.Tensor]]]:
     """Texts, metrics and weights of one update by two models."""
     torch.set_num_threads(threads)
-    team, sampling = separate_team(seed=3), Sampling(max_new_tokens=12)
+    team, sampling = separate_team(seed=3), Sampling(max_new_tokens=6)
     requests = [Request(agent, ("a question",), (1, 2, 3)) for agent in AGENTS]
     answers = team.generate(requests, sampling)
     played = group([0.0, 1.0, 2.0], [dict(zip(AGENTS, joint, strict=True)) for joint in zip(*answers, strict=True)])
