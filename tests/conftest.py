@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,8 @@ def pytest_configure() -> None:
     workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
     if workers > 1:
         os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // workers)))
+    if "PYTEST_XDIST_WORKER" in os.environ:  # Ctrl-C ends a worker at once, whatever its test is doing
+        signal.signal(signal.SIGINT, lambda number, frame: os._exit(128 + number))
 
 
 @pytest.fixture(scope="session")

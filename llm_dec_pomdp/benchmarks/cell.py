@@ -36,7 +36,8 @@ from ..seeding import derive
 from ..storage import replace_json
 from ..training import Step, restore, train
 from ..types import Episode, Group
-from .metrics import Interval, Summary, bootstrap, summarise
+from .intervals import Interval, mean_interval
+from .metrics import Summary, summarise
 from .progress import Progress, Silent
 from .schemes import scheme_shares
 from .suite import FREE_IN_CHECKPOINT, Cell, Tracker, conflicts
@@ -342,7 +343,7 @@ def _latency(cell: Cell, setup: Setup) -> Interval | None:
         collect(setup.eval_env, setup.team, [item.id], [derive(cell.seed, "timing", item.id)], setup.sampling)[0]
         for item in (items[0], *items)  # the first one twice: it warms up
     ]
-    return bootstrap([group.episodes[0].response_seconds for group in played[1:]])
+    return mean_interval([group.episodes[0].response_seconds for group in played[1:]])
 
 
 def _tasks_digest(cell: Cell, env: TextDecPOMDP) -> str:

@@ -81,6 +81,7 @@ def bench(
         else:
             out.print(estimate_table(suite, cells, found))
         return
+    from ..benchmarks.findings import findings
     from ..benchmarks.progress import shown
     from ..benchmarks.report import tables
     from ..benchmarks.runner import new_run_folder, run_suite
@@ -99,7 +100,8 @@ def bench(
     failures = {entry.cell.label: entry.failure for entry in run.entries if entry.result is None}
     if as_json:
         results = [result.to_dict() for result in run.results]
-        print_json({"folder": str(folder), "results": results, "failures": failures})
+        said = findings(run.entries).to_dict()
+        print_json({"folder": str(folder), "results": results, **said, "failures": failures})
     else:
         for table in tables(run.results, run.entries):
             out.print(table)
@@ -114,13 +116,12 @@ def report(
     allow_mixed: Annotated[bool, typer.Option("--allow-mixed", help="Report what does not compare too.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Write report.html and report.md again, or for several runs together; say which differences are within noise.
+    """Write report.html and report.md again, or for several runs together; say which differences are more than chance.
 
     Examples: [bold]llm-dec-pomdp report runs/quick-20260101-120000[/]
               [bold]llm-dec-pomdp report runs/mine runs/theirs --out compared[/]
     """
-    from ..benchmarks.compare import pairs, verdict
-    from ..benchmarks.report import comparison_table, report_runs
+    from ..benchmarks.report import finding_tables, report_runs
 
     if out_folder is None and len(runs) > 1:
         stop("give a folder for the report of several runs with --out")
@@ -128,20 +129,10 @@ def report(
     with failure(folder):
         found, warnings = report_runs(runs, folder, allow_mixed=allow_mixed)
     if as_json:
-        compared = [
-            {
-                "environment": a.environment,
-                "method": a.name,
-                "against": b.name,
-                "points": dataclasses.asdict(d.points),
-                "verdict": verdict(d),
-            }
-            for a, b, d in pairs(found)
-        ]
-        print_json({"folder": str(folder), "warnings": warnings, "differences": compared})
+        print_json({"folder": str(folder), "warnings": warnings, **found.to_dict()})
         return
     for warning in warnings:
         err.print(f"[yellow]does not compare:[/] {escape(warning)}", highlight=False)
-    if pairs(found):
-        out.print(comparison_table(found))
+    for table in finding_tables(found):
+        out.print(table)
     say_where(folder)

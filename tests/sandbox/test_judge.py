@@ -151,6 +151,7 @@ def test_a_job(zygote: Zygote, solution: str, lines: list[str], outcome: str, ca
     assert list(Path(zygote.folder).iterdir()) == []
 
 
+@pytest.mark.slow
 def test_a_sleeping_program_meets_the_wall(zygote: Zygote) -> None:
     found = judge(job("import time\ndef f(x):\n    time.sleep(60)\n", "assert c(1)", cpu=0.1), zygote, 1.0, stay)
     assert (found["outcome"], found["starved"]) == ("timeout", False)
