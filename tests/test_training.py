@@ -298,11 +298,11 @@ def played(*rewards: float) -> Episode:
 
 def test_the_mean_leaves_out_what_could_not_be_scored() -> None:
     groups = [Group("t", (played(1.0), played(math.nan))), Group("t", (played(0.5),))]
-    assert summarise(groups, match()) == (0.75, {"match": 0.75})
+    assert summarise(groups, match()) == (0.75, 75.0, {"match": 0.75})
 
 
 def test_the_return_sums_turns_and_the_parts_are_those_of_the_last() -> None:
-    assert summarise([Group("t", (played(1.0, 0.5),))], match()) == (1.5, {"match": 0.5})
+    assert summarise([Group("t", (played(1.0, 0.5),))], match()) == (1.5, 50.0, {"match": 0.5})
 
 
 def tree(reward_of_the_short_one: float) -> Group:
@@ -312,8 +312,8 @@ def tree(reward_of_the_short_one: float) -> Group:
 
 
 def test_a_branch_that_ends_early_stands_for_all_that_it_might_have_had() -> None:
-    assert summarise([tree(0.0)], match()) == (0.5, {"match": 0.5})
-    assert summarise([tree(math.nan)], match()) == (1.0, {"match": 1.0})
+    assert summarise([tree(0.0)], match()) == (0.5, 50.0, {"match": 0.5})
+    assert summarise([tree(math.nan)], match()) == (1.0, 100.0, {"match": 1.0})
 
 
 def test_the_mean_return_of_trees_is_that_of_trajectories() -> None:
@@ -326,13 +326,13 @@ def test_the_mean_return_of_trees_is_that_of_trajectories() -> None:
 
 
 def test_nothing_scored_has_mean_zero() -> None:
-    assert summarise([Group("t", (played(math.nan),))], match()) == (0.0, {"match": 0.0})
+    assert summarise([Group("t", (played(math.nan),))], match()) == (0.0, 0.0, {"match": 0.0})
 
 
 def test_unscored_phases_do_not_hide_the_last_score() -> None:
     draft = Turn({}, {"agent_0": Completion("x")}, 0.0)
     scored = Turn({}, {}, 1.0, Score(1.0, {"match": 1.0}))
-    assert summarise([Group("t", (Episode("t", 0, (draft, scored), True),))], match())[1] == {"match": 1.0}
+    assert summarise([Group("t", (Episode("t", 0, (draft, scored), True),))], match())[2] == {"match": 1.0}
 
 
 # --- the same run -----------------------------------------------------------------------------------------------------

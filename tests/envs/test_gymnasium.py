@@ -255,14 +255,14 @@ def test_ansi_is_a_transcript_with_the_parts_of_the_reward() -> None:
     said = task_of(env).join_texts(item.reference)
     before = env.render()
     assert isinstance(before, str)
-    assert "joint reward" not in before
+    assert "===" not in before
     env.step(said)
     lines = env.render()
     assert isinstance(lines, str)
     assert lines.startswith(f"tldr-v0/centralized / {item.id} / turn 1 of 1\n--- agent_0 (team) told:\n{told}")
     assert f"--- agent_0 (team) says:\n{said}" in lines
     last = lines.splitlines()[-1]
-    assert last.startswith("=== joint reward 2.980 of 3:")
+    assert last.startswith("=== score 2.980 of 3:")
     assert "structure +0.500  coordination +1.000  vocabulary +0.500" in last
 
 
@@ -274,7 +274,7 @@ def test_human_prints_the_transcript_and_returns_nothing(capsys: pytest.CaptureF
     printed = capsys.readouterr().out
     assert "agent_0 (team) says:" in printed
     assert "[bold]no markup[/bold]" in printed
-    assert "joint reward 0.000 of 3" in printed
+    assert "score 0.000 of 3" in printed
 
 
 def test_an_unknown_render_mode_names_the_nearest() -> None:

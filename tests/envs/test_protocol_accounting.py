@@ -29,7 +29,7 @@ class Choir(TextTask):
 
     metadata: dict[str, Any] = {**TextTask.metadata, "name": "choir-v0"}  # as PettingZoo declares it
     components = ("parts",)
-    reward_range = (0.0, 3.0)
+    score_range = (0.0, 3.0)
     max_return = 3.5  # no joint action ends the episode early
     source = TaskSource("choir", "acme/choir", {"train": "train"})
 
@@ -250,8 +250,9 @@ def test_drafts_earn_nothing_and_the_team_earns_its_score(protocol: str, n: int,
     value = 1.0 if protocol == "centralized" else float(n)
     drafts = phases(protocol, n) - 1
     played = episode(protocol, n, max_turns)
-    assert played.rewards == ((0.0,) * drafts + (value,)) * max_turns
-    assert played.total == value * max_turns
+    again = (0.0,) * (drafts + 1) * (max_turns - 1)  # the same once more adds nothing
+    assert played.rewards == (0.0,) * drafts + (value,) + again
+    assert played.total == value
     assert played.final is not None
     assert played.final.total == value
 
@@ -407,4 +408,4 @@ def test_a_transcript_shows_every_phase_and_the_parts_of_the_reward(protocol: st
     for turn in played.turns:
         for agent in turn.actions:
             assert all(text in transcript for text in spoken(turn, agent))
-    assert transcript.endswith("=== joint reward 2.000 of 3:  parts +2.000")
+    assert transcript.endswith("=== score 2.000 of 3:  parts +2.000")
