@@ -28,7 +28,7 @@ class Honest(TextTask):
     metadata: dict[str, Any] = {**TextTask.metadata, "name": "planted-v0"}
     roles = ("asker", "answerer")
     components = ("first", "second")
-    reward_range = (0.0, 2.0)
+    score_range = (0.0, 2.0)
     max_return = 2.0
     source = TaskSource("planted", "acme/planted", {"train": "train"})
 
@@ -286,7 +286,7 @@ def test_a_row_without_a_full_reference_is_named() -> None:
 @pytest.mark.parametrize("turns", [1, 3])
 def test_a_lowest_reward_below_zero_is_no_violation(turns: int) -> None:
     class Strict(Honest):
-        reward_range = (-1.0, 2.0)
+        score_range = (-1.0, 2.0)
 
         def score(self, item: TaskItem, actions: Mapping[str, str]) -> Score:
             return super().score(item, actions) if any(actions.values()) else Score(-1.0, {"first": -1.0})

@@ -29,7 +29,7 @@ class Choir(TextTask):
 
     metadata: dict[str, Any] = {**TextTask.metadata, "name": "choir-v0"}  # as PettingZoo declares it
     components = ("parts",)
-    reward_range = (0.0, 3.0)
+    score_range = (0.0, 3.0)
     max_return = 3.5  # no joint action ends the episode early
     source = TaskSource("choir", "acme/choir", {"train": "train"})
 
@@ -196,8 +196,9 @@ def test_the_last_texts_are_scored_and_drafts_earn_nothing(protocol: str, n: int
     drafts = phases(protocol, n) - 1
     played = episode(protocol, n, max_turns)
     assert [turn.score is not None for turn in played.turns] == ([False] * drafts + [True]) * max_turns
-    assert played.rewards == ((0.0,) * drafts + (value,)) * max_turns
-    assert played.total == value * max_turns
+    again = (0.0,) * (drafts + 1) * (max_turns - 1)  # the same once more adds nothing
+    assert played.rewards == (0.0,) * drafts + (value,) + again
+    assert played.total == value
     assert played.final is not None
     assert played.final.total == value
     last: dict[str, int] = {}
@@ -336,4 +337,4 @@ def test_a_transcript_shows_every_phase_and_the_parts_of_the_reward(protocol: st
     for turn in played.turns:
         for agent in turn.actions:
             assert all(text in transcript for text in spoken(turn, agent))
-    assert transcript.endswith("=== joint reward 2.000 of 3:  parts +2.000")
+    assert transcript.endswith("=== score 2.000 of 3:  parts +2.000")
