@@ -628,7 +628,7 @@ def test_the_discount_reaches_the_gradient() -> None:
         torch.testing.assert_close(found, -(score_function([better]) - score_function([worse])) / 4)
 
 
-def test_episodes_that_ended_are_not_compared_in_later_turns() -> None:
+def test_episodes_that_ended_are_compared_in_later_turns_with_return_zero() -> None:
     groups = two_turns([5.0], [1.0, 1.0], [1.0, 3.0])
     found = sorted(
         (s.completion.token_ids[0], s.advantage) for s in learner(softmax_team(), advantage="mean").samples(groups)
@@ -637,8 +637,8 @@ def test_episodes_that_ended_are_not_compared_in_later_turns() -> None:
         (0, pytest.approx(2 - 11 / 3)),
         (0, pytest.approx(4 - 11 / 3)),
         (0, pytest.approx(5 - 11 / 3)),
-        (1, -1.0),
-        (1, 1.0),
+        (1, pytest.approx(1 - 4 / 3)),
+        (1, pytest.approx(3 - 4 / 3)),
     ]
 
 
