@@ -104,7 +104,7 @@ def test_ansi_returns_the_transcript(capsys: pytest.CaptureFixture[str]) -> None
     env.step({"agent_0": "secret-0a", "agent_1": "idea"})
     text = env.render()
     assert text is not None
-    for part in ("toy-v0 / t0 / turn 1 of 2", "agent_0 (asker) says:", "secret-0a", "idea", "joint reward 1.000 of 2"):
+    for part in ("toy-v0 / t0 / turn 1 of 2", "agent_0 (asker) says:", "secret-0a", "idea", "score 1.000 of 2"):
         assert part in text
     assert capsys.readouterr().out == ""
 
