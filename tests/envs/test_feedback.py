@@ -304,8 +304,9 @@ def test_histories_grow_by_the_same_amount_each_turn(mode: str) -> None:
 def test_an_episode_that_ends_has_no_feedback() -> None:
     env = code_env(max_turns=3)
     env.step({"agent_0": HALF, "agent_1": MAIN})
-    observations, rewards, *_ = env.step({"agent_0": AUX, "agent_1": MAIN})
-    assert set(rewards.values()) == {4.0}
+    observations, *_ = env.step({"agent_0": AUX, "agent_1": MAIN})
+    assert env.last_score is not None
+    assert env.last_score.total == 4.0
     assert set(observations.values()) == {""}
     assert set(code_env(max_turns=1).step({"agent_0": HALF, "agent_1": MAIN})[0].values()) == {""}
 
