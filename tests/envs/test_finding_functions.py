@@ -77,15 +77,11 @@ def test_which_definition_is_taken(text: str, found: str) -> None:
         "def f(x):\n    if x:\n        return 1\n# otherwise\n    return 2\n",
         "def f(x):\n    return [\n1,\n2,\n    ]\n",
         "def f(größe):\n    return größe * 2\n",
+        'def f(x):\n    text = """first\nsecond\n"""\n    return text + x\n',
     ],
 )
 def test_the_whole_function_is_taken(function: str) -> None:
     assert find_function(f"prose\n\n{function}\nmore prose", "f") == function
-
-
-def test_triple_quoted_text_at_the_margin_belongs_to_the_function() -> None:
-    function = 'def f(x):\n    text = """first\nsecond\n"""\n    return text + x\n'
-    assert find_function(f"{function}\nprint(f(1))\n", "f") == function
 
 
 @pytest.mark.parametrize(

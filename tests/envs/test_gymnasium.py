@@ -166,28 +166,19 @@ def test_it_is_a_context_manager_and_may_be_closed_again() -> None:
 # --- with the rest of Gymnasium ---------------------------------------------------------------------------------------
 
 
-def test_a_time_limit_ends_it_earlier() -> None:
+def test_wrappers_of_gymnasium_fit_around_it() -> None:
     env = TimeLimit(view(max_turns=5), max_episode_steps=2)
     env.reset(seed=0)
     assert [env.step("short")[3] for _ in range(2)] == [False, True]
-
-
-def test_episode_statistics_are_recorded() -> None:
-    env = RecordEpisodeStatistics(view())
-    env.reset(options={"index": 0})
-    task = task_of(env.unwrapped)  # type: ignore[arg-type]
-    info = env.step(task.join_texts(task.items[0].reference))[-1]
-    assert info["episode"]["r"] == pytest.approx(2.98)
-    assert info["episode"]["l"] == 1
-
-
-def test_actions_can_be_transformed() -> None:
     inner = view()
     task = task_of(inner)
     texts = [task.join_texts(item.reference) for item in task.items[:3]]
-    env = TransformAction(inner, lambda number: texts[number], gymnasium.spaces.Discrete(3))
-    env.reset(options={"index": 2})
-    assert env.step(2)[1] == pytest.approx(task.max_return)
+    chooses = TransformAction(inner, lambda number: texts[number], gymnasium.spaces.Discrete(3))
+    records = RecordEpisodeStatistics(chooses)
+    records.reset(options={"index": 0})
+    info = records.step(0)[-1]
+    assert info["episode"]["r"] == pytest.approx(2.98)
+    assert info["episode"]["l"] == 1
 
 
 def test_a_registered_id_of_gymnasium_may_build_it() -> None:

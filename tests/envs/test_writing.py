@@ -319,14 +319,6 @@ def test_an_unknown_length_ratio_is_answered_with_the_nearest() -> None:
         llm_dec_pomdp.make("arxiv-v0", length_ratio="papre")
 
 
-@pytest.mark.parametrize(
-    ("env_id", "roles"), [("tldr-v0", ["summary", "elaboration"]), ("arxiv-v0", ["background", "method"])]
-)
-def test_roles(env_id: str, roles: list[str]) -> None:
-    env = llm_dec_pomdp.make(env_id)
-    assert [env.role(agent) for agent in env.possible_agents] == roles
-
-
 @pytest.mark.parametrize("env_id", ["tldr-v0", "arxiv-v0"])
 def test_both_agents_see_the_source_and_different_requests(env_id: str) -> None:
     env = llm_dec_pomdp.make(env_id)
