@@ -109,8 +109,7 @@ def test_a_shared_policy_is_saved_once(tmp_path: Path) -> None:
 
 def test_members_that_do_not_learn_are_left_out(tmp_path: Path) -> None:
     team = Team({"agent_0": Scripted(lambda agent, history: "fixed"), "agent_1": language_model()})
-    place = Checkpoints(tmp_path, CONFIG).save(1, team, {}, {})
-    assert [path.name for path in place.iterdir() if path.is_dir()] == ["agent_1"]
+    assert [path.name for path in Checkpoints(tmp_path, CONFIG).save(1, team, {}, {}).glob("agent_*")] == ["agent_1"]
 
 
 def test_names_of_agents_cannot_leave_the_folder(tmp_path: Path) -> None:
@@ -189,9 +188,6 @@ def test_all_weights_load_into_transformers(tmp_path: Path) -> None:
 def test_the_newest_stay(tmp_path: Path, keep: int) -> None:
     saved(tmp_path, 2, 4, 10, 100, keep=keep)
     assert names(tmp_path) == ["step-000004", "step-000010", "step-000100"][-keep:]
-
-
-def test_fewer_than_two_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="keep is 1; at least 2"):
         Checkpoints(tmp_path, CONFIG, keep=1)
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import huggingface_hub
 import pytest
 import torch
 from models import AGENTS, copy_of, network, same, tokenizer, weights
@@ -18,7 +19,7 @@ from transformers import LlamaForCausalLM
 from llm_dec_pomdp.agents import language_model as module
 from llm_dec_pomdp.agents.base import Request, Sampling, Team
 from llm_dec_pomdp.agents.language_model import LanguageModel
-from llm_dec_pomdp.agents.loading import ModelError, load_model, load_team
+from llm_dec_pomdp.agents.loading import ModelError, load_model, load_team, locate
 from llm_dec_pomdp.types import Completion
 
 SHARINGS = ["separate", "shared", "lora"]
@@ -209,8 +210,8 @@ def test_the_dtype_is_as_asked(folder: str, dtype: str, wanted: torch.dtype) -> 
         ("builtin:tyny", {}, "no built-in model 'builtin:tyny'; did you mean builtin:tiny"),
         ("{here}/nothing.gguf", {}, r"nothing\.gguf' does not exist"),
         ("{here}/broken.gguf", {"device": "cpu"}, r"broken\.gguf"),
-        ("{here}/nowhere", {"device": "cpu"}, r"(?s)nowhere' could not be loaded.*builtin:tiny.*gguf"),
-        ("{here}/empty", {"device": "cpu"}, "could not be loaded on cpu"),
+        ("{here}/nowhere", {"device": "cpu"}, r"nowhere' is no folder here.*, and no id of the hub"),
+        ("{here}/empty", {"device": "cpu"}, r"(?s)empty' could not be loaded on cpu.*builtin:tiny.*gguf"),
     ],
 )
 def test_a_model_that_cannot_be_loaded_is_named(
@@ -220,6 +221,23 @@ def test_a_model_that_cannot_be_loaded_is_named(
     (tmp_path / "empty").mkdir()
     with pytest.raises(ModelError, match=message):
         load_model(name.format(here=tmp_path, saved=folder), **options)
+
+
+@pytest.mark.parametrize("cached", [False, True])
+def test_without_a_network_a_model_of_the_hub_is_taken_from_the_cache_alone(
+    cached: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(url: str, **options: Any) -> None:
+        raise OSError("no network\nand more about it")
+
+    monkeypatch.setattr(huggingface_hub, "get_hf_file_metadata", refuse)
+    monkeypatch.setattr(huggingface_hub, "try_to_load_from_cache", lambda *names: "config.json" if cached else None)
+    if cached:
+        assert locate("acme/writer") == ("acme/writer", {"local_files_only": True})
+    else:
+        unknown = r"'acme/writer' .*not in the hub's cache.*\(OSError: no network\); give builtin:tiny"
+        with pytest.raises(ModelError, match=unknown):
+            locate("acme/writer")
 
 
 def smollm2() -> Path | None:
