@@ -38,7 +38,7 @@ class Match(TextTask):
     metadata: dict[str, Any] = {**TextTask.metadata, "name": "match-v0"}  # as PettingZoo declares it
     roles = ("left", "right")
     components = ("match",)
-    reward_range = (0.0, 1.0)
+    score_range = (0.0, 1.0)
     max_return = 1.0
     source = TaskSource("match", "acme/match", {"train": "train"})
 

@@ -263,7 +263,7 @@ DRAFT = Turn({}, {"agent_0": Completion("x")}, 0.0)
 
 
 @pytest.mark.parametrize(
-    ("groups", "mean", "part"),
+    ("groups", "mean", "last"),
     [
         ([Group("t", (played(1.0), played(math.nan))), Group("t", (played(0.5),))], 0.75, 0.75),
         ([Group("t", (played(math.nan),))], 0.0, 0.0),
@@ -274,9 +274,9 @@ DRAFT = Turn({}, {"agent_0": Completion("x")}, 0.0)
     ],
     ids=["without a score", "none scored", "several turns", "an unscored phase", "an early end", "and it unscored"],
 )
-def test_the_mean_return_and_the_parts_of_the_last_scored_turn(groups: list[Group], mean: float, part: float) -> None:
+def test_the_mean_return_and_what_was_scored_last(groups: list[Group], mean: float, last: float) -> None:
     """What could not be scored is left out; a branch that ends early stands for all that it might have had."""
-    assert summarise(groups, match()) == (mean, {"match": part})
+    assert summarise(groups, match()) == (mean, 100 * last, {"match": last})
 
 
 def test_the_mean_return_of_trees_is_that_of_trajectories() -> None:

@@ -23,7 +23,7 @@ class Run:
         step: Updates done, over all its cells that have begun.
         steps: Updates wanted by those of these cells that learn.
         mean_return: Of the newest training step while one is trained, else of the newest evaluation.
-        unit: Of the return: "reward" of a training step, "%" of the maximum in an evaluation.
+        unit: Of the return: "%" of the maximum.
         age_seconds: Since something was last written.
     """
 
@@ -91,7 +91,7 @@ def _earned(
 ) -> tuple[float | None, str]:
     if result.exists():
         return _read(result)["summary"]["return_percent"]["mean"], "%"
-    return (lines[-1]["mean_return"], "reward") if lines else before
+    return (lines[-1].get("return_percent"), "%") if lines else before
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -25,7 +25,7 @@ class Bystander(Match):
     """Agents 0 and 1 are paid for their colours, agent_2 can do what it likes."""
 
     roles = ("left", "right", "bystander")
-    reward_range = (0.0, 8.0)
+    score_range = (0.0, 8.0)
     max_return = math.inf
 
     def score(self, item: TaskItem, actions: Mapping[str, str]) -> Score:
@@ -135,7 +135,7 @@ def test_crossed_advantages_from_the_texts() -> None:
 
 
 def test_later_turns_are_credited_with_what_follows_and_the_discount() -> None:
-    env = Bystander(ITEMS, max_turns=2)
+    env = Bystander(ITEMS, max_turns=2, pays="each")
     learner = make(tables(env), credit="counterfactual", gamma=0.5)
     [group] = play(learner, env, 2, ids=["t1"])
     first, second = group.episodes

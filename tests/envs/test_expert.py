@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import pickle
-import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -15,7 +14,7 @@ from typing import Any
 import pytest
 
 import llm_dec_pomdp
-from llm_dec_pomdp.agents import Expert, Remote, Request, Sampling, Scripted
+from llm_dec_pomdp.agents import Expert, Remote, Request, Sampling
 from llm_dec_pomdp.envs.coding.feedback import EXPERT_TRIES, ask_expert
 from llm_dec_pomdp.envs.coding.reward import Program
 from llm_dec_pomdp.types import Completion, TaskItem
@@ -149,17 +148,11 @@ USELESS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("answer", USELESS.values(), ids=USELESS)
-def test_a_useless_answer_is_asked_for_three_times_and_then_left(answer: Any) -> None:
-    expert, numbers = said(answer)
-    assert ask(expert) == {}
-    assert numbers == list(range(EXPERT_TRIES)) == [0, 1, 2]
-
-
-@pytest.mark.parametrize("answer", USELESS.values(), ids=USELESS)
-def test_the_third_try_may_still_help(answer: Any) -> None:
-    expert, numbers = said(answer, answer, EDITS)
-    assert ask(expert)["aux"] == BETTER
-    assert numbers == [0, 1, 2]
+def test_a_useless_answer_is_asked_for_three_times_and_the_last_may_help(answer: Any) -> None:
+    for last, edits in ((answer, {}), (EDITS, {"aux": BETTER, "main": BETTER_MAIN})):
+        expert, numbers = said(answer, answer, last)
+        assert ask(expert) == edits
+        assert numbers == list(range(EXPERT_TRIES)) == [0, 1, 2]
 
 
 def test_an_expert_that_raises_once_is_asked_again() -> None:
@@ -175,7 +168,9 @@ def test_an_expert_that_raises_once_is_asked_again() -> None:
 
 
 def test_each_agent_is_told_its_own_edit() -> None:
-    _, told = next_turn(said(EDITS)[0])
+    started = time.perf_counter()
+    _, told = next_turn(said(EDITS)[0], expert_seconds=60)
+    assert time.perf_counter() - started < 10  # an answer in time is not waited out
     assert told["agent_0"].startswith(f"A reviewer suggests for `aux`:\n\n{BETTER.strip()}\n\n")
     assert told["agent_1"].startswith(f"A reviewer suggests for `main`:\n\n{BETTER_MAIN.strip()}\n\n")
     assert "# better" not in told["agent_0"]
@@ -188,22 +183,23 @@ def test_an_empty_edit_is_no_change() -> None:
     assert told["agent_1"].startswith(NO_CHANGE)
 
 
-@pytest.mark.parametrize("answer", USELESS.values(), ids=USELESS)
-def test_an_episode_survives_a_useless_expert(answer: Any) -> None:
-    env, told = next_turn(said(answer)[0])
-    assert all(message.startswith(f"{NO_CHANGE}\n\nWrite the complete new version") for message in told.values())
-    assert goes_on(env)
-
-
-@pytest.mark.parametrize(
-    "error", [RuntimeError("no"), KeyError("no"), MemoryError(), RecursionError(), OSError("gone")]
-)
-def test_an_episode_survives_an_expert_that_raises(error: Exception) -> None:
+def raises(error: Exception) -> Callable[[str, int], str]:
     def expert(prompt: str, number: int) -> str:
         raise error
 
+    return expert
+
+
+@pytest.mark.parametrize(
+    "expert",
+    [
+        said("prose")[0],
+        *map(raises, (RuntimeError("no"), KeyError("no"), MemoryError(), RecursionError(), OSError("gone"))),
+    ],
+)
+def test_an_episode_survives_an_expert_that_is_useless_or_raises(expert: Any) -> None:
     env, told = next_turn(expert)
-    assert all(message.startswith(NO_CHANGE) for message in told.values())
+    assert all(message.startswith(f"{NO_CHANGE}\n\nWrite the complete new version") for message in told.values())
     assert goes_on(env)
 
 
@@ -222,22 +218,6 @@ def test_an_expert_is_waited_for_no_longer_than_allowed() -> None:
         assert goes_on(env)
     finally:
         done.set()
-
-
-def test_all_tries_together_are_bounded() -> None:
-    def expert(prompt: str, number: int) -> str:
-        time.sleep(0.2)
-        return "babble"
-
-    started = time.perf_counter()
-    assert ask(expert, seconds=0.3) == {}
-    assert time.perf_counter() - started < 10
-
-
-def test_an_answer_in_time_is_not_waited_out() -> None:
-    started = time.perf_counter()
-    assert ask(said(EDITS)[0], seconds=60)["aux"] == BETTER
-    assert time.perf_counter() - started < 10
 
 
 def test_a_solved_problem_is_not_reviewed() -> None:
@@ -288,11 +268,6 @@ def test_the_prompt_says_when_there_is_no_function() -> None:
 
 
 # --- policies as reviewers --------------------------------------------------------------------------------------------
-
-
-def test_a_scripted_policy_reviews() -> None:
-    _, told = next_turn(Expert(Scripted(lambda agent, history: EDITS if agent == "expert" else "")))
-    assert BETTER.strip() in told["agent_0"]
 
 
 class Recorder:
@@ -361,38 +336,11 @@ def remote(url: str) -> Expert:
     return Expert(Remote(url, "reviewer", tries=1, timeout=20))
 
 
-@pytest.mark.parametrize("text", [EDITS, f"Sure!\n```json\n{EDITS}\n```\n"], ids=["bare", "fenced"])
-def test_a_remote_reviewer_is_heard(server: Any, text: str) -> None:
-    url, todo = server
-    todo.append(says(text))
-    env, told = next_turn(remote(url))
-    assert told["agent_0"].startswith(f"A reviewer suggests for `aux`:\n\n{BETTER.strip()}")
-    assert goes_on(env)
-
-
 def test_a_remote_reviewer_has_three_tries(server: Any) -> None:
     url, todo = server
     todo += [says("I am not sure."), says(None, status=500), says(EDITS)]
     _, told = next_turn(remote(url))
     assert told["agent_1"].startswith(f"A reviewer suggests for `main`:\n\n{BETTER_MAIN.strip()}")
-
-
-@pytest.mark.parametrize("answer", [says("babble"), says(None), says(EDITS, status=503)], ids=["babble", "null", "503"])
-def test_an_episode_survives_a_bad_server(server: Any, answer: Any) -> None:
-    url, todo = server
-    todo.append(answer)
-    env, told = next_turn(remote(url))
-    assert all(message.startswith(NO_CHANGE) for message in told.values())
-    assert goes_on(env)
-
-
-def test_an_episode_survives_a_dead_server() -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        url = f"http://127.0.0.1:{taken.getsockname()[1]}/v1"
-    env, told = next_turn(remote(url))
-    assert all(message.startswith(NO_CHANGE) for message in told.values())
-    assert goes_on(env)
 
 
 def test_a_server_that_trickles_bytes_is_waited_for_no_longer_than_allowed(server: Any) -> None:

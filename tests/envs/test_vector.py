@@ -83,19 +83,15 @@ def test_the_copies_play_what_single_environments_play() -> None:
             assert told[i] == (own if env.agents else env.reset()[0])  # type: ignore[index]
 
 
-def test_a_wrapped_environment_is_built_by_a_callable() -> None:
+def test_every_wrapped_environment_is_built_anew_by_a_callable() -> None:
     envs = make_vec(lambda max_turns: Sequential(duo(max_turns)), 2, max_turns=3)
     assert [env.max_turns for env in envs.envs] == [6, 6]
-    assert envs.envs[0] is not envs.envs[1]
+    env = duo()
+    with pytest.raises(ValueError, match="the same environment is given more than once"):
+        make_vec(lambda: env, 2)
 
 
 # --- the end of an episode --------------------------------------------------------------------------------------------
-
-
-def test_one_environment_is_not_two_copies() -> None:
-    env = llm_dec_pomdp.make("tldr-v0")
-    with pytest.raises(ValueError, match="the same environment is given more than once"):
-        make_vec(lambda: env, 2)
 
 
 def test_same_step_returns_the_next_episode_and_keeps_the_last_words_of_the_old_one() -> None:
@@ -132,18 +128,15 @@ def test_next_step_resets_one_step_later_and_ignores_that_action() -> None:
     assert truncations.tolist() == [False, False]
 
 
-def test_a_reset_forgets_which_copies_were_over() -> None:
-    envs = make_vec(duo, 2, autoreset="NEXT_STEP")
+@pytest.mark.parametrize("mode", [AutoresetMode.NEXT_STEP, "NEXT_STEP"])
+def test_a_reset_forgets_which_copies_were_over(mode: Any) -> None:
+    envs = make_vec(duo, 2, autoreset=mode)
+    assert envs.metadata["autoreset_mode"] is AutoresetMode.NEXT_STEP
     envs.reset(seed=0)
     envs.step([HIT, HIT])
     envs.reset(seed=0)
     _, rewards, *_ = envs.step([HIT, MISS])
     assert rewards.tolist() == [2.0, 0.0]
-
-
-@pytest.mark.parametrize("mode", list(AutoresetMode)[:2])
-def test_the_mode_is_in_the_metadata(mode: AutoresetMode) -> None:
-    assert make_vec(duo, 1, autoreset=mode).metadata["autoreset_mode"] is mode
 
 
 # --- concurrency ------------------------------------------------------------------------------------------------------
