@@ -321,7 +321,7 @@ def test_kill_9_at_random_moments_changes_nothing() -> None:
     """Three of the trials of perf/resume_trials.py, which does twenty when it is run by hand."""
     script = REPOSITORY / "perf" / "resume_trials.py"
     done = subprocess.run(
-        [sys.executable, script, *"--trials 3 --learner magrpo --tokens 24 --group 2 --seed 1 --json".split()],
+        [sys.executable, script, *"--trials 3 --learner magrpo --tokens 12 --group 2 --seed 1 --json".split()],
         capture_output=True,
         text=True,
         timeout=600,
