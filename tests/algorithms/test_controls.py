@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import numpy as np
-from models import softmax_team
+from models import episode, said, softmax_team
 
 from llm_dec_pomdp.agents import Sampling
 from llm_dec_pomdp.algorithms.controls import Shuffled, shuffled
 from llm_dec_pomdp.algorithms.registration import find_algorithm
-from llm_dec_pomdp.types import Branch, Completion, Decision, Episode, Group, Turn
+from llm_dec_pomdp.types import Branch, Completion, Decision, Episode, Group
 
 
-def said(text: str) -> Completion:
-    return Completion(text, (0,), (1,), (-1.0,))
-
-
-def episode(number: int, *rewards: float) -> Episode:
-    turns = tuple(Turn({"agent_0": "?"}, {"agent_0": said(f"{number}.{t}")}, r) for t, r in enumerate(rewards))
-    return Episode("a", number, turns, terminated=True)
+def played(number: int, *rewards: float) -> Episode:
+    """An episode of agent_0 whose texts tell its number and the turn."""
+    return episode(rewards, [{"agent_0": Completion(f"{number}.{t}", (0,), (1,))} for t in range(len(rewards))])
 
 
 def test_rewards_change_places_turn_by_turn_and_texts_stay() -> None:
-    group = Group("a", (episode(0, 1.0, 10.0), episode(1, 2.0), episode(2, 3.0, 30.0), episode(3, 4.0, 40.0)))
+    group = Group("a", (played(0, 1.0, 10.0), played(1, 2.0), played(2, 3.0, 30.0), played(3, 4.0, 40.0)))
     seen: set[tuple[float, ...]] = set()
     for seed in range(20):
         found = shuffled(group, np.random.default_rng(seed))
@@ -39,7 +35,7 @@ def test_rewards_change_places_turn_by_turn_and_texts_stay() -> None:
 
 def test_rewards_of_a_decision_change_places_among_its_branches() -> None:
     branches = tuple(Branch((i, j), (float(2 * i + j), 7.0)) for i in range(2) for j in range(2))
-    texts = (said("x"), said("y"))
+    texts = (said(0), said(1))
     group = Group("a", (), (Decision(0, {"agent_0": texts, "agent_1": texts}, 2, branches),))
     orders = [
         tuple(b.rewards for b in shuffled(group, np.random.default_rng(seed)).decisions[0].branches)
@@ -52,7 +48,7 @@ def test_rewards_of_a_decision_change_places_among_its_branches() -> None:
 def test_every_update_shuffles_differently_and_the_same_update_alike() -> None:
     learner = find_algorithm("shuffled").load()(softmax_team(), Sampling(max_new_tokens=1))
     assert isinstance(learner, Shuffled)
-    group = Group("a", tuple(episode(i, float(i)) for i in range(8)))
+    group = Group("a", tuple(played(i, float(i)) for i in range(8)))
 
     def credits(update: int) -> list[float]:
         learner.updates = update
