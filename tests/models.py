@@ -51,6 +51,15 @@ class Match(TextTask):
         return Score(value, {"match": value})
 
 
+class Colourful(Match):
+    """Pays the share of colours among the words, so that random models differ in what they earn."""
+
+    def score(self, item: TaskItem, actions: Mapping[str, str]) -> Score:
+        words = " ".join(actions.values()).split()
+        value = sum(word in COLOURS for word in words) / max(len(words), 1)
+        return Score(value, {"match": value})
+
+
 def match(items: Sequence[TaskItem] = ITEMS, **kwargs: Any) -> Match:
     return Match(items, **kwargs)
 

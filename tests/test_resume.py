@@ -8,13 +8,13 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from models import COLOURS, ITEMS, Match, language_model, same, softmax_team, weights
+from models import ITEMS, Colourful, language_model, same, softmax_team, weights
 
 from llm_dec_pomdp.agents import Sampling, Team
 from llm_dec_pomdp.algorithms.magrpo import MAGRPO
@@ -32,22 +32,12 @@ from llm_dec_pomdp.training import (
     restore,
     train,
 )
-from llm_dec_pomdp.types import Score, TaskItem
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 LEARNERS = [name for name in algorithms if callable(getattr(find_algorithm(name).load(), "update", None))]
 ALIKE = ("mareinforce", "marloo", "maremax")  # magrpo with another baseline
 SAMPLING = Sampling(max_new_tokens=4)
 STEPS = 6
-
-
-class Colourful(Match):
-    """Pays the share of colours among the words, so that random models differ in what they earn."""
-
-    def score(self, item: TaskItem, actions: Mapping[str, str]) -> Score:
-        words = " ".join(actions.values()).split()
-        value = sum(word in COLOURS for word in words) / max(len(words), 1)
-        return Score(value, {"match": value})
 
 
 class CrashError(Exception):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pytest
-from models import AGENTS, COLOURS, ITEMS, Match, Softmax, match, same, separate_team, softmax_team, weights
+from models import AGENTS, ITEMS, Colourful, Match, Softmax, match, same, separate_team, softmax_team, weights
 
 from llm_dec_pomdp.agents import Sampling, Scripted, Team
 from llm_dec_pomdp.algorithms.magrpo import MAGRPO, MAGRPOConfig
@@ -294,15 +294,6 @@ def test_the_mean_return_of_trees_is_that_of_trajectories() -> None:
 def report(steps: Sequence[Step]) -> list[Any]:
     """All of it but the wall time."""
     return [dataclasses.replace(step, seconds_rollout=0.0, seconds_update=0.0) for step in steps]
-
-
-class Colourful(Match):
-    """Pays the share of colours among the words, so that random models differ in what they earn."""
-
-    def score(self, item: TaskItem, actions: Mapping[str, str]) -> Score:
-        words = " ".join(actions.values()).split()
-        value = sum(word in COLOURS for word in words) / max(len(words), 1)
-        return Score(value, {"match": value})
 
 
 def learn(seed: int = 0, on_step: Callable[[Team, Step], None] = lambda team, step: None) -> tuple[list[Any], Any]:
