@@ -218,4 +218,4 @@ def test_close_closes_all(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Duo, "close", lambda self: closed.append(self))
     envs = make_vec(duo, 2)
     envs.close()
-    assert closed == envs.envs
+    assert closed == list(envs.envs)

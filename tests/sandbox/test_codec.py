@@ -136,7 +136,11 @@ def test_iterators_travel_with_low_trust_only() -> None:
     assert list(decode(data, low=True)) == [1, 2]
 
 
-@pytest.mark.parametrize("value", [deque([1]), object(), len, int, np.zeros(3), memoryview(b"x"), slice(1)], ids=repr)
+@pytest.mark.parametrize(
+    "value",
+    [deque([1]), object(), len, int, np.zeros(3), memoryview(b"x"), slice(1)],
+    ids="deque object builtin type array memoryview slice".split(),
+)
 def test_other_values_are_refused(value: Any) -> None:
     with pytest.raises(CodecError, match="is no plain value"):
         encode([value])

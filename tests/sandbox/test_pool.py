@@ -70,7 +70,10 @@ def test_a_silent_judge_counts_as_lost(pool: SandboxPool, monkeypatch: pytest.Mo
     assert not Path(f"/proc/{stopped}").exists()
 
 
-@pytest.mark.parametrize("raised", [KeyboardInterrupt, TimeoutError, ValueError])
+@pytest.mark.parametrize(
+    "raised",
+    [KeyboardInterrupt, *(pytest.param(error, marks=pytest.mark.slow) for error in (TimeoutError, ValueError))],
+)
 def test_after_an_interruption_no_job_gets_the_answer_of_another(
     raised: type[BaseException], pool: SandboxPool
 ) -> None:
