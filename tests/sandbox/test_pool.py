@@ -37,6 +37,7 @@ def judge_of(pool: SandboxPool) -> int:
 def test_an_idle_judge_that_was_killed_is_replaced(pool: SandboxPool) -> None:
     killed = judge_of(pool)
     os.kill(killed, signal.SIGKILL)
+    os.waitid(os.P_PID, killed, os.WEXITED | os.WNOWAIT)
     assert judge_of(pool) != killed
 
 
