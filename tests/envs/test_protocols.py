@@ -294,7 +294,7 @@ def test_a_snapshot_survives_what_is_played_after_restoring_it() -> None:
 
 
 @pytest.mark.parametrize("protocol", PHASES)
-@pytest.mark.parametrize("max_turns", [1, 2])
+@pytest.mark.parametrize("max_turns", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_the_laws_hold_under_every_protocol(protocol: str, max_turns: int) -> None:
     assert check_env(trio(protocol, max_turns=max_turns)) == list(LAWS)
 

@@ -211,3 +211,11 @@ def test_bad_options_are_refused(kwargs: dict[str, Any], message: str) -> None:
 def test_copies_must_be_alike() -> None:
     with pytest.raises(ValueError, match="environment 1 has other agents or spaces"):
         VecEnv([duo(), DiscreteMenu(duo(), WORDS)])
+
+
+def test_close_closes_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    closed: list[Duo] = []
+    monkeypatch.setattr(Duo, "close", lambda self: closed.append(self))
+    envs = make_vec(duo, 2)
+    envs.close()
+    assert closed == list(envs.envs)

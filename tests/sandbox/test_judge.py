@@ -135,7 +135,14 @@ def stay() -> bool:
     [
         (
             "def f(x):\n    return x\n",
-            ["assert True", "def helper(x):", "    return c(x)", "assert helper(1) == 1", "assert c(2) == 3"],
+            [
+                "assert True",
+                "def helper(x):",
+                "    return c(x)",
+                "for i in range(1):",
+                "    assert helper(i) == i",
+                "assert c(2) == 3",
+            ],
             "failed",
             [True, False],
         ),
