@@ -312,9 +312,9 @@ def test_histories_grow_by_the_same_amount_each_turn(mode: str) -> None:
 def test_a_maximum_ends_the_episode_without_feedback() -> None:
     env = code_env(max_turns=3)
     env.step({"agent_0": HALF, "agent_1": MAIN})
-    observations, rewards, terminations, truncations, _ = env.step({"agent_0": AUX, "agent_1": MAIN})
+    observations, _, terminations, truncations, _ = env.step({"agent_0": AUX, "agent_1": MAIN})
     assert set(observations.values()) == {""}
-    assert set(rewards.values()) == {4.0}
+    assert env.last_score.total == 4.0
     assert set(terminations.values()) == {True}
     assert set(truncations.values()) == {False}
     assert env.agents == []

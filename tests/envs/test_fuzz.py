@@ -139,10 +139,11 @@ def check(env: TextDecPOMDP, result: Any) -> None:
     assert math.isfinite(reward)
     assert low <= reward <= high
     assert all(isinstance(text, str) for text in observations.values())
+    score = env.last_score.total if env.scored and env.last_score else 0.0
     for agent, info in infos.items():
         assert all(type(value) is float and math.isfinite(value) for value in info.values())
-        assert math.isclose(sum(info[f"reward/{name}"] for name in env.components), reward, abs_tol=1e-9)
-        assert terminations[agent] is False or reward >= unwrapped_task(env).max_return - 1e-9
+        assert math.isclose(sum(info[f"reward/{name}"] for name in env.components), score, abs_tol=1e-9)
+        assert terminations[agent] is False or score >= unwrapped_task(env).max_return - 1e-9
         assert not (terminations[agent] and truncations[agent])
 
 
@@ -163,7 +164,7 @@ def play(env: TextDecPOMDP, index: int, texts: Sequence[str]) -> tuple[int, int]
         live = [number for number, copy in enumerate(copies) if copy.agents]
         actions = [dict(zip(env.possible_agents, said[4 * n + 2 * turn :], strict=False)) for n in live]
         for number, result in zip(live, step_many([copies[n] for n in live], actions), strict=True):
-            check(env, result)
+            check(copies[number], result)
             played += len(env.possible_agents)
             passed += copies[number].scored and past_the_gate(copies[number].last_score)
     for copy in copies:

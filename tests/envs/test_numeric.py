@@ -305,11 +305,11 @@ def test_an_agent_that_leaves_stays_on_the_roster() -> None:
     assert observations["agent_1"].any()
     assert [infos[agent]["asked"] for agent in AGENTS] == [0.0, 1.0]
     assert set(infos["agent_0"]) == set(infos["agent_1"])
-    assert rewards == dict.fromkeys(AGENTS, 1.0)
+    assert rewards == dict.fromkeys(AGENTS, 0.0)
     assert not any({**terminations, **truncations}.values())
     _, rewards, terminations, truncations, _ = env.step({"agent_0": 2, "agent_1": 1})
     assert env.agents == []
-    assert rewards == dict.fromkeys(AGENTS, 2.0)
+    assert rewards == dict.fromkeys(AGENTS, 1.0)
     assert terminations == dict.fromkeys(AGENTS, True)
     assert truncations == dict.fromkeys(AGENTS, False)
 

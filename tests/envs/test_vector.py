@@ -56,7 +56,7 @@ def test_rewards_and_ends_are_arrays_of_the_team() -> None:
     assert terminations.tolist() == [True, False, False]
     assert truncations.tolist() == [False, False, False]
     _, rewards, terminations, truncations, _ = envs.step([MISS, HIT, MISS])
-    assert rewards.tolist() == [0.0, 2.0, 0.0]
+    assert rewards.tolist() == [0.0, 2.0, -1.0]
     assert terminations.tolist() == [False, True, False]
     assert truncations.tolist() == [False, False, True]
     assert "final_obs" not in infos[1]
