@@ -1,8 +1,8 @@
 """The folder of a run: one writer, a state that can be read from outside, and logs that only grow.
 
 `lock` names the process that writes (pid, time of its start, boot id, host) and is locked by the kernel as long as it
-lives; what a dead process left is taken over. `status.json` says running, interrupted, failed (with the reason) or done.
-JSONL files are appended to, line by line and durably; a resumed run cuts what lies beyond its checkpoint.
+lives; what a dead process left is taken over. `status.json` says running, interrupted, failed (with the reason) or
+done. JSONL files are appended to, line by line and durably; a resumed run cuts what lies beyond its checkpoint.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Ctrl-C and SIGTERM: the first one asks the work to stop in order, the second one ends the process at once.
 
 Python runs signal handlers between two instructions of the main thread, and one pass through a model may be a single
-instruction that takes seconds. A thread of its own, which the operating system tells (`signal.set_wakeup_fd`), therefore
+instruction that takes seconds. So a thread of its own, which the operating system tells (`signal.set_wakeup_fd`),
 answers the first signal and obeys the second.
 """
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from llm_dec_pomdp.benchmarks.cell import build_env
-from llm_dec_pomdp.benchmarks.metrics import Interval, bootstrap
+from llm_dec_pomdp.benchmarks.intervals import Interval, mean_interval
 from llm_dec_pomdp.benchmarks.runs import Entry, read_run
 from llm_dec_pomdp.runfolder import read_lines
 
@@ -24,7 +24,7 @@ CURVE = ("step", "return_percent", "components", "distinct_2", "truncated")
 
 
 def boiled(entry: Entry, also: str | None, samples: int) -> dict[str, Any]:
-    """What is kept of a cell: its configuration, final summary, learning curve, training returns and some episodes."""
+    """What is kept of a cell: configuration, summary, curve, training returns, return of every task, some episodes."""
     assert entry.result is not None
     steps = read_lines(entry.folder / "train.jsonl") if (entry.folder / "train.jsonl").exists() else []
     kept: dict[str, Any] = {
@@ -33,6 +33,7 @@ def boiled(entry: Entry, also: str | None, samples: int) -> dict[str, Any]:
         "train_seconds": entry.result.train_seconds,
         "curve": [{name: point[name] for name in CURVE} for point in entry.curve()],
         "training_return_percent": [round(step["return_percent"], 2) for step in steps],
+        "returns": {task: round(value, 4) for task, value in entry.returns().items()},
         "samples": [said(episode) for episode in list(entry.episodes())[:samples]],
     }
     if also is not None:
@@ -67,7 +68,7 @@ def rescored(entry: Entry, also: str) -> dict[str, Any]:
         by_task.setdefault(episode["task"], []).append(100 * score.total / env.score_range[1])
         parts.append({**score.components, **score.diagnostics})
     return {
-        "return_percent": dataclasses.asdict(bootstrap([sum(found) / len(found) for found in by_task.values()])),
+        "return_percent": dataclasses.asdict(mean_interval([sum(found) / len(found) for found in by_task.values()])),
         "means": {name: sum(part[name] for part in parts) / len(parts) for name in parts[0]},
     }
 

@@ -2,8 +2,8 @@
 
     python scripts/draw_training.py docs/results/NAME.json [...] --out docs/results/NAME.png
 
-Thin lines are single updates, thick ones the mean of the last five; a dot is the return on held-out tasks with its 95 %
-interval. Cells that were not trained, or not changed (learning rate 0), are left out.
+Thin lines are single updates, thick ones the mean of the last five; a dot is the return on held-out tasks with the
+95 % interval of its seed over these tasks. Cells that were not trained, or not changed (learning rate 0), are left out.
 """
 
 from __future__ import annotations

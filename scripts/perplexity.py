@@ -3,8 +3,8 @@
     python scripts/perplexity.py RUN [RUN ...] --model MODEL [--json FILE]
 
 Every text of every evaluated episode is scored given what its agent was told; printed is, per cell and agent, the
-perplexity exp(-mean log pi per token) with a 95 % bootstrap interval over texts. Word salad and loops stand out: the
-former is high, the latter close to 1.
+perplexity exp(-mean log pi per token) with a 95 % interval over texts (a t interval of the
+mean log-probability). Word salad and loops stand out: the former is high, the latter close to 1.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import torch
 
 from llm_dec_pomdp.agents.language_model import LanguageModel
 from llm_dec_pomdp.agents.loading import load_model
-from llm_dec_pomdp.benchmarks.metrics import Interval, bootstrap
+from llm_dec_pomdp.benchmarks.intervals import Interval, mean_interval
 from llm_dec_pomdp.benchmarks.runs import Entry, read_run
 from llm_dec_pomdp.types import Completion
 
@@ -44,7 +44,7 @@ def perplexity(policy: LanguageModel, said: Sequence[tuple[str, str]]) -> Interv
         for first in range(0, len(samples), BATCH):
             logprobs, mask = policy.token_logprobs(samples[first : first + BATCH], 1.0)
             means += (logprobs.sum(1) / mask.sum(1)).tolist()
-    found = bootstrap(means)
+    found = mean_interval(means)
     return Interval(*(math.exp(-nats) for nats in (found.mean, found.high, found.low)))
 
 

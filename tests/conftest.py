@@ -1,9 +1,10 @@
-"""What all tests share: the folder of public test data, and hypothesis without a clock or a database."""
+"""What all tests share: threads, the folder of public test data, and hypothesis without a clock or a database."""
 
 from __future__ import annotations
 
 import json
 import os
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,15 @@ settings.load_profile("suite")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--data", help="folder of public test data with data/ and golden/ (or LLM_DEC_POMDP_DATA)")
+
+
+def pytest_configure() -> None:
+    """Processes that run tests at the same time share the cores; said before anything loads torch."""
+    workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    if workers > 1:
+        os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // workers)))
+    if "PYTEST_XDIST_WORKER" in os.environ:  # Ctrl-C ends a worker at once, whatever its test is doing
+        signal.signal(signal.SIGINT, lambda number, frame: os._exit(128 + number))
 
 
 @pytest.fixture(scope="session")

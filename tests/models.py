@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
-from tokenizers import Tokenizer, pre_tokenizers
-from tokenizers import models as tokenizer_models
-from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from llm_dec_pomdp.agents.base import Request, Sampling, Team
 from llm_dec_pomdp.agents.decoding import draw
-from llm_dec_pomdp.agents.language_model import LanguageModel
 from llm_dec_pomdp.envs.tasks import TaskSource
 from llm_dec_pomdp.envs.text_task import TextTask
 from llm_dec_pomdp.seeding import uniforms
 from llm_dec_pomdp.types import Completion, Episode, Group, Score, TaskItem, Turn
+
+if TYPE_CHECKING:  # transformers takes seconds to load, and a table needs none of it
+    from transformers import PreTrainedTokenizerFast
+
+    from llm_dec_pomdp.agents.language_model import LanguageModel
 
 torch.set_num_threads(1)  # the models are too small for more, and other processes want the second core
 
@@ -151,6 +152,10 @@ def softmax_team(**kwargs: Any) -> Team:
 
 def tokenizer(*, chat: bool = True, words: Sequence[str] = WORDS, eos: bool = True) -> PreTrainedTokenizerFast:
     """One token per word."""
+    from tokenizers import Tokenizer, pre_tokenizers
+    from tokenizers import models as tokenizer_models
+    from transformers import PreTrainedTokenizerFast
+
     known = ["<unk>", "<pad>", "<eos>", "user", "assistant", *words]
     model = tokenizer_models.WordLevel({word: i for i, word in enumerate(known)}, unk_token="<unk>")
     inner = Tokenizer(model)
@@ -164,6 +169,8 @@ def tokenizer(*, chat: bool = True, words: Sequence[str] = WORDS, eos: bool = Tr
 
 def network(seed: int = 0, *, double: bool = False, eos: int | None = 2, spread: float = 0.3, **options: Any) -> Any:
     """A random causal language model for `tokenizer()`."""
+    from transformers import LlamaConfig, LlamaForCausalLM
+
     settings = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2}
     settings |= {"num_key_value_heads": 1, "max_position_embeddings": 128, "vocab_size": 5 + len(WORDS)}
     config = LlamaConfig(
@@ -176,6 +183,8 @@ def network(seed: int = 0, *, double: bool = False, eos: int | None = 2, spread:
 
 
 def language_model(seed: int = 0, *, chat: bool = True, **options: Any) -> LanguageModel:
+    from llm_dec_pomdp.agents.language_model import LanguageModel
+
     return LanguageModel(network(seed, **options), tokenizer(chat=chat))
 
 

@@ -20,7 +20,7 @@ from llm_dec_pomdp.types import Completion, Decision, Group, RolloutPlan, Score,
 
 SAMPLING = Sampling(max_new_tokens=3)
 CROSS = RolloutPlan(pairing="cross")
-TREE = RolloutPlan(tree=True)
+TREE, CROSSED_TREE = RolloutPlan(tree=True), RolloutPlan("cross", tree=True)
 FROZEN, RESAMPLED = RolloutPlan(alternatives="frozen"), RolloutPlan(alternatives="resampled")
 
 
@@ -84,23 +84,14 @@ def texts_of(decision: Decision, choice: Sequence[int]) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("size", [1, 2, 3])
-def test_all_combinations_are_scored_and_nothing_more_is_generated(size: int) -> None:
-    recorder = Recorder(Colours())
-    [group] = play(numbers(), CROSS, size, policy=recorder)
+def test_all_combinations_are_scored_at_their_worth_and_nothing_more_is_generated(size: int) -> None:
+    recorder, env = Recorder(Colours()), numbers()
+    [group] = play(env, CROSS, size, policy=recorder)
     assert [[(r.agent, len(r.seeds)) for r in call] for call in recorder.calls] == [[(a, size) for a in AGENTS]]
     [decision] = group.decisions
     assert [b.choice for b in decision.branches] == list(itertools.product(range(size), repeat=2))
-    assert len(group.episodes) == size**2
-
-
-def test_every_combination_earns_what_it_is_worth() -> None:
-    env = numbers()
-    [group] = play(env, CROSS)
-    [decision] = group.decisions
-    assert [b.rewards for b in decision.branches] == [
-        (value(env, texts_of(decision, b.choice)),) for b in decision.branches
-    ]
-    assert [e.rewards for e in group.episodes] == [b.rewards for b in decision.branches]
+    worth = [(value(env, texts_of(decision, b.choice)),) for b in decision.branches]
+    assert [b.rewards for b in decision.branches] == [e.rewards for e in group.episodes] == worth
 
 
 @pytest.mark.parametrize("plan", [CROSS, TREE])
@@ -141,23 +132,17 @@ def test_rewards_are_judged_concurrently() -> None:
 # --- trees ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("size", "turns"), [(2, 1), (2, 3), (3, 2)])
-def test_a_tree_has_g_to_the_t_leaves(size: int, turns: int) -> None:
-    [group] = play(numbers(max_turns=turns), TREE, size)
-    assert len(group.episodes) == size**turns
+@pytest.mark.parametrize(
+    ("plan", "size", "turns", "growth"), [(TREE, 2, 1, 2), (TREE, 2, 3, 2), (TREE, 3, 2, 3), (CROSSED_TREE, 2, 2, 4)]
+)
+def test_a_tree_branches_at_every_joint_action(plan: RolloutPlan, size: int, turns: int, growth: int) -> None:
+    [group] = play(numbers(max_turns=turns), plan, size)
+    assert len(group.episodes) == growth**turns
     assert {len(e.turns) for e in group.episodes} == {turns}
-    assert [sum(d.turn == t for d in group.decisions) for t in range(turns)] == [size**t for t in range(turns)]
-
-
-def test_a_crossed_tree_branches_at_every_joint_action() -> None:
-    [group] = play(numbers(max_turns=2), RolloutPlan("cross", tree=True), 2)
-    assert len(group.episodes) == 2 ** (2 * 2)
-
-
-def test_reach_sums_to_one_at_every_turn() -> None:
-    [group] = play(numbers(max_turns=3), TREE, 2)
-    for t in range(3):
-        assert sum(d.reach for d in group.decisions if d.turn == t) == pytest.approx(1.0)
+    for t in range(turns):
+        reaches = [d.reach for d in group.decisions if d.turn == t]
+        assert len(reaches) == growth**t
+        assert sum(reaches) == pytest.approx(1.0)
 
 
 def test_the_rewards_of_a_branch_are_the_means_of_its_leaves() -> None:
@@ -182,7 +167,7 @@ def test_who_ended_earns_no_more_and_what_has_no_score_is_left_out() -> None:
 def test_agents_that_cannot_tell_two_decision_points_apart_say_the_same() -> None:
     """Four joint actions lead on, but each agent knows of its own two texts only."""
     recorder = Recorder(Colours())
-    [group] = play(numbers(max_turns=2), RolloutPlan("cross", tree=True), 2, ids=["t2"], policy=recorder)
+    [group] = play(numbers(max_turns=2), CROSSED_TREE, 2, ids=["t2"], policy=recorder)
     first, second = recorder.calls
     assert sum(d.turn == 1 for d in group.decisions) == 4
     assert [len(r.seeds) for r in second] == [2] * len(second)
@@ -192,8 +177,8 @@ def test_agents_that_cannot_tell_two_decision_points_apart_say_the_same() -> Non
 
 
 def test_a_tree_that_would_be_too_large_is_named() -> None:
-    with pytest.raises(ValueError, match=r"task 't1' would play 10000 joint actions in one turn, more than 4096"):
-        play(numbers(max_turns=4), TREE, 10)
+    with pytest.raises(ValueError, match=r"task 't1' would play 4225 joint actions in one turn, more than 4096"):
+        play(numbers(max_turns=2), TREE, 65)
 
 
 @pytest.mark.parametrize("protocol", ["sequential", "discussion"])
@@ -226,9 +211,11 @@ def test_the_environment_stays_as_it_is(plan: RolloutPlan) -> None:
     assert (env.state(), env.agents, env.turn) == before
 
 
-@pytest.mark.parametrize("plan", [CROSS, TREE, FROZEN])
+@pytest.mark.parametrize("plan", [RolloutPlan(), CROSS, TREE, FROZEN])
 def test_nothing_to_play_is_no_group(plan: RolloutPlan) -> None:
-    assert play(numbers(), plan, ids=[]) == []
+    recorder = Recorder(Colours())
+    assert play(numbers(), plan, ids=[], policy=recorder) == []
+    assert recorder.calls == []
 
 
 # --- alternatives -----------------------------------------------------------------------------------------------------

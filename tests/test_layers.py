@@ -26,6 +26,7 @@ EVERYTHING = {
     "branching",
     "rollout",
     "runfolder",
+    "signals",
     "storage",
     "algorithms",
     "checkpoint",
@@ -44,9 +45,20 @@ MAY_IMPORT: dict[str, set[str]] = {
     "rollout": {*LEAVES, "envs", "agents", "branching"},
     "algorithms": {*LEAVES, "agents.base", "algorithms"},
     "storage": set(),
-    "runfolder": {"storage"},
+    "signals": set(),
+    "runfolder": {"signals", "storage"},
     "checkpoint": {*LEAVES, "agents", "storage"},
-    "training": {*LEAVES, "algorithms", "rollout", "checkpoint", "envs", "agents.base", "runfolder", "storage"},
+    "training": {
+        *LEAVES,
+        "algorithms",
+        "rollout",
+        "checkpoint",
+        "envs",
+        "agents.base",
+        "runfolder",
+        "signals",
+        "storage",
+    },
     "benchmarks": {*EVERYTHING, "benchmarks"},
     "cli": {*EVERYTHING, "benchmarks", "cli"},
     "__main__": {"cli"},
@@ -115,9 +127,6 @@ def allowed(target: str, table: set[str]) -> bool:
     return room(target) in table or target.removeprefix(f"{NAME}.") in table
 
 
-modules = pytest.mark.parametrize("module", FILES)
-
-
 # --- the walk itself --------------------------------------------------------------------------------------------------
 
 
@@ -170,40 +179,39 @@ def test_the_walk_sees_the_lower_rooms() -> None:
 # --- the directions ---------------------------------------------------------------------------------------------------
 
 
-@modules
-def test_a_module_lives_in_a_known_room(module: str) -> None:
-    assert room(module) in MAY_IMPORT
+@pytest.fixture(scope="module")
+def imports() -> dict[str, set[str]]:
+    """What every module imports."""
+    return {module: imports_of(module) for module in FILES}
 
 
-@modules
-def test_a_module_imports_only_what_its_room_may(module: str) -> None:
-    table = MAY_IMPORT.get(room(module), set())
-    assert {target for target in ours(imports_of(module)) if not allowed(target, table)} == set()
+def test_every_module_lives_in_a_known_room() -> None:
+    assert {room(module) for module in FILES} <= set(MAY_IMPORT)
 
 
-def outside(*rooms: str) -> pytest.MarkDecorator:
-    return pytest.mark.parametrize("module", [module for module in FILES if room(module) not in rooms])
+def test_no_module_imports_what_its_room_may_not(imports: dict[str, set[str]]) -> None:
+    wrong = {
+        (module, target)
+        for module, targets in imports.items()
+        for target in ours(targets)
+        if not allowed(target, MAY_IMPORT[room(module)])
+    }
+    assert wrong == set()
 
 
-@outside("benchmarks", "cli", "__main__")
-def test_nothing_but_the_cli_imports_benchmarks(module: str) -> None:
-    assert "benchmarks" not in {room(target) for target in ours(imports_of(module))}
+def test_nothing_but_the_cli_imports_benchmarks_and_nothing_the_cli() -> None:
+    assert [name for name, table in MAY_IMPORT.items() if "benchmarks" in table] == ["benchmarks", "cli"]
+    assert [name for name, table in MAY_IMPORT.items() if "cli" in table] == ["cli", "__main__"]
 
 
-@outside("cli", "__main__")
-def test_nothing_imports_the_cli(module: str) -> None:
-    assert "cli" not in {room(target) for target in ours(imports_of(module))}
+def test_lower_rooms_never_import_a_deep_learning_library(imports: dict[str, set[str]]) -> None:
+    lower = {module for module in FILES if room(module) in ("envs", "sandbox", *LEAVES)}
+    assert {module for module in lower if {name.split(".")[0] for name in imports[module]} & HEAVY} == set()
 
 
-@pytest.mark.parametrize("module", [module for module in FILES if room(module) in ("envs", "sandbox", *LEAVES)])
-def test_lower_rooms_never_import_a_deep_learning_library(module: str) -> None:
-    assert not {name.split(".")[0] for name in imports_of(module)} & HEAVY
-
-
-@pytest.mark.parametrize("module", [module for module in FILES if room(module) == "sandbox"])
-def test_the_sandbox_imports_the_standard_library_only(module: str) -> None:
-    others = {name.split(".")[0] for name in imports_of(module) - ours(imports_of(module))}
-    assert others <= sys.stdlib_module_names
+def test_the_sandbox_imports_the_standard_library_only(imports: dict[str, set[str]]) -> None:
+    names = set().union(*(targets - ours(targets) for module, targets in imports.items() if room(module) == "sandbox"))
+    assert {name.split(".")[0] for name in names} <= sys.stdlib_module_names
 
 
 # --- what is loaded ---------------------------------------------------------------------------------------------------
@@ -220,17 +228,14 @@ def loaded_after(code: str) -> set[str]:
     return set(done.stdout.split())
 
 
-def test_importing_the_package_loads_nothing_heavy() -> None:
+def test_importing_the_package_loads_nothing_heavy_and_no_environment() -> None:
     loaded = loaded_after(f"import {NAME}")
     assert NAME in loaded
     assert not loaded & {*HEAVY, "datasets", "rich", "pyarrow", "matplotlib"}
+    assert not loaded & {f"{NAME}.envs.writing.tldr", f"{NAME}.envs.coding.humaneval"}
 
 
 def test_playing_an_environment_loads_nothing_heavy() -> None:
     loaded = loaded_after(f"import {NAME}\nfor name in {NAME}.registry: {NAME}.make(name).reset(seed=0)")
     assert f"{NAME}.envs.coding.humaneval" in loaded
     assert not loaded & {*HEAVY, "datasets"}
-
-
-def test_importing_the_package_makes_no_environment_module() -> None:
-    assert not {f"{NAME}.envs.writing.tldr", f"{NAME}.envs.coding.humaneval"} & loaded_after(f"import {NAME}")

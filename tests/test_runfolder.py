@@ -17,7 +17,6 @@ from llm_dec_pomdp.runfolder import (
     LOCK,
     STATUS,
     Holder,
-    Interrupted,
     RunFolderError,
     append,
     cut,
@@ -27,6 +26,7 @@ from llm_dec_pomdp.runfolder import (
     read_lines,
     read_status,
 )
+from llm_dec_pomdp.signals import Interrupted
 
 # --- one writer -------------------------------------------------------------------------------------------------------
 
@@ -137,7 +137,7 @@ def status_after(folder: Path, error: BaseException | None) -> tuple[str, str]:
 
 def test_the_status_tells_how_it_ended(tmp_path: Path) -> None:
     assert status_after(tmp_path / "a", None) == ("done", "")
-    assert status_after(tmp_path / "b", Interrupted("SIGTERM")) == ("preempted", "SIGTERM")
+    assert status_after(tmp_path / "b", Interrupted("SIGTERM")) == ("interrupted", "SIGTERM")
     assert status_after(tmp_path / "c", ValueError("no rain")) == ("failed", "ValueError: no rain")
     assert status_after(tmp_path / "d", KeyboardInterrupt()) == ("failed", "KeyboardInterrupt: ")
 

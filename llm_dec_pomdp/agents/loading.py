@@ -13,6 +13,7 @@
 from __future__ import annotations
 
 import copy
+import difflib
 import os
 import warnings
 from collections.abc import Sequence
@@ -26,6 +27,7 @@ from .remote import Remote
 
 Sharing = Literal["separate", "shared", "lora"]
 BUILTIN = {"builtin:tiny": "tiny"}
+_HUB_SECONDS = 5.0  # until an answer of the hub counts as none
 _DTYPES = ("auto", "float32", "bfloat16", "float16")
 
 
@@ -46,23 +48,27 @@ def load_model(name: str, *, device: str = "auto", dtype: str = "auto", trained:
     Raises:
         ModelError: Unknown name, missing file, no network, or a wrong device or dtype.
     """
+    if dtype not in _DTYPES:
+        raise ModelError(f"dtype {dtype!r} does not exist; {nearest(dtype, _DTYPES)}")
+    place, extra = locate(name)
     import torch
+    import transformers
     from transformers import AutoModelForCausalLM, AutoTokenizer
     from transformers.utils import logging as transformers_logging
 
-    if dtype not in _DTYPES:
-        raise ModelError(f"dtype {dtype!r} does not exist; {nearest(dtype, _DTYPES)}")
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
     if dtype == "auto":
         dtype = "bfloat16" if device.startswith("cuda") and not trained else "float32"
-    place, extra = _locate(name)
+    dense = {}
+    if "gguf_file" in extra and hasattr(transformers, "GgufConfig"):  # releases without it know no other way
+        dense = {"quantization_config": transformers.GgufConfig(dequantize=True)}
     transformers_logging.disable_progress_bar()
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about quantised tensors of GGUF files, which we do want as numbers
             tokenizer = AutoTokenizer.from_pretrained(place, **extra)
-            model = AutoModelForCausalLM.from_pretrained(place, dtype=getattr(torch, dtype), **extra)
+            model = AutoModelForCausalLM.from_pretrained(place, dtype=getattr(torch, dtype), **extra, **dense)
         return model.to(device), tokenizer  # pyright: ignore[reportArgumentType]
     except (OSError, ValueError, RuntimeError) as error:
         raise ModelError(
@@ -72,7 +78,12 @@ def load_model(name: str, *, device: str = "auto", dtype: str = "auto", trained:
         ) from error
 
 
-def _locate(name: str) -> tuple[str, dict[str, Any]]:
+def locate(name: str) -> tuple[str, dict[str, Any]]:
+    """Where a model of this table lies, as arguments of `from_pretrained`; loads neither it nor torch.
+
+    Raises:
+        ModelError: It is neither built in, nor a folder, nor a file, and the hub does not answer that it has it.
+    """
     if name.startswith("builtin:"):
         if name not in BUILTIN:
             raise ModelError(f"no built-in model {name!r}; {nearest(name, BUILTIN)}")
@@ -80,9 +91,44 @@ def _locate(name: str) -> tuple[str, dict[str, Any]]:
     path = Path(name)
     if path.suffix == ".gguf":
         if not path.is_file():
-            raise ModelError(f"model file {name!r} does not exist")
+            raise ModelError(f"model file {name!r} does not exist{_nearest_path(path)}")
         return str(path.parent), {"gguf_file": path.name}
-    return name, {}
+    return name, {} if path.is_dir() else _ask_hub(name)
+
+
+def _ask_hub(name: str) -> dict[str, Any]:
+    """Ask the hub once, without retries, whether it has a model; one in the cache can do without its answer."""
+    from huggingface_hub import get_hf_file_metadata, hf_hub_url, try_to_load_from_cache
+    from huggingface_hub.errors import HFValidationError
+
+    known = f"model {name!r} is no folder here{_nearest_path(Path(name))}"
+    what = "give builtin:tiny, a folder saved by transformers, a .gguf file, or the id of a model on the hub"
+    cached = False
+    try:
+        cached = isinstance(try_to_load_from_cache(name, "config.json"), str)
+        get_hf_file_metadata(hf_hub_url(name, "config.json"), timeout=_HUB_SECONDS)
+    except HFValidationError:
+        raise ModelError(f"{known}, and no id of the hub; {what}") from None
+    except Exception as error:  # a dozen unrelated types for "not there" and "not reachable"
+        if cached:
+            return {"local_files_only": True}
+        reason = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
+        raise ModelError(f"{known}, not in the hub's cache, and the hub does not give it ({reason}); {what}") from error
+    return {}
+
+
+def _nearest_path(path: Path) -> str:
+    """A half-sentence with the folder or .gguf file whose name is nearest; "" where none is near."""
+    place = Path(path.anchor)
+    for part in path.parts[1:] if path.anchor else path.parts:
+        if not (place / part).exists():
+            there = [p.name for p in place.iterdir() if p.is_dir() or p.suffix == ".gguf"] if place.is_dir() else []
+            close = difflib.get_close_matches(part, there, n=1)
+            if not close:
+                return ""
+            part = close[0]
+        place /= part
+    return f" (did you mean {str(place)!r}?)"
 
 
 def load_policy(

@@ -1,21 +1,21 @@
-"""Comparisons over seeds and tasks: interquartile mean, probability of improvement, performance profiles, noise.
+"""Comparisons over seeds and tasks: interquartile mean, probability of improvement, performance profiles, differences.
 
 The first three follow "Deep Reinforcement Learning at the Edge of the Statistical Precipice" (arXiv:2108.13264), with
-the definitions of its library `rliable`. Scores are arrays of shape (seeds, environments), in % of the maximum.
+the definitions of its library `rliable`. Scores are arrays of shape (seeds, environments), in % of the maximum. The
+returns of one environment are a table of seeds and tasks, with the intervals of `intervals`.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..seeding import generator
-from .metrics import Interval
+from .intervals import LEAST_SEEDS, Estimate, table_estimate
 
 Scores = NDArray[np.float64]
 _RESAMPLES = 2000
@@ -47,12 +47,17 @@ def stratified(
 ) -> tuple[Any, Any]:
     """95 % percentile interval of a statistic: seeds are drawn with replacement within each environment (section 4.1).
 
+    NaN, in the form of the statistic, where a method has fewer than three seeds.
+
     Args:
         statistic: Takes as many arrays as are given.
         scores: One array per method.
         seed: Of the resampling.
         resamples: How often.
     """
+    if min(map(len, scores)) < LEAST_SEEDS:
+        none = np.full_like(statistic(*scores), math.nan, dtype=np.float64)
+        return none, none
     rng = generator(seed, "stratified")
     found = [
         statistic(*(np.take_along_axis(s, rng.integers(len(s), size=s.shape), axis=0) for s in scores))
@@ -62,33 +67,25 @@ def stratified(
     return low, high
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """How much more one method earns than another, in percentage points."""
-
-    points: Interval
-    seeds: int
-    tasks: int
-
-    @property
-    def within_noise(self) -> bool:
-        """The interval holds 0: on these seeds and tasks nothing is shown. So it is where nothing can be resampled."""
-        return not (self.points.low > 0 or self.points.high < 0)
-
-
 Returns = Mapping[int, Mapping[str, float]]  # seed -> task -> return in %
 
 
-def difference(ours: Returns, theirs: Returns, resamples: int = _RESAMPLES) -> Difference | None:
-    """The paired difference of two methods on the same tasks and, where both have them, the same seeds.
+def overall(returns: Returns) -> Estimate | None:
+    """Mean return over seeds and the tasks that all of them have; None where there is no such task."""
+    tasks = _common(list(returns.values()))
+    if not tasks:
+        return None
+    return table_estimate(np.array([[by_task[task] for task in tasks] for by_task in returns.values()]))
 
-    Seeds and tasks are resampled independently (a task is as hard for every seed), so that neither a lucky seed nor an
-    easy task makes a difference. None where they share no task.
+
+def difference(ours: Returns, theirs: Returns) -> Estimate | None:
+    """How much more one method earns than another, in percentage points, paired over the seeds and tasks of both.
+
+    Methods with no seed in common have a difference of their means and no interval. None where they share no task.
 
     Args:
         ours: Returns by seed and task.
         theirs: The same for the other method.
-        resamples: How often.
     """
     seeds = sorted(ours.keys() & theirs.keys())
     pairs = [(ours[s], theirs[s]) for s in seeds] or [(_over_seeds(ours), _over_seeds(theirs))]
@@ -96,26 +93,9 @@ def difference(ours: Returns, theirs: Returns, resamples: int = _RESAMPLES) -> D
     if not tasks:
         return None
     table = np.array([[a[task] - b[task] for task in tasks] for a, b in pairs])
-    return Difference(_crossed(table, resamples), len(pairs), len(tasks))
-
-
-def overall(returns: Returns, resamples: int = _RESAMPLES) -> Interval:
-    """Mean return over seeds and the tasks that all of them have; both are resampled."""
-    tasks = _common(list(returns.values()))
-    if not tasks:
-        return Interval(math.nan, math.nan, math.nan)
-    return _crossed(np.array([[by_task[task] for task in tasks] for by_task in returns.values()]), resamples)
-
-
-def _crossed(table: Scores, resamples: int) -> Interval:
-    """Mean of a table (seeds, tasks) with its interval: rows and columns are drawn with replacement, independently."""
-    rng = generator(0, "crossed")
-    rows, columns = table.shape
-    means = [
-        table[rng.integers(rows, size=rows)][:, rng.integers(columns, size=columns)].mean() for _ in range(resamples)
-    ]
-    low, high = np.percentile(means, [2.5, 97.5])
-    return Interval(float(table.mean()), float(low), float(high))
+    if not seeds:
+        return Estimate(float(table.mean()), math.nan, math.nan, 0, len(tasks))
+    return table_estimate(table)
 
 
 def _over_seeds(returns: Returns) -> Mapping[str, float]:

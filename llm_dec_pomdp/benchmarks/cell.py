@@ -36,7 +36,8 @@ from ..seeding import derive
 from ..storage import replace_json
 from ..training import Step, restore, train
 from ..types import Episode, Group
-from .metrics import Interval, Summary, bootstrap, summarise
+from .intervals import Interval, mean_interval
+from .metrics import Summary, summarise
 from .progress import Progress, Silent
 from .schemes import scheme_shares
 from .suite import FREE_IN_CHECKPOINT, Cell, Tracker, conflicts
@@ -90,6 +91,11 @@ class Setup:
 
 
 def build_env(cell: Cell, protocol: str, *, evaluation: bool) -> TextDecPOMDP:
+    """The training or the evaluation environment of a cell, under a protocol."""
+    return with_protocol(build_task(cell, evaluation=evaluation), protocol)
+
+
+def build_task(cell: Cell, *, evaluation: bool) -> TextDecPOMDP:
     """The training or the evaluation environment of a cell."""
     config = cell.environment
     split: str | None = cell.evaluation.split if evaluation else "train"
@@ -101,8 +107,7 @@ def build_env(cell: Cell, protocol: str, *, evaluation: bool) -> TextDecPOMDP:
         options["expert"] = Expert(load_policy(options["expert"]))
     if config.fields:
         options["fields"] = config.fields
-    env = make_task(config.id, options, tasks=tasks, split=split, max_turns=config.max_turns)
-    return with_protocol(env, protocol)
+    return make_task(config.id, options, tasks=tasks, split=split, max_turns=config.max_turns)
 
 
 def make_task(env_id: str, options: Mapping[str, Any], **given: Any) -> Any:
@@ -111,7 +116,7 @@ def make_task(env_id: str, options: Mapping[str, Any], **given: Any) -> Any:
     Args:
         env_id: A registered id or "module:Class".
         options: Of its constructor, by name.
-        given: Further arguments, which have settings of their own.
+        given: Further arguments, which have settings of their own; None leaves the constructor's default.
 
     Raises:
         ConfigError: An option that has a setting of its own, or a value that its constructor does not take.
@@ -125,7 +130,7 @@ def make_task(env_id: str, options: Mapping[str, Any], **given: Any) -> Any:
                 "in a suite"
             )
     try:
-        return make(env_id, **given, **options)
+        return make(env_id, **{name: value for name, value in given.items() if value is not None}, **options)
     except TypeError as error:
         said = ", ".join(f"{name} = {value!r}" for name, value in options.items()) or "no options"
         raise ConfigError(
@@ -338,7 +343,7 @@ def _latency(cell: Cell, setup: Setup) -> Interval | None:
         collect(setup.eval_env, setup.team, [item.id], [derive(cell.seed, "timing", item.id)], setup.sampling)[0]
         for item in (items[0], *items)  # the first one twice: it warms up
     ]
-    return bootstrap([group.episodes[0].response_seconds for group in played[1:]])
+    return mean_interval([group.episodes[0].response_seconds for group in played[1:]])
 
 
 def _tasks_digest(cell: Cell, env: TextDecPOMDP) -> str:

@@ -9,38 +9,18 @@ from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Any
 
-import numpy as np
-
 from ..envs.coding.reward import CALLS_AUX, NO_WRAPPER
-from ..seeding import generator
 from ..types import Completion, Episode, Group, Score
+from .intervals import Interval, mean_interval
 
 _WORD = re.compile(r"\w+")
-_RESAMPLES = 2000
 SOLVED_SHARE = 0.9  # of the maximum; where there are tests, solved means that all of them passed
 KS = (1, 3, 5, 10)
 
 
 @dataclass(frozen=True, slots=True)
-class Interval:
-    """A mean with its 95 % bootstrap interval."""
-
-    mean: float
-    low: float
-    high: float
-
-    @classmethod
-    def read(cls, value: Any) -> Interval:
-        """From plain values; a bare number has no interval."""
-        if isinstance(value, Mapping):
-            numbers: list[Any] = [value[name] for name in ("mean", "low", "high")]  # pyright: ignore[reportUnknownVariableType]
-            return cls(*(math.nan if number is None else float(number) for number in numbers))
-        return cls(float(value), math.nan, math.nan)
-
-
-@dataclass(frozen=True, slots=True)
 class Summary:
-    """An evaluation in numbers.
+    """An evaluation of one seed in numbers; its intervals are over its tasks.
 
     Attributes:
         return_percent: Score of what was delivered last, in % of the maximum.
@@ -92,21 +72,6 @@ class Summary:
         known["at_k"] = {name: {k: Interval.read(v) for k, v in by_k.items()} for name, by_k in at_k.items()}
         known["latency"] = Interval.read(known["latency"]) if known.get("latency") else None
         return cls(**known)
-
-
-def bootstrap(values: Sequence[float], seed: int = 0) -> Interval:
-    """Mean and percentile bootstrap interval (2,000 resamples) of independent values.
-
-    Args:
-        values: One number per independent unit: the tasks of an evaluation, or the seeds of a comparison.
-        seed: Of the resampling.
-    """
-    if not values:
-        return Interval(math.nan, math.nan, math.nan)
-    data = np.asarray(values, dtype=np.float64)
-    picks = generator(seed, "bootstrap").integers(len(data), size=(_RESAMPLES, len(data)))
-    low, high = np.percentile(data[picks].mean(axis=1), [2.5, 97.5])
-    return Interval(float(data.mean()), float(low), float(high))
 
 
 def distinct(text: str, n: int = 2) -> float:
@@ -181,7 +146,7 @@ def _at_k(final: Sequence[Sequence[Score]]) -> dict[str, dict[str, Interval]]:
         accuracy = [best_at_k([_tests(s) for s in scores], k) for scores in final]
         cooperation = [best_at_k([_cooperation(s) for s in scores], k) for scores in final]
         for name, values in (("pass", passed), ("acc", accuracy), ("coop", cooperation)):
-            found[name][str(k)] = bootstrap([100 * value for value in values])
+            found[name][str(k)] = mean_interval([100 * value for value in values])
     return found
 
 
@@ -200,8 +165,8 @@ def _part(name: str) -> Callable[[Score], float]:
 
 
 def _per_task(final: Sequence[Sequence[Score]], value: Callable[[Score], float]) -> Interval:
-    """Tasks are the independent unit: the mean over a task's samples, then the bootstrap over tasks."""
-    return bootstrap([fmean(map(value, scores)) for scores in final if scores])
+    """Tasks are the independent unit: the mean over a task's samples, then the interval over tasks."""
+    return mean_interval([fmean(map(value, scores)) for scores in final if scores])
 
 
 def _completions(episode: Episode) -> list[Completion]:

@@ -12,33 +12,25 @@ from markupsafe import Markup
 
 from . import charts
 from .charts import Series
-from .compare import (
-    THRESHOLDS,
-    Line,
-    Overall,
-    at_k_table,
-    by_environment,
-    over_environments,
-    pairs,
-    scheme_table,
-    verdict,
-)
+from .findings import THRESHOLDS, Comparison, Findings, Overall
+from .lines import Line, by_environment
 from .published import SOURCE, published
 from .runs import Entry, Run
+from .text_tables import HOW, at_k_table, bounds, difference_table, overall_table, scheme_table, verdict_rule
 
 _EPISODES = 12  # tasks per environment in the browser of episodes
 _TEXT = 6000  # characters of one text there
 
 
 def render_page(
-    title: str, runs: Sequence[Run], found: Sequence[Line], entries: Sequence[Entry], warnings: Sequence[str]
+    title: str, runs: Sequence[Run], found: Findings, entries: Sequence[Entry], warnings: Sequence[str]
 ) -> str:
     """The page.
 
     Args:
         title: Its heading.
         runs: Where the entries are from.
-        found: The lines of its tables.
+        found: What its tables say.
         entries: All cells, those without a result too.
         warnings: What does not compare.
     """
@@ -47,31 +39,29 @@ def render_page(
         loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     templates.filters["number"] = _number
-    templates.filters["signed"] = _signed
-    names = list(dict.fromkeys(line.name for line in found))
+    templates.filters["bounds"] = bounds
+    names = list(dict.fromkeys(line.name for line in found.lines))
     colours = {name: number for number, name in enumerate(names)}
     return templates.get_template("report.html.j2").render(
         title=title,
         about=next((run.suite["about"] for run in runs if run.suite.get("about")), ""),
         warnings=warnings,
         failures=[entry for entry in entries if entry.result is None],
-        headline=headline(found),
+        headline=headline(found.lines),
+        how=HOW,
         source=SOURCE,
-        sections=[_section(name, group, entries, colours) for name, group in by_environment(found).items()],
-        overall=_overall(over_environments(found)),
-        differences=[(a, b, d, verdict(d)) for a, b, d in pairs(found)],
+        sections=[
+            _section(name, group, found.on(name), colours) for name, group in by_environment(found.lines).items()
+        ],
+        overall=_overall(found.overall),
         runs=[(run, _versions(run.versions)) for run in runs],
         suites=[json.dumps(run.suite or [e.cell.to_dict() for e in run.entries], indent=1) for run in runs],
-        data=Markup(_script_safe({"episodes": episodes(found)})),  # escaped there
+        data=Markup(_script_safe({"episodes": episodes(found.lines)})),  # escaped there
     )
 
 
 def _number(value: float | None, digits: int = 1) -> str:
     return "–" if value is None or not math.isfinite(value) else f"{value:.{digits}f}"
-
-
-def _signed(value: float) -> str:
-    return f"{value:+.1f}" if math.isfinite(value) else "–"
 
 
 def _versions(versions: Mapping[str, Any]) -> str:
@@ -140,7 +130,7 @@ def headline(found: Sequence[Line]) -> list[dict[str, Any]]:
 
 
 def _section(
-    environment: str, group: Sequence[Line], entries: Sequence[Entry], colours: Mapping[str, int]
+    environment: str, group: Sequence[Line], compared: Sequence[Comparison], colours: Mapping[str, int]
 ) -> dict[str, Any]:
     """What the page shows of an environment."""
     mine = {line.name: colours[line.name] for line in group}
@@ -163,6 +153,8 @@ def _section(
         "speed": Markup(_speed(environment, group, colours)),
         "at_k": at_k_table(group),
         "schemes": scheme_table(group),
+        "differences": difference_table(compared) if compared else None,
+        "rule": verdict_rule(compared) if compared else "",
     }
 
 
@@ -190,7 +182,8 @@ def _speed(environment: str, group: Sequence[Line], colours: Mapping[str, int]) 
     for line in group:
         seconds = line.mean(lambda s: s.latency.mean if alone and s.latency else s.response_seconds)
         v = line.value
-        series.append(Series(line.name, [seconds], [v.mean], [v.low], [v.high], colour=colours[line.name]))
+        low, high = ([v.low], [v.high]) if math.isfinite(v.low) else ([], [])
+        series.append(Series(line.name, [seconds], [v.mean], low, high, colour=colours[line.name]))
     how = "one task at a time" if alone else "in batches"
     return charts.scatter(
         [s for s in series if math.isfinite(s.x[0]) and math.isfinite(s.y[0])],
@@ -201,14 +194,14 @@ def _speed(environment: str, group: Sequence[Line], colours: Mapping[str, int]) 
 
 
 def _overall(methods: Sequence[Overall]) -> dict[str, Any] | None:
-    """Performance profile, interquartile mean and probability of improvement."""
+    """Performance profile, interquartile mean and probability of improvement; below three seeds without intervals."""
     if not methods:
         return None
     colours = {method.name: number for number, method in enumerate(methods)}
     thresholds = [float(t) for t in THRESHOLDS]
     series: list[Series] = []
     for m in methods:
-        middle, low, high = ([float(value) for value in column] for column in m.profile)
+        middle, low, high = ([float(v) for v in column if math.isfinite(v)] for column in m.profile)
         series.append(Series(m.name, thresholds, middle, low, high, colour=colours[m.name]))
     profile = charts.line_chart(
         series,
@@ -220,7 +213,7 @@ def _overall(methods: Sequence[Overall]) -> dict[str, Any] | None:
     bars = {"interquartile mean": [(m.iqm.mean, m.iqm.low, m.iqm.high) for m in methods]}
     means = charts.bar_chart(bars, colours, title="interquartile mean", x_label="return, % of maximum")
     return {
-        "methods": methods,
+        "table": overall_table(methods),
         "legend": Markup(charts.legend(colours)),
         "profile": Markup(profile),
         "means": Markup(means),

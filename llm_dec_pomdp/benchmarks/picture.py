@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Sequence
 from pathlib import Path
 
-from .compare import Line, by_environment
+from .lines import Line, by_environment
 
 _DASHES = ("--", ":", "-.", (0, (1, 3)))
 
@@ -17,7 +17,7 @@ def draw_curves(path: Path, found: Sequence[Line]) -> bool:
     Args:
         path: The picture.
         found: The lines of the report; a curve is the mean over a method's seeds, its band their range, or the 95 %
-            interval of a single seed.
+            interval of a single seed over its tasks.
 
     Returns:
         False when nothing was trained, and there is no picture.

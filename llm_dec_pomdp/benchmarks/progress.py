@@ -76,7 +76,7 @@ class _Stages:
             self._bars.remove_task(task)
 
     def say(self, text: str) -> None:
-        self._bars.console.print(text, markup=False, highlight=False)
+        self._bars.console.print(text, markup=False, emoji=False, highlight=False)
 
 
 class Lines:
@@ -164,7 +164,7 @@ def shown(console: Console, *, quiet: bool) -> Generator[Progress]:
     if quiet:
         yield Silent()
     elif not console.is_terminal:
-        lines = Lines(lambda line: console.print(line, markup=False, highlight=False, soft_wrap=True))
+        lines = Lines(lambda line: console.print(line, markup=False, emoji=False, highlight=False, soft_wrap=True))
         with lines.never_silent():
             yield lines
     else:

@@ -9,28 +9,27 @@ from typing import Any
 from rich.table import Table
 
 from ..storage import replace
-from .aggregate import Difference
 from .cell import Result
-from .compare import (
-    Line,
-    at_k_table,
-    by_environment,
-    interval,
-    lines,
-    number,
-    over_environments,
-    pairs,
-    scheme_table,
-    short,
-    verdict,
-)
+from .findings import Findings, findings
+from .lines import Line, by_environment, short
 from .page import render_page
 from .picture import draw_curves
 from .published import SOURCE, published
 from .runs import Entry, Run, final_score, merge, read_run
+from .text_tables import (
+    HOW,
+    Text,
+    at_k_table,
+    bounds,
+    difference_table,
+    number,
+    overall_table,
+    return_table,
+    scheme_table,
+    verdict_rule,
+)
 
-_DIFFERENCE = ("environment", "method", "against", "points", "95 % interval", "verdict")
-MEASURES = ("return %", "95 % interval", "distinct-2", "tokens/s", "response s")
+MEASURES = ("return %", "95 % over tasks", "distinct-2", "tokens/s", "response s")
 
 
 # --- the terminal -----------------------------------------------------------------------------------------------------
@@ -54,7 +53,7 @@ def rows(results: Sequence[Result], methods: Sequence[str] = ()) -> tuple[list[s
                 method,
                 *(identity[name] for name in varying),
                 number(r.mean),
-                interval(r),
+                bounds(r),
                 number(s.distinct_2, 3),
                 number(s.tokens_per_second, 0),
                 number(s.response_seconds, 2),
@@ -83,23 +82,24 @@ def tables(results: Sequence[Result], entries: Sequence[Entry] = ()) -> list[Tab
         chosen = [*range(who), *range(parts, len(names))]
         picked = [[row[i] for i in chosen] for row in found]
         made.append(_table(f"{environment}: mean reward parts", [names[i] for i in chosen], picked, who))
+    found_here = findings(entries)
+    if any(len(line.entries) > 1 for line in found_here.lines):
+        made += finding_tables(found_here)
     failed = [[entry.cell.label, entry.failure] for entry in entries if entry.result is None]
     if failed:
         made.append(_table("Cells without a result", ["cell", "reason"], failed, 2))
     return made
 
 
-def comparison_table(found: Sequence[Line]) -> Table:
-    """Every pair of methods, with its difference and whether that is within noise."""
-    body = [_difference(*pair) for pair in pairs(found)]
-    return _table("Differences in return, paired over tasks and seeds", _DIFFERENCE, body, 3)
-
-
-def _difference(a: Line, b: Line, found: Difference) -> list[str]:
-    """The cells of `_DIFFERENCE`; the bounds have signs, so a word stands between them."""
-    points = found.points
-    bounds = f"{points.low:+.1f} to {points.high:+.1f}"
-    return [a.environment, a.name, b.name, f"{points.mean:+.1f}", bounds, verdict(found)]
+def finding_tables(found: Findings) -> list[Table]:
+    """Rich tables: per environment what each method earns over its seeds, and every pair of methods."""
+    made: list[Table] = []
+    for environment, group in by_environment(found.lines).items():
+        made.append(_table(f"{environment}: return of the methods", *return_table(group), 1))
+        if compared := found.on(environment):
+            title = f"{environment}: differences in return, in points. {verdict_rule(compared)}"
+            made.append(_table(title, *difference_table(compared), 2))
+    return made
 
 
 def _table(title: str, names: Sequence[str], body: Sequence[Sequence[str]], left: int) -> Table:
@@ -129,11 +129,11 @@ def _title(environment: str, group: Sequence[Result]) -> str:
 def write_report(folder: Path) -> None:
     """Write `report.md`, `report.html` and, where something was trained, `curves.png` of a run into its folder."""
     run = read_run(folder)
-    write_merged(folder, run.title, [run], run.entries, [])
+    write_merged(folder, run.title, [run], findings(run.entries), run.entries, [])
 
 
 def write_merged(
-    folder: Path, title: str, runs: Sequence[Run], entries: Sequence[Entry], warnings: Sequence[str]
+    folder: Path, title: str, runs: Sequence[Run], found: Findings, entries: Sequence[Entry], warnings: Sequence[str]
 ) -> None:
     """Write the report of one run or of several.
 
@@ -141,50 +141,57 @@ def write_merged(
         folder: Where.
         title: Its heading.
         runs: Where the entries are from.
+        found: What is said about their methods.
         entries: What is reported.
         warnings: What does not compare and is reported all the same.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    found = lines(entries)
     text = markdown(title, found, entries, warnings)
-    if draw_curves(folder / "curves.png", found):
+    if draw_curves(folder / "curves.png", found.lines):
         text += "\n## Test return while training\n\n![learning curves](curves.png)\n"
     replace(folder / "report.md", text.encode())
     replace(folder / "report.html", render_page(title, runs, found, entries, warnings).encode())
 
 
-def report_runs(folders: Sequence[Path], out: Path, *, allow_mixed: bool = False) -> tuple[list[Line], list[str]]:
+def report_runs(folders: Sequence[Path], out: Path, *, allow_mixed: bool = False) -> tuple[Findings, list[str]]:
     """Report several runs together.
+
+    Returns:
+        What was found, and warnings.
 
     Raises:
         RunError: A folder is no run, or they do not compare and `allow_mixed` is False.
     """
     runs = [read_run(folder) for folder in folders]
     entries, warnings = merge(runs, allow_mixed=allow_mixed)
-    write_merged(out, " + ".join(dict.fromkeys(run.title for run in runs)), runs, entries, warnings)
-    return lines(entries), warnings
+    found = findings(entries)
+    write_merged(out, " + ".join(dict.fromkeys(run.title for run in runs)), runs, found, entries, warnings)
+    return found, warnings
 
 
-def markdown(title: str, found: Sequence[Line], entries: Sequence[Entry], warnings: Sequence[str]) -> str:
+def markdown(title: str, found: Findings, entries: Sequence[Entry], warnings: Sequence[str]) -> str:
     """The report as Markdown."""
     parts = [f"# {title}", "", *(f"**Does not compare:** {warning}." for warning in warnings), ""]
-    for environment, group in by_environment(found).items():
+    if found.lines:
+        parts += [HOW, ""]
+    for environment, group in by_environment(found.lines).items():
         finished = [(line.method, e.result) for line in group for e in line.entries if e.result is not None]
         results = [result for _, result in finished]
         names, body = rows(results, [method for method, _ in finished])
-        parts += [f"## {_title(environment, results)}", "", *_markdown_table(names, body), ""]
+        parts += [f"## {_title(environment, results)}", "", *_markdown_table((names, body))]
         parts += _published_lines(group)
-        parts += _at_k_lines(group) + _scheme_lines(group)
-    compared = [[*_difference(a, b, d), f"{d.seeds} x {d.tasks}"] for a, b, d in pairs(found)]
-    if compared:
-        names = [*_DIFFERENCE, "seeds x tasks"]
-        parts += ["## Differences, paired over tasks and seeds", "", *_markdown_table(names, compared), ""]
-    parts += _overall_lines(found)
+        parts += _markdown_table(return_table(group)) if any(len(line.entries) > 1 for line in group) else []
+        parts += _markdown_table(at_k_table(group)) + _markdown_table(scheme_table(group))
+        if compared := found.on(environment):
+            parts += ["### Differences, in points", "", verdict_rule(compared), ""]
+            parts += _markdown_table(difference_table(compared))
+    if found.overall:
+        parts += ["## Over all environments", "", *_markdown_table(overall_table(found.overall))]
     failed = [[entry.cell.label, entry.failure.replace("\n", " ")] for entry in entries if entry.result is None]
     if failed:
-        parts += ["## Cells without a result", "", *_markdown_table(["cell", "reason"], failed), ""]
+        parts += ["## Cells without a result", "", *_markdown_table((["cell", "reason"], failed))]
     parts += ["## One episode per method", ""]
-    for line in found:
+    for line in found.lines:
         parts += _sample(line.entries[0])
     return "\n".join(parts) + "\n"
 
@@ -195,36 +202,13 @@ def _published_lines(group: Sequence[Line]) -> list[str]:
     return [f"Published ({SOURCE}, other models, not measured here): {said}.", ""] if printed else []
 
 
-def _at_k_lines(group: Sequence[Line]) -> list[str]:
-    table = at_k_table(group)
-    return [*_markdown_table(*table), ""] if table else []
-
-
-def _scheme_lines(group: Sequence[Line]) -> list[str]:
-    table = scheme_table(group)
-    return [*_markdown_table(*table), ""] if table else []
-
-
-def _overall_lines(found: Sequence[Line]) -> list[str]:
-    methods = over_environments(found)
-    if not methods:
+def _markdown_table(table: Text | None) -> list[str]:
+    """A table and an empty line; nothing where there is no table."""
+    if table is None:
         return []
-    body = [
-        [
-            m.name,
-            number(m.iqm.mean),
-            interval(m.iqm),
-            *(number(m.improvement[o.name].mean, 2) if o is not m else "" for o in methods),
-        ]
-        for m in methods
-    ]
-    names = ["method", "interquartile mean", "95 % interval", *(f"P(more than {m.name})" for m in methods)]
-    return ["## Over all environments", "", *_markdown_table(names, body), ""]
-
-
-def _markdown_table(names: Sequence[str], body: Sequence[Sequence[str]]) -> list[str]:
+    names, body = table
     escaped = [[cell.replace("|", "\\|") for cell in row] for row in [names, ["---"] * len(names), *body]]
-    return ["| " + " | ".join(row) + " |" for row in escaped]
+    return [*("| " + " | ".join(row) + " |" for row in escaped), ""]
 
 
 def _sample(entry: Entry) -> list[str]:

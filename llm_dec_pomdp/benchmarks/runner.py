@@ -37,10 +37,11 @@ from ..sandbox import capabilities
 from ..signals import Interrupted, stopping_at_once
 from ..storage import replace_json
 from .cell import Result, run_cell
+from .checks import check_cells
 from .progress import Advance, Progress
 from .report import write_report
 from .runs import Run, is_done, read_entry, read_run
-from .suite import Cell, Suite, Tracker, check_cells, check_models, clean, conflicts
+from .suite import Cell, Suite, Tracker, clean, conflicts
 
 _PRELOAD = ["torch", "transformers", "peft", "llm_dec_pomdp.benchmarks.cell"]
 
@@ -83,7 +84,6 @@ def run_suite(
     """
     cells = suite.cells()
     check_cells(cells)
-    check_models(cells)
     if resume and not overwrite:
         _refuse_changes(cells, folder)
     with run_folder(folder, resume=resume):
@@ -118,7 +118,7 @@ def _outcome(folder: Path) -> str:
     """What came out of a cell, in a line."""
     entry = read_entry(folder / "cell.json", "")
     if entry.result is None:
-        return f"{entry.cell.label}: failed, {entry.failure.partition(chr(10))[0]}"
+        return f"{entry.cell.label}: no result, {entry.failure.partition(chr(10))[0]}"
     return f"{entry.cell.label}: return {entry.result.summary.return_percent.mean:.1f} %"
 
 

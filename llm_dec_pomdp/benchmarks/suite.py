@@ -12,9 +12,7 @@ from typing import Any, Literal
 
 from ..agents.assembly import MemberConfig
 from ..agents.base import Sampling
-from ..agents.loading import BUILTIN, Sharing
-from ..algorithms.base import check_algorithm
-from ..algorithms.options import MAGRPOConfig
+from ..agents.loading import Sharing
 from ..algorithms.registration import find_algorithm
 from ..checkpoint import differences
 from ..config import Config, ConfigError, Count, Positive, build, override, read_toml
@@ -59,8 +57,8 @@ class EnvironmentConfig(Config):
     """Another source for the evaluation rows, all of which are used."""
     fields: dict[str, str] = {}
     """Field mapping for files."""
-    max_turns: Positive = 1
-    """H."""
+    max_turns: Positive | None = None
+    """H; the environment's own when left out."""
     options: dict[str, Any] = {}
     """Further arguments of its constructor."""
     sampling: dict[str, Any] = {}
@@ -275,57 +273,7 @@ def conflicts(there: Cell, here: Cell) -> list[str]:
     return found
 
 
-# --- what can be wrong before anything runs ---------------------------------------------------------------------------
-
-
-def check_cells(cells: Sequence[Cell]) -> None:
-    """Load the method of every cell and build its options, so that a wrong one is found before hours of work.
-
-    Raises:
-        ConfigError: A method that breaks the contract, an option that it does not have, a value that it does not take,
-            or groups of one for a learner that compares the members of a group.
-        KeyError: No such method.
-        ValueError: A sampling that does not exist.
-    """
-    for cell in cells:
-        spec = find_algorithm(cell.method.name)
-        kind: Any = spec.load()
-        check_algorithm(kind, cell.method.name)
-        options = build(kind.Config, {**spec.kwargs, **cell.method.options}, source=f"options of {cell.method.title}")
-        compares = isinstance(options, MAGRPOConfig) and (options.advantage != "raw" or options.credit != "joint")
-        if compares and cell.training.group_size == 1 and cell.training.steps:
-            raise ConfigError(
-                f"group_size is 1: {cell.method.title} compares the members of a group, so one alone has advantage 0 "
-                "and nothing is learnt; give 2 or more (--group-size), or train mareinforce, which has no baseline"
-            )
-        cell.sampling.build()
-
-
-def check_models(cells: Sequence[Cell]) -> None:
-    """Refuse a device, a built-in model or a file that is not there, before a model is loaded.
-
-    Raises:
-        ConfigError: The message names it and what there is.
-    """
-    import torch
-
-    members = [member for cell in cells for member in cell.model.members]
-    alone = [cell.model for cell in cells if not cell.model.members]
-    for name in dict.fromkeys([*(model.name for model in alone), *(member.model for member in members)]):
-        if name.startswith("builtin:") and name not in BUILTIN:
-            raise ConfigError(f"no built-in model {name!r}; {nearest(name, BUILTIN)}")
-        if name.endswith(".gguf") and not Path(name).is_file():
-            raise ConfigError(f"model file {name!r} does not exist; give the path of a .gguf file")
-    for name in dict.fromkeys(model.device for model in (*alone, *members)):
-        if name == "auto":
-            continue
-        try:
-            device = torch.device(name)
-        except RuntimeError:
-            raise ConfigError(f"device {name!r} does not exist; give auto, cpu, cuda, cuda:1, ...") from None
-        count = torch.cuda.device_count() if torch.cuda.is_available() else 0
-        if device.type == "cuda" and (device.index or 0) >= count:
-            raise ConfigError(f"device {name!r}: there are {count} CUDA devices here; give --device cpu or auto")
+# --- suites by name ---------------------------------------------------------------------------------------------------
 
 
 def built_in_suites() -> list[str]:

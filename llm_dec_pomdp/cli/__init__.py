@@ -5,6 +5,7 @@ A module per kind of command, and here the program that they make up. Exit codes
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Annotated
 
@@ -25,6 +26,7 @@ app = typer.Typer(
 
 @app.callback(invoke_without_command=True)
 def _root(version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
+    os.environ.setdefault("TQDM_DISABLE", "1")  # bars of other libraries, beside our own or in a log
     if "" not in sys.path:
         sys.path.insert(0, "")  # so that module:Class finds a file in the current folder, as `python -m` does
     if version:

@@ -6,19 +6,18 @@ import dataclasses
 from pathlib import Path
 from typing import Annotated, Any
 
-import click
 import typer
 from rich.markup import escape
 from typer.core import TyperCommand
 
-from .console import err, failure, out, print_json, stop, usage
+from .console import err, failure, out, print_json, say_where, stop, usage
 from .options import Json, OtherVersions
 
 
 class WithSuites(TyperCommand):
     """A command whose help page ends with the built-in suites, which are read when the page is shown."""
 
-    def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+    def format_help(self, ctx: Any, formatter: Any) -> None:  # types that newer releases of typer have of their own
         """Add them."""
         from ..benchmarks.suite import about_suites
 
@@ -53,8 +52,9 @@ def bench(
               [bold]llm-dec-pomdp bench --resume runs/my-bench[/]
               [bold]llm-dec-pomdp bench quick --algorithm my_module:MyLearner --seed 0 --seed 1[/]
     """
+    from ..benchmarks.checks import check_methods
     from ..benchmarks.estimate import estimate_table, estimates
-    from ..benchmarks.suite import MethodConfig, check_cells, load_suite, saved_suite
+    from ..benchmarks.suite import MethodConfig, load_suite, saved_suite
 
     if overwrite and resume is None:
         stop("--overwrite is for --resume RUN; a new run has nothing to overwrite")
@@ -71,16 +71,17 @@ def bench(
         if seed:
             changes["seeds"] = seed
         suite = suite.model_copy(update=changes)
-        check_cells(suite.cells())
     if dry_run:
         cells = suite.cells()
         with usage():
+            check_methods(cells)
             found = estimates(cells)
         if as_json:
             print_json([dataclasses.asdict(e) for e in found])
         else:
             out.print(estimate_table(suite, cells, found))
         return
+    from ..benchmarks.findings import findings
     from ..benchmarks.progress import shown
     from ..benchmarks.report import tables
     from ..benchmarks.runner import new_run_folder, run_suite
@@ -99,11 +100,12 @@ def bench(
     failures = {entry.cell.label: entry.failure for entry in run.entries if entry.result is None}
     if as_json:
         results = [result.to_dict() for result in run.results]
-        print_json({"folder": str(folder), "results": results, "failures": failures})
+        said = findings(run.entries).to_dict()
+        print_json({"folder": str(folder), "results": results, **said, "failures": failures})
     else:
         for table in tables(run.results, run.entries):
             out.print(table)
-        out.print(f"Report, pictures and every episode: {folder}/report.html", highlight=False)
+        say_where(folder)
     if failures:
         raise typer.Exit(1)
 
@@ -114,13 +116,12 @@ def report(
     allow_mixed: Annotated[bool, typer.Option("--allow-mixed", help="Report what does not compare too.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Write report.html and report.md again, or for several runs together; say which differences are within noise.
+    """Write report.html and report.md again, or for several runs together; say which differences are more than chance.
 
     Examples: [bold]llm-dec-pomdp report runs/quick-20260101-120000[/]
               [bold]llm-dec-pomdp report runs/mine runs/theirs --out compared[/]
     """
-    from ..benchmarks.compare import pairs, verdict
-    from ..benchmarks.report import comparison_table, report_runs
+    from ..benchmarks.report import finding_tables, report_runs
 
     if out_folder is None and len(runs) > 1:
         stop("give a folder for the report of several runs with --out")
@@ -128,19 +129,10 @@ def report(
     with failure(folder):
         found, warnings = report_runs(runs, folder, allow_mixed=allow_mixed)
     if as_json:
-        compared = [
-            {
-                "environment": a.environment,
-                "method": a.name,
-                "against": b.name,
-                "points": dataclasses.asdict(d.points),
-                "verdict": verdict(d),
-            }
-            for a, b, d in pairs(found)
-        ]
-        print_json({"folder": str(folder), "warnings": warnings, "differences": compared})
+        print_json({"folder": str(folder), "warnings": warnings, **found.to_dict()})
         return
     for warning in warnings:
         err.print(f"[yellow]does not compare:[/] {escape(warning)}", highlight=False)
-    out.print(comparison_table(found))
-    out.print(f"Report: {folder}/report.html", highlight=False)
+    for table in finding_tables(found):
+        out.print(table)
+    say_where(folder)

@@ -64,6 +64,11 @@ def failure(folder: Path, *, goes_on: bool = True) -> Generator[None]:
         stop(str(error), code=1)
 
 
+def say_where(folder: Path) -> None:
+    """The last line of a run: the command that opens its report."""
+    out.print(f"open the report: python -m webbrowser {(folder / 'report.html').resolve().as_uri()}", soft_wrap=True)
+
+
 def print_json(value: Any) -> None:
     """One JSON document."""
     print(json.dumps(_finite(value), indent=1))  # noqa: T201  # for machines: no wrapping, no colour

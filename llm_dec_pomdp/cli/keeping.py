@@ -20,7 +20,7 @@ def runs(
 ) -> None:
     """List runs: running, interrupted, failed (and why) or done, how far they are, and what they earn.
 
-    The return is the reward of the newest training step, and in % of the maximum once a run is measured.
+    The return, in % of the maximum, is that of the newest training step, or of the evaluation once a run is measured.
 
     Example: [bold]llm-dec-pomdp runs runs[/]
     """
@@ -32,10 +32,12 @@ def runs(
         print_json([dataclasses.asdict(run) for run in found])
         return
     table = Table()
-    for header in ("run", "status", "step", "return", "age", "reason"):
+    for header in ("run", "status", "step", "return %", "age"):
         table.add_column(header, overflow="fold")
+    table.add_column("reason", overflow="ellipsis", no_wrap=True)  # --json has all of it
     for run in found:
-        row = (run.name, run.status, run.step_text, run.return_text, run.age_text, run.reason)
+        reason = run.reason.partition("\n")[0]
+        row = (run.name, run.status, run.step_text, run.return_text, run.age_text, reason)
         table.add_row(*(escape(text) for text in row))
     out.print(table)
 

@@ -80,7 +80,7 @@ def check(
     env_id: EnvId,
     tasks: Tasks = "sample",
     field: Fields = None,
-    turns: Turns = 1,
+    turns: Turns = None,
     env_option: EnvOption = None,
     as_json: Json = False,
 ) -> None:

@@ -19,7 +19,7 @@ Device = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...")]
 Dtype = Annotated[str, typer.Option(help="auto (float32 where all weights are trained), float32, bfloat16, float16.")]
 Tasks = Annotated[str, typer.Option(help="sample (embedded), hub (the published data set), or a .jsonl/.json file.")]
 Fields = Annotated[list[str] | None, typer.Option("--field", help="Field mapping for files, e.g. prompt=abstract.")]
-Turns = Annotated[int, typer.Option("--turns", help="Turns per episode (H).")]
+Turns = Annotated[int | None, typer.Option("--turns", help="Turns per episode (H); else the environment's own.")]
 EnvOption = Annotated[
     list[str] | None,
     typer.Option("--env", help="Option of the environment, e.g. feedback=plain or length_ratio=paper."),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..algorithms.registration import find_algorithm
-from .console import err, failure, out, print_json, stop, usage
+from .console import err, failure, out, print_json, say_where, stop, usage
 from .options import (
     Device,
     Dtype,
@@ -59,7 +59,7 @@ def eval_(
     tasks: Tasks = "sample",
     field: Fields = None,
     split: Annotated[str, typer.Option(help="train, test or all.")] = "test",
-    turns: Turns = 1,
+    turns: Turns = None,
     env_option: EnvOption = None,
     items: Items = None,
     samples: Samples = 1,
@@ -135,7 +135,7 @@ def train(
         str | None, typer.Option(help="File for the evaluation; else the test split of --tasks.")
     ] = None,
     field: Fields = None,
-    turns: Turns = 1,
+    turns: Turns = None,
     env_option: EnvOption = None,
     steps: Annotated[int, typer.Option(help="Updates.")] = 40,
     prompts: Annotated[int, typer.Option(help="Tasks per update.")] = 8,
@@ -190,8 +190,6 @@ def train(
         _run_cells([cell], resume, resume.name if resume else "", as_json, resume=True, other_versions=other_versions)
         return
     with usage():
-        if not callable(getattr(find_algorithm(algorithm).load(), "update", None)):
-            stop(f"{algorithm!r} does not learn; train magrpo, grpo or a learner of your own, or measure it with eval")
         if team is not None:
             named = ("model", "sharing", "lora_rank", "device", "dtype", "gradient_checkpointing")
             _refuse(given(context, *named), f"{team} says who plays")
@@ -245,15 +243,12 @@ def _check(cell: Cell, *, learn: bool = True) -> None:
     Raises:
         ConfigError, KeyError, ValueError: The message says what.
     """
-    from ..benchmarks.cell import build_env
-    from ..benchmarks.suite import check_cells, check_models
+    from ..benchmarks.checks import check_cells
 
-    check_cells([cell])
-    check_models([cell])
-    protocol: str = find_algorithm(cell.method.name).load().protocol  # type: ignore[attr-defined]
-    build_env(cell, protocol, evaluation=True)
-    if learn and cell.environment.eval_tasks is not None:
-        build_env(cell, protocol, evaluation=False)
+    check_cells([cell], learn=learn)
+    name = cell.method.name
+    if learn and not callable(getattr(find_algorithm(name).load(), "update", None)):
+        stop(f"{name!r} does not learn; train magrpo, grpo or a learner of your own, or measure it with eval")
 
 
 def _refuse_another(cell: Cell, folder: Path) -> None:
@@ -338,4 +333,4 @@ def _show(results: list[Result], folder: Path, as_json: bool) -> None:
         return
     for table in tables(results):
         out.print(table)
-    out.print(f"Report, pictures and every episode: {folder}/report.html", highlight=False)
+    say_where(folder)

@@ -6,28 +6,16 @@ from typing import Any
 
 import pytest
 import torch
-from models import AGENTS, WORDS, network, save_model, tokenizer
+from models import AGENTS, WORDS, network, tokenizer
+from requests_of_agents import pairs
 from transformers import OPTConfig, OPTForCausalLM
 
-from llm_dec_pomdp.agents.base import Request, Sampling
 from llm_dec_pomdp.agents.language_model import LanguageModel
 from llm_dec_pomdp.agents.loading import load_team
 from llm_dec_pomdp.agents.recomputing import recomputed
 from llm_dec_pomdp.types import Completion
 
-REQUESTS = [
-    Request("agent_0", ("say one of the words please",), (1, 2, 3)),
-    Request("agent_1", ("red",), (4, 5)),
-    Request("agent_0", ("say green", "blue", "again please"), (6,)),
-]
 Pairs = list[tuple[str, Completion]]
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> str:
-    place = tmp_path_factory.mktemp("model")
-    save_model(place, seed=1)
-    return str(place)
 
 
 def with_adapters(folder: str, *, on: bool) -> LanguageModel:
@@ -42,11 +30,6 @@ def with_adapters(folder: str, *, on: bool) -> LanguageModel:
 
 def plain(*, on: bool) -> LanguageModel:
     return LanguageModel(network(1), tokenizer(), gradient_checkpointing=on)
-
-
-def said(policy: LanguageModel) -> Pairs:
-    answers = policy.generate(REQUESTS, Sampling(max_new_tokens=12))
-    return [(r.agent, c) for r, answer in zip(REQUESTS, answers, strict=True) for c in answer]
 
 
 def gradients(policy: LanguageModel, samples: Pairs, *, entropies: bool = False, between: Any = None) -> list[Any]:
@@ -71,19 +54,19 @@ def agree(found: list[Any], wanted: list[Any]) -> None:
 @pytest.mark.parametrize("entropies", [False, True])
 def test_the_gradient_of_all_weights_is_the_same(entropies: bool) -> None:
     wanted, found = plain(on=False), plain(on=True)
-    samples = said(wanted)
+    samples = pairs(wanted)
     agree(gradients(found, samples, entropies=entropies), gradients(wanted, samples, entropies=entropies))
 
 
 def test_the_gradient_of_adapters_is_the_same(folder: str) -> None:
     wanted, found = with_adapters(folder, on=False), with_adapters(folder, on=True)
-    samples = said(wanted)
+    samples = pairs(wanted)
     agree(gradients(found, samples), gradients(wanted, samples))
 
 
 def test_another_batch_in_between_does_not_change_whose_adapters_are_trained(folder: str) -> None:
     policy = with_adapters(folder, on=True)
-    samples = said(policy)
+    samples = pairs(policy)
     wanted = gradients(policy, samples)
 
     def ask_the_reference() -> None:
@@ -113,21 +96,21 @@ def kept_bytes(policy: LanguageModel, samples: Pairs) -> int:
 
 
 def test_less_is_kept_for_the_way_back() -> None:
-    samples = said(plain(on=False))
+    samples = pairs(plain(on=False))
     assert kept_bytes(plain(on=True), samples) < 0.5 * kept_bytes(plain(on=False), samples)
 
 
 def test_sampling_and_evaluation_do_not_notice() -> None:
     off, on = plain(on=False), plain(on=True)
-    assert [c.token_ids for _, c in said(on)] == [c.token_ids for _, c in said(off)]
+    assert [c.token_ids for _, c in pairs(on)] == [c.token_ids for _, c in pairs(off)]
     with torch.no_grad():
-        for f, w in zip(on.token_logprobs(said(off), 1.0), off.token_logprobs(said(off), 1.0), strict=True):
+        for f, w in zip(on.token_logprobs(pairs(off), 1.0), off.token_logprobs(pairs(off), 1.0), strict=True):
             assert torch.equal(f, w)
 
 
 def test_layers_are_left_as_they_were() -> None:
     policy = plain(on=True)
-    gradients(policy, said(policy))
+    gradients(policy, pairs(policy))
     for module in policy.model.modules():
         assert not module.training
         assert not getattr(module, "gradient_checkpointing", False)
@@ -142,7 +125,7 @@ def test_dropout_stays_off() -> None:
         torch.manual_seed(0)
         off = LanguageModel(OPTForCausalLM(config), tokenizer())
     on = LanguageModel(off.model, tokenizer(), gradient_checkpointing=True)
-    samples = said(off)
+    samples = pairs(off)
     agree(gradients(on, samples), gradients(off, samples))
     assert all("forward" not in vars(module) for module in on.model.modules())
 
@@ -150,9 +133,3 @@ def test_dropout_stays_off() -> None:
 def test_a_model_without_such_layers_is_refused() -> None:
     with pytest.raises(ValueError, match="Linear has no layers for gradient"), recomputed(torch.nn.Linear(2, 2)):
         pass
-
-
-@pytest.mark.parametrize("sharing", ["separate", "shared", "lora"])
-def test_a_team_takes_the_option(folder: str, sharing: Any) -> None:
-    team = load_team(AGENTS, folder, sharing=sharing, gradient_checkpointing=True)
-    assert all(policy.gradient_checkpointing for policy in team.members.values())  # type: ignore[attr-defined]

@@ -13,14 +13,10 @@ def texts(policy: Scripted | RandomText | Replay | Gold | Human, *requests: Requ
     return [[c.text for c in answer] for answer in policy.generate(requests, SAMPLING)]
 
 
-def test_scripted_is_told_agent_and_history() -> None:
+def test_scripted_is_told_agent_and_history_and_answers_once_per_seed() -> None:
     policy = Scripted(lambda agent, history: f"{agent}: {' / '.join(history)}")
-    assert texts(policy, Request("a", ("x", "y", "z"))) == [["a: x / y / z"]]
-
-
-def test_scripted_answers_every_request_once_per_seed() -> None:
-    policy = Scripted(lambda agent, history: agent)
-    assert texts(policy, Request("a", ("x",), (1, 2)), Request("b", ("x",), (3,))) == [["a", "a"], ["b"]]
+    answers = texts(policy, Request("a", ("x", "y", "z"), (1, 2)), Request("b", ("x",), (3,)))
+    assert answers == [["a: x / y / z"] * 2, ["b: x"]]
 
 
 def test_scripted_has_no_tokens_to_train_on() -> None:
@@ -28,32 +24,18 @@ def test_scripted_has_no_tokens_to_train_on() -> None:
     assert completion.token_ids == completion.logprobs == completion.prompt_ids == ()
 
 
-def test_random_text_is_the_same_for_the_same_seed() -> None:
-    request = Request("a", ("x",), (1, 2, 3))
-    assert texts(RandomText(), request) == texts(RandomText(), request)
-
-
-def test_random_text_differs_between_seeds() -> None:
+def test_random_text_depends_on_nothing_but_the_seed() -> None:
     [said] = texts(RandomText(), Request("a", ("x",), tuple(range(20))))
     assert len(set(said)) == 20
+    assert texts(RandomText(), Request("b", ("y",), (1, 2)), Request("b", ("z",), (7,)))[1] == [said[7]]
 
 
-def test_random_text_depends_on_nothing_but_the_seed() -> None:
-    alone = texts(RandomText(), Request("a", ("x",), (7,)))
-    among = texts(RandomText(), Request("b", ("y",), (1, 2)), Request("b", ("z",), (7,)))
-    assert alone[0] == among[1]
-
-
-def test_replay_repeats_in_order_for_every_agent() -> None:
-    policy = Replay({"a": ["one", "two"], "b": ["three"]})
+def test_replay_repeats_in_order_for_every_agent_and_leaves_the_recording_alone() -> None:
+    recording = {"a": ["one", "two"], "b": ["three"]}
+    policy = Replay(recording)
     assert texts(policy, Request("a", ("x",)), Request("b", ("x",))) == [["one"], ["three"]]
     assert texts(policy, Request("a", ("x",))) == [["two"]]
-
-
-def test_replay_leaves_the_recording_alone() -> None:
-    recording = {"a": ["one"]}
-    texts(Replay(recording), Request("a", ("x",)))
-    assert recording == {"a": ["one"]}
+    assert recording == {"a": ["one", "two"], "b": ["three"]}
 
 
 @pytest.mark.parametrize("agent", ["a", "nobody"])

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from models import AGENTS, network, save_model
+from models import AGENTS, network
 from transformers import GPT2Config, GPT2LMHeadModel, Qwen2Config, Qwen2ForCausalLM
 
 from llm_dec_pomdp.agents.loading import load_team
@@ -19,6 +19,10 @@ def qwen(**options: Any) -> Any:
     settings |= {"num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 256}
     torch.manual_seed(0)
     return Qwen2ForCausalLM(Qwen2Config(**{**settings, **options}, initializer_range=0.3)).eval()
+
+
+def gpt() -> Any:
+    return GPT2LMHeadModel(GPT2Config(vocab_size=40, n_embd=16, n_layer=1, n_head=2)).eval()
 
 
 def begin(model: Any, adapters: list[str | None], padded: bool = True) -> tuple[Any, torch.Tensor]:
@@ -56,8 +60,8 @@ def test_layers_give_the_logits_of_the_model_beyond_the_first_buffer(make: Any, 
 
 
 @torch.no_grad()
-def test_every_row_keeps_its_adapter(tmp_path: Any) -> None:
-    team = load_team(AGENTS, save_model(tmp_path), sharing="lora", device="cpu")
+def test_every_row_keeps_its_adapter(folder: str) -> None:
+    team = load_team(AGENTS, folder, sharing="lora", device="cpu")
     model = team.members[AGENTS[0]].model  # type: ignore[attr-defined]
     for name, parameter in model.named_parameters():
         if "lora_B" in name:
@@ -70,9 +74,8 @@ def test_every_row_keeps_its_adapter(tmp_path: Any) -> None:
 
 
 def test_other_forms_are_asked_themselves() -> None:
-    gpt = GPT2LMHeadModel(GPT2Config(vocab_size=40, n_embd=16, n_layer=1, n_head=2)).eval()
     sliding = qwen(use_sliding_window=True, sliding_window=4, max_window_layers=0)
-    assert [layerwise(model) for model in (network(), qwen(), gpt, sliding)] == [True, True, False, False]
+    assert [layerwise(model) for model in (network(), qwen(), gpt(), sliding)] == [True, True, False, False]
 
 
 def test_a_model_that_computes_otherwise_is_found_out() -> None:
@@ -131,11 +134,10 @@ def test_a_shape_is_all_but_the_numbers() -> None:
     assert len({shape(model) for model in (first, *others)}) == 6
 
 
-def test_models_that_cannot_be_stacked_have_no_shape(tmp_path: Any) -> None:
-    adapted = load_team(AGENTS, save_model(tmp_path), sharing="lora", device="cpu").members[AGENTS[0]]
-    gpt = GPT2LMHeadModel(GPT2Config(vocab_size=40, n_embd=16, n_layer=1, n_head=2)).eval()
+def test_models_that_cannot_be_stacked_have_no_shape(folder: str) -> None:
+    adapted = load_team(AGENTS, folder, sharing="lora", device="cpu").members[AGENTS[0]]
     wrapped = qwen()
     wrapped.lm_head = torch.nn.Sequential(wrapped.lm_head)
     wrapped.lm_head.weight = wrapped.lm_head[0].weight  # as others of its parts ask for it
     large = qwen(vocab_size=70_000)
-    assert [shape(m) for m in (adapted.model, gpt, wrapped, large)] == [None] * 4  # type: ignore[attr-defined]
+    assert [shape(m) for m in (adapted.model, gpt(), wrapped, large)] == [None] * 4  # type: ignore[attr-defined]

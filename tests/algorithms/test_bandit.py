@@ -13,7 +13,8 @@ from llm_dec_pomdp.algorithms.magrpo import MAGRPO, MAGRPOConfig
 from llm_dec_pomdp.rollout import collect
 from llm_dec_pomdp.training import TrainerConfig, train
 
-SEEDS = [0, 1, 2, 3, 4]
+# One seed in every run; that it holds for five is looked at in the full one.
+SEEDS = [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2, 3, 4))]
 
 
 def expected(team: Team) -> float:
@@ -24,16 +25,12 @@ def expected(team: Team) -> float:
 
 def trained(team: Team, kind: type[MAGRPO], sampling: Sampling, seed: int, learning_rate: float) -> Team:
     learner = kind(team, sampling, MAGRPOConfig(learning_rate=learning_rate))
-    train(learner, match(), sampling, TrainerConfig(steps=60, prompts_per_step=4, group_size=8), seed)
+    train(learner, match(), sampling, TrainerConfig(steps=40, prompts_per_step=4, group_size=8), seed)
     return team
 
 
 def tables(kind: type[MAGRPO], seed: int) -> float:
     return expected(trained(softmax_team(), kind, Sampling(max_new_tokens=1), seed, learning_rate=0.15))
-
-
-def test_it_starts_at_chance() -> None:
-    assert expected(softmax_team()) == pytest.approx(0.25)
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -5,7 +5,7 @@ guarantee of ours. Numbers are those of the list of defects; finer tests of each
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -16,7 +16,6 @@ from models import (
     ITEMS,
     Match,
     Recorder,
-    Softmax,
     episode,
     gradients,
     group,
@@ -28,9 +27,11 @@ from models import (
     tokenizer,
     weights,
 )
+from updates import SAMPLING, TWO_WORDS, make, table_team, texts, updated
 
 import llm_dec_pomdp
 from llm_dec_pomdp.agents import Request, Sampling, Scripted, Team
+from llm_dec_pomdp.agents.assembly import MemberConfig
 from llm_dec_pomdp.agents.language_model import LanguageModel
 from llm_dec_pomdp.algorithms.magrpo import MAGRPO, MAREINFORCE, MAREMAX, MARLOO
 from llm_dec_pomdp.benchmarks.cell import build_cell, evaluate
@@ -40,23 +41,6 @@ from llm_dec_pomdp.benchmarks.suite import SamplingConfig as SuiteSampling
 from llm_dec_pomdp.rollout import collect
 from llm_dec_pomdp.training import TrainerConfig, tasks_of_step
 from llm_dec_pomdp.types import Completion, Group, RolloutPlan, Score, TaskItem
-
-SAMPLING = Sampling(max_new_tokens=6)
-THREE = {"words": ("a", "b", "c"), "logits": (0.3, -1.0, 0.8)}
-P = torch.tensor(THREE["logits"]).softmax(-1)
-
-
-def make(team: Team, kind: type[MAGRPO] = MAGRPO, sampling: Sampling = SAMPLING, **options: Any) -> MAGRPO:
-    return kind(team, sampling, kind.Config(**{"max_grad_norm": 1e9, **options}))
-
-
-def one(**kwargs: Any) -> Team:
-    return Team({"agent_0": Softmax(**{**THREE, **kwargs})})
-
-
-def texts(*ids: Sequence[int]) -> list[dict[str, Completion]]:
-    return [{"agent_0": said(*i)} for i in ids]
-
 
 # --- the trainer of the paper -----------------------------------------------------------------------------------------
 
@@ -93,20 +77,23 @@ def test_3_variants_are_different_estimators() -> None:
     groups = [group([1.0, 0.0, 0.0], texts([0], [1], [2])), group([5.0, 1.0], texts([2], [1]))]
     found: list[torch.Tensor] = []
     for kind in (MAGRPO, MAREINFORCE, MARLOO, MAREMAX):
-        team = one()
+        team = table_team()
         make(team, kind).update(groups)
         [gradient] = gradients(team)
         found.append(gradient / gradient.norm())
     assert all(float((a - b).norm()) > 0.05 for i, a in enumerate(found) for b in found[:i])
 
 
-def test_4_the_discount_has_an_effect() -> None:
-    episodes = tuple(episode(r, [*texts([0]), *texts([1])]) for r in ([0.0, 1.0], [0.5, 0.0]))
-    signs = {
-        gamma: math.copysign(1, make(one(), gamma=gamma).samples([Group("t", episodes)])[0].advantage)
-        for gamma in (0.1, 1.0)
-    }
-    assert signs == {0.1: -1, 1.0: 1}
+@pytest.mark.parametrize(
+    ("gamma", "wanted"),
+    [(0.0, [0.0, 0.5, 0.0, -0.5]), (0.5, [0.25, 0.5, -0.25, -0.5]), (1.0, [0.5, 0.5, -0.5, -0.5])],
+)
+def test_4_the_discount_has_an_effect(gamma: float, wanted: list[float]) -> None:
+    """Two episodes of two turns that earn 1, 1 and 1, 0."""
+    episodes = tuple(episode(rewards, texts([0], [1])) for rewards in ([1.0, 1.0], [1.0, 0.0]))
+    found = make(table_team(), gamma=gamma, advantage="mean").samples([Group("t", episodes)])
+    turns = {(s.completion.token_ids, s.advantage) for s in found}
+    assert turns == {((turn,), advantage) for turn, advantage in zip((0, 1, 0, 1), wanted, strict=True)}
 
 
 @pytest.mark.parametrize("plan", [RolloutPlan(), RolloutPlan(tree=True), RolloutPlan("cross", tree=True)])
@@ -150,10 +137,10 @@ def test_7_no_token_is_cut_off_unless_asked() -> None:
 
 
 def test_8_what_has_no_score_is_left_out_and_errors_of_a_reward_are_raised_once() -> None:
-    team, other = one(), one()
-    make(team).update([group([1.0, 0.0, math.nan], texts([0], [1], [2]))])
-    make(other).update([group([1.0, 0.0], texts([0], [1]))])
-    assert torch.equal(gradients(team)[0], gradients(other)[0])
+    with_it = updated(table_team(), [group([1.0, 0.0, math.nan], texts([0, 1], [2], [1, 1, 1]))])
+    without = updated(table_team(), [group([1.0, 0.0], texts([0, 1], [2]))])
+    assert with_it[0] == without[0]
+    assert torch.equal(with_it[1][0], without[1][0])
 
     class Mistaken(Match):
         calls = 0
@@ -169,8 +156,8 @@ def test_8_what_has_no_score_is_left_out_and_errors_of_a_reward_are_raised_once(
 
 @pytest.mark.parametrize("temperature", [0.5, 2.0])
 def test_9_log_probabilities_are_those_of_the_sampling_temperature(temperature: float) -> None:
-    team = one()
-    make(team, sampling=Sampling(temperature=temperature)).update([group([1.0, 0.0], texts([0], [1]))])
+    team = table_team()
+    make(team, sampling=Sampling(temperature=temperature)).update([TWO_WORDS])
     wanted = torch.tensor([-0.5, 0.5, 0.0]) / temperature  # the softmax itself cancels between the two texts
     torch.testing.assert_close(gradients(team)[0], wanted)
     policy = language_model(1)
@@ -184,7 +171,7 @@ def test_10_evaluation_takes_every_test_row_and_training_shuffles() -> None:
     cell = Cell(
         EnvironmentConfig(id="tldr-v0"),
         MethodConfig(name="concat"),
-        ModelConfig(),
+        ModelConfig(members=[MemberConfig(agents=["summary", "elaboration"], model="script:random")]),
         0,
         SuiteSampling(max_new_tokens=1),
         TrainerConfig(),
@@ -206,7 +193,7 @@ def test_10_evaluation_takes_every_test_row_and_training_shuffles() -> None:
 
 def test_uneven_groups_are_not_normalised_together() -> None:
     rewards = [[1.0, 0.0, 0.0, 1.0], [0.7, 0.7, 0.7], [3.0, 1.0, 1.0, 3.0]]
-    found = make(one()).samples([group(r, texts(*([0],) * len(r))) for r in rewards])
+    found = make(table_team()).samples([group(r, texts(*([0],) * len(r))) for r in rewards])
     assert [s.advantage for s in found] == [1, -1, -1, 1, 0, 0, 0, 1, -1, -1, 1]
 
 
@@ -217,7 +204,7 @@ def test_a_rollout_of_many_texts_counts_once() -> None:
 
 
 def test_a_single_episode_is_not_given_its_raw_reward() -> None:
-    team = one()
+    team = table_team()
     before = weights(team)
     for kind in (MAGRPO, MARLOO, MAREMAX):
         make(team, kind, learning_rate=0.1).update([group([3.0], texts([0]))])

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
 from llm_dec_pomdp.benchmarks.progress import Silent
 from llm_dec_pomdp.benchmarks.runner import run_suite
@@ -36,7 +38,10 @@ def small(tmp_path_factory: pytest.TempPathFactory, small_toml: str) -> Suite:
 
 @pytest.fixture(scope="session")
 def run(small: Suite, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of its run; not to be changed."""
-    folder = tmp_path_factory.mktemp("run") / "small"
-    assert all(entry.result is not None for entry in run_suite(small, folder, Silent()).entries)
+    """The folder of its run, which is not to be changed; the processes of one test run share it."""
+    mine = tmp_path_factory.getbasetemp()
+    folder = (mine.parent if "PYTEST_XDIST_WORKER" in os.environ else mine) / "small"
+    with FileLock(f"{folder}.lock"):
+        if not folder.exists():
+            assert all(entry.result is not None for entry in run_suite(small, folder, Silent()).entries)
     return folder

@@ -63,12 +63,14 @@ def test_the_three_measures_are_those_of_rliable() -> None:
     assert profile.tolist() == pytest.approx([1.0, 0.95, 0.6, 0.2, 0.0, 0.0])
 
 
-def test_a_stratified_interval_holds_the_statistic_and_has_no_width_without_spread_over_seeds() -> None:
+def test_a_stratified_interval_holds_the_statistic_and_needs_three_seeds() -> None:
     scores = RNG.normal(50, 10, size=(8, 3))
     low, high = stratified(interquartile_mean, scores, resamples=300)
     assert low < interquartile_mean(scores) < high
     flat = np.repeat(np.array([[10.0, 90.0]]), 5, axis=0)
     assert stratified(interquartile_mean, flat, resamples=50) == (50.0, 50.0)
+    for statistic, methods in ((interquartile_mean, [scores[:2]]), (improvement_probability, [scores, scores[:2]])):
+        assert np.isnan(stratified(statistic, *methods)).all()
 
 
 def returns(seeds: int, tasks: int, shift: float = 0.0) -> dict[int, dict[str, float]]:
@@ -80,29 +82,32 @@ def returns(seeds: int, tasks: int, shift: float = 0.0) -> dict[int, dict[str, f
 def test_a_paired_difference_is_seen_through_hard_and_easy_tasks() -> None:
     found = difference(returns(3, 20, shift=5.0), returns(3, 20))
     assert found is not None
-    assert found.points.mean == pytest.approx(5.0)
-    assert not found.within_noise
+    assert (found.mean, found.p) == (pytest.approx(5.0), pytest.approx(0.0))
     assert (found.seeds, found.tasks) == (3, 20)
 
 
-def test_a_method_differs_from_itself_by_noise_only() -> None:
-    found = difference(returns(3, 20), returns(3, 20))
-    assert found is not None
-    assert found.within_noise
-
-
-def test_a_lucky_seed_is_noise() -> None:
+def test_a_lucky_seed_is_no_difference() -> None:
     ours, theirs = returns(3, 20), returns(3, 20)
     ours[0] = {task: value + 9 for task, value in ours[0].items()}
     ours[1] = {task: value - 5 for task, value in ours[1].items()}
     found = difference(ours, theirs)
     assert found is not None
-    assert found.within_noise
+    assert found.low < 0 < found.high
+    assert found.p > 0.5
 
 
-def test_other_seeds_are_compared_by_their_means_and_other_tasks_not_at_all() -> None:
+def test_only_seeds_and_tasks_of_both_are_paired() -> None:
+    theirs = returns(5, 20)
+    del theirs[0]
+    found = difference(returns(4, 30, shift=5.0), theirs)
+    assert found is not None
+    assert (found.seeds, found.tasks) == (3, 20)
+
+
+def test_without_a_common_seed_there_is_no_interval_and_without_a_common_task_nothing() -> None:
     theirs = {seed + 7: by_task for seed, by_task in returns(3, 20).items()}
     found = difference(returns(3, 20, shift=5.0), theirs)
     assert found is not None
-    assert (found.seeds, found.points.mean) == (1, pytest.approx(5.0))
+    assert (found.mean, found.over) == (pytest.approx(5.0), "no common seed, no interval")
+    assert np.isnan([found.low, found.p]).all()
     assert difference({0: {"a": 1.0}}, {0: {"b": 1.0}}) is None

@@ -11,7 +11,8 @@ from statistics import fmean
 
 import pytest
 
-from llm_dec_pomdp.benchmarks.metrics import Interval, Summary, best_at_k, bootstrap, distinct, pass_at_k, summarise
+from llm_dec_pomdp.benchmarks.intervals import Interval
+from llm_dec_pomdp.benchmarks.metrics import Summary, best_at_k, distinct, pass_at_k, summarise
 from llm_dec_pomdp.types import Completion, Episode, Group, Score, Turn
 
 
@@ -27,22 +28,6 @@ def episode(
 
 def group(*totals: float) -> Group:
     return Group("task", tuple(episode(total) for total in totals))
-
-
-def test_bootstrap_of_equal_values_has_no_width() -> None:
-    interval = bootstrap([3.0] * 5)
-    assert (interval.mean, interval.low, interval.high) == (3.0, 3.0, 3.0)
-
-
-def test_bootstrap_interval_has_the_width_of_the_standard_error() -> None:
-    values = [float(i % 2) for i in range(400)]
-    interval = bootstrap(values)
-    half = (interval.high - interval.low) / 2
-    assert half == pytest.approx(1.96 * 0.5 / math.sqrt(400), rel=0.1)
-
-
-def test_bootstrap_of_nothing_is_not_a_number() -> None:
-    assert math.isnan(bootstrap([]).mean)
 
 
 @pytest.mark.parametrize(

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import html
+import io
 import json
+import math
+import re
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
+from rich.console import Console
 
 from llm_dec_pomdp.benchmarks.cell import Result
-from llm_dec_pomdp.benchmarks.compare import lines, over_environments, pairs, verdict
-from llm_dec_pomdp.benchmarks.metrics import Summary, bootstrap
-from llm_dec_pomdp.benchmarks.report import report_runs
+from llm_dec_pomdp.benchmarks.findings import Findings, findings
+from llm_dec_pomdp.benchmarks.intervals import mean_interval
+from llm_dec_pomdp.benchmarks.lines import lines
+from llm_dec_pomdp.benchmarks.metrics import Summary
+from llm_dec_pomdp.benchmarks.report import finding_tables, report_runs, tables
 from llm_dec_pomdp.benchmarks.runs import RunError, merge, read_run
 from llm_dec_pomdp.benchmarks.suite import (
     Cell,
@@ -22,6 +29,7 @@ from llm_dec_pomdp.benchmarks.suite import (
     ModelConfig,
     SamplingConfig,
 )
+from llm_dec_pomdp.benchmarks.text_tables import p_value
 from llm_dec_pomdp.training import TrainerConfig
 
 TASKS = [f"t{i}" for i in range(12)]
@@ -48,7 +56,7 @@ def write_run(folder: Path, *cells: tuple[Cell, float], version: str = "0.1.0", 
         place = folder / "cells" / cell.label
         place.mkdir(parents=True)
         (place / "cell.json").write_text(json.dumps(cell.to_dict()))
-        rewards = [3.0 * share + 0.01 * (number % 3) for number in range(len(TASKS))]
+        rewards = [3.0 * share + 0.01 * ((number + cell.seed) % 3) for number in range(len(TASKS))]
         episodes = [
             {
                 "task": task,
@@ -66,7 +74,7 @@ def write_run(folder: Path, *cells: tuple[Cell, float], version: str = "0.1.0", 
             for task, reward in zip(TASKS, rewards, strict=True)
         ]
         (place / "episodes.jsonl").write_text("".join(json.dumps(e) + "\n" for e in episodes))
-        interval = bootstrap([100 * reward / 3 for reward in rewards])
+        interval = mean_interval([100 * reward / 3 for reward in rewards])
         summary = Summary(interval, {"structure": interval}, 1.0, 10.0, 2.0, 5.0, 6.0, 0.0, 12, 0)
         result = Result(cell, summary, train_seconds, 1.0, 3.0, "digest")
         (place / "result.json").write_text(json.dumps({**asdict(result), "cell": cell.to_dict()}))
@@ -74,20 +82,77 @@ def write_run(folder: Path, *cells: tuple[Cell, float], version: str = "0.1.0", 
     return folder
 
 
-def test_a_clear_difference_and_one_within_noise(tmp_path: Path) -> None:
-    run = write_run(
-        tmp_path / "run",
-        *((make_cell("concat", seed=seed), 0.3 + 0.1 * seed) for seed in (0, 1)),
-        *((make_cell("single", seed=seed), 0.35 - 0.1 * seed) for seed in (0, 1)),
-        *((make_cell("magrpo", seed=seed), 0.8 + 0.1 * seed) for seed in (0, 1)),
+def write_seeds(folder: Path, seeds: int) -> Path:
+    """MAGRPO well above two others, of which one rises with the seeds and the other falls."""
+    return write_run(
+        folder,
+        *((make_cell("concat", seed=seed), 0.3 + 0.02 * seed) for seed in range(seeds)),
+        *((make_cell("single", seed=seed), 0.33 - 0.02 * seed) for seed in range(seeds)),
+        *((make_cell("magrpo", seed=seed), 0.8 + 0.01 * seed) for seed in range(seeds)),
     )
-    found = lines(read_run(run).entries)
-    said = {(a.method, b.method): verdict(d) for a, b, d in pairs(found)}
-    assert said == {
+
+
+def test_a_clear_difference_and_one_that_is_none(tmp_path: Path) -> None:
+    found = findings(read_run(write_seeds(tmp_path / "run", 3)).entries)
+    assert {(pair.ours.name, pair.theirs.name): pair.verdict for pair in found.comparisons} == {
         ("concat", "magrpo"): "less",
-        ("concat", "single"): "within noise",
+        ("concat", "single"): "not distinguishable",
         ("magrpo", "single"): "more",
     }
+    assert {pair.pairs for pair in found.comparisons} == {3}
+    assert all(
+        pair.p == min(1, pair.points.p * factor) for pair, factor in zip(found.comparisons, (3, 1, 2), strict=True)
+    )
+
+
+def test_pairs_are_corrected_per_environment(tmp_path: Path) -> None:
+    cells = [
+        (make_cell(method, env_id=env_id, seed=seed), 0.2 + 0.01 * seed * seed * (method == "magrpo"))
+        for method in ("concat", "magrpo")
+        for env_id in ("tldr-v0", "arxiv-v0")
+        for seed in range(3)
+    ]
+    found = findings(read_run(write_run(tmp_path / "run", *cells)).entries)
+    assert [(pair.pairs, pair.p == pair.points.p) for pair in found.comparisons] == [(1, True), (1, True)]
+
+
+def outputs(folder: Path) -> tuple[Findings, dict[str, str]]:
+    """What a report finds, and what every output says of it, without tags, frames and line breaks."""
+    found, _ = report_runs([folder], folder)
+    run = read_run(folder)
+    shown = {"report.md": (folder / "report.md").read_text(), "report.html": (folder / "report.html").read_text()}
+    for name, printed in (("report", finding_tables(found)), ("bench", tables(run.results, run.entries))):
+        console = Console(file=io.StringIO(), width=200)
+        console.print(*printed)
+        shown[name] = cast("io.StringIO", console.file).getvalue()
+    shown["report.html"] = html.unescape(re.sub(r"<[^>]*>", " ", shown["report.html"]))
+    return found, {name: re.sub(r"[│┃|\s]+", " ", text) for name, text in shown.items()}
+
+
+@pytest.mark.parametrize("seeds", [1, 2, 3])
+def test_every_output_shows_the_same_numbers(seeds: int, tmp_path: Path) -> None:
+    found, shown = outputs(write_seeds(tmp_path / "run", seeds))
+    document = json.loads(json.dumps(found.to_dict()))
+    for name, text in shown.items():
+        for line in document["lines"]:
+            value = line["return_percent"]
+            bounds = "-" if seeds == 2 else f"{value['low']:.1f} to {value['high']:.1f}"
+            assert f" {value['mean']:.1f} {bounds} " in text, name
+        for pair in document["differences"] if (name, seeds) != ("bench", 1) else ():
+            value = pair["points"]
+            bounds = "-" if seeds == 2 else f"{value['low']:+.1f} to {value['high']:+.1f}"
+            assert f" {pair['method']} {pair['against']} {value['mean']:+.1f} {bounds} {value['over']} " in text, name
+            assert f" {p_value(pair['p_holm'])} {pair['verdict']} " in text, name
+
+
+@pytest.mark.parametrize(("seeds", "over"), [(1, "12 tasks, one seed"), (2, "2 seeds, 12 tasks, no interval")])
+def test_below_three_seeds_there_is_no_verdict_in_any_output(seeds: int, over: str, tmp_path: Path) -> None:
+    found, shown = outputs(write_seeds(tmp_path / "run", seeds))
+    assert {pair.verdict for pair in found.comparisons} == {"no verdict below 3 seeds"}
+    assert {
+        value.over for value in (*(line.value for line in found.lines), *(p.points for p in found.comparisons))
+    } == {over}
+    assert not any("Holm-corrected over" in text for text in shown.values())
 
 
 def test_runs_are_merged_and_reported_together(tmp_path: Path) -> None:
@@ -95,7 +160,7 @@ def test_runs_are_merged_and_reported_together(tmp_path: Path) -> None:
     second = write_run(tmp_path / "second", (make_cell("magrpo"), 0.9))
     found, warnings = report_runs([first, second], tmp_path / "out")
     assert warnings == []
-    assert [(line.method, len(line.entries)) for line in found] == [("concat", 1), ("magrpo", 1)]
+    assert [(line.method, len(line.entries)) for line in found.lines] == [("concat", 1), ("magrpo", 1)]
     page = (tmp_path / "out" / "report.html").read_text()
     assert "first" in page
     assert "second" in page
@@ -124,7 +189,7 @@ def test_what_does_not_compare_is_refused_unless_allowed(
     assert not (tmp_path / "out").exists()
     found, warnings = report_runs([first, second], tmp_path / "out", allow_mixed=True)
     assert any(message.split(":")[0] in warning for warning in warnings)
-    assert {line.method for line in found} == {"concat (first)", "magrpo (second)"}
+    assert {line.method for line in found.lines} == {"concat (first)", "magrpo (second)"}
     for name in ("report.md", "report.html"):
         assert "Does not compare" in (tmp_path / "out" / name).read_text()
 
@@ -155,21 +220,24 @@ def test_a_damaged_result_is_named(tmp_path: Path) -> None:
         read_run(run)
 
 
-def test_methods_are_taken_over_environments_where_they_ran_on_all(tmp_path: Path) -> None:
+@pytest.mark.parametrize("seeds", [2, 3])
+def test_methods_are_taken_over_environments_where_they_ran_on_all(seeds: int, tmp_path: Path) -> None:
     run = write_run(
         tmp_path / "run",
         *(
             (make_cell(method, env_id=env_id, seed=seed), 0.2 + 0.3 * (method == "magrpo"))
             for method in ("concat", "magrpo")
             for env_id in ("tldr-v0", "arxiv-v0")
-            for seed in (0, 1)
+            for seed in range(seeds)
         ),
         (make_cell("single"), 0.1),
     )
-    found = {m.name: m for m in over_environments(lines(read_run(run).entries))}
+    found = {m.name: m for m in findings(read_run(run).entries).overall}
     assert set(found) == {"concat", "magrpo"}
     assert found["magrpo"].improvement["concat"].mean == 1.0
     assert found["magrpo"].iqm.mean > found["concat"].iqm.mean
+    shown = (found["magrpo"].iqm, found["magrpo"].improvement["concat"])
+    assert [math.isfinite(interval.low) for interval in shown] == [seeds == 3] * 2
 
 
 # --- what stands in one line ------------------------------------------------------------------------------------------
@@ -194,9 +262,9 @@ def test_what_was_trained_otherwise_stands_in_a_line_of_its_own(
     other = make_cell("magrpo", seed=seed, **changes)
     second = write_run(tmp_path / "second", (other, 0.9), train_seconds=1.0)
     found, _ = report_runs([first, second], tmp_path / "out")
-    assert [len(line.entries) for line in found] == [1, 1]
-    assert found[0].method.startswith("magrpo")
-    assert found[1].method == name
+    assert [len(line.entries) for line in found.lines] == [1, 1]
+    assert found.lines[0].method.startswith("magrpo")
+    assert found.lines[1].method == name
     for file in ("report.md", "report.html"):
         assert name in (tmp_path / "out" / file).read_text()
 
@@ -205,14 +273,15 @@ def test_seeds_and_cadence_make_no_line_of_their_own(tmp_path: Path) -> None:
     cadence = {"training": {"save_every": 3, "keep": 5}, "evaluation": {"every": 2, "timing": 1}}
     first = write_run(tmp_path / "first", (make_cell("magrpo"), 0.3), train_seconds=1.0)
     second = write_run(tmp_path / "second", (make_cell("magrpo", seed=1, **cadence), 0.9), train_seconds=1.0)
-    (line,), _ = report_runs([first, second], tmp_path / "out")
+    found, _ = report_runs([first, second], tmp_path / "out")
+    (line,) = found.lines
     assert (line.method, len(line.entries)) == ("magrpo", 2)
 
 
 def test_how_long_others_train_makes_no_difference_to_what_is_not_trained(tmp_path: Path) -> None:
     first = write_run(tmp_path / "first", (make_cell("concat"), 0.3))
     second = write_run(tmp_path / "second", (make_cell("concat", seed=1, training={"steps": 80}), 0.9))
-    assert len(report_runs([first, second], tmp_path / "out")[0]) == 1
+    assert len(report_runs([first, second], tmp_path / "out")[0].lines) == 1
 
 
 def test_a_team_that_was_measured_untrained_is_told_from_trained_ones(tmp_path: Path) -> None:
@@ -222,7 +291,7 @@ def test_a_team_that_was_measured_untrained_is_told_from_trained_ones(tmp_path: 
         write_run(tmp_path / "c", (make_cell("magrpo", seed=1, training={"steps": 80}), 0.5), train_seconds=1.0),
     ]
     found, _ = report_runs(runs, tmp_path / "out")
-    assert {line.method for line in found} == {
+    assert {line.method for line in found.lines} == {
         "magrpo, not trained",
         "magrpo, trained, steps=40",
         "magrpo, trained, steps=80",
@@ -235,7 +304,7 @@ def test_one_cell_in_two_runs_is_refused_and_both_are_named(tmp_path: Path) -> N
     with pytest.raises(RunError, match=r"magrpo with seed 0 on tldr-v0 .*x/run/.* and in .*y/run/"):
         report_runs([first, second], tmp_path / "out")
     found, _ = report_runs([first, second], tmp_path / "out", allow_mixed=True)
-    assert [line.method for line in found] == [f"magrpo ({first})", f"magrpo ({second})"]
+    assert [line.method for line in found.lines] == [f"magrpo ({first})", f"magrpo ({second})"]
     with pytest.raises(RunError, match="same configuration and the same seed"):
         lines([*read_run(first).entries, *read_run(second).entries])
 
@@ -246,5 +315,5 @@ def test_the_page_has_signs_and_says_in_words_what_judged(tmp_path: Path) -> Non
     (run / "versions.json").write_text(json.dumps({"llm_dec_pomdp": "0.1.0", "judge": judge}))
     report_runs([run], tmp_path / "out")
     page = (tmp_path / "out" / "report.html").read_text()
-    assert "<td>+10.0</td><td>+10.0 to +10.0</td>" in page
+    assert '<td>+10.0</td><td>+10.0 to +10.0</td><td class="left">12 tasks, one seed</td>' in page
     assert "llm_dec_pomdp 0.1.0; judge: landlock holds, seccomp no such call" in page

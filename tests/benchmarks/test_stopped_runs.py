@@ -40,11 +40,11 @@ def said(result: Result) -> str:
     return " ".join(result.stderr.split())
 
 
-# --- a training that is preempted -------------------------------------------------------------------------------------
+# --- a training that is interrupted -----------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
-def preempted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, dict[str, Any]]]:
+def stopped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, dict[str, Any]]]:
     """A run that got SIGTERM after its first steps, and what was seen while it ran."""
     folder = tmp_path_factory.mktemp("runs") / "mine"
     code = "from llm_dec_pomdp.cli import main; main()"
@@ -67,8 +67,8 @@ def preempted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, 
         process.communicate()
 
 
-def test_a_running_training_is_listed(preempted: tuple[Path, dict[str, Any]]) -> None:
-    run = preempted[1]["run"]
+def test_a_running_training_is_listed(stopped: tuple[Path, dict[str, Any]]) -> None:
+    run = stopped[1]["run"]
     assert isinstance(run, Run)
     assert (run.name, run.status, run.reason, run.steps) == ("mine", "running", "", 500)
     assert run.step >= 1
@@ -76,32 +76,32 @@ def test_a_running_training_is_listed(preempted: tuple[Path, dict[str, Any]]) ->
 
 
 @pytest.mark.parametrize("which", ["second", "third"])
-def test_a_second_trainer_on_the_folder_is_refused(which: str, preempted: tuple[Path, dict[str, Any]]) -> None:
-    result = preempted[1][which]
+def test_a_second_trainer_on_the_folder_is_refused(which: str, stopped: tuple[Path, dict[str, Any]]) -> None:
+    result = stopped[1][which]
     assert result.exit_code == 1
     assert "is being written by process" in said(result)
 
 
-def test_a_preempted_training_ends_with_75_and_says_how_to_go_on(preempted: tuple[Path, dict[str, Any]]) -> None:
-    folder, seen = preempted
+def test_an_interrupted_training_ends_with_75_and_says_how_to_go_on(stopped: tuple[Path, dict[str, Any]]) -> None:
+    folder, seen = stopped
     assert seen["code"] == 75
     assert f"llm-dec-pomdp train --resume {folder}" in " ".join(seen["stderr"].split())
     (run,) = json.loads(call("runs", str(folder.parent), "--json").stdout)
-    assert (run["status"], run["reason"]) == ("preempted", f"SIGTERM after step {run['step']}")
-    assert "preempted" in call("runs", str(folder.parent)).stdout
+    assert (run["status"], run["reason"]) == ("interrupted", f"SIGTERM after step {run['step']}")
+    assert "interrupted" in call("runs", str(folder.parent)).stdout
     (newest,) = folder.glob("cells/*/checkpoints/step-*")
     assert newest.name == f"step-{run['step']:06d}"
 
 
-def test_a_run_is_not_started_over_by_accident(preempted: tuple[Path, dict[str, Any]]) -> None:
-    folder, _ = preempted
+def test_a_run_is_not_started_over_by_accident(stopped: tuple[Path, dict[str, Any]]) -> None:
+    folder, _ = stopped
     result = call("train", "tldr-v0", *SMALL, "--out", str(folder))
     assert result.exit_code == 2
     assert f"go on with the run in it: --resume {folder}" in said(result)
 
 
-def test_resuming_with_other_options_names_what_differs(preempted: tuple[Path, dict[str, Any]]) -> None:
-    folder, _ = preempted
+def test_resuming_with_other_options_names_what_differs(stopped: tuple[Path, dict[str, Any]]) -> None:
+    folder, _ = stopped
     result = call("train", "tldr-v0", *SMALL, "--steps", "7", "--temperature", "0.5", "--resume", str(folder))
     assert result.exit_code == 2
     assert "sampling.temperature: 1.0 -> 0.5; training.steps: 500 -> 7" in said(result)
@@ -116,9 +116,9 @@ def test_resuming_with_other_options_names_what_differs(preempted: tuple[Path, d
     ],
 )
 def test_resuming_takes_few_options_of_its_own(
-    arguments: list[str], message: str, preempted: tuple[Path, dict[str, Any]]
+    arguments: list[str], message: str, stopped: tuple[Path, dict[str, Any]]
 ) -> None:
-    result = call("train", *arguments, "--resume", str(preempted[0]))
+    result = call("train", *arguments, "--resume", str(stopped[0]))
     assert result.exit_code == 2
     assert message in said(result)
 
@@ -131,9 +131,9 @@ def test_resuming_takes_few_options_of_its_own(
     ],
 )
 def test_resuming_with_another_environment_or_seed_leaves_the_run_as_it_was(
-    arguments: list[str], message: str, preempted: tuple[Path, dict[str, Any]]
+    arguments: list[str], message: str, stopped: tuple[Path, dict[str, Any]]
 ) -> None:
-    folder, _ = preempted
+    folder, _ = stopped
     before = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
     result = call("train", *arguments, *SMALL, "--steps", "500", "--resume", str(folder))
     assert result.exit_code == 2
@@ -141,8 +141,8 @@ def test_resuming_with_another_environment_or_seed_leaves_the_run_as_it_was(
     assert {path: path.stat().st_mtime_ns for path in folder.rglob("*")} == before
 
 
-def test_a_team_that_is_not_done_cannot_be_measured(preempted: tuple[Path, dict[str, Any]]) -> None:
-    result = call("eval", "tldr-v0", "--team", str(preempted[0]))
+def test_a_team_that_is_not_done_cannot_be_measured(stopped: tuple[Path, dict[str, Any]]) -> None:
+    result = call("eval", "tldr-v0", "--team", str(stopped[0]))
     assert result.exit_code == 2
     assert "is not done, its team is not saved yet" in said(result)
 
@@ -178,8 +178,8 @@ def test_an_evaluation_is_no_training_to_resume_and_its_team_is_none(tmp_path: P
     assert (found.step_text, found.unit) == ("", "%")
 
 
-def test_a_team_can_be_exported_while_it_is_not_done(preempted: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
-    folder, _ = preempted
+def test_a_team_can_be_exported_while_it_is_not_done(stopped: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
+    folder, _ = stopped
     result = call("export", str(folder), str(tmp_path / "team"))
     assert result.exit_code == 0, result.output
     for agent in ("agent_0", "agent_1"):
@@ -269,6 +269,16 @@ def report_without_times(folder: Path) -> list[str]:
     return [line for line in lines if "|" not in line]
 
 
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the suite's run that nothing stopped."""
+    folder = tmp_path_factory.mktemp("alone")
+    run_suite(SUITE, folder, Silent())
+    lines = [line for path in folder.glob("cells/*-magrpo-*/train.jsonl") for line in read_lines(path)]
+    assert [line["metrics"]["skipped"] for line in lines] == [0.0] * 3
+    return folder
+
+
 RUN = """
 import json, sys
 from pathlib import Path
@@ -283,12 +293,9 @@ if __name__ == "__main__":
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-def test_a_benchmark_stopped_in_its_second_cell_goes_on_there(tmp_path: Path, number: signal.Signals) -> None:
-    run_suite(SUITE, tmp_path / "alone", Silent())
-    learnt = [
-        line["metrics"]["skipped"] for p in tmp_path.glob("*/cells/*-magrpo-*/train.jsonl") for line in read_lines(p)
-    ]
-    assert learnt == [0.0] * 3
+def test_a_benchmark_stopped_in_its_second_cell_goes_on_there(
+    number: signal.Signals, alone: Path, tmp_path: Path
+) -> None:
     (tmp_path / "run.py").write_text(RUN)
     folder = tmp_path / "stopped"
     command = [sys.executable, str(tmp_path / "run.py"), json.dumps(SUITE.model_dump()), str(folder)]
@@ -306,8 +313,8 @@ def test_a_benchmark_stopped_in_its_second_cell_goes_on_there(tmp_path: Path, nu
     assert (first / "result.json") in before
     run_suite(SUITE, folder, Silent(), resume=True)
     assert {path: path.stat().st_mtime_ns for path in first.rglob("*") if path.is_file()} == before
-    assert files(folder) == files(tmp_path / "alone")
-    assert report_without_times(folder) == report_without_times(tmp_path / "alone")
+    assert files(folder) == files(alone)
+    assert report_without_times(folder) == report_without_times(alone)
     assert list_runs(folder)[0].status == "done"
 
     again = json.loads((folder / "results.json").read_text())

@@ -9,14 +9,8 @@ from typing import Any
 import pytest
 
 from llm_dec_pomdp.algorithms.base import Prompting, check_algorithm
-from llm_dec_pomdp.benchmarks.suite import (
-    Cell,
-    built_in_suites,
-    check_cells,
-    check_models,
-    conflicts,
-    load_suite,
-)
+from llm_dec_pomdp.benchmarks.checks import check_devices, check_methods
+from llm_dec_pomdp.benchmarks.suite import Cell, built_in_suites, conflicts, load_suite
 from llm_dec_pomdp.config import ConfigError
 
 TWO = """
@@ -126,7 +120,7 @@ def test_cells_come_back_from_their_plain_values(tmp_path: Path) -> None:
 
 
 def changed(**changes: Any) -> Cell:
-    cell = load_suite("quick").cells()[0]
+    cell = next(cell for cell in load_suite("quick").cells() if cell.method.name == "concat")
     cell = replace(cell, method=cell.method.model_copy(update={"name": "magrpo"}))
     return replace(cell, **{name: getattr(cell, name).model_copy(update=update) for name, update in changes.items()})
 
@@ -184,8 +178,8 @@ def test_counts_are_counted(setting: str) -> None:
 def test_a_group_of_one_has_nothing_to_be_compared_with() -> None:
     alone = {"training": {"group_size": 1}}
     with pytest.raises(ConfigError, match="group_size is 1: magrpo compares"):
-        check_cells([changed(**alone)])
-    check_cells([changed(**alone, method={"name": "mareinforce"}), changed(**alone, method={"name": "concat"})])
+        check_methods([changed(**alone)])
+    check_methods([changed(**alone, method={"name": "mareinforce"}), changed(**alone, method={"name": "concat"})])
 
 
 class Bare:
@@ -212,16 +206,16 @@ def test_a_method_that_breaks_the_contract_is_told_what_it_lacks() -> None:
     with pytest.raises(ConfigError, match=r"'mine:Built' cannot be built as Built\(team, sampling, config\)"):
         check_algorithm(Built, "mine:Built")
     with pytest.raises(ConfigError, match="lacks"):
-        check_cells([changed(method={"name": f"{__name__}:Bare"})])
+        check_methods([changed(method={"name": f"{__name__}:Bare"})])
 
 
 @pytest.mark.parametrize(
     ("device", "said"), [("gpu", "'gpu' does not exist; give auto, cpu"), ("cuda:99", "CUDA devices")]
 )
 def test_a_device_that_is_not_there_is_told(device: str, said: str) -> None:
-    check_models([changed(), changed(model={"device": "cpu"})])
+    check_devices([changed(), changed(model={"device": "cpu"})])
     with pytest.raises(ConfigError, match=said):
-        check_models([changed(model={"device": device})])
+        check_devices([changed(model={"device": device})])
 
 
 def test_the_published_setting_is_the_published_one() -> None:
@@ -233,7 +227,7 @@ def test_the_published_setting_is_the_published_one() -> None:
     assert {c.sampling.max_new_tokens for c in cells.values()} == {256}
     assert {c.training.group_size for c in cells.values()} == {4}
     assert {c.environment.tasks for c in cells.values()} == {"hub"}
-    assert (writing.environment.max_turns, code.environment.max_turns) == (1, 2)
+    assert (writing.environment.max_turns, code.environment.max_turns) == (None, 2)  # None: its own, one
     assert code.evaluation.samples == 15
     assert cells["tldr-v0", "single"].model.name == "Qwen/Qwen3-4B"
     assert cells["humaneval-v0", "single"].model.name == "Qwen/Qwen2.5-Coder-7B"

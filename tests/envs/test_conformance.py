@@ -15,11 +15,17 @@ from llm_dec_pomdp.envs.check import LAWS
 env_ids = pytest.mark.parametrize("env_id", sorted(llm_dec_pomdp.registry))
 
 
-def test_the_published_tasks_are_registered() -> None:
-    assert {"tldr-v0", "arxiv-v0", "humaneval-v0", "coophumaneval-v0"} <= set(llm_dec_pomdp.registry)
+HARDENED_CODE = ("humaneval-v1", "coophumaneval-v1")  # nine programs are judged for every row
 
 
-@env_ids
+@pytest.mark.usefixtures("impatient_judge")
+@pytest.mark.parametrize(
+    "env_id",
+    [
+        pytest.param(env_id, marks=pytest.mark.slow if env_id in HARDENED_CODE else ())
+        for env_id in sorted(llm_dec_pomdp.registry)
+    ],
+)
 def test_every_law_is_kept_on_every_row(env_id: str) -> None:
     assert llm_dec_pomdp.check_env(llm_dec_pomdp.make(env_id, split="all"), rows=None) == list(LAWS)
 
@@ -56,13 +62,11 @@ def test_pettingzoo_makes_it_too(env_id: str) -> None:
     assert type(env.unwrapped) is llm_dec_pomdp.spec(env_id).load()
 
 
-def test_spec_is_what_make_builds() -> None:
-    assert type(llm_dec_pomdp.make("tldr-v0")) is llm_dec_pomdp.spec("tldr-v0").load()
-
-
 @env_ids
-def test_the_name_in_the_metadata_is_the_id(env_id: str) -> None:
-    assert llm_dec_pomdp.make(env_id).metadata["name"] == env_id
+def test_an_id_makes_what_its_spec_names(env_id: str) -> None:
+    env = llm_dec_pomdp.make(env_id)
+    assert type(env) is llm_dec_pomdp.spec(env_id).load()
+    assert env.metadata["name"] == env_id
 
 
 @env_ids

@@ -13,7 +13,8 @@ import itertools
 import random
 import re
 import statistics
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -42,14 +43,19 @@ def rows(name: str) -> tuple[TaskItem, ...]:
     return tuple(items[k * len(items) // CODE_ROWS] for k in range(CODE_ROWS))
 
 
-def share(name: str, version: str, strategy: Callable[[str, int], Pair]) -> float:
-    """Mean reward of a strategy as a share of the maximum."""
+def share(name: str, version: str, strategy: Callable[[str, int], Pair], every: int = 1) -> float:
+    """Mean reward of a strategy on every so many rows as a share of the maximum."""
     env = environment(f"{name}-{version}")
-    scores = [
-        env.score(item, dict(zip(env.possible_agents, strategy(name, index), strict=True))).total
-        for index, item in enumerate(rows(name))
-    ]
-    return statistics.mean(scores) / env.reward_range[1]
+
+    def reward(index: int) -> float:
+        said = dict(zip(env.possible_agents, strategy(name, index), strict=True))
+        return env.score(rows(name)[index], said).total
+
+    indices = range(0, len(rows(name)), every)
+    if not env.judges_code:
+        return statistics.mean(map(reward, indices)) / env.reward_range[1]
+    with ThreadPoolExecutor(4) as threads:  # they wait for the judge
+        return statistics.mean(threads.map(reward, indices)) / env.reward_range[1]
 
 
 def reference(name: str, index: int) -> Pair:
@@ -149,7 +155,7 @@ WRITING: Mapping[str, Callable[[str, int], Pair]] = {
     "shuffled source with commas": lambda n, i: with_commas(shuffled_source(n, i), 1),
     "copy with commas": lambda n, i: with_commas(copy_of_source(n, i), 3),
     "shuffled reference with commas": lambda n, i: with_commas(shuffled_reference(n, i), 2),
-    "shuffled reference": lambda n, i: shuffled_reference(n, i),
+    "shuffled reference": shuffled_reference,
     "filled up with dashes": dashes,
     "something else": something_else,
     "half about something else": lambda n, i: (reference(n, i)[0], something_else(n, i)[1]),
@@ -321,24 +327,41 @@ DISGUISED = of_rows(DISGUISED_OF_ITEM)
 # --- the table --------------------------------------------------------------------------------------------------------
 
 STRATEGIES = {"tldr": WRITING, "arxiv": WRITING, "coophumaneval": CODE, "humaneval": CODE}
-CELLS = [(name, strategy) for name, strategies in STRATEGIES.items() for strategy in strategies]
+FEW = 5  # the default run tries every fifth row of coophumaneval alone; the full run every row of both code tasks
+
+pytestmark = pytest.mark.usefixtures("impatient_judge")
 
 
-@pytest.mark.parametrize(("name", "strategy"), CELLS)
-def test_a_degenerate_strategy_stays_below_40_percent(name: str, strategy: str) -> None:
-    assert share(name, "v1", STRATEGIES[name][strategy]) < LIMIT
+def cells(names: Iterable[str], strategies: Callable[[str], Iterable[str]]) -> list[Any]:
+    """Name, strategy and which rows."""
+    found = []
+    for name, strategy in [(one, strategy) for one in names for strategy in strategies(one)]:
+        if STRATEGIES[name] is WRITING:
+            found.append(pytest.param(name, strategy, 1, id=f"{name}-{strategy}"))
+        else:
+            found.append(pytest.param(name, strategy, 1, id=f"{name}-{strategy}-all rows", marks=pytest.mark.slow))
+        if name == "coophumaneval":
+            found.append(pytest.param(name, strategy, FEW, id=f"{name}-{strategy}-some rows"))
+    return found
 
 
-@pytest.mark.parametrize("name", STRATEGIES)
+@pytest.mark.parametrize(("name", "strategy", "every"), cells(STRATEGIES, lambda name: STRATEGIES[name]))
+def test_a_degenerate_strategy_stays_below_40_percent(name: str, strategy: str, every: int) -> None:
+    assert share(name, "v1", STRATEGIES[name][strategy], every) < LIMIT
+
+
+@pytest.mark.parametrize(("name", "strategy", "every"), cells(["coophumaneval", "humaneval"], lambda _: DISGUISED))
+def test_a_disguised_strategy_stays_below_40_percent(name: str, strategy: str, every: int) -> None:
+    assert share(name, "v1", DISGUISED[strategy], every) < LIMIT
+
+
+CODE_NAMES = ["coophumaneval", pytest.param("humaneval", marks=pytest.mark.slow)]
+
+
+@pytest.mark.parametrize("name", ["tldr", "arxiv", *CODE_NAMES])
 def test_references_stay_above_90_percent(name: str) -> None:
     assert len(rows(name)) >= 10
     assert share(name, "v1", reference) > REFERENCES
-
-
-@pytest.mark.parametrize("name", ["coophumaneval", "humaneval"])
-@pytest.mark.parametrize("strategy", DISGUISED)
-def test_a_disguised_strategy_stays_below_40_percent(name: str, strategy: str) -> None:
-    assert share(name, "v1", DISGUISED[strategy]) < LIMIT
 
 
 PAID_BY_V0 = {
@@ -354,7 +377,7 @@ def test_v0_pays_for_what_v1_does_not(name: str, strategy: str) -> None:
     assert share(name, "v0", STRATEGIES[name][strategy]) > LIMIT
 
 
-@pytest.mark.parametrize("name", ["coophumaneval", "humaneval"])
+@pytest.mark.parametrize("name", CODE_NAMES)
 def test_code_strategies_solve_the_problems(name: str) -> None:
     """Else they would stay below the limit for want of passed tests. Tables do not; nor does a helper that is called
     on what it is not made for, where it changes its argument."""

@@ -1,10 +1,14 @@
+"""The rows that come with the package, and files of real rows that load by path."""
+
 from __future__ import annotations
 
 import ast
+from pathlib import Path
 
 import pytest
 
 import llm_dec_pomdp
+from llm_dec_pomdp.envs.tasks import TaskError
 from llm_dec_pomdp.envs.text_task import TextTask
 from llm_dec_pomdp.types import TaskItem
 
@@ -22,65 +26,26 @@ def words(item: TaskItem) -> int:
 
 
 @ids
-def test_there_are_enough_rows(env_id: str) -> None:
-    assert len(make(env_id).items) >= EMBEDDED[env_id]
-
-
-def test_humaneval_is_whole() -> None:
-    assert [item.id for item in make("humaneval-v0").items] == [f"HumanEval/{i}" for i in range(164)]
-
-
-def test_humaneval_splits_are_the_published_ones() -> None:
-    assert [item.id for item in make("humaneval-v0", "test").items] == [f"HumanEval/{i}" for i in range(32)]
-    assert [item.id for item in make("humaneval-v0", "train").items] == [f"HumanEval/{i}" for i in range(33, 163)]
-
-
-@ids
-def test_the_default_split_is_train(env_id: str) -> None:
-    assert llm_dec_pomdp.make(env_id).items == make(env_id, "train").items
-
-
-@ids
-def test_splits_are_disjoint_and_not_empty(env_id: str) -> None:
-    train, test = ({item.id for item in make(env_id, split).items} for split in ("train", "test"))
-    assert train
-    assert test
-    assert train.isdisjoint(test)
-
-
-@ids
-def test_splits_have_no_prompt_in_common(env_id: str) -> None:
-    train, test = ({item.prompt for item in make(env_id, split).items} for split in ("train", "test"))
-    assert train.isdisjoint(test)
-
-
-@pytest.mark.parametrize("env_id", ["tldr-v0", "arxiv-v0", "coophumaneval-v0"])
-def test_splits_are_complete(env_id: str) -> None:
-    assert len(make(env_id, "train").items) + len(make(env_id, "test").items) == len(make(env_id).items)
-
-
-@ids
-def test_ids_are_unique(env_id: str) -> None:
+def test_rows_are_many_and_no_two_are_alike(env_id: str) -> None:
     items = make(env_id).items
+    assert len(items) >= EMBEDDED[env_id]
     assert len({item.id for item in items}) == len(items)
-
-
-@ids
-def test_no_two_prompts_are_equal(env_id: str) -> None:
-    items = make(env_id).items
     assert len({" ".join(item.prompt.lower().split()) for item in items}) == len(items)
 
 
+def test_humaneval_is_whole_and_split_as_published() -> None:
+    for split, numbers in (("all", range(164)), ("test", range(32)), ("train", range(33, 163))):
+        assert [item.id for item in make("humaneval-v0", split).items] == [f"HumanEval/{i}" for i in numbers]
+
+
 @ids
-def test_every_reference_earns_the_maximum(env_id: str) -> None:
-    env = make(env_id)
-    earned: dict[str, float] = {}
-    for item in env.items:
-        env.reset(options={"task_id": item.id})
-        _, rewards, terminations, _, _ = env.step(env.gold(item))
-        assert all(terminations.values())
-        earned[item.id] = rewards["agent_0"]
-    assert earned == pytest.approx(dict.fromkeys(earned, env.max_return), abs=1e-6)
+def test_splits_are_disjoint_and_not_empty_and_train_is_the_default(env_id: str) -> None:
+    train, test = (make(env_id, split).items for split in ("train", "test"))
+    assert llm_dec_pomdp.make(env_id).items == train
+    assert train
+    assert test
+    assert {item.id for item in train}.isdisjoint(item.id for item in test)
+    assert env_id == "humaneval-v0" or len(train) + len(test) == len(make(env_id).items)
 
 
 @pytest.mark.parametrize(("env_id", "least", "most"), [("tldr-v0", 60, 300), ("arxiv-v0", 100, 300)])
@@ -99,32 +64,50 @@ def test_posts_have_the_published_form() -> None:
     assert odd == []
 
 
-def asserts(source: str) -> int:
-    return sum(isinstance(node, ast.Assert) for node in ast.walk(ast.parse(source)))
-
-
-def test_every_problem_of_ours_has_five_asserts() -> None:
-    counts = {item.id: asserts(item.fields["test"]) for item in make("coophumaneval-v0").items}
-    assert {name: count for name, count in counts.items() if count < 5} == {}
-
-
 def functions(source: str) -> list[str]:
     return [node.name for node in ast.parse(source).body if isinstance(node, ast.FunctionDef)]
 
 
-def test_every_gold_helper_is_one_function_named_aux() -> None:
-    assert {item.id for item in make("coophumaneval-v0").items if functions(item.reference[0]) != ["aux"]} == set()
-
-
-def test_every_gold_main_is_one_function_named_after_the_problem() -> None:
-    items = make("coophumaneval-v0").items
-    assert {item.id for item in items if functions(item.reference[1]) != [item.fields["entry_point"]]} == set()
-
-
-def test_every_problem_ends_in_its_entry_point() -> None:
-    assert {i.id for i in make("coophumaneval-v0").items if functions(i.prompt)[-1] != i.fields["entry_point"]} == set()
+def test_every_problem_of_ours_has_five_asserts_and_a_pair_of_one_function_each() -> None:
+    for item in make("coophumaneval-v0").items:
+        name = item.fields["entry_point"]
+        asserts = [node for node in ast.walk(ast.parse(item.fields["test"])) if isinstance(node, ast.Assert)]
+        assert len(asserts) >= 5, item.id
+        assert [functions(text) for text in item.reference] == [["aux"], [name]], item.id
+        assert functions(item.prompt)[-1] == name, item.id
 
 
 def test_no_problem_of_ours_shares_its_entry_point_with_humaneval() -> None:
     ours, theirs = ({i.fields["entry_point"] for i in make(e).items} for e in ("coophumaneval-v0", "humaneval-v0"))
     assert ours.isdisjoint(theirs)
+
+
+# --- files ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("name", "count"), [("scitldr_train", 1992), ("scitldr_test", 618)])
+def test_abstracts_load_by_path_with_a_mapping(shared_data: Path, name: str, count: int) -> None:
+    path = shared_data / "data" / f"{name}.jsonl"
+    env = llm_dec_pomdp.make("arxiv-v0", tasks=path, fields={"prompt": "abstract", "id": "paper_id"})
+    assert len(env.items) == count
+
+
+def test_abstracts_without_a_mapping_say_which_field_to_map(shared_data: Path) -> None:
+    with pytest.raises(TaskError, match=r"'abstract'.*--field prompt=NAME"):
+        llm_dec_pomdp.make("arxiv-v0", tasks=shared_data / "data" / "scitldr_test.jsonl")
+
+
+@pytest.mark.parametrize("env_id", ["coophumaneval-v0", "humaneval-v0"])
+@pytest.mark.parametrize(
+    ("name", "count", "first"), [("coophumaneval", 82, "CoopHumanEval/0"), ("mbpp_collab", 257, "MBPP/0")]
+)
+def test_problems_load_by_path(shared_data: Path, env_id: str, name: str, count: int, first: str) -> None:
+    env = llm_dec_pomdp.make(env_id, tasks=shared_data / "data" / f"{name}.jsonl")
+    assert (len(env.items), env.items[0].id) == (count, first)
+
+
+@pytest.mark.parametrize("name", ["tldr", "arxiv", "coophumaneval"])
+def test_an_embedded_file_loads_by_path_too(name: str) -> None:
+    path = Path(llm_dec_pomdp.__file__).parent / "data" / f"{name}.jsonl"
+    by_path = llm_dec_pomdp.make(f"{name}-v0", tasks=path, split="all")
+    assert by_path.items == llm_dec_pomdp.make(f"{name}-v0", split="all").items

@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import json
-import random
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,11 +9,7 @@ import datasets
 import pytest
 
 import llm_dec_pomdp
-from llm_dec_pomdp.envs.coding.coophumaneval import CoopHumanEval
-from llm_dec_pomdp.envs.coding.humaneval import HumanEval
 from llm_dec_pomdp.envs.tasks import TaskError, TaskSource, load_tasks
-from llm_dec_pomdp.envs.writing.arxiv import ArXiv
-from llm_dec_pomdp.envs.writing.tldr import TLDR
 from llm_dec_pomdp.types import TaskItem
 
 SOURCE = TaskSource(
@@ -55,23 +49,10 @@ def test_a_row_becomes_an_item(write: Write) -> None:
     assert load_tasks(SOURCE, path) == (TaskItem("a", "why", "train", ("x", "y"), {"answer": "so"}),)
 
 
-def test_a_path_may_be_text(write: Write) -> None:
-    assert len(load_tasks(SOURCE, str(write(rows(3))))) == 3
-
-
-def test_items_are_taken_as_they_are() -> None:
+def test_items_are_taken_as_they_are_from_any_iterable() -> None:
     items = [TaskItem("a", "x", fields={"answer": "1"}), TaskItem("b", "y", fields={"answer": "2"})]
     assert load_tasks(SOURCE, items) == tuple(items)
-
-
-def test_items_without_a_needed_field_are_refused() -> None:
-    with pytest.raises(TaskError, match="'a': field 'answer' is missing"):
-        load_tasks(SOURCE, [TaskItem("a", "x")])
-
-
-def test_items_with_the_same_id_are_refused() -> None:
-    with pytest.raises(TaskError, match="'a' is given twice"):
-        load_tasks(SOURCE, [TaskItem("a", "x", fields={"answer": "1"})] * 2)
+    assert load_tasks(SOURCE, iter(items)) == tuple(items)  # type: ignore[arg-type]
 
 
 def test_a_json_list_is_read(tmp_path: Path) -> None:
@@ -80,55 +61,38 @@ def test_a_json_list_is_read(tmp_path: Path) -> None:
     assert [item.id for item in load_tasks(SOURCE, path)] == ["t0", "t1"]
 
 
-def test_blank_lines_are_skipped(write: Write) -> None:
-    assert len(load_tasks(SOURCE, write([*rows(1), "", "  ", {**rows(2)[1]}]))) == 2
+@pytest.mark.parametrize(
+    "content",
+    ["ROW0\n\n  \nROW1\n", "\ufeffROW0\nROW1", "ROW0\r\nROW1"],
+    ids=["blank lines", "byte order mark", "Windows line ends"],
+)
+def test_what_stands_around_rows_is_skipped(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "rows.jsonl"
+    for number, row in enumerate(rows(2)):
+        content = content.replace(f"ROW{number}", json.dumps(row))
+    path.write_bytes(content.encode())
+    assert [item.prompt for item in load_tasks(SOURCE, str(path))] == ["question 0", "question 1"]
 
 
-def test_a_byte_order_mark_is_skipped(tmp_path: Path) -> None:
-    path = tmp_path / "bom.jsonl"
-    path.write_bytes(b"\xef\xbb\xbf" + json.dumps(rows(1)[0]).encode())
-    assert load_tasks(SOURCE, path)[0].prompt == "question 0"
+@pytest.mark.parametrize(
+    "text", ["a\u2028b", "a\u2029b", "a\x85b", "Größe 🙂 שלום"], ids=["LS", "PS", "NEL", "unicode"]
+)
+def test_odd_characters_are_kept_and_do_not_end_the_row(write: Write, text: str) -> None:
+    line = json.dumps({"prompt": text, "answer": "c"}, ensure_ascii=False)
+    assert load_tasks(SOURCE, write([line]))[0].prompt == text
 
 
-def test_windows_line_ends_are_read(tmp_path: Path) -> None:
-    path = tmp_path / "crlf.jsonl"
-    path.write_bytes(b"\r\n".join(json.dumps(row).encode() for row in rows(2)))
-    assert len(load_tasks(SOURCE, path)) == 2
-
-
-@pytest.mark.parametrize("separator", ["\u2028", "\u2029", "\x85"], ids=["LS", "PS", "NEL"])
-def test_unicode_line_separators_within_a_text_do_not_end_the_row(write: Write, separator: str) -> None:
-    line = json.dumps({"prompt": f"a{separator}b", "answer": "c"}, ensure_ascii=False)
-    assert load_tasks(SOURCE, write([line]))[0].prompt == f"a{separator}b"
-
-
-def test_unicode_text_is_kept(write: Write) -> None:
-    path = write([json.dumps({"prompt": "Größe 🙂", "answer": "שלום"}, ensure_ascii=False)])
-    assert load_tasks(SOURCE, path)[0].prompt == "Größe 🙂"
-
-
-def test_integer_ids_become_text(write: Write) -> None:
-    assert load_tasks(SOURCE, write([{"id": 7, "prompt": "x", "answer": "y"}]))[0].id == "7"
-
-
-def test_task_id_is_an_id_too(write: Write) -> None:
-    assert load_tasks(SOURCE, write([{"task_id": "T/7", "prompt": "x", "answer": "y"}]))[0].id == "T/7"
-
-
-def test_rows_without_id_are_named_by_file_and_row(write: Write) -> None:
-    path = write([{"prompt": "x", "answer": "y"}, {"prompt": "z", "answer": "y"}], "mine.jsonl")
-    assert [item.id for item in load_tasks(SOURCE, path)] == ["mine/1", "mine/2"]
+@pytest.mark.parametrize(("row", "name"), [({"id": 7}, "7"), ({"task_id": "T/7"}, "T/7"), ({}, "rows/1")])
+def test_an_id_is_a_text_of_its_own_or_file_and_row(write: Write, row: dict[str, Any], name: str) -> None:
+    assert load_tasks(SOURCE, write([{**row, "prompt": "x", "answer": "y"}]))[0].id == name
 
 
 # --- fields -----------------------------------------------------------------------------------------------------------
 
 
-def test_the_published_name_of_a_field_works(write: Write) -> None:
-    assert load_tasks(SOURCE, write([{"text": "why", "answer": "so"}]))[0].prompt == "why"
-
-
-def test_the_suites_own_name_of_a_mapped_field_works(write: Write) -> None:
-    assert load_tasks(SOURCE, write([{"prompt": "why", "answer": "so"}]))[0].prompt == "why"
+@pytest.mark.parametrize("name", ["text", "prompt"])
+def test_a_field_has_its_published_name_or_the_suites_own(write: Write, name: str) -> None:
+    assert load_tasks(SOURCE, write([{name: "why", "answer": "so"}]))[0].prompt == "why"
 
 
 def test_the_suites_own_name_of_a_mapped_id_works(write: Write) -> None:
@@ -147,113 +111,79 @@ def test_id_split_and_reference_can_be_mapped(write: Write) -> None:
     assert (item.id, item.split, item.reference) == ("k", "test", ("g", "h"))
 
 
-def test_mapping_a_field_that_the_task_does_not_use_is_explained(write: Write) -> None:
-    refuse(write(rows(1)), r"\['promt'\], which this task does not use; it uses prompt, answer", fields={"promt": "x"})
-
-
-def test_a_mapped_id_that_is_missing_is_explained(write: Write) -> None:
-    refuse(write(rows(1)), r"row 1: field 'key', which is to be the id, is missing", fields={"id": "key"})
-
-
 # --- what is refused --------------------------------------------------------------------------------------------------
 
 
-def test_a_path_that_does_not_exist(tmp_path: Path) -> None:
+def test_a_path_that_is_no_file(tmp_path: Path) -> None:
     refuse(tmp_path / "none.jsonl", r"none.jsonl' does not exist; give 'sample', 'hub', or the path")
-
-
-def test_a_misspelt_keyword_counts_as_a_path() -> None:
     refuse("smaple", r"'smaple' does not exist; give 'sample'")
-
-
-def test_a_folder(tmp_path: Path) -> None:
     refuse(tmp_path, r"is a folder; give")
 
 
-def test_wrong_json_names_file_and_line(write: Write) -> None:
-    refuse(write([*rows(1), "", '{"prompt": "x",'], "bad.jsonl"), r"bad.jsonl, line 3: not valid JSON")
+FILES: dict[str, tuple[str, bytes, str]] = {
+    "no JSON in a line": ("bad.jsonl", b'{}\n\n{"prompt": "x",', r"bad.jsonl, line 3: not valid JSON"),
+    "no JSON in a list": (
+        "bad.json",
+        b'[{"prompt": "x"},\n {"prompt" "y"}]',
+        r"bad.json: not valid JSON: .*line 2.*named .jsonl",
+    ),
+    "one object": ("one.json", b"{}", r"holds one dict; a .json task file is a list"),
+    "not UTF-8": ("latin.jsonl", b'{"prompt": "\xe9"}', r"latin.jsonl' is not UTF-8 text .*convert it"),
+    "empty": ("rows.jsonl", b"", r"rows.jsonl: no rows"),
+    "blank lines": ("rows.jsonl", b"\n\n", r"rows.jsonl: no rows"),
+    "an empty list": ("none.json", b"[]", r"no rows; a task set needs at least one"),
+    "a number without end": ("rows.jsonl", b"{}\n" + b"9" * 5_000, r"rows\.jsonl, line 2: not valid JSON"),
+    "brackets without end": ("rows.jsonl", b"{}\n" + b"[" * 100_000, r"rows\.jsonl, line 2: not valid JSON"),
+}
 
 
-def test_wrong_json_in_a_list_names_line_and_the_other_format(tmp_path: Path) -> None:
-    path = tmp_path / "bad.json"
-    path.write_text('[{"prompt": "x"},\n {"prompt" "y"}]')
-    refuse(path, r"bad.json: not valid JSON: .*line 2.*named .jsonl")
+@pytest.mark.parametrize(("name", "content", "message"), FILES.values(), ids=FILES)
+def test_a_file_that_holds_no_rows_is_named(tmp_path: Path, name: str, content: bytes, message: str) -> None:
+    path = tmp_path / name
+    path.write_bytes(content)
+    refuse(path, message)
 
 
-def test_a_json_file_with_one_object(tmp_path: Path) -> None:
-    path = tmp_path / "one.json"
-    path.write_text("{}")
-    refuse(path, r"holds one dict; a .json task file is a list")
+GOOD = {"prompt": "x", "answer": "y"}
+BAD_ROWS: dict[str, tuple[Any, str]] = {
+    "missing field": (
+        {"id": "x", "prompt": "q"},
+        r"(?s)row 2: field 'answer' is missing; the row has 'id', 'prompt'.*--field answer=NAME",
+    ),
+    "missing mapped field": ({"answer": "x"}, r"field 'text' or 'prompt' is missing"),
+    "duplicate id": (rows(1)[0], r"row 2: id 't0' stands in row 1 already"),
+    **{f"row {row}": (row, r"row 2: holds a .*every row is an object with fields prompt, answer") for row in (
+        "[1]", '"text"', "3", "null"
+    )},
+    **{f"answer {kind}": ({**GOOD, "answer": value}, rf"row 2, field 'answer': is a {kind} .*must be text")
+       for value, kind in ((3, "int"), (None, "NoneType"), (["a"], "list"))},
+    **{f"prompt {value!r}": ({**GOOD, "prompt": value}, r"row 2, field 'prompt': is empty; give it text")
+       for value in ("", "  \n")},
+    **{f"id {value!r}": ({**GOOD, "id": value}, r"field 'id': is .*text or an integer")
+       for value in (True, None, "", 1.5, ["a"])},
+    **{f"reference {value!r}": ({**GOOD, "reference": value}, r"row 2, field 'reference': .*list of texts")
+       for value in ("gold", 3, ["a", 3], {"a": "b"})},
+    **{f"split {value!r}": ({**GOOD, "split": value}, r"row 2, field 'split': is .*'train' or 'test'")
+       for value in ("dev", None, 1)},
+}  # fmt: skip
 
 
-def test_a_file_that_is_not_utf_8(tmp_path: Path) -> None:
-    path = tmp_path / "latin.jsonl"
-    path.write_bytes(b'{"prompt": "\xe9"}')
-    refuse(path, r"latin.jsonl' is not UTF-8 text .*convert it")
+@pytest.mark.parametrize(("row", "message"), BAD_ROWS.values(), ids=BAD_ROWS)
+def test_a_bad_row_is_named_with_its_field(write: Write, row: Any, message: str) -> None:
+    refuse(write([*rows(1), row]), message)
 
 
-@pytest.mark.parametrize("row", ["[1]", '"text"', "3", "null"])
-def test_a_row_that_is_no_object(write: Write, row: str) -> None:
-    refuse(write([*rows(1), row]), r"row 2: holds a .*every row is an object with fields prompt, answer")
-
-
-def test_a_missing_field_names_row_field_and_next_step(write: Write) -> None:
-    path = write([*rows(1), {"id": "x", "prompt": "q"}])
-    refuse(path, r"(?s)row 2: field 'answer' is missing; the row has 'id', 'prompt'.*--field answer=NAME")
-
-
-def test_a_missing_mapped_field_names_both_names(write: Write) -> None:
-    refuse(write([{"answer": "x"}]), r"field 'text' or 'prompt' is missing")
-
-
-@pytest.mark.parametrize(("value", "kind"), [(3, "int"), (None, "NoneType"), (["a"], "list")])
-def test_a_field_of_the_wrong_type(write: Write, value: Any, kind: str) -> None:
-    refuse(write([{"prompt": "x", "answer": value}]), rf"row 1, field 'answer': is a {kind} .*must be text")
-
-
-@pytest.mark.parametrize("value", ["", "  \n"])
-def test_an_empty_text(write: Write, value: str) -> None:
-    refuse(write([{"prompt": value, "answer": "y"}]), r"row 1, field 'prompt': is empty; give it text")
-
-
-def test_a_duplicate_id_names_both_rows(write: Write) -> None:
-    refuse(write([*rows(2), rows(1)[0]]), r"row 3: id 't0' stands in row 1 already")
-
-
-@pytest.mark.parametrize("value", [True, None, "", 1.5, ["a"]])
-def test_an_id_that_is_no_name(write: Write, value: Any) -> None:
-    refuse(write([{"id": value, "prompt": "x", "answer": "y"}]), r"field 'id': is .*text or an integer")
-
-
-@pytest.mark.parametrize("value", ["gold", 3, ["a", 3], {"a": "b"}])
-def test_a_reference_that_is_no_list_of_texts(write: Write, value: Any) -> None:
-    refuse(write(rows(1, reference=value)), r"row 1, field 'reference': .*list of texts")
-
-
-@pytest.mark.parametrize("value", ["dev", None, 1])
-def test_a_split_value_that_does_not_exist(write: Write, value: Any) -> None:
-    refuse(write(rows(1, split=value)), r"row 1, field 'split': is .*'train' or 'test'")
-
-
-@pytest.mark.parametrize("content", ["", "\n\n"])
-def test_an_empty_file(write: Write, content: str) -> None:
-    refuse(write([content]), r"rows.jsonl: no rows")
-
-
-def test_an_empty_json_list(tmp_path: Path) -> None:
-    path = tmp_path / "none.json"
-    path.write_text("[]")
-    refuse(path, r"no rows; a task set needs at least one")
-
-
-@pytest.mark.parametrize("line", ["9" * 5_000, "[" * 100_000], ids=["a number without end", "brackets without end"])
-def test_what_python_cannot_read_is_named_too(write: Write, line: str) -> None:
-    refuse(write([*rows(1), line]), r"rows\.jsonl, line 2: not valid JSON")
-
-
-@pytest.mark.parametrize("name", ["reference", "split"])
-def test_a_mapped_field_that_no_row_has_is_not_passed_over(write: Write, name: str) -> None:
-    refuse(write(rows(1)), f"row 1: field 'nope', which is to be the {name}, is missing", fields={name: "nope"})
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"promt": "x"}, r"\['promt'\], which this task does not use; it uses prompt, answer"),
+        ({"id": "key"}, r"row 1: field 'key', which is to be the id, is missing"),
+        ({"reference": "nope"}, r"row 1: field 'nope', which is to be the reference, is missing"),
+        ({"split": "nope"}, r"row 1: field 'nope', which is to be the split, is missing"),
+    ],
+)
+def test_a_mapping_that_fits_no_row_is_explained(write: Write, fields: dict[str, str], message: str) -> None:
+    refuse(write(rows(1)), message, fields=fields)
 
 
 def test_a_mapping_for_rows_that_need_none_is_refused() -> None:
@@ -280,8 +210,8 @@ def test_a_bad_item_is_named(item: Any, message: str) -> None:
     refuse([item], message)
 
 
-def test_items_may_come_from_a_generator() -> None:
-    assert len(load_tasks(SOURCE, (TaskItem(str(i), "why", fields={"answer": "so"}) for i in range(3)))) == 3  # type: ignore[arg-type]
+def test_items_with_the_same_id_are_refused() -> None:
+    refuse([TaskItem("a", "x", fields={"answer": "1"})] * 2, "'a' is given twice")
 
 
 @pytest.mark.parametrize(
@@ -327,13 +257,8 @@ def test_a_split_without_rows_is_explained(write: Write) -> None:
     refuse(write(rows(2, split="train")), r"no rows in split 'test' among 2; use split='all'", split="test")
 
 
-def test_a_file_with_splits_gives_its_training_rows(write: Write) -> None:
-    path = write([{**row, "split": name} for row, name in zip(rows(2), ("train", "test"), strict=True)])
-    assert [item.id for item in load_tasks(SOURCE, path)] == ["t0"]
-
-
-@pytest.mark.parametrize(("split", "ids"), [("train", ["t0"]), ("test", ["t1"]), ("all", ["t0", "t1"])])
-def test_a_split_of_a_file_with_splits(write: Write, split: str, ids: list[str]) -> None:
+@pytest.mark.parametrize(("split", "ids"), [(None, ["t0"]), ("train", ["t0"]), ("test", ["t1"]), ("all", ["t0", "t1"])])
+def test_a_split_of_a_file_with_splits(write: Write, split: str | None, ids: list[str]) -> None:
     path = write([{**row, "split": name} for row, name in zip(rows(2), ("train", "test"), strict=True)])
     assert [item.id for item in load_tasks(SOURCE, path, split)] == ids
 
@@ -346,20 +271,12 @@ def ids_of(path: Path, split: str) -> set[str]:
     return {item.id for item in load_tasks(SOURCE, path, split)}
 
 
-def test_hashed_splits_are_disjoint_and_complete(write: Write) -> None:
-    path = write(rows(200))
-    assert ids_of(path, "train").isdisjoint(ids_of(path, "test"))
-    assert ids_of(path, "train") | ids_of(path, "test") == {f"t{i}" for i in range(200)}
-
-
-def test_hashed_splits_are_about_four_to_one(write: Write) -> None:
-    assert 0.15 < len(ids_of(write(rows(1000)), "test")) / 1000 < 0.25
-
-
-def test_hashed_splits_do_not_depend_on_the_order(write: Write) -> None:
-    shuffled = rows(200)
-    random.Random(0).shuffle(shuffled)
-    assert ids_of(write(rows(200)), "test") == ids_of(write(shuffled, "shuffled.jsonl"), "test")
+def test_hashed_splits_are_disjoint_complete_and_about_four_to_one(write: Write) -> None:
+    path = write(rows(1000))
+    train, test = ids_of(path, "train"), ids_of(path, "test")
+    assert train.isdisjoint(test)
+    assert train | test == {f"t{i}" for i in range(1000)}
+    assert 0.15 < len(test) / 1000 < 0.25
 
 
 def test_hashed_splits_stay_when_rows_are_added(write: Write) -> None:
@@ -413,7 +330,12 @@ def test_the_published_slices_are_asked_for(hub: list[tuple[str, str]], split: s
 
 
 def test_all_of_the_hub_carries_its_splits(hub: list[tuple[str, str]]) -> None:
-    assert [item.split for item in load_tasks(SOURCE, "hub", "all")] == ["train", "train", "test"]
+    items = load_tasks(SOURCE, "hub", "all")
+    assert [(item.prompt, item.split) for item in items] == [
+        ("train 0", "train"),
+        ("train 1", "train"),
+        ("test 0", "test"),
+    ]
 
 
 def test_hub_without_network_gives_the_next_step(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -442,77 +364,10 @@ def test_a_sample_made_by_a_function_is_checked() -> None:
         load_tasks(source)
 
 
-def test_a_bad_hub_row_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(datasets, "load_dataset", lambda name, config, split: [{"text": "x"}])
-    refuse("hub", r"acme/toy, row 1: field 'answer' is missing")
-
-
-def test_an_empty_hub_slice_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(datasets, "load_dataset", lambda name, config, split: [])
-    refuse("hub", r"acme/toy: no rows")
-
-
-def test_a_real_data_set_is_read_in_its_slices(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
-    files = {
-        part: str(write([{"text": f"{part} {i}", "answer": "a"} for i in range(4)], f"{part}.jsonl"))
-        for part in ("train", "test")
-    }
-    local = {
-        part: datasets.Dataset.from_list([json.loads(row) for row in open_lines(file)]) for part, file in files.items()
-    }
-
-    def load_dataset(name: str, config: str | None = None, *, split: str) -> datasets.Dataset:
-        found = re.fullmatch(r"(\w+)\[:(\d+)\]", split)
-        assert found is not None
-        return local[found[1]].select(range(int(found[2])))
-
-    monkeypatch.setattr(datasets, "load_dataset", load_dataset)
-    assert [item.prompt for item in load_tasks(SOURCE, "hub", "all")] == ["train 0", "train 1", "test 0"]
-
-
-def open_lines(path: str) -> list[str]:
-    return Path(path).read_text(encoding="utf-8").splitlines()
-
-
 @pytest.mark.parametrize(
-    ("env", "name", "splits"),
-    [
-        (TLDR, "trl-lib/tldr", {"train": "train[:1000]", "test": "test[:1000]"}),
-        (ArXiv, "OpenMLRL/arXiv_abstract", {"train": "train[:1000]", "test": "val[:1000]"}),
-        (HumanEval, "openai/openai_humaneval", {"train": "test[33:163]", "test": "test[:32]"}),
-        (CoopHumanEval, "OpenMLRL/CoopHumanEval", {"train": "test[16:]", "test": "test[:16]"}),
-    ],
+    ("rows_of_hub", "message"),
+    [([{"text": "x"}], r"acme/toy, row 1: field 'answer' is missing"), ([], r"acme/toy: no rows")],
 )
-def test_published_names_and_slices(env: Any, name: str, splits: dict[str, str]) -> None:
-    assert (env.source.hub, dict(env.source.hub_splits)) == (name, splits)
-
-
-# --- real files -------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(("name", "count"), [("scitldr_train", 1992), ("scitldr_test", 618)])
-def test_abstracts_load_by_path_with_a_mapping(shared_data: Path, name: str, count: int) -> None:
-    path = shared_data / "data" / f"{name}.jsonl"
-    env = llm_dec_pomdp.make("arxiv-v0", tasks=path, fields={"prompt": "abstract", "id": "paper_id"})
-    assert len(env.items) == count
-
-
-def test_abstracts_without_a_mapping_say_which_field_to_map(shared_data: Path) -> None:
-    with pytest.raises(TaskError, match=r"'abstract'.*--field prompt=NAME"):
-        llm_dec_pomdp.make("arxiv-v0", tasks=shared_data / "data" / "scitldr_test.jsonl")
-
-
-@pytest.mark.parametrize("env_id", ["coophumaneval-v0", "humaneval-v0"])
-@pytest.mark.parametrize(
-    ("name", "count", "first"), [("coophumaneval", 82, "CoopHumanEval/0"), ("mbpp_collab", 257, "MBPP/0")]
-)
-def test_problems_load_by_path(shared_data: Path, env_id: str, name: str, count: int, first: str) -> None:
-    env = llm_dec_pomdp.make(env_id, tasks=shared_data / "data" / f"{name}.jsonl")
-    assert (len(env.items), env.items[0].id) == (count, first)
-
-
-@pytest.mark.parametrize("name", ["tldr", "arxiv", "coophumaneval"])
-def test_an_embedded_file_loads_by_path_too(name: str) -> None:
-    path = Path(llm_dec_pomdp.__file__).parent / "data" / f"{name}.jsonl"
-    by_path = llm_dec_pomdp.make(f"{name}-v0", tasks=path, split="all")
-    assert by_path.items == llm_dec_pomdp.make(f"{name}-v0", split="all").items
+def test_bad_rows_of_the_hub_are_named(rows_of_hub: list[Any], message: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(datasets, "load_dataset", lambda name, config, split: rows_of_hub)
+    refuse("hub", message)

@@ -1,27 +1,25 @@
-"""The hostile programs of tests/sandbox/hostile, with every layer of confinement and with each switched off."""
+"""The hostile programs of the package: all of them with every layer of confinement, and with each switched off."""
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import gc
 import os
+import queue
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from llm_dec_pomdp.sandbox import Job, SandboxPool, capabilities, confine, doctor
-from llm_dec_pomdp.sandbox.doctor import CHECK, GOLD, LIMITS, WRONG, Bait, Program, attempt, bait, programs
+from llm_dec_pomdp.sandbox.doctor import CHECK, GOLD, LIMITS, WRONG, Bait, Finding, Program, attempt, bait, programs
 
 PROGRAMS = programs()
-named = {"argvalues": PROGRAMS, "ids": [program.name for program in PROGRAMS]}
-# One of every kind of attack on the verdict: what is tried with a layer missing where the whole would take too long.
-SAMPLE = (
-    "always_equal exit_at_import forged_frames frame_walk_expected patch_codec printed_verdict settrace_jump "
-    "fork_bomb daemon memory_map disk_many_files deep_folders kill_parent read_secret tcp shared_memory"
-).split()
+SIDE_BY_SIDE = 3  # most programs sleep or are refused at once
 
 confined = pytest.mark.skipif(bool(capabilities().missing), reason=capabilities().missing or "confined")
 
@@ -38,19 +36,32 @@ def pool() -> Iterator[SandboxPool]:
         yield shared
 
 
-@pytest.fixture(scope="module")
-def weaker() -> Iterator[dict[tuple[str, ...], SandboxPool]]:
-    """Pools with layers switched off, made when first asked for."""
-    pools: dict[tuple[str, ...], SandboxPool] = {}
-    yield pools
-    for made in pools.values():
-        made.close()
+def attempts(chosen: Sequence[Program], laid: Bait, without: Sequence[str] = ()) -> list[Finding]:
+    """Try programs side by side, each in a pool of its own with one judge, so that a good one follows in the same."""
+    with contextlib.ExitStack() as stack:
+        pools = [
+            stack.enter_context(SandboxPool(1, allow_weak=bool(without), without=without)) for _ in range(SIDE_BY_SIDE)
+        ]
+        free: queue.SimpleQueue[SandboxPool] = queue.SimpleQueue()
+
+        def one(program: Program) -> Finding:
+            pool = free.get()
+            try:
+                return attempt(pool, program, laid)
+            finally:
+                free.put(pool)
+
+        for pool in pools:
+            assert pool.run([Job(GOLD, CHECK, "f")])[0].outcome == "passed"
+            free.put(pool)
+        with ThreadPoolExecutor(SIDE_BY_SIDE) as threads:
+            findings = list(threads.map(one, chosen))
+        assert [laid.left(pool) for pool in pools] == [[]] * SIDE_BY_SIDE
+    return findings
 
 
-def without(pools: dict[tuple[str, ...], SandboxPool], *layers: str) -> SandboxPool:
-    if layers not in pools:
-        pools[layers] = SandboxPool(1, allow_weak=True, without=layers)
-    return pools[layers]
+def problems(findings: Sequence[Finding]) -> dict[str, tuple[str, ...]]:
+    return {finding.program.name: finding.problems for finding in findings if finding.problems}
 
 
 def test_every_category_has_many_programs() -> None:
@@ -67,38 +78,23 @@ def test_the_yardsticks_are_right(pool: SandboxPool) -> None:
 
 
 @confined
-@pytest.mark.parametrize("program", **named)
-def test_held_off(program: Program, pool: SandboxPool, laid: Bait) -> None:
+def test_every_program_is_held_off(laid: Bait) -> None:
     """The reward of a wrong program, a good one judged right after, nothing left behind, in time."""
-    finding = attempt(pool, program, laid)
-    assert finding.problems == ()
-    assert finding.verdict.outcome in program.expect
-    assert finding.verdict.cases == (False,) * 4
-
-
-@pytest.mark.parametrize("program", [p for p in PROGRAMS if p.name in SAMPLE], ids=lambda p: p.name)
-@pytest.mark.parametrize("layer", confine.LAYERS)
-def test_no_false_pass_without(
-    layer: str, program: Program, weaker: dict[tuple[str, ...], SandboxPool], laid: Bait
-) -> None:
-    assert attempt(without(weaker, layer), program, laid).problems == ()
+    findings = attempts(PROGRAMS, laid)
+    assert problems(findings) == {}
+    unexpected = {f.program.name: f.verdict for f in findings if f.verdict.outcome not in f.program.expect}
+    assert unexpected == {}
+    assert {f.verdict.cases for f in findings} == {(False,) * 4}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("layer", confine.LAYERS)
-def test_no_false_pass_without_and_nothing_left(
-    layer: str, weaker: dict[tuple[str, ...], SandboxPool], laid: Bait
-) -> None:
-    pool = without(weaker, layer)
-    problems = {p.name: (attempt(pool, p, laid).problems, laid.left(pool)) for p in PROGRAMS if p.name not in SAMPLE}
-    assert {name: found for name, found in problems.items() if found != ((), [])} == {}
+def test_no_false_pass_and_nothing_left_without(layer: str, laid: Bait) -> None:
+    assert problems(attempts(PROGRAMS, laid, [layer])) == {}
 
 
-@pytest.mark.parametrize("program", [p for p in PROGRAMS if p.category == "lies"], ids=lambda p: p.name)
-def test_no_lie_passes_without_any_layer(
-    program: Program, weaker: dict[tuple[str, ...], SandboxPool], laid: Bait
-) -> None:
-    assert attempt(without(weaker, *confine.LAYERS), program, laid).problems == ()
+def test_no_lie_passes_without_any_layer(laid: Bait) -> None:
+    assert problems(attempts([p for p in PROGRAMS if p.category == "lies"], laid, confine.LAYERS)) == {}
 
 
 # --- the doctor itself ------------------------------------------------------------------------------------------------

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from llm_dec_pomdp.benchmarks.compare import Curve, Line
-from llm_dec_pomdp.benchmarks.metrics import Interval
+from llm_dec_pomdp.benchmarks.intervals import Estimate
+from llm_dec_pomdp.benchmarks.lines import Curve, Line
 
 
 class Seed:
@@ -23,7 +23,7 @@ class Seed:
 
 
 def line(*seeds: Any) -> Line:
-    return Line("tldr-v0", "magrpo", "m", "magrpo", seeds, Interval(0, 0, 0), ())
+    return Line("tldr-v0", "magrpo", "m", "magrpo", seeds, Estimate(0, 0, 0, len(seeds), 1), {}, ())
 
 
 def test_one_seed_has_its_own_interval() -> None:

@@ -202,25 +202,35 @@ def test_a_model_on_the_command_line_keeps_how_it_is_shared() -> None:
     assert max(e["gigabytes"] for e in found) < 1.0  # adapters, not a model per agent
 
 
-def test_bench_and_report_say_what_failed_and_what_is_noise(tmp_path: Path) -> None:
+BROKEN = """
+from llm_dec_pomdp.algorithms.base import Prompting
+
+
+class Broken(Prompting):
+    def __init__(self, team, sampling, config=None):
+        raise RuntimeError("no such luck")
+"""
+
+
+def test_bench_and_report_say_what_failed_and_what_is_noise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "leaves.py").write_text(BROKEN)  # `:leaves:` is an emoji elsewhere
+    monkeypatch.syspath_prepend(tmp_path)
     suite = tmp_path / "suite.toml"
     suite.write_text(
-        'name = "s"\nmethods = [{ name = "concat" }, { name = "single" }]\n'
-        'environments = [{ id = "tldr-v0" }, { id = "tldr-v0", label = "wrong", tasks = "none.jsonl" }]\n'
-        "sampling = { max_new_tokens = 8 }\nevaluation = { items = 2 }\n"
+        'name = "s"\nmethods = [{ name = "concat" }, { name = "single" }, { name = "leaves:Broken" }]\n'
+        'environments = [{ id = "tldr-v0" }]\nsampling = { max_new_tokens = 8 }\nevaluation = { items = 2 }\n'
     )
     run = tmp_path / "run"
     benched = call("bench", str(suite), "--out", str(run), "--json")
     assert benched.exit_code == 1
     found = json.loads(benched.stdout)
     assert len(found["results"]) == 2
-    assert len(found["failures"]) == 2
-    assert all("none.jsonl" in reason for reason in found["failures"].values())
+    assert list(found["failures"].values()) == ["RuntimeError: no such luck"]
     again = json.loads(call("bench", "--resume", str(run), "--json").stdout)
     assert [r["summary"] for r in again["results"]] == [r["summary"] for r in found["results"]]  # not run once more
     compared = document("report", str(run))
-    assert [d["verdict"] for d in compared["differences"]] == ["within noise"]  # type: ignore[attr-defined, index]
-    assert "within noise" in call("report", str(run)).stdout.replace("\n", " ")
+    assert [d["verdict"] for d in compared["differences"]] == ["no verdict below 3 seeds"]  # type: ignore[attr-defined, index]
+    assert "No verdict on methods below 3 seeds" in " ".join(call("report", str(run)).stdout.split())
 
 
 def test_an_existing_run_is_not_overwritten(tmp_path: Path) -> None:

@@ -1,0 +1,102 @@
+"""What can be wrong with cells, found before anything runs, and what is quick to find first: torch comes last."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from ..agents.loading import locate
+from ..algorithms.base import check_algorithm
+from ..algorithms.options import MAGRPOConfig
+from ..algorithms.registration import find_algorithm
+from ..config import ConfigError, build
+from ..envs.base import TextDecPOMDP
+from ..envs.wrappers import with_protocol
+from .cell import build_task
+from .suite import Cell
+
+
+def check_cells(cells: Sequence[Cell], *, learn: bool = True) -> None:
+    """Make the tasks of every cell, look for its models, load its method and build its options.
+
+    Args:
+        cells: What is going to run.
+        learn: Whether its learners are trained; their training tasks are made too then.
+
+    Raises:
+        ConfigError: See `check_methods` and `check_devices`.
+        KeyError: No such environment or method.
+        ValueError: Tasks, an option, a model or a sampling that is not there.
+    """
+    tasks: dict[str, TextDecPOMDP] = {}
+    for cell in cells:
+        if _task_key(cell) in tasks:
+            continue
+        tasks[_task_key(cell)] = build_task(cell, evaluation=True)
+        if learn and cell.environment.eval_tasks is not None:
+            build_task(cell, evaluation=False)
+    for name in dict.fromkeys(name for cell in cells for name in _model_names(cell)):
+        if not name.startswith(("http://", "https://", "script:")):
+            locate(name)
+    check_devices(cells)
+    check_methods(cells)
+    for cell in cells:
+        with_protocol(tasks[_task_key(cell)], _protocol(cell))
+
+
+def _task_key(cell: Cell) -> str:
+    return json.dumps([cell.environment.model_dump(), cell.evaluation.split], sort_keys=True, default=str)
+
+
+def _model_names(cell: Cell) -> list[str]:
+    return [member.model for member in cell.model.members] or [cell.model.name]
+
+
+def _protocol(cell: Cell) -> str:
+    kind: Any = find_algorithm(cell.method.name).load()
+    return kind.protocol
+
+
+def check_devices(cells: Sequence[Cell]) -> None:
+    """Refuse a device that is not there.
+
+    Raises:
+        ConfigError: The message names it and what there is.
+    """
+    import torch
+
+    places = [place for cell in cells for place in cell.model.members or [cell.model]]
+    for name in dict.fromkeys(place.device for place in places):
+        if name == "auto":
+            continue
+        try:
+            device = torch.device(name)
+        except RuntimeError:
+            raise ConfigError(f"device {name!r} does not exist; give auto, cpu, cuda, cuda:1, ...") from None
+        count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+        if device.type == "cuda" and (device.index or 0) >= count:
+            raise ConfigError(f"device {name!r}: there are {count} CUDA devices here; give --device cpu or auto")
+
+
+def check_methods(cells: Sequence[Cell]) -> None:
+    """Load the method of every cell and build its options.
+
+    Raises:
+        ConfigError: A method that breaks the contract, an option that it does not have, a value that it does not take,
+            or groups of one for a learner that compares the members of a group.
+        KeyError: No such method.
+        ValueError: A sampling that does not exist.
+    """
+    for cell in cells:
+        spec = find_algorithm(cell.method.name)
+        kind: Any = spec.load()
+        check_algorithm(kind, cell.method.name)
+        options = build(kind.Config, {**spec.kwargs, **cell.method.options}, source=f"options of {cell.method.title}")
+        compares = isinstance(options, MAGRPOConfig) and (options.advantage != "raw" or options.credit != "joint")
+        if compares and cell.training.group_size == 1 and cell.training.steps:
+            raise ConfigError(
+                f"group_size is 1: {cell.method.title} compares the members of a group, so one alone has advantage 0 "
+                "and nothing is learnt; give 2 or more (--group-size), or train mareinforce, which has no baseline"
+            )
+        cell.sampling.build()

@@ -1,0 +1,135 @@
+"""How far a mean can be trusted: 95 % intervals and p-values by Student's t, and Holm's correction for many pairs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import stdtr, stdtrit
+
+Array = NDArray[np.float64]
+LEAST_SEEDS = 3  # below it nothing is said about other seeds: no interval over seeds, no verdict
+LEVEL = 0.05  # error rate of an interval, and of all verdicts of one table together
+_EQUAL = 1e-9  # percentage points; a smaller difference is rounding
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A mean with its 95 % interval; the bounds are NaN where there is none."""
+
+    mean: float
+    low: float
+    high: float
+
+    @classmethod
+    def read(cls, value: Any) -> Interval:
+        """From plain values; a bare number has no interval."""
+        if isinstance(value, Mapping):
+            numbers: list[Any] = [value[name] for name in ("mean", "low", "high")]  # pyright: ignore[reportUnknownVariableType]
+            return cls(*(math.nan if number is None else float(number) for number in numbers))
+        return cls(float(value), math.nan, math.nan)
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate(Interval):
+    """A mean return or difference of returns that says what its interval is over.
+
+    Attributes:
+        mean, low, high: In % of the maximum, or in percentage points.
+        seeds, tasks: How many it was measured on.
+        p: Two-sided p-value of a mean of 0 over seeds and tasks; NaN below three seeds.
+    """
+
+    seeds: int
+    tasks: int
+    p: float = math.nan
+
+    @property
+    def over(self) -> str:
+        """What the interval is over, in words; and why there is none."""
+        tasks = f"{self.tasks} task{'' if self.tasks == 1 else 's'}"
+        if not self.seeds:
+            return "no common seed, no interval"
+        if self.seeds == 1:
+            return f"{tasks}, one seed" if math.isfinite(self.low) else f"{tasks}, one seed, no interval"
+        return f"{self.seeds} seeds, {tasks}" + ("" if math.isfinite(self.low) else ", no interval")
+
+
+def mean_interval(values: Sequence[float]) -> Interval:
+    """The mean of independent values and its 95 % t interval; a single value has none.
+
+    Args:
+        values: One per independent unit: the tasks of one seed, or the seeds of one method.
+    """
+    if not values:
+        return Interval(math.nan, math.nan, math.nan)
+    data = np.asarray(values, dtype=np.float64)
+    mean = float(data.mean())
+    if len(data) == 1:
+        return Interval(mean, math.nan, math.nan)
+    half = float(stdtrit(len(data) - 1, 1 - LEVEL / 2)) * float(data.std(ddof=1)) / math.sqrt(len(data))
+    return Interval(mean, mean - half, mean + half)
+
+
+def table_estimate(table: Array) -> Estimate:
+    """The mean of a table (seeds, tasks), in % or in percentage points, with what can be said about it.
+
+    From three seeds on, the interval and the p-value of `mixed_model`. With one seed the interval over its tasks, which
+    says nothing about other seeds, and no p-value. With two seeds neither.
+    """
+    seeds, tasks = table.shape
+    if seeds == 1:
+        alone = mean_interval([float(value) for value in table[0]])
+        return Estimate(alone.mean, alone.low, alone.high, seeds, tasks)
+    if seeds < LEAST_SEEDS:
+        return Estimate(float(table.mean()), math.nan, math.nan, seeds, tasks)
+    mean, half, p = (float(value) for value in mixed_model(table))
+    return Estimate(mean, mean - half, mean + half, seeds, tasks, p)
+
+
+def mixed_model(tables: Array) -> tuple[Array, Array, Array]:
+    """Means of tables whose seeds and tasks are both random (crossed effects), as other seeds and tasks would be.
+
+    The variance of a mean over n seeds and m tasks is taken as
+
+        var(means of the seeds) / n + var(means of the tasks) / m,
+
+    which counts twice what neither explains, and so is rather too large; its degrees of freedom are Satterthwaite's
+    (Biometrics Bulletin 2, 1946). With a single task only the seeds count.
+
+    Args:
+        tables: Of shape (..., seeds, tasks), with at least two seeds.
+
+    Returns:
+        Means, half widths of their 95 % intervals, and two-sided p-values of a mean of 0; each of shape (...).
+    """
+    seeds, tasks = tables.shape[-2:]
+    mean = tables.mean(axis=(-2, -1))
+    of_seeds = tables.mean(axis=-1).var(axis=-1, ddof=1) / seeds
+    of_tasks = tables.mean(axis=-2).var(axis=-1, ddof=1) / tasks if tasks > 1 else np.zeros_like(mean)
+    variance = of_seeds + of_tasks
+    squares = of_seeds**2 / (seeds - 1) + of_tasks**2 / max(tasks - 1, 1)
+    freedom = np.divide(variance**2, squares, out=np.ones_like(squares), where=squares > 0)
+    error = np.sqrt(variance)
+    t = np.divide(np.abs(mean), error, out=np.full_like(error, math.inf), where=error > 0)
+    p = np.where(np.abs(mean) < _EQUAL, 1.0, 2 * stdtr(freedom, -t))
+    return mean, stdtrit(freedom, 1 - LEVEL / 2) * error, p
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """The p-values corrected for how many they are: the chance of any false verdict among them stays below the level.
+
+    The i-th smallest of n is multiplied by n - i + 1 and never less than the one before (Holm, Scandinavian Journal of
+    Statistics 6, 1979). NaN is no test: it stays, and is not counted.
+    """
+    order = sorted((p, place) for place, p in enumerate(p_values) if not math.isnan(p))
+    corrected = list(p_values)
+    largest = 0.0
+    for number, (p, place) in enumerate(order):
+        largest = max(largest, min(1.0, p * (len(order) - number)))
+        corrected[place] = largest
+    return corrected

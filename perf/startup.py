@@ -1,0 +1,97 @@
+"""How long the command line takes until it answers.
+
+    python perf/startup.py [--before PYTHON] [--bench] [--json]
+
+With `--before` the same commands also run in the interpreter of another environment, e.g. one with an older release, in
+turn with this one. Seconds are minima over the rounds; of processor time, or until the answer (wall).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+
+ROUNDS = 3
+ANSWERS = {
+    "--help": ["--help"],
+    "list": ["list"],
+    "a task file that is not there": ["train", "tldr-v0", "--tasks", "none.jsonl"],
+    "a split that does not exist": ["eval", "tldr-v0", "--split", "tset"],
+    "a report of no run": ["report", "nowhere"],
+    "a model that is nowhere": ["eval", "tldr-v0", "--model", "modles/tiny"],
+}
+
+
+def command(python: str, arguments: Sequence[str]) -> list[str]:
+    """The command line in an environment."""
+    return [python, "-m", "llm_dec_pomdp", *arguments]
+
+
+def run(python: str, arguments: Sequence[str]) -> tuple[float, float]:
+    """Seconds of processor time and of wall time."""
+    before, started = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+    subprocess.run(command(python, arguments), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
+    wall, after = time.perf_counter() - started, resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, wall
+
+
+def first_question(python: str) -> float:
+    """Seconds until `play` asks."""
+    started = time.perf_counter()
+    arguments = command(python, ["play", "tldr-v0", "--role", "elaboration"])
+    pipe = subprocess.PIPE
+    with subprocess.Popen(arguments, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL) as process:
+        assert process.stdout is not None
+        while b"your text" not in process.stdout.readline():
+            pass
+        asked = time.perf_counter() - started
+        process.kill()
+    return asked
+
+
+def measures(bench: bool) -> dict[str, Callable[[str], float]]:
+    """What is measured, in seconds, by its name."""
+    found: dict[str, Callable[[str], float]] = {}
+    for name, arguments in ANSWERS.items():
+        found[f"{name}: processor"] = lambda python, a=arguments: run(python, a)[0]
+        found[f"{name}: wall"] = lambda python, a=arguments: run(python, a)[1]
+    found["first question of play: wall"] = first_question
+    if bench:
+        found["bench quick: wall"] = lambda python: run(python, ["bench", "quick"])[1]
+    return found
+
+
+def main() -> None:
+    """Measure and print a table, or one JSON document."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--before", help="interpreter of the environment to compare with")
+    parser.add_argument("--bench", action="store_true", help="also `bench quick`, once")
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    pythons = {**({"before": options.before} if options.before else {}), "now": sys.executable}
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # compiled modules, as users have them
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        rows: dict[str, dict[str, float]] = {}
+        for name, measure in measures(options.bench).items():
+            rounds = 1 if "bench" in name else ROUNDS
+            times = [{who: measure(python) for who, python in pythons.items()} for _ in range(rounds)]
+            rows[name] = {who: min(each[who] for each in times) for who in pythons}
+        os.chdir("/")
+    if options.json:
+        print(json.dumps(rows, indent=1))
+        return
+    for name, row in rows.items():
+        ratio = f"{row['before'] / row['now']:8.1f}x" if options.before else ""
+        print(f"{name:48}" + "".join(f"{who} {seconds:7.2f} s  " for who, seconds in row.items()) + ratio)
+
+
+if __name__ == "__main__":
+    main()

