@@ -357,8 +357,7 @@ def train_numbers(step: Step) -> dict[str, float]:
     parts = {f"train/{name}": value for name, value in step.components.items()}
     metrics = {f"train/{name}": float(value) for name, value in step.metrics.items()}
     seconds = {"time/rollout": step.seconds_rollout, "time/update": step.seconds_update}
-    returns = {"train/return_percent": step.return_percent, "train/return": step.mean_return}
-    return {**returns, **parts, **metrics, **seconds}
+    return {"train/return_percent": step.return_percent, "train/return": step.mean_return} | parts | metrics | seconds
 
 
 def evaluation_numbers(summary: Summary) -> dict[str, float]:

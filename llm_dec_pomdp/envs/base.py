@@ -82,7 +82,7 @@ class TextDecPOMDP(ParallelEnv[str, str, str]):
     Attributes:
         roles: Human name of every agent, in agent order.
         score_range: Lowest and highest score of a joint action.
-        components: Names of the reward parts; every info carries `reward/<name>` for each.
+        components: Names of the score's parts; every info carries `reward/<name>` for each.
         diagnostics: Names of further numbers that explain the reward; every info carries `diagnostic/<name>` for each.
         state_space: Space of `state()`: JSON text.
         max_turns: H; running out of turns is truncation. `max_cycles` is the same number under PettingZoo's name.
