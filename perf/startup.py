@@ -31,40 +31,40 @@ ANSWERS = {
 
 def command(python: str, arguments: Sequence[str]) -> list[str]:
     """The command line in an environment."""
-    return [python, "-m", "llm_dec_pomdp", *arguments]
+    return [python, "-c", "from llm_dec_pomdp.cli import main; main()", *arguments]
 
 
-def run(python: str, arguments: Sequence[str]) -> tuple[float, float]:
-    """Seconds of processor time and of wall time."""
+def run(python: str, arguments: Sequence[str]) -> dict[str, float]:
+    """Seconds of processor time and of wall time of a command."""
     before, started = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     subprocess.run(command(python, arguments), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
     wall, after = time.perf_counter() - started, resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, wall
+    return {"processor": after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, "wall": wall}
 
 
-def first_question(python: str) -> float:
+def first_question(python: str) -> dict[str, float]:
     """Seconds until `play` asks."""
     started = time.perf_counter()
     arguments = command(python, ["play", "tldr-v0", "--role", "elaboration"])
     pipe = subprocess.PIPE
     with subprocess.Popen(arguments, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL) as process:
         assert process.stdout is not None
-        while b"your text" not in process.stdout.readline():
-            pass
+        while b"your text" not in (line := process.stdout.readline()):
+            if not line:
+                raise RuntimeError(f"{python}: play asked nothing; try it by hand")
         asked = time.perf_counter() - started
         process.kill()
-    return asked
+    return {"wall": asked}
 
 
-def measures(bench: bool) -> dict[str, Callable[[str], float]]:
-    """What is measured, in seconds, by its name."""
-    found: dict[str, Callable[[str], float]] = {}
-    for name, arguments in ANSWERS.items():
-        found[f"{name}: processor"] = lambda python, a=arguments: run(python, a)[0]
-        found[f"{name}: wall"] = lambda python, a=arguments: run(python, a)[1]
-    found["first question of play: wall"] = first_question
+def measures(bench: bool) -> dict[str, Callable[[str], dict[str, float]]]:
+    """What is measured, by its name."""
+    found: dict[str, Callable[[str], dict[str, float]]] = {
+        name: lambda python, arguments=arguments: run(python, arguments) for name, arguments in ANSWERS.items()
+    }
+    found["the first question of play"] = first_question
     if bench:
-        found["bench quick: wall"] = lambda python: run(python, ["bench", "quick"])[1]
+        found["bench quick"] = lambda python: run(python, ["bench", "quick"])
     return found
 
 
@@ -83,7 +83,8 @@ def main() -> None:
         for name, measure in measures(options.bench).items():
             rounds = 1 if "bench" in name else ROUNDS
             times = [{who: measure(python) for who, python in pythons.items()} for _ in range(rounds)]
-            rows[name] = {who: min(each[who] for each in times) for who in pythons}
+            for clock in times[0]["now"]:
+                rows[f"{name}: {clock}"] = {who: min(each[who][clock] for each in times) for who in pythons}
         os.chdir("/")
     if options.json:
         print(json.dumps(rows, indent=1))

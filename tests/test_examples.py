@@ -33,6 +33,7 @@ def test_random_agents_play_everything() -> None:
     assert [line.split()[0] for line in lines] == list(llm_dec_pomdp.registry)
 
 
+@pytest.mark.slow
 def test_a_team_of_two_trains() -> None:
     printed = run("examples/train_team.py", "--steps", "1", "--posts", "2")
     assert "step   1" in printed

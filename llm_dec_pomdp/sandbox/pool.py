@@ -278,20 +278,21 @@ def _make_root() -> tuple[str, int]:
     last: OSError | None = None
     for parent in (None, "/dev/shm"):
         try:
-            folder = tempfile.mkdtemp(prefix=_PREFIX, dir=parent)
-            lock = _lock(folder)
+            draft = Path(tempfile.mkdtemp(prefix=f".{_PREFIX}", dir=parent))  # under this name nobody removes it
+            lock = _lock(draft)
+            folder = draft.rename(draft.with_name(draft.name[1:]))
         except OSError as error:
             last = error
         else:
-            _sweep(Path(folder).parent)
-            return folder, lock
+            _sweep(folder.parent)
+            return str(folder), lock
     raise SandboxError(
         f"no folder for judging can be made: {last}; free some space or point TMPDIR elsewhere"
     ) from last
 
 
-def _lock(folder: str) -> int:
-    descriptor = os.open(f"{folder}/lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+def _lock(folder: Path) -> int:
+    descriptor = os.open(folder / "lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
     fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     return descriptor
 
@@ -301,8 +302,9 @@ def _sweep(parent: Path) -> None:
     for folder in parent.glob(f"{_PREFIX}*"):
         with contextlib.suppress(OSError):
             if (folder / "lock").exists():
-                os.close(_lock(str(folder)))
+                lock = _lock(folder)
                 shutil.rmtree(folder, ignore_errors=True)
+                os.close(lock)
 
 
 def _cores() -> Sequence[int | None]:

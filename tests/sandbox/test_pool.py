@@ -140,6 +140,14 @@ def test_nothing_is_left_in_the_temporary_folder(tmp_path: Path, monkeypatch: py
     assert list(tmp_path.iterdir()) == []
 
 
+def test_pools_that_start_at_the_same_moment_keep_their_folders() -> None:
+    pools = [SandboxPool(workers=1) for _ in range(6)]
+    with ThreadPoolExecutor(len(pools)) as threads:
+        assert [found[0].outcome for found in threads.map(lambda pool: pool.run([HONEST]), pools)] == ["passed"] * 6
+    for pool in pools:
+        pool.close()
+
+
 def test_several_threads_may_use_one_pool() -> None:
     def run(number: int) -> list[int]:
         jobs = [job(IDENTITY, *["assert c(1) == 1"] * (number + 1)) for _ in range(number % 3 + 1)]
