@@ -8,28 +8,28 @@ either way their requests share one batch.
 from __future__ import annotations
 
 import functools
-import itertools
 import json
 import re
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
 
 from ..types import Completion
 from .base import Request, Sampling, WeightFile
+from .batching import batches, equally_large
 from .decoding import Prompt, Sampled, left_padded, prefill, sample_together
 from .head import chunked_logprobs
 from .layers import plain
+from .memory import BatchSize
+from .prompts import Prompts, PromptTooLongError, fitted, refuse_foreign_tokenizer, stop_ids
 from .recomputing import recomputed
 from .stepping import forward, shape
 
 _FACTOR = re.compile(r"(\.lora_[AB])\.([^.]+)")
 _LARGE = 1000.0  # a logit that no model takes for a small one, and that every type of number holds
 
-
-class PromptTooLongError(ValueError):
-    """A prompt and its completion do not fit into the model's context."""
+__all__ = ["LanguageModel", "PromptTooLongError"]
 
 
 class LanguageModel:
@@ -39,14 +39,16 @@ class LanguageModel:
         model: A causal language model, or a peft model with one adapter per agent.
         tokenizer: Its tokenizer; the chat template is used where there is one.
         adapters: Adapter name by agent; None when all agents use the same weights.
-        batch_rows: Sequences sampled at once.
+        batch_rows: Sequences sampled at once. Halved when the device has too little memory.
+        chat_template_kwargs: Variables of the chat template, e.g. {"enable_thinking": False} for Qwen3.
         truncate_prompts: Keep the end of a prompt that is too long for the context, instead of refusing it.
         gradient_checkpointing: Let an update keep the input of every layer alone and compute the rest again: much less
             memory, and more time, since prompts are then not shared by their samples either.
 
     Raises:
-        ValueError: The tokenizer has no end-of-sequence token, or more tokens than the model; or the model has adapters
-            and `adapters` does not say whose, or adapters of a kind that cannot be mixed.
+        ValueError: The tokenizer has no end-of-sequence token, or more tokens than the model, or no such variables in
+            its chat template; or the model has adapters and `adapters` does not say whose, or adapters of a kind that
+            cannot be mixed.
     """
 
     def __init__(
@@ -56,6 +58,7 @@ class LanguageModel:
         *,
         adapters: Mapping[str, str] | None = None,
         batch_rows: int = 64,
+        chat_template_kwargs: Mapping[str, Any] | None = None,
         truncate_prompts: bool = False,
         gradient_checkpointing: bool = False,
     ) -> None:
@@ -68,11 +71,12 @@ class LanguageModel:
             from .adapters import mix_adapters  # loads peft
 
             model.mixed_rows = mix_adapters(model)
-        self.batch_rows = batch_rows
+        self.batch_rows = BatchSize("batch_rows", batch_rows)
         self.truncate_prompts = truncate_prompts
         self.gradient_checkpointing = gradient_checkpointing
-        _refuse_foreign_tokenizer(model, tokenizer)
-        self.stop_ids = _stop_ids(model, tokenizer)
+        refuse_foreign_tokenizer(model, tokenizer)
+        self.stop_ids = stop_ids(model, tokenizer)
+        self.prompts = Prompts(tokenizer, self.stop_ids, chat_template_kwargs or {})
         self.pad_id = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else min(self.stop_ids)
 
     @functools.cached_property
@@ -91,7 +95,7 @@ class LanguageModel:
     def kin(self) -> Hashable | None:
         """What policies have in common that can answer together: small models of one shape. None: answers alone."""
         form = shape(self.model) if type(self) is LanguageModel else None
-        return form and (form, self.stop_ids, self.pad_id, self.batch_rows)
+        return form and (form, self.stop_ids, self.pad_id, self.batch_rows.size)
 
     @staticmethod
     def generate_together(
@@ -99,18 +103,26 @@ class LanguageModel:
     ) -> list[list[list[Completion]]]:
         """Answer the requests to each of several policies of the same `kin`, which sample as one where they can."""
         prompts = [
-            [Prompt(p.encode(r.history, sampling.max_new_tokens), r.seeds, p._adapter(r.agent)) for r in asked]
+            [Prompt(p.encode(r.history, sampling.max_new_tokens, r.ids), r.seeds, p._adapter(r.agent)) for r in asked]
             for p, asked in zip(policies, requests, strict=True)
         ]
         answers: list[list[list[Completion]]] = [[[] for _ in asked] for asked in requests]
-        batches = [p._batches(asked) for p, asked in zip(policies, prompts, strict=True)]
-        for together in _equally_large(batches, prompts):
-            models = [policies[number].model for number, _ in together]
-            asked = [[prompts[number][i] for i in batch] for number, batch in together]
-            sampled = sample_together(models, asked, sampling, policies[0].stop_ids, policies[0].pad_id)
-            for (number, batch), found in zip(together, sampled, strict=True):
-                for i, sequences in zip(batch, found, strict=True):
-                    answers[number][i] = policies[number]._completions(prompts[number][i], sequences)
+
+        def sample(rows: int) -> None:
+            """What is not answered yet."""
+            left = [
+                [Prompt(p.ids, p.seeds[len(said) :], p.adapter) for p, said in zip(asked, answered, strict=True)]
+                for asked, answered in zip(prompts, answers, strict=True)
+            ]
+            for together in equally_large([batches(asked, rows) for asked in left]):
+                models = [policies[model].model for model, _ in together]
+                asked = [[prompt for _, prompt in batch] for _, batch in together]
+                sampled = sample_together(models, asked, sampling, policies[0].stop_ids, policies[0].pad_id)
+                for (model, batch), found in zip(together, sampled, strict=True):
+                    for (number, prompt), sequences in zip(batch, found, strict=True):
+                        answers[model][number] += policies[model]._completions(prompt, sequences)
+
+        policies[0].batch_rows.run(sample)
         return answers
 
     def _completions(self, prompt: Prompt, sequences: Sequence[Sampled]) -> list[Completion]:
@@ -127,28 +139,14 @@ class LanguageModel:
             for s in sequences
         ]
 
-    def encode(self, history: Sequence[str], new_tokens: int = 0) -> list[int]:
-        """Token ids of an agent's history, ready for its next text.
+    def encode(self, history: Sequence[str], new_tokens: int = 0, ids: Sequence[int] = ()) -> list[int]:
+        """Token ids of an agent's history, ready for its next text; `ids` are those up to its last text, see `Request`.
 
         Raises:
             PromptTooLongError: It does not fit into the context together with `new_tokens`.
         """
-        if self.tokenizer.chat_template:
-            turns = [{"role": ("user", "assistant")[i % 2], "content": text} for i, text in enumerate(history)]
-            text = self.tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True)
-            ids = self.tokenizer(text, add_special_tokens=False)["input_ids"]
-        else:
-            ids = self.tokenizer("\n\n".join(history) + "\n\n")["input_ids"]
-        limit = getattr(self.model.config, "max_position_embeddings", None)
-        if limit is not None and len(ids) + new_tokens > limit:
-            if self.truncate_prompts and new_tokens < limit:
-                return list(ids[-(limit - new_tokens) :])
-            raise PromptTooLongError(
-                f"a prompt of {len(ids)} tokens and up to {new_tokens} new ones exceed the model's context of {limit}; "
-                f"shorten the task (it begins {history[0][:60]!r}), lower max_new_tokens, take another model, or keep "
-                "only the end of long prompts with truncate_prompts=true"
-            )
-        return list(ids)
+        found = self.prompts.encode(history, ids)
+        return fitted(found, new_tokens, self.model, history, truncate=self.truncate_prompts)
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of sampled ids, without special tokens."""
@@ -160,19 +158,6 @@ class LanguageModel:
         if agent not in self.adapters:
             raise KeyError(f"no adapter for {agent!r}; this model has adapters for {sorted(self.adapters)}")
         return self.adapters[agent]
-
-    def _batches(self, prompts: Sequence[Prompt]) -> list[list[int]]:
-        """Indices of prompts, sorted by length, cut into batches of about `batch_rows` sequences."""
-        batches: list[list[int]] = []
-        rows = self.batch_rows
-        for i in sorted(range(len(prompts)), key=lambda i: len(prompts[i].ids)):
-            copies = len(prompts[i].seeds)
-            if rows + copies > self.batch_rows:
-                batches.append([])
-                rows = 0
-            batches[-1].append(i)
-            rows += copies
-        return batches
 
     # --- learning -------------------------------------------------------------------------------------------------
 
@@ -361,19 +346,6 @@ class LanguageModel:
         return files
 
 
-def _equally_large(
-    batches: Sequence[Sequence[list[int]]], prompts: Sequence[Sequence[Prompt]]
-) -> Iterator[list[tuple[int, list[int]]]]:
-    """(policy, batch) pairs to sample as one: the n-th batches of all policies with as many sequences."""
-    for nth in itertools.zip_longest(*batches):
-        alike: dict[int, list[tuple[int, list[int]]]] = {}
-        for number, batch in enumerate(nth):
-            if batch is not None:
-                copies = sum(len(prompts[number][i].seeds) for i in batch)
-                alike.setdefault(copies, []).append((number, batch))
-        yield from alike.values()
-
-
 def _adapter_of(name: str) -> str | None:
     """Whose tensor this is: peft puts the adapter's name, which has no dot, behind that of the factor."""
     found = _FACTOR.search(name)
@@ -404,25 +376,3 @@ def _refuse_unassigned_adapters(model: Any) -> None:
             f"the model has adapters ({', '.join(names)}), and no agent is said to use one; give "
             f"adapters={{agent: {names[0]!r}, ...}} for all agents, or the model that merge_and_unload() returns"
         )
-
-
-def _refuse_foreign_tokenizer(model: Any, tokenizer: Any) -> None:
-    rows = model.get_input_embeddings().weight.shape[0]
-    if len(tokenizer) > rows:
-        raise ValueError(
-            f"the tokenizer has {len(tokenizer)} tokens and {getattr(model.config, 'name_or_path', '') or 'the model'} "
-            f"only {rows}, so they do not belong together; load the tokenizer that was saved with the model"
-        )
-
-
-def _stop_ids(model: Any, tokenizer: Any) -> frozenset[int]:
-    """Every token that ends a turn: the tokenizer's end of sequence and those of the generation config."""
-    configured = getattr(model.generation_config, "eos_token_id", None)
-    listed = configured if isinstance(configured, (list, tuple)) else [configured]
-    found = {i for i in (*listed, tokenizer.eos_token_id) if i is not None}
-    if not found:
-        raise ValueError(
-            f"the tokenizer of {getattr(model.config, 'name_or_path', 'this model')!r} has no end-of-sequence token, "
-            "so no text would ever end; set tokenizer.eos_token"
-        )
-    return frozenset(found)
