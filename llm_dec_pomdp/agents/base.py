@@ -28,8 +28,8 @@ class Sampling:
 
     Attributes:
         temperature: Divides the logits; 0 takes the most likely token.
-        top_p: Smallest set of tokens whose probability reaches it; 1 keeps all.
         top_k: Number of most likely tokens to keep; 0 keeps all.
+        top_p: Smallest set of these tokens that holds this share of their probability; 1 keeps all.
         max_new_tokens: Longest completion, in tokens.
     """
 

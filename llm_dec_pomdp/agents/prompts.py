@@ -87,7 +87,7 @@ def fitted(ids: list[int], new_tokens: int, model: Any, history: Sequence[str], 
         PromptTooLongError: It does not fit.
     """
     limit = getattr(model.config, "max_position_embeddings", None)
-    if limit is None or len(ids) + new_tokens <= limit:
+    if limit in (None, -1) or len(ids) + new_tokens <= limit:  # some families have none
         return ids
     if truncate and new_tokens < limit:
         return ids[-(limit - new_tokens) :]
