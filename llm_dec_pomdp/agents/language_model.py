@@ -7,6 +7,7 @@ either way their requests share one batch.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import re
@@ -19,15 +20,13 @@ from ..types import Completion
 from .base import Request, Sampling, WeightFile
 from .batching import batches, equally_large
 from .decoding import Prompt, Sampled, left_padded, prefill, sample_together
-from .head import chunked_logprobs
-from .layers import plain
+from .head import chunked_logprobs, has_plain_head
 from .memory import BatchSize
 from .prompts import Prompts, PromptTooLongError, fitted, refuse_foreign_tokenizer, stop_ids
 from .recomputing import recomputed
 from .stepping import forward, shape
 
 _FACTOR = re.compile(r"(\.lora_[AB])\.([^.]+)")
-_LARGE = 1000.0  # a logit that no model takes for a small one, and that every type of number holds
 
 __all__ = ["LanguageModel", "PromptTooLongError"]
 
@@ -41,6 +40,8 @@ class LanguageModel:
         adapters: Adapter name by agent; None when all agents use the same weights.
         batch_rows: Sequences sampled at once. Halved when the device has too little memory.
         chat_template_kwargs: Variables of the chat template, e.g. {"enable_thinking": False} for Qwen3.
+        compute_dtype: Mixed precision: products are computed in this type, whatever that of the weights is. None: in
+            that of the weights.
         truncate_prompts: Keep the end of a prompt that is too long for the context, instead of refusing it.
         gradient_checkpointing: Let an update keep the input of every layer alone and compute the rest again: much less
             memory, and more time, since prompts are then not shared by their samples either.
@@ -59,6 +60,7 @@ class LanguageModel:
         adapters: Mapping[str, str] | None = None,
         batch_rows: int = 64,
         chat_template_kwargs: Mapping[str, Any] | None = None,
+        compute_dtype: torch.dtype | None = None,
         truncate_prompts: bool = False,
         gradient_checkpointing: bool = False,
     ) -> None:
@@ -72,6 +74,7 @@ class LanguageModel:
 
             model.mixed_rows = mix_adapters(model)
         self.batch_rows = BatchSize("batch_rows", batch_rows)
+        self.compute_dtype = compute_dtype
         self.truncate_prompts = truncate_prompts
         self.gradient_checkpointing = gradient_checkpointing
         refuse_foreign_tokenizer(model, tokenizer)
@@ -79,11 +82,26 @@ class LanguageModel:
         self.prompts = Prompts(tokenizer, self.stop_ids, chat_template_kwargs or {})
         self.pad_id = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else min(self.stop_ids)
 
+    @property
+    def device(self) -> torch.device:
+        """Where it computes."""
+        return next(self.model.parameters()).device
+
     @functools.cached_property
     def processor_load(self) -> int:
         """How many parameters work on the processor: what its cores are divided by. 0 on an accelerator."""
-        parameters = list(self.model.parameters())
-        return sum(p.numel() for p in parameters) if parameters[0].device.type == "cpu" else 0
+        return sum(p.numel() for p in self.model.parameters()) if self.accelerator is None else 0
+
+    @functools.cached_property
+    def accelerator(self) -> str | None:
+        """The accelerator it computes on, e.g. "cuda:1"; None on the processor."""
+        return None if self.device.type == "cpu" else str(self.device)
+
+    def _precision(self) -> Any:
+        """In this context the model computes in `compute_dtype`."""
+        if self.compute_dtype is None:
+            return contextlib.nullcontext()
+        return torch.autocast(self.device.type, self.compute_dtype)
 
     # --- acting ---------------------------------------------------------------------------------------------------
 
@@ -95,7 +113,7 @@ class LanguageModel:
     def kin(self) -> Hashable | None:
         """What policies have in common that can answer together: small models of one shape. None: answers alone."""
         form = shape(self.model) if type(self) is LanguageModel else None
-        return form and (form, self.stop_ids, self.pad_id, self.batch_rows.size)
+        return form and (form, self.stop_ids, self.pad_id, self.batch_rows.size, self.compute_dtype)
 
     @staticmethod
     def generate_together(
@@ -122,7 +140,8 @@ class LanguageModel:
                     for (number, prompt), sequences in zip(batch, found, strict=True):
                         answers[model][number] += policies[model]._completions(prompt, sequences)
 
-        policies[0].batch_rows.run(sample)
+        with policies[0]._precision():
+            policies[0].batch_rows.run(sample)
         return answers
 
     def _completions(self, prompt: Prompt, sequences: Sequence[Sampled]) -> list[Completion]:
@@ -179,7 +198,8 @@ class LanguageModel:
         rows = mask.bool()
         if self._plain_head:
             head = self.model.get_output_embeddings()
-            found = chunked_logprobs(states[rows], head.weight, head.bias, ids[rows], temperature or 1.0)
+            hidden = states[rows].to(self.compute_dtype or states.dtype)
+            found = chunked_logprobs(hidden, head.weight, head.bias, ids[rows], temperature or 1.0)
         else:
             logits = states[rows].float() / (temperature or 1.0)
             found = logits.gather(-1, ids[rows][:, None])[:, 0] - logits.logsumexp(-1)
@@ -201,41 +221,15 @@ class LanguageModel:
 
     @functools.cached_property
     def _plain_head(self) -> bool:
-        """Logits are the output layer of the last hidden state, and nothing else.
-
-        Some families scale or cap them, and the layer may have adapters. It is tried on noise in the place of the last
-        hidden state, so large that a cap would show.
-        """
-        head = self.model.get_output_embeddings()
-        network = self.model if self.adapters is None else self.model.get_base_model()
-        if not plain(head) or network.base_model is network:
-            return False
-        drawn = torch.Generator().manual_seed(0)
-        noise: list[torch.Tensor] = []
-
-        def disturb(module: Any, inputs: Any, output: Any) -> Any:
-            hidden = torch.randn(output.last_hidden_state.shape, generator=drawn).to(output.last_hidden_state)
-            hidden *= _LARGE / head(hidden).abs().max()
-            noise.append(hidden)
-            output.last_hidden_state = hidden
-            return output
-
-        hook = network.base_model.register_forward_hook(disturb)
-        try:
-            with torch.no_grad():
-                ids = torch.arange(4, device=head.weight.device)[None] % head.weight.shape[0]
-                found = forward(self.model, [None if self.adapters is None else "__base__"], input_ids=ids).logits
-                wanted = [head(hidden).to(found.dtype) for hidden in noise]
-        finally:
-            hook.remove()
-        tolerance = 2 * torch.finfo(head.weight.dtype).eps * _LARGE
-        return len(wanted) == 1 and bool((found - wanted[0]).abs().max() <= tolerance)
+        """Logits are the output layer of the last hidden state, and nothing else."""
+        return has_plain_head(self.model, None if self.adapters is None else "__base__")
 
     def base(self) -> LanguageModel | None:
         """The model below the adapters, as a policy that cannot be trained; None when there are no adapters."""
         if self.adapters is None:
             return None
-        return _Base(self.model, self.tokenizer, adapters=dict.fromkeys(self.adapters, "__base__"))
+        adapters = dict.fromkeys(self.adapters, "__base__")
+        return _Base(self.model, self.tokenizer, adapters=adapters, compute_dtype=self.compute_dtype)
 
     def _states(
         self, samples: Sequence[tuple[str, Completion]], *, body: bool
@@ -244,16 +238,16 @@ class LanguageModel:
 
         What it was predicted from are logits [N, L, V], with `body` the last hidden state [N, L, H].
         """
-        device = next(self.model.parameters()).device
         length = max(len(c.token_ids) for _, c in samples)
         ids = torch.full((len(samples), length), self.pad_id)
         mask = torch.zeros_like(ids)
         for row, (_, completion) in enumerate(samples):
             ids[row, : len(completion.token_ids)] = torch.tensor(completion.token_ids)
             mask[row, : len(completion.token_ids)] = 1
-        ids, mask = ids.to(device), mask.to(device)
+        ids, mask = ids.to(self.device), mask.to(self.device)
         whole = self.gradient_checkpointing and torch.is_grad_enabled()
-        states = (self._from_whole_texts if whole else self._from_shared_prompts)(samples, ids, mask, body=body)
+        with self._precision():
+            states = (self._from_whole_texts if whole else self._from_shared_prompts)(samples, ids, mask, body=body)
         return states, ids, mask.float()
 
     def _from_shared_prompts(
