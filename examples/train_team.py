@@ -30,10 +30,10 @@ def main() -> None:
     def measure() -> float:
         ids = [item.id for item in test_env.items[:posts]]
         groups = collect(test_env, team, ids, seeds=range(len(ids)), sampling=sampling)
-        return 100 * sum(group.episodes[0].total for group in groups) / len(groups) / test_env.reward_range[1]
+        return 100 * sum(group.episodes[0].total for group in groups) / len(groups) / test_env.score_range[1]
 
     def show(step: Step) -> None:
-        print(f"step {step.number:3}  return {step.mean_return:.2f}  {step.seconds_update:.1f} s")
+        print(f"step {step.number:3}  return {step.return_percent:.1f} %  {step.seconds_update:.1f} s")
 
     print(f"before: {measure():.1f} % of the maximum on {posts} test posts")
     learner = MAGRPO(team, sampling, MAGRPOConfig(learning_rate=6e-4))

@@ -79,7 +79,8 @@ class Step:
         number: From 1.
         episodes: Joint trajectories played, crossed and branched ones included.
         mean_return: Of the scorable episodes, in units of the reward; each by its `Episode.reach`.
-        components: Mean of the reward parts.
+        return_percent: Mean score of what the episodes delivered last, in % of the maximum, as in an evaluation.
+        components: Mean of its parts.
         metrics: What the learner reported.
         texts: Fingerprint of all that was said: two runs with the same one said the same.
         seconds_rollout: Wall time of playing and judging.
@@ -89,6 +90,7 @@ class Step:
     number: int
     episodes: int
     mean_return: float
+    return_percent: float
     components: Mapping[str, float]
     metrics: Mapping[str, float]
     texts: str
@@ -275,18 +277,26 @@ def tasks_of_step(env: TextDecPOMDP, count: int, number: int, seed: int) -> list
     return chosen
 
 
-def summarise(groups: Sequence[Group], env: TextDecPOMDP) -> tuple[float, dict[str, float]]:
-    """Mean return and mean reward parts (of each episode's last scored turn) of the scorable episodes.
+def summarise(groups: Sequence[Group], env: TextDecPOMDP) -> tuple[float, float, dict[str, float]]:
+    """Mean return; mean score of what was delivered last, in % of the maximum; and its mean parts.
 
-    Every episode counts by its `reach`, so that the mean return of a tree is an unbiased one of the policies.
+    Every episode counts by its `reach`, so that the mean return of a tree is an unbiased one of the policies. What
+    could not be scored is left out.
     """
-    episodes = [e for group in groups for e in group.episodes if not math.isnan(e.total)]
-    whole = sum(e.reach for e in episodes) or 1.0
-    final = [(e.reach, e.final) for e in episodes]
-    parts = {
-        name: sum(reach * s.components[name] for reach, s in final if s is not None) / whole for name in env.components
-    }
-    return sum(e.reach * e.total for e in episodes) / whole, parts
+    episodes = [episode for group in groups for episode in group.episodes]
+    final = [(e.reach, e.final) for e in episodes if e.final is not None and e.final.scorable]
+    maximum = env.score_range[1]
+    return (
+        _mean((e.reach, e.total) for e in episodes if not math.isnan(e.total)),
+        _mean((reach, 100 * score.total / maximum) for reach, score in final),
+        {name: _mean((reach, score.components[name]) for reach, score in final) for name in env.components},
+    )
+
+
+def _mean(weighed: Iterable[tuple[float, float]]) -> float:
+    """The mean of pairs of weight and value; 0 when there are none."""
+    pairs = list(weighed)
+    return sum(weight * value for weight, value in pairs) / (sum(weight for weight, _ in pairs) or 1.0)
 
 
 def _check_rewards(groups: Sequence[Group], env: TextDecPOMDP, number: int) -> None:

@@ -34,7 +34,7 @@ class Letters(TextTask):
     metadata: dict[str, Any] = {**TextTask.metadata, "name": "letters-v0"}
     roles = ("first", "second")
     components = ("letters",)
-    reward_range = (0.0, 1.0)
+    score_range = (0.0, 1.0)
     max_return = 1.0
     source = TaskSource("letters", "none", {"train": "train"})
 

@@ -27,13 +27,12 @@ def boiled(entry: Entry, also: str | None, samples: int) -> dict[str, Any]:
     """What is kept of a cell: configuration, summary, curve, training returns, return of every task, some episodes."""
     assert entry.result is not None
     steps = read_lines(entry.folder / "train.jsonl") if (entry.folder / "train.jsonl").exists() else []
-    maximum = entry.result.maximum
     kept: dict[str, Any] = {
         "cell": without_folders(entry.cell.to_dict()),
         "summary": dataclasses.asdict(entry.result.summary),
         "train_seconds": entry.result.train_seconds,
         "curve": [{name: point[name] for name in CURVE} for point in entry.curve()],
-        "training_return_percent": [round(100 * step["mean_return"] / maximum, 2) for step in steps],
+        "training_return_percent": [round(step["return_percent"], 2) for step in steps],
         "returns": {task: round(value, 4) for task, value in entry.returns().items()},
         "samples": [said(episode) for episode in list(entry.episodes())[:samples]],
     }
@@ -66,7 +65,7 @@ def rescored(entry: Entry, also: str) -> dict[str, Any]:
     parts: list[dict[str, float]] = []
     for episode in entry.episodes():
         score = env.score(items[episode["task"]], episode["turns"][-1]["actions"])  # type: ignore[attr-defined]
-        by_task.setdefault(episode["task"], []).append(100 * score.total / env.reward_range[1])
+        by_task.setdefault(episode["task"], []).append(100 * score.total / env.score_range[1])
         parts.append({**score.components, **score.diagnostics})
     return {
         "return_percent": dataclasses.asdict(mean_interval([sum(found) / len(found) for found in by_task.values()])),

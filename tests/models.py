@@ -38,7 +38,7 @@ class Match(TextTask):
     metadata: dict[str, Any] = {**TextTask.metadata, "name": "match-v0"}  # as PettingZoo declares it
     roles = ("left", "right")
     components = ("match",)
-    reward_range = (0.0, 1.0)
+    score_range = (0.0, 1.0)
     max_return = 1.0
     source = TaskSource("match", "acme/match", {"train": "train"})
 
@@ -48,6 +48,15 @@ class Match(TextTask):
     def score(self, item: TaskItem, actions: Mapping[str, str]) -> Score:
         first, second = (actions[agent] for agent in self.possible_agents)
         value = float(first == second and first in COLOURS)
+        return Score(value, {"match": value})
+
+
+class Colourful(Match):
+    """Pays the share of colours among the words, so that random models differ in what they earn."""
+
+    def score(self, item: TaskItem, actions: Mapping[str, str]) -> Score:
+        words = " ".join(actions.values()).split()
+        value = sum(word in COLOURS for word in words) / max(len(words), 1)
         return Score(value, {"match": value})
 
 

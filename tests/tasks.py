@@ -18,7 +18,7 @@ class Duo(TextTask):
     metadata: dict[str, Any] = {**TextTask.metadata, "name": "duo-v0"}
     roles = ("first", "second")
     components = ("hits",)
-    reward_range = (0.0, 2.0)
+    score_range = (0.0, 2.0)
     max_return = 2.0
     source = TaskSource("duo", "acme/duo", {"train": "train"})
 

@@ -39,6 +39,7 @@ def test_a_team_of_two_trains() -> None:
     assert "elaboration: " in printed
 
 
+@pytest.mark.slow
 def test_a_learner_from_outside_is_taken_up_by_bench(tmp_path: Path) -> None:
     suite = tmp_path / "own.toml"
     suite.write_text(

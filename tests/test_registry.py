@@ -22,37 +22,27 @@ def build_pair(left: int = 1, right: int = 2) -> tuple[int, int]:
 # --- nearest ----------------------------------------------------------------------------------------------------------
 
 
-def test_nearest_names_the_close_ones() -> None:
-    assert nearest("tldr-v1", ["tldr-v0", "arxiv-v0"]) == "did you mean tldr-v0?"
-
-
-def test_nearest_joins_several_close_ones() -> None:
-    assert nearest("cat-v2", ["cat-v0", "cat-v1"]) == "did you mean cat-v1 or cat-v0?"
-
-
-def test_nearest_lists_everything_when_nothing_is_close() -> None:
-    assert nearest("zzz", ["beta", "alpha"]) == "known: alpha, beta"
+@pytest.mark.parametrize(
+    ("name", "known", "answer"),
+    [
+        ("tldr-v1", ["tldr-v0", "arxiv-v0"], "did you mean tldr-v0?"),
+        ("cat-v2", ["cat-v0", "cat-v1"], "did you mean cat-v1 or cat-v0?"),
+        ("zzz", ["beta", "alpha"], "known: alpha, beta"),
+        ("zzz", [], "known: none"),
+        (1.3, ["train", "test"], "known: test, train"),
+        (None, ["train", "test"], "known: test, train"),
+        (["a"], ["train", "test"], "known: test, train"),
+    ],
+)
+def test_nearest_names_the_close_ones_or_all(name: object, known: list[str], answer: str) -> None:
+    assert nearest(name, known) == answer
 
 
 def test_nearest_lists_the_first_of_many() -> None:
     assert nearest("zz", [f"name{i:03}" for i in range(25)]).endswith("name018, name019 and 5 more")
 
 
-@pytest.mark.parametrize("value", [1.3, None, ["a"]])
-def test_nearest_of_what_is_no_name_lists_the_names(value: object) -> None:
-    assert nearest(value, ["train", "test"]) == "known: test, train"
-
-
-def test_nearest_of_nothing() -> None:
-    assert nearest("zzz", []) == "known: none"
-
-
 # --- building ---------------------------------------------------------------------------------------------------------
-
-
-def test_a_callable_is_built(registry: Registry) -> None:
-    registry.register("pair", build_pair)
-    assert registry.find("pair").build() == (1, 2)
 
 
 def test_a_path_is_imported_when_built(registry: Registry) -> None:
@@ -66,13 +56,9 @@ def test_registering_a_path_imports_nothing(registry: Registry) -> None:
     assert "this" not in sys.modules
 
 
-def test_registered_defaults_are_used(registry: Registry) -> None:
+def test_the_callers_arguments_win_over_registered_defaults(registry: Registry) -> None:
     registry.register("pair", build_pair, left=7)
     assert registry.find("pair").build() == (7, 2)
-
-
-def test_the_callers_arguments_win_over_defaults(registry: Registry) -> None:
-    registry.register("pair", build_pair, left=7)
     assert registry.find("pair").build(left=8) == (8, 2)
 
 
@@ -86,22 +72,13 @@ def test_an_unknown_name_is_answered_with_the_nearest(registry: Registry) -> Non
     assert caught.value.args[0] == "no widget 'pear'; did you mean pair?"
 
 
-def test_indexing_is_finding(registry: Registry) -> None:
-    registry.register("pair", build_pair)
-    assert registry["pair"] == Spec("pair", build_pair, {})
-
-
-def test_membership(registry: Registry) -> None:
-    registry.register("pair", build_pair)
-    assert "pair" in registry
-    assert "pear" not in registry
-
-
-def test_iteration_and_length(registry: Registry) -> None:
+def test_a_registry_is_a_mapping(registry: Registry) -> None:
     registry.register("b", build_pair)
     registry.register("a", build_pair)
     assert sorted(registry) == ["a", "b"]
     assert len(registry) == 2
+    assert registry["a"] == Spec("a", build_pair, {})
+    assert "pear" not in registry
 
 
 def test_registering_something_else_under_a_known_name_is_refused(registry: Registry) -> None:
@@ -133,20 +110,12 @@ def announced(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 @pytest.mark.usefixtures("announced")
-def test_an_entry_point_is_found_and_built() -> None:
-    assert Registry("widget", group="acme.widgets").find("acme/pair").build() == (1, 2)
-
-
-@pytest.mark.usefixtures("announced")
-def test_an_entry_point_is_listed() -> None:
+def test_an_entry_point_is_found_built_and_listed() -> None:
     registry = Registry("widget", group="acme.widgets")
     registry.register("pair", build_pair)
+    assert registry.find("acme/pair").build() == (1, 2)
     assert set(registry) == {"acme/pair", "pair"}
     assert len(registry) == 2
-
-
-@pytest.mark.usefixtures("announced")
-def test_entry_points_of_other_groups_are_not_listed() -> None:
     assert list(Registry("widget", group="acme.gadgets")) == []
 
 

@@ -103,15 +103,6 @@ def test_a_turn_tells_what_was_seen_said_and_paid() -> None:
     assert turn.score == Score(1.0, {"match": 1.0})
 
 
-def test_completions_are_passed_on_whole() -> None:
-    policy = language_model()
-    [group] = play(Team(dict.fromkeys(AGENTS, policy)), ids=["t1"], group_size=2)
-    for e in group.episodes:
-        for c in e.turns[0].actions.values():
-            assert len(c.token_ids) == len(c.logprobs) > 0
-            assert c.prompt_ids
-
-
 @pytest.mark.parametrize(("policy", "terminated"), [(RED, True), (WRONG, False)])
 def test_ending_and_running_out_are_told_apart(policy: Scripted, terminated: bool) -> None:
     [group] = play(Team(dict.fromkeys(AGENTS, policy)), match(max_turns=2), ids=["t1"])

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pytest
-from models import AGENTS, COLOURS, ITEMS, Match, Softmax, match, same, separate_team, softmax_team, weights
+from models import AGENTS, ITEMS, Colourful, Match, Softmax, match, same, separate_team, softmax_team, weights
 
 from llm_dec_pomdp.agents import Sampling, Scripted, Team
 from llm_dec_pomdp.algorithms.magrpo import MAGRPO, MAGRPOConfig
@@ -103,12 +103,6 @@ def test_every_step_updates_once_with_whole_groups_and_is_reported_after_it() ->
     run(learner, on_step=lambda step: seen.append((step.number, len(learner.updates))))
     assert seen == [(1, 1), (2, 2), (3, 3)]
     assert [[len(g.episodes) for g in groups] for groups in learner.updates] == [[3, 3]] * 3
-
-
-def test_no_steps_do_nothing() -> None:
-    learner = Note()
-    assert run(learner, steps=0) == []
-    assert learner.updates == []
 
 
 def test_a_report_holds_what_the_learner_said_and_the_team_earned() -> None:
@@ -226,8 +220,9 @@ BAD = {"loss": math.nan}
 GOOD = {"loss": 0.1}
 
 
-def test_three_steps_in_a_row_without_a_finite_gradient_stop_the_run() -> None:
-    learner = Note([GOOD, BAD, BAD, BAD, GOOD])
+@pytest.mark.parametrize("bad", [BAD, *({"loss": 0.0, "grad_norm": value} for value in (math.inf, -math.inf))], ids=str)
+def test_three_steps_in_a_row_without_a_finite_gradient_stop_the_run(bad: dict[str, float]) -> None:
+    learner = Note([GOOD, bad, bad, bad, GOOD])
     with pytest.raises(TrainingError, match="step 4: 3 steps in a row had a loss or gradient that is not finite"):
         run(learner, steps=5)
     assert len(learner.updates) == 4
@@ -235,12 +230,6 @@ def test_three_steps_in_a_row_without_a_finite_gradient_stop_the_run() -> None:
 
 def test_a_finite_step_in_between_starts_the_count_again() -> None:
     assert len(run(Note([BAD, BAD, GOOD, BAD, BAD, GOOD]), steps=6)) == 6
-
-
-@pytest.mark.parametrize("value", [math.inf, -math.inf, math.nan])
-def test_infinite_metrics_count_too(value: float) -> None:
-    with pytest.raises(TrainingError, match="step 3"):
-        run(Note([{"loss": 0.0, "grad_norm": value}] * 3))
 
 
 def test_steps_without_anything_to_learn_do_not_stop_the_run() -> None:
@@ -264,24 +253,30 @@ def played(*rewards: float) -> Episode:
     return Episode("t", 0, turns, terminated=False)
 
 
-def test_the_mean_leaves_out_what_could_not_be_scored() -> None:
-    groups = [Group("t", (played(1.0), played(math.nan))), Group("t", (played(0.5),))]
-    assert summarise(groups, match()) == (0.75, {"match": 0.75})
-
-
-def test_the_return_sums_turns_and_the_parts_are_those_of_the_last() -> None:
-    assert summarise([Group("t", (played(1.0, 0.5),))], match()) == (1.5, {"match": 0.5})
-
-
 def tree(reward_of_the_short_one: float) -> Group:
     """A branch that ends at once, and one that branches again."""
     short = dataclasses.replace(played(reward_of_the_short_one), reach=0.5)
     return Group("t", (short, *(dataclasses.replace(played(0.0, 1.0), reach=0.25) for _ in range(2))))
 
 
-def test_a_branch_that_ends_early_stands_for_all_that_it_might_have_had() -> None:
-    assert summarise([tree(0.0)], match()) == (0.5, {"match": 0.5})
-    assert summarise([tree(math.nan)], match()) == (1.0, {"match": 1.0})
+DRAFT = Turn({}, {"agent_0": Completion("x")}, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("groups", "mean", "last"),
+    [
+        ([Group("t", (played(1.0), played(math.nan))), Group("t", (played(0.5),))], 0.75, 0.75),
+        ([Group("t", (played(math.nan),))], 0.0, 0.0),
+        ([Group("t", (played(1.0, 0.5),))], 1.5, 0.5),
+        ([Group("t", (Episode("t", 0, (*played(1.0).turns, DRAFT), True),))], 1.0, 1.0),
+        ([tree(0.0)], 0.5, 0.5),
+        ([tree(math.nan)], 1.0, 1.0),
+    ],
+    ids=["without a score", "none scored", "several turns", "an unscored phase", "an early end", "and it unscored"],
+)
+def test_the_mean_return_and_what_was_scored_last(groups: list[Group], mean: float, last: float) -> None:
+    """What could not be scored is left out; a branch that ends early stands for all that it might have had."""
+    assert summarise(groups, match()) == (mean, 100 * last, {"match": last})
 
 
 def test_the_mean_return_of_trees_is_that_of_trajectories() -> None:
@@ -293,31 +288,12 @@ def test_the_mean_return_of_trees_is_that_of_trajectories() -> None:
     assert summarise(trees, env)[0] == pytest.approx(plain, abs=0.06)
 
 
-def test_nothing_scored_has_mean_zero() -> None:
-    assert summarise([Group("t", (played(math.nan),))], match()) == (0.0, {"match": 0.0})
-
-
-def test_unscored_phases_do_not_hide_the_last_score() -> None:
-    draft = Turn({}, {"agent_0": Completion("x")}, 0.0)
-    scored = Turn({}, {}, 1.0, Score(1.0, {"match": 1.0}))
-    assert summarise([Group("t", (Episode("t", 0, (draft, scored), True),))], match())[1] == {"match": 1.0}
-
-
 # --- the same run -----------------------------------------------------------------------------------------------------
 
 
 def report(steps: Sequence[Step]) -> list[Any]:
     """All of it but the wall time."""
     return [dataclasses.replace(step, seconds_rollout=0.0, seconds_update=0.0) for step in steps]
-
-
-class Colourful(Match):
-    """Pays the share of colours among the words, so that random models differ in what they earn."""
-
-    def score(self, item: TaskItem, actions: Mapping[str, str]) -> Score:
-        words = " ".join(actions.values()).split()
-        value = sum(word in COLOURS for word in words) / max(len(words), 1)
-        return Score(value, {"match": value})
 
 
 def learn(seed: int = 0, on_step: Callable[[Team, Step], None] = lambda team, step: None) -> tuple[list[Any], Any]:

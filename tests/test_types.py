@@ -29,19 +29,11 @@ NOUNS = [
 
 
 @pytest.mark.parametrize("noun", NOUNS, ids=lambda noun: type(noun).__name__)
-def test_nouns_are_frozen(noun: object) -> None:
+def test_nouns_are_frozen_have_slots_and_survive_pickling(noun: object) -> None:
     name = dataclasses.fields(noun)[0].name  # type: ignore[arg-type]
     with pytest.raises(dataclasses.FrozenInstanceError):
         setattr(noun, name, "other")
-
-
-@pytest.mark.parametrize("noun", NOUNS, ids=lambda noun: type(noun).__name__)
-def test_nouns_have_slots(noun: object) -> None:
     assert not hasattr(noun, "__dict__")
-
-
-@pytest.mark.parametrize("noun", NOUNS, ids=lambda noun: type(noun).__name__)
-def test_nouns_survive_pickling(noun: object) -> None:
     assert pickle.loads(pickle.dumps(noun)) == noun
 
 
@@ -50,42 +42,24 @@ def test_items_do_not_share_default_fields() -> None:
     assert first.fields is not second.fields
 
 
-def test_a_finite_score_is_scorable() -> None:
+def test_a_score_is_scorable_unless_it_is_nan() -> None:
     assert Score(0.0, {}).scorable
-
-
-def test_a_nan_score_is_not_scorable() -> None:
     assert not Score(math.nan, {}).scorable
 
 
-def test_episode_rewards_are_in_order() -> None:
+def test_an_episode_has_rewards_in_order_and_their_sum() -> None:
     assert episode(turn(1.0), turn(0.5)).rewards == (1.0, 0.5)
-
-
-def test_episode_total_is_the_undiscounted_sum() -> None:
     assert episode(turn(1.0), turn(0.5)).total == 1.5
-
-
-def test_episode_total_is_nan_when_any_turn_is() -> None:
     assert math.isnan(episode(turn(1.0), turn(math.nan)).total)
-
-
-def test_total_of_no_turns_is_zero() -> None:
     assert episode().total == 0
 
 
 def test_final_is_the_score_of_the_last_scored_turn() -> None:
     first, last = Score(2.0, {}), Score(1.0, {})
     assert episode(turn(2.0, first), turn(1.0, last), turn(0.0)).final is last
-
-
-def test_final_of_drafts_is_none() -> None:
     assert episode(turn(0.0)).final is None
 
 
 def test_response_time_is_max_within_and_sum_over_turns() -> None:
     assert episode(turn(0, agent_0=1.0, agent_1=3.0), turn(0, agent_0=2.0, agent_1=0.5)).response_seconds == 5.0
-
-
-def test_response_time_of_a_turn_without_actions_is_zero() -> None:
     assert episode(turn(0)).response_seconds == 0.0

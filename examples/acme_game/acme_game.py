@@ -84,7 +84,7 @@ class Meet(TextTask):
     metadata = {**TextTask.metadata, "name": "acme/meet-v0"}
     roles = ("ann", "ben")
     components = ("valid", "same", "near")
-    reward_range = (0.0, 2.0)
+    score_range = (0.0, 2.0)
     max_return = 2.0
     source = TaskSource("meet", required=("prompt", "ann", "ben"), sample=towns)
 

@@ -109,20 +109,19 @@ def _ask_hub(name: str) -> dict[str, Any]:
     from huggingface_hub import get_hf_file_metadata, hf_hub_url, try_to_load_from_cache
     from huggingface_hub.errors import HFValidationError
 
+    known = f"model {name!r} is no folder here{_nearest_path(Path(name))}"
+    what = "give builtin:tiny, a folder saved by transformers, a .gguf file, or the id of a model on the hub"
     cached = False
     try:
         cached = isinstance(try_to_load_from_cache(name, "config.json"), str)
         get_hf_file_metadata(hf_hub_url(name, "config.json"), timeout=_HUB_SECONDS)
     except HFValidationError:
-        raise ModelError(f"model {name!r} is no folder here{_nearest_path(Path(name))}, and no id of the hub") from None
+        raise ModelError(f"{known}, and no id of the hub; {what}") from None
     except Exception as error:  # a dozen unrelated types for "not there" and "not reachable"
         if cached:
             return {"local_files_only": True}
-        raise ModelError(
-            f"model {name!r} is no folder here{_nearest_path(Path(name))}, is not in the hub's cache, and the hub does "
-            f"not give it ({type(error).__name__}: {str(error).partition(chr(10))[0]}); give builtin:tiny, a folder "
-            "saved by transformers, a .gguf file, or the id of a model on the hub"
-        ) from error
+        reason = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
+        raise ModelError(f"{known}, not in the hub's cache, and the hub does not give it ({reason}); {what}") from error
     return {}
 
 

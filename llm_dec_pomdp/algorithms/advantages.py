@@ -36,6 +36,24 @@ def returns(rewards: Sequence[float], gamma: float) -> Array:
     return result
 
 
+def returns_of_group(rewards: Sequence[Sequence[float]], gamma: float) -> Array:
+    """R_t^(g) of every episode of a group at every turn [G, T].
+
+    An episode that ended earlier earns nothing more: its return is 0, or NaN where its last turn could not be scored.
+    With these in it, the mean of the others does not depend on who still plays, and a text that was said when nobody
+    else played on is compared too.
+
+    Args:
+        rewards: Joint rewards of the episodes, each of its own length.
+        gamma: Discount in [0, 1].
+    """
+    table = np.zeros((len(rewards), max(map(len, rewards), default=0)))
+    for row, mine in zip(table, rewards, strict=True):
+        row[: len(mine)] = returns(mine, gamma)
+        row[len(mine) :] = 0.0 * mine[-1] if mine else 0.0  # 0 * NaN: ended without a score
+    return table
+
+
 def group_advantages(values: Sequence[float], kind: Kind = "std") -> Array:
     """Advantages of one group's returns at one turn.
 

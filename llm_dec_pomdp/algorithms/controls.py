@@ -2,50 +2,23 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
-
-import numpy as np
-
 from ..seeding import generator
-from ..types import Decision, Episode, Group
+from ..types import Group
+from .advantages import Array
 from .magrpo import MAGRPO
-from .samples import Sample
 
 
 class Shuffled(MAGRPO):
-    """MAGRPO whose rewards change places within their group before anything is learnt from them.
+    """MAGRPO whose returns change places within their group before anything is learnt from them.
 
-    Rollouts, sizes of the advantages and number of updates are those of MAGRPO; only which text earned what is lost.
-    Whatever such a team gains, it did not gain from the reward. Takes every option of MAGRPO.
+    Rollouts, sizes of the advantages and number of updates are those of MAGRPO; only which text earned what is lost. A
+    trajectory takes all returns of another one, turn by turn and past its own end, so that its length says nothing;
+    joint actions of a decision point change places among themselves. What such a team gains, it did not gain from the
+    reward: with a baseline that centres the group ("std", "mean", "leave_one_out") its mean advantage is 0 whatever
+    was said. Takes every option of MAGRPO.
     """
 
-    def samples(self, groups: Sequence[Group]) -> list[Sample]:
-        """Every trainable text with the advantage of another one."""
-        return super().samples([shuffled(g, generator(self.updates, "shuffled", i)) for i, g in enumerate(groups)])
-
-
-def shuffled(group: Group, random: np.random.Generator) -> Group:
-    """The group with its rewards permuted: among the episodes turn by turn, and among the branches of a decision."""
-    turns = itertools.zip_longest(*(episode.rewards for episode in group.episodes))
-    moved = [_permuted([r for r in rewards if r is not None], random) for rewards in turns]
-
-    def episode_paid(episode: Episode) -> Episode:
-        paid = zip(episode.turns, moved, strict=False)  # other episodes of the group may be longer
-        return replace(episode, turns=tuple(replace(turn, reward=next(rewards)) for turn, rewards in paid))
-
-    def decision_paid(decision: Decision) -> Decision:
-        order: list[int] = random.permutation(len(decision.branches)).tolist()
-        rewards = [decision.branches[i].rewards for i in order]
-        branches = [replace(b, rewards=r) for b, r in zip(decision.branches, rewards, strict=True)]
-        return replace(decision, branches=tuple(branches))
-
-    return replace(
-        group, episodes=tuple(map(episode_paid, group.episodes)), decisions=tuple(map(decision_paid, group.decisions))
-    )
-
-
-def _permuted(rewards: Sequence[float], random: np.random.Generator) -> Iterator[float]:
-    order: list[int] = random.permutation(len(rewards)).tolist()
-    return (rewards[i] for i in order)
+    def returns(self, group: Group) -> list[Array]:
+        """Those of MAGRPO in an order that follows from the seed of the group's episodes, and so of the run."""
+        random = generator(group.episodes[0].seed, "shuffled")
+        return [random.permutation(values) for values in super().returns(group)]

@@ -22,6 +22,7 @@ Departures from the paper, each an option:
 * beta is 0, as in the paper's experiments; KL is estimated by k3, per token.
 * the mean runs over all trajectories of all groups of an update, and not group by group.
 * G trajectories are continued side by side (`tree=False`); with `tree=True` every joint action branches again.
+* an episode that ended earlier stays in the means of later turns with return 0, so that they are unbiased baselines.
 * `pairing="cross"` and `credit="counterfactual"` are not in the paper: they tell apart what each agent contributed. At
   later turns counterfactual credit borrows texts that were said after other histories; as a baseline that is unbiased.
   What follows the replaced text is repeated as recorded (`continuation="frozen"`: no generation, biased where others
@@ -43,7 +44,7 @@ from __future__ import annotations
 import copy
 import math
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar
@@ -53,11 +54,20 @@ import torch
 from ..agents.base import AdaptedPolicy, EntropyPolicy, Sampling, Team, TrainablePolicy, side_by_side
 from ..agents.memory import BatchSize
 from ..types import Group, RolloutPlan
-from .advantages import counterfactual_advantages, group_advantages, marginal_advantages, returns
+from .advantages import Array, returns_of_group
 from .base import Metrics, Prompting
 from .losses import clipped_objective, kl_k3
 from .options import MAGRPOConfig, MAREINFORCEConfig, MAREMAXConfig, MARLOOConfig
-from .samples import Sample, choice_table, in_forward_passes, in_minibatches, refuse_bad_rewards, weigh
+from .samples import (
+    Sample,
+    in_forward_passes,
+    in_minibatches,
+    of_decisions,
+    of_trajectories,
+    refuse_bad_rewards,
+    returns_of_decision,
+    weigh,
+)
 from .schedules import factor
 
 __all__ = ["GRPO", "MAGRPO", "MAGRPOConfig", "MAREINFORCE", "MARLOO", "MAREMAX"]
@@ -131,32 +141,16 @@ class MAGRPO(Prompting):
     def samples(self, groups: Sequence[Group]) -> list[Sample]:
         """Every trainable text with its advantage; what could not be scored is left out."""
         refuse_bad_rewards(groups, self.rollout)
-        side_by_side = self.rollout == RolloutPlan()
-        found = (s for g in groups for s in (self._trajectories(g) if side_by_side else self._decisions(g)))
+        credited = of_trajectories if self.rollout == RolloutPlan() else of_decisions
+        found = (s for group in groups for s in credited(group, self.returns(group), self.config))
         usable = (s for s in found if s.completion.token_ids and not math.isnan(s.advantage))
         return [replace(s, number=number) for number, s in enumerate(usable)]
 
-    def _trajectories(self, group: Group) -> Iterator[Sample]:
-        """Trajectories side by side: one advantage per trajectory and turn, shared by all agents."""
-        values = [returns(episode.rewards, self.config.gamma) for episode in group.episodes]  # (return)
-        for t in range(max(map(len, values), default=0)):
-            present = [g for g, v in enumerate(values) if t < len(v)]
-            advantages = group_advantages([values[g][t] for g in present], self.config.advantage)  # (advantage)
-            for g, advantage in zip(present, advantages.tolist(), strict=True):
-                for agent, completion in group.episodes[g].turns[t].actions.items():
-                    yield Sample(agent, completion, advantage)
-
-    def _decisions(self, group: Group) -> Iterator[Sample]:
-        """Decision points with several joint actions each: an advantage per agent and text."""
-        for decision in group.decisions:
-            values, choices = choice_table(decision, self.config.gamma)  # (return)
-            if self.config.credit == "joint":
-                table = marginal_advantages(choices, values, decision.drawn, self.config.advantage)  # (advantage)
-            else:
-                table = counterfactual_advantages(choices, values, decision.drawn)
-            for (agent, texts), advantages in zip(decision.actions.items(), table.tolist(), strict=True):
-                for completion, advantage in zip(texts[: decision.drawn], advantages, strict=True):
-                    yield Sample(agent, completion, advantage, reach=decision.reach)
+    def returns(self, group: Group) -> list[Array]:
+        """What is compared: trajectories turn by turn [G, T], or the joint actions [B] of each decision point."""
+        if self.rollout == RolloutPlan():
+            return [returns_of_group([episode.rewards for episode in group.episodes], self.config.gamma)]  # (return)
+        return [returns_of_decision(decision, self.config.gamma) for decision in group.decisions]  # (return)
 
     def _improve(self, number: int, samples: Sequence[Sample]) -> Metrics:
         """Optimizer steps of one policy on its samples among all."""

@@ -31,7 +31,9 @@ class MAGRPOConfig(Config):
     credit: Literal["joint", "counterfactual"] = "joint"
     """Whose merit a return is: everybody's, or each agent's, against its other texts beside the same ones of others."""
     continuation: Literal["frozen", "resampled"] = "frozen"
-    """With counterfactual credit: later turns repeat the recorded texts, or are drawn anew where histories changed."""
+    """With counterfactual credit: later turns repeat the recorded texts, or are drawn anew where histories changed.
+    Where only what is delivered last is paid (`pays` of the environment), repeated texts leave earlier ones no merit
+    but that of ending the episode."""
     advantage: Kind = "std"
     """Baseline and scale of the advantage: std, mean, leave_one_out, max or raw; counterfactual credit has its own."""
     ratio: Literal["token", "sequence"] = "token"

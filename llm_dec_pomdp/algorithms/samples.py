@@ -5,14 +5,21 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from ..seeding import generator
 from ..types import Completion, Decision, Group, RolloutPlan
-from .advantages import Array, Choices, returns
+from .advantages import (
+    Array,
+    Choices,
+    counterfactual_advantages,
+    group_advantages,
+    marginal_advantages,
+    returns,
+)
 from .options import MAGRPOConfig
 
 
@@ -37,11 +44,46 @@ class Sample:
     number: int = 0
 
 
-def choice_table(decision: Decision, gamma: float) -> tuple[Array, Choices]:
-    """Returns [B] and choices [B, n] of the joint actions of a decision point."""
-    values = [returns(branch.rewards, gamma)[0] for branch in decision.branches]
-    choices = np.array([branch.choice for branch in decision.branches], dtype=np.int64)
-    return np.array(values), choices.reshape(len(values), len(decision.actions))
+def returns_of_decision(decision: Decision, gamma: float) -> Array:
+    """Returns [B] of the joint actions of a decision point."""
+    return np.array([returns(branch.rewards, gamma)[0] for branch in decision.branches])
+
+
+def of_trajectories(group: Group, values: Sequence[Array], config: MAGRPOConfig) -> Iterator[Sample]:
+    """Trajectories side by side: one advantage per trajectory and turn, shared by all agents.
+
+    Args:
+        group: Its episodes.
+        values: R_t^(g), one array [G, T].
+        config: Baseline and scale.
+    """
+    [table] = values
+    for t in range(table.shape[1]):
+        advantages = group_advantages(table[:, t].tolist(), config.advantage)  # (advantage)
+        for episode, advantage in zip(group.episodes, advantages.tolist(), strict=True):
+            for turn in episode.turns[t : t + 1]:  # none where it has ended
+                for agent, completion in turn.actions.items():
+                    yield Sample(agent, completion, advantage)
+
+
+def of_decisions(group: Group, values: Sequence[Array], config: MAGRPOConfig) -> Iterator[Sample]:
+    """Decision points with several joint actions each: an advantage per agent and text.
+
+    Args:
+        group: Its decision points.
+        values: Returns of the joint actions [B], one array per decision point.
+        config: Whose merit a return is; baseline and scale.
+    """
+    for decision, mine in zip(group.decisions, values, strict=True):
+        choices: Choices = np.array([branch.choice for branch in decision.branches], dtype=np.int64)
+        choices = choices.reshape(len(mine), len(decision.actions))
+        if config.credit == "joint":
+            table = marginal_advantages(choices, mine, decision.drawn, config.advantage)  # (advantage)
+        else:
+            table = counterfactual_advantages(choices, mine, decision.drawn)
+        for (agent, texts), advantages in zip(decision.actions.items(), table.tolist(), strict=True):
+            for completion, advantage in zip(texts[: decision.drawn], advantages, strict=True):
+                yield Sample(agent, completion, advantage, reach=decision.reach)
 
 
 def weigh(samples: Sequence[Sample], config: MAGRPOConfig) -> list[Sample]:

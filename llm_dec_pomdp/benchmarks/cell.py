@@ -56,7 +56,7 @@ class Result:
         summary: What was measured.
         train_seconds: 0 for methods that do not learn.
         eval_seconds: Playing and judging the evaluation tasks.
-        maximum: Highest joint reward of a turn.
+        maximum: Highest score of a joint action.
         tasks: Digest of the evaluation tasks; results with different ones do not compare. "" where unknown.
     """
 
@@ -71,7 +71,7 @@ class Result:
     def from_dict(cls, values: Mapping[str, Any]) -> Result:
         """The inverse of `to_dict`."""
         cell, summary = Cell.from_dict(values["cell"]), Summary.from_dict(values["summary"])
-        maximum = values.get("maximum") or find_environment(cell.environment.id).load().reward_range[1]  # type: ignore[attr-defined]
+        maximum = values.get("maximum") or find_environment(cell.environment.id).load().score_range[1]  # type: ignore[attr-defined]
         return cls(cell, summary, values["train_seconds"], values["eval_seconds"], maximum, values.get("tasks", ""))
 
     def to_dict(self) -> dict[str, Any]:
@@ -223,7 +223,7 @@ def run_cell(
     _write_lines(folder / "episodes.jsonl", (episode_record(e) for group in groups for e in group.episodes))
     seconds = time.perf_counter() - trained
     summary = dataclasses.replace(summary, latency=_latency(cell, setup))
-    maximum = setup.eval_env.reward_range[1]
+    maximum = setup.eval_env.score_range[1]
     result = Result(cell, summary, train_seconds, seconds, maximum, _tasks_digest(cell, setup.eval_env))
     replace_json(folder / "result.json", result.to_dict())
     return result
@@ -286,7 +286,7 @@ def _train(
         def on_step(step: Step) -> None:
             append(folder / "train.jsonl", asdict(step))
             trackers.log(step.number, train_numbers(step))
-            advance(1, f"return {step.mean_return:.2f}")
+            advance(1, f"return {step.return_percent:.1f} %")
             if cell.evaluation.every and step.number % cell.evaluation.every == 0 and step.number < cell.training.steps:
                 note(step.number)
 
@@ -318,7 +318,7 @@ def evaluate(cell: Cell, setup: Setup, progress: Progress, when: str = "") -> tu
             groups += collect(env, setup.team, chunk, seeds, setup.sampling, cell.evaluation.samples)
             advance(len(chunk), "")
         seconds = time.perf_counter() - started
-        summary = summarise(groups, env.reward_range[1], env.components, seconds)
+        summary = summarise(groups, env.score_range[1], env.components, seconds)
         advance(0, f"return {summary.return_percent.mean:.1f} %")
     return groups, dataclasses.replace(summary, schemes=scheme_shares(env, groups))
 
@@ -346,7 +346,7 @@ def train_numbers(step: Step) -> dict[str, float]:
     parts = {f"train/{name}": value for name, value in step.components.items()}
     metrics = {f"train/{name}": float(value) for name, value in step.metrics.items()}
     seconds = {"time/rollout": step.seconds_rollout, "time/update": step.seconds_update}
-    return {"train/return": step.mean_return, **parts, **metrics, **seconds}
+    return {"train/return_percent": step.return_percent, "train/return": step.mean_return} | parts | metrics | seconds
 
 
 def evaluation_numbers(summary: Summary) -> dict[str, float]:
@@ -374,6 +374,7 @@ def episode_record(episode: Episode) -> dict[str, Any]:
                 "actions": {agent: c.text for agent, c in turn.actions.items()},
                 "tokens": {agent: [len(c.prompt_ids), len(c.token_ids)] for agent, c in turn.actions.items()},
                 "reward": turn.reward,
+                "score": turn.score.total if turn.score else None,
                 "components": dict(turn.score.components) if turn.score else None,
                 "diagnostics": dict(turn.score.diagnostics) if turn.score else None,
                 "notes": dict(turn.score.notes) if turn.score else None,

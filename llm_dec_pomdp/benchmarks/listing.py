@@ -22,8 +22,7 @@ class Run:
         reason: Why it failed or stopped.
         step: Updates done, over all its cells that have begun.
         steps: Updates wanted by those of these cells that learn.
-        mean_return: Of the newest training step while one is trained, else of the newest evaluation.
-        unit: Of the return: "reward" of a training step, "%" of the maximum in an evaluation.
+        return_percent: Mean, in % of the maximum: of the newest training step while one is trained, else as measured.
         age_seconds: Since something was last written.
     """
 
@@ -32,8 +31,7 @@ class Run:
     reason: str
     step: int
     steps: int
-    mean_return: float | None
-    unit: str
+    return_percent: float | None
     age_seconds: float
 
     @property
@@ -43,8 +41,8 @@ class Run:
 
     @property
     def return_text(self) -> str:
-        """What it earns, with its unit."""
-        return "" if self.mean_return is None else f"{self.mean_return:.2f} {self.unit}"
+        """What it earns, in % of the maximum."""
+        return "" if self.return_percent is None else f"{self.return_percent:.1f}"
 
     @property
     def age_text(self) -> str:
@@ -74,7 +72,7 @@ def read_run(folder: Path) -> Run | None:
         return None
     state, reason, changed = status
     step = steps = 0
-    earned: tuple[float | None, str] = None, ""
+    earned: float | None = None
     for path in sorted(folder.glob("cells/*/cell.json"), key=lambda path: path.stat().st_mtime):
         training, result = path.parent / "train.jsonl", path.parent / "result.json"
         lines = read_lines(training)
@@ -83,15 +81,13 @@ def read_run(folder: Path) -> Run | None:
             steps += _read(path)["training"]["steps"]
         step += len(lines)
         earned = _earned(lines, result, earned)
-    return Run(folder.name, state, reason, step, steps, *earned, max(0.0, time.time() - changed))
+    return Run(folder.name, state, reason, step, steps, earned, max(0.0, time.time() - changed))
 
 
-def _earned(
-    lines: Sequence[dict[str, Any]], result: Path, before: tuple[float | None, str]
-) -> tuple[float | None, str]:
+def _earned(lines: Sequence[dict[str, Any]], result: Path, before: float | None) -> float | None:
     if result.exists():
-        return _read(result)["summary"]["return_percent"]["mean"], "%"
-    return (lines[-1]["mean_return"], "reward") if lines else before
+        return _read(result)["summary"]["return_percent"]["mean"]
+    return lines[-1].get("return_percent") if lines else before
 
 
 def _read(path: Path) -> dict[str, Any]:

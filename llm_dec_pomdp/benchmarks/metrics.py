@@ -23,8 +23,8 @@ class Summary:
     """An evaluation of one seed in numbers; its intervals are over its tasks.
 
     Attributes:
-        return_percent: Joint reward of the last scored turn, in % of the maximum.
-        components: Reward parts of each episode's last scored turn, in units of the reward.
+        return_percent: Score of what was delivered last, in % of the maximum.
+        components: Its parts, in units of the score.
         distinct_2: Share of word pairs in a text that are different, mean over texts: 1 for natural prose of this
             length, lower where words repeat. A high return with a low value is a gamed reward, not good writing.
         tokens_per_second: Generated tokens over wall time of playing and judging.
@@ -104,7 +104,7 @@ def summarise(groups: Sequence[Group], maximum: float, components: Sequence[str]
 
     Args:
         groups: One per task.
-        maximum: Highest joint reward of a turn.
+        maximum: Highest score of a joint action.
         components: Names of the reward parts.
         seconds: Wall time of playing and judging all of them.
     """

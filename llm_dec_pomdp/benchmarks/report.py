@@ -15,7 +15,7 @@ from .lines import Line, by_environment, short
 from .page import render_page
 from .picture import draw_curves
 from .published import SOURCE, published
-from .runs import Entry, Run, merge, read_run
+from .runs import Entry, Run, final_score, merge, read_run
 from .text_tables import (
     HOW,
     Text,
@@ -217,7 +217,7 @@ def _sample(entry: Entry) -> list[str]:
     if not episodes:
         return []
     last: dict[str, Any] = episodes[0]["turns"][-1]
-    title = f"### {entry.cell.label}: {episodes[0]['task']}, return {episodes[0]['return']:.2f}"
+    title = f"### {entry.cell.label}: {episodes[0]['task']}, score {final_score(episodes[0]):.2f}"
     parts = [title, ""]
     for agent, text in last["actions"].items():
         parts += [f"{agent}:", "", "~~~text", text.replace("~~~", "~ ~ ~"), "~~~", ""]

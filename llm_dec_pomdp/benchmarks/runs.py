@@ -70,15 +70,23 @@ class Entry:
         return [line for line in lines if line["return_percent"]["mean"] is not None]
 
     def returns(self) -> dict[str, float]:
-        """Mean return of each evaluation task, in % of the maximum."""
+        """Mean score of what was delivered last on each evaluation task, in % of the maximum."""
         if self.result is None:
             return {}
         by_task: dict[str, list[float]] = {}
         for episode in self.episodes():
-            scored = [turn["reward"] for turn in episode["turns"] if turn["components"] is not None]
-            if scored and scored[-1] is not None and not math.isnan(scored[-1]):  # null: could not be scored
-                by_task.setdefault(episode["task"], []).append(100 * scored[-1] / self.result.maximum)
+            if not math.isnan(score := final_score(episode)):
+                by_task.setdefault(episode["task"], []).append(100 * score / self.result.maximum)
         return {task: fmean(values) for task, values in by_task.items()}
+
+
+def final_score(episode: Mapping[str, Any]) -> float:
+    """The score of what a recorded episode delivered last; NaN where there is none.
+
+    Earlier records hold rewards alone, which were the scores.
+    """
+    scored = [turn.get("score", turn["reward"]) for turn in episode["turns"] if turn["components"] is not None]
+    return scored[-1] if scored and scored[-1] is not None else math.nan
 
 
 @dataclass(frozen=True)

@@ -69,7 +69,7 @@ def _describe_environment(env_id: str) -> dict[str, Any]:
     env = make(env_id, split="all")
     return {
         "roles": list(env.roles),
-        "maximum": env.reward_range[1],
+        "maximum": env.score_range[1],
         "tasks": len(env.items),
         "about": manual(env_id).splitlines()[2],
         "manual": manual(env_id),

@@ -65,11 +65,11 @@ def play(
             if agent != mine:
                 out.rule(f"{env.role(agent)} wrote")
                 out.print(completion.text, markup=False, highlight=False)
-    out.rule("joint reward")
+    out.rule("score")
     for turn in episode.turns:
         if turn.score is not None:
             parts = "  ".join(f"{name} {value:.2f}" for name, value in turn.score.components.items())
-            out.print(f"{turn.reward:.2f} of {env.reward_range[1]:g}   {parts}", highlight=False)
+            out.print(f"{turn.score.total:.2f} of {env.score_range[1]:g}   {parts}", highlight=False)
 
 
 class LoadedMeanwhile:

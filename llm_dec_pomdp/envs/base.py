@@ -22,7 +22,7 @@ import sys
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn
 
 import numpy as np
@@ -32,6 +32,7 @@ from pettingzoo import ParallelEnv
 from ..registry import nearest
 from ..spaces import FreeText
 from ..types import Score, TaskItem
+from .transcript import transcript
 
 RENDER_MODES = ("ansi", "human")
 MAX_TEXT = 10_000_000
@@ -49,28 +50,30 @@ class Outcome:
     Attributes:
         observations: For every agent; empty text for agents that are not asked next.
         score: The value of the joint action, None when this turn is not scored (a draft).
+        reward: What the turn pays the team; NaN where the score is.
         terminated: The task is over.
     """
 
     observations: Mapping[str, str]
     score: Score | None
+    reward: float
     terminated: bool = False
 
 
 @dataclass(slots=True)
 class _Progress:
-    """Everything that changes during an episode. Histories are the whole state of a text environment."""
+    """Everything that changes during an episode; `delivered` is the last score that is known, 0 before."""
 
     item: TaskItem | None = None
     turn: int = 0
     histories: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
     score: Score | None = None
     scored: bool = False
+    delivered: float = 0.0
 
     def copy(self) -> _Progress:
         """An independent copy; tasks and scores never change and are shared."""
-        histories = {agent: list(texts) for agent, texts in self.histories.items()}
-        return _Progress(self.item, self.turn, histories, self.score, self.scored)
+        return replace(self, histories={agent: list(texts) for agent, texts in self.histories.items()})
 
 
 class TextDecPOMDP(ParallelEnv[str, str, str]):
@@ -78,8 +81,8 @@ class TextDecPOMDP(ParallelEnv[str, str, str]):
 
     Attributes:
         roles: Human name of every agent, in agent order.
-        reward_range: Lowest and highest joint reward of one turn.
-        components: Names of the reward parts; every info carries `reward/<name>` for each.
+        score_range: Lowest and highest score of a joint action.
+        components: Names of the score's parts; every info carries `reward/<name>` for each.
         diagnostics: Names of further numbers that explain the reward; every info carries `diagnostic/<name>` for each.
         state_space: Space of `state()`: JSON text.
         max_turns: H; running out of turns is truncation. `max_cycles` is the same number under PettingZoo's name.
@@ -91,7 +94,7 @@ class TextDecPOMDP(ParallelEnv[str, str, str]):
 
     metadata: dict[str, Any] = {"render_modes": list(RENDER_MODES), "name": "text_dec_pomdp", "is_parallelizable": True}
     roles: Sequence[str]
-    reward_range: tuple[float, float]
+    score_range: tuple[float, float]
     components: Sequence[str]
     diagnostics: Sequence[str] = ()
     judges_code: bool = False
@@ -120,6 +123,11 @@ class TextDecPOMDP(ParallelEnv[str, str, str]):
     @abstractmethod
     def _advance(self, item: TaskItem, actions: Mapping[str, str]) -> Outcome:
         """Play one joint action: the texts of the agents that were asked."""
+
+    @property
+    @abstractmethod
+    def reward_range(self) -> tuple[float, float]:
+        """Lowest and highest joint reward of one turn."""
 
     @property
     @abstractmethod
@@ -223,16 +231,17 @@ class TextDecPOMDP(ParallelEnv[str, str, str]):
         self._now.scored = outcome.score is not None
         if outcome.score is not None:
             self._now.score = outcome.score
+            if outcome.score.scorable:
+                self._now.delivered = outcome.score.total
         truncated = not outcome.terminated and self._now.turn >= self.max_turns
         live = self.agents
         observations = {agent: outcome.observations.get(agent, "") for agent in live}
         self._remember(observations)
-        reward = outcome.score.total if outcome.score is not None else 0.0
         if outcome.terminated or truncated:
             self.agents = []
         return (
             observations,
-            dict.fromkeys(live, reward),
+            dict.fromkeys(live, outcome.reward),
             dict.fromkeys(live, outcome.terminated),
             dict.fromkeys(live, truncated),
             self._infos(outcome.score),
@@ -242,7 +251,7 @@ class TextDecPOMDP(ParallelEnv[str, str, str]):
         """The episode so far as a transcript: returned for "ansi", printed for "human", nothing without a mode."""
         if self.render_mode is None:
             return None
-        text = self._transcript()
+        text = transcript(self) if self._now.item else f"{self.metadata['name']}: no episode yet"
         if self.render_mode == "ansi":
             return text
         from rich.console import Console  # only people need it
@@ -255,10 +264,10 @@ class TextDecPOMDP(ParallelEnv[str, str, str]):
         """Nothing to release; safe to call any number of times."""
 
     def state(self) -> str:  # type: ignore[override]  # PettingZoo's own state is an array; ours is text, like the rest
-        """The full accessible state as JSON: task, turn and joint history. References and tests are not in it."""
-        item = self._now.item
-        task = {"id": item.id, "prompt": item.prompt} if item else None
-        return json.dumps({"task": task, "turn": self._now.turn, "histories": self._now.histories})
+        """The full accessible state as JSON: task, turn, joint history, last known score. No references, no tests."""
+        now = self._now
+        task = {"id": now.item.id, "prompt": now.item.prompt} if now.item else None
+        return json.dumps({"task": task, "turn": now.turn, "histories": now.histories, "delivered": now.delivered})
 
     # --- beyond PettingZoo ---------------------------------------------------------------------------------------
 
@@ -367,20 +376,6 @@ class TextDecPOMDP(ParallelEnv[str, str, str]):
     def _info_names(self) -> tuple[dict[str, str], dict[str, str]]:
         """Reward parts and diagnostics as they are called in infos."""
         return {n: f"reward/{n}" for n in self.components}, {n: f"diagnostic/{n}" for n in self.diagnostics}
-
-    def _transcript(self) -> str:
-        item = self._now.item
-        if item is None:
-            return f"{self.metadata['name']}: no episode yet"
-        lines = [f"{self.metadata['name']} / {item.id} / turn {self._now.turn} of {self.max_turns}"]
-        for agent in self.possible_agents:
-            for position, text in enumerate(self._now.histories[agent]):
-                speaker = "told" if position % 2 == 0 else "says"
-                lines += [f"--- {agent} ({self.role(agent)}) {speaker}:", text]
-        if self._now.score is not None:
-            parts = "  ".join(f"{name} {value:+.3f}" for name, value in self._now.score.components.items())
-            lines.append(f"=== joint reward {self._now.score.total:.3f} of {self.reward_range[1]:g}:  {parts}")
-        return "\n".join(lines)
 
 
 def step_many(envs: Sequence[TextDecPOMDP], actions: Sequence[Mapping[str, str]]) -> list[StepResult]:

@@ -5,7 +5,7 @@ PettingZoo's `parallel_api_test` and `parallel_seed_test` run first, with warnin
     identical rewards   every agent gets the same float
     no leaks            canaries in the other agents' texts, references and tests show up in no observation
     determinism         the same seed and actions give the same episode
-    bounds              rewards finite and in `reward_range` on adversarial texts; empty text earns the minimum
+    bounds              rewards finite and in `reward_range` on adversarial texts; empty text scores the minimum
     references          every row's reference earns the maximum, or the share of it that the environment documents
     finished            stepping a finished episode raises one clear error
     forks               a fork and its parent do not affect each other
@@ -210,8 +210,12 @@ def _bounds(env: TextDecPOMDP, rows: int | None) -> None:
                 math.isfinite(reward) and low <= reward <= high,
                 f"the text {text[:40]!r} earned {reward}, which is not within {env.reward_range}",
             )
-    empty = max(max(result[1].values()) for result in list(_play(env, {"index": 0}, lambda agent, turn: ""))[1:])
-    _require(empty == low, f"empty texts earned {empty}; the documented minimum is {low}")
+    for _ in _play(env, {"index": 0}, lambda agent, turn: ""):
+        empty, lowest = env.last_score, env.score_range[0]
+        _require(
+            empty is None or empty.total == lowest,
+            f"empty texts earned {empty and empty.total}; the documented minimum is {lowest}",
+        )
 
 
 def _references(env: TextDecPOMDP, rows: int | None) -> None:

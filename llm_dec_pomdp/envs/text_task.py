@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from ..types import Score, TaskItem
 from .base import Outcome, TextDecPOMDP
+from .pays import Pays, check_rule, range_of_rewards, reward_of_turn
 from .tasks import TaskError, TaskSource, load_tasks
 
 
@@ -20,11 +21,12 @@ class TextTask(TextDecPOMDP):
         split: "train", "test" or "all".
         fields: Field mapping for files, e.g. `{"prompt": "abstract"}`.
         max_turns: H.
+        pays: What several turns pay, "final", "shifted" or "each"; see `envs.pays`.
         render_mode: None, "ansi" or "human".
     """
 
     source: ClassVar[TaskSource]
-    max_return: ClassVar[float]  # the highest reachable reward of a turn; an action that earns it ends the episode
+    max_return: ClassVar[float]  # the highest reachable score; a joint action that earns it ends the episode
     reference_share: ClassVar[float] = 1.0  # every reference earns at least this share of `max_return`
 
     def __init__(
@@ -34,9 +36,12 @@ class TextTask(TextDecPOMDP):
         split: str | None = None,
         fields: Mapping[str, str] | None = None,
         max_turns: int = 1,
+        pays: Pays = "final",
         render_mode: str | None = None,
     ) -> None:
         super().__init__(len(self.roles), max_turns, render_mode)
+        check_rule(pays)
+        self.pays: Pays = pays
         loaded = load_tasks(self.source, tasks, split, fields)
         for item in loaded if tasks != "sample" else ():
             if problem := self.problem(item):
@@ -52,6 +57,11 @@ class TextTask(TextDecPOMDP):
     def problem(self, item: TaskItem) -> str:
         """What keeps a row of the caller from ever being scored, naming its field; "" (the default): nothing."""
         return ""
+
+    @property
+    def reward_range(self) -> tuple[float, float]:
+        """Lowest and highest joint reward of one turn, as `pays` has it."""
+        return range_of_rewards(self.pays, self.score_range, self.max_turns)
 
     @property
     def items(self) -> tuple[TaskItem, ...]:
@@ -96,5 +106,8 @@ class TextTask(TextDecPOMDP):
     def _advance(self, item: TaskItem, actions: Mapping[str, str]) -> Outcome:
         score = self.score(item, actions)
         solved = score.total >= self.max_return - 1e-9
-        last = self.turn + 1 >= self.max_turns
-        return Outcome({} if solved or last else self.transition(item, actions, score), score, terminated=solved)
+        left = max(0, self.max_turns - self.turn - 1)
+        skipped = left if solved else 0
+        reward = reward_of_turn(self.pays, score.total, self._now.delivered, self.score_range[1], skipped)
+        over = solved or not left
+        return Outcome({} if over else self.transition(item, actions, score), score, reward, terminated=solved)

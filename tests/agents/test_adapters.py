@@ -83,11 +83,6 @@ def test_what_is_saved_is_loaded_by_peft(tmp_path: Path) -> None:
     torch.testing.assert_close(loaded(input_ids=IDS).logits, expected)
 
 
-def test_mixing_twice_is_mixing_once() -> None:
-    model = adapted()
-    assert mix_adapters(model) is mix_adapters(model)
-
-
 def test_a_copy_chooses_for_itself() -> None:
     model = adapted()
     mix_adapters(model).choose(["agent_0"] * 4, IDS.device)
@@ -127,9 +122,10 @@ def test_more_than_lora_is_refused(option: dict[str, Any], named: str) -> None:
         mix_adapters(model)
 
 
-def test_all_linear_layers_are_mixed() -> None:
+def test_all_linear_layers_are_mixed_and_once() -> None:
     model = adapted()
-    mix_adapters(model)
+    rows = mix_adapters(model)
+    assert mix_adapters(model) is rows
     layers = [m for m in model.modules() if hasattr(m, "lora_A")]
     assert layers
     assert all(type(layer) is MixedLinear for layer in layers)

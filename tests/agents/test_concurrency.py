@@ -10,13 +10,11 @@ from typing import Any
 
 import pytest
 import torch
-from models import AGENTS, network, tokenizer
+from models import AGENTS, group, language_model, same, separate_team, weights
 
-from llm_dec_pomdp.agents import Request, Sampling, Team
+from llm_dec_pomdp.agents import Request, Sampling
 from llm_dec_pomdp.agents.concurrency import side_by_side
-from llm_dec_pomdp.agents.language_model import LanguageModel
 from llm_dec_pomdp.algorithms.magrpo import MAGRPO, MAGRPOConfig
-from llm_dec_pomdp.types import Episode, Group, Turn
 
 
 @pytest.fixture
@@ -53,17 +51,14 @@ def test_two_models_really_work_at_the_same_time(cores: Any) -> None:
 
 
 @pytest.mark.parametrize("loads", [(100,), (100, 201), (100, 0), (0, 0)])
-def test_anything_else_works_in_turn_with_all_cores(cores: Any, loads: tuple[int, ...]) -> None:
+def test_models_of_other_sizes_work_in_turn_with_all_cores(cores: Any, loads: tuple[int, ...]) -> None:
     cores(2)
     assert side_by_side(loaded(*loads), [seen] * len(loads)) == [(MAIN, 2)] * len(loads)
 
 
-def test_one_core_is_not_divided(cores: Any) -> None:
+def test_on_one_core_and_without_a_model_work_is_done_in_turn(cores: Any) -> None:
     cores(1)
     assert side_by_side(loaded(100, 100), [seen, seen]) == [(MAIN, 1)] * 2
-
-
-def test_a_policy_that_is_no_model_works_in_turn(cores: Any) -> None:
     cores(2)
     assert side_by_side([object(), object()], [seen, seen]) == [(MAIN, 2)] * 2
 
@@ -104,31 +99,23 @@ def test_an_error_comes_after_all_have_ended_and_the_cores_are_given_back(cores:
     assert sys.getswitchinterval() == patience
 
 
-def pair(seed: int) -> Team:
-    return Team({agent: LanguageModel(network(seed + i), tokenizer()) for i, agent in enumerate(AGENTS)})
-
-
-def trained(threads: int) -> tuple[list[list[str]], dict[str, float], list[torch.Tensor]]:
+def trained(threads: int) -> tuple[list[list[str]], dict[str, float], list[dict[str, torch.Tensor]]]:
     """Texts, metrics and weights of one update by two models."""
     torch.set_num_threads(threads)
-    team, sampling = pair(3), Sampling(max_new_tokens=12)
+    team, sampling = separate_team(seed=3), Sampling(max_new_tokens=6)
     requests = [Request(agent, ("a question",), (1, 2, 3)) for agent in AGENTS]
     answers = team.generate(requests, sampling)
-    episodes = [
-        Episode("a", g, (Turn({}, {agent: answers[i][g] for i, agent in enumerate(AGENTS)}, float(g)),), True)
-        for g in range(3)
-    ]
-    metrics = MAGRPO(team, sampling, MAGRPOConfig(learning_rate=1e-2)).update([Group("a", tuple(episodes))])
-    weights = [p.detach().clone() for policy in team.trainable for p in policy.parameters()]
-    return [[c.text for c in said] for said in answers], metrics, weights
+    played = group([0.0, 1.0, 2.0], [dict(zip(AGENTS, joint, strict=True)) for joint in zip(*answers, strict=True)])
+    metrics = MAGRPO(team, sampling, MAGRPOConfig(learning_rate=1e-2)).update([played])
+    return [[c.text for c in said] for said in answers], metrics, weights(team)
 
 
 def test_two_models_learn_the_same_in_turn_and_at_the_same_time(cores: Any) -> None:
     in_turn, together = trained(1), trained(2)
     assert in_turn[:2] == together[:2]
-    assert all(torch.equal(a, b) for a, b in zip(in_turn[2], together[2], strict=True))
+    assert same(in_turn[2], together[2])
 
 
 def test_a_language_model_says_how_much_works_on_the_processor() -> None:
-    model = LanguageModel(network(0), tokenizer())
+    model = language_model()
     assert model.processor_load == sum(p.numel() for p in model.model.parameters())

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import huggingface_hub
 import pytest
 import torch
 from models import AGENTS, copy_of, network, same, tokenizer, weights
@@ -15,10 +16,11 @@ from peft import LoraConfig, get_peft_model
 from requests_of_agents import REQUESTS, SHORT, pairs, recorded
 from transformers import LlamaForCausalLM
 
+from llm_dec_pomdp.agents import Remote
 from llm_dec_pomdp.agents import language_model as module
 from llm_dec_pomdp.agents.base import Request, Sampling, Team
 from llm_dec_pomdp.agents.language_model import LanguageModel
-from llm_dec_pomdp.agents.loading import ModelError, load_model, load_team
+from llm_dec_pomdp.agents.loading import ModelError, load_model, load_team, locate
 from llm_dec_pomdp.types import Completion
 
 SHARINGS = ["separate", "shared", "lora"]
@@ -180,6 +182,13 @@ def test_a_model_on_a_server_refuses_what_only_a_model_here_can_do(option: str) 
         load_team(AGENTS, "http://localhost/v1#name", **{option: True})  # type: ignore[arg-type]
 
 
+def test_a_model_on_a_server_plays_everyone_and_needs_a_name() -> None:
+    team = load_team(AGENTS, "http://localhost/v1#name")
+    assert [type(policy) for policy in team.policies] == [Remote]
+    with pytest.raises(ModelError, match="names a server but no model; write http://localhost/v1#NAME"):
+        load_team(AGENTS, "http://localhost/v1")
+
+
 def test_an_unknown_sharing_names_the_nearest(folder: str) -> None:
     with pytest.raises(ModelError, match="sharing 'seperate' does not exist; did you mean separate"):
         load_team(AGENTS, folder, sharing="seperate")  # type: ignore[arg-type]
@@ -209,8 +218,8 @@ def test_the_dtype_is_as_asked(folder: str, dtype: str, wanted: torch.dtype) -> 
         ("builtin:tyny", {}, "no built-in model 'builtin:tyny'; did you mean builtin:tiny"),
         ("{here}/nothing.gguf", {}, r"nothing\.gguf' does not exist"),
         ("{here}/broken.gguf", {"device": "cpu"}, r"broken\.gguf"),
-        ("{here}/nowhere", {"device": "cpu"}, r"(?s)nowhere' could not be loaded.*builtin:tiny.*gguf"),
-        ("{here}/empty", {"device": "cpu"}, "could not be loaded on cpu"),
+        ("{here}/nowhere", {"device": "cpu"}, "nowhere' is no folder here, and no id of the hub; give builtin:tiny"),
+        ("{here}/empty", {"device": "cpu"}, r"(?s)empty' could not be loaded on cpu.*builtin:tiny.*gguf"),
     ],
 )
 def test_a_model_that_cannot_be_loaded_is_named(
@@ -220,6 +229,29 @@ def test_a_model_that_cannot_be_loaded_is_named(
     (tmp_path / "empty").mkdir()
     with pytest.raises(ModelError, match=message):
         load_model(name.format(here=tmp_path, saved=folder), **options)
+
+
+def test_a_model_of_the_hub_is_looked_for_there_and_without_a_network_in_the_cache(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(url: str, **options: Any) -> None:
+        raise OSError("no network\nand more about it")
+
+    monkeypatch.setattr(huggingface_hub, "try_to_load_from_cache", lambda *names: None)
+    monkeypatch.setattr(huggingface_hub, "get_hf_file_metadata", lambda url, **options: None)
+    assert locate("acme/writer") == ("acme/writer", {})
+    monkeypatch.setattr(huggingface_hub, "get_hf_file_metadata", refuse)
+    unknown = r"'acme/writer' .*not in the hub's cache.*\(OSError: no network\); give builtin:tiny"
+    with pytest.raises(ModelError, match=unknown):
+        locate("acme/writer")
+    monkeypatch.setattr(huggingface_hub, "try_to_load_from_cache", lambda *names: "config.json")
+    assert locate("acme/writer") == ("acme/writer", {"local_files_only": True})
+
+
+def test_the_built_in_model_is_a_folder_of_this_package() -> None:
+    place, options = locate("builtin:tiny")
+    assert (Path(place) / "config.json").is_file()
+    assert options == {}
 
 
 def smollm2() -> Path | None:

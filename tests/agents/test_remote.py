@@ -166,20 +166,14 @@ def test_no_request_asks_nobody(server: Server) -> None:
 
 
 @pytest.mark.parametrize(("reason", "truncated"), [("length", True), ("stop", False), ("content_filter", False)])
-def test_a_text_that_the_limit_ended_is_truncated(server: Server, reason: str, truncated: bool) -> None:
-    server.answer = lambda body, number: reply("half a", reason)
-    [[completion]] = Remote(server.url, "m").generate(HELLO, Sampling())
-    assert completion.truncated is truncated
-
-
-def test_a_completion_has_text_and_time_and_no_tokens(server: Server) -> None:
+def test_a_completion_has_text_and_time_and_no_tokens(server: Server, reason: str, truncated: bool) -> None:
     def later(body: dict[str, Any], number: int) -> Reply:
         time.sleep(0.05)
-        return reply("text")
+        return reply("half a", reason)
 
     server.answer = later
     [[completion]] = Remote(server.url, "m").generate(HELLO, Sampling())
-    assert completion.text == "text"
+    assert (completion.text, completion.truncated) == ("half a", truncated)
     assert 0.05 <= completion.seconds < 30
     assert (completion.prompt_ids, completion.token_ids, completion.logprobs) == ((), (), ())
 

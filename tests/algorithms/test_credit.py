@@ -25,7 +25,7 @@ class Bystander(Match):
     """Agents 0 and 1 are paid for their colours, agent_2 can do what it likes."""
 
     roles = ("left", "right", "bystander")
-    reward_range = (0.0, 8.0)
+    score_range = (0.0, 8.0)
     max_return = math.inf
 
     def score(self, item: TaskItem, actions: Mapping[str, str]) -> Score:
@@ -135,7 +135,7 @@ def test_crossed_advantages_from_the_texts() -> None:
 
 
 def test_later_turns_are_credited_with_what_follows_and_the_discount() -> None:
-    env = Bystander(ITEMS, max_turns=2)
+    env = Bystander(ITEMS, max_turns=2, pays="each")
     learner = make(tables(env), credit="counterfactual", gamma=0.5)
     [group] = play(learner, env, 2, ids=["t1"])
     first, second = group.episodes
@@ -152,13 +152,10 @@ def test_later_turns_are_credited_with_what_follows_and_the_discount() -> None:
 # --- trees ------------------------------------------------------------------------------------------------------------
 
 
-def tree(*, scores: Sequence[float] = (1.0, 2.0, 3.0, 7.0), first: Sequence[float] = (0.0, 0.0)) -> Group:
+def tree(scores: Sequence[float] = (1.0, 2.0, 3.0, 7.0)) -> Group:
     """Two joint actions, each followed by two."""
     leaves = [Branch((g,), (s,)) for g, s in zip((0, 1, 0, 1), scores, strict=True)]
-    root = [
-        Branch((0,), (first[0], (scores[0] + scores[1]) / 2)),
-        Branch((1,), (first[1], (scores[2] + scores[3]) / 2)),
-    ]
+    root = [Branch((g,), (0.0, (scores[2 * g] + scores[2 * g + 1]) / 2)) for g in range(2)]
     decisions = (
         Decision(0, {"agent_0": (said(0), said(1))}, 2, tuple(root)),
         Decision(1, {"agent_0": (said(0, 0), said(1, 1))}, 2, tuple(leaves[:2]), 0.5),
@@ -188,16 +185,9 @@ def test_a_tree_gives_every_turn_its_due() -> None:
     torch.testing.assert_close(gradients(team)[0], -(first + second) / (2 * 1 + 2 * 2))
 
 
-def test_the_discount_reaches_the_root_of_a_tree() -> None:
-    for gamma, sign in ((1.0, 1), (0.0, -1)):
-        learner = make(Team({"agent_0": Softmax()}), tree=True, gamma=gamma)
-        group = tree(first=(0.5, 0.0))
-        assert [s.advantage for s in learner.samples([group])][:2] == [-sign, sign]
-
-
 def test_a_branch_without_score_is_not_learnt_from() -> None:
     learner = make(Team({"agent_0": Softmax()}), tree=True, advantage="mean")
-    found = learner.samples([tree(scores=(math.nan, 2.0, 3.0, 7.0))])
+    found = learner.samples([tree((math.nan, 2.0, 3.0, 7.0))])
     assert [(s.completion.token_ids, s.advantage) for s in found] == [
         ((1,), 0.0),
         ((1, 1), 0.0),

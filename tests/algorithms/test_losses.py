@@ -66,12 +66,6 @@ def test_a_batch_is_the_sum_of_its_texts(ratio: RatioLevel) -> None:
     torch.testing.assert_close(logits.grad, wanted)
 
 
-@pytest.mark.parametrize(("ratio", "wanted"), [("token", 6.0), ("sequence", 2.0)])
-def test_value_at_the_sampling_policy(ratio: RatioLevel, wanted: float) -> None:
-    logits = policy(0.3, -1.0, 0.8)
-    assert objective(logits, logits.detach(), [[0, 1, 2]], [2.0], ratio).tolist() == [pytest.approx(wanted)]
-
-
 # --- the clip, on a single token whose ratio is given -----------------------------------------------------------------
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -209,14 +208,10 @@ def test_both_agents_share_the_advantage_of_their_trajectory() -> None:
     ]
 
 
-def test_episodes_that_ended_are_not_compared_in_later_turns() -> None:
+def test_episodes_that_ended_are_compared_in_later_turns_with_return_zero() -> None:
     first = [(0, pytest.approx(total - 11 / 3)) for total in (2, 4, 5)]
-    assert credited([5.0], [1.0, 1.0], [1.0, 3.0]) == [*first, (1, -1.0), (1, 1.0)]
-
-
-def test_a_turn_without_score_spoils_what_came_before_it_only() -> None:
-    found = credited([1.0, 1.0], [0.0, 0.0], [math.nan, 2.0])
-    assert found == [(0, -1.0), (0, 1.0), (1, -1.0), (1, 0.0), (1, 1.0)]
+    later = [(1, pytest.approx(rest - 4 / 3)) for rest in (1, 3)]
+    assert credited([5.0], [1.0, 1.0], [1.0, 3.0]) == [*first, *later]
 
 
 # --- one agent --------------------------------------------------------------------------------------------------------

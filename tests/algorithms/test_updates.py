@@ -192,18 +192,16 @@ def test_two_policies_on_one_network_are_refused() -> None:
         make(team)
 
 
-def in_16_bits(dtype: torch.dtype) -> Team:
-    return Team({a: LanguageModel(network().to(dtype), tokenizer()) for a in AGENTS})
-
-
-def test_bfloat16_weights_are_trained_with_a_warning() -> None:
-    with pytest.warns(UserWarning, match=r"are bfloat16, .* load the model with dtype 'float32', or train adapters"):
-        make(in_16_bits(torch.bfloat16))
-
-
-def test_float16_weights_are_not_trained() -> None:
-    with pytest.raises(ValueError, match=r"are float16, .* load the model with dtype 'float32', or train adapters"):
-        make(in_16_bits(torch.float16))
+def test_bfloat16_weights_are_trained_with_a_warning_and_float16_ones_are_not() -> None:
+    advice = "load the model with dtype 'float32', or train adapters"
+    brain, half = (
+        Team({a: LanguageModel(network().to(dtype), tokenizer()) for a in AGENTS})
+        for dtype in (torch.bfloat16, torch.float16)
+    )
+    with pytest.warns(UserWarning, match=f"are bfloat16, .* {advice}"):
+        make(brain)
+    with pytest.raises(ValueError, match=f"are float16, .* {advice}"):
+        make(half)
 
 
 def test_somebody_must_be_trainable() -> None:

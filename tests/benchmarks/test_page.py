@@ -143,7 +143,7 @@ def test_one_reads_what_each_agent_saw_and_said(report: Page, run: Path) -> None
     concat.get_by_text("what it saw").first.click()
     assert saw.is_visible()
     assert saw.text_content() == turn["observations"]["agent_0"]
-    assert f"Reward {turn['reward']:.2f}: structure" in concat.locator(".parts").inner_text()
+    assert f"Score {turn['score']:.2f}: structure" in concat.locator(".parts").inner_text()
 
 
 @pytest.mark.parametrize("width", [360, 800, 1600])

@@ -72,7 +72,7 @@ def test_a_running_training_is_listed(stopped: tuple[Path, dict[str, Any]]) -> N
     assert isinstance(run, Run)
     assert (run.name, run.status, run.reason, run.steps) == ("mine", "running", "", 500)
     assert run.step >= 1
-    assert run.mean_return is not None
+    assert run.return_percent is not None
 
 
 @pytest.mark.parametrize("which", ["second", "third"])
@@ -164,7 +164,7 @@ def test_a_finished_run_goes_on_to_more_steps_and_is_that_of_a_longer_one(tmp_pa
         found["results"][0]["cell"]["training"].pop("save_every")
     assert longer == straight
     (run,) = list_runs(short)
-    assert (run.step_text, run.unit) == ("2/2", "%")
+    assert run.step_text == "2/2"
     assert call("train", *more[:-4]).exit_code == 0  # done: nothing is left to do
     assert files(short)["results"][0]["cell"]["training"]["save_every"] == 1
 
@@ -175,7 +175,7 @@ def test_an_evaluation_is_no_training_to_resume_and_its_team_is_none(tmp_path: P
     assert "holds an evaluation" in said(call("train", "--resume", str(run)))
     assert "holds 0 trained teams" in said(call("eval", "tldr-v0", "--team", str(run)))
     (found,) = list_runs(tmp_path)
-    assert (found.step_text, found.unit) == ("", "%")
+    assert found.step_text == ""
 
 
 def test_a_team_can_be_exported_while_it_is_not_done(stopped: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ class Honest(TextTask):
     metadata: dict[str, Any] = {**TextTask.metadata, "name": "planted-v0"}
     roles = ("asker", "answerer")
     components = ("first", "second")
-    reward_range = (0.0, 2.0)
+    score_range = (0.0, 2.0)
     max_return = 2.0
     source = TaskSource("planted", "acme/planted", {"train": "train"})
 
@@ -254,8 +254,13 @@ VIOLATIONS: list[tuple[type[Honest], str, str]] = [
 
 
 @pytest.mark.parametrize("turns", [1, 3])
-def test_an_honest_environment_passes_every_law(turns: int) -> None:
-    assert check_env(Honest(ITEMS, max_turns=turns)) == list(LAWS)
+def test_an_honest_environment_passes_every_law_and_is_left_as_it_was(
+    turns: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    env = Honest(ITEMS, max_turns=turns)
+    assert check_env(env) == list(LAWS)
+    assert (env.max_turns, env.items) == (turns, ITEMS)
+    assert capsys.readouterr().out == ""
 
 
 def test_every_law_has_a_violation_here() -> None:
@@ -264,8 +269,10 @@ def test_every_law_has_a_violation_here() -> None:
 
 @pytest.mark.parametrize(("env", "law", "reason"), VIOLATIONS, ids=lambda value: getattr(value, "__name__", None))
 def test_a_planted_violation_is_named(env: type[Honest], law: str, reason: str) -> None:
+    made = env(ITEMS, max_turns=2)
     with pytest.raises(CheckFailure) as caught:
-        check_env(env(ITEMS, max_turns=2))
+        check_env(made)
+    assert made.max_turns == 2
     assert str(caught.value).startswith(f"planted-v0 breaks the law '{law}': ")
     assert reason in str(caught.value)
 
@@ -279,7 +286,7 @@ def test_a_row_without_a_full_reference_is_named() -> None:
 @pytest.mark.parametrize("turns", [1, 3])
 def test_a_lowest_reward_below_zero_is_no_violation(turns: int) -> None:
     class Strict(Honest):
-        reward_range = (-1.0, 2.0)
+        score_range = (-1.0, 2.0)
 
         def score(self, item: TaskItem, actions: Mapping[str, str]) -> Score:
             return super().score(item, actions) if any(actions.values()) else Score(-1.0, {"first": -1.0})
@@ -318,30 +325,6 @@ def test_rows_without_reference_are_not_scored() -> None:
             return Score(0.0, {})
 
     LAWS["references"](NoGold((TaskItem("x", "prompt"),)), None)
-
-
-def test_the_check_leaves_max_turns_as_it_was() -> None:
-    env = Honest(ITEMS, max_turns=2)
-    check_env(env)
-    assert env.max_turns == 2
-
-
-def test_the_check_leaves_max_turns_as_it_was_after_a_failure() -> None:
-    env = FreshSpaces(ITEMS, max_turns=2)
-    with pytest.raises(CheckFailure):
-        check_env(env)
-    assert env.max_turns == 2
-
-
-def test_the_check_leaves_the_task_set_as_it_was() -> None:
-    env = Honest(ITEMS)
-    check_env(env)
-    assert env.items == ITEMS
-
-
-def test_the_check_prints_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    check_env(Honest(ITEMS))
-    assert capsys.readouterr().out == ""
 
 
 def test_there_are_fifty_different_adversarial_texts() -> None:

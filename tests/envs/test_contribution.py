@@ -1,4 +1,7 @@
-"""The reward of v1 on problems made by hand: each case has a value that follows from the rule."""
+"""The reward of v1 on problems made by hand: each case has a value that follows from the rule.
+
+Strategies that solve nothing are tried on real rows by `test_degenerate.py`.
+"""
 
 from __future__ import annotations
 
@@ -141,13 +144,6 @@ def test_a_helper_that_only_makes_main_fall_back_earns_nothing() -> None:
 # --- aux does not matter ----------------------------------------------------------------------------------------------
 
 IDLE: dict[str, tuple[str, str]] = {
-    "unused": (AUX, "def main(x):\n    return 2 * x + 1\n"),
-    "called and dropped": (AUX, "def main(x):\n    aux(x)\n    return 2 * x + 1\n"),
-    "assigned and never read": (AUX, "def main(x):\n    y = aux(x)\n    return 2 * x + 1\n"),
-    "looked at without effect": (
-        AUX,
-        "def main(x):\n    y = aux(x)\n    if y is None:\n        y = 0\n    return 2 * x + 1\n",
-    ),
     "a type that does not matter": (AUX, "def main(x):\n    return 2 * x + len(str(type(aux(x)))) * 0 + 1\n"),
     "called where it is never reached": (
         AUX,
@@ -155,10 +151,6 @@ IDLE: dict[str, tuple[str, str]] = {
     ),
     "identity": ("def aux(x):\n    return x\n", "def main(x):\n    return 2 * aux(x) + 1\n"),
     "identity of a keyword": ("def aux(x=0):\n    return x\n", "def main(x):\n    return 2 * aux(x=x) + 1\n"),
-    "returns its arguments": (
-        "def aux(*given):\n    return given\n",
-        "def main(x):\n    (x,) = aux(x)\n    return 2 * x + 1\n",
-    ),
     "returns two of two arguments": (
         "def aux(a, b):\n    return a, b\n",
         "def main(x):\n    a, b = aux(x, x)\n    return a + b + 1\n",
@@ -170,10 +162,6 @@ IDLE: dict[str, tuple[str, str]] = {
     "returns the last element of its argument": (
         "def aux(xs):\n    return xs[-1]\n",
         "def main(x):\n    return 2 * aux([0, x]) + 1\n",
-    ),
-    "a constant flag": (
-        "def aux(*given):\n    return True\n",
-        "def main(x):\n    if not aux(x, 1):\n        return None\n    return 2 * x + 1\n",
     ),
     "a constant that is needed": ("def aux():\n    return 1\n", "def main(x):\n    return 2 * x + aux()\n"),
     "its argument in a box": (
@@ -224,13 +212,9 @@ def test_a_helper_that_spoils_the_argument_does_not_matter() -> None:
 
 WRAPPERS: dict[str, tuple[str, Sequence[str], TaskItem]] = {
     "plain": (SOLVED, ["return aux(x)"], TWICE),
-    "temporaries": (SOLVED, ["y = aux(x)", "z = y", "answer = z", "return answer"], TWICE),
-    "none check with a default": (SOLVED, ["y = aux(x)", "if y is None:", "    y = 0", "return y"], TWICE),
     "argument check": (SOLVED, ["if x is None:", "    return 0", "return aux(x)"], TWICE),
-    "try and except": (SOLVED, ["try:", "    return aux(x)", "except Exception:", "    return None"], TWICE),
     "try and raise": (SOLVED, ["try:", "    y = aux(x)", "except ValueError:", "    raise", "return y"], TWICE),
     "condition that always holds": (SOLVED, ["if x == x:", "    return aux(x)", "return 0"], TWICE),
-    "loop of one": (SOLVED, ["for _ in range(1):", "    y = aux(x)", "return y"], TWICE),
     "arithmetic of nothing": (SOLVED, ["return int(aux(x) + 0)"], TWICE),
     "inner function": (SOLVED, ["def ask(y):", "    return aux(y)", "return ask(x)"], TWICE),
     "unused work": (SOLVED, ["y = 2 * x", "z = y + 1", "return aux(x)"], TWICE),
@@ -279,20 +263,8 @@ def test_pay_is_by_the_share_of_asserts_that_are_not_shown_beyond_guessing() -> 
     assert score.total == pytest.approx(FORMAL + 2.5 * (2 / 3 - 1 / 3) / (1 - 1 / 3))
 
 
-HARD_CODED: dict[str, tuple[str, str]] = {
-    "table in main": (
-        "def aux(x):\n    return repr(x)\n",
-        "def main(x):\n    return {'2': 5}.get(aux(x))\n",
-    ),
-    "table in aux": ("def aux(x):\n    return {2: 5}.get(x)\n", "def main(x):\n    y = aux(x)\n    return y\n"),
-    "table handed over": ("def aux():\n    return {2: 5}\n", "def main(x):\n    return aux().get(x)\n"),
-    "one branch": ("def aux(x):\n    return x == 2\n", "def main(x):\n    return 5 if aux(x) else None\n"),
-}
-
-
-@pytest.mark.parametrize(("aux", "main"), HARD_CODED.values(), ids=HARD_CODED)
-def test_answers_looked_up_from_the_examples_earn_nothing_beyond_form(aux: str, main: str) -> None:
-    score = judged(aux, main)
+def test_answers_looked_up_from_the_examples_earn_nothing_beyond_form() -> None:
+    score = judged("def aux(x):\n    return x == 2\n", "def main(x):\n    return 5 if aux(x) else None\n")
     assert (score.diagnostics["tests_passed"], score.diagnostics["held_out_passed"]) == (1.0, 0.0)
     assert score.total == FORMAL
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import pickle
-import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -15,7 +14,7 @@ from typing import Any
 import pytest
 
 import llm_dec_pomdp
-from llm_dec_pomdp.agents import Expert, Remote, Request, Sampling, Scripted
+from llm_dec_pomdp.agents import Expert, Remote, Request, Sampling
 from llm_dec_pomdp.envs.coding.feedback import EXPERT_TRIES, ask_expert
 from llm_dec_pomdp.envs.coding.reward import Program
 from llm_dec_pomdp.types import Completion, TaskItem
@@ -64,7 +63,8 @@ def next_turn(expert: Any, **kwargs: Any) -> tuple[Any, dict[str, str]]:
 
 def goes_on(env: Any) -> bool:
     """The next turn is scored as if nothing had happened."""
-    return env.step({"agent_0": BETTER, "agent_1": PROGRAM.main})[1] == {"agent_0": 4.0, "agent_1": 4.0}
+    env.step({"agent_0": BETTER, "agent_1": PROGRAM.main})
+    return env.last_score.total == 4.0
 
 
 # --- what is said when nothing comes ----------------------------------------------------------------------------------
@@ -83,16 +83,20 @@ def test_a_reviewer_that_gives_no_feedback_is_warned_about(expert: Any, why: str
         ask(expert, seconds=0.1)
 
 
-@pytest.mark.parametrize("expert", ["gpt", Remote("http://localhost:1/v1", "m")])
-def test_a_reviewer_that_cannot_be_called_is_refused(expert: Any) -> None:
-    with pytest.raises(TypeError, match=r"expert is a .*; put a policy into agents\.Expert, or give a function"):
-        next_turn(expert)
-
-
-@pytest.mark.parametrize("seconds", [0, -5.0])
-def test_no_time_for_a_reviewer_is_refused(seconds: float) -> None:
-    with pytest.raises(ValueError, match=r"expert_seconds is .*; it is a time in seconds, above 0"):
-        next_turn(said(EDITS)[0], expert_seconds=seconds)
+@pytest.mark.parametrize(
+    ("expert", "seconds", "error", "message"),
+    [
+        ("gpt", 1, TypeError, r"expert is a .*; put a policy into agents\.Expert, or give a function"),
+        (Remote("http://localhost:1/v1", "m"), 1, TypeError, r"expert is a .*; put a policy into agents\.Expert"),
+        (said(EDITS)[0], 0, ValueError, r"expert_seconds is 0; it is a time in seconds, above 0"),
+        (said(EDITS)[0], -5.0, ValueError, r"expert_seconds is -5\.0; it is a time in seconds, above 0"),
+    ],
+)
+def test_no_callable_reviewer_and_no_time_are_refused(
+    expert: Any, seconds: float, error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        next_turn(expert, expert_seconds=seconds)
 
 
 # --- answers ----------------------------------------------------------------------------------------------------------
@@ -121,11 +125,9 @@ def test_edits_are_found_in_an_answer(answer: str) -> None:
 @pytest.mark.parametrize(
     ("answer", "edits"),
     [
-        ({"aux": BETTER}, {"aux": BETTER}),
         ({"main": BETTER_MAIN}, {"main": BETTER_MAIN}),
         ({"aux": BETTER, "main": ""}, {"aux": BETTER, "main": ""}),
         ({"aux": BETTER, "main": None}, {"aux": BETTER}),
-        ({"aux": 5, "main": BETTER_MAIN}, {"main": BETTER_MAIN}),
         ({"aux": [BETTER], "main": BETTER_MAIN}, {"main": BETTER_MAIN}),
     ],
 )
@@ -149,17 +151,11 @@ USELESS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("answer", USELESS.values(), ids=USELESS)
-def test_a_useless_answer_is_asked_for_three_times_and_then_left(answer: Any) -> None:
-    expert, numbers = said(answer)
-    assert ask(expert) == {}
-    assert numbers == list(range(EXPERT_TRIES)) == [0, 1, 2]
-
-
-@pytest.mark.parametrize("answer", USELESS.values(), ids=USELESS)
-def test_the_third_try_may_still_help(answer: Any) -> None:
-    expert, numbers = said(answer, answer, EDITS)
-    assert ask(expert)["aux"] == BETTER
-    assert numbers == [0, 1, 2]
+def test_a_useless_answer_is_asked_for_three_times_and_the_last_may_help(answer: Any) -> None:
+    for last, edits in ((answer, {}), (EDITS, {"aux": BETTER, "main": BETTER_MAIN})):
+        expert, numbers = said(answer, answer, last)
+        assert ask(expert) == edits
+        assert numbers == list(range(EXPERT_TRIES)) == [0, 1, 2]
 
 
 def test_an_expert_that_raises_once_is_asked_again() -> None:
@@ -175,35 +171,32 @@ def test_an_expert_that_raises_once_is_asked_again() -> None:
 
 
 def test_each_agent_is_told_its_own_edit() -> None:
-    _, told = next_turn(said(EDITS)[0])
+    started = time.perf_counter()
+    _, told = next_turn(said(EDITS)[0], expert_seconds=60)
+    assert time.perf_counter() - started < 10  # an answer in time is not waited out
     assert told["agent_0"].startswith(f"A reviewer suggests for `aux`:\n\n{BETTER.strip()}\n\n")
     assert told["agent_1"].startswith(f"A reviewer suggests for `main`:\n\n{BETTER_MAIN.strip()}\n\n")
     assert "# better" not in told["agent_0"]
     assert "2 * x" not in told["agent_1"]
 
 
-def test_an_empty_edit_is_no_change() -> None:
-    _, told = next_turn(said(json.dumps({"aux": BETTER, "main": "  \n"}))[0])
-    assert told["agent_0"].startswith("A reviewer suggests for `aux`")
-    assert told["agent_1"].startswith(NO_CHANGE)
-
-
-@pytest.mark.parametrize("answer", USELESS.values(), ids=USELESS)
-def test_an_episode_survives_a_useless_expert(answer: Any) -> None:
-    env, told = next_turn(said(answer)[0])
-    assert all(message.startswith(f"{NO_CHANGE}\n\nWrite the complete new version") for message in told.values())
-    assert goes_on(env)
-
-
-@pytest.mark.parametrize(
-    "error", [RuntimeError("no"), KeyError("no"), MemoryError(), RecursionError(), OSError("gone")]
-)
-def test_an_episode_survives_an_expert_that_raises(error: Exception) -> None:
+def raises(error: Exception) -> Callable[[str, int], str]:
     def expert(prompt: str, number: int) -> str:
         raise error
 
+    return expert
+
+
+@pytest.mark.parametrize(
+    "expert",
+    [
+        said("prose")[0],
+        *map(raises, (RuntimeError("no"), KeyError("no"), MemoryError(), RecursionError(), OSError("gone"))),
+    ],
+)
+def test_an_episode_survives_an_expert_that_is_useless_or_raises(expert: Any) -> None:
     env, told = next_turn(expert)
-    assert all(message.startswith(NO_CHANGE) for message in told.values())
+    assert all(message.startswith(f"{NO_CHANGE}\n\nWrite the complete new version") for message in told.values())
     assert goes_on(env)
 
 
@@ -222,22 +215,6 @@ def test_an_expert_is_waited_for_no_longer_than_allowed() -> None:
         assert goes_on(env)
     finally:
         done.set()
-
-
-def test_all_tries_together_are_bounded() -> None:
-    def expert(prompt: str, number: int) -> str:
-        time.sleep(0.2)
-        return "babble"
-
-    started = time.perf_counter()
-    assert ask(expert, seconds=0.3) == {}
-    assert time.perf_counter() - started < 10
-
-
-def test_an_answer_in_time_is_not_waited_out() -> None:
-    started = time.perf_counter()
-    assert ask(said(EDITS)[0], seconds=60)["aux"] == BETTER
-    assert time.perf_counter() - started < 10
 
 
 def test_a_solved_problem_is_not_reviewed() -> None:
@@ -269,6 +246,7 @@ def prompts_for(program: Program) -> list[str]:
 def test_the_prompt_holds_the_problem_and_both_functions() -> None:
     prompts = prompts_for(PROGRAM)
     assert len(prompts) == 2 * EXPERT_TRIES  # two turns are followed by another
+    assert all(prompt.count("(nothing usable)") == 2 for prompt in prompts_for(Program("", "")))
     for prompt in prompts:
         assert ITEM.prompt.strip() in prompt
         assert PROGRAM.aux in prompt
@@ -283,16 +261,7 @@ def test_the_prompt_never_holds_tests_or_references(program: Program) -> None:
             assert secret not in prompt
 
 
-def test_the_prompt_says_when_there_is_no_function() -> None:
-    assert all(prompt.count("(nothing usable)") == 2 for prompt in prompts_for(Program("", "")))
-
-
 # --- policies as reviewers --------------------------------------------------------------------------------------------
-
-
-def test_a_scripted_policy_reviews() -> None:
-    _, told = next_turn(Expert(Scripted(lambda agent, history: EDITS if agent == "expert" else "")))
-    assert BETTER.strip() in told["agent_0"]
 
 
 class Recorder:
@@ -361,38 +330,11 @@ def remote(url: str) -> Expert:
     return Expert(Remote(url, "reviewer", tries=1, timeout=20))
 
 
-@pytest.mark.parametrize("text", [EDITS, f"Sure!\n```json\n{EDITS}\n```\n"], ids=["bare", "fenced"])
-def test_a_remote_reviewer_is_heard(server: Any, text: str) -> None:
-    url, todo = server
-    todo.append(says(text))
-    env, told = next_turn(remote(url))
-    assert told["agent_0"].startswith(f"A reviewer suggests for `aux`:\n\n{BETTER.strip()}")
-    assert goes_on(env)
-
-
 def test_a_remote_reviewer_has_three_tries(server: Any) -> None:
     url, todo = server
     todo += [says("I am not sure."), says(None, status=500), says(EDITS)]
     _, told = next_turn(remote(url))
     assert told["agent_1"].startswith(f"A reviewer suggests for `main`:\n\n{BETTER_MAIN.strip()}")
-
-
-@pytest.mark.parametrize("answer", [says("babble"), says(None), says(EDITS, status=503)], ids=["babble", "null", "503"])
-def test_an_episode_survives_a_bad_server(server: Any, answer: Any) -> None:
-    url, todo = server
-    todo.append(answer)
-    env, told = next_turn(remote(url))
-    assert all(message.startswith(NO_CHANGE) for message in told.values())
-    assert goes_on(env)
-
-
-def test_an_episode_survives_a_dead_server() -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        url = f"http://127.0.0.1:{taken.getsockname()[1]}/v1"
-    env, told = next_turn(remote(url))
-    assert all(message.startswith(NO_CHANGE) for message in told.values())
-    assert goes_on(env)
 
 
 def test_a_server_that_trickles_bytes_is_waited_for_no_longer_than_allowed(server: Any) -> None:

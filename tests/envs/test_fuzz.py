@@ -1,4 +1,6 @@
-"""More than 20,000 fuzzed texts through every registered environment: no exception, and every reward in its range.
+"""Fuzzed texts through every registered environment: no exception, and every reward in its range.
+
+More than 20,000 in the full run and some hundred for each environment in the default run.
 
 Texts are drawn from a fixed seed per environment, so a run that passes passes again. An environment plays two turns
 with each batch, so that feedback reads every text too. Few of the texts for code tasks hold a program that can be
@@ -145,10 +147,11 @@ def check(env: TextDecPOMDP, result: Any) -> None:
     assert math.isfinite(reward)
     assert low <= reward <= high
     assert all(isinstance(text, str) for text in observations.values())
+    score = env.last_score.total if env.scored and env.last_score else 0.0
     for agent, info in infos.items():
         assert all(type(value) is float and math.isfinite(value) for value in info.values())
-        assert math.isclose(sum(info[f"reward/{name}"] for name in env.components), reward, abs_tol=1e-9)
-        assert terminations[agent] is False or reward >= unwrapped_task(env).max_return - 1e-9
+        assert math.isclose(sum(info[f"reward/{name}"] for name in env.components), score, abs_tol=1e-9)
+        assert terminations[agent] is False or score >= unwrapped_task(env).max_return - 1e-9
         assert not (terminations[agent] and truncations[agent])
 
 
@@ -169,7 +172,7 @@ def play(env: TextDecPOMDP, index: int, texts: Sequence[str]) -> tuple[int, int]
         live = [number for number, copy in enumerate(copies) if copy.agents]
         actions = [dict(zip(env.possible_agents, said[4 * n + 2 * turn :], strict=False)) for n in live]
         for number, result in zip(live, step_many([copies[n] for n in live], actions), strict=True):
-            check(env, result)
+            check(copies[number], result)
             played += len(env.possible_agents)
             passed += copies[number].scored and past_the_gate(copies[number].last_score)
     for copy in copies:
@@ -217,11 +220,6 @@ def fuzz(env: TextDecPOMDP, texts: Sequence[str]) -> tuple[int, int]:
     batches = [texts[start : start + BATCH] for start in range(0, len(texts), BATCH)]
     results = [play(env, index, said) for index, said in enumerate(batches)]
     return sum(played for played, _ in results), sum(passed for _, passed in results)
-
-
-def test_the_texts_are_more_than_twenty_thousand() -> None:
-    """Each of the tests below makes sure of its part; the few episodes that are solved end before their second turn."""
-    assert SHARE * (len(WRITING) * FULL["writing"] + len(CODE) * FULL["code"]) >= 20_000
 
 
 @brief_and_full

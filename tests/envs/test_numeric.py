@@ -109,24 +109,17 @@ def test_a_pickled_copy_plays_the_same_episode(wrap: Wrap, protocol: str) -> Non
 
 
 @wraps
-def test_a_fork_and_its_parent_do_not_affect_each_other(wrap: Wrap) -> None:
+def test_a_fork_or_a_snapshot_stands_where_the_episode_stood(wrap: Wrap) -> None:
     env = wrap(with_protocol(duo(2), "sequential"))
     env.reset(seed=0)
-    before = decision(env)
+    before, snapshot = decision(env), env.snapshot()
     twin = env.fork()
     while twin.agents:
         twin.step({agent: twin.action_space(agent).sample() for agent in twin.agents})
     assert decision(env) == before
     assert env.agents == AGENTS
     assert twin.action_space("agent_0") is not env.action_space("agent_0")
-
-
-@wraps
-def test_restore_goes_back(wrap: Wrap) -> None:
-    env = wrap(with_protocol(duo(2), "sequential"))
-    env.reset(seed=0)
     actions = {agent: env.action_space(agent).sample() for agent in env.agents}
-    snapshot = env.snapshot()
     first = repr(env.step(actions))
     env.step(actions)
     env.restore(snapshot)
@@ -202,22 +195,20 @@ def test_observations_are_the_bytes_of_the_text() -> None:
     assert env.observation_space("agent_0") == spaces.Box(0, 255, (64,), np.uint8)
 
 
-def test_padding_is_zeros() -> None:
-    assert observed("ab", 5).tolist() == [97, 98, 0, 0, 0]
-
-
-@pytest.mark.parametrize(("keep", "left"), [("start", "hello"), ("end", "world")])
-def test_which_end_of_a_long_text_stays(keep: Any, left: str) -> None:
-    assert read(observed("hello, world", 5, keep=keep)) == left
-
-
-@pytest.mark.parametrize(("keep", "left"), [("start", "a"), ("end", "b")])
-def test_a_character_is_not_cut_in_two(keep: Any, left: str) -> None:
-    assert read(observed("a🙂b", 3, keep=keep)) == left
-
-
-def test_lone_surrogates_are_escaped() -> None:
-    assert read(observed("a\ud800", 20)) == "a\\ud800"
+@pytest.mark.parametrize(
+    ("text", "length", "keep", "left"),
+    [
+        ("ab", 5, "start", [97, 98, 0, 0, 0]),
+        ("hello, world", 5, "start", [*b"hello"]),
+        ("hello, world", 5, "end", [*b"world"]),
+        ("a🙂b", 3, "start", [97, 0, 0]),
+        ("a🙂b", 3, "end", [98, 0, 0]),
+        ("a\ud800", 7, "start", [*b"a\\ud800"]),
+    ],
+    ids=["padded", "start", "end", "no half character", "no half character at the end", "lone surrogate"],
+)
+def test_the_bytes_of_a_text(text: str, length: int, keep: Any, left: list[int]) -> None:
+    assert observed(text, length, keep=keep).tolist() == left
 
 
 @given(text=st.text(), length=st.integers(1, 40), keep=st.sampled_from(["start", "end"]))
@@ -305,11 +296,11 @@ def test_an_agent_that_leaves_stays_on_the_roster() -> None:
     assert observations["agent_1"].any()
     assert [infos[agent]["asked"] for agent in AGENTS] == [0.0, 1.0]
     assert set(infos["agent_0"]) == set(infos["agent_1"])
-    assert rewards == dict.fromkeys(AGENTS, 1.0)
+    assert rewards == dict.fromkeys(AGENTS, 0.0)  # as good as the turn before
     assert not any({**terminations, **truncations}.values())
     _, rewards, terminations, truncations, _ = env.step({"agent_0": 2, "agent_1": 1})
     assert env.agents == []
-    assert rewards == dict.fromkeys(AGENTS, 2.0)
+    assert rewards == dict.fromkeys(AGENTS, 1.0)  # one point more
     assert terminations == dict.fromkeys(AGENTS, True)
     assert truncations == dict.fromkeys(AGENTS, False)
 

@@ -28,7 +28,7 @@ def tokens(protocol: str) -> Any:
     return FixedRoster(ByteObservation(TokenIds(env, MENU[0].split(), 12), 256))
 
 
-# --- TorchRL ----------------------------------------------------------------------------------------------------------
+# --- TorchRL, which takes seconds to import ---------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -51,6 +51,7 @@ def torchrl() -> Callable[..., Any]:
     return wrapped
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 @pytest.mark.parametrize("build", [menus, tokens])
 @pytest.mark.parametrize("kwargs", [{}, {"use_mask": True, "return_state": True}, {"categorical_actions": False}])
@@ -62,6 +63,7 @@ def test_torchrl_agrees_with_every_spec(torchrl: Any, build: Any, protocol: str,
     assert env.rollout(6, break_when_any_done=False).batch_size == (6,)
 
 
+@pytest.mark.slow
 def test_a_torchrl_rollout_is_the_episode_of_the_environment(torchrl: Any) -> None:
     import torch
 
@@ -78,6 +80,7 @@ def test_a_torchrl_rollout_is_the_episode_of_the_environment(torchrl: Any) -> No
     assert len(told) > 1
 
 
+@pytest.mark.slow
 def test_torchrl_draws_entry_0_for_agents_that_are_not_asked(torchrl: Any) -> None:
     rolled = torchrl(menus("sequential")).rollout(40, break_when_any_done=False)
     asked, actions = rolled["agent", "info", "asked"].bool(), rolled["agent", "action"]
@@ -88,6 +91,7 @@ def test_torchrl_draws_entry_0_for_agents_that_are_not_asked(torchrl: Any) -> No
     assert not rolled["agent", "observation"][~asked].any()
 
 
+@pytest.mark.slow
 def test_menus_of_different_sizes_need_a_group_per_agent(torchrl: Any) -> None:
     from torchrl.envs.utils import MarlGroupMapType, check_env_specs
 
@@ -97,6 +101,7 @@ def test_menus_of_different_sizes_need_a_group_per_agent(torchrl: Any) -> None:
     assert set(env.group_map) == set(AGENTS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("protocol", ["parallel", "sequential"])
 def test_a_policy_of_torchrl_learns_the_joint_action(torchrl: Any, protocol: str) -> None:
     """REINFORCE with a masked linear policy on bytes; random play earns 2/3, the best is 2."""
@@ -157,7 +162,6 @@ def supersuit() -> Any:
         ("frame_stack_v1", (2,), (512,)),
         ("agent_indicator_v0", (), (258,)),
         ("pad_observations_v0", (), (256,)),
-        ("pad_action_space_v0", (), (256,)),
         ("clip_reward_v0", (), (256,)),
     ],
 )

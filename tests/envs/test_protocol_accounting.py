@@ -29,7 +29,7 @@ class Choir(TextTask):
 
     metadata: dict[str, Any] = {**TextTask.metadata, "name": "choir-v0"}  # as PettingZoo declares it
     components = ("parts",)
-    reward_range = (0.0, 3.0)
+    score_range = (0.0, 3.0)
     max_return = 3.5  # no joint action ends the episode early
     source = TaskSource("choir", "acme/choir", {"train": "train"})
 
@@ -142,35 +142,22 @@ def test_everyone_is_asked_in_its_phase_and_no_one_else(protocol: str, n: int, m
     assert len(played.turns) == under(protocol, n, max_turns).max_turns
 
 
-# --- response time ----------------------------------------------------------------------------------------------------
+# --- seconds and tokens -----------------------------------------------------------------------------------------------
 
 
 @every
-def test_the_response_time_is_the_slowest_of_every_round_summed(protocol: str, n: int, max_turns: int) -> None:
-    expected = sum(
-        max(SECONDS[agent][number] for agent, number in asked.items()) for _, _, asked in rounds(protocol, n, max_turns)
-    )
-    assert episode(protocol, n, max_turns).response_seconds == expected
-
-
-# --- tokens -----------------------------------------------------------------------------------------------------------
-
-
-@every
-def test_the_tokens_of_every_round_are_counted(protocol: str, n: int, max_turns: int) -> None:
-    played = episode(protocol, n, max_turns)
-    numbered = [
-        (int(agent[-1]), number) for _, _, asked in rounds(protocol, n, max_turns) for agent, number in asked.items()
-    ]
-    generated = sum(1 + agent + 3 * number for agent, number in numbered)
-    prompts = sum(10 * (2 * number + 1) + agent for agent, number in numbered)
+def test_response_time_and_tokens_are_those_of_every_round(protocol: str, n: int, max_turns: int) -> None:
+    """The response time is that of the slowest of every round; drafts cost tokens too."""
+    asked = [numbers for _, _, numbers in rounds(protocol, n, max_turns)]
+    slowest = sum(max(SECONDS[agent][number] for agent, number in numbers.items()) for numbers in asked)
+    numbered = [(int(agent[-1]), number) for numbers in asked for agent, number in numbers.items()]
     env = under(protocol, n, max_turns)
     [group] = collect(env, Team(dict.fromkeys(AGENTS, Speaker(SECONDS))), ["t1"], [0], SAMPLING, group_size=1)
     measured = summarise([group], 3.0, ("parts",), seconds=2.0)
-    assert measured.generated_tokens == generated
-    assert measured.prompt_tokens == prompts
-    assert measured.tokens_per_second == generated / 2.0
-    assert measured.response_seconds == played.response_seconds
+    assert measured.response_seconds == episode(protocol, n, max_turns).response_seconds == slowest
+    assert measured.generated_tokens == sum(1 + agent + 3 * number for agent, number in numbered)
+    assert measured.prompt_tokens == sum(10 * (2 * number + 1) + agent for agent, number in numbered)
+    assert measured.tokens_per_second == measured.generated_tokens / 2.0
 
 
 def test_measures_are_means_over_episodes() -> None:
@@ -203,35 +190,25 @@ def test_the_token_budget_is_per_part(protocol: str, budget: int) -> None:
 
 
 @every
-def test_one_turn_is_scored_at_the_end_of_every_joint_action(protocol: str, n: int, max_turns: int) -> None:
-    played = episode(protocol, n, max_turns)
-    drafts = phases(protocol, n) - 1
-    assert [turn.score is not None for turn in played.turns] == ([False] * drafts + [True]) * max_turns
-
-
-@every
-def test_drafts_earn_nothing_and_the_team_earns_its_score(protocol: str, n: int, max_turns: int) -> None:
+def test_the_last_texts_are_scored_and_drafts_earn_nothing(protocol: str, n: int, max_turns: int) -> None:
+    """Never a draft, never a text of an earlier turn."""
     value = 1.0 if protocol == "centralized" else float(n)
     drafts = phases(protocol, n) - 1
     played = episode(protocol, n, max_turns)
-    assert played.rewards == ((0.0,) * drafts + (value,)) * max_turns
-    assert played.total == value * max_turns
+    assert [turn.score is not None for turn in played.turns] == ([False] * drafts + [True]) * max_turns
+    again = (0.0,) * (drafts + 1) * (max_turns - 1)  # the same once more adds nothing
+    assert played.rewards == (0.0,) * drafts + (value,) + again
+    assert played.total == value
     assert played.final is not None
     assert played.final.total == value
-
-
-@every
-def test_what_is_scored_are_the_last_texts(protocol: str, n: int, max_turns: int) -> None:
-    """Never a draft, never a text of an earlier turn."""
     last: dict[str, int] = {}
     expected: list[dict[str, str]] = []
     for _, phase, asked in rounds(protocol, n, max_turns):
         last |= asked
-        if phase == phases(protocol, n) - 1:
+        if phase == drafts:
             texts = {agent: f"<said {agent} {number}>" for agent, number in last.items()}
             expected.append(dict.fromkeys(AGENTS[:n], "") | texts)
-    scored = [turn.score.notes["texts"] for turn in episode(protocol, n, max_turns).turns if turn.score]
-    assert [json.loads(texts) for texts in scored] == expected
+    assert [json.loads(turn.score.notes["texts"]) for turn in played.turns if turn.score] == expected
 
 
 # --- who sees what ----------------------------------------------------------------------------------------------------
@@ -360,4 +337,4 @@ def test_a_transcript_shows_every_phase_and_the_parts_of_the_reward(protocol: st
     for turn in played.turns:
         for agent in turn.actions:
             assert all(text in transcript for text in spoken(turn, agent))
-    assert transcript.endswith("=== joint reward 2.000 of 3:  parts +2.000")
+    assert transcript.endswith("=== score 2.000 of 3:  parts +2.000")

@@ -24,7 +24,7 @@ class Trio(TextTask):
     metadata: dict[str, Any] = {**TextTask.metadata, "name": "trio-v0"}  # as PettingZoo declares it
     roles = ("first", "second", "third")
     components = ("hits",)
-    reward_range = (0.0, 3.0)
+    score_range = (0.0, 3.0)
     max_return = 3.0
     source = TaskSource("trio", "acme/trio", {"train": "train"})
 
@@ -239,7 +239,7 @@ def test_an_agent_that_the_task_does_not_ask_is_not_asked(protocol: str) -> None
 @pytest.mark.parametrize("inner", [Sequential, Discussion])
 @pytest.mark.parametrize("outer", [Sequential, Discussion, Centralized])
 def test_a_protocol_around_a_protocol_pays_once_for_every_scored_turn(outer: Any, inner: Any) -> None:
-    env = outer(inner(trio(max_turns=2)))
+    env = outer(inner(trio(max_turns=2, pays="each")))
     env.reset(seed=0)
     said = env.join_texts(["alpha", "no", "no"]) if outer is Centralized else "alpha"
     rewards = []
@@ -294,7 +294,7 @@ def test_a_snapshot_survives_what_is_played_after_restoring_it() -> None:
 
 
 @pytest.mark.parametrize("protocol", PHASES)
-@pytest.mark.parametrize("max_turns", [1, 2])
+@pytest.mark.parametrize("max_turns", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_the_laws_hold_under_every_protocol(protocol: str, max_turns: int) -> None:
     assert check_env(trio(protocol, max_turns=max_turns)) == list(LAWS)
 

@@ -94,14 +94,10 @@ def test_entry_point_and_signature_are_those_that_the_asserts_call(
     row: dict[str, Any], name: str, signature: str
 ) -> None:
     made = from_published(row)
+    assert made["task_id"] == f"MBPP/{row['task_id']}"
     assert made["entry_point"] == name
     assert made["prompt"].startswith(f"def {name}({signature}):\n")
     assert row["prompt"] in made["prompt"]
-
-
-@rows
-def test_the_id_says_where_the_row_is_from(row: dict[str, Any]) -> None:
-    assert from_published(row)["task_id"] == f"MBPP/{row['task_id']}"
 
 
 @rows
@@ -137,11 +133,6 @@ def test_a_pair_earns_the_maximum() -> None:
     aux = "def aux(p):\n    import math\n    return math.hypot(*p)\n"
     main = "def mean_distance(points):\n    return sum(aux(p) for p in points) / len(points)\n"
     assert judged(WITH_HELPER, aux, main) == {"structure": 1.0, "syntax": 0.5, "tests": 1.0, "cooperation": 1.5}
-
-
-def test_imports_of_the_tests_are_in_scope_of_the_tests() -> None:
-    test = from_published(WITH_HELPER)["test"]
-    assert test.startswith("import math\nimport cmath\ndef check(mean_distance):\n")
 
 
 def test_helpers_and_imports_of_the_solution_are_not_in_scope_of_the_program() -> None:
@@ -207,17 +198,6 @@ def test_mbpp_for_two_is_read_from_its_file(shared_data: Path) -> None:
     ]
 
 
-def test_mbpp_for_two_is_split_without_overlap(shared_data: Path) -> None:
-    path = shared_data / "data" / "mbpp_collab.jsonl"
-    train, test = (
-        {item.id for item in llm_dec_pomdp.make("mbpp-v0", tasks=path, split=split).items}
-        for split in ("train", "test")
-    )
-    assert not train & test
-    assert len(train | test) == 257
-    assert len(test) > 20
-
-
 def test_mbpp_for_two_can_be_played(shared_data: Path) -> None:
     env = llm_dec_pomdp.make("mbpp-v0", tasks=shared_data / "data" / "mbpp_collab.jsonl")
     observations, _ = env.reset(options={"task_id": "MBPP/0"})
@@ -262,25 +242,18 @@ def test_ambiguous_rows_are_kept_and_flagged(coop: Path) -> None:
     assert env.ambiguous == audited("ambiguous")
     assert env.ambiguous <= {item.id for item in env.items}
     assert env.ambiguous
-
-
-def test_only_rows_of_the_task_set_are_flagged(coop: Path) -> None:
     train, test = (llm_dec_pomdp.make("coophumaneval-v1", tasks=coop, split=split) for split in ("train", "test"))
     assert not train.ambiguous & test.ambiguous
-    assert train.ambiguous | test.ambiguous == audited("ambiguous")
-    assert llm_dec_pomdp.make("coophumaneval-v1").ambiguous == frozenset()
+    assert train.ambiguous | test.ambiguous == env.ambiguous
 
 
 def test_rows_keep_their_texts_and_get_a_pair(coop: Path, published: dict[str, TaskItem]) -> None:
+    assert set(gold_pairs("coophumaneval")) == set(published)
     for item in llm_dec_pomdp.make("coophumaneval-v1", tasks=coop, split="all").items:
         assert (item.prompt, item.fields) == (published[item.id].prompt, published[item.id].fields)
         assert published[item.id].reference == ()
         assert item.reference == gold_pairs("coophumaneval")[item.id]
         assert len(item.reference) == 2
-
-
-def test_every_published_row_has_a_pair(published: dict[str, TaskItem]) -> None:
-    assert set(gold_pairs("coophumaneval")) == set(published)
 
 
 @pytest.mark.parametrize("kind", ["contradicting", "ambiguous"])

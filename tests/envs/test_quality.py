@@ -1,13 +1,10 @@
-"""What v1 of the writing tasks looks at beyond the formula: closed-form cases and what holds for all texts."""
+"""The properties of texts that v1 of the writing tasks looks at: closed-form cases and what holds for all texts."""
 
 from __future__ import annotations
 
-import dataclasses
-import math
 import random
 import statistics
 from itertools import islice
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -15,10 +12,8 @@ from hypothesis import strategies as st
 
 import llm_dec_pomdp
 from llm_dec_pomdp.envs.writing import quality, reward
-from llm_dec_pomdp.envs.writing.quality import PROPERTIES, factor
-from llm_dec_pomdp.envs.writing.reward import connective_part
+from llm_dec_pomdp.envs.writing.quality import factor
 from llm_dec_pomdp.envs.writing.text import Text, lexicon, words_of
-from llm_dec_pomdp.types import Score
 
 STOP_WORDS = lexicon()[1]
 SOURCE = " ".join(f"source{i}" for i in range(60))
@@ -56,29 +51,12 @@ def test_relevance_is_the_share_of_content_words_that_the_source_has(shared: int
     assert of("relevance", text, text, f"the {words('a', 10)}") == pytest.approx(between(shared / 10, 0.15, 0.27))
 
 
-def test_a_word_said_often_is_not_more_relevant() -> None:
-    assert of("relevance", f"{'apple ' * 50} {words('z', 9)}", "apple", "an apple a day") == 0.0
-
-
 @pytest.mark.parametrize(
     ("word", "value"),
     [("apple", 1.0), ("APPLE", 1.0), ("apples", 1.0), ("applesauce", 1.0), ("appl", 0.0), ("pineapple", 0.0)],
 )
 def test_relevance_compares_the_first_five_letters(word: str, value: float) -> None:
     assert of("relevance", word, word, "Apple pie") == value
-
-
-def test_stop_words_make_nothing_relevant() -> None:
-    assert of("relevance", "the and of", "the and of", "the and of") == 0.0
-
-
-def test_the_less_relevant_text_counts() -> None:
-    assert of("relevance", "apple", "zebra", "apple") == of("relevance", "zebra", "apple", "apple") == 0.0
-
-
-@pytest.mark.parametrize("source", ["", "the of and", "...", "zebra"])
-def test_nothing_is_relevant_to_a_source_without_its_words(source: str) -> None:
-    assert of("relevance", "apple", "apple", source) == 0.0
 
 
 # --- variety ----------------------------------------------------------------------------------------------------------
@@ -90,18 +68,8 @@ def test_variety_is_the_share_of_different_bigrams(times: int, distinct: int, to
     assert of("variety", text, words("w", 30)) == pytest.approx(between(distinct / total, 0.50, 0.80))
 
 
-@pytest.mark.parametrize("text", ["", "word", ".", "Word."])
-def test_what_has_no_bigram_repeats_none(text: str) -> None:
-    assert of("variety", text, text) == 1.0
-
-
 def test_punctuation_and_case_do_not_hide_a_repetition() -> None:
     assert of("variety", "So it is. SO IT IS! so it is? So, it; is") == of("variety", "so it is " * 4)
-
-
-def test_the_more_repetitive_text_counts() -> None:
-    text = "a b c " * 9
-    assert of("variety", text, FULL) == of("variety", FULL, text) == 0.0
 
 
 # --- originality ------------------------------------------------------------------------------------------------------
@@ -111,23 +79,6 @@ def test_the_more_repetitive_text_counts() -> None:
 def test_originality_falls_with_the_share_of_copied_5_grams(own: int) -> None:
     text = f"{words('source', 24)} {words('own', own)}"  # 20 copied 5-grams of 20 + own
     assert of("originality", text, FULL, SOURCE) == pytest.approx(between(20 / (20 + own), 0.90, 0.40))
-
-
-@pytest.mark.parametrize(("length", "value"), [(4, 1.0), (5, 0.0), (60, 0.0)])
-def test_five_words_in_a_row_make_a_copy(length: int, value: float) -> None:
-    assert of("originality", words("source", length), FULL, SOURCE) == value
-
-
-def test_a_copy_with_other_case_and_punctuation_is_a_copy() -> None:
-    assert of("originality", SOURCE.replace(" ", ", ").upper(), FULL, SOURCE) == 0.0
-
-
-def test_the_words_of_the_source_in_another_order_are_no_copy() -> None:
-    assert of("originality", " ".join(reversed(SOURCE.split())), FULL, SOURCE) == 1.0
-
-
-def test_the_text_that_copies_more_counts() -> None:
-    assert of("originality", FULL, SOURCE, SOURCE) == of("originality", SOURCE, FULL, SOURCE) == 0.0
 
 
 # --- independence -----------------------------------------------------------------------------------------------------
@@ -141,16 +92,6 @@ def test_independence_falls_with_the_share_of_the_first_that_stands_in_the_secon
     )
 
 
-def test_the_first_text_as_a_prefix_of_the_second_is_a_copy() -> None:
-    assert of("independence", FULL, f"{FULL} and then {words('more', 40)}") == 0.0
-
-
-def test_a_long_second_text_does_not_hide_the_copy_and_a_long_first_one_does() -> None:
-    copied = words("shared", 12)
-    assert of("independence", copied, f"{words('own', 100)} {copied}") == 0.0
-    assert of("independence", f"{words('own', 100)} {copied}", copied) == 1.0
-
-
 @given(st.lists(st.tuples(st.integers(0, 30), st.integers(1, 12), st.integers(0, 8)), min_size=1, max_size=8))
 def test_independence_is_the_share_of_5_grams_for_any_patchwork(patches: list[tuple[int, int, int]]) -> None:
     """Copied runs of any length at any place, each followed by own words."""
@@ -162,10 +103,6 @@ def test_independence_is_the_share_of_5_grams_for_any_patchwork(patches: list[tu
     assert of("independence", " ".join(text), SOURCE) == pytest.approx(between(share, 0.90, 0.40))
 
 
-def test_the_source_does_not_enter_independence() -> None:
-    assert of("independence", SOURCE, FULL, SOURCE) == 1.0
-
-
 # --- grammar ----------------------------------------------------------------------------------------------------------
 
 
@@ -175,10 +112,6 @@ def test_grammar_wants_function_words(stop_words: int) -> None:
     text = " ".join([*apart, words("last", 40 - 2 * stop_words)])
     assert len(set(text.split())) == 40
     assert of("grammar", text, FULL) == pytest.approx(between(stop_words / 40, 0.06, 0.15))
-
-
-def test_a_function_word_said_often_is_not_more_grammar() -> None:
-    assert of("grammar", " ".join(f"the noun{i}" for i in range(40)), FULL) == 0.0
 
 
 def test_known_neighbours_are_function_words() -> None:
@@ -206,15 +139,6 @@ def test_punctuation_hides_no_neighbours(mark: str) -> None:
     assert quality.function_word_pairs(Text(f"the{mark}of")) == {("the", "of")}
 
 
-@pytest.mark.parametrize("text", ["", ".", "zebra", "\n\n", words("noun", 9)])
-def test_a_text_without_function_words_has_no_grammar(text: str) -> None:
-    assert of("grammar", text, FULL) == of("grammar", FULL, text) == 0.0
-
-
-def test_real_sentences_have_full_grammar() -> None:
-    assert of("grammar", FULL, FULL.upper()) == 1.0
-
-
 @pytest.mark.parametrize("env_id", ["tldr-v1", "arxiv-v1"])
 def test_the_words_of_real_sentences_in_random_order_do_not(env_id: str) -> None:
     shuffle = random.Random(0).shuffle
@@ -226,6 +150,41 @@ def test_the_words_of_real_sentences_in_random_order_do_not(env_id: str) -> None
         shuffled.append(of("grammar", " ".join(mixed), FULL))
     assert statistics.mean(ordered) > 0.95
     assert statistics.mean(shuffled) < 0.5
+
+
+# --- extremes ---------------------------------------------------------------------------------------------------------
+
+COPIED = words("shared", 12)
+EXTREMES: dict[str, tuple[str, str, str, str, float]] = {
+    "a word said often": ("relevance", f"{'apple ' * 50} {words('z', 9)}", "apple", "an apple a day", 0.0),
+    "stop words alone": ("relevance", "the and of", "the and of", "the and of", 0.0),
+    "the second text is about something else": ("relevance", "apple", "zebra", "apple", 0.0),
+    "the first text is about something else": ("relevance", "zebra", "apple", "apple", 0.0),
+    **{f"the source is {source!r}": ("relevance", "apple", "apple", source, 0.0)
+       for source in ("", "the of and", "...", "zebra")},
+    **{f"no bigram in {text!r}": ("variety", text, text, "", 1.0) for text in ("", "word", ".", "Word.")},
+    "the first text repeats itself": ("variety", "a b c " * 9, FULL, "", 0.0),
+    "the second text repeats itself": ("variety", FULL, "a b c " * 9, "", 0.0),
+    "four words in a row": ("originality", words("source", 4), FULL, SOURCE, 1.0),
+    "five words in a row": ("originality", words("source", 5), FULL, SOURCE, 0.0),
+    "a copy in other case and punctuation": ("originality", SOURCE.replace(" ", ", ").upper(), FULL, SOURCE, 0.0),
+    "another order": ("originality", " ".join(reversed(SOURCE.split())), FULL, SOURCE, 1.0),
+    "the second text is a copy": ("originality", FULL, SOURCE, SOURCE, 0.0),
+    "the first text is a copy": ("originality", SOURCE, FULL, SOURCE, 0.0),
+    "the first as a prefix of the second": ("independence", FULL, f"{FULL} and then {words('more', 40)}", "", 0.0),
+    "a copy in a long second text": ("independence", COPIED, f"{words('own', 100)} {COPIED}", "", 0.0),
+    "a copy in a long first text": ("independence", f"{words('own', 100)} {COPIED}", COPIED, "", 1.0),
+    "a copy of the source": ("independence", SOURCE, FULL, SOURCE, 1.0),
+    "one function word said often": ("grammar", " ".join(f"the noun{i}" for i in range(40)), FULL, "", 0.0),
+    **{f"no function word in {text!r}": ("grammar", text, FULL, "", 0.0) for text in ("", ".", "zebra", "\n\n")},
+    "no function word in the second text": ("grammar", FULL, words("noun", 9), "", 0.0),
+    "real sentences": ("grammar", FULL, FULL.upper(), "", 1.0),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "first", "second", "source", "value"), EXTREMES.values(), ids=EXTREMES)
+def test_extremes(name: str, first: str, second: str, source: str, value: float) -> None:
+    assert of(name, first, second, source) == value
 
 
 # --- ramps and their product ------------------------------------------------------------------------------------------
@@ -253,10 +212,6 @@ def test_a_ramp_is_flat_outside_and_linear_between(x: float, zero: float, one: f
 def test_the_factor_is_the_product() -> None:
     assert factor({"relevance": 0.5, "variety": 0.5, "grammar": 1.0}) == 0.25
     assert factor({"relevance": 1.0, "variety": 0.0}) == 0.0
-
-
-def test_the_properties_come_by_name_and_in_order() -> None:
-    assert tuple(properties(FULL, FULL, SOURCE)) == PROPERTIES
 
 
 # --- connectives as words ---------------------------------------------------------------------------------------------
@@ -288,6 +243,7 @@ def test_the_properties_come_by_name_and_in_order() -> None:
         ("moreover. furthermore. also.", 1.0),
         ("moreover. namely. unless.", 3.0),
         ("moreover! namely? unless\nuntil", 4.0),
+        ("Moreover it rains. Namely here. Hence we stay. Lastly we eat. Unless they come. Until noon.", 6.0),
         ("moreover namely unless", 1.75),
         ("moreover, namely, unless, until", 1.875),
         ("moreover namely. namely unless", 2.5),
@@ -305,11 +261,6 @@ LISTED = "moreover namely indeed hence however lastly overall likewise unless un
 def test_a_list_of_connectives_in_one_sentence_counts_less_than_two() -> None:
     assert reward.categories_as_substrings(LISTED) == 12
     assert categories_as_words(LISTED) < 2.0
-
-
-def test_one_connective_per_sentence_counts_in_full() -> None:
-    text = "Moreover it rains. Namely here. Hence we stay. Lastly we eat. Unless they come. Until noon."
-    assert categories_as_words(text) == 6.0
 
 
 @pytest.mark.parametrize(("category", "phrases"), lexicon()[0].items())
@@ -396,120 +347,3 @@ def test_saying_everything_twice_never_raises_variety(text: str) -> None:
 @given(TEXTS, TEXTS, TEXTS)
 def test_a_longer_second_text_never_raises_independence(first: str, second: str, more: str) -> None:
     assert of("independence", first, f"{second} {more}") <= of("independence", first, second)
-
-
-@given(TEXTS)
-def test_a_text_is_not_independent_of_itself(text: str) -> None:
-    assert of("independence", text, text) == (0.0 if len(words_of(text)) >= 5 else 1.0)
-
-
-# --- the score --------------------------------------------------------------------------------------------------------
-
-HARDENED = {env_id: llm_dec_pomdp.make(env_id) for env_id in ("tldr-v1", "arxiv-v1")}
-PLAIN = {env_id: llm_dec_pomdp.make(env_id.replace("v1", "v0")) for env_id in HARDENED}
-hardened = pytest.mark.parametrize("env_id", list(HARDENED))
-
-
-def scored(env: Any, first: str, second: str, row: int = 0) -> Score:
-    return env.score(env.items[row], {"agent_0": first, "agent_1": second})
-
-
-@hardened
-def test_every_component_is_multiplied_by_the_same_factor(env_id: str) -> None:
-    """References are natural text; with some 65 % of copied words the originality lies between 0 and 1."""
-    env = llm_dec_pomdp.make(env_id)
-    first, second = env.items[0].reference
-    source, own = env.source_text(env.items[0]).split(), second.split()
-    copied = min(len(source), 65 * len(own) // 100)
-    second = " ".join([*own[: max(len(own) - copied, 0)], *source[:copied]])
-    score = scored(env, first, second)
-    found = {name: score.diagnostics[name] for name in PROPERTIES}
-    assert 0.0 < factor(found) < 1.0
-    assert score.components["structure"] == pytest.approx(0.5 * factor(found))
-    coherence = 0.4 * connective_part(score.diagnostics["connective_categories"])
-    assert score.components["coherence"] == pytest.approx(coherence * factor(found))
-
-
-@hardened
-def test_the_score_is_that_of_v0_where_connectives_and_properties_are_full(env_id: str) -> None:
-    """The parts that do not count connectives are those of v0 for references, which have every property in full."""
-    env, plain = llm_dec_pomdp.make(env_id), llm_dec_pomdp.make(env_id.replace("v1", "v0"))
-    full = 0
-    for row, item in enumerate(env.items):
-        score, before = scored(env, *item.reference, row), scored(plain, *item.reference, row)
-        if factor({name: score.diagnostics[name] for name in PROPERTIES}) == 1.0:
-            full += 1
-            assert {**score.components, "coherence": 0} == pytest.approx({**before.components, "coherence": 0})
-    assert full >= len(env.items) / 2
-
-
-@hardened
-def test_the_properties_are_in_the_infos(env_id: str) -> None:
-    env = llm_dec_pomdp.make(env_id)
-    observations, infos = env.reset(seed=0)
-    names = {f"diagnostic/{name}" for name in PROPERTIES}
-    assert all(infos[agent][name] == 0.0 for agent in observations for name in names)
-    _, _, _, _, infos = env.step(env.gold(env.item))
-    found = properties(*env.item.reference, env.source_text(env.item))
-    for info in infos.values():
-        assert {f"diagnostic/{name}": value for name, value in found.items()}.items() <= info.items()
-
-
-@hardened
-@pytest.mark.parametrize("first", ["", "too short", "word " * 300])
-def test_a_closed_gate_earns_nothing_and_measures_nothing_more(env_id: str, first: str) -> None:
-    env = llm_dec_pomdp.make(env_id)
-    score = scored(env, first, env.items[0].reference[1])
-    assert score.total == 0.0
-    assert set(score.components.values()) == {0.0}
-    assert {score.diagnostics[name] for name in PROPERTIES} == {0.0}
-    assert score.diagnostics["words_first"] == len(first.split())
-    assert set(score.diagnostics) == set(env.diagnostics)
-    assert score.notes["stopped_at"] == "structure"
-
-
-@hardened
-def test_a_property_of_zero_leaves_nothing_behind_an_open_gate(env_id: str) -> None:
-    env = llm_dec_pomdp.make(env_id)
-    text = "zebra zebra " * 70
-    score = scored(env, text, text)
-    assert score.notes.get("stopped_at") != "structure"
-    assert score.total == 0.0
-    assert score.diagnostics["variety"] == 0.0
-
-
-def test_the_cue_of_published_posts_is_no_source() -> None:
-    """Relevance is about what the agents are shown."""
-    item = llm_dec_pomdp.make("tldr-v1").items[0]
-    env = llm_dec_pomdp.make("tldr-v1", tasks=[dataclasses.replace(item, prompt=f"{item.prompt}\n\nTL;DR:")])
-    assert scored(env, *item.reference) == scored(llm_dec_pomdp.make("tldr-v1", tasks=[item]), *item.reference)
-    assert scored(env, "tl dr " * 8, "tl dr " * 16).diagnostics["relevance"] == 0.0
-
-
-LONG = st.lists(
-    st.sampled_from([*ODD, *LISTED.split(), *FULL.split(), *FULL.split()]) | st.text(st.characters(), max_size=6),
-    min_size=8,
-    max_size=40,
-).map(" ".join)
-
-
-@hardened
-@given(LONG, LONG, st.integers(1, 8), st.integers(1, 8))
-def test_any_texts_are_scored_within_the_range(env_id: str, first: str, second: str, m: int, n: int) -> None:
-    env = HARDENED[env_id]
-    score = scored(env, f"{first} " * m, f"{second} " * n)
-    low, high = env.reward_range
-    assert low <= score.total <= high
-    assert math.isclose(score.total, sum(score.components.values()), abs_tol=1e-12)
-    assert tuple(score.components) == tuple(env.components)
-    assert set(score.diagnostics) == set(env.diagnostics)
-    assert all(math.isfinite(value) for value in score.diagnostics.values())
-    assert all(0.0 <= score.diagnostics[name] <= 1.0 for name in PROPERTIES)
-
-
-@hardened
-@given(LONG, LONG)
-def test_v1_never_pays_more_than_v0_apart_from_connectives(env_id: str, first: str, second: str) -> None:
-    hard, plain = scored(HARDENED[env_id], first * 3, second * 4), scored(PLAIN[env_id], first * 3, second * 4)
-    for name in ("structure", "coordination", "vocabulary", "consistency"):
-        assert hard.components[name] <= plain.components[name] + 1e-12

@@ -9,11 +9,7 @@ import datasets
 import pytest
 
 import llm_dec_pomdp
-from llm_dec_pomdp.envs.coding.coophumaneval import CoopHumanEval
-from llm_dec_pomdp.envs.coding.humaneval import HumanEval
 from llm_dec_pomdp.envs.tasks import TaskError, TaskSource, load_tasks
-from llm_dec_pomdp.envs.writing.arxiv import ArXiv
-from llm_dec_pomdp.envs.writing.tldr import TLDR
 from llm_dec_pomdp.types import TaskItem
 
 SOURCE = TaskSource(
@@ -375,16 +371,3 @@ def test_a_sample_made_by_a_function_is_checked() -> None:
 def test_bad_rows_of_the_hub_are_named(rows_of_hub: list[Any], message: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(datasets, "load_dataset", lambda name, config, split: rows_of_hub)
     refuse("hub", message)
-
-
-@pytest.mark.parametrize(
-    ("env", "name", "splits"),
-    [
-        (TLDR, "trl-lib/tldr", {"train": "train[:1000]", "test": "test[:1000]"}),
-        (ArXiv, "OpenMLRL/arXiv_abstract", {"train": "train[:1000]", "test": "val[:1000]"}),
-        (HumanEval, "openai/openai_humaneval", {"train": "test[33:163]", "test": "test[:32]"}),
-        (CoopHumanEval, "OpenMLRL/CoopHumanEval", {"train": "test[16:]", "test": "test[:16]"}),
-    ],
-)
-def test_published_names_and_slices(env: Any, name: str, splits: dict[str, str]) -> None:
-    assert (env.source.hub, dict(env.source.hub_splits)) == (name, splits)

@@ -23,7 +23,7 @@ class Toy(TextTask):
     metadata: dict[str, Any] = {**TextTask.metadata, "name": "toy-v0"}
     roles = ("asker", "answerer")
     components = ("first", "second")
-    reward_range = (0.0, 2.0)
+    score_range = (0.0, 2.0)
     max_return = 2.0
     source = TaskSource("toy", "acme/toy", {"train": "train"})
 

@@ -71,9 +71,12 @@ def test_plain_values_travel(value: Any) -> None:
         range(1, 10, 3),
         "\ud800",
         {(1, "a"): [{2: {3}}]},
-        [[]] * 100,
+        [[]] * 10_000,
+        [0] * 10_000,
+        list(range(10_000)),
+        [(0, 1.0)] * 10_000,
     ],
-    ids=repr,
+    ids=lambda value: repr(value)[:20],
 )
 def test_odd_values_travel(value: Any) -> None:
     assert same(decode(encode(value)), value)
@@ -136,7 +139,7 @@ def test_iterators_travel_with_low_trust_only() -> None:
 @pytest.mark.parametrize(
     "value",
     [deque([1]), object(), len, int, np.zeros(3), memoryview(b"x"), slice(1)],
-    ids=lambda value: type(value).__name__,
+    ids="deque object builtin type array memoryview slice".split(),
 )
 def test_other_values_are_refused(value: Any) -> None:
     with pytest.raises(CodecError, match="is no plain value"):
@@ -183,11 +186,6 @@ def test_many_items_of_one_hash_are_refused(kind: str) -> None:
     data = kind.encode() + struct.pack(">I", 6_000) + b"".join(encode(number) + value for number in collide)
     with pytest.raises(CodecError, match="6000 items of the same hash"):
         decode(data)
-
-
-@pytest.mark.parametrize("value", [[0] * 10_000, list(range(10_000)), [[]] * 10_000, [(0, 1.0)] * 10_000])
-def test_many_equal_or_different_items_travel(value: Any) -> None:
-    assert same(decode(encode(value)), value)
 
 
 def test_a_range_without_end_is_refused() -> None:

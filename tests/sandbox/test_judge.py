@@ -133,7 +133,19 @@ def stay() -> bool:
 @pytest.mark.parametrize(
     ("solution", "lines", "outcome", "cases"),
     [
-        ("def f(x):\n    return x\n", ["assert c(1) == 1", "assert c(2) == 3"], "failed", [True, False]),
+        (
+            "def f(x):\n    return x\n",
+            [
+                "assert True",
+                "def helper(x):",
+                "    return c(x)",
+                "for i in range(1):",
+                "    assert helper(i) == i",
+                "assert c(2) == 3",
+            ],
+            "failed",
+            [True, False],
+        ),
         ("def f(x):\n    raise KeyError\n", ["try:", "    c(1)", "except KeyError:", "    assert c"], "passed", [True]),
         ("def f(x):\n    while x: pass\n    return 0\n", ["assert c(1)", "assert c(0) == 0"], "failed", [False, True]),
         ("def f(x):\n    while x: pass\n", ["assert c(1)"] * 4, "timeout", [False] * 4),

@@ -37,6 +37,7 @@ def judge_of(pool: SandboxPool) -> int:
 def test_an_idle_judge_that_was_killed_is_replaced(pool: SandboxPool) -> None:
     killed = judge_of(pool)
     os.kill(killed, signal.SIGKILL)
+    os.waitid(os.P_PID, killed, os.WEXITED | os.WNOWAIT)
     assert judge_of(pool) != killed
 
 
@@ -70,7 +71,10 @@ def test_a_silent_judge_counts_as_lost(pool: SandboxPool, monkeypatch: pytest.Mo
     assert not Path(f"/proc/{stopped}").exists()
 
 
-@pytest.mark.parametrize("raised", [KeyboardInterrupt, TimeoutError, ValueError])
+@pytest.mark.parametrize(
+    "raised",
+    [KeyboardInterrupt, *(pytest.param(error, marks=pytest.mark.slow) for error in (TimeoutError, ValueError))],
+)
 def test_after_an_interruption_no_job_gets_the_answer_of_another(
     raised: type[BaseException], pool: SandboxPool
 ) -> None:

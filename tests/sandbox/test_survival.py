@@ -64,7 +64,9 @@ def wait_until(holds: Callable[[], object], seconds: float) -> None:
 
 
 @pytest.mark.parametrize(
-    ("then", "processes"), [(IDLE, 4), (BUSY, 6), (FORKED, 6)], ids=["idle", "busy", "with a child that lives on"]
+    ("then", "processes"),
+    [pytest.param(IDLE, 4, marks=pytest.mark.slow), (BUSY, 6), (FORKED, 6)],
+    ids=["idle", "busy", "with a child that lives on"],
 )
 def test_nothing_is_left_of_a_killed_trainer(then: str, processes: int, tmp_path: Path) -> None:
     trainer = subprocess.Popen(
@@ -196,7 +198,7 @@ assert outcomes == ["passed", "passed", "passed"], outcomes
 """
 
 
-@pytest.mark.parametrize("when", ["first", "later"])
+@pytest.mark.parametrize("when", ["first", pytest.param("later", marks=pytest.mark.slow)])
 def test_a_full_temporary_disk(when: str, tmp_path: Path) -> None:
     disk = tmp_path / "disk"
     disk.mkdir()

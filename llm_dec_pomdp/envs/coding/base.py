@@ -15,6 +15,7 @@ from ... import sandbox
 from ...registry import nearest
 from ...sandbox import Job, Verdict
 from ...types import Score, TaskItem
+from ..pays import Pays
 from ..text_task import TextTask
 from . import analysis, contribution, reward
 from .feedback import MODES, Attempt, Expert, ask_expert
@@ -27,7 +28,7 @@ class CodeTask(TextTask):
     """agent_0 writes a helper named `aux`, agent_1 the entry point; a subclass declares `source`.
 
     Args:
-        tasks, split, fields, max_turns, render_mode: See `TextTask`.
+        tasks, split, fields, max_turns, pays, render_mode: See `TextTask`.
         feedback: What the agents are told from the second turn on, one of `envs.coding.feedback.MODES`.
         feedback_tests: How many failed asserts "level_feedback" may reveal.
         expert: The reviewer of "expert": from a prompt and the number of the try to an answer; see `agents.Expert`.
@@ -37,7 +38,7 @@ class CodeTask(TextTask):
     roles = ("aux", "main")
     components = reward.COMPONENTS
     diagnostics: Sequence[str] = reward.DIAGNOSTICS
-    reward_range = (0.0, 4.0)
+    score_range = (0.0, 4.0)
     max_return = 4.0
     judges_code = True
 
@@ -48,6 +49,7 @@ class CodeTask(TextTask):
         split: str | None = None,
         fields: Mapping[str, str] | None = None,
         max_turns: int = 1,
+        pays: Pays = "final",
         render_mode: str | None = None,
         feedback: str = "level_feedback",
         feedback_tests: int = 1,
@@ -64,7 +66,7 @@ class CodeTask(TextTask):
             raise TypeError(f"expert is a {type(expert).__name__}; put a policy into agents.Expert, or give a function")
         if not expert_seconds > 0:
             raise ValueError(f"expert_seconds is {expert_seconds!r}; it is a time in seconds, above 0")
-        super().__init__(tasks, split=split, fields=fields, max_turns=max_turns, render_mode=render_mode)
+        super().__init__(tasks, split=split, fields=fields, max_turns=max_turns, pays=pays, render_mode=render_mode)
         self.feedback = feedback
         self.feedback_tests = feedback_tests
         self._expert = expert

@@ -39,7 +39,7 @@ class ProtocolWrapper(TextDecPOMDP):
         self.env = env
         self.phases = phases
         self.roles = env.roles
-        self.reward_range = env.reward_range
+        self.score_range = env.score_range
         self.components = env.components
         self.diagnostics = env.diagnostics
         self.judges_code = env.judges_code
@@ -48,6 +48,11 @@ class ProtocolWrapper(TextDecPOMDP):
         self._observed: dict[str, str] = {}
         self._texts: dict[str, str] = {}
         super().__init__(n_agents or len(env.possible_agents), env.max_turns * phases, env.render_mode)
+
+    @property
+    def reward_range(self) -> tuple[float, float]:
+        """That of the inner environment."""
+        return self.env.reward_range
 
     @property
     def items(self) -> tuple[TaskItem, ...]:
@@ -87,13 +92,13 @@ class ProtocolWrapper(TextDecPOMDP):
         self._texts = {**self._texts, **actions}
         phase = (self.turn + 1) % self.phases
         if phase:
-            return Outcome(self._ask(phase), score=None)
-        self._observed, _, terminations, truncations, _ = self.env.step(self._joint_action())
+            return Outcome(self._ask(phase), score=None, reward=0.0)
+        self._observed, rewards, terminations, truncations, _ = self.env.step(self._joint_action())
         self._texts = {}
         terminated = all(terminations.values())
         over = terminated or all(truncations.values())
         score = self.env.last_score if self.env.scored else None
-        return Outcome({} if over else self._ask(0), score, terminated)
+        return Outcome({} if over else self._ask(0), score, next(iter(rewards.values())), terminated)
 
     def snapshot(self) -> Any:
         """The state of wrapper and inner environment."""

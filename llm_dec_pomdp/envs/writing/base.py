@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from ...registry import nearest
 from ...types import Score, TaskItem
+from ..pays import Pays
 from ..text_task import TextTask
 from . import quality, reward
 from .feedback import MODES, message
@@ -20,13 +21,13 @@ class WritingTask(TextTask):
     A subclass declares `roles`, `source`, `formula` and what each role is asked for in `requests`.
 
     Args:
-        tasks, split, fields, max_turns, render_mode: See `TextTask`.
+        tasks, split, fields, max_turns, pays, render_mode: See `TextTask`.
         feedback: What both are told from the second turn on, one of `envs.writing.feedback.MODES`.
     """
 
     components = reward.COMPONENTS
     diagnostics = reward.DIAGNOSTICS
-    reward_range = (0.0, 3.0)
+    score_range = (0.0, 3.0)
     # All 12 connective categories give T = 0.4 + 11 * 0.05 = 0.95, so the style part ends at 0.4 * 0.95 + 0.6.
     max_return = 2.98
 
@@ -40,12 +41,13 @@ class WritingTask(TextTask):
         split: str | None = None,
         fields: Mapping[str, str] | None = None,
         max_turns: int = 1,
+        pays: Pays = "final",
         render_mode: str | None = None,
         feedback: str = "level_feedback",
     ) -> None:
         if feedback not in MODES:
             raise ValueError(f"feedback {feedback!r} does not exist; {nearest(feedback, MODES)}")
-        super().__init__(tasks, split=split, fields=fields, max_turns=max_turns, render_mode=render_mode)
+        super().__init__(tasks, split=split, fields=fields, max_turns=max_turns, pays=pays, render_mode=render_mode)
         self.feedback = feedback
 
     def observe(self, item: TaskItem, agent: str) -> str:

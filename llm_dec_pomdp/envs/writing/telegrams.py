@@ -4,6 +4,7 @@
 |---|---|
 | agents | agent_0 "sender 1" ... agent_{n-1} "sender n", n from 1 to 8 (`n_agents`, 3 by default) |
 | turns | 1 (`max_turns` for more; all are told the counts of the last try) |
+| several turns pay | the score of the last one, or as `pays` says, see `envs.pays` |
 | data | `trl-lib/tldr` (field `prompt`), train[:1000] / test[:1000] |
 | offline | the 120 posts of tldr-v0 |
 | return | 0 to 1.0 for every n |
@@ -46,6 +47,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ...types import Score, TaskItem
+from ..pays import Pays
 from ..text_task import TextTask
 from .text import lexicon, words_of
 from .tldr import TLDR
@@ -59,7 +61,7 @@ class Telegrams(TextTask):
     """Carry a post in n telegrams; the module is the manual.
 
     Args:
-        tasks, split, fields, max_turns, render_mode: See `TextTask`.
+        tasks, split, fields, max_turns, pays, render_mode: See `TextTask`.
         n_agents: How many telegrams there are, 1 to 8.
     """
 
@@ -67,7 +69,7 @@ class Telegrams(TextTask):
     source = TLDR.source
     components = ("carried", "distinct")
     diagnostics = ("words_carried", "words_goal", "words_twice")
-    reward_range = (0.0, 1.0)
+    score_range = (0.0, 1.0)
     max_return = 1.0
 
     def __init__(
@@ -77,13 +79,14 @@ class Telegrams(TextTask):
         split: str | None = None,
         fields: Mapping[str, str] | None = None,
         max_turns: int = 1,
+        pays: Pays = "final",
         render_mode: str | None = None,
         n_agents: int = 3,
     ) -> None:
         if isinstance(n_agents, bool) or n_agents not in range(1, MOST_AGENTS + 1):
             raise ValueError(f"n_agents is {n_agents!r}; telegrams are sent by 1 to {MOST_AGENTS} agents")
         self.roles = tuple(f"sender {number}" for number in range(1, n_agents + 1))
-        super().__init__(tasks, split=split, fields=fields, max_turns=max_turns, render_mode=render_mode)
+        super().__init__(tasks, split=split, fields=fields, max_turns=max_turns, pays=pays, render_mode=render_mode)
 
     def problem(self, item: TaskItem) -> str:
         """A post of stop words has nothing to carry."""

@@ -1,0 +1,68 @@
+"""What the turns of an episode pay, given what their joint actions scored: the option `pays` of every task.
+
+With s_t the score of turn t = 0, 1, ..., S the highest score there is, and H turns:
+
+| `pays` | reward of turn t | sum over an episode |
+|---|---|---|
+| `final` (default) | s_t - s_(t-1), where s_(-1) = 0 | the score of what was delivered last, whenever it ended |
+| `shifted` | s_t - S | minus what was missing at every turn: solving sooner is better |
+| `each` | s_t; (H - t) s_t when it solves the task | the scores of all turns, those left after solving included |
+
+An episode ends when a joint action solves its task, and under no rule is that worth less than going on. With one turn,
+`final` and `each` pay the score itself. `shifted` is the rule of the published training (arXiv:2508.04652), which
+shifts the rewards of its code tasks by -4 and ends an episode that is solved.
+
+A score of NaN (it could not be judged) pays NaN at its turn and leaves the other turns alone: `final` takes the next
+difference to the last score that is known.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+Pays = Literal["final", "shifted", "each"]
+RULES: tuple[str, ...] = get_args(Pays)
+Range = tuple[float, float]
+
+
+def check_rule(pays: str) -> None:
+    """Refuse a rule that does not exist.
+
+    Raises:
+        ValueError: The message names it and the ones there are.
+    """
+    if pays not in RULES:
+        raise ValueError(f"pays is {pays!r}; it must be one of {', '.join(RULES)}")
+
+
+def reward_of_turn(pays: Pays, score: float, before: float, highest: float, skipped: int) -> float:
+    """Joint reward of a turn; the module has the equations.
+
+    Args:
+        pays: The rule.
+        score: s_t.
+        before: s_(t-1), 0 at the first turn.
+        highest: S.
+        skipped: Turns that are not played because this one solved the task, H - t - 1; 0 when it did not.
+    """
+    if pays == "final":
+        return score - before  # r_t = s_t - s_(t-1)
+    if pays == "shifted":
+        return score - highest  # r_t = s_t - S
+    return score * (1 + skipped)  # r_t = s_t, also for the turns that are not played
+
+
+def range_of_rewards(pays: Pays, scores: Range, turns: int) -> Range:
+    """Lowest and highest joint reward of a turn.
+
+    Args:
+        pays: The rule.
+        scores: Lowest and highest score of a joint action.
+        turns: H.
+    """
+    low, high = scores
+    if pays == "shifted":
+        return low - high, 0.0
+    if pays == "each":
+        return min(low, low * turns), max(high, high * turns)
+    return scores if turns == 1 else (min(low, low - high), max(high, high - low))

@@ -1,0 +1,152 @@
+"""Learning over several turns: solving at once pays, the control learns nothing, and no later turn is forgotten."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from models import AGENTS, ITEMS, Match, Softmax
+
+import llm_dec_pomdp
+from llm_dec_pomdp.agents import Sampling, Team
+from llm_dec_pomdp.algorithms.controls import Shuffled
+from llm_dec_pomdp.algorithms.magrpo import MAGRPO, MAGRPOConfig
+from llm_dec_pomdp.envs.pays import RULES
+from llm_dec_pomdp.training import TrainerConfig, train
+from llm_dec_pomdp.types import Completion, Episode, Group, Score, TaskItem, Turn
+
+ONE_WORD = Sampling(max_new_tokens=1)
+EASY = 1.678  # the logit of the right word with which both say it in 0.71 of all turns
+
+
+class Answer(Match):
+    """Solved when both say "right", and worth 2.5 of 4 otherwise."""
+
+    score_range = (0.0, 4.0)
+    max_return = 4.0
+
+    def score(self, item: TaskItem, actions: Mapping[str, str]) -> Score:
+        value = 4.0 if set(actions.values()) == {"right"} else 2.5
+        return Score(value, {"match": value})
+
+
+def trained(kind: type[MAGRPO], seed: int, steps: int, pays: Any, **options: Any) -> Team:
+    team = Team({agent: Softmax(("right", "wrong"), logits=(EASY, 0.0)) for agent in AGENTS})
+    learner = kind(team, ONE_WORD, MAGRPOConfig(learning_rate=0.15, **options))
+    env = Answer(ITEMS, max_turns=2, pays=pays)
+    train(learner, env, ONE_WORD, TrainerConfig(steps=steps, prompts_per_step=4, group_size=4), seed)
+    return team
+
+
+def log_odds(team: Team) -> list[float]:
+    """Of the right word, for each agent."""
+    return [float(one[0] - one[1]) for one in (policy.state_dict()["logits"] for policy in team.trainable)]
+
+
+# --- solving at once --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2, 3, 4))])
+@pytest.mark.parametrize("gamma", [1.0, 0.9])
+@pytest.mark.parametrize("pays", RULES)
+def test_two_tables_learn_to_solve(pays: str, gamma: float, seed: int) -> None:
+    solves = math.prod(1 / (1 + math.exp(-odds)) for odds in log_odds(trained(MAGRPO, seed, 60, pays, gamma=gamma)))
+    assert solves > 0.95
+
+
+PROBLEM = TaskItem(
+    "double/plus_one",
+    'def f(x):\n    """Twice x, plus one."""\n',
+    split="train",
+    fields={"entry_point": "f", "test": "def check(f):\n    assert f(1) == 3\n    assert f(4) == 9\n"},
+)
+HELPER = "def aux(x):\n    return 2 * x"
+WITH_IT, WITHOUT_IT = "def f(x):\n    y = aux(x)\n    return y + 1", "def f(x):\n    return 2 * x + 1"
+
+
+@pytest.mark.parametrize("pays", RULES)
+def test_the_program_that_solves_at_once_has_the_highest_advantage(pays: Any) -> None:
+    """Against three that earn 2.5 of 4 twice, whose rewards sum to more where every turn is paid in full."""
+    env = llm_dec_pomdp.make("coophumaneval-v0", tasks=[PROBLEM], split="all", max_turns=2, pays=pays)
+
+    def played(number: int, main: str) -> Episode:
+        env.reset(options={"index": 0})
+        turns: list[Turn] = []
+        while env.agents:
+            said = {
+                agent: Completion(text, (0,), (number,)) for agent, text in zip(AGENTS, (HELPER, main), strict=True)
+            }
+            rewards = env.step({agent: one.text for agent, one in said.items()})[1]
+            turns.append(Turn(dict.fromkeys(AGENTS, "?"), said, rewards["agent_0"], env.last_score))
+        return Episode(PROBLEM.id, number, tuple(turns), terminated=len(turns) == 1)
+
+    episodes = [played(0, WITH_IT), *(played(number, WITHOUT_IT) for number in (1, 2, 3))]
+    assert [[turn.score.total for turn in e.turns if turn.score] for e in episodes] == [[4.0], *[[2.5, 2.5]] * 3]
+    learner = MAGRPO(Team({agent: Softmax() for agent in AGENTS}), ONE_WORD)
+    first = [s.advantage for s in learner.samples([Group(PROBLEM.id, tuple(episodes))]) if s.agent == "agent_0"][:4]
+    assert first == pytest.approx([math.sqrt(3), *[-1 / math.sqrt(3)] * 3])
+
+
+# --- the control ------------------------------------------------------------------------------------------------------
+
+
+def drifts(steps: int, seeds: int, pays: str) -> float:
+    """Mean change of the log-odds over seeds, in its standard errors."""
+    changes = [np.mean(log_odds(trained(Shuffled, seed, steps, pays))) - EASY for seed in range(seeds)]
+    return float(np.mean(changes) / (np.std(changes, ddof=1) / math.sqrt(seeds)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("pays", ["final", "each"])
+def test_the_control_drifts_by_no_more_than_chance(pays: str) -> None:
+    assert abs(drifts(60, 20, pays)) < 2
+
+
+@pytest.mark.parametrize("kind", ["std", "mean", "leave_one_out"])
+def test_the_controls_mean_advantage_is_zero_whatever_was_said_and_for_how_long(kind: Any) -> None:
+    """One episode ended at once, the others went on: over all orders no text is favoured at any turn."""
+
+    def episode(seed: int, *rewards: float) -> Episode:
+        turns = tuple(Turn({"agent_0": "?"}, {"agent_0": Completion("", (0,), (t,))}, r) for t, r in enumerate(rewards))
+        return Episode("t", seed, turns, terminated=True)
+
+    learner = Shuffled(Team({"agent_0": Softmax()}), ONE_WORD, MAGRPOConfig(advantage=kind))
+    found = np.array(
+        [
+            [s.advantage for s in learner.samples([Group("t", (episode(seed, 4.0), *[episode(seed, 2.5, 2.5)] * 3))])]
+            for seed in range(400)
+        ]
+    )
+    assert (np.abs(found.mean(axis=0)) < 3 * found.std(axis=0) / math.sqrt(len(found))).all()
+
+
+# --- later turns of groups from which episodes are gone ---------------------------------------------------------------
+
+
+ENDED, LOW, HIGH = (0.0,), (0.0, 1.0), (0.0, 3.0)  # rewards: over at the first turn, or one of two words at the second
+P_HIGH = 0.4  # of the better word
+
+
+def recorded(rewards: Sequence[float]) -> Episode:
+    """The better word is token 1, and so is the word of the first turn."""
+    turns = [Turn({"a": "?"}, {"a": Completion(f"turn {t}", (0,), (int(r != 1.0),))}, r) for t, r in enumerate(rewards)]
+    return Episode("t", 0, tuple(turns), terminated=len(rewards) == 1)
+
+
+@pytest.mark.parametrize("size", [2, 3])
+@pytest.mark.parametrize("survival", [0.24, 0.70, 0.91])
+def test_the_leave_one_out_gradient_of_a_later_turn_is_the_exact_one(survival: float, size: int) -> None:
+    """Of the better word's logit, over all groups that may be drawn, each by its probability."""
+    chances = {ENDED: 1 - survival, LOW: survival * (1 - P_HIGH), HIGH: survival * P_HIGH}
+    learner = MAGRPO(Team({"a": Softmax()}), ONE_WORD, MAGRPOConfig(advantage="leave_one_out"))
+    estimated = 0.0
+    for group in itertools.product(chances, repeat=size):
+        for s in learner.samples([Group("t", tuple(map(recorded, group)))]):
+            if s.completion.text == "turn 1":
+                score = s.completion.token_ids[0] - P_HIGH  # d log p / d logit
+                estimated += math.prod(chances[one] for one in group) * s.advantage * score / size
+    assert estimated == pytest.approx(survival * P_HIGH * (1 - P_HIGH) * (3.0 - 1.0))
