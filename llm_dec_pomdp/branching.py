@@ -6,6 +6,7 @@ a turn are stepped together, with rewards judged concurrently.
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
 from collections import Counter
@@ -41,6 +42,7 @@ class Wanted(NamedTuple):
     group: int
     agent: str
     history: tuple[str, ...]
+    ids: tuple[int, ...]
     seed: int
 
 
@@ -51,12 +53,18 @@ class Stepped(NamedTuple):
     terminated: bool
 
 
+def ids_said(agent: str, turns: Sequence[Turn]) -> tuple[int, ...]:
+    """Token ids of an agent's history up to its last text; empty where it said none, or its policy has no tokens."""
+    last = next((turn.actions[agent] for turn in reversed(turns) if agent in turn.actions), SILENT)
+    return last.prompt_ids + last.token_ids
+
+
 def ask(team: Team, sampling: Sampling, wanted: Sequence[Wanted]) -> list[Completion]:
     """One text for each; those with the same group, agent and history share a request, equal ones are drawn once."""
-    seeds: dict[tuple[int, str, tuple[str, ...]], dict[int, None]] = {}
+    seeds: dict[tuple[int, str, tuple[str, ...], tuple[int, ...]], dict[int, None]] = {}
     for one in wanted:
-        seeds.setdefault(one[:3], {})[one.seed] = None
-    requests = [Request(agent, history, tuple(mine)) for (_, agent, history), mine in seeds.items()]
+        seeds.setdefault(one[:4], {})[one.seed] = None
+    requests = [Request(agent, history, tuple(mine), ids) for (_, agent, history, ids), mine in seeds.items()]
     found: dict[Wanted, Completion] = {}
     for key, request, completions in zip(seeds, requests, team.generate(requests, sampling), strict=True):
         for seed, completion in zip(request.seeds, completions, strict=True):
@@ -81,9 +89,10 @@ def step_all(envs: Sequence[TextDecPOMDP], said: Sequence[Mapping[str, Completio
 
 @dataclass(slots=True)
 class _Node:
-    """A decision point of a tree."""
+    """A decision point of a tree, and the turns that led to it."""
 
     env: TextDecPOMDP
+    turns: tuple[Turn, ...]
     reach: float
     actions: dict[str, list[Completion]] = field(default_factory=dict[str, list[Completion]])
     limbs: list[_Limb] = field(default_factory=list["_Limb"])
@@ -111,7 +120,7 @@ def grow(starts: Sequence[Running], team: Team, sampling: Sampling, width: int, 
         width: G, texts per agent and decision point.
         plan: Aligned or crossed, one turn or a tree.
     """
-    roots = [_Node(start.env, 1.0) for start in starts]
+    roots = [_Node(start.env, (), 1.0) for start in starts]
     levels: list[list[tuple[int, _Node]]] = []
     level = list(enumerate(roots))
     while level:
@@ -122,7 +131,7 @@ def grow(starts: Sequence[Running], team: Team, sampling: Sampling, width: int, 
     groups: list[Group] = []
     for i, start in enumerate(starts):
         decisions = [_decision(node, t, width) for t, nodes in enumerate(levels) for owner, node in nodes if owner == i]
-        groups.append(Group(start.item_id, tuple(_episodes(roots[i], start, ())), tuple(decisions)))
+        groups.append(Group(start.item_id, tuple(_episodes(roots[i], start)), tuple(decisions)))
     return groups
 
 
@@ -143,10 +152,10 @@ def _draw(
     for owner, node in level:
         for agent in node.env.agents:
             if node.env.asked(agent):
-                history, turn = node.env.history(agent), node.env.turn
+                history, turn, ids = node.env.history(agent), node.env.turn, ids_said(agent, node.turns)
                 address = (agent, turn, *history) if turn else (agent, turn)
                 seeds = [derive(derive(starts[owner].seed, g), *address) for g in range(width)]
-                wanted += [(node, Wanted(owner, agent, history, seed)) for seed in seeds]
+                wanted += [(node, Wanted(owner, agent, history, ids, seed)) for seed in seeds]
     for (node, one), completion in zip(wanted, ask(team, sampling, [one for _, one in wanted]), strict=True):
         node.actions.setdefault(one.agent, []).append(completion)
 
@@ -164,7 +173,8 @@ def _play(level: Sequence[tuple[int, _Node]], plan: RolloutPlan, starts: Sequenc
     following: list[tuple[int, _Node]] = []
     results = step_all([env for *_, env in tried], said)
     for (owner, node, choice, env), stepped in zip(tried, results, strict=True):
-        child = _Node(env, node.reach / len(_choices(node, plan.pairing))) if env.agents else None
+        turns, reach = (*node.turns, stepped.turn), node.reach / len(_choices(node, plan.pairing))
+        child = _Node(env, turns, reach) if env.agents else None
         node.limbs.append(_Limb(choice, stepped, child))
         if child is not None:
             following.append((owner, child))
@@ -210,16 +220,15 @@ def _mean_rewards(rewards: Sequence[Sequence[float]]) -> list[float]:
     return means
 
 
-def _episodes(node: _Node, start: Running, before: tuple[Turn, ...]) -> list[Episode]:
-    """All trajectories from a decision point on."""
+def _episodes(node: _Node, start: Running) -> list[Episode]:
+    """All trajectories through a decision point."""
     found: list[Episode] = []
     for limb in node.limbs:
-        turns = (*before, limb.stepped.turn)
         if limb.next is None:
-            reach = node.reach / len(node.limbs)
+            turns, reach = (*node.turns, limb.stepped.turn), node.reach / len(node.limbs)
             found.append(Episode(start.item_id, start.seed, turns, limb.stepped.terminated, reach))
         else:
-            found += _episodes(limb.next, start, turns)
+            found += _episodes(limb.next, start)
     return found
 
 
@@ -228,14 +237,19 @@ def _episodes(node: _Node, start: Running, before: tuple[Turn, ...]) -> list[Epi
 
 @dataclass(slots=True)
 class _Try:
-    """A joint action that is tried at turn `first` of an episode, and what it and its continuation earn."""
+    """A joint action that is tried at turn `first` of an episode; `turns` are those before it, it, and what follows."""
 
     episode: Running
     first: int
     choice: tuple[int, ...]
     env: TextDecPOMDP
     said: dict[str, Completion]
-    rewards: list[float] = field(default_factory=list[float])
+    turns: list[Turn]
+
+    @property
+    def rewards(self) -> tuple[float, ...]:
+        """From the tried action on."""
+        return tuple(turn.reward for turn in self.turns[self.first :])
 
 
 def try_alternatives(
@@ -268,7 +282,7 @@ def try_alternatives(
             tries += unknown
     _play_on(tries, team, sampling, continuation)
     for episode, t, texts, known, unknown in pending:
-        branches = [*known, *(Branch(one.choice, tuple(one.rewards)) for one in unknown)]
+        branches = [*known, *(Branch(one.choice, one.rewards) for one in unknown)]
         decisions.setdefault(episode.group, []).append(Decision(t, texts, 1, tuple(branches)))
     return decisions
 
@@ -293,8 +307,9 @@ def _alternatives(
             if said[k].text == said[0].text:
                 known.append(Branch(choice, played))
             else:
-                actions = {**episode.turns[t].actions, agent: said[k]}
-                unknown.append(_Try(episode, t, choice, episode.points[t].fork(), actions))
+                borrowed = dataclasses.replace(said[k], prompt_ids=said[0].prompt_ids)  # said after what is shown here
+                actions = {**episode.turns[t].actions, agent: borrowed}
+                unknown.append(_Try(episode, t, choice, episode.points[t].fork(), actions, episode.turns[:t]))
     return known, unknown
 
 
@@ -323,10 +338,10 @@ def _step_once(live: Sequence[_Try]) -> None:
             copies.append((one, original))
     originals = list(first.values())
     for one, stepped in zip(originals, step_all([o.env for o in originals], [o.said for o in originals]), strict=True):
-        one.rewards.append(stepped.turn.reward)
+        one.turns.append(stepped.turn)
     for one, original in copies:
         one.env = original.env.fork()
-        one.rewards.append(original.rewards[-1])
+        one.turns.append(dataclasses.replace(original.turns[-1], actions=one.said))
 
 
 def _say_on(live: Sequence[_Try], team: Team, sampling: Sampling) -> None:
@@ -343,6 +358,7 @@ def _say_on(live: Sequence[_Try], team: Team, sampling: Sampling) -> None:
                 one.said[agent] = one.episode.turns[turn].actions[agent]
             else:
                 seed = derive(one.episode.seed, agent, turn)
-                wanted.append((one, Wanted(one.episode.group, agent, history, seed)))
+                ids = ids_said(agent, one.turns)
+                wanted.append((one, Wanted(one.episode.group, agent, history, ids, seed)))
     for (one, request), completion in zip(wanted, ask(team, sampling, [w for _, w in wanted]), strict=True):
         one.said[request.agent] = completion

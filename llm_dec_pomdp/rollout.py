@@ -2,7 +2,8 @@
 
 All episodes advance in lockstep: at every turn the requests of all live episodes go to the team together, so that
 agents, tasks and samples share forward passes, and then all environments step, with rewards judged concurrently.
-Episodes of a group that still have the same history share one request, whose prompt a model reads once.
+Episodes of a group whose histories are still the same, token by token, share one request, whose prompt a model reads
+once.
 
 A `RolloutPlan` asks for more than trajectories side by side; `branching` plays that.
 """
@@ -13,7 +14,7 @@ import dataclasses
 from collections.abc import Sequence
 
 from .agents.base import Sampling, Team
-from .branching import Running, Wanted, ask, grow, step_all, try_alternatives
+from .branching import Running, Wanted, ask, grow, ids_said, step_all, try_alternatives
 from .envs.base import TextDecPOMDP
 from .seeding import derive
 from .types import Completion, Episode, Group, RolloutPlan
@@ -106,7 +107,8 @@ def _ask(live: Sequence[Running], team: Team, sampling: Sampling) -> list[dict[s
         for agent in episode.env.agents:
             if episode.env.asked(agent):
                 seed = derive(episode.seed, agent, episode.env.turn)
-                wanted.append((i, Wanted(episode.group, agent, episode.env.history(agent), seed)))
+                ids = ids_said(agent, episode.turns)
+                wanted.append((i, Wanted(episode.group, agent, episode.env.history(agent), ids, seed)))
     said: list[dict[str, Completion]] = [{} for _ in live]
     for (i, one), completion in zip(wanted, ask(team, sampling, [one for _, one in wanted]), strict=True):
         said[i][one.agent] = completion

@@ -43,7 +43,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "agents": {*LEAVES, "agents"},
     "branching": {*LEAVES, "envs.base", "agents.base"},
     "rollout": {*LEAVES, "envs", "agents", "branching"},
-    "algorithms": {*LEAVES, "agents.base", "algorithms"},
+    "algorithms": {*LEAVES, "agents.base", "agents.memory", "algorithms"},
     "storage": set(),
     "signals": set(),
     "runfolder": {"signals", "storage"},

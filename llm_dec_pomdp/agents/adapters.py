@@ -17,6 +17,7 @@ from typing import Any
 import torch
 from peft.tuners.lora import Linear as LoraLinear
 from peft.tuners.lora import LoraLayer
+from torch.nn.functional import linear
 
 _BEYOND = ("use_dora", "lora_bias", "modules_to_save", "trainable_token_indices")  # more than the equation above
 
@@ -49,6 +50,43 @@ class Rows:
             self.mask = mask.repeat_interleave(self.rank, dim=1)[:, None].to(device) if mask.any() else None
 
 
+class _LowRank(torch.autograd.Function):
+    """B (m * (A x)), which keeps for the way back x as it is, and beside it nothing that is not kept anyway.
+
+    Autograd would keep the x that was cast to the type of A: with adapters in float32 on a base in bfloat16 a copy of
+    twice the size in every layer, beside the one that all layers with this input share; and A, B and A x for each pass.
+    Here A x is computed again, which takes little of the time of W x.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, x: torch.Tensor, mask: torch.Tensor, scales: Sequence[float], *factors: torch.Tensor
+    ) -> torch.Tensor:
+        """`factors` are A_1, ..., A_n, B_1, ..., B_n."""
+        ctx.save_for_backward(x, mask, *factors)
+        ctx.scales = scales
+        down, up = _side_by_side(factors, scales)
+        return linear(linear(x.to(down.dtype), down) * mask, up)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: torch.Tensor) -> Any:
+        x, mask, *factors = ctx.saved_tensors
+        down, up = _side_by_side(factors, ctx.scales)
+        inputs, outputs = x.to(down.dtype), gradients[0]
+        low = linear(inputs, down) * mask
+        by_low = (outputs @ up) * mask
+        by_down = (by_low.flatten(0, -2).T @ inputs.flatten(0, -2)).chunk(len(ctx.scales))
+        by_up = (outputs.flatten(0, -2).T @ low.flatten(0, -2)).chunk(len(ctx.scales), dim=1)
+        scaled = [part * scale for part, scale in zip(by_up, ctx.scales, strict=True)]
+        return (by_low @ down).to(x.dtype), None, None, *by_down, *scaled
+
+
+def _side_by_side(factors: Sequence[torch.Tensor], scales: Sequence[float]) -> tuple[torch.Tensor, torch.Tensor]:
+    """A and B of the equation."""
+    downs, ups = factors[: len(scales)], factors[len(scales) :]
+    return torch.cat(list(downs)), torch.cat([up * scale for up, scale in zip(ups, scales, strict=True)], dim=1)
+
+
 class MixedLinear(LoraLinear):
     """A linear layer of peft whose adapters are applied by the mask of `rows`."""
 
@@ -60,10 +98,10 @@ class MixedLinear(LoraLinear):
         rows = self.rows
         if rows.mask is None:
             return result
-        down = torch.cat([self.lora_A[name].weight for name in rows.names])  # pyright: ignore[reportArgumentType]
-        up = torch.cat([self.lora_B[name].weight * self.scaling[name] for name in rows.names], dim=1)
-        low = torch.nn.functional.linear(x.to(down.dtype), down) * rows.mask.to(down.dtype)
-        return result + torch.nn.functional.linear(low, up).to(result.dtype)
+        factors: list[Any] = [layer[name].weight for layer in (self.lora_A, self.lora_B) for name in rows.names]
+        scales = [self.scaling[name] for name in rows.names]
+        low: Any = _LowRank.apply(x, rows.mask.to(factors[0].dtype), scales, *factors)
+        return result + low.to(result.dtype)
 
 
 def mix_adapters(model: Any) -> Rows:

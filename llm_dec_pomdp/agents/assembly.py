@@ -17,39 +17,54 @@ A member plays one agent or several. In a file (`llm-dec-pomdp train ID --team t
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
-from ..config import Config
+from ..config import Config, Positive
 from ..registry import nearest
 from .base import Policy, Team
-from .loading import ModelError, Sharing, load_team
+from .loading import BATCH_ROWS, ModelError, Sharing, load_team
 from .scripted import Gold, RandomText
 
 SCRIPTED = ("script:random", "script:gold")
 
 
-class MemberConfig(Config):
+class ModelOptions(Config):
+    """How a model is loaded and run."""
+
+    sharing: Sharing = "separate"
+    """Among the agents: separate (a model each), shared (one for all), or lora (an adapter each on one base)."""
+    device: str = "auto"
+    """auto, cpu, cuda, ..."""
+    dtype: str = "auto"
+    """auto (on CUDA bfloat16, with float32 weights where all are trained, else float32), float32, bfloat16, float16."""
+    lora_rank: Positive = 8
+    """Rank of the adapters."""
+    chat_template_kwargs: dict[str, Any] = {}
+    """Variables of the chat template: Qwen3 thinks unless it is { enable_thinking = false }."""
+    batch_rows: Positive = BATCH_ROWS
+    """Texts sampled at once. Halved when the device has too little memory."""
+    truncate_prompts: bool = False
+    """Keep the end of prompts that are too long for the context, instead of refusing them."""
+    gradient_checkpointing: bool = False
+    """Keep the input of every layer alone in updates and compute the rest again: less memory, more time."""
+
+    def load(self, agents: Sequence[str], model: str, *, seed: int, train: bool) -> Team:
+        """These agents, played by the model of that name; see `load_team`."""
+        options = self.model_dump(include=set(ModelOptions.model_fields))
+        return load_team(agents, model, seed=seed, train=train, **options)
+
+
+class MemberConfig(ModelOptions):
     """Who plays some of the agents."""
 
     agents: list[str]
     """Names ("agent_0") or roles ("summary")."""
     model: str = "builtin:tiny"
     """A model's name, or script:random, or script:gold."""
-    sharing: Sharing = "separate"
-    """Among these agents: separate (a model each), shared (one for all), or lora (an adapter each on one base)."""
-    lora_rank: int = 8
-    """Rank of the adapters."""
     train: bool = True
     """False: the weights stay as they are."""
     learning_rate: float | None = None
     """The algorithm's when left out."""
-    device: str = "auto"
-    """auto, cpu, cuda, ..."""
-    dtype: str = "auto"
-    """auto (bfloat16 on CUDA unless all weights are trained, else float32), float32, bfloat16, float16."""
-    truncate_prompts: bool = False
-    """Keep the end of prompts that are too long for the context, instead of refusing them."""
-    gradient_checkpointing: bool = False
-    """Keep the input of every layer alone in updates and compute the rest again: less memory, more time."""
 
 
 def assemble_team(
@@ -103,15 +118,4 @@ def _players(
             raise ModelError(f"no script {member.model!r}; {nearest(member.model, SCRIPTED)}")
         policy: Policy = RandomText() if member.model == "script:random" else Gold(gold())
         return dict.fromkeys(names, policy)
-    return load_team(
-        names,
-        member.model,
-        sharing=member.sharing,
-        device=member.device,
-        dtype=member.dtype,
-        lora_rank=member.lora_rank,
-        seed=seed,
-        truncate_prompts=member.truncate_prompts,
-        gradient_checkpointing=member.gradient_checkpointing,
-        train=member.train,
-    ).members
+    return member.load(names, member.model, seed=seed, train=member.train).members

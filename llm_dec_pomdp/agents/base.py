@@ -1,7 +1,8 @@
 """The policy contract and the team.
 
 A policy answers requests; a request is an agent, its own history, and one seed per wanted sample. What a policy samples
-is what a learner trains on: a `Completion` carries token ids and log-probabilities, text is never tokenised again.
+is what a learner trains on: a `Completion` carries token ids and log-probabilities, and a request carries the ids of
+the agent's earlier turns, so that what was sampled is not tokenised again.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ class Sampling:
 
     Attributes:
         temperature: Divides the logits; 0 takes the most likely token.
-        top_p: Smallest set of tokens whose probability reaches it; 1 keeps all.
         top_k: Number of most likely tokens to keep; 0 keeps all.
+        top_p: Smallest set of these tokens that holds this share of their probability; 1 keeps all.
         max_new_tokens: Longest completion, in tokens.
     """
 
@@ -55,12 +56,15 @@ class Request:
     Attributes:
         agent: Who is asked.
         history: (o_0, a_0, ..., o_t): the agent's own history, its last observation at the end.
-        seeds: One per wanted sample; a sample depends on its own seed and not on what else is in the batch.
+        seeds: One per wanted sample; a sample follows from its own seed, up to what rounding differs in other batches.
+        ids: Token ids of (o_0, a_0, ..., a_{t-1}), as they were shown and sampled; empty where nothing was said yet, or
+            by a policy without tokens, or where only the texts are known.
     """
 
     agent: str
     history: tuple[str, ...]
     seeds: tuple[int, ...] = (0,)
+    ids: tuple[int, ...] = ()
 
 
 class Policy(Protocol):

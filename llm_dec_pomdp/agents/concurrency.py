@@ -1,4 +1,4 @@
-"""Models of a team that work at the same time."""
+"""Policies of a team that work at the same time."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ _PATIENCE = 1e-4  # seconds after which a model asks for the interpreter; Python
 
 
 def side_by_side(policies: Sequence[Any], works: Sequence[Callable[[], T]]) -> list[T]:
-    """Do one piece of work per policy; models on a processor do theirs at the same time.
+    """Do one piece of work per policy; what computes on different devices does so at the same time.
 
-    A small model gains little from a second core, two of them gain a whole one each. So the cores are divided among
-    models of like size (`processor_load`, see `LanguageModel`); anything else works in turn, with all cores.
+    On each accelerator (`accelerator`, see `LanguageModel`) the policies work in turn, in a thread of its own. All
+    others work here: a small model gains little from a second core, two of them gain a whole one each, so the cores are
+    divided among models of like size (`processor_load`); anything else works in turn, with all cores.
 
     Args:
         policies: Whose work it is, all different.
@@ -26,6 +27,29 @@ def side_by_side(policies: Sequence[Any], works: Sequence[Callable[[], T]]) -> l
     Returns:
         The results in order.
     """
+    places: dict[str | None, list[int]] = {None: []}
+    for number, policy in enumerate(policies):
+        places.setdefault(getattr(policy, "accelerator", None), []).append(number)
+    here = places.pop(None)
+    if len(places) + bool(here) < 2:
+        return _on_the_processor(policies, works) if here else [work() for work in works]
+    results: dict[int, T] = {}
+
+    def in_turn(numbers: Sequence[int]) -> None:
+        for number in numbers:
+            results[number] = works[number]()
+
+    with ThreadPoolExecutor(len(places), "accelerator") as threads:  # which waits for all, also when one fails
+        begun = [threads.submit(in_turn, numbers) for numbers in places.values()]
+        found = _on_the_processor([policies[number] for number in here], [works[number] for number in here])
+    for future in begun:
+        future.result()
+    results.update(zip(here, found, strict=True))
+    return [results[number] for number in range(len(works))]
+
+
+def _on_the_processor(policies: Sequence[Any], works: Sequence[Callable[[], T]]) -> list[T]:
+    """Models of like size at the same time, anything else in turn."""
     loads = [getattr(policy, "processor_load", 0) for policy in policies]
     if len(works) < 2 or not all(loads) or max(loads) > _ALIKE * min(loads):
         return [work() for work in works]

@@ -1,9 +1,10 @@
 # pyright: basic
 """Sampling from a causal language model: one prefill per prompt, one batch for all copies, finished rows leave.
 
-Every copy draws from uniforms of its own seed, so a text does not depend on what else is in the batch (up to the
-floating-point effects of batching). What is recorded is log pi at the sampling temperature before truncation by top-p
-or top-k, the quantity the loss recomputes.
+Every copy draws from uniforms of its own seed, so a text does not depend on what else is in the batch, except that
+products of other sizes are rounded otherwise: hardly ever seen in float32, while in bfloat16 a text sampled alone and
+in a batch may differ. What is recorded is log pi at the sampling temperature before truncation by top-p or top-k, the
+quantity the loss recomputes, and gets up to the same rounding.
 """
 
 from __future__ import annotations
@@ -165,7 +166,24 @@ def prefill(
         **({} if body else {"logits_to_keep": 1}),
     )
     last = output.last_hidden_state if body else output.logits
-    return last[:, -1], output.past_key_values, mask
+    return last[:, -1], _copyable_cache(output, model), mask
+
+
+def _copyable_cache(output: Any, model: Any) -> Any:
+    """The keys and values that a model keeps, which every text of a prompt gets a copy of.
+
+    Raises:
+        ValueError: The model keeps something else, or nothing.
+    """
+    cache = getattr(output, "past_key_values", None)
+    layers = getattr(cache, "layers", ())
+    if not layers or not all(hasattr(layer, "batch_select_indices") for layer in layers):
+        raise ValueError(
+            f"a {model.config.model_type!r} model keeps no keys and values of its prompt that its texts could share, "
+            "as models with a running state do not, so it cannot be sampled from here; take one of another family "
+            "(Llama, Qwen2, Qwen3, Mistral, Gemma, GPT-2, ...), or put it behind a server: http://host:port/v1#name"
+        )
+    return cache
 
 
 def left_padded(
@@ -213,11 +231,16 @@ def _invert(probabilities: torch.Tensor, u: torch.Tensor) -> torch.Tensor:
 
 
 def _draw_truncated(logprobs: torch.Tensor, u: torch.Tensor, sampling: Sampling) -> torch.Tensor:
-    """Top-k, then top-p: exact, but sorts more than the most likely tokens only for rows whose nucleus is wide."""
+    """Top-k, then top-p of the mass that top-k left, as transformers does.
+
+    Exact, but sorts more than the most likely tokens only for rows whose nucleus is wide.
+    """
     vocabulary = logprobs.shape[-1]
     width = min(sampling.top_k or _NUCLEUS, vocabulary)
     values, order = _most_likely(logprobs, width)
     mass = values.exp()
+    if sampling.top_k and sampling.top_p < 1:
+        mass = mass / mass.sum(-1, keepdim=True)
     tokens = order.gather(1, _invert(_nucleus(mass, sampling.top_p), u)[:, None])[:, 0]
     if sampling.top_k:
         return tokens
@@ -249,7 +272,7 @@ def _most_likely(logprobs: torch.Tensor, width: int) -> tuple[torch.Tensor, torc
 
 
 def _nucleus(descending: torch.Tensor, top_p: float) -> torch.Tensor:
-    """Zero what comes after the smallest prefix whose mass reaches top_p (of the whole distribution)."""
+    """Zero what comes after the smallest prefix whose mass reaches top_p."""
     if top_p == 1:
         return descending
     before = descending.cumsum(-1) - descending

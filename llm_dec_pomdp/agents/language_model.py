@@ -7,29 +7,28 @@ either way their requests share one batch.
 
 from __future__ import annotations
 
+import contextlib
 import functools
-import itertools
 import json
 import re
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
 
 from ..types import Completion
 from .base import Request, Sampling, WeightFile
+from .batching import batches, equally_large
 from .decoding import Prompt, Sampled, left_padded, prefill, sample_together
-from .head import chunked_logprobs
-from .layers import plain
+from .head import chunked_logprobs, has_plain_head
+from .memory import BatchSize
+from .prompts import Prompts, PromptTooLongError, fitted, refuse_foreign_tokenizer, stop_ids
 from .recomputing import recomputed
 from .stepping import forward, shape
 
 _FACTOR = re.compile(r"(\.lora_[AB])\.([^.]+)")
-_LARGE = 1000.0  # a logit that no model takes for a small one, and that every type of number holds
 
-
-class PromptTooLongError(ValueError):
-    """A prompt and its completion do not fit into the model's context."""
+__all__ = ["LanguageModel", "PromptTooLongError"]
 
 
 class LanguageModel:
@@ -39,14 +38,18 @@ class LanguageModel:
         model: A causal language model, or a peft model with one adapter per agent.
         tokenizer: Its tokenizer; the chat template is used where there is one.
         adapters: Adapter name by agent; None when all agents use the same weights.
-        batch_rows: Sequences sampled at once.
+        batch_rows: Sequences sampled at once. Halved when the device has too little memory.
+        chat_template_kwargs: Variables of the chat template, e.g. {"enable_thinking": False} for Qwen3.
+        compute_dtype: Mixed precision: products are computed in this type, whatever that of the weights is. None: in
+            that of the weights.
         truncate_prompts: Keep the end of a prompt that is too long for the context, instead of refusing it.
         gradient_checkpointing: Let an update keep the input of every layer alone and compute the rest again: much less
             memory, and more time, since prompts are then not shared by their samples either.
 
     Raises:
-        ValueError: The tokenizer has no end-of-sequence token, or more tokens than the model; or the model has adapters
-            and `adapters` does not say whose, or adapters of a kind that cannot be mixed.
+        ValueError: The tokenizer has no end-of-sequence token, or more tokens than the model, or no such variables in
+            its chat template; or the model has adapters and `adapters` does not say whose, or adapters of a kind that
+            cannot be mixed.
     """
 
     def __init__(
@@ -56,6 +59,8 @@ class LanguageModel:
         *,
         adapters: Mapping[str, str] | None = None,
         batch_rows: int = 64,
+        chat_template_kwargs: Mapping[str, Any] | None = None,
+        compute_dtype: torch.dtype | None = None,
         truncate_prompts: bool = False,
         gradient_checkpointing: bool = False,
     ) -> None:
@@ -68,18 +73,35 @@ class LanguageModel:
             from .adapters import mix_adapters  # loads peft
 
             model.mixed_rows = mix_adapters(model)
-        self.batch_rows = batch_rows
+        self.batch_rows = BatchSize("batch_rows", batch_rows)
+        self.compute_dtype = compute_dtype
         self.truncate_prompts = truncate_prompts
         self.gradient_checkpointing = gradient_checkpointing
-        _refuse_foreign_tokenizer(model, tokenizer)
-        self.stop_ids = _stop_ids(model, tokenizer)
+        refuse_foreign_tokenizer(model, tokenizer)
+        self.stop_ids = stop_ids(model, tokenizer)
+        self.prompts = Prompts(tokenizer, self.stop_ids, chat_template_kwargs or {})
         self.pad_id = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else min(self.stop_ids)
+
+    @property
+    def device(self) -> torch.device:
+        """Where it computes."""
+        return next(self.model.parameters()).device
 
     @functools.cached_property
     def processor_load(self) -> int:
         """How many parameters work on the processor: what its cores are divided by. 0 on an accelerator."""
-        parameters = list(self.model.parameters())
-        return sum(p.numel() for p in parameters) if parameters[0].device.type == "cpu" else 0
+        return sum(p.numel() for p in self.model.parameters()) if self.accelerator is None else 0
+
+    @functools.cached_property
+    def accelerator(self) -> str | None:
+        """The accelerator it computes on, e.g. "cuda:1"; None on the processor."""
+        return None if self.device.type == "cpu" else str(self.device)
+
+    def _precision(self) -> Any:
+        """In this context the model computes in `compute_dtype`."""
+        if self.compute_dtype is None:
+            return contextlib.nullcontext()
+        return torch.autocast(self.device.type, self.compute_dtype)
 
     # --- acting ---------------------------------------------------------------------------------------------------
 
@@ -91,7 +113,7 @@ class LanguageModel:
     def kin(self) -> Hashable | None:
         """What policies have in common that can answer together: small models of one shape. None: answers alone."""
         form = shape(self.model) if type(self) is LanguageModel else None
-        return form and (form, self.stop_ids, self.pad_id, self.batch_rows)
+        return form and (form, self.stop_ids, self.pad_id, self.batch_rows.size, self.compute_dtype)
 
     @staticmethod
     def generate_together(
@@ -99,18 +121,27 @@ class LanguageModel:
     ) -> list[list[list[Completion]]]:
         """Answer the requests to each of several policies of the same `kin`, which sample as one where they can."""
         prompts = [
-            [Prompt(p.encode(r.history, sampling.max_new_tokens), r.seeds, p._adapter(r.agent)) for r in asked]
+            [Prompt(p.encode(r.history, sampling.max_new_tokens, r.ids), r.seeds, p._adapter(r.agent)) for r in asked]
             for p, asked in zip(policies, requests, strict=True)
         ]
         answers: list[list[list[Completion]]] = [[[] for _ in asked] for asked in requests]
-        batches = [p._batches(asked) for p, asked in zip(policies, prompts, strict=True)]
-        for together in _equally_large(batches, prompts):
-            models = [policies[number].model for number, _ in together]
-            asked = [[prompts[number][i] for i in batch] for number, batch in together]
-            sampled = sample_together(models, asked, sampling, policies[0].stop_ids, policies[0].pad_id)
-            for (number, batch), found in zip(together, sampled, strict=True):
-                for i, sequences in zip(batch, found, strict=True):
-                    answers[number][i] = policies[number]._completions(prompts[number][i], sequences)
+
+        def sample(rows: int) -> None:
+            """What is not answered yet."""
+            left = [
+                [Prompt(p.ids, p.seeds[len(said) :], p.adapter) for p, said in zip(asked, answered, strict=True)]
+                for asked, answered in zip(prompts, answers, strict=True)
+            ]
+            for together in equally_large([batches(asked, rows) for asked in left]):
+                models = [policies[model].model for model, _ in together]
+                asked = [[prompt for _, prompt in batch] for _, batch in together]
+                sampled = sample_together(models, asked, sampling, policies[0].stop_ids, policies[0].pad_id)
+                for (model, batch), found in zip(together, sampled, strict=True):
+                    for (number, prompt), sequences in zip(batch, found, strict=True):
+                        answers[model][number] += policies[model]._completions(prompt, sequences)
+
+        with policies[0]._precision():
+            policies[0].batch_rows.run(sample)
         return answers
 
     def _completions(self, prompt: Prompt, sequences: Sequence[Sampled]) -> list[Completion]:
@@ -127,28 +158,14 @@ class LanguageModel:
             for s in sequences
         ]
 
-    def encode(self, history: Sequence[str], new_tokens: int = 0) -> list[int]:
-        """Token ids of an agent's history, ready for its next text.
+    def encode(self, history: Sequence[str], new_tokens: int = 0, ids: Sequence[int] = ()) -> list[int]:
+        """Token ids of an agent's history, ready for its next text; `ids` are those up to its last text, see `Request`.
 
         Raises:
             PromptTooLongError: It does not fit into the context together with `new_tokens`.
         """
-        if self.tokenizer.chat_template:
-            turns = [{"role": ("user", "assistant")[i % 2], "content": text} for i, text in enumerate(history)]
-            text = self.tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True)
-            ids = self.tokenizer(text, add_special_tokens=False)["input_ids"]
-        else:
-            ids = self.tokenizer("\n\n".join(history) + "\n\n")["input_ids"]
-        limit = getattr(self.model.config, "max_position_embeddings", None)
-        if limit is not None and len(ids) + new_tokens > limit:
-            if self.truncate_prompts and new_tokens < limit:
-                return list(ids[-(limit - new_tokens) :])
-            raise PromptTooLongError(
-                f"a prompt of {len(ids)} tokens and up to {new_tokens} new ones exceed the model's context of {limit}; "
-                f"shorten the task (it begins {history[0][:60]!r}), lower max_new_tokens, take another model, or keep "
-                "only the end of long prompts with truncate_prompts=true"
-            )
-        return list(ids)
+        found = self.prompts.encode(history, ids)
+        return fitted(found, new_tokens, self.model, history, truncate=self.truncate_prompts)
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of sampled ids, without special tokens."""
@@ -160,19 +177,6 @@ class LanguageModel:
         if agent not in self.adapters:
             raise KeyError(f"no adapter for {agent!r}; this model has adapters for {sorted(self.adapters)}")
         return self.adapters[agent]
-
-    def _batches(self, prompts: Sequence[Prompt]) -> list[list[int]]:
-        """Indices of prompts, sorted by length, cut into batches of about `batch_rows` sequences."""
-        batches: list[list[int]] = []
-        rows = self.batch_rows
-        for i in sorted(range(len(prompts)), key=lambda i: len(prompts[i].ids)):
-            copies = len(prompts[i].seeds)
-            if rows + copies > self.batch_rows:
-                batches.append([])
-                rows = 0
-            batches[-1].append(i)
-            rows += copies
-        return batches
 
     # --- learning -------------------------------------------------------------------------------------------------
 
@@ -194,7 +198,8 @@ class LanguageModel:
         rows = mask.bool()
         if self._plain_head:
             head = self.model.get_output_embeddings()
-            found = chunked_logprobs(states[rows], head.weight, head.bias, ids[rows], temperature or 1.0)
+            hidden = states[rows].to(self.compute_dtype or states.dtype)
+            found = chunked_logprobs(hidden, head.weight, head.bias, ids[rows], temperature or 1.0)
         else:
             logits = states[rows].float() / (temperature or 1.0)
             found = logits.gather(-1, ids[rows][:, None])[:, 0] - logits.logsumexp(-1)
@@ -216,41 +221,15 @@ class LanguageModel:
 
     @functools.cached_property
     def _plain_head(self) -> bool:
-        """Logits are the output layer of the last hidden state, and nothing else.
-
-        Some families scale or cap them, and the layer may have adapters. It is tried on noise in the place of the last
-        hidden state, so large that a cap would show.
-        """
-        head = self.model.get_output_embeddings()
-        network = self.model if self.adapters is None else self.model.get_base_model()
-        if not plain(head) or network.base_model is network:
-            return False
-        drawn = torch.Generator().manual_seed(0)
-        noise: list[torch.Tensor] = []
-
-        def disturb(module: Any, inputs: Any, output: Any) -> Any:
-            hidden = torch.randn(output.last_hidden_state.shape, generator=drawn).to(output.last_hidden_state)
-            hidden *= _LARGE / head(hidden).abs().max()
-            noise.append(hidden)
-            output.last_hidden_state = hidden
-            return output
-
-        hook = network.base_model.register_forward_hook(disturb)
-        try:
-            with torch.no_grad():
-                ids = torch.arange(4, device=head.weight.device)[None] % head.weight.shape[0]
-                found = forward(self.model, [None if self.adapters is None else "__base__"], input_ids=ids).logits
-                wanted = [head(hidden).to(found.dtype) for hidden in noise]
-        finally:
-            hook.remove()
-        tolerance = 2 * torch.finfo(head.weight.dtype).eps * _LARGE
-        return len(wanted) == 1 and bool((found - wanted[0]).abs().max() <= tolerance)
+        """Logits are the output layer of the last hidden state, and nothing else."""
+        return has_plain_head(self.model, None if self.adapters is None else "__base__")
 
     def base(self) -> LanguageModel | None:
         """The model below the adapters, as a policy that cannot be trained; None when there are no adapters."""
         if self.adapters is None:
             return None
-        return _Base(self.model, self.tokenizer, adapters=dict.fromkeys(self.adapters, "__base__"))
+        adapters = dict.fromkeys(self.adapters, "__base__")
+        return _Base(self.model, self.tokenizer, adapters=adapters, compute_dtype=self.compute_dtype)
 
     def _states(
         self, samples: Sequence[tuple[str, Completion]], *, body: bool
@@ -259,16 +238,16 @@ class LanguageModel:
 
         What it was predicted from are logits [N, L, V], with `body` the last hidden state [N, L, H].
         """
-        device = next(self.model.parameters()).device
         length = max(len(c.token_ids) for _, c in samples)
         ids = torch.full((len(samples), length), self.pad_id)
         mask = torch.zeros_like(ids)
         for row, (_, completion) in enumerate(samples):
             ids[row, : len(completion.token_ids)] = torch.tensor(completion.token_ids)
             mask[row, : len(completion.token_ids)] = 1
-        ids, mask = ids.to(device), mask.to(device)
+        ids, mask = ids.to(self.device), mask.to(self.device)
         whole = self.gradient_checkpointing and torch.is_grad_enabled()
-        states = (self._from_whole_texts if whole else self._from_shared_prompts)(samples, ids, mask, body=body)
+        with self._precision():
+            states = (self._from_whole_texts if whole else self._from_shared_prompts)(samples, ids, mask, body=body)
         return states, ids, mask.float()
 
     def _from_shared_prompts(
@@ -361,19 +340,6 @@ class LanguageModel:
         return files
 
 
-def _equally_large(
-    batches: Sequence[Sequence[list[int]]], prompts: Sequence[Sequence[Prompt]]
-) -> Iterator[list[tuple[int, list[int]]]]:
-    """(policy, batch) pairs to sample as one: the n-th batches of all policies with as many sequences."""
-    for nth in itertools.zip_longest(*batches):
-        alike: dict[int, list[tuple[int, list[int]]]] = {}
-        for number, batch in enumerate(nth):
-            if batch is not None:
-                copies = sum(len(prompts[number][i].seeds) for i in batch)
-                alike.setdefault(copies, []).append((number, batch))
-        yield from alike.values()
-
-
 def _adapter_of(name: str) -> str | None:
     """Whose tensor this is: peft puts the adapter's name, which has no dot, behind that of the factor."""
     found = _FACTOR.search(name)
@@ -404,25 +370,3 @@ def _refuse_unassigned_adapters(model: Any) -> None:
             f"the model has adapters ({', '.join(names)}), and no agent is said to use one; give "
             f"adapters={{agent: {names[0]!r}, ...}} for all agents, or the model that merge_and_unload() returns"
         )
-
-
-def _refuse_foreign_tokenizer(model: Any, tokenizer: Any) -> None:
-    rows = model.get_input_embeddings().weight.shape[0]
-    if len(tokenizer) > rows:
-        raise ValueError(
-            f"the tokenizer has {len(tokenizer)} tokens and {getattr(model.config, 'name_or_path', '') or 'the model'} "
-            f"only {rows}, so they do not belong together; load the tokenizer that was saved with the model"
-        )
-
-
-def _stop_ids(model: Any, tokenizer: Any) -> frozenset[int]:
-    """Every token that ends a turn: the tokenizer's end of sequence and those of the generation config."""
-    configured = getattr(model.generation_config, "eos_token_id", None)
-    listed = configured if isinstance(configured, (list, tuple)) else [configured]
-    found = {i for i in (*listed, tokenizer.eos_token_id) if i is not None}
-    if not found:
-        raise ValueError(
-            f"the tokenizer of {getattr(model.config, 'name_or_path', 'this model')!r} has no end-of-sequence token, "
-            "so no text would ever end; set tokenizer.eos_token"
-        )
-    return frozenset(found)

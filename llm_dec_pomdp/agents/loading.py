@@ -16,7 +16,7 @@ import copy
 import difflib
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -29,6 +29,13 @@ Sharing = Literal["separate", "shared", "lora"]
 BUILTIN = {"builtin:tiny": "tiny"}
 _HUB_SECONDS = 5.0  # until an answer of the hub counts as none
 _DTYPES = ("auto", "float32", "bfloat16", "float16")
+BATCH_ROWS = 64
+_ELSEWHERE = {  # what a model on a server can be given of these: nothing else
+    "batch_rows": BATCH_ROWS,
+    "chat_template_kwargs": {},
+    "truncate_prompts": False,
+    "gradient_checkpointing": False,
+}
 
 
 class ModelError(ValueError):
@@ -41,7 +48,8 @@ def load_model(name: str, *, device: str = "auto", dtype: str = "auto", trained:
     Args:
         name: See the table of this module.
         device: "auto" (CUDA when there is one), "cpu", "cuda", "cuda:1", ...
-        dtype: "auto" (bfloat16 on CUDA, float32 elsewhere and where `trained`), "float32", "bfloat16" or "float16".
+        dtype: Of the weights: "auto" (bfloat16 on CUDA, float32 elsewhere and where `trained`), "float32", "bfloat16"
+            or "float16".
         trained: Its own weights are to be trained. Small changes of a weight are lost in 16 bits, so learners warn of
             bfloat16 weights and refuse float16 ones; an adapter has float32 weights on any base.
 
@@ -131,6 +139,11 @@ def _nearest_path(path: Path) -> str:
     return f" (did you mean {str(place)!r}?)"
 
 
+def mixed_precision(dtype: str, device: str, trained: bool) -> bool:
+    """Are products computed in bfloat16, with weights in float32? With "auto" on CUDA, where these are trained."""
+    return dtype == "auto" and device.startswith("cuda") and trained
+
+
 def load_policy(
     name: str, *, device: str = "auto", dtype: str = "auto", trained: bool = False, **options: Any
 ) -> Policy:
@@ -151,12 +164,21 @@ def load_policy(
         if not model:
             raise ModelError(f"model {name!r} names a server but no model; write {name}#NAME")
         for option, value in options.items():
-            if value:
+            if value != _ELSEWHERE[option]:
                 raise ModelError(f"{option} is {value!r}, but {name!r} runs on a server; leave {option} out")
         return Remote(url, model, api_key=os.environ.get("OPENAI_API_KEY"))
-    from .language_model import LanguageModel  # loads torch
+    network, tokenizer = load_model(name, device=device, dtype=dtype, trained=trained)
+    return _policy(network, tokenizer, dtype, trained, **options)
 
-    return LanguageModel(*load_model(name, device=device, dtype=dtype, trained=trained), **options)
+
+def _policy(network: Any, tokenizer: Any, dtype: str, trained: bool, **options: Any) -> Policy:
+    """A `LanguageModel` of a model that was loaded with a dtype."""
+    import torch
+
+    from .language_model import LanguageModel
+
+    mixed = mixed_precision(dtype, str(network.device), trained)
+    return LanguageModel(network, tokenizer, compute_dtype=torch.bfloat16 if mixed else None, **options)
 
 
 def load_team(
@@ -168,6 +190,8 @@ def load_team(
     dtype: str = "auto",
     lora_rank: int = 8,
     seed: int = 0,
+    batch_rows: int = BATCH_ROWS,
+    chat_template_kwargs: Mapping[str, Any] | None = None,
     truncate_prompts: bool = False,
     gradient_checkpointing: bool = False,
     train: bool = True,
@@ -180,10 +204,12 @@ def load_team(
         sharing: "separate" (a model of its own per agent, all weights trainable), "shared" (one model plays all
             agents, all weights trainable), or "lora" (one frozen base with a trainable adapter per agent).
         device: See `load_model`.
-        dtype: "float32", "bfloat16", "float16", or "auto": on CUDA bfloat16 for what is not trained (with adapters: the
-            base), else float32.
+        dtype: "float32", "bfloat16", "float16", or "auto": on CUDA bfloat16, with float32 weights where all of them are
+            trained (mixed precision), else float32.
         lora_rank: Rank of the adapters, on all linear layers.
         seed: Seed of the adapters' first weights.
+        batch_rows: Texts sampled at once, see `LanguageModel`.
+        chat_template_kwargs: Variables of the chat template, see `LanguageModel`.
         truncate_prompts: Keep the end of prompts that are too long, instead of refusing them.
         gradient_checkpointing: Less memory and more time in updates, see `LanguageModel`.
         train: False: no weights are trainable.
@@ -194,6 +220,8 @@ def load_team(
     if sharing not in get_args(Sharing):
         raise ModelError(f"sharing {sharing!r} does not exist; {nearest(sharing, get_args(Sharing))}")
     options: dict[str, Any] = {
+        "batch_rows": batch_rows,
+        "chat_template_kwargs": dict(chat_template_kwargs or {}),
         "truncate_prompts": truncate_prompts,
         "gradient_checkpointing": gradient_checkpointing,
     }
@@ -201,16 +229,16 @@ def load_team(
     if sharing == "shared" or model.startswith(("http://", "https://")):
         team = Team(dict.fromkeys(agents, load_policy(model, device=device, dtype=dtype, trained=trained, **options)))
     else:
-        from .language_model import LanguageModel  # loads torch
-
         network, tokenizer = load_model(model, device=device, dtype=dtype, trained=trained)
         if sharing == "lora":
             network = _with_adapters(network, agents, lora_rank, seed)
             adapters = {agent: agent for agent in agents}
-            team = Team(dict.fromkeys(agents, LanguageModel(network, tokenizer, adapters=adapters, **options)))
+            policy = _policy(network, tokenizer, dtype, trained, adapters=adapters, **options)
+            team = Team(dict.fromkeys(agents, policy))
         else:
             networks = [network, *(copy.deepcopy(network) for _ in agents[1:])]
-            team = Team({a: LanguageModel(n, tokenizer, **options) for a, n in zip(agents, networks, strict=True)})
+            policies = [_policy(network, tokenizer, dtype, trained, **options) for network in networks]
+            team = Team(dict(zip(agents, policies, strict=True)))
     for policy in () if train else team.trainable:
         for parameter in policy.parameters():
             parameter.requires_grad_(False)

@@ -17,6 +17,7 @@ from ..types import Completion
 from .base import Request, Sampling
 
 _CHUNK = 1 << 20  # bytes read at once
+_SHOWN = 300  # bytes of a server's refusal in a message
 
 
 class RemoteError(RuntimeError):
@@ -76,6 +77,8 @@ class Remote:
             "max_tokens": sampling.max_new_tokens,
             "seed": seed % 2**31,
         }
+        if sampling.top_k:  # beyond OpenAI's own interface: a server that does not know it says so
+            body["top_k"] = sampling.top_k
         started = time.perf_counter()
         reason = ""
         for _ in range(self._tries):
@@ -86,6 +89,8 @@ class Remote:
                     truncated = choice.get("finish_reason") == "length"
                     return Completion(text, truncated=truncated, seconds=time.perf_counter() - started)
                 reason = f"the content of its answer is a {type(text).__name__}, not text"
+            except urllib.error.HTTPError as error:
+                reason = f"{error}: {error.read(_SHOWN).decode(errors='replace')}"
             except (LookupError, TypeError, AttributeError) as error:
                 reason = f"its answer has no choices[0].message.content ({error!r})"
             except (OSError, ValueError, urllib.error.URLError) as error:

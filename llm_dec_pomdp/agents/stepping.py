@@ -164,7 +164,8 @@ def layerwise(model: Any) -> bool:
     """Can `LayerSteps` advance this model? Tried once per model."""
     network = _network(model)
     if network not in _agreeing:
-        _agreeing[network] = _of_llama_form(network) and _agrees(model, network)
+        with torch.autocast(next(network.parameters()).device.type, enabled=False):  # as exactly as its weights are
+            _agreeing[network] = _of_llama_form(network) and _agrees(model, network)
     return _agreeing[network]
 
 

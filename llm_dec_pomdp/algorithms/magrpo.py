@@ -52,11 +52,11 @@ from typing import Any, ClassVar
 import torch
 
 from ..agents.base import AdaptedPolicy, EntropyPolicy, Sampling, Team, TrainablePolicy, side_by_side
+from ..agents.memory import BatchSize
 from ..types import Group, RolloutPlan
 from .advantages import Array, returns_of_group
 from .base import Metrics, Prompting
 from .losses import clipped_objective, kl_k3
-from .memory import MicroBatch
 from .options import MAGRPOConfig, MAREINFORCEConfig, MAREMAXConfig, MARLOOConfig
 from .samples import (
     Sample,
@@ -91,7 +91,7 @@ class MAGRPO(Prompting):
             raise ValueError("no member of the team can be trained; give at least one agent a language model")
         self.config = config or self.Config()
         self.updates = 0
-        self.micro_batch = MicroBatch(self.config.micro_batch)
+        self.micro_batch = BatchSize("micro_batch", self.config.micro_batch)
         _refuse_untrainable(team)
         self.parameters = [team.parameter_groups(policy, self.config.learning_rate) for policy in team.trainable]
         self.optimizers = [

@@ -19,7 +19,7 @@ from typing import Any
 
 from ..agents.assembly import assemble_team
 from ..agents.base import Sampling, Team
-from ..agents.loading import load_policy, load_team
+from ..agents.loading import load_policy
 from ..agents.remote import Expert
 from ..algorithms.base import Learner, check_algorithm
 from ..algorithms.registration import find_algorithm
@@ -174,18 +174,7 @@ def build_team(cell: Cell, env: TextDecPOMDP, *others: TextDecPOMDP, train: bool
             return {key: text for table in tables for key, text in table.items()}
 
         return assemble_team(env.possible_agents, roles, model.members, gold=gold, seed=seed)
-    return load_team(
-        env.possible_agents,
-        model.name,
-        sharing=model.sharing,
-        device=model.device,
-        dtype=model.dtype,
-        lora_rank=model.lora_rank,
-        seed=seed,
-        truncate_prompts=model.truncate_prompts,
-        gradient_checkpointing=model.gradient_checkpointing,
-        train=train,
-    )
+    return model.load(env.possible_agents, model.name, seed=seed, train=train)
 
 
 def run_cell(

@@ -10,9 +10,8 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, Literal
 
-from ..agents.assembly import MemberConfig
+from ..agents.assembly import MemberConfig, ModelOptions
 from ..agents.base import Sampling
-from ..agents.loading import Sharing
 from ..algorithms.registration import find_algorithm
 from ..checkpoint import differences
 from ..config import Config, ConfigError, Count, Positive, build, override, read_toml
@@ -80,25 +79,13 @@ class EnvironmentConfig(Config):
         return self.label or self.id
 
 
-class ModelConfig(Config):
+class ModelConfig(ModelOptions):
     """Who plays the agents."""
 
     name: str = "builtin:tiny"
     """builtin:tiny, a folder, a .gguf file, or a hub id."""
-    sharing: Sharing = "separate"
-    """separate (a model per agent), shared (one for all), or lora (an adapter per agent on one base)."""
-    device: str = "auto"
-    """auto, cpu, cuda, ..."""
-    dtype: str = "auto"
-    """auto (bfloat16 on CUDA unless all weights are trained, else float32), float32, bfloat16, float16."""
-    lora_rank: Positive = 8
-    """Rank of the adapters."""
     members: list[MemberConfig] = []
     """A team of unlike members instead: who plays whom; `name` is then only a name."""
-    truncate_prompts: bool = False
-    """Keep the end of prompts that are too long for the context, instead of refusing them."""
-    gradient_checkpointing: bool = False
-    """Keep the input of every layer alone in updates and compute the rest again: less memory, more time."""
 
 
 class MethodConfig(Config):

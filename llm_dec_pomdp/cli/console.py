@@ -44,7 +44,7 @@ def failure(folder: Path, *, goes_on: bool = True) -> Generator[None]:
         folder: Of the run.
         goes_on: Whether a run that is stopped can be resumed.
     """
-    from ..algorithms.memory import OutOfDeviceMemoryError
+    from ..agents.memory import OutOfDeviceMemoryError
     from ..signals import Interrupted, stopping_at_once
     from ..training import DivergedError, TrainingError
 

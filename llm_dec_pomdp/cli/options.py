@@ -16,7 +16,7 @@ EnvId = Annotated[str, typer.Argument(help="Environment id, see `llm-dec-pomdp l
 Model = Annotated[str, typer.Option(help="builtin:tiny, a folder, a .gguf file, or a hub id.")]
 ShareOption = Annotated[str, typer.Option(help="separate (a model per agent), shared, or lora (an adapter per agent).")]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...")]
-Dtype = Annotated[str, typer.Option(help="auto (float32 where all weights are trained), float32, bfloat16, float16.")]
+Dtype = Annotated[str, typer.Option(help="auto (float32 weights where all are trained), float32, bfloat16, float16.")]
 Tasks = Annotated[str, typer.Option(help="sample (embedded), hub (the published data set), or a .jsonl/.json file.")]
 Fields = Annotated[list[str] | None, typer.Option("--field", help="Field mapping for files, e.g. prompt=abstract.")]
 Turns = Annotated[int | None, typer.Option("--turns", help="Turns per episode (H); else the environment's own.")]

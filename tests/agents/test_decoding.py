@@ -31,10 +31,13 @@ def random_logits(size: int, seed: int = 0, spread: float = 1.0) -> torch.Tensor
 def truncated(logits: torch.Tensor, *, top_k: int = 0, top_p: float = 1.0) -> torch.Tensor:
     """The documented distribution, the slow way: keep the k likeliest, of those the smallest prefix that reaches p."""
     probabilities = logits.double().softmax(-1)
+    if top_k:
+        probabilities[probabilities.argsort(descending=True)[top_k:]] = 0
+        probabilities /= probabilities.sum()
     result = torch.zeros_like(probabilities)
     mass = 0.0
     for rank, token in enumerate(probabilities.argsort(descending=True).tolist()):
-        if (top_k and rank == top_k) or mass >= top_p:
+        if rank == (top_k or len(logits)) or mass >= top_p:
             break
         result[token] = probabilities[token]
         mass += float(probabilities[token])

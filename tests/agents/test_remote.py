@@ -203,7 +203,7 @@ def test_one_at_a_time(server: Server) -> None:
 FAILURES: dict[str, tuple[Reply, str]] = {
     "500": ((500, b"out of memory"), "HTTP Error 500"),
     "404": ((404, b"{}"), "HTTP Error 404"),
-    "401": ((401, b'{"error": "no key"}'), "HTTP Error 401"),
+    "401": ((401, b'{"error": "no key"}'), 'HTTP Error 401: Unauthorized: {"error": "no key"}'),
     "not JSON": ((200, b"<html>busy</html>"), "Expecting value"),
     "not text": ((200, b"\xff\xfe\xfa"), "decode"),
     "empty": ((200, b""), "Expecting value"),

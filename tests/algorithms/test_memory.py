@@ -13,8 +13,8 @@ from models import AGENTS, Softmax, match, same, separate_team, softmax_team, we
 
 from llm_dec_pomdp.agents import Sampling, Team
 from llm_dec_pomdp.agents.language_model import LanguageModel
+from llm_dec_pomdp.agents.memory import BatchSize, OutOfDeviceMemoryError
 from llm_dec_pomdp.algorithms.magrpo import MAGRPO, MAGRPOConfig
-from llm_dec_pomdp.algorithms.memory import MicroBatch, OutOfDeviceMemoryError
 from llm_dec_pomdp.rollout import collect
 from llm_dec_pomdp.types import Group
 
@@ -108,7 +108,7 @@ def test_the_size_is_halved_down_to_one(size: int, sizes: list[int]) -> None:
         raise torch.cuda.OutOfMemoryError("full")
 
     with pytest.raises(OutOfDeviceMemoryError):
-        MicroBatch(size).run(work, lambda: undone.append(1))
+        BatchSize("rows", size).run(work, lambda: undone.append(1))
     assert tried == sizes
     assert len(undone) == len(sizes)
 
@@ -118,7 +118,7 @@ def test_other_errors_pass() -> None:
         raise RuntimeError("something else")
 
     with pytest.raises(RuntimeError, match="something else"):
-        MicroBatch(4).run(work, lambda: None)
+        BatchSize("rows", 4).run(work)
 
 
 # --- ratios -----------------------------------------------------------------------------------------------------------

@@ -1,5 +1,5 @@
 # pyright: basic
-"""What to do when the device runs out of memory: smaller micro-batches, the same gradient."""
+"""What to do when the device runs out of memory: fewer sequences at once, the same result."""
 
 from __future__ import annotations
 
@@ -16,22 +16,24 @@ class OutOfDeviceMemoryError(RuntimeError):
     """Not even one sequence at a time fits into the device's memory."""
 
 
-class MicroBatch:
+class BatchSize:
     """How many sequences go through the model at once. Halves itself for good when the device runs out of memory.
 
     Args:
+        name: Of the option, for messages.
         size: To start with.
     """
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, name: str, size: int) -> None:
+        self.name = name
         self.size = size
 
-    def run(self, work: Callable[[int], T], undo: Callable[[], None]) -> T:
-        """Do something that takes memory in proportion to the micro-batch.
+    def run(self, work: Callable[[int], T], undo: Callable[[], None] = lambda: None) -> T:
+        """Do something that takes memory in proportion to the size.
 
         Args:
-            work: Takes the size, and accumulates the gradient of the whole batch.
-            undo: Forgets what an unfinished `work` accumulated.
+            work: Takes the size; called again with a smaller one, it starts anew or goes on with what is left.
+            undo: Forgets what an unfinished `work` left that a further call must not find.
 
         Raises:
             OutOfDeviceMemoryError: It does not fit with a size of 1.
@@ -39,18 +41,19 @@ class MicroBatch:
         import torch  # here, so that what only names the error loads no torch
 
         while True:
+            size = self.size
             try:
-                return work(self.size)
+                return work(size)
             except torch.cuda.OutOfMemoryError as error:
                 reason = str(error)
             # Out here nothing refers to the tensors of the failed pass any more, as the error's traceback did.
             undo()
             gc.collect()
             torch.cuda.empty_cache()
-            if self.size == 1:
+            if size == 1:
                 raise OutOfDeviceMemoryError(
                     f"the device is out of memory with one sequence at a time ({reason}); shorten prompts or "
                     "max_new_tokens, train adapters (sharing=lora), or take a smaller model"
                 )
-            self.size = (self.size + 1) // 2
-            _log.warning("the device is out of memory; micro_batch is %d from now on (%s)", self.size, reason)
+            self.size = min(self.size, (size + 1) // 2)  # another device may have halved it meanwhile
+            _log.warning("the device is out of memory; %s is %d from now on (%s)", self.name, self.size, reason)
