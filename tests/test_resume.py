@@ -132,9 +132,9 @@ def test_a_resumed_run_equals_one_that_was_not_stopped(name: str, tmp_path: Path
     [
         {"beta": 0.1},  # a copy of the first weights is kept
         {"entropy": 0.05, "minibatches": 2},  # the order of the samples depends on the number of the update
-        {"schedule": "cosine", "warmup": 2, "horizon": STEPS},
-        {"pairing": "cross"},
-        {"credit": "counterfactual"},
+        pytest.param({"schedule": "cosine", "warmup": 2, "horizon": STEPS}, marks=pytest.mark.slow),
+        pytest.param({"pairing": "cross"}, marks=pytest.mark.slow),
+        pytest.param({"credit": "counterfactual"}, marks=pytest.mark.slow),
     ],
     ids=str,
 )

@@ -177,6 +177,7 @@ def test_what_was_sampled_before_memory_ran_out_is_kept(small_device: Any) -> No
     ]
 
 
+@pytest.mark.slow
 def test_a_device_that_holds_no_text_is_given_up(small_device: Any) -> None:
     small_device.room = 0
     with pytest.raises(OutOfDeviceMemoryError, match=r"one sequence at a time \(CUDA out of memory.*smaller model"):

@@ -170,6 +170,7 @@ def test_finished_cells_are_not_removed_unless_that_is_asked_for(
     assert sorted(folder.rglob("*")) == before
 
 
+@pytest.mark.slow
 def test_cells_of_another_configuration_are_run_again_when_that_is_asked_for(small: Suite, tmp_path: Path) -> None:
     suite = small.model_copy(update={"methods": small.methods[1:2], "environments": small.environments[:1]})
     run_suite(suite, tmp_path / "run", Silent())

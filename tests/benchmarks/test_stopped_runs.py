@@ -209,6 +209,7 @@ def test_what_cannot_be_resumed_is_told(
 # --- a training that diverges -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_training_that_diverges_ends_with_3(tmp_path: Path) -> None:
     """With this rate the first step leaves the range in which gradients are finite."""
     options = ["--steps", "6", "--set", "learning_rate=1e30", "--out", str(tmp_path / "run")]
@@ -234,6 +235,7 @@ SUITE = Suite.model_validate(
 )
 
 
+@pytest.mark.slow
 def test_steps_are_told_of_what_learns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     evaluate, seen = cells.evaluate, list[str]()
 

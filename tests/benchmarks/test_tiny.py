@@ -47,6 +47,7 @@ def test_it_answers_under_every_protocol(team: Team, env_id: str, protocol: str)
         assert all(completion.text for completion in turn.actions.values())
 
 
+@pytest.mark.slow
 def test_it_ends_its_texts_by_itself(team: Team) -> None:
     env = llm_dec_pomdp.make("tldr-v0", split="test")
     ids = [item.id for item in env.items[:6]]
