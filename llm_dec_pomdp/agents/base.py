@@ -1,7 +1,7 @@
 """The policy contract and the team.
 
 A policy answers requests; a request is an agent, its own history, and one seed per wanted sample. What a policy samples
-is what a learner trains on: a `Completion` carries token ids and log-probabilities, text is never tokenised again.
+is what a learner trains on: a `Completion` carries the token ids and log-probabilities of its text.
 """
 
 from __future__ import annotations
@@ -55,7 +55,8 @@ class Request:
     Attributes:
         agent: Who is asked.
         history: (o_0, a_0, ..., o_t): the agent's own history, its last observation at the end.
-        seeds: One per wanted sample; a sample depends on its own seed and not on what else is in the batch.
+        seeds: One per wanted sample, which draws with its own seed alone. What else is in the batch changes how numbers
+            are rounded, and with it a token here and there: few in 32 bits, many in 16.
     """
 
     agent: str
@@ -152,6 +153,16 @@ class EntropyPolicy(TrainablePolicy, Protocol):
         self, samples: Sequence[tuple[str, Completion]], temperature: float
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """As `token_logprobs`, with the entropy of the distribution of every token [N, L], in nats, in between."""
+        ...
+
+
+@runtime_checkable
+class MismatchedPolicy(TrainablePolicy, Protocol):
+    """A trainable policy whose log-probabilities may not be those under which it sampled."""
+
+    @property
+    def sampler_differs(self) -> bool:
+        """True when `token_logprobs` computes otherwise than what sampled, by more than 32 bits round."""
         ...
 
 

@@ -1,9 +1,9 @@
 # pyright: basic
 """Sampling from a causal language model: one prefill per prompt, one batch for all copies, finished rows leave.
 
-Every copy draws from uniforms of its own seed, so a text does not depend on what else is in the batch (up to the
-floating-point effects of batching). What is recorded is log pi at the sampling temperature before truncation by top-p
-or top-k, the quantity the loss recomputes.
+Every copy draws from uniforms of its own seed. What else is in the batch changes how the logits are rounded, and with
+it a token here and there: few in 32 bits, many in 16. What is recorded is log pi at the sampling temperature before
+truncation by top-p or top-k, the quantity the loss computes again, in batches of its own.
 """
 
 from __future__ import annotations
