@@ -56,7 +56,8 @@ class Request:
     Attributes:
         agent: Who is asked.
         history: (o_0, a_0, ..., o_t): the agent's own history, its last observation at the end.
-        seeds: One per wanted sample; a sample follows from its own seed, up to what rounding differs in other batches.
+        seeds: One per wanted sample, which draws with its own seed alone. What else is in the batch changes how numbers
+            are rounded, and with it a token here and there: few in 32 bits, many in 16.
         ids: Token ids of (o_0, a_0, ..., a_{t-1}), as they were shown and sampled; empty where nothing was said yet, or
             by a policy without tokens, or where only the texts are known.
     """
@@ -156,6 +157,16 @@ class EntropyPolicy(TrainablePolicy, Protocol):
         self, samples: Sequence[tuple[str, Completion]], temperature: float
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """As `token_logprobs`, with the entropy of the distribution of every token [N, L], in nats, in between."""
+        ...
+
+
+@runtime_checkable
+class MismatchedPolicy(TrainablePolicy, Protocol):
+    """A trainable policy whose log-probabilities may not be those under which it sampled."""
+
+    @property
+    def sampler_differs(self) -> bool:
+        """True when `token_logprobs` computes otherwise than what sampled, by more than 32 bits round."""
         ...
 
 

@@ -1,10 +1,9 @@
 # pyright: basic
 """Sampling from a causal language model: one prefill per prompt, one batch for all copies, finished rows leave.
 
-Every copy draws from uniforms of its own seed, so a text does not depend on what else is in the batch, except that
-products of other sizes are rounded otherwise: hardly ever seen in float32, while in bfloat16 a text sampled alone and
-in a batch may differ. What is recorded is log pi at the sampling temperature before truncation by top-p or top-k, the
-quantity the loss recomputes, and gets up to the same rounding.
+Every copy draws from uniforms of its own seed. What else is in the batch changes how the logits are rounded, and with
+it a token here and there: few in 32 bits, many in 16. What is recorded is log pi at the sampling temperature before
+truncation by top-p or top-k, the quantity the loss computes again, in batches of its own.
 """
 
 from __future__ import annotations

@@ -190,6 +190,12 @@ class LanguageModel:
         named = self.model.named_parameters()
         return (p for name, p in named if p.requires_grad and (usable[1] is None or _adapter_of(name) in usable))
 
+    @property
+    def sampler_differs(self) -> bool:
+        """Less than 32 bits round by the shape of the batch, which is another one in an update; `MismatchedPolicy`."""
+        rounded = self.compute_dtype is not None or torch.is_autocast_enabled(self.device.type)
+        return rounded or any(parameter.dtype.itemsize < 4 for parameter in self.model.parameters())
+
     def token_logprobs(
         self, samples: Sequence[tuple[str, Completion]], temperature: float
     ) -> tuple[torch.Tensor, torch.Tensor]:

@@ -126,8 +126,9 @@ def counterfactual_advantages(choices: Choices, values: Array, drawn: int) -> Ar
         A_i^(g) = R(a_i^g, a_-i) - mean over h != g of R(a_i^h, a_-i),   averaged over the a_-i it was drawn with
 
     The baseline does not depend on a_i^g, so the gradient is unbiased, and what the others said cancels out: an agent
-    that cannot matter has advantage exactly 0. (Difference rewards: Wolpert & Tumer 2002; COMA: arXiv:1705.08926, here
-    with samples in place of a critic.)
+    that cannot matter has advantage exactly 0. Where all combinations were tried and scored it is "leave_one_out" of
+    `marginal_advantages`: a mean of differences is the difference of the means. (Difference rewards: Wolpert & Tumer
+    2002; COMA: arXiv:1705.08926, here with samples in place of a critic.)
 
     Args:
         choices: Which text each agent said [B, n], every joint action once; the texts from `drawn` on were only tried,

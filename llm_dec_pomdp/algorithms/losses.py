@@ -3,11 +3,60 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
 from typing import Literal
 
 import torch
 
 RatioLevel = Literal["token", "sequence"]
+LARGEST_WEIGHT = 2.0  # c of truncated importance sampling
+
+
+@dataclass(frozen=True, slots=True)
+class Clip:
+    """Where the likelihood ratio rho stops counting.
+
+    Attributes:
+        ratio: Level of rho.
+        low: eps below 1.
+        high: eps above 1.
+    """
+
+    ratio: RatioLevel
+    low: float
+    high: float
+
+
+def likelihood_ratio(
+    logprobs: torch.Tensor, others: torch.Tensor, mask: torch.Tensor, level: RatioLevel
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """pi / pi_other of every token [N, L], or of every text as a whole [N, 1], and the mask of these ratios."""
+    difference = (logprobs - others) * mask
+    if level == "sequence":
+        difference, mask = difference.sum(-1, keepdim=True), mask.amax(-1, keepdim=True)
+    return difference.exp(), mask
+
+
+def importance_weights(
+    trainer: torch.Tensor, sampler: torch.Tensor, mask: torch.Tensor, level: RatioLevel
+) -> torch.Tensor:
+    """min(pi_trainer / pi_sampler, 2): what a draw of the sampler counts for in a mean over the trainer's draws.
+
+    Truncated importance sampling (Ionides 2008, doi:10.1198/106186008X320456), as trainers use it whose texts are drawn
+    by another program. Without the truncation the weighted mean would be exact; with it, its variance has a bound.
+
+    Args:
+        trainer: log pi of the sampled tokens as the trainer computes it, at the weights that sampled [N, L].
+        sampler: log pi of the same tokens as recorded when they were drawn [N, L].
+        mask: 1 on sampled tokens [N, L].
+        level: A weight for every token, or one for every text.
+
+    Returns:
+        Weights [N, L], or [N, 1] for "sequence", without gradient.
+    """
+    ratio, _ = likelihood_ratio(trainer.detach(), sampler, mask, level)
+    return ratio.clamp(max=LARGEST_WEIGHT)
 
 
 def clipped_objective(
@@ -15,35 +64,38 @@ def clipped_objective(
     old_logprobs: torch.Tensor,
     mask: torch.Tensor,
     advantages: torch.Tensor,
-    *,
-    ratio: RatioLevel,
-    clip_low: float,
-    clip_high: float,
+    clip: Clip,
+    importance: torch.Tensor | float = 1.0,
 ) -> torch.Tensor:
-    """min(rho A, clip(rho, 1 - eps_low, 1 + eps_high) A), summed over the tokens of each sequence.
+    """w min(rho A, clip(rho, 1 - eps_low, 1 + eps_high) A), summed over the tokens of each sequence.
 
     With `ratio="sequence"` rho is the likelihood ratio of the whole text, as printed in arXiv:2508.04652; with "token"
     it is that of each token, as in PPO and GRPO.
 
     Args:
         logprobs: log pi [N, L], with gradient.
-        old_logprobs: log pi of the sampling policy [N, L], without.
+        old_logprobs: log pi of the same network at the weights that sampled [N, L], without.
         mask: 1 on sampled tokens [N, L].
         advantages: [N].
-        ratio: Level of rho.
-        clip_low: eps below 1.
-        clip_high: eps above 1.
+        clip: Level of rho, and eps.
+        importance: w, see `importance_weights`.
 
     Returns:
         The objective of every sequence [N]: a sum over its tokens for "token", one term for "sequence".
     """
-    difference = (logprobs - old_logprobs) * mask
-    if ratio == "sequence":
-        rho = difference.sum(-1).exp()
-        return torch.minimum(rho * advantages, rho.clamp(1 - clip_low, 1 + clip_high) * advantages)
-    rho = difference.exp()
+    rho, counted = likelihood_ratio(logprobs, old_logprobs, mask, clip.ratio)
     a = advantages[:, None]
-    return (torch.minimum(rho * a, rho.clamp(1 - clip_low, 1 + clip_high) * a) * mask).sum(-1)
+    objective = torch.minimum(rho * a, rho.clamp(1 - clip.low, 1 + clip.high) * a)
+    return (objective * importance * counted).sum(-1)
+
+
+def count_clipped(logprobs: torch.Tensor, old_logprobs: torch.Tensor, mask: torch.Tensor, clip: Clip) -> float:
+    """How many ratios are outside the clip range; NaN when one is not finite. Arguments as for `clipped_objective`."""
+    rho, counted = likelihood_ratio(logprobs.detach(), old_logprobs, mask, clip.ratio)
+    if not rho[counted.bool()].isfinite().all():
+        return math.nan
+    outside = (rho < 1 - clip.low) | (rho > 1 + clip.high)
+    return float((outside * counted).sum())
 
 
 def kl_k3(logprobs: torch.Tensor, reference: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:

@@ -28,9 +28,12 @@ Departures from the paper, each an option:
   What follows the replaced text is repeated as recorded (`continuation="frozen"`: no generation, biased where others
   would have reacted) or drawn anew where a history changed ("resampled").
 * entropy bonus, minibatches, schedules: off by default, not in the paper.
-What is exact: the first pass has rho = 1, because it is its own reference; log-probabilities are those at the sampling
-temperature; every sampled token counts, the last one and the end-of-turn token included, padding never does. Samples
-whose advantage is 0 take part in the mean and not in the forward pass, since their gradient is 0.
+What is exact: log-probabilities are those at the sampling temperature; every sampled token counts, the last one and the
+end-of-turn token included, padding never does. Samples whose advantage is 0 take part in the mean and not in the
+forward pass, since their gradient is 0.
+What is not: rho compares the trainer with itself, so on the first pass it is 1 whatever the sampler did. A sampler that
+computes differently (16 bits, another program) draws from a policy that is a little off; `importance` weighs its draws
+by the trainer's likelihood over the recorded one, at most 2, and the metrics say how far the two are apart.
 
 | option | what is compared with what | joint rewards per task, one turn |
 |---|---|---|
@@ -53,11 +56,14 @@ import torch
 
 from ..agents.base import AdaptedPolicy, EntropyPolicy, Sampling, Team, TrainablePolicy, side_by_side
 from ..agents.memory import BatchSize
+from ..seeding import derive
 from ..types import Group, RolloutPlan
 from .advantages import Array, returns_of_group
 from .base import Metrics, Prompting
-from .losses import clipped_objective, kl_k3
+from .diagnostics import describe
+from .losses import Clip, clipped_objective, count_clipped, importance_weights, kl_k3
 from .options import MAGRPOConfig, MAREINFORCEConfig, MAREMAXConfig, MARLOOConfig
+from .sampler import importance_level, recall, recorded
 from .samples import (
     Sample,
     in_forward_passes,
@@ -65,6 +71,7 @@ from .samples import (
     of_decisions,
     of_trajectories,
     refuse_bad_rewards,
+    refuse_missing_logprobs,
     returns_of_decision,
     weigh,
 )
@@ -123,28 +130,36 @@ class MAGRPO(Prompting):
         Returns:
             `loss`, `grad_norm`, `skipped` (1 when nothing was to be learnt or a gradient was not finite),
             `clipped` (share of the ratios outside the clip range) and `tokens`, means over members; with beta `kl`,
-            with an entropy bonus `entropy`, each per token.
+            with an entropy bonus `entropy`, each per token; and what `diagnostics.describe` says of the texts.
 
         Raises:
-            ValueError: A reward is infinite, the groups were not played by this learner's plan, or the temperature
-                is 0.
+            ValueError: A reward is infinite, the groups were not played by this learner's plan, a text lacks
+                log-probabilities, or the temperature is 0.
         """
         if self.sampling.temperature == 0:
             raise ValueError("the temperature is 0, so all texts of a group are alike; train with one above 0")
         self.updates += 1
         samples = self.samples(groups)
-        results = side_by_side(
-            self.team.trainable, [partial(self._improve, number, samples) for number in range(len(self.optimizers))]
-        )
-        return {name: sum(result[name] for result in results) / len(results) for name in results[0]}
+        refuse_missing_logprobs(samples)
+        seed = derive(next((e.seed for g in groups for e in g.episodes), 0), "minibatches", self.updates)
+        old: list[dict[int, torch.Tensor]] = [{} for _ in self.optimizers]  # log pi_old, by the number of the sample
+        works = [partial(self._improve, number, samples, noted, seed) for number, noted in enumerate(old)]
+        results = side_by_side(self.team.trainable, works)
+        trainer = {number: logprobs.tolist() for noted in old for number, logprobs in noted.items()}
+        metrics = {name: sum(result[name] for result in results) / len(results) for name in results[0]}
+        learning = [s for s in samples if self.team.members[s.agent] in self.team.trainable]
+        return metrics | describe(learning, len(groups), trainer)
 
     def samples(self, groups: Sequence[Group]) -> list[Sample]:
-        """Every trainable text with its advantage; what could not be scored is left out."""
+        """Every text of tokens with its advantage; what could not be scored is left out."""
         refuse_bad_rewards(groups, self.rollout)
         credited = of_trajectories if self.rollout == RolloutPlan() else of_decisions
-        found = (s for group in groups for s in credited(group, self.returns(group), self.config))
-        usable = (s for s in found if s.completion.token_ids and not math.isnan(s.advantage))
-        return [replace(s, number=number) for number, s in enumerate(usable)]
+        samples: list[Sample] = []
+        for place, group in enumerate(groups):
+            found = credited(group, self.returns(group), self.config)
+            usable = (s for s in found if s.completion.token_ids and not math.isnan(s.advantage))
+            samples += [replace(s, number=number, group=place) for number, s in enumerate(usable, len(samples))]
+        return samples
 
     def returns(self, group: Group) -> list[Array]:
         """What is compared: trajectories turn by turn [G, T], or the joint actions [B] of each decision point."""
@@ -152,18 +167,21 @@ class MAGRPO(Prompting):
             return [returns_of_group([episode.rewards for episode in group.episodes], self.config.gamma)]  # (return)
         return [returns_of_decision(decision, self.config.gamma) for decision in group.decisions]  # (return)
 
-    def _improve(self, number: int, samples: Sequence[Sample]) -> Metrics:
-        """Optimizer steps of one policy on its samples among all."""
+    def _improve(self, number: int, samples: Sequence[Sample], old: dict[int, torch.Tensor], seed: int) -> Metrics:
+        """Optimizer steps of one policy on its samples among all; notes log pi_old of those that have a gradient."""
         c, policy, optimizer = self.config, self.team.trainable[number], self.optimizers[number]
         self._set_learning_rate(optimizer)
         samples = [s for s in samples if self.team.members[s.agent] is policy]
+        if c.truncated == "mask":
+            samples = [s for s in samples if not s.completion.truncated]
         metrics = {"loss": 0.0, "grad_norm": 0.0, "skipped": 1.0, "clipped": 0.0}
         metrics |= {name: 0.0 for name, used in (("kl", c.beta), ("entropy", c.entropy)) if used}
         metrics["tokens"] = float(sum(len(s.completion.token_ids) for s in samples))
-        old = self._sampling_policy(policy, samples) if c.minibatches > 1 else {}
+        if c.minibatches > 1:  # the second one is not at the weights that sampled any more
+            self._note(policy, samples, old)
         for epoch in range(c.epochs):
             steps: list[Metrics] = []
-            for part in in_minibatches(samples, c.minibatches, self.updates, epoch):
+            for part in in_minibatches(samples, c.minibatches, derive(seed, epoch)):
                 moving = self._moving(weigh(part, c))
                 if not moving:
                     continue
@@ -221,7 +239,9 @@ class MAGRPO(Prompting):
         c = self.config
         sums = {"loss": 0.0, "clipped": 0.0}
         sums |= {name: 0.0 for name, used in (("kl", c.beta), ("entropy", c.entropy)) if used}
+        clip = Clip(c.ratio, c.clip_low, c.clip_high)
         tokens = sum(len(s.completion.token_ids) for batch in batches for s in batch)
+        ratios = tokens if c.ratio == "token" else sum(map(len, batches))
         for batch in batches:
             pairs, temperature = [(s.agent, s.completion) for s in batch], self.sampling.temperature
             entropies = None
@@ -230,14 +250,11 @@ class MAGRPO(Prompting):
                 logprobs, entropies, mask = policy.token_logprobs_and_entropies(pairs, temperature)
             else:
                 logprobs, mask = policy.token_logprobs(pairs, temperature)
-            before = logprobs.detach()  # log pi_old: what the first pass computes
-            if c.epochs * c.minibatches > 1:
-                before = recall(old, batch, logprobs, mask)
+            before = recall(old, batch, logprobs, mask)
             advantages = torch.tensor([s.advantage for s in batch], device=logprobs.device)
             weights = torch.tensor([s.weight for s in batch], device=logprobs.device)
-            objective = clipped_objective(  # (objective)
-                logprobs, before, mask, advantages, ratio=c.ratio, clip_low=c.clip_low, clip_high=c.clip_high
-            )
+            importance = self._importance(policy, batch, before, mask)
+            objective = clipped_objective(logprobs, before, mask, advantages, clip, importance)  # (objective)
             loss = -(objective * weights).sum()
             if c.beta:
                 with torch.no_grad():
@@ -251,16 +268,22 @@ class MAGRPO(Prompting):
                 sums["entropy"] += entropy.sum().item() / tokens
             loss.backward()
             sums["loss"] += loss.item()
-            sums["clipped"] += self._clipped(logprobs.detach() - before, mask)
-        return {**sums, "clipped": sums["clipped"] / len(batches)}
+            sums["clipped"] += count_clipped(logprobs, before, mask, clip) / ratios
+        return sums
+
+    def _importance(
+        self, policy: TrainablePolicy, batch: list[Sample], before: torch.Tensor, mask: torch.Tensor
+    ) -> torch.Tensor | float:
+        """What the draws of a batch weigh, for which the sampler may have computed differently."""
+        level = importance_level(self.config, policy)
+        return 1.0 if level == "none" else importance_weights(before, recorded(batch, mask), mask, level)
 
     def _moving(self, samples: list[Sample]) -> list[Sample]:
         """The samples that have a gradient: with a KL term or an entropy bonus all, else those with an advantage."""
         return samples if self.config.beta or self.config.entropy else [s for s in samples if s.advantage]
 
-    def _sampling_policy(self, policy: TrainablePolicy, samples: list[Sample]) -> dict[int, torch.Tensor]:
-        """log pi_old of all samples, for minibatches: the second one is not at the sampling policy any more."""
-        old: dict[int, torch.Tensor] = {}
+    def _note(self, policy: TrainablePolicy, samples: list[Sample], old: dict[int, torch.Tensor]) -> None:
+        """Note log pi_old of all samples."""
 
         def note(size: int) -> None:
             with torch.no_grad():
@@ -270,17 +293,6 @@ class MAGRPO(Prompting):
                     recall(old, batch, logprobs, mask)
 
         self.micro_batch.run(note, old.clear)
-        return old
-
-    def _clipped(self, difference: torch.Tensor, mask: torch.Tensor) -> float:
-        """Share of the ratios outside the clip range; NaN when one is not finite, so that the step is skipped."""
-        if self.config.ratio == "sequence":
-            difference, mask = (difference * mask).sum(-1), mask.amax(-1)
-        rho = difference.exp()
-        if not rho[mask.bool()].isfinite().all():
-            return math.nan
-        outside = (rho < 1 - self.config.clip_low) | (rho > 1 + self.config.clip_high)
-        return float((outside * mask).sum() / mask.sum())
 
     def _set_learning_rate(self, optimizer: torch.optim.Optimizer) -> None:
         c = self.config
@@ -352,19 +364,6 @@ def reference(policy: TrainablePolicy) -> TrainablePolicy:
     """pi_ref: the base below the adapters, which is there already, or else a copy of the policy as it is now."""
     base = policy.base() if isinstance(policy, AdaptedPolicy) else None
     return copy.deepcopy(policy) if base is None else base
-
-
-def recall(
-    old: dict[int, torch.Tensor], batch: Sequence[Sample], logprobs: torch.Tensor, mask: torch.Tensor
-) -> torch.Tensor:
-    """log pi_old of a batch [N, L]: what was noted under the samples' numbers, which is done now where it is new."""
-    rows = mask.bool()
-    now = logprobs.detach()
-    for row, sample in enumerate(batch):
-        old.setdefault(sample.number, now[row][rows[row]])
-    before = now.clone()
-    before[rows] = torch.cat([old[sample.number] for sample in batch])
-    return before
 
 
 # --- relatives: the same objective, another baseline ------------------------------------------------------------------

@@ -29,7 +29,8 @@ class MAGRPOConfig(Config):
     tree: bool = False
     """Branch every joint action again at the next turn, instead of continuing G trajectories."""
     credit: Literal["joint", "counterfactual"] = "joint"
-    """Whose merit a return is: everybody's, or each agent's, against its other texts beside the same ones of others."""
+    """Whose merit a return is: everybody's, or each agent's, against its other texts beside the same ones of others.
+    With pairing="cross" the latter is advantage="leave_one_out" by another name, where everything could be scored."""
     continuation: Literal["frozen", "resampled"] = "frozen"
     """With counterfactual credit: later turns repeat the recorded texts, or are drawn anew where histories changed.
     Where only what is delivered last is paid (`pays` of the environment), repeated texts leave earlier ones no merit
@@ -40,6 +41,14 @@ class MAGRPOConfig(Config):
     """Level of the likelihood ratio: token or sequence."""
     average: Literal["tokens", "sequences"] = "tokens"
     """With ratio="token": mean over all tokens of an agent, or mean over sequences of the mean over their tokens."""
+    importance: Literal["auto", "none", "token", "sequence"] = "auto"
+    """Weight of what was sampled: the trainer's likelihood over the one that the sampler recorded, at most 2, of every
+    token or of the whole text; none weighs everything 1. auto takes the level of `ratio` where sampler and trainer
+    compute differently, as the policy says: a language model with parameters of less than 32 bits or under autocast, or
+    one whose texts another program draws. Else auto is none."""
+    truncated: Literal["learn", "mask"] = "learn"
+    """Texts that the token limit ended: learn from them, or mask them: they stay in the baseline, and out of the loss
+    and its mean."""
     clip_low: NotNegative = 0.2
     """The ratio is clipped below 1 - clip_low ..."""
     clip_high: NotNegative = 0.2
@@ -51,7 +60,7 @@ class MAGRPOConfig(Config):
     epochs: Positive = 1
     """Passes over the samples of an update."""
     minibatches: Positive = 1
-    """Optimizer steps per pass, each on its share of the samples; texts of one prompt stay together."""
+    """Optimizer steps per pass, each on its share of every agent's samples; texts of one prompt stay together."""
     micro_batch: Positive = 16
     """Sequences per forward pass; changes memory and speed, not the result. Halved when the device has too little."""
     max_grad_norm: Annotated[float, Field(gt=0)] = 1.0
@@ -77,6 +86,11 @@ class MAGRPOConfig(Config):
             raise ValueError("continuation is for credit='counterfactual' with pairing='aligned'; leave it out")
         if self.average == "sequences" and self.ratio == "sequence":
             raise ValueError("average is for ratio='token'; with ratio='sequence' every text is one term, leave it out")
+        if self.importance == "token" and self.ratio == "sequence":
+            raise ValueError(
+                "importance='token' weighs tokens, and with ratio='sequence' every text is one term; set "
+                "importance='sequence' or leave it at 'auto'"
+            )
         if self.schedule != "constant" and self.horizon <= self.warmup:
             raise ValueError(
                 f"schedule={self.schedule!r} falls from update {self.warmup} (warmup) to horizon={self.horizon}; set "

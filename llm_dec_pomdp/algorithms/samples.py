@@ -34,6 +34,7 @@ class Sample:
         reach: Share of the trajectories in which it was said; below 1 in trees, whose later turns have more texts.
         weight: In the mean of the agent's objective.
         number: Its place among the samples of an update.
+        group: Place of its group there.
     """
 
     agent: str
@@ -42,6 +43,7 @@ class Sample:
     reach: float = 1.0
     weight: float = 0.0
     number: int = 0
+    group: int = 0
 
 
 def returns_of_decision(decision: Decision, gamma: float) -> Array:
@@ -102,17 +104,26 @@ def weigh(samples: Sequence[Sample], config: MAGRPOConfig) -> list[Sample]:
     return weighed
 
 
-def in_minibatches(samples: Sequence[Sample], count: int, update: int, epoch: int) -> list[list[Sample]]:
-    """Cut the samples into at most `count` parts of whole prompts, in another order every epoch of every update."""
+def in_minibatches(samples: Sequence[Sample], count: int, seed: int) -> list[list[Sample]]:
+    """Cut the samples into at most `count` parts of whole prompts, each with its share of every agent's.
+
+    Args:
+        samples: Of one policy.
+        count: How many parts, if there are as many prompts.
+        seed: The order of the prompts follows from it.
+    """
     if count == 1:
         return [list(samples)]
-    prompts: dict[tuple[str, tuple[int, ...]], list[Sample]] = {}
+    prompts: dict[str, dict[tuple[int, ...], list[Sample]]] = {}
     for s in samples:
-        prompts.setdefault((s.agent, s.completion.prompt_ids), []).append(s)
-    blocks = [prompts[key] for key in sorted(prompts)]
-    order: list[int] = generator(0, "minibatches", update, epoch).permutation(len(blocks)).tolist()
-    cuts = [len(order) * k // count for k in range(count + 1)]
-    parts = [[s for i in order[a:b] for s in blocks[i]] for a, b in itertools.pairwise(cuts)]
+        prompts.setdefault(s.agent, {}).setdefault(s.completion.prompt_ids, []).append(s)
+    parts: list[list[Sample]] = [[] for _ in range(count)]
+    for agent, mine in prompts.items():
+        blocks = [mine[key] for key in sorted(mine)]
+        order: list[int] = generator(seed, agent).permutation(len(blocks)).tolist()
+        cuts = [len(order) * k // count for k in range(count + 1)]
+        for part, (first, last) in zip(parts, itertools.pairwise(cuts), strict=True):
+            part += [s for i in order[first:last] for s in blocks[i]]
     return [part for part in parts if part]
 
 
@@ -120,6 +131,21 @@ def in_forward_passes(samples: Sequence[Sample], size: int) -> list[list[Sample]
     """Batches of `size`, same prompts together."""
     ordered = sorted(samples, key=lambda s: (len(s.completion.prompt_ids), s.completion.prompt_ids))
     return [ordered[i : i + size] for i in range(0, len(ordered), size)]
+
+
+def refuse_missing_logprobs(samples: Sequence[Sample]) -> None:
+    """Every token has the log-probability under which it was drawn.
+
+    Raises:
+        ValueError: Whose text has not.
+    """
+    for s in samples:
+        tokens, noted = len(s.completion.token_ids), len(s.completion.logprobs)
+        if noted != tokens:
+            raise ValueError(
+                f"a text of {s.agent!r} has {tokens} tokens and {noted} log-probabilities; a policy that is trained "
+                "records one for every token it samples (Completion.logprobs)"
+            )
 
 
 def refuse_bad_rewards(groups: Sequence[Group], plan: RolloutPlan) -> None:

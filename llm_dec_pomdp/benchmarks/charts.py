@@ -100,7 +100,7 @@ def line_chart(
         parts.append(f'<polyline class="line {colour}"{dashed} points="{_points(places)}"/>')
         if not line.dashed and len(places) <= 30:
             parts += [
-                _mark(place, colour, f"{line.name}: {y:.1f} at {x:g}")
+                _mark(place, colour, f"{line.name}: {_number(y)} at {x:g}")
                 for place, x, y in zip(places, line.x, line.y, strict=True)
             ]
     return _svg(title, parts)
@@ -189,6 +189,11 @@ def _plane(
 
 def _points(places: Sequence[tuple[float, float]]) -> str:
     return " ".join(f"{x:.1f},{y:.1f}" for x, y in places if math.isfinite(x) and math.isfinite(y))
+
+
+def _number(value: float) -> str:
+    """With one decimal, or as many as a small one needs."""
+    return f"{value:.1f}" if abs(value) >= 10 else f"{value:.3g}"
 
 
 def _mark(place: tuple[float, float], colour: str, tip: str, radius: int = 3) -> str:

@@ -94,6 +94,14 @@ class Line:
             [column[0].high for column in columns] if alone else [max(column) for column in means],
         )
 
+    def metric(self, name: str) -> dict[int, float]:
+        """What the learner reported under a name, by step: mean over the seeds that have it as a finite number."""
+        found: dict[int, list[float]] = {}
+        for step in (step for entry in self.entries for step in entry.training()):
+            if (value := step["metrics"].get(name)) is not None:
+                found.setdefault(step["number"], []).append(value)
+        return {number: fmean(values) for number, values in sorted(found.items())}
+
 
 def short(model: str) -> str:
     """A model's name without its folder."""

@@ -20,6 +20,15 @@ from .text_tables import HOW, at_k_table, bounds, difference_table, overall_tabl
 
 _EPISODES = 12  # tasks per environment in the browser of episodes
 _TEXT = 6000  # characters of one text there
+_DIAGNOSTICS = {  # of what learners report: caption, and what the axis reaches at least
+    "truncated": ("Share of the texts that the token limit ended.", 1.0),
+    "length": ("Tokens per text.", 1.0),
+    "groups_without_signal": ("Share of the groups in which no text has an advantage.", 1.0),
+    "advantage_spread": ("Standard deviation of the advantages.", 1.0),
+    "surprisal": ("Mean of -log p of the sampled tokens, in nats.", 1.0),
+    "sampler_gap": ("Mean difference in log p of a token between trainer and sampler.", 0.05),
+    "clipped": ("Share of the ratios outside the clip range.", 1.0),
+}
 
 
 def render_page(
@@ -147,6 +156,7 @@ def _section(
         "name": environment,
         "legend": Markup(charts.legend(mine)),
         "curves": Markup(_curves(environment, group, colours)),
+        "diagnostics": _diagnostics(environment, group, colours),
         "components": Markup(
             charts.bar_chart(bars, mine, title=f"{environment}: reward parts", x_label="mean reward part")
         ),
@@ -173,6 +183,24 @@ def _curves(environment: str, group: Sequence[Line], colours: Mapping[str, int])
     ]
     labels = {"x_label": "training episodes", "y_label": "test return, % of maximum"}
     return charts.line_chart(series, title=f"{environment}: test return while training", **labels, y_range=(0.0, 100.0))
+
+
+def _diagnostics(environment: str, group: Sequence[Line], colours: Mapping[str, int]) -> list[tuple[str, Markup]]:
+    """Captions and pictures of what learners report of their updates, as far as any of them does."""
+    pictures: list[tuple[str, Markup]] = []
+    for name, (caption, top) in _DIAGNOSTICS.items():
+        reported = [(line, line.metric(name)) for line in group]
+        series = [
+            Series(line.name, list(map(float, by_step)), list(by_step.values()), colour=colours[line.name])
+            for line, by_step in reported
+            if by_step
+        ]
+        if series:
+            values = [value for line in series for value in line.y]
+            labels = {"title": f"{environment}: {name}", "x_label": "updates", "y_label": ""}
+            picture = charts.line_chart(series, **labels, y_range=(min(0.0, *values), max(top, *values)))
+            pictures.append((caption, Markup(picture)))
+    return pictures
 
 
 def _speed(environment: str, group: Sequence[Line], colours: Mapping[str, int]) -> str:

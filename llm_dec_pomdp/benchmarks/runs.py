@@ -69,6 +69,10 @@ class Entry:
         lines = read_lines(self.folder / "curve.jsonl")
         return [line for line in lines if line["return_percent"]["mean"] is not None]
 
+    def training(self) -> Sequence[dict[str, Any]]:
+        """What every training step did."""
+        return read_lines(self.folder / "train.jsonl")
+
     def returns(self) -> dict[str, float]:
         """Mean score of what was delivered last on each evaluation task, in % of the maximum."""
         if self.result is None:

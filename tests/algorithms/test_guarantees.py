@@ -49,7 +49,8 @@ from llm_dec_pomdp.types import Completion, Group, RolloutPlan, Score, TaskItem
 def test_1_the_last_token_and_a_one_token_action_are_trained(chat: bool) -> None:
     policy = language_model(1, chat=chat)
     first, second = (Completion("x", (5, 6), ids, (0.0,) * len(ids)) for ids in ((7, 8, 9), (7, 8, 10)))
-    for pair in ((first, second), (replace(first, token_ids=(9,)), replace(second, token_ids=(10,)))):
+    short = [replace(c, token_ids=c.token_ids[-1:], logprobs=(0.0,)) for c in (first, second)]
+    for pair in ((first, second), short):
         team = Team({"agent_0": policy})
         metrics = make(team, learning_rate=0.0).update([group([1.0, 0.0], [{"agent_0": c} for c in pair])])
         assert metrics["tokens"] == sum(len(c.token_ids) for c in pair)

@@ -1,15 +1,17 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import pytest
 import torch
 
-from llm_dec_pomdp.algorithms.losses import RatioLevel, clipped_objective, kl_k3
+from llm_dec_pomdp.algorithms.losses import Clip, RatioLevel, clipped_objective, kl_k3
 
-CLIP: dict[str, Any] = {"clip_low": 0.2, "clip_high": 0.3}
 LEVELS: list[RatioLevel] = ["token", "sequence"]
+
+
+def clip(ratio: RatioLevel) -> Clip:
+    return Clip(ratio, low=0.2, high=0.3)
 
 
 def policy(*logits: float) -> torch.Tensor:
@@ -24,7 +26,7 @@ def objective(
     ids = torch.tensor([text + [0] * (width - len(text)) for text in texts])
     mask = torch.tensor([[1.0] * len(text) + [0.0] * (width - len(text)) for text in texts])
     new, before = (x.log_softmax(-1)[ids] for x in (logits, old))
-    return clipped_objective(new, before.detach(), mask, torch.tensor(advantages), ratio=ratio, **CLIP)
+    return clipped_objective(new, before.detach(), mask, torch.tensor(advantages), clip(ratio))
 
 
 def score_function(logits: torch.Tensor, text: list[int]) -> torch.Tensor:
@@ -74,7 +76,7 @@ def one_token(rho: float, advantage: float, ratio: RatioLevel) -> tuple[float, f
     logprob = torch.tensor([[math.log(rho)]], dtype=torch.float64, requires_grad=True)
     zero = torch.zeros(1, 1, dtype=torch.float64)
     advantages = torch.tensor([advantage], dtype=torch.float64)
-    value = clipped_objective(logprob, zero, torch.ones(1, 1), advantages, ratio=ratio, **CLIP)
+    value = clipped_objective(logprob, zero, torch.ones(1, 1), advantages, clip(ratio))
     value.sum().backward()
     assert logprob.grad is not None
     return value.item(), logprob.grad.item()
@@ -107,7 +109,7 @@ def test_tokens_are_clipped_one_by_one_and_sequences_as_a_whole(
 ) -> None:
     logprobs = torch.tensor([rho], dtype=torch.float64).log().requires_grad_()
     zero = torch.zeros(1, 2, dtype=torch.float64)
-    found = clipped_objective(logprobs, zero, torch.ones(1, 2), torch.ones(1), ratio=ratio, **CLIP)
+    found = clipped_objective(logprobs, zero, torch.ones(1, 2), torch.ones(1), clip(ratio))
     found.sum().backward()
     assert found.item() == pytest.approx(value)
     torch.testing.assert_close(logprobs.grad, torch.tensor([slopes], dtype=torch.float64))
@@ -122,7 +124,7 @@ def test_padding_has_neither_value_nor_gradient(ratio: RatioLevel, garbage: floa
     logprobs = torch.tensor([[-0.5, garbage], [-0.4, -0.7]], requires_grad=True)
     mask = torch.tensor([[1.0, 0.0], [1.0, 1.0]])
     old = torch.tensor([[-0.5, 0.0], [-0.4, -0.7]])
-    found = clipped_objective(logprobs, old, mask, torch.ones(2), ratio=ratio, **CLIP)
+    found = clipped_objective(logprobs, old, mask, torch.ones(2), clip(ratio))
     found.sum().backward()
     assert logprobs.grad is not None
     assert found[0].item() == pytest.approx(1.0)

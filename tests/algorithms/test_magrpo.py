@@ -188,6 +188,13 @@ def test_the_clip_may_differ_above_and_below(option: dict[str, float], clipped: 
     assert bool(gradients(team)[0].any()) == (clipped < 1)
 
 
+@pytest.mark.parametrize("micro_batch", [1, 2])
+def test_the_clipped_share_is_of_all_tokens_however_they_are_batched(micro_batch: int) -> None:
+    """Three tokens went up too far, one went down, where there is no clip."""
+    learner = make(table_team(), epochs=2, learning_rate=1.0, clip_low=5.0, micro_batch=micro_batch)
+    assert learner.update([group([1.0, 0.0], texts([0, 0, 0], [2]))])["clipped"] == 0.75
+
+
 # --- groups and turns -------------------------------------------------------------------------------------------------
 
 

@@ -288,6 +288,7 @@ def test_crossing_one_agent_changes_nothing() -> None:
         ({"continuation": "resampled"}, "continuation is for credit='counterfactual'"),
         ({"credit": "counterfactual", "pairing": "cross", "continuation": "frozen"}, "continuation is for"),
         ({"ratio": "sequence", "average": "sequences"}, "average is for ratio='token'"),
+        ({"ratio": "sequence", "importance": "token"}, "importance='token' weighs tokens"),
         ({"schedule": "linear"}, r"falls from update 0 \(warmup\) to horizon=0"),
         ({"schedule": "cosine", "warmup": 5, "horizon": 5}, "set horizon to the number of updates"),
         ({"horizon": 5}, "horizon=5 is for schedule='linear' or 'cosine'"),
@@ -323,4 +324,7 @@ def test_numbers_stay_finite_with_everything_switched_on(team: Team, groups: lis
     options = {"beta": 0.1, "entropy": 0.01, "epochs": 2, "minibatches": 2, "weight_decay": 0.1, "warmup": 2}
     metrics = make(copy_of(team), **options, schedule="cosine", horizon=9, ratio="sequence").update(groups)
     assert all(math.isfinite(value) for value in metrics.values())
-    assert set(metrics) == {"loss", "grad_norm", "skipped", "clipped", "tokens", "kl", "entropy"}
+    of_the_texts = {"truncated", "length", "length_max", "groups_without_signal", "advantage_spread", "surprisal"}
+    of_the_sampler = {"sampler_gap", "sampler_gap_max", "sampler_gap_share"}
+    of_the_steps = {"loss", "grad_norm", "skipped", "clipped", "tokens", "kl", "entropy"}
+    assert set(metrics) == of_the_steps | of_the_texts | of_the_sampler

@@ -37,6 +37,11 @@ def test_points_stand_where_their_values_are() -> None:
     assert root.attrib["aria-label"] == "t & u"
 
 
+def test_the_tip_of_a_small_value_has_the_decimals_it_needs() -> None:
+    picture = line_chart([Series("a", [1, 2], [0.04123, 12.04])], title="t", x_label="x", y_label="y")
+    assert [c[0].text for c in ElementTree.fromstring(picture).iter("circle")] == ["a: 0.0412 at 1", "a: 12.0 at 2"]
+
+
 def test_bars_are_as_long_as_their_values_and_missing_ones_are_left_out() -> None:
     picture = bar_chart(
         {"part": [(1.0, 0.5, 1.5), (2.0, math.nan, math.nan), (math.nan, math.nan, math.nan)]},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from llm_dec_pomdp.benchmarks.intervals import Estimate
@@ -9,10 +10,15 @@ from llm_dec_pomdp.benchmarks.lines import Curve, Line
 
 
 class Seed:
-    """A finished cell with a curve: (step, mean, low, high), and `width` training episodes per step."""
+    """A finished cell with a curve: (step, mean, low, high), `width` training episodes per step, and its metrics."""
 
-    def __init__(self, *points: tuple[float, float, float, float], width: int = 1) -> None:
-        self.points, self.width = points, width
+    def __init__(
+        self, *points: tuple[float, float, float, float], width: int = 1, metrics: Sequence[dict[str, Any]] = ()
+    ) -> None:
+        self.points, self.width, self.metrics = points, width, metrics
+
+    def training(self) -> list[dict[str, Any]]:
+        return [{"number": number, "metrics": metrics} for number, metrics in enumerate(self.metrics, 1)]
 
     def curve(self) -> list[dict[str, Any]]:
         names = ("mean", "low", "high")
@@ -52,3 +58,10 @@ def test_seeds_meet_at_their_steps_and_lie_at_the_mean_of_their_episodes() -> No
 
 def test_what_was_not_trained_has_no_curve() -> None:
     assert line(Seed(), Seed()).curve() is None
+
+
+def test_a_metric_is_the_mean_over_the_seeds_that_have_it() -> None:
+    first = Seed(metrics=[{"clipped": 0.5}, {"clipped": None, "loss": 1.0}, {"clipped": 0.25}])  # None: not finite
+    second = Seed(metrics=[{"clipped": 1.0}, {}])
+    assert line(first, second).metric("clipped") == {1: 0.75, 3: 0.25}
+    assert line(first, second).metric("length") == {}

@@ -49,7 +49,8 @@ def test_the_page_is_whole_and_refers_to_nothing_else(run: Path) -> None:
     assert page.open == []
     assert page.references == []
     assert "http" not in text.split("<script")[0]
-    assert page.seen.count("svg") == 2 * 3 + 2  # curves, parts and speed of two environments; profile and means
+    diagnostics = 7  # of the one method that learns
+    assert page.seen.count("svg") == 2 * (3 + diagnostics) + 2  # curves, parts and speed, twice; profile and means
     published = [row for row in page.rows if "published" in row]
     assert len(published) == 3
     assert any("94.5" in row and "Qwen3-1.7B" in row for row in published)
@@ -149,6 +150,7 @@ def test_one_reads_what_each_agent_saw_and_said(report: Page, run: Path) -> None
 @pytest.mark.parametrize("width", [360, 800, 1600])
 def test_the_page_fits_the_screen(report: Page, width: int) -> None:
     report.evaluate("document.querySelector('li code').textContent = 'a/very/long/path'.repeat(20)")
+    report.evaluate("document.querySelectorAll('details').forEach((folded) => { folded.open = true; })")
     report.set_viewport_size({"width": width, "height": 780})
     assert report.evaluate("document.documentElement.scrollWidth") <= width
     for picture in report.locator("svg").all():

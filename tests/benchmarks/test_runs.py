@@ -317,3 +317,20 @@ def test_the_page_has_signs_and_says_in_words_what_judged(tmp_path: Path) -> Non
     page = (tmp_path / "out" / "report.html").read_text()
     assert '<td>+10.0</td><td>+10.0 to +10.0</td><td class="left">12 tasks, one seed</td>' in page
     assert "llm_dec_pomdp 0.1.0; judge: landlock holds, seccomp no such call" in page
+
+
+@pytest.mark.parametrize(
+    ("metrics", "pictures"),
+    [({}, []), ({"reward model": 0.5}, []), ({"clipped": None}, []), ({"length": 7.5, "mine": 1.0}, ["length"])],
+    ids=str,
+)
+def test_the_page_draws_what_a_learner_reports_of_its_updates(
+    metrics: dict[str, Any], pictures: list[str], tmp_path: Path
+) -> None:
+    run = write_run(tmp_path / "run", (make_cell("magrpo"), 0.3), (make_cell("single"), 0.2))
+    [cell] = (run / "cells").glob("*magrpo*")
+    (cell / "train.jsonl").write_text(json.dumps({"number": 1, "metrics": metrics}) + "\n")
+    report_runs([run], tmp_path / "out")
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert re.findall(r'aria-label="tldr-v0: (\w+)"', page) == pictures
+    assert ("Training, update by update" in page) == bool(pictures)

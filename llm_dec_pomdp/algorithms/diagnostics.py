@@ -1,0 +1,57 @@
+"""What an update was made of, as numbers: pure functions on its samples."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from .samples import Sample
+
+_FAR = 0.01  # in nats: about 1 % of a token's probability
+
+
+def describe(samples: Sequence[Sample], groups: int, trainer: Mapping[int, Sequence[float]]) -> dict[str, float]:
+    """Numbers that show what goes wrong in a training before its return does.
+
+    | name | what it is |
+    |---|---|
+    | truncated | share of the texts that the token limit ended |
+    | length, length_max | tokens per text, mean and largest |
+    | groups_without_signal | share of the groups in which no text has an advantage |
+    | advantage_spread | standard deviation of the advantages |
+    | surprisal | mean of -log p of the sampled tokens, in nats |
+    | sampler_gap, sampler_gap_max | how far log p of a token is from the recorded one, mean and largest |
+    | sampler_gap_share | share of the tokens whose log p is further off than 0.01 |
+
+    Surprisal is an estimate of the entropy that costs nothing, where no tokens are cut off (top_p 1, top_k 0). Gaps are
+    between the trainer and what the sampler recorded, over the texts that the trainer read.
+
+    Args:
+        samples: Every trainable text that could be scored.
+        groups: How many groups they are from.
+        trainer: Log-probabilities of the trainer, at the weights that sampled, by the number of the sample; those of
+            texts without gradient are not there.
+
+    Returns:
+        All of them, 0 where there is nothing to describe.
+    """
+    lengths = [len(s.completion.token_ids) for s in samples]
+    own = [p for s in samples for p in s.completion.logprobs]
+    read = [(trainer[s.number], s.completion.logprobs) for s in samples if s.number in trainer]
+    gap = np.abs(np.array([a - b for pair in read for a, b in zip(*pair, strict=True)]))
+    return {
+        "truncated": _mean([s.completion.truncated for s in samples]),
+        "length": _mean(lengths),
+        "length_max": float(max(lengths, default=0)),
+        "groups_without_signal": 1 - len({s.group for s in samples if s.advantage}) / groups if groups else 0.0,
+        "advantage_spread": float(np.std([s.advantage for s in samples])) if samples else 0.0,
+        "surprisal": -_mean(own),
+        "sampler_gap": _mean(gap),
+        "sampler_gap_max": float(gap.max(initial=0.0)),
+        "sampler_gap_share": _mean(gap > _FAR),
+    }
+
+
+def _mean(values: Sequence[float] | np.ndarray) -> float:
+    return float(np.mean(values)) if len(values) else 0.0
