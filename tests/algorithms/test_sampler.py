@@ -104,6 +104,9 @@ def test_a_language_model_differs_from_its_sampler_below_32_bits() -> None:
     assert not policy.sampler_differs
     with torch.autocast("cpu", torch.bfloat16):
         assert policy.sampler_differs
+    policy.compute_dtype = torch.bfloat16
+    assert policy.sampler_differs
+    policy.compute_dtype = None
     policy.model.lm_head.to(torch.bfloat16)  # one part is enough
     assert policy.sampler_differs
 
