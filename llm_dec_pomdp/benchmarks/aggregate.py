@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..seeding import generator
-from .intervals import LEAST_SEEDS, Estimate, table_estimate
+from .intervals import LEAST_SEEDS, Estimate, table_estimate, within_percent
 
 Scores = NDArray[np.float64]
 _RESAMPLES = 2000
@@ -75,7 +75,8 @@ def overall(returns: Returns) -> Estimate | None:
     tasks = _common(list(returns.values()))
     if not tasks:
         return None
-    return table_estimate(np.array([[by_task[task] for task in tasks] for by_task in returns.values()]))
+    table = np.array([[by_task[task] for task in tasks] for by_task in returns.values()])
+    return within_percent(table_estimate(table), table.ravel())
 
 
 def difference(ours: Returns, theirs: Returns) -> Estimate | None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,6 +73,15 @@ def mean_interval(values: Sequence[float]) -> Interval:
         return Interval(mean, math.nan, math.nan)
     half = float(stdtrit(len(data) - 1, 1 - LEVEL / 2)) * float(data.std(ddof=1)) / math.sqrt(len(data))
     return Interval(mean, mean - half, mean + half)
+
+
+IntervalT = TypeVar("IntervalT", bound=Interval)
+
+
+def within_percent(found: IntervalT, seen: Iterable[float]) -> IntervalT:
+    """The interval of a share in %: its bounds lie within 0 and 100, or within what was seen beyond them."""
+    values = [float(value) for value in seen]
+    return replace(found, low=max(found.low, min([0.0, *values])), high=min(found.high, max([100.0, *values])))
 
 
 def table_estimate(table: Array) -> Estimate:

@@ -11,7 +11,7 @@ from typing import Any
 
 from ..envs.coding.reward import CALLS_AUX, NO_WRAPPER
 from ..types import Completion, Episode, Group, Score
-from .intervals import Interval, mean_interval
+from .intervals import Interval, mean_interval, within_percent
 
 _WORD = re.compile(r"\w+")
 SOLVED_SHARE = 0.9  # of the maximum; where there are tests, solved means that all of them passed
@@ -114,7 +114,7 @@ def summarise(groups: Sequence[Group], maximum: float, components: Sequence[str]
     solved = [is_solved(score, maximum) for scores in final for score in scores]
     tokens = sum(len(c.prompt_ids) + len(c.token_ids) for c in said)
     return Summary(
-        return_percent=_per_task(final, lambda score: 100 * score.total / maximum),
+        return_percent=_percent([fmean(100 * score.total / maximum for score in scores) for scores in final if scores]),
         components={name: _per_task(final, _part(name)) for name in components},
         distinct_2=_mean(value for e in everything for text in _final(e) if not math.isnan(value := distinct(text))),
         tokens_per_second=sum(len(c.token_ids) for c in said) / seconds if seconds else math.nan,
@@ -146,7 +146,7 @@ def _at_k(final: Sequence[Sequence[Score]]) -> dict[str, dict[str, Interval]]:
         accuracy = [best_at_k([_tests(s) for s in scores], k) for scores in final]
         cooperation = [best_at_k([_cooperation(s) for s in scores], k) for scores in final]
         for name, values in (("pass", passed), ("acc", accuracy), ("coop", cooperation)):
-            found[name][str(k)] = mean_interval([100 * value for value in values])
+            found[name][str(k)] = _percent([100 * value for value in values])
     return found
 
 
@@ -162,6 +162,10 @@ def _cooperation(score: Score) -> float:
 
 def _part(name: str) -> Callable[[Score], float]:
     return lambda score: score.components.get(name, 0.0)
+
+
+def _percent(values: Sequence[float]) -> Interval:
+    return within_percent(mean_interval(values), values)
 
 
 def _per_task(final: Sequence[Sequence[Score]], value: Callable[[Score], float]) -> Interval:

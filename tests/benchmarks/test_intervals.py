@@ -8,7 +8,14 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from llm_dec_pomdp.benchmarks.intervals import Interval, holm, mean_interval, mixed_model, table_estimate
+from llm_dec_pomdp.benchmarks.intervals import (
+    Interval,
+    holm,
+    mean_interval,
+    mixed_model,
+    table_estimate,
+    within_percent,
+)
 
 COMPARISONS = 4000  # of two equal methods each
 
@@ -65,6 +72,17 @@ def test_values_without_spread_have_no_width_and_rounding_is_no_difference() -> 
     assert mean_interval([3.0] * 5) == Interval(3.0, 3.0, 3.0)
     assert table_estimate(np.full((3, 4), 5.0)).p == 0.0
     assert table_estimate(np.full((3, 4), 1e-14)).p == 1.0
+
+
+def test_the_bounds_of_a_share_lie_where_shares_do() -> None:
+    few = [0.0, 0.0, 30.0]
+    assert mean_interval(few).low < 0
+    assert within_percent(mean_interval(few), few).low == 0.0
+    many = [100.0, 100.0, 70.0]
+    assert within_percent(mean_interval(many), many).high == 100.0
+    penalties = [-10.0, 0.0, 10.0]
+    assert within_percent(mean_interval(penalties), penalties).low == -10.0
+    assert math.isnan(within_percent(mean_interval([2.0]), [2.0]).low)
 
 
 def test_a_single_value_and_none_at_all_have_no_interval() -> None:
