@@ -27,3 +27,12 @@ def test_the_suite_on_the_benchmark_page_loads(tmp_path: Path) -> None:
     suite = load_suite(str(tmp_path / "mine.toml"))
     assert {cell.evaluation.samples for cell in suite.cells()} == {15}
     assert all(f"| `{name}` |" in page for name in about_suites())
+
+
+def test_the_tests_that_pages_name_exist() -> None:
+    """A page may cut a name short: test_three_bad_steps_..."""
+    pages = "".join(path.read_text(encoding="utf-8") for path in sorted((ROOT / "docs").glob("*.md")))
+    tests = "".join(path.read_text(encoding="utf-8") for path in sorted((ROOT / "tests").rglob("test_*.py")))
+    named = set(re.findall(r"::(test_\w+)", pages))
+    assert len(named) > 20
+    assert [name for name in sorted(named) if f"def {name}" not in tests] == []
