@@ -59,13 +59,13 @@ def first_question(python: str) -> dict[str, float]:
 
 def measures(bench: bool) -> dict[str, Callable[[str], dict[str, float]]]:
     """What is measured, by its name."""
-    found: dict[str, Callable[[str], dict[str, float]]] = {
+    timed: dict[str, Callable[[str], dict[str, float]]] = {
         name: lambda python, arguments=arguments: run(python, arguments) for name, arguments in ANSWERS.items()
     }
-    found["the first question of play"] = first_question
+    timed["the first question of play"] = first_question
     if bench:
-        found["bench quick"] = lambda python: run(python, ["bench", "quick"])
-    return found
+        timed["bench quick"] = lambda python: run(python, ["bench", "quick"])
+    return timed
 
 
 def main() -> None:

@@ -16,18 +16,18 @@ def batches(prompts: Sequence[Prompt], rows: int) -> list[Batch]:
 
     A prompt with more sequences than that is in several batches, its seeds in order.
     """
-    found: list[Batch] = []
+    filled: list[Batch] = []
     room = 0
     for number in sorted(range(len(prompts)), key=lambda number: len(prompts[number].ids)):
         prompt = prompts[number]
         for first in range(0, len(prompt.seeds), rows):
             seeds = prompt.seeds[first : first + rows]
             if room < len(seeds):
-                found.append([])
+                filled.append([])
                 room = rows
-            found[-1].append((number, Prompt(prompt.ids, seeds, prompt.adapter)))
+            filled[-1].append((number, Prompt(prompt.ids, seeds, prompt.adapter)))
             room -= len(seeds)
-    return found
+    return filled
 
 
 def equally_large(each: Sequence[Sequence[Batch]]) -> Iterator[list[tuple[int, Batch]]]:

@@ -106,13 +106,13 @@ def stop_ids(model: Any, tokenizer: Any) -> frozenset[int]:
     """
     configured = getattr(model.generation_config, "eos_token_id", None)
     listed = configured if isinstance(configured, (list, tuple)) else [configured]
-    found = {i for i in (*listed, tokenizer.eos_token_id) if i is not None}
-    if not found:
+    ids = {i for i in (*listed, tokenizer.eos_token_id) if i is not None}
+    if not ids:
         raise ValueError(
             f"the tokenizer of {getattr(model.config, 'name_or_path', 'this model')!r} has no end-of-sequence token, "
             "so no text would ever end; set tokenizer.eos_token"
         )
-    return frozenset(found)
+    return frozenset(ids)
 
 
 def refuse_foreign_tokenizer(model: Any, tokenizer: Any) -> None:

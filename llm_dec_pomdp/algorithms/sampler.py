@@ -34,9 +34,9 @@ def recall(
 
 def recorded(batch: Sequence[Sample], mask: torch.Tensor) -> torch.Tensor:
     """The sampler's log-probabilities of a batch [N, L], where the mask says that its tokens are."""
-    found = torch.zeros_like(mask)
-    found[mask.bool()] = found.new_tensor([p for s in batch for p in s.completion.logprobs])
-    return found
+    logprobs = torch.zeros_like(mask)
+    logprobs[mask.bool()] = logprobs.new_tensor([p for s in batch for p in s.completion.logprobs])
+    return logprobs
 
 
 def importance_level(config: MAGRPOConfig, policy: TrainablePolicy) -> RatioLevel | Literal["none"]:

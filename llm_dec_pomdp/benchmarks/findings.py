@@ -135,9 +135,9 @@ def findings(entries: Sequence[Entry]) -> Findings:
     Raises:
         RunError: Two cells have the same configuration and the same seed.
     """
-    found = lines(entries)
-    compared = [pair for group in by_environment(found).values() for pair in compare(group)]
-    return Findings(found, compared, over_environments(found))
+    reported = lines(entries)
+    compared = [pair for group in by_environment(reported).values() for pair in compare(group)]
+    return Findings(reported, compared, over_environments(reported))
 
 
 def compare(group: Sequence[Line]) -> list[Comparison]:
@@ -149,11 +149,11 @@ def compare(group: Sequence[Line]) -> list[Comparison]:
     return [Comparison(a, b, points, p, tested) for (a, b, points), p in zip(shared, corrected, strict=True)]
 
 
-def over_environments(found: Sequence[Line]) -> list[Overall]:
+def over_environments(reported: Sequence[Line]) -> list[Overall]:
     """The methods that ran on all environments with the same number of seeds; empty where fewer than two did."""
-    environments = list(by_environment(found))
+    environments = list(by_environment(reported))
     by_name: dict[str, list[Line]] = {}
-    for line in found:
+    for line in reported:
         by_name.setdefault(line.name, []).append(line)
     scores = {name: _scores(group) for name, group in by_name.items() if len(group) == len(environments)}
     complete = {name: table for name, table in scores.items() if table is not None}

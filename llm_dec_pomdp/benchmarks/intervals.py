@@ -78,10 +78,10 @@ def mean_interval(values: Sequence[float]) -> Interval:
 IntervalT = TypeVar("IntervalT", bound=Interval)
 
 
-def within_percent(found: IntervalT, seen: Iterable[float]) -> IntervalT:
+def within_percent(interval: IntervalT, seen: Iterable[float]) -> IntervalT:
     """The interval of a share in %: its bounds lie within 0 and 100, or within what was seen beyond them."""
     values = [float(value) for value in seen]
-    return replace(found, low=max(found.low, min([0.0, *values])), high=min(found.high, max([100.0, *values])))
+    return replace(interval, low=max(interval.low, min([0.0, *values])), high=min(interval.high, max([100.0, *values])))
 
 
 def table_estimate(table: Array) -> Estimate:
