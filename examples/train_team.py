@@ -11,7 +11,7 @@ import llm_dec_pomdp
 from llm_dec_pomdp.agents import Sampling
 from llm_dec_pomdp.agents.loading import load_team
 from llm_dec_pomdp.algorithms.magrpo import MAGRPO, MAGRPOConfig
-from llm_dec_pomdp.rollout import collect
+from llm_dec_pomdp.rollout import Trajectories
 from llm_dec_pomdp.training import Step, TrainerConfig, train
 
 
@@ -29,7 +29,7 @@ def main() -> None:
 
     def measure() -> float:
         ids = [item.id for item in test_env.items[:posts]]
-        groups = collect(test_env, team, ids, seeds=range(len(ids)), sampling=sampling)
+        groups = Trajectories().play(test_env, team, ids, seeds=range(len(ids)), sampling=sampling)
         return 100 * sum(group.episodes[0].total for group in groups) / len(groups) / test_env.score_range[1]
 
     def show(step: Step) -> None:
@@ -40,9 +40,9 @@ def main() -> None:
     train(learner, train_env, sampling, TrainerConfig(steps=steps), seed=0, on_step=show)
     print(f"after:  {measure():.1f} %")
 
-    test_env.reset(options={"index": 0})
-    for agent, text in learner.act({agent: test_env.history(agent) for agent in test_env.agents}).items():
-        print(f"\n{test_env.role(agent)}: {text}")
+    [group] = Trajectories().play(test_env, team, [test_env.items[0].id], seeds=[0], sampling=sampling)
+    for agent, said in group.episodes[0].turns[0].actions.items():
+        print(f"\n{test_env.role(agent)}: {said.text}")
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from typing import Annotated, Any, TypeVar, cast, get_args
 
 import pydantic
 
-from .registry import nearest
+from .registries import nearest
 
 if sys.version_info >= (3, 11):
     import tomllib

@@ -51,7 +51,8 @@ class FreeText(gymnasium.spaces.Space[str]):
 
     def __deepcopy__(self, memo: dict[int, Any]) -> FreeText:
         """Environments are copied often, and only the generator of a space ever changes."""
-        twin = copy.copy(self)
+        twin = object.__new__(type(self))
+        vars(twin).update(vars(self))
         twin._np_random = copy.deepcopy(self._np_random, memo)
         return twin
 

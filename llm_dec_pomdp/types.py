@@ -1,6 +1,6 @@
 """The nouns of the suite: plain, frozen data that every room may pass on and none may change.
 
-    TaskItem -> observations -> Completion -> Turn -> Episode -> Group -> learner
+    TaskItem -> Message -> Completion -> Turn -> Episode -> Group -> learner
 
 Nothing here refers to an environment, a policy or a learner.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, NamedTuple
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +33,17 @@ class TaskItem:
     fields: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
+class Scale(NamedTuple):
+    """Which scores are 0 % and 100 %."""
+
+    low: float
+    high: float
+
+    def percent(self, score: float) -> float:
+        """A score in % of the way from `low` to `high`; not bounded."""
+        return 100 * (score - self.low) / (self.high - self.low)
+
+
 @dataclass(frozen=True, slots=True)
 class Score:
     """The value of a joint action: R(s_accessible, a).
@@ -53,6 +64,54 @@ class Score:
     def scorable(self) -> bool:
         """False when the total is NaN: the action is to be left out of baselines, losses and means."""
         return not math.isnan(self.total)
+
+
+class Message(NamedTuple):
+    """One entry of an agent's history.
+
+    Attributes:
+        role: Whether the agent was told it, said it itself, or got it from a tool that it called.
+        text: What it says.
+        name: Of the tool; "" for the others.
+    """
+
+    role: Literal["told", "said", "tool"]
+    text: str
+    name: str = ""
+
+
+class Tool(NamedTuple):
+    """What an agent may call; all arguments are texts, and all are needed.
+
+    Attributes:
+        name: As it is called.
+        description: What it does, for the model.
+        parameters: Name and description of each argument.
+    """
+
+    name: str
+    description: str
+    parameters: tuple[tuple[str, str], ...] = ()
+
+
+def conversation(*texts: str) -> tuple[Message, ...]:
+    """A history in which an agent is told something and answers in turn."""
+    return tuple(Message("said" if place % 2 else "told", text) for place, text in enumerate(texts))
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """What happened at a turn beside texts: an agent joined, a tool was called, somebody stopped.
+
+    Attributes:
+        kind: What happened, one word: "spawn", "call", "result", "return", "stop", "read", ...
+        agent: Who did it, or whom it happened to.
+        details: The rest, by name.
+    """
+
+    kind: str
+    agent: str
+    details: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,15 +137,25 @@ class Completion:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One step: what each asked agent saw and said, and the joint reward that followed.
+    """One step: what each asked agent saw and said, and the reward that followed.
 
-    Agents that were not asked (their observation was empty) appear in neither mapping.
+    Agents that were not asked appear in neither mapping.
+
+    Attributes:
+        observations: The last message of each asked agent.
+        actions: What it said.
+        reward: Of the team.
+        score: The value of the joint action; None where this turn is not scored.
+        rewards: By agent, where the environment pays its agents individually; empty where all get the team's.
+        events: What happened beside texts.
     """
 
     observations: Mapping[str, str]
     actions: Mapping[str, Completion]
     reward: float
     score: Score | None = None
+    rewards: Mapping[str, float] = field(default_factory=dict[str, float])
+    events: tuple[Event, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,14 +167,14 @@ class Episode:
         seed: The seed of this trajectory's texts; in a tree and with crossed texts, that of its task.
         turns: In order.
         terminated: The task ended the episode (as opposed to running out of turns).
-        reach: Its weight among the episodes of its task; in a tree a branch that ends early stands for many.
+        share: Its weight among the episodes of its task; in a tree a branch that ends early stands for many.
     """
 
     item_id: str
     seed: int
     turns: tuple[Turn, ...]
     terminated: bool
-    reach: float = 1.0
+    share: float = 1.0
 
     @property
     def rewards(self) -> tuple[float, ...]:
@@ -152,14 +221,14 @@ class Decision:
             come from other trajectories of the group and were only tried here, to compare with.
         drawn: Texts per agent that were drawn here.
         branches: The joint actions that were tried.
-        reach: Share of the trajectories that come here: weight of this decision point among those of its turn.
+        share: Share of the trajectories that come here: weight of this decision point among those of its turn.
     """
 
     turn: int
     actions: Mapping[str, tuple[Completion, ...]]
     drawn: int
     branches: tuple[Branch, ...]
-    reach: float = 1.0
+    share: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,35 +238,9 @@ class Group:
     Attributes:
         item_id: Which task was played.
         episodes: All joint trajectories.
-        decisions: Every decision point with all that was tried there; empty unless the `RolloutPlan` asked for more
-            than trajectories side by side.
+        decisions: Every decision point with all that was tried there; empty where trajectories alone were played.
     """
 
     item_id: str
     episodes: tuple[Episode, ...]
     decisions: tuple[Decision, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class RolloutPlan:
-    """What a learner wants to be played for every task.
-
-    Attributes:
-        pairing: "aligned" plays the g-th text of every agent together; "cross" plays all combinations of the G texts
-            per agent, G^n joint actions from G generations.
-        tree: False continues each trajectory; True branches every joint action into G (or G^n) at the next turn.
-        alternatives: Joint actions to be tried beside those played, in each of which one agent's text is replaced by
-            that agent's text of another trajectory of the group; "none" tries none. Later turns repeat the recorded
-            texts ("frozen"), or are drawn anew where an agent's history has changed ("resampled").
-    """
-
-    pairing: Literal["aligned", "cross"] = "aligned"
-    tree: bool = False
-    alternatives: Literal["none", "frozen", "resampled"] = "none"
-
-    def __post_init__(self) -> None:
-        if self.alternatives != "none" and (self.tree or self.pairing == "cross"):
-            raise ValueError(
-                f"alternatives={self.alternatives!r} are tried beside aligned trajectories; with tree={self.tree} and "
-                f"pairing={self.pairing!r} other combinations are played anyway, so leave alternatives at 'none'"
-            )

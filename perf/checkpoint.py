@@ -21,8 +21,8 @@ import llm_dec_pomdp
 from llm_dec_pomdp.agents import Sampling
 from llm_dec_pomdp.agents.loading import load_team
 from llm_dec_pomdp.algorithms.magrpo import MAGRPO, MAGRPOConfig
-from llm_dec_pomdp.checkpoint import Checkpoints
 from llm_dec_pomdp.training import TrainerConfig, train
+from llm_dec_pomdp.training.checkpoint import Checkpoints
 
 SAVE_TARGET_S = 1.0
 SHARE_TARGET = 0.05

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import functools
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import tiny
@@ -13,14 +14,17 @@ from sides import Peer, Timer, alternate, row
 
 import llm_dec_pomdp
 from llm_dec_pomdp.agents.base import Sampling, Team
-from llm_dec_pomdp.agents.decoding import Prompt, sample
-from llm_dec_pomdp.agents.language_model import LanguageModel
 from llm_dec_pomdp.agents.loading import load_model
+from llm_dec_pomdp.agents.transformers.decoding import Prompt, sample
+from llm_dec_pomdp.agents.transformers.language_model import LanguageModel
+from llm_dec_pomdp.algorithms.batches import in_forward_passes, weigh
 from llm_dec_pomdp.algorithms.magrpo import MAGRPO, MAGRPOConfig
-from llm_dec_pomdp.algorithms.samples import Sample, in_forward_passes, weigh
+from llm_dec_pomdp.algorithms.options import UpdaterOptions
+from llm_dec_pomdp.algorithms.samples import Sample
+from llm_dec_pomdp.algorithms.updater import Updater, updaters_of
 from llm_dec_pomdp.envs.tasks import TaskSource
 from llm_dec_pomdp.envs.text_task import TextTask
-from llm_dec_pomdp.rollout import collect
+from llm_dec_pomdp.rollout import Trajectories
 from llm_dec_pomdp.seeding import derive
 from llm_dec_pomdp.types import Completion, Score, TaskItem
 
@@ -76,8 +80,8 @@ def training_step(peer: Peer, timer: Timer, runs: int, *, prompts: int, new_toke
 
     def steps() -> None:
         for _ in range(UPDATES):
-            seeds = [derive(learner.updates, i) for i in range(prompts)]
-            metrics = learner.update(collect(env, team, ids, seeds, sampling, group))
+            seeds = [derive(learner.updaters[0].updates, i) for i in range(prompts)]
+            metrics = learner.update(Trajectories().play(env, team, ids, seeds, sampling, group))
             _check_tokens(metrics["tokens"] * len(AGENTS), wanted)
 
     def other() -> float:
@@ -104,15 +108,13 @@ def make_samples(prompt: torch.Tensor, completions: torch.Tensor) -> list[Sample
     ids = tuple(prompt.tolist())
     texts = [Completion("x", ids, tuple(row), (0.0,) * len(row)) for row in completions.tolist()]
     samples = [Sample("agent_0", text, a) for text, a in zip(texts, advantages, strict=True)]
-    return [
-        Sample(s.agent, s.completion, s.advantage, 1.0, s.weight, i)
-        for i, s in enumerate(weigh(samples, MAGRPOConfig()))
-    ]
+    return [replace(s, number=i) for i, s in enumerate(weigh(samples, UpdaterOptions()))]
 
 
-def our_update(learner: MAGRPO, policy: LanguageModel, samples: list[Sample]) -> None:
-    """Loss and gradient as the learner computes them in an update."""
-    learner._accumulate(0, policy, in_forward_passes(samples, learner.config.micro_batch), {})
+def our_update(updater: Updater, samples: list[Sample]) -> None:
+    """Loss and gradient as the updater computes them in a step."""
+    updater._old.clear()
+    updater._accumulate(in_forward_passes(samples, updater.options.micro_batch))
 
 
 def bare_update(network: Any, prompt: torch.Tensor, completions: torch.Tensor) -> None:
@@ -137,11 +139,11 @@ class Updates:
         self.samples = make_samples(self.prompt, self.completions)
         self.bare_network = copy.deepcopy(network)
         self.policy = LanguageModel(network, tiny.tokenizer())
-        self.learner = MAGRPO(Team({"agent_0": self.policy}), Sampling(), MAGRPOConfig())
+        [self.updater] = updaters_of(Team({"agent_0": self.policy}), 1.0, UpdaterOptions())
 
     def ours(self) -> None:
         """Our side."""
-        our_update(self.learner, self.policy, self.samples)
+        our_update(self.updater, self.samples)
 
     def bare(self) -> None:
         """The bare loop."""

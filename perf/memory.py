@@ -42,10 +42,10 @@ def train(agents: int) -> None:
     from transformers import LlamaConfig, LlamaForCausalLM
 
     from llm_dec_pomdp.agents.base import Sampling, Team
-    from llm_dec_pomdp.agents.language_model import LanguageModel
     from llm_dec_pomdp.agents.loading import _with_adapters
+    from llm_dec_pomdp.agents.transformers.language_model import LanguageModel
     from llm_dec_pomdp.algorithms.magrpo import MAGRPO, MAGRPOConfig
-    from llm_dec_pomdp.rollout import collect
+    from llm_dec_pomdp.rollout import Trajectories
 
     config = LlamaConfig(
         vocab_size=49152,
@@ -68,14 +68,14 @@ def train(agents: int) -> None:
     env = letters_env(4, agents)
     sampling = Sampling(max_new_tokens=16)
     learner = MAGRPO(team, sampling, MAGRPOConfig(micro_batch=8))
-    learner.update(collect(env, team, [f"p{i}" for i in range(4)], range(4), sampling, 4))
+    learner.update(Trajectories().play(env, team, [f"p{i}" for i in range(4)], range(4), sampling, 4))
 
 
 def logprobs(tokens: int, chunk: int) -> None:
     """Log-probabilities of tokens and their gradient, vocabulary 32k."""
     import torch
 
-    from llm_dec_pomdp.agents.head import chunked_logprobs
+    from llm_dec_pomdp.agents.transformers.head import chunked_logprobs
 
     torch.set_num_threads(1)
     hidden = torch.zeros(tokens, 64, requires_grad=True)
@@ -135,14 +135,14 @@ def episodes_row() -> dict[str, Any]:
 
     from llm_dec_pomdp.agents.base import Sampling, Team
     from llm_dec_pomdp.agents.scripted import Scripted
-    from llm_dec_pomdp.rollout import collect
+    from llm_dec_pomdp.rollout import Trajectories
 
     env, team = letters_env(100), Team(dict.fromkeys(AGENTS, Scripted(lambda agent, history: tiny.WORDS[0])))
     ids = [item.id for item in env.items]
 
     def play(first: int, tasks: int) -> float:
         started = time.process_time()
-        collect(env, team, [ids[i % 100] for i in range(tasks)], range(first, first + tasks), Sampling(), 4)
+        Trajectories().play(env, team, [ids[i % 100] for i in range(tasks)], range(first, first + tasks), Sampling(), 4)
         return (time.process_time() - started) / (4 * tasks) * 1e6
 
     play(0, 25)

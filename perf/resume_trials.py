@@ -26,13 +26,13 @@ os.environ |= {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}  # for
 
 import torch
 
-from llm_dec_pomdp.agents import language_model, loading  # noqa: F401  # loaded once, before the forks
+from llm_dec_pomdp.agents import loading  # noqa: F401  # loaded once, before the forks
 from llm_dec_pomdp.algorithms.registration import algorithms, find_algorithm
 from llm_dec_pomdp.benchmarks import cell, report, runner  # noqa: F401
 from llm_dec_pomdp.cli import app
 from llm_dec_pomdp.envs.registration import make
-from llm_dec_pomdp.runfolder import STATUS, read_lines
-from llm_dec_pomdp.storage import MANIFEST
+from llm_dec_pomdp.storage.files import MANIFEST
+from llm_dec_pomdp.storage.runfolder import STATUS, read_lines
 
 POSTS = [item.prompt for item in make("tldr-v0", split="train").items[:5]]
 STEPS = 6

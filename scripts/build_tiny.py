@@ -24,8 +24,9 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 import llm_dec_pomdp
+from llm_dec_pomdp.agents.base import chat
 from llm_dec_pomdp.envs.wrappers import PROTOCOLS, with_protocol
-from llm_dec_pomdp.types import TaskItem
+from llm_dec_pomdp.types import Message, TaskItem
 
 ENVIRONMENTS = ("tldr-v0", "arxiv-v0", "coophumaneval-v0")
 CHAT_TEMPLATE = (
@@ -40,7 +41,7 @@ TARGET = Path(__file__).parent.parent / "llm_dec_pomdp" / "data" / "tiny"
 class Conversation:
     """An agent's history and what it said next."""
 
-    history: tuple[str, ...]
+    history: tuple[Message, ...]
     action: str
 
 
@@ -127,7 +128,7 @@ def build_model(tokenizer: PreTrainedTokenizerFast, seed: int) -> LlamaForCausal
 
 def encode(tokenizer: PreTrainedTokenizerFast, found: Conversation) -> tuple[list[int], int]:
     """Token ids of a whole conversation and the position where the text to learn begins."""
-    turns = [{"role": ("user", "assistant")[i % 2], "content": text} for i, text in enumerate(found.history)]
+    turns = chat(found.history)
     prompt = tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True)
     prompt_ids = tokenizer(prompt, add_special_tokens=False)["input_ids"]
     action_ids = tokenizer(found.action + "<|end|>", add_special_tokens=False)["input_ids"]
@@ -170,7 +171,7 @@ def main() -> None:
 
     rng = random.Random(args.seed)
     first = conversations(rng)
-    tokenizer = build_tokenizer([text for c in first for text in (*c.history, c.action)])
+    tokenizer = build_tokenizer([text for c in first for text in (*(m.text for m in c.history), c.action)])
     model = build_model(tokenizer, args.seed).train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=args.learning_rate, weight_decay=0.05, betas=(0.9, 0.98))
     started, step, total = time.time(), 0, None

@@ -15,10 +15,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from llm_dec_pomdp.benchmarks.cell import build_env
 from llm_dec_pomdp.benchmarks.intervals import Interval, mean_interval
 from llm_dec_pomdp.benchmarks.runs import Entry, read_run
-from llm_dec_pomdp.runfolder import read_lines
+from llm_dec_pomdp.benchmarks.setup import build_env
+from llm_dec_pomdp.storage.runfolder import read_lines
 
 CURVE = ("step", "return_percent", "components", "distinct_2", "truncated")
 

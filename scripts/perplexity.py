@@ -18,8 +18,8 @@ from pathlib import Path
 
 import torch
 
-from llm_dec_pomdp.agents.language_model import LanguageModel
 from llm_dec_pomdp.agents.loading import load_model
+from llm_dec_pomdp.agents.transformers.language_model import LanguageModel
 from llm_dec_pomdp.benchmarks.intervals import Interval, mean_interval
 from llm_dec_pomdp.benchmarks.runs import Entry, read_run
 from llm_dec_pomdp.types import Completion

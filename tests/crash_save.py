@@ -17,7 +17,7 @@ from typing import Any
 
 from models import softmax_team
 
-from llm_dec_pomdp.checkpoint import Checkpoints
+from llm_dec_pomdp.training.checkpoint import Checkpoints
 
 CONFIG = {"seed": 0}
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from llm_dec_pomdp.envs.base import StepResult
 from llm_dec_pomdp.envs.tasks import TaskSource
-from llm_dec_pomdp.envs.text_task import TextTask
+from llm_dec_pomdp.envs.text_task import TextState, TextTask
 from llm_dec_pomdp.types import Score, TaskItem
 
 ITEMS = tuple(TaskItem(f"t{i}", f"post {i}", reference=("alpha", "beta")) for i in range(5))
@@ -33,17 +32,14 @@ class Duo(TextTask):
 class Leaver(Duo):
     """agent_0 leaves after its first text; agent_1 plays on."""
 
-    def step(self, actions: Mapping[str, str]) -> StepResult:
-        live = list(self.agents)
-        filled = actions
-        if live == ["agent_1"]:
-            self.agents, filled = list(self.possible_agents), {"agent_0": "alpha", **actions}
-        observations, rewards, terminations, truncations, infos = super().step(filled)
-        if self.agents:
-            terminations["agent_0"] = True
-            self.agents = ["agent_1"]
-        parts = (observations, rewards, terminations, truncations, infos)
-        return tuple({agent: part[agent] for agent in live} for part in parts)  # type: ignore[return-value]
+    def roster(self, state: TextState) -> list[str]:
+        return self.possible_agents[1:] if state.turn else self.possible_agents
+
+    def respond(self, item: TaskItem, actions: Mapping[str, str], score: Score) -> Mapping[str, str]:
+        return {"agent_1": "again"}
+
+    def score(self, item: TaskItem, actions: Mapping[str, str]) -> Score:
+        return super().score(item, {"agent_0": "alpha", **actions})
 
 
 def duo(max_turns: int = 1, kind: type[Duo] = Duo) -> Duo:

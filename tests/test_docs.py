@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import runpy
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -27,6 +29,13 @@ def test_the_suite_on_the_benchmark_page_loads(tmp_path: Path) -> None:
     suite = load_suite(str(tmp_path / "mine.toml"))
     assert {cell.evaluation.samples for cell in suite.cells()} == {15}
     assert all(f"| `{name}` |" in page for name in about_suites())
+
+
+def test_the_episode_on_the_research_page_is_what_the_command_prints() -> None:
+    page = (ROOT / "docs" / "research.md").read_text(encoding="utf-8")
+    command = [sys.executable, str(ROOT / "examples" / "research_episode.py")]
+    printed = subprocess.run(command, capture_output=True, text=True, check=True, timeout=100).stdout
+    assert f"```text\n{printed}```\n" in page
 
 
 def test_the_tests_that_pages_name_exist() -> None:

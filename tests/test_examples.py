@@ -40,6 +40,12 @@ def test_a_team_of_two_trains() -> None:
     assert "elaboration: " in printed
 
 
+def test_a_main_agent_and_its_sub_agents_train() -> None:
+    printed = run("examples/main_and_sub_agents.py", "--steps", "2")
+    assert "step   2" in printed
+    assert "agent_0 (main) was told 'Q " in printed
+
+
 @pytest.mark.slow
 def test_a_learner_from_outside_is_taken_up_by_bench(tmp_path: Path) -> None:
     suite = tmp_path / "own.toml"

@@ -16,49 +16,31 @@ ROOT = Path(llm_dec_pomdp.__file__).parent
 NAME = "llm_dec_pomdp"
 PACKAGE = "__init__"  # the room of the package itself
 
-LEAVES = {"types", "spaces", "seeding", "config", "registry", "__about__"}
+LEAVES = {"types", "spaces", "seeding", "config", "registries", "visible", "__about__"}
 EVERYTHING = {
     *LEAVES,
     "sandbox",
     "data",
     "envs",
     "agents",
-    "branching",
     "rollout",
-    "runfolder",
-    "signals",
     "storage",
     "algorithms",
-    "checkpoint",
     "training",
     PACKAGE,
 }
 # room -> what it may import: rooms, or single modules of a room ("agents.base")
 MAY_IMPORT: dict[str, set[str]] = {
     "types": set(),
-    **{leaf: {"types", "registry", "seeding"} for leaf in sorted(LEAVES - {"types"})},
+    **{leaf: {"types", "registries", "seeding"} for leaf in sorted(LEAVES - {"types"})},
     "sandbox": {"sandbox"},
     "data": set(),
     "envs": {*LEAVES, "sandbox", "envs"},
     "agents": {*LEAVES, "agents"},
-    "branching": {*LEAVES, "envs.base", "agents.base"},
-    "rollout": {*LEAVES, "envs", "agents", "branching"},
-    "algorithms": {*LEAVES, "agents.base", "agents.memory", "algorithms"},
-    "storage": set(),
-    "signals": set(),
-    "runfolder": {"signals", "storage"},
-    "checkpoint": {*LEAVES, "agents", "storage"},
-    "training": {
-        *LEAVES,
-        "algorithms",
-        "rollout",
-        "checkpoint",
-        "envs",
-        "agents.base",
-        "runfolder",
-        "signals",
-        "storage",
-    },
+    "rollout": {*LEAVES, "envs.base", "envs.many", "agents.base", "agents.scripted", "rollout"},
+    "algorithms": {*LEAVES, "agents.base", "agents.memory", "rollout", "algorithms"},
+    "storage": {"storage"},
+    "training": {*LEAVES, "storage", "envs", "agents", "rollout", "algorithms", "training"},
     "benchmarks": {*EVERYTHING, "benchmarks"},
     "cli": {*EVERYTHING, "benchmarks", "cli"},
     "__main__": {"cli"},
@@ -172,7 +154,7 @@ def test_a_single_module_of_a_room_can_be_allowed(target: str, expected: bool) -
 
 
 def test_the_walk_sees_the_lower_rooms() -> None:
-    assert {"types", "registry", "envs", "sandbox", PACKAGE} <= {room(module) for module in FILES}
+    assert {"types", "registries", "envs", "sandbox", PACKAGE} <= {room(module) for module in FILES}
     assert f"{NAME}.envs.writing.tldr" in FILES
 
 

@@ -17,50 +17,31 @@ A member plays one agent or several. In a file (`llm-dec-pomdp train ID --team t
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
-from ..config import Config, Positive
-from ..registry import nearest
+from ..registries import nearest
+from ..types import Message
 from .base import Policy, Team
-from .loading import BATCH_ROWS, ModelError, Sharing, load_team
-from .scripted import Gold, RandomText
+from .loading import ModelError, ModelOptions, load_team
+from .scripted import Gold, RandomText, Say, Scripted, Uniform
 
-SCRIPTED = ("script:random", "script:gold")
+Choices = Callable[[str, Sequence[Message]], Sequence[str]]
 
 
-class ModelOptions(Config):
-    """How a model is loaded and run."""
-
-    sharing: Sharing = "separate"
-    """Among the agents: separate (a model each), shared (one for all), or lora (an adapter each on one base)."""
-    device: str = "auto"
-    """auto, cpu, cuda, ..."""
-    dtype: str = "auto"
-    """auto (on CUDA bfloat16, with float32 weights where all are trained, else float32), float32, bfloat16, float16."""
-    lora_rank: Positive = 8
-    """Rank of the adapters."""
-    chat_template_kwargs: dict[str, Any] = {}
-    """Variables of the chat template: Qwen3 thinks unless it is { enable_thinking = false }."""
-    batch_rows: Positive = BATCH_ROWS
-    """Texts sampled at once. Halved when the device has too little memory."""
-    truncate_prompts: bool = False
-    """Keep the end of prompts that are too long for the context, instead of refusing them."""
-    gradient_checkpointing: bool = False
-    """Keep the input of every layer alone in updates and compute the rest again: less memory, more time."""
-
-    def load(self, agents: Sequence[str], model: str, *, seed: int, train: bool) -> Team:
-        """These agents, played by the model of that name; see `load_team`."""
-        options = self.model_dump(include=set(ModelOptions.model_fields))
-        return load_team(agents, model, seed=seed, train=train, **options)
+def no_choices(agent: str, history: Sequence[Message]) -> Sequence[str]:
+    """Of a team whose environment lists no well-formed texts."""
+    raise ModelError("script:uniform plays an environment that lists its texts (Task.choices); use another model")
 
 
 class MemberConfig(ModelOptions):
     """Who plays some of the agents."""
 
     agents: list[str]
-    """Names ("agent_0") or roles ("summary")."""
+    """Names ("agent_0") or roles ("summary"): all agents of that role."""
     model: str = "builtin:tiny"
-    """A model's name, or script:random, or script:gold."""
+    """A model's name, script:random, script:gold (reference texts), script:uniform (any well-formed text, where these
+    are few), or a script that the environment has."""
     train: bool = True
     """False: the weights stay as they are."""
     learning_rate: float | None = None
@@ -73,6 +54,10 @@ def assemble_team(
     members: Sequence[MemberConfig],
     *,
     gold: Callable[[], Mapping[tuple[str, str], str]] = dict,
+    scripts: Mapping[str, Say] = {},  # never changed
+    choices: Choices = no_choices,
+    menus: Mapping[str, Sequence[str]] | None = None,
+    vocabulary: Sequence[str] = (),
     seed: int = 0,
 ) -> Team:
     """Build a team from its members.
@@ -82,20 +67,41 @@ def assemble_team(
         roles: Their roles, in the same order.
         members: Who plays whom; every agent exactly once.
         gold: Reference texts for "script:gold", see `agents.scripted.Gold`.
+        scripts: What an agent says after its history, by name: "optimal" is "script:optimal"; see `Task.scripts`.
+        choices: The well-formed texts of an agent after its history for "script:uniform", e.g. `Task.choices`.
+        menus: What each agent may say, for "builtin:table", e.g. `TextDecPOMDP.menu`.
+        vocabulary: Words of the environment, for "builtin:words".
         seed: Seed of the adapters' first weights.
 
     Raises:
         ModelError: An agent is played by nobody or twice, an unknown agent, or a model that cannot be loaded.
     """
-    by_name = {**dict(zip(roles, agents, strict=True)), **dict(zip(agents, agents, strict=True))}
+    role_of = dict(zip(agents, roles, strict=True))
+    by_name = {role: [agent for agent in agents if role_of[agent] == role] for role in roles}
+    by_name |= {agent: [agent] for agent in agents}
+    makers: dict[str, Callable[[], Policy]] = {
+        f"script:{name}": partial(Scripted, say) for name, say in scripts.items()
+    }
+    makers |= {
+        "script:random": RandomText,
+        "script:gold": lambda: Gold(gold()),
+        "script:uniform": lambda: Uniform(choices),
+    }
+    words = {"menus": menus, "vocabulary": vocabulary}
     players: dict[str, Policy] = {}
     rates: dict[str, float] = {}
     for member in members:
-        names = [_agent(name, by_name) for name in member.agents]
+        names = [agent for name in member.agents for agent in _agents(name, by_name)]
         for position, name in enumerate(names):
             if name in players or name in names[:position]:
                 raise ModelError(f"agent {name!r} is played twice; name it once, in one member")
-        players |= _players(names, member, gold, seed)
+        if member.model.startswith("script:"):
+            if member.model not in makers:
+                raise ModelError(f"no script {member.model!r} here; {nearest(member.model, makers)}")
+            players |= dict.fromkeys(names, makers[member.model]())
+        else:
+            how: dict[str, Any] = {"seed": seed, "train": member.train, **words, **member.options()}
+            players |= load_team(names, member.model, roles=[role_of[name] for name in names], **how).members
         if member.learning_rate is not None:
             rates |= dict.fromkeys(names, member.learning_rate)
     missing = [agent for agent in agents if agent not in players]
@@ -104,18 +110,7 @@ def assemble_team(
     return Team({agent: players[agent] for agent in agents}, learning_rates=rates)
 
 
-def _agent(name: str, by_name: Mapping[str, str]) -> str:
+def _agents(name: str, by_name: Mapping[str, list[str]]) -> list[str]:
     if name not in by_name:
         raise ModelError(f"no agent or role {name!r} in this environment; {nearest(name, by_name)}")
     return by_name[name]
-
-
-def _players(
-    names: Sequence[str], member: MemberConfig, gold: Callable[[], Mapping[tuple[str, str], str]], seed: int
-) -> dict[str, Policy]:
-    if member.model.startswith("script:"):
-        if member.model not in SCRIPTED:
-            raise ModelError(f"no script {member.model!r}; {nearest(member.model, SCRIPTED)}")
-        policy: Policy = RandomText() if member.model == "script:random" else Gold(gold())
-        return dict.fromkeys(names, policy)
-    return member.load(names, member.model, seed=seed, train=member.train).members

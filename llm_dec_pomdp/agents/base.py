@@ -8,13 +8,13 @@ the agent's earlier turns, so that what was sampled is not tokenised again.
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from ..registry import nearest
-from ..types import Completion
+from ..registries import nearest
+from ..types import Completion, Message, Tool
 from .concurrency import side_by_side
 
 if TYPE_CHECKING:
@@ -49,23 +49,65 @@ class Sampling:
             raise ValueError(f"max_new_tokens is {self.max_new_tokens}; it must be at least 1")
 
 
+def chat(history: Sequence[Message], *, tools: bool = True) -> list[dict[str, str]]:
+    """A history as the messages of a chat: roles "user", "assistant" and "tool".
+
+    Messages that follow each other in one role become one, since templates want them to alternate.
+
+    Args:
+        history: What an agent was told and said.
+        tools: False: what a tool gave is told by the user, below the name of the tool.
+    """
+    messages: list[dict[str, str]] = []
+    for role, text, name in history:
+        own = {"told": "user", "said": "assistant", "tool": "tool" if tools else "user"}[role]
+        shown = f"{name}:\n{text}" if role == "tool" and own == "user" else text
+        message = {"role": own, "name": name} if own == "tool" else {"role": own}
+        if messages and {k: v for k, v in messages[-1].items() if k != "content"} == message:
+            messages[-1]["content"] += f"\n\n{shown}"
+        else:
+            messages.append({**message, "content": shown})
+    return messages
+
+
+def definitions(tools: Sequence[Tool]) -> list[dict[str, Any]]:
+    """Tools as chat templates and servers of the OpenAI kind are told of them."""
+    return [
+        {
+            "type": "function",
+            "function": {
+                "name": name,
+                "description": description,
+                "parameters": {
+                    "type": "object",
+                    "properties": {key: {"type": "string", "description": what} for key, what in parameters},
+                    "required": [key for key, _ in parameters],
+                },
+            },
+        }
+        for name, description, parameters in tools
+    ]
+
+
 @dataclass(frozen=True, slots=True)
 class Request:
     """A question to a policy.
 
     Attributes:
         agent: Who is asked.
-        history: (o_0, a_0, ..., o_t): the agent's own history, its last observation at the end.
+        history: The agent's own history (o_0, a_0, ..., o_t) as messages, what it was told last at the end.
         seeds: One per wanted sample, which draws with its own seed alone. What else is in the batch changes how numbers
             are rounded, and with it a token here and there: few in 32 bits, many in 16.
         ids: Token ids of (o_0, a_0, ..., a_{t-1}), as they were shown and sampled; empty where nothing was said yet, or
             by a policy without tokens, or where only the texts are known.
+        tools: What the agent may call, for policies that were taught to.
     """
 
     agent: str
-    history: tuple[str, ...]
+    history: tuple[Message, ...]
     seeds: tuple[int, ...] = (0,)
     ids: tuple[int, ...] = ()
+    tools: tuple[Tool, ...] = ()
 
 
 class Policy(Protocol):
@@ -73,23 +115,6 @@ class Policy(Protocol):
 
     def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[list[Completion]]:
         """Answer every request, in order, with one completion per seed."""
-        ...
-
-
-@runtime_checkable
-class KindredPolicy(Policy, Protocol):
-    """A policy that can answer together with others, in less time than one after the other."""
-
-    @property
-    def kin(self) -> Hashable | None:
-        """Equal for policies that can; None for one that answers alone."""
-        ...
-
-    @staticmethod
-    def generate_together(
-        policies: Sequence[Any], requests: Sequence[Sequence[Request]], sampling: Sampling
-    ) -> list[list[list[Completion]]]:
-        """What each of the policies, all of one kin, answers to its requests."""
         ...
 
 
@@ -157,6 +182,24 @@ class EntropyPolicy(TrainablePolicy, Protocol):
         self, samples: Sequence[tuple[str, Completion]], temperature: float
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """As `token_logprobs`, with the entropy of the distribution of every token [N, L], in nats, in between."""
+        ...
+
+
+@runtime_checkable
+class TeachablePolicy(TrainablePolicy, Protocol):
+    """A trainable policy that can be shown what to say."""
+
+    def written(self, request: Request, text: str, limit: int) -> Completion:
+        """A text as this policy would have sampled it: its prompt, the tokens of the text and of its end.
+
+        Args:
+            request: After what it is said.
+            text: What is said.
+            limit: Longest completion, in tokens; a longer one is cut.
+
+        Returns:
+            With log-probabilities 0, since nothing was sampled.
+        """
         ...
 
 
@@ -235,14 +278,14 @@ class Team:
             for parameter in policy.parameters_of(agent) if isinstance(policy, AdaptedPolicy) else everything:
                 users[id(parameter)] += (agent,)
         groups: list[ParameterGroup] = []
-        for those in filter(None, dict.fromkeys(users.values())):
-            rates = {agent: self.learning_rates.get(agent, default) for agent in those}
+        for group_agents in filter(None, dict.fromkeys(users.values())):
+            rates = {agent: self.learning_rates.get(agent, default) for agent in group_agents}
             if len(set(rates.values())) > 1:
                 raise ValueError(
                     f"the learning rates {rates} are for agents that share weights; give them one, or adapters"
                 )
-            mine = [parameter for parameter in everything if users[id(parameter)] == those]
-            groups.append(ParameterGroup(those, mine, rates[those[0]]))
+            group_parameters = [p for p in everything if users[id(p)] == group_agents]
+            groups.append(ParameterGroup(group_agents, group_parameters, rates[group_agents[0]]))
         return groups
 
     @property
@@ -257,39 +300,22 @@ class Team:
         return [policy for policy in able if next(iter(policy.parameters()), None) is not None]
 
     def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[list[Completion]]:
-        """Answer all requests, one call per policy, of kindred ones together, models of like size at the same time.
+        """Answer all requests, one call per policy, models of like size at the same time.
 
         Raises:
             KeyError: A request is for an agent that no member plays.
         """
-        asked: dict[int, list[int]] = {}
-        for i, request in enumerate(requests):
-            asked.setdefault(id(self._member(request.agent)), []).append(i)
-        families: dict[Hashable, list[Policy]] = {}
-        for policy in self.policies:
-            if id(policy) in asked:
-                kin = policy.kin if isinstance(policy, KindredPolicy) else None
-                families.setdefault(kin or id(policy), []).append(policy)
-        works = [
-            partial(_generate, family, [[requests[i] for i in asked[id(p)]] for p in family], sampling)
-            for family in families.values()
-        ]
-        found = side_by_side([family[0] for family in families.values()], works)
-        order = [i for family in families.values() for policy in family for i in asked[id(policy)]]
-        answers = dict(zip(order, (a for family in found for policy in family for a in policy), strict=True))
-        return [answers[i] for i in range(len(requests))]
+        numbers: dict[int, list[int]] = {}  # of the requests to each policy
+        for number, request in enumerate(requests):
+            numbers.setdefault(id(self._member(request.agent)), []).append(number)
+        policies = [policy for policy in self.policies if id(policy) in numbers]
+        calls = [partial(p.generate, [requests[number] for number in numbers[id(p)]], sampling) for p in policies]
+        answers: dict[int, list[Completion]] = {}
+        for policy, completions in zip(policies, side_by_side(policies, calls), strict=True):
+            answers |= zip(numbers[id(policy)], completions, strict=True)
+        return [answers[number] for number in range(len(requests))]
 
     def _member(self, agent: str) -> Policy:
         if agent not in self.members:
             raise KeyError(f"no member plays {agent!r}; {nearest(agent, self.members)}")
         return self.members[agent]
-
-
-def _generate(
-    family: Sequence[Policy], requests: Sequence[Sequence[Request]], sampling: Sampling
-) -> list[list[list[Completion]]]:
-    """Answers of kindred policies."""
-    first = family[0]
-    if len(family) > 1 and isinstance(first, KindredPolicy):
-        return first.generate_together(family, requests, sampling)
-    return [policy.generate(asked, sampling) for policy, asked in zip(family, requests, strict=True)]

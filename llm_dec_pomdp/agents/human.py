@@ -20,4 +20,4 @@ class Human:
 
     def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[list[Completion]]:
         """One answer per wanted sample."""
-        return [[Completion(self._ask(r.agent, r.history[-1])) for _ in r.seeds] for r in requests]
+        return [[Completion(self._ask(r.agent, r.history[-1].text)) for _ in r.seeds] for r in requests]

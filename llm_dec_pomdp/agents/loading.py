@@ -4,6 +4,8 @@
 | name | what is loaded |
 |---|---|
 | `builtin:tiny` | the small model in this package (works offline) |
+| `builtin:table` | a table per agent over the few texts that matter in an environment, see `agents.table` |
+| `builtin:words` | an untrained one, of the words of an environment that has few; see `agents.words` |
 | `path/to/folder` | a saved transformers model |
 | `path/to/file.gguf` | a GGUF file, dequantised by transformers |
 | `http://host:port/v1#name` | a model behind an OpenAI-compatible server; its key is read from OPENAI_API_KEY |
@@ -15,34 +17,76 @@ from __future__ import annotations
 import copy
 import difflib
 import os
+import pickle
 import warnings
 from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
-from ..registry import nearest
+from ..config import Config, Positive, build
+from ..registries import nearest
+from . import words
 from .base import Policy, Team
 from .remote import Remote
+from .wire import checked_address
 
 Sharing = Literal["separate", "shared", "lora"]
 BUILTIN = {"builtin:tiny": "tiny"}
+TABLE = "builtin:table"
 _HUB_SECONDS = 5.0  # until an answer of the hub counts as none
 _DTYPES = ("auto", "float32", "bfloat16", "float16")
-BATCH_ROWS = 64
-_ELSEWHERE = {  # what a model on a server can be given of these: nothing else
-    "batch_rows": BATCH_ROWS,
-    "chat_template_kwargs": {},
-    "truncate_prompts": False,
-    "gradient_checkpointing": False,
-}
+_NO_CODE = {"trust_remote_code": False}  # a folder or the hub gives weights and tables, never programs
+
+
+class RunOptions(Config):
+    """How a model in this process is run; the arguments of `LanguageModel` that are a user's."""
+
+    chat_template_kwargs: dict[str, Any] = {}
+    """Variables of the chat template: Qwen3 thinks unless it is { enable_thinking = false }."""
+    batch_rows: Positive = 64
+    """Texts sampled at once. Halved when the device has too little memory."""
+    truncate_prompts: bool = False
+    """Keep the end of prompts that are too long for the context, instead of refusing them."""
+    gradient_checkpointing: bool = False
+    """Keep the input of every layer alone in updates and compute the rest again: less memory, more time."""
+
+    def arguments(self) -> dict[str, Any]:
+        """Those of `LanguageModel`."""
+        return self.model_dump(include=set(RunOptions.model_fields))
+
+
+class ModelOptions(RunOptions):
+    """How a team of models is loaded and run."""
+
+    sharing: Sharing = "separate"
+    """Among the roles: separate (a model each, all weights trainable), shared (one for all, all weights trainable), or
+    lora (a trainable adapter each on one frozen base)."""
+    device: str = "auto"
+    """auto, cpu, cuda, ..."""
+    dtype: str = "auto"
+    """auto (on CUDA bfloat16, with float32 weights where all are trained, else float32), float32, bfloat16, float16."""
+    lora_rank: Positive = 8
+    """Rank of the adapters, on all linear layers."""
+
+    def options(self) -> dict[str, Any]:
+        """Those of `load_team`, without what a subclass adds."""
+        return self.model_dump(include=set(ModelOptions.model_fields))
 
 
 class ModelError(ValueError):
     """A model that cannot be loaded; the message names it and the next step."""
 
 
-def load_model(name: str, *, device: str = "auto", dtype: str = "auto", trained: bool = False) -> tuple[Any, Any]:
+def load_model(
+    name: str,
+    *,
+    device: str = "auto",
+    dtype: str = "auto",
+    trained: bool = False,
+    vocabulary: Sequence[str] = (),
+    seed: int = 0,
+) -> tuple[Any, Any]:
     """A causal language model and its tokenizer.
 
     Args:
@@ -52,15 +96,18 @@ def load_model(name: str, *, device: str = "auto", dtype: str = "auto", trained:
             or "float16".
         trained: Its own weights are to be trained. Small changes of a weight are lost in 16 bits, so learners warn of
             bfloat16 weights and refuse float16 ones; an adapter has float32 weights on any base.
+        vocabulary: Words of the environment, for builtin:words.
+        seed: Of its first weights.
 
     Raises:
-        ModelError: Unknown name, missing file, no network, or a wrong device or dtype.
+        ModelError: Unknown name, missing file, no network, a wrong device or dtype, or no vocabulary.
     """
     if dtype not in _DTYPES:
         raise ModelError(f"dtype {dtype!r} does not exist; {nearest(dtype, _DTYPES)}")
     place, extra = locate(name)
     import torch
     import transformers
+    from safetensors import SafetensorError
     from transformers import AutoModelForCausalLM, AutoTokenizer
     from transformers.utils import logging as transformers_logging
 
@@ -75,15 +122,34 @@ def load_model(name: str, *, device: str = "auto", dtype: str = "auto", trained:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about quantised tensors of GGUF files, which we do want as numbers
-            tokenizer = AutoTokenizer.from_pretrained(place, **extra)
-            model = AutoModelForCausalLM.from_pretrained(place, dtype=getattr(torch, dtype), **extra, **dense)
+            if name == words.NAME:
+                model, tokenizer = words.word_model(_few(vocabulary), seed)
+                return model.to(device, getattr(torch, dtype)), tokenizer
+            tokenizer = AutoTokenizer.from_pretrained(place, **_NO_CODE, **extra)
+            weights = {"dtype": getattr(torch, dtype), "weights_only": True, **dense}
+            model = AutoModelForCausalLM.from_pretrained(place, **_NO_CODE, **weights, **extra)
         return model.to(device), tokenizer  # pyright: ignore[reportArgumentType]
-    except (OSError, ValueError, RuntimeError) as error:
+    except pickle.UnpicklingError:
+        files = " or ".join(repr(str(path)) for path in sorted(Path(place).glob("*.bin"))) or repr(name)
+        raise ModelError(
+            f"{files} is pickled and holds more than weights, and no program in it is run; take the model as "
+            "safetensors (model.safetensors), from somebody whom you trust"
+        ) from None
+    except (OSError, ValueError, RuntimeError, SafetensorError) as error:
         raise ModelError(
             f"model {name!r} could not be loaded on {device}: {type(error).__name__}: {error}\n"
             "Give builtin:tiny, a folder saved by transformers, a .gguf file, or the id of a model on the hub (which "
             "needs a network or a filled cache)"
         ) from error
+
+
+def _few(vocabulary: Sequence[str]) -> Sequence[str]:
+    if not vocabulary:
+        raise ModelError(
+            f"{words.NAME} is made of the words of an environment, and this one does not say that it has few "
+            "(`vocabulary`); take builtin:tiny"
+        )
+    return vocabulary
 
 
 def locate(name: str) -> tuple[str, dict[str, Any]]:
@@ -92,9 +158,13 @@ def locate(name: str) -> tuple[str, dict[str, Any]]:
     Raises:
         ModelError: It is neither built in, nor a folder, nor a file, and the hub does not answer that it has it.
     """
+    if name == words.NAME:
+        return name, {}  # lies nowhere
     if name.startswith("builtin:"):
+        if name == TABLE:
+            raise ModelError(f"{TABLE!r} is a whole team, for eval, train and bench; give builtin:tiny here")
         if name not in BUILTIN:
-            raise ModelError(f"no built-in model {name!r}; {nearest(name, BUILTIN)}")
+            raise ModelError(f"no built-in model {name!r}; {nearest(name, [*BUILTIN, TABLE, words.NAME])}")
         return str(resources.files("llm_dec_pomdp.data") / BUILTIN[name]), {}
     path = Path(name)
     if path.suffix == ".gguf":
@@ -139,43 +209,67 @@ def _nearest_path(path: Path) -> str:
     return f" (did you mean {str(place)!r}?)"
 
 
+def server_model(name: str) -> tuple[str, str] | None:
+    """The address and the model of a name like `http://host:port/v1#name`; None for names of other models.
+
+    Raises:
+        ModelError: No model is named, or the address cannot be used or stored.
+    """
+    if not name.startswith(("http://", "https://")):
+        return None
+    url, _, model = name.partition("#")
+    try:
+        address = checked_address(url)
+    except ValueError as error:
+        raise ModelError(str(error)) from None
+    if not model:
+        raise ModelError(f"model {name!r} names a server but no model; write {name}#NAME")
+    return address, model
+
+
 def mixed_precision(dtype: str, device: str, trained: bool) -> bool:
     """Are products computed in bfloat16, with weights in float32? With "auto" on CUDA, where these are trained."""
     return dtype == "auto" and device.startswith("cuda") and trained
 
 
 def load_policy(
-    name: str, *, device: str = "auto", dtype: str = "auto", trained: bool = False, **options: Any
+    name: str,
+    options: RunOptions | None = None,
+    *,
+    device: str = "auto",
+    dtype: str = "auto",
+    trained: bool = False,
+    vocabulary: Sequence[str] = (),
+    seed: int = 0,
 ) -> Policy:
     """A policy by its model's name, local or remote; see the table of this module.
 
     Args:
         name: See the table of this module.
+        options: How it is run; their defaults when left out.
         device: See `load_model`.
         dtype: See `load_model`.
-        trained: See `load_model`.
-        options: Further arguments of `LanguageModel`; a remote model takes none.
+        trained, vocabulary, seed: See `load_model`.
 
     Raises:
-        ModelError: See `load_model`; or a remote model with an option that is on.
+        ModelError: See `load_model`; or a remote model with an option of one in this process.
     """
-    if name.startswith(("http://", "https://")):
-        url, _, model = name.partition("#")
-        if not model:
-            raise ModelError(f"model {name!r} names a server but no model; write {name}#NAME")
-        for option, value in options.items():
-            if value != _ELSEWHERE[option]:
+    how = (options or RunOptions()).arguments()
+    if server := server_model(name):
+        for option, value in how.items():
+            if value != RunOptions.model_fields[option].default:
                 raise ModelError(f"{option} is {value!r}, but {name!r} runs on a server; leave {option} out")
-        return Remote(url, model, api_key=os.environ.get("OPENAI_API_KEY"))
-    network, tokenizer = load_model(name, device=device, dtype=dtype, trained=trained)
-    return _policy(network, tokenizer, dtype, trained, **options)
+        return Remote(*server, api_key=os.environ.get("OPENAI_API_KEY"))
+    made: dict[str, Any] = {"vocabulary": vocabulary, "seed": seed}
+    network, tokenizer = load_model(name, device=device, dtype=dtype, trained=trained, **made)
+    return _policy(network, tokenizer, dtype, trained, **how)
 
 
 def _policy(network: Any, tokenizer: Any, dtype: str, trained: bool, **options: Any) -> Policy:
     """A `LanguageModel` of a model that was loaded with a dtype."""
     import torch
 
-    from .language_model import LanguageModel
+    from .transformers.language_model import LanguageModel
 
     mixed = mixed_precision(dtype, str(network.device), trained)
     return LanguageModel(network, tokenizer, compute_dtype=torch.bfloat16 if mixed else None, **options)
@@ -185,64 +279,82 @@ def load_team(
     agents: Sequence[str],
     model: str = "builtin:tiny",
     *,
-    sharing: Sharing = "separate",
-    device: str = "auto",
-    dtype: str = "auto",
-    lora_rank: int = 8,
+    roles: Sequence[str] = (),
     seed: int = 0,
-    batch_rows: int = BATCH_ROWS,
-    chat_template_kwargs: Mapping[str, Any] | None = None,
-    truncate_prompts: bool = False,
-    gradient_checkpointing: bool = False,
     train: bool = True,
+    menus: Mapping[str, Sequence[str]] | None = None,
+    vocabulary: Sequence[str] = (),
+    **options: Any,
 ) -> Team:
     """A team in which every agent is played by the same kind of model.
 
     Args:
         agents: Agent names.
         model: Model name, see the table of this module.
-        sharing: "separate" (a model of its own per agent, all weights trainable), "shared" (one model plays all
-            agents, all weights trainable), or "lora" (one frozen base with a trainable adapter per agent).
-        device: See `load_model`.
-        dtype: "float32", "bfloat16", "float16", or "auto": on CUDA bfloat16, with float32 weights where all of them are
-            trained (mixed precision), else float32.
-        lora_rank: Rank of the adapters, on all linear layers.
-        seed: Seed of the adapters' first weights.
-        batch_rows: Texts sampled at once, see `LanguageModel`.
-        chat_template_kwargs: Variables of the chat template, see `LanguageModel`.
-        truncate_prompts: Keep the end of prompts that are too long, instead of refusing them.
-        gradient_checkpointing: Less memory and more time in updates, see `LanguageModel`.
+        roles: Of the agents, in their order; those of the same role (invocations of a sub-agent) share all weights.
+            Left out, every agent has a role of its own.
+        seed: Seed of the adapters' first weights, and of those of builtin:words.
         train: False: no weights are trainable.
+        menus: What each agent may say, for builtin:table.
+        vocabulary: Words of the environment, for builtin:words.
+        options: Fields of `ModelOptions`: sharing="lora", device="cuda:1", ...
 
     Raises:
+        ConfigError: An option that does not exist, or a value that it does not take.
         ModelError: See `load_model`.
     """
-    if sharing not in get_args(Sharing):
-        raise ModelError(f"sharing {sharing!r} does not exist; {nearest(sharing, get_args(Sharing))}")
-    options: dict[str, Any] = {
-        "batch_rows": batch_rows,
-        "chat_template_kwargs": dict(chat_template_kwargs or {}),
-        "truncate_prompts": truncate_prompts,
-        "gradient_checkpointing": gradient_checkpointing,
-    }
-    trained = train and sharing != "lora"
-    if sharing == "shared" or model.startswith(("http://", "https://")):
-        team = Team(dict.fromkeys(agents, load_policy(model, device=device, dtype=dtype, trained=trained, **options)))
+    o = build(ModelOptions, options, source=f"options of {model}")
+    made: dict[str, Any] = {"device": o.device, "dtype": o.dtype, "vocabulary": vocabulary, "seed": seed}
+    made["trained"] = train and o.sharing != "lora"
+    role_of = dict(zip(agents, roles or agents, strict=True))
+    if model == TABLE:
+        team = _tables(role_of, menus or {}, o)
+    elif o.sharing == "shared" or server_model(model):
+        team = Team(dict.fromkeys(agents, load_policy(model, o, **made)))
     else:
-        network, tokenizer = load_model(model, device=device, dtype=dtype, trained=trained)
-        if sharing == "lora":
-            network = _with_adapters(network, agents, lora_rank, seed)
-            adapters = {agent: agent for agent in agents}
-            policy = _policy(network, tokenizer, dtype, trained, adapters=adapters, **options)
-            team = Team(dict.fromkeys(agents, policy))
-        else:
-            networks = [network, *(copy.deepcopy(network) for _ in agents[1:])]
-            policies = [_policy(network, tokenizer, dtype, trained, **options) for network in networks]
-            team = Team(dict(zip(agents, policies, strict=True)))
+        team = _of_roles(role_of, model, o, made)
     for policy in () if train else team.trainable:
         for parameter in policy.parameters():
             parameter.requires_grad_(False)
     return team
+
+
+def _of_roles(role_of: Mapping[str, str], model: str, options: ModelOptions, made: Mapping[str, Any]) -> Team:
+    """A team with weights of its own for each role, under the name of its first agent; `made` as `load_model` takes."""
+    first = {role: agent for agent, role in reversed(list(role_of.items()))}
+    owners = {agent: first[role] for agent, role in role_of.items()}
+    names = list(dict.fromkeys(owners.values()))
+    network, tokenizer = load_model(model, **made)
+    how: dict[str, Any] = {"dtype": made["dtype"], "trained": made["trained"], **options.arguments()}
+    if options.sharing == "lora":
+        network = _with_adapters(network, names, options.lora_rank, made["seed"])
+        return Team(dict.fromkeys(owners, _policy(network, tokenizer, adapters=owners, **how)))
+    networks = [network, *(copy.deepcopy(network) for _ in names[1:])]
+    policies = [_policy(own, tokenizer, **how) for own in networks]
+    return Team({agent: policies[names.index(owner)] for agent, owner in owners.items()})
+
+
+def _tables(role_of: Mapping[str, str], menus: Mapping[str, Sequence[str]], options: ModelOptions) -> Team:
+    """A table for each role, or one for all, on the processor."""
+    from .table import Table
+
+    for name, value in options.options().items():
+        allowed = (ModelOptions.model_fields[name].default, {"device": "cpu", "dtype": "float32"}.get(name))
+        if name not in ("sharing", "lora_rank") and value not in allowed:
+            raise ModelError(f"{name} is {value!r}, but {TABLE!r} is a small table; leave {name} out")
+    without = [agent for agent in role_of if not menus.get(agent)]
+    if without:
+        raise ModelError(
+            f"{TABLE!r} plays agents that have a few things to say, and {without[0]!r} may say anything in this "
+            "environment or protocol; give builtin:tiny or another language model"
+        )
+    of_menus = {role: tuple(menus[agent]) for agent, role in role_of.items()}
+    if options.sharing == "separate":
+        tables = {role: Table(menu) for role, menu in of_menus.items()}
+        return Team({agent: tables[role] for agent, role in role_of.items()})
+    if options.sharing == "lora" or len(set(of_menus.values())) > 1:
+        raise ModelError(f"sharing is {options.sharing!r}, which tables of these agents cannot do; give 'separate'")
+    return Team(dict.fromkeys(role_of, Table(next(iter(of_menus.values())))))
 
 
 def _with_adapters(network: Any, agents: Sequence[str], rank: int, seed: int) -> Any:

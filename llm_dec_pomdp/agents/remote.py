@@ -6,18 +6,20 @@ Standard library only. Such a policy has no tokens and no log-probabilities to t
 from __future__ import annotations
 
 import json
+import threading
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from typing import Any
 
-from ..types import Completion
-from .base import Request, Sampling
+from ..types import Completion, conversation
+from ..visible import visible
+from .base import Request, Sampling, definitions
+from .calls import messages_of, text_with_calls
+from .wire import WireError, checked_address, post
 
-_CHUNK = 1 << 20  # bytes read at once
-_SHOWN = 300  # bytes of a server's refusal in a message
+_FIRST_WAIT = 0.25  # seconds before the second try; they double from try to try
+_LONGEST_WAIT = 60.0  # seconds, also where a server asks for more
 
 
 class RemoteError(RuntimeError):
@@ -28,12 +30,17 @@ class Remote:
     """Asks a server for every sample.
 
     Args:
-        url: Base address, e.g. "http://localhost:8000/v1".
+        url: Base address, e.g. "http://localhost:8000/v1"; without a user name, a password and a query.
         model: Name of the model as the server knows it.
-        api_key: Sent as a bearer token where given.
+        api_key: Sent as a bearer token where given, to this address alone: redirects are refused.
         timeout: Seconds to wait for one answer; one that begins, but does not end in time, is given up too.
-        tries: How often a sample is asked for before `RemoteError` is raised.
+        tries: How often a sample is asked for before `RemoteError` is raised. Between tries it waits: as long as the
+            server asks (Retry-After), else 0.25 s, then twice as long each time; at most a minute. What would fail
+            again, such as a wrong key, is not asked again.
         concurrency: Samples asked for at the same time.
+
+    Raises:
+        ValueError: The address or the key cannot be used; the message shows no key, user name, password or query.
     """
 
     def __init__(
@@ -46,9 +53,14 @@ class Remote:
         tries: int = 3,
         concurrency: int = 8,
     ) -> None:
-        if not url.startswith(("http://", "https://")):
-            raise ValueError(f"url is {url!r}; it must begin with http:// or https://")
-        self.url = url.rstrip("/")
+        if api_key and not (api_key.isascii() and api_key.isprintable() and " " not in api_key):
+            raise ValueError(
+                "api_key holds a space, a line break or a character beyond ASCII, which no header can hold (it is not "
+                "shown here); give it as the server's owner issued it"
+            )
+        if tries < 1:
+            raise ValueError(f"tries is {tries}; a sample is asked for at least once")
+        self.url = checked_address(url)
         self.model = model
         self._api_key = api_key
         self._timeout = timeout
@@ -61,17 +73,25 @@ class Remote:
         Raises:
             RemoteError: No usable answer after all tries.
         """
+        given_up = threading.Event()
         with ThreadPoolExecutor(self._concurrency) as threads:
-            pending = [[threads.submit(self._sample, r, seed, sampling) for seed in r.seeds] for r in requests]
-            return [[future.result() for future in futures] for futures in pending]
+            pending = [
+                [threads.submit(self._sample, r, seed, sampling, given_up) for seed in r.seeds] for r in requests
+            ]
+            try:
+                over, _ = wait([future for futures in pending for future in futures], return_when=FIRST_EXCEPTION)
+                for future in over:
+                    future.result()
+                return [[future.result() for future in futures] for futures in pending]
+            except BaseException:  # the others need not be asked for, nor waited for between tries
+                given_up.set()
+                threads.shutdown(wait=False, cancel_futures=True)
+                raise
 
-    def _sample(self, request: Request, seed: int, sampling: Sampling) -> Completion:
+    def _sample(self, request: Request, seed: int, sampling: Sampling, given_up: threading.Event) -> Completion:
         body = {
             "model": self.model,
-            "messages": [
-                {"role": "user" if position % 2 == 0 else "assistant", "content": text}
-                for position, text in enumerate(request.history)
-            ],
+            "messages": messages_of(request.history),
             "temperature": sampling.temperature,
             "top_p": sampling.top_p,
             "max_tokens": sampling.max_new_tokens,
@@ -79,37 +99,45 @@ class Remote:
         }
         if sampling.top_k:  # beyond OpenAI's own interface: a server that does not know it says so
             body["top_k"] = sampling.top_k
+        if request.tools:
+            body["tools"] = definitions(request.tools)
         started = time.perf_counter()
-        reason = ""
-        for _ in range(self._tries):
+        number, failure, pause = 0, WireError("it was not asked"), 0.0
+        while failure.again and number < self._tries and not given_up.wait(min(pause, _LONGEST_WAIT)):
+            number += 1
             try:
-                choice = self._post(body)["choices"][0]
-                text = choice["message"]["content"]
-                if isinstance(text, str):
-                    truncated = choice.get("finish_reason") == "length"
-                    return Completion(text, truncated=truncated, seconds=time.perf_counter() - started)
-                reason = f"the content of its answer is a {type(text).__name__}, not text"
-            except urllib.error.HTTPError as error:
-                reason = f"{error}: {error.read(_SHOWN).decode(errors='replace')}"
-            except (LookupError, TypeError, AttributeError) as error:
-                reason = f"its answer has no choices[0].message.content ({error!r})"
-            except (OSError, ValueError, urllib.error.URLError) as error:
-                reason = str(error) or type(error).__name__
-        raise RemoteError(f"{self.url} gave no usable answer in {self._tries} tries: {reason}; is the server running?")
+                text, truncated = _text_of(self._post(body))
+                return Completion(text, truncated=truncated, seconds=time.perf_counter() - started)
+            except WireError as error:
+                failure, pause = error, _FIRST_WAIT * 2 ** (number - 1) if error.wait is None else error.wait
+        reason = str(failure).replace(self._api_key, "[key]") if self._api_key else str(failure)
+        reason = visible(reason)  # it may have what the server sent
+        tries = "1 try" if number == 1 else f"{number} tries"
+        raise RemoteError(f"{self.url} gave no usable answer in {tries}: {reason}; is the server running?")
 
-    def _post(self, body: dict[str, Any]) -> Any:
+    def _post(self, body: dict[str, Any]) -> bytes:
         headers = {"Content-Type": "application/json"}
         if self._api_key:
             headers["Authorization"] = f"Bearer {self._api_key}"
-        call = urllib.request.Request(f"{self.url}/chat/completions", json.dumps(body).encode("ascii"), headers)
-        begun = time.monotonic()
-        received = b""
-        with urllib.request.urlopen(call, timeout=self._timeout) as answer:  # a limit for every read, not for all
-            while part := answer.read1(_CHUNK):
-                received += part
-                if time.monotonic() - begun > self._timeout:
-                    raise TimeoutError(f"timed out after {len(received)} bytes")
-        return json.loads(received)
+        return post(f"{self.url}/chat/completions", json.dumps(body).encode("ascii"), headers, self._timeout)
+
+
+def _text_of(answer: bytes) -> tuple[str, bool]:
+    """The text of an answer, and whether its length was the limit.
+
+    Raises:
+        WireError: It is not what such servers answer.
+    """
+    try:
+        choice = json.loads(answer)["choices"][0]
+        text, truncated = text_with_calls(choice["message"]), choice.get("finish_reason") == "length"
+    except (LookupError, TypeError, AttributeError) as error:
+        raise WireError(f"its answer has no choices[0].message.content ({error!r})") from None
+    except (ValueError, RecursionError) as error:
+        raise WireError(f"its answer is no JSON: {error}") from None
+    if not isinstance(text, str):
+        raise WireError(f"the content of its answer is a {type(text).__name__}, not text")
+    return text, truncated
 
 
 class Expert:
@@ -126,5 +154,5 @@ class Expert:
 
     def __call__(self, prompt: str, number: int) -> str:
         """The answer to a prompt; `number` is the try and seeds the draw."""
-        [[completion]] = self._policy.generate([Request("expert", (prompt,), (number,))], self._sampling)
+        [[completion]] = self._policy.generate([Request("expert", conversation(prompt), (number,))], self._sampling)
         return completion.text

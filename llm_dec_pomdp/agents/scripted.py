@@ -6,8 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 
 from ..seeding import generator
 from ..spaces import FreeText
-from ..types import Completion
+from ..types import Completion, Message
 from .base import Request, Sampling
+
+Say = Callable[[str, Sequence[Message]], str]  # from agent and history to text
 
 
 class Scripted:
@@ -17,7 +19,7 @@ class Scripted:
         say: From agent and history to text.
     """
 
-    def __init__(self, say: Callable[[str, tuple[str, ...]], str]) -> None:
+    def __init__(self, say: Say) -> None:
         self._say = say
 
     def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[list[Completion]]:
@@ -33,6 +35,25 @@ class RandomText:
         return [[Completion(FreeText(seed=generator(s)).sample()) for s in request.seeds] for request in requests]
 
 
+class Uniform:
+    """Says any of the texts that a function lists, each as likely; the same for the same seed.
+
+    Args:
+        choices: From agent and history to texts, e.g. `Task.choices`.
+    """
+
+    def __init__(self, choices: Callable[[str, Sequence[Message]], Sequence[str]]) -> None:
+        self._choices = choices
+
+    def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[list[Completion]]:
+        """One text per seed."""
+        return [[Completion(self._choose(r, seed)) for seed in r.seeds] for r in requests]
+
+    def _choose(self, request: Request, seed: int) -> str:
+        texts = self._choices(request.agent, request.history)
+        return texts[int(generator(seed, "uniform").integers(len(texts)))]
+
+
 class Replay:
     """Repeats recorded texts, agent by agent, and refuses when they run out.
 
@@ -41,16 +62,16 @@ class Replay:
     """
 
     def __init__(self, texts: Mapping[str, Sequence[str]]) -> None:
-        self._left = {agent: list(said) for agent, said in texts.items()}
+        self._remaining = {agent: list(spoken) for agent, spoken in texts.items()}
 
     def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[list[Completion]]:
         """The next recorded texts."""
         return [[Completion(self._next(request.agent)) for _ in request.seeds] for request in requests]
 
     def _next(self, agent: str) -> str:
-        if not self._left.get(agent):
+        if not self._remaining.get(agent):
             raise IndexError(f"the recording has no further text for {agent!r}; record a longer episode")
-        return self._left[agent].pop(0)
+        return self._remaining[agent].pop(0)
 
 
 class Gold:
@@ -69,9 +90,9 @@ class Gold:
 
     def _recall(self, request: Request) -> str:
         try:
-            return self._texts[request.agent, request.history[0]]
+            return self._texts[request.agent, request.history[0].text]
         except KeyError:
             raise KeyError(
-                f"no reference text for {request.agent!r} and the observation {request.history[0][:60]!r}...; "
+                f"no reference text for {request.agent!r} and the observation {request.history[0].text[:60]!r}...; "
                 "the gold policy knows only tasks that come with references"
             ) from None

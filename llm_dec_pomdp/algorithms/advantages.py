@@ -48,9 +48,9 @@ def returns_of_group(rewards: Sequence[Sequence[float]], gamma: float) -> Array:
         gamma: Discount in [0, 1].
     """
     table = np.zeros((len(rewards), max(map(len, rewards), default=0)))
-    for row, mine in zip(table, rewards, strict=True):
-        row[: len(mine)] = returns(mine, gamma)
-        row[len(mine) :] = 0.0 * mine[-1] if mine else 0.0  # 0 * NaN: ended without a score
+    for row, earned in zip(table, rewards, strict=True):
+        row[: len(earned)] = returns(earned, gamma)
+        row[len(earned) :] = 0.0 * earned[-1] if earned else 0.0  # 0 * NaN: ended without a score
     return table
 
 
@@ -93,6 +93,29 @@ def group_advantages(values: Sequence[float], kind: Kind = "std") -> Array:
     return result
 
 
+def weighted_advantages(values: Sequence[float], weights: Sequence[float], kind: Kind = "std") -> Array:
+    """`group_advantages` of values of which each counts `weight` times ("std" and "mean").
+
+    Args:
+        values: [N], NaN where they could not be scored.
+        weights: [N], at least 0; what weighs 0 is in no mean.
+        kind: "std" or "mean".
+
+    Returns:
+        Advantages [N], NaN where `values` is or the weight is 0.
+    """
+    group, counted = np.asarray(values, dtype=np.float64), np.asarray(weights, dtype=np.float64)
+    result = np.full_like(group, np.nan)
+    scored = ~np.isnan(group) & (counted > 0)
+    r, w = group[scored], counted[scored]
+    if _equal(r):
+        result[scored] = 0.0
+        return result
+    deviation = r - np.average(r, weights=w)
+    result[scored] = deviation / np.sqrt(np.average(deviation**2, weights=w)) if kind == "std" else deviation
+    return result
+
+
 def marginal_advantages(choices: Choices, values: Array, drawn: int, kind: Kind = "std") -> Array:
     """Advantages of every agent's texts when they were said beside various texts of the others.
 
@@ -114,9 +137,9 @@ def marginal_advantages(choices: Choices, values: Array, drawn: int, kind: Kind 
     marginals = np.full((agents, drawn), np.nan)
     for i in range(agents):
         for g in range(drawn):
-            found = values[scored & (choices[:, i] == g)]
-            if len(found):
-                marginals[i, g] = found.mean()
+            beside_others = values[scored & (choices[:, i] == g)]
+            if len(beside_others):
+                marginals[i, g] = beside_others.mean()
     return np.stack([group_advantages(q, kind) for q in marginals.tolist()]) if agents else marginals
 
 
@@ -159,8 +182,8 @@ def _left_out(table: Array) -> Array:
     smallest = np.where(scored, table, np.inf).min(axis=1, keepdims=True)
     size = np.where(scored, np.abs(table), 0.0).max(axis=1, keepdims=True)
     mean = np.where(scored, table, 0.0).sum(axis=1, keepdims=True) / np.maximum(count, 1)
-    found = (table - mean) * count / np.maximum(count - 1, 1)
-    return np.where(scored & (largest - smallest <= _rounding(size)), 0.0, found)
+    difference = (table - mean) * count / np.maximum(count - 1, 1)
+    return np.where(scored & (largest - smallest <= _rounding(size)), 0.0, difference)
 
 
 def _equal(values: Array) -> bool:

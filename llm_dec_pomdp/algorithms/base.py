@@ -1,8 +1,8 @@
 """The algorithm contract.
 
-An algorithm is built as `Algorithm(team, sampling, config)`. It says under which communication protocol its team acts
-and which options it has, acts, and can be saved; a learner also has `update`. No base class is required, but
-`Prompting` has all of it except `update`. `check_algorithm` says what a class lacks.
+An algorithm is built as `Algorithm(team, sampling, config)`. It says under which communication protocol its team acts,
+which options it has, who speaks and what is played for it, and can be saved; a learner also has `update`. No base class
+is required, but `Prompting` has all of it except `update`. `check_algorithm` says what a class lacks.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
-from ..agents.base import Request, Sampling, Team
+from ..agents.base import Policy, Sampling, Team
 from ..config import Config, ConfigError
-from ..seeding import derive
-from ..types import Group, RolloutPlan
+from ..rollout import Rollout, Trajectories
+from ..types import Group
 
 Metrics = dict[str, float]
 
@@ -23,22 +23,36 @@ class NoOptions(Config):
     """The configuration of an algorithm that has nothing to set."""
 
 
-class Algorithm(Protocol):
+class Player(Protocol):
+    """Who plays, and what.
+
+    Attributes:
+        team: Policies of the agents: what is loaded, trained and saved.
+    """
+
+    team: Team
+
+    @property
+    def policy(self) -> Policy:
+        """Who speaks, in training and in evaluation."""
+        ...
+
+    @property
+    def rollout(self) -> Rollout:
+        """What training plays for it; an evaluation plays independent trajectories."""
+        ...
+
+
+class Algorithm(Player, Protocol):
     """What the trainer and the benchmark know of an algorithm.
 
     Attributes:
-        protocol: Under which the team acts: "parallel", "centralized", "sequential" or "discussion".
+        protocol: Under which it acts: "parallel", "centralized", "sequential" or "discussion".
         Config: Its options.
-        team: Who acts.
     """
 
     protocol: ClassVar[str]
     Config: ClassVar[type[Config]]
-    team: Team
-
-    def act(self, histories: Mapping[str, Sequence[str]], seed: int = 0) -> dict[str, str]:
-        """Decentralised execution: each agent's next text from its own history (o_0, a_0, ..., o_t) alone."""
-        ...
 
     def state_dict(self) -> dict[str, Any]:
         """All that has to survive a restart, as nested dictionaries of tensors and plain values."""
@@ -50,27 +64,11 @@ class Algorithm(Protocol):
 
 
 @runtime_checkable
-class Learner(Protocol):
+class Learner(Player, Protocol):
     """An algorithm that learns."""
-
-    team: Team
 
     def update(self, groups: Sequence[Group]) -> Metrics:
         """Learn from groups of episodes; returns numbers worth a curve by name, {} when there are none."""
-        ...
-
-
-@runtime_checkable
-class Planner(Protocol):
-    """A learner that wants more than G trajectories side by side to be played.
-
-    Attributes:
-        rollout: What the trainer is to collect for every task.
-    """
-
-    @property
-    def rollout(self) -> RolloutPlan:
-        """The plan; the groups of `update` are played by it."""
         ...
 
 
@@ -90,10 +88,12 @@ def check_algorithm(kind: Any, name: str) -> None:
     options = getattr(kind, "Config", None)
     if not (isinstance(options, type) and issubclass(options, Config)):
         missing.append("Config, the class of its options (derived from llm_dec_pomdp.config.Config)")
+    if not hasattr(kind, "policy"):
+        missing.append("policy, who speaks (a property of the class)")
+    if isinstance(getattr(kind, "rollout", type), type):
+        missing.append("rollout, what is played for it (of the class: an object such as Trajectories(), or a property)")
     missing += [
-        f"{method}()"
-        for method in ("act", "state_dict", "load_state_dict")
-        if not callable(getattr(kind, method, None))
+        f"{method}()" for method in ("state_dict", "load_state_dict") if not callable(getattr(kind, method, None))
     ]
     if missing:
         raise ConfigError(
@@ -110,26 +110,27 @@ def check_algorithm(kind: Any, name: str) -> None:
 
 
 class Prompting:
-    """Acts with its team as it is.
+    """Plays with its team as it is, and has nothing played but trajectories.
 
     Args:
-        team: Who acts.
+        team: Who plays.
         sampling: How texts are drawn.
         config: Options.
     """
 
     protocol: ClassVar[str] = "parallel"
     Config: ClassVar[type[Config]] = NoOptions
+    rollout: Rollout = Trajectories()  # frozen
+    individual_rewards: ClassVar[bool] = False  # True: learns from `Turn.rewards` where agents are paid individually
 
     def __init__(self, team: Team, sampling: Sampling, config: Config | None = None) -> None:
         self.team = team
         self.sampling = sampling
 
-    def act(self, histories: Mapping[str, Sequence[str]], seed: int = 0) -> dict[str, str]:
-        """One text per agent, from its own history alone."""
-        requests = [Request(agent, tuple(history), (derive(seed, agent),)) for agent, history in histories.items()]
-        answers = self.team.generate(requests, self.sampling)
-        return {request.agent: completions[0].text for request, completions in zip(requests, answers, strict=True)}
+    @property
+    def policy(self) -> Policy:
+        """Who speaks: the team. A method whose team acts otherwise overrides this, and is trained and measured so."""
+        return self.team
 
     def state_dict(self) -> dict[str, Any]:
         """Nothing."""

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ..seeding import generator
 from ..types import Group
 from .advantages import Array
 from .magrpo import MAGRPO
+from .mgrpo import MAIN, MGRPO, Trajectory
 
 
 class Shuffled(MAGRPO):
@@ -22,3 +25,21 @@ class Shuffled(MAGRPO):
         """Those of MAGRPO in an order that follows from the seed of the group's episodes, and so of the run."""
         random = generator(group.episodes[0].seed, "shuffled")
         return [random.permutation(values) for values in super().returns(group)]
+
+
+class ShuffledMGRPO(MGRPO):
+    """M-GRPO whose rewards change places within their query before anything is learnt from them: a control.
+
+    Those of main trajectories among themselves, and those of invocations; what is gained is not learnt from rewards.
+    """
+
+    def trajectories(self, group: Group) -> list[Trajectory]:
+        """Those of M-GRPO, with rewards in an order that follows from the seed of the group's episodes."""
+        real = super().trajectories(group)
+        for main in (True, False):
+            places = [i for i, t in enumerate(real) if (t.kind == MAIN) == main]
+            random = generator(group.episodes[0].seed, "shuffled", int(main))
+            rewards = random.permutation([real[i].reward for i in places]).tolist()
+            for i, reward in zip(places, rewards, strict=True):
+                real[i] = replace(real[i], reward=reward)
+        return real

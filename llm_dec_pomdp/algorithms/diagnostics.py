@@ -28,9 +28,9 @@ def describe(samples: Sequence[Sample], groups: int, trainer: Mapping[int, Seque
     between the trainer and what the sampler recorded, over the texts that the trainer read.
 
     Args:
-        samples: Every trainable text that could be scored.
+        samples: Every text that could be learnt from.
         groups: How many groups they are from.
-        trainer: Log-probabilities of the trainer, at the weights that sampled, by the number of the sample; those of
+        trainer: Log-probabilities of the trainer, at the weights that sampled, by the place of the sample; those of
             texts without gradient are not there.
 
     Returns:
@@ -38,7 +38,7 @@ def describe(samples: Sequence[Sample], groups: int, trainer: Mapping[int, Seque
     """
     lengths = [len(s.completion.token_ids) for s in samples]
     own = [p for s in samples for p in s.completion.logprobs]
-    read = [(trainer[s.number], s.completion.logprobs) for s in samples if s.number in trainer]
+    read = [(trainer[i], s.completion.logprobs) for i, s in enumerate(samples) if i in trainer]
     gap = np.abs(np.array([a - b for pair in read for a, b in zip(*pair, strict=True)]))
     return {
         "truncated": _mean([s.completion.truncated for s in samples]),

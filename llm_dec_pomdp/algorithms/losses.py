@@ -9,7 +9,7 @@ from typing import Literal
 
 import torch
 
-RatioLevel = Literal["token", "sequence"]
+RatioLevel = Literal["token", "sequence", "trajectory"]
 LARGEST_WEIGHT = 2.0  # c of truncated importance sampling
 
 
@@ -29,12 +29,19 @@ class Clip:
 
 
 def likelihood_ratio(
-    logprobs: torch.Tensor, others: torch.Tensor, mask: torch.Tensor, level: RatioLevel
+    logprobs: torch.Tensor,
+    others: torch.Tensor,
+    mask: torch.Tensor,
+    level: RatioLevel,
+    elsewhere: torch.Tensor | float = 0.0,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """pi / pi_other of every token [N, L], or of every text as a whole [N, 1], and the mask of these ratios."""
+    """pi / pi_other of every token [N, L], or of every text or trajectory as a whole [N, 1], and the mask of these.
+
+    The logarithm of the ratio of a trajectory's other texts is `elsewhere` [N, 1], a constant here.
+    """
     difference = (logprobs - others) * mask
-    if level == "sequence":
-        difference, mask = difference.sum(-1, keepdim=True), mask.amax(-1, keepdim=True)
+    if level != "token":
+        difference, mask = difference.sum(-1, keepdim=True) + elsewhere, mask.amax(-1, keepdim=True)
     return difference.exp(), mask
 
 
@@ -66,6 +73,7 @@ def clipped_objective(
     advantages: torch.Tensor,
     clip: Clip,
     importance: torch.Tensor | float = 1.0,
+    elsewhere: torch.Tensor | float = 0.0,
 ) -> torch.Tensor:
     """w min(rho A, clip(rho, 1 - eps_low, 1 + eps_high) A), summed over the tokens of each sequence.
 
@@ -79,19 +87,26 @@ def clipped_objective(
         advantages: [N].
         clip: Level of rho, and eps.
         importance: w, see `importance_weights`.
+        elsewhere: See `likelihood_ratio`.
 
     Returns:
-        The objective of every sequence [N]: a sum over its tokens for "token", one term for "sequence".
+        The objective of every sequence [N]: a sum over its tokens for "token", else one term.
     """
-    rho, counted = likelihood_ratio(logprobs, old_logprobs, mask, clip.ratio)
+    rho, counted = likelihood_ratio(logprobs, old_logprobs, mask, clip.ratio, elsewhere)
     a = advantages[:, None]
     objective = torch.minimum(rho * a, rho.clamp(1 - clip.low, 1 + clip.high) * a)
     return (objective * importance * counted).sum(-1)
 
 
-def count_clipped(logprobs: torch.Tensor, old_logprobs: torch.Tensor, mask: torch.Tensor, clip: Clip) -> float:
+def count_clipped(
+    logprobs: torch.Tensor,
+    old_logprobs: torch.Tensor,
+    mask: torch.Tensor,
+    clip: Clip,
+    elsewhere: torch.Tensor | float = 0.0,
+) -> float:
     """How many ratios are outside the clip range; NaN when one is not finite. Arguments as for `clipped_objective`."""
-    rho, counted = likelihood_ratio(logprobs.detach(), old_logprobs, mask, clip.ratio)
+    rho, counted = likelihood_ratio(logprobs.detach(), old_logprobs, mask, clip.ratio, elsewhere)
     if not rho[counted.bool()].isfinite().all():
         return math.nan
     outside = (rho < 1 - clip.low) | (rho > 1 + clip.high)

@@ -10,9 +10,12 @@ from ..config import Config, NotNegative, Positive
 from .advantages import Kind
 from .schedules import Schedule
 
+Alignment = Literal["duplicate_drop", "mask", "weight", "none"]
+GroupBy = Literal["query", "kind", "place"]
 
-class MAGRPOConfig(Config):
-    """Options of MAGRPO, its relatives, and GRPO."""
+
+class UpdaterOptions(Config):
+    """How the weights of a policy move."""
 
     learning_rate: NotNegative = 5e-4
     """AdamW; fits LoRA adapters and builtin:tiny. The paper trains all weights of 1.7B-3B models with 5e-6 to 2e-5."""
@@ -22,23 +25,9 @@ class MAGRPOConfig(Config):
     """Updates over which the learning rate rises to its full value."""
     horizon: Annotated[int, Field(ge=0)] = 0
     """Updates after which a linear or cosine schedule reaches 0."""
-    gamma: Annotated[float, Field(ge=0, le=1)] = 1.0
-    """Discount between turns."""
-    pairing: Literal["aligned", "cross"] = "aligned"
-    """Which texts are scored together: the g-th of every agent, or all combinations."""
-    tree: bool = False
-    """Branch every joint action again at the next turn, instead of continuing G trajectories."""
-    credit: Literal["joint", "counterfactual"] = "joint"
-    """Whose merit a return is: everybody's, or each agent's, against its other texts beside the same ones of others.
-    With pairing="cross" the latter is advantage="leave_one_out" by another name, where everything could be scored."""
-    continuation: Literal["frozen", "resampled"] = "frozen"
-    """With counterfactual credit: later turns repeat the recorded texts, or are drawn anew where histories changed.
-    Where only what is delivered last is paid (`pays` of the environment), repeated texts leave earlier ones no merit
-    but that of ending the episode."""
-    advantage: Kind = "std"
-    """Baseline and scale of the advantage: std, mean, leave_one_out, max or raw; counterfactual credit has its own."""
-    ratio: Literal["token", "sequence"] = "token"
-    """Level of the likelihood ratio: token or sequence."""
+    ratio: Literal["token", "sequence", "trajectory"] = "token"
+    """Level of the likelihood ratio: token, sequence (a text), or, where a learner says which texts are of one
+    trajectory, as mgrpo does, trajectory."""
     average: Literal["tokens", "sequences"] = "tokens"
     """With ratio="token": mean over all tokens of an agent, or mean over sequences of the mean over their tokens."""
     importance: Literal["auto", "none", "token", "sequence"] = "auto"
@@ -68,8 +57,65 @@ class MAGRPOConfig(Config):
     weight_decay: NotNegative = 0.0
     """AdamW's decoupled weight decay."""
 
+    @property
+    def least_group_size(self) -> int:
+        """Episodes per task without which nothing is learnt: 2 where those of a group are compared."""
+        return 1
+
     @model_validator(mode="after")
-    def _refuse_options_without_effect(self) -> MAGRPOConfig:
+    def _refuse_steps_without_effect(self) -> UpdaterOptions:
+        if self.average == "sequences" and self.ratio != "token":
+            raise ValueError(
+                f"average is for ratio='token'; with ratio={self.ratio!r} every text is one term, leave it out"
+            )
+        if self.importance == "token" and self.ratio != "token":
+            raise ValueError(
+                f"importance='token' weighs tokens, and with ratio={self.ratio!r} every text is one term; set "
+                "importance='sequence' or leave it at 'auto'"
+            )
+        if self.schedule != "constant" and self.horizon <= self.warmup:
+            raise ValueError(
+                f"schedule={self.schedule!r} falls from update {self.warmup} (warmup) to horizon={self.horizon}; set "
+                "horizon to the number of updates of the run"
+            )
+        if self.schedule == "constant" and self.horizon:
+            raise ValueError(f"horizon={self.horizon} is for schedule='linear' or 'cosine'; leave it out")
+        return self
+
+
+class MAGRPOConfig(UpdaterOptions):
+    """Options of MAGRPO, its relatives, and GRPO: what a text is worth, and all of `UpdaterOptions`."""
+
+    ratio: Literal["token", "sequence"] = "token"  # pyright: ignore[reportIncompatibleVariableOverride]
+    """Level of the likelihood ratio: token or sequence."""
+    gamma: Annotated[float, Field(ge=0, le=1)] = 1.0
+    """Discount between turns."""
+    pairing: Literal["aligned", "cross"] = "aligned"
+    """Which texts are scored together: the g-th of every agent, or all combinations."""
+    tree: bool = False
+    """Branch every joint action again at the next turn, instead of continuing G trajectories."""
+    credit: Literal["joint", "counterfactual"] = "joint"
+    """Whose merit a return is: everybody's, or each agent's, against its other texts beside the same ones of others.
+    With pairing="cross" the latter is advantage="leave_one_out" by another name, where everything could be scored."""
+    continuation: Literal["frozen", "resampled"] = "frozen"
+    """With counterfactual credit: later turns repeat the recorded texts, or are drawn anew where histories changed.
+    Where only what is delivered last is paid (`pays` of the environment), repeated texts leave earlier ones no merit
+    but that of ending the episode."""
+    advantage: Kind = "std"
+    """Baseline and scale of the advantage: std, mean, leave_one_out, max or raw; counterfactual credit has its own."""
+
+    @property
+    def at_decisions(self) -> bool:
+        """Whether credit is given at decision points with several joint actions, and not along trajectories."""
+        return self.tree or self.pairing == "cross" or self.credit == "counterfactual"
+
+    @property
+    def least_group_size(self) -> int:
+        """Episodes per task without which nothing is learnt: alone in its group, a text has advantage 0."""
+        return 1 if self.advantage == "raw" and self.credit == "joint" else 2
+
+    @model_validator(mode="after")
+    def _refuse_credit_without_effect(self) -> MAGRPOConfig:
         counterfactual = self.credit == "counterfactual"
         default = MAGRPOConfig.model_fields["advantage"].default
         if counterfactual and ("advantage" in self.model_fields_set or self.advantage != default):
@@ -84,21 +130,29 @@ class MAGRPOConfig(Config):
             )
         if "continuation" in self.model_fields_set and not (counterfactual and self.pairing == "aligned"):
             raise ValueError("continuation is for credit='counterfactual' with pairing='aligned'; leave it out")
-        if self.average == "sequences" and self.ratio == "sequence":
-            raise ValueError("average is for ratio='token'; with ratio='sequence' every text is one term, leave it out")
-        if self.importance == "token" and self.ratio == "sequence":
-            raise ValueError(
-                "importance='token' weighs tokens, and with ratio='sequence' every text is one term; set "
-                "importance='sequence' or leave it at 'auto'"
-            )
-        if self.schedule != "constant" and self.horizon <= self.warmup:
-            raise ValueError(
-                f"schedule={self.schedule!r} falls from update {self.warmup} (warmup) to horizon={self.horizon}; set "
-                "horizon to the number of updates of the run"
-            )
-        if self.schedule == "constant" and self.horizon:
-            raise ValueError(f"horizon={self.horizon} is for schedule='linear' or 'cosine'; leave it out")
         return self
+
+
+class MGRPOConfig(UpdaterOptions):
+    """Options of M-GRPO: what a trajectory is worth, and all of `UpdaterOptions`."""
+
+    ratio: Literal["token", "trajectory"] = "token"  # pyright: ignore[reportIncompatibleVariableOverride]
+    """Level of the likelihood ratio: token, or trajectory: all texts of a trajectory together, as printed."""
+    alignment: Alignment = "duplicate_drop"
+    """How the invocations of rollouts that have different numbers of them are weighed, see `algorithms.mgrpo`."""
+    d: Positive | None = None
+    """Invocations per rollout and kind after alignment; left out: the 0.99 quantile over the run so far."""
+    group_by: GroupBy = "query"
+    """Invocations that share a baseline: of the query, of the query and kind, or of the query and place."""
+    advantage: Literal["std", "mean"] = "std"
+    """Deviations from the mean, divided by the standard deviation or not."""
+    train: Annotated[list[Literal["main", "sub"]], Field(min_length=1)] = ["main", "sub"]
+    """Whose policies learn; the others stay as they are."""
+
+    @property
+    def least_group_size(self) -> int:
+        """Episodes per query: alone in its group, a trajectory has advantage 0."""
+        return 2
 
 
 class MAREINFORCEConfig(MAGRPOConfig):

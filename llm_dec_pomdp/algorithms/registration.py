@@ -6,10 +6,10 @@ group `llm_dec_pomdp.algorithms`, or not at all: every place that takes a name t
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from ..registry import Registry, Spec
+from ..registries import Registry, Spec
 
 algorithms = Registry("algorithm", group="llm_dec_pomdp.algorithms")
 
@@ -34,6 +34,19 @@ def find_algorithm(name: str) -> Spec:
     return Spec(name, name) if ":" in name else algorithms.find(name)
 
 
+def build_algorithm(name: str, options: Mapping[str, Any], team: Any, sampling: Any) -> Any:
+    """An algorithm by its name, for a team, with options as a user wrote them.
+
+    Raises:
+        ConfigError: An option that it does not have, or a value that it does not take.
+    """
+    from ..config import build  # whoever lists names needs none of it
+
+    spec = find_algorithm(name)
+    kind: Any = spec.load()
+    return kind(team, sampling, build(kind.Config, {**spec.kwargs, **options}, source=f"options of {name}"))
+
+
 register_algorithm("single", "llm_dec_pomdp.algorithms.baselines:Single")
 register_algorithm("concat", "llm_dec_pomdp.algorithms.baselines:Concat")
 register_algorithm("sequential", "llm_dec_pomdp.algorithms.baselines:Sequential")
@@ -44,3 +57,6 @@ register_algorithm("mareinforce", "llm_dec_pomdp.algorithms.magrpo:MAREINFORCE")
 register_algorithm("marloo", "llm_dec_pomdp.algorithms.magrpo:MARLOO")
 register_algorithm("maremax", "llm_dec_pomdp.algorithms.magrpo:MAREMAX")
 register_algorithm("shuffled", "llm_dec_pomdp.algorithms.controls:Shuffled")
+register_algorithm("mgrpo", "llm_dec_pomdp.algorithms.mgrpo:MGRPO")
+register_algorithm("mgrpo_shuffled", "llm_dec_pomdp.algorithms.controls:ShuffledMGRPO")
+register_algorithm("imitation", "llm_dec_pomdp.algorithms.imitation:Imitation")

@@ -59,11 +59,11 @@ def stratified(
         none = np.full_like(statistic(*scores), math.nan, dtype=np.float64)
         return none, none
     rng = generator(seed, "stratified")
-    found = [
+    means = [
         statistic(*(np.take_along_axis(s, rng.integers(len(s), size=s.shape), axis=0) for s in scores))
         for _ in range(resamples)
     ]
-    low, high = np.percentile(found, [2.5, 97.5], axis=0)
+    low, high = np.percentile(means, [2.5, 97.5], axis=0)
     return low, high
 
 

@@ -1,4 +1,4 @@
-"""One cell: build environment, team and algorithm by name, train if it learns, evaluate, and write it all down.
+"""One cell: build it, train if it learns, evaluate, and write it all down.
 
 A cell's folder holds `cell.json` (its resolved configuration), `train.jsonl` (a line per step), `curve.jsonl` (a line
 per evaluation on the test rows), `checkpoints/`, `episodes.jsonl` (every evaluated episode), `team/` (trained weights),
@@ -17,34 +17,28 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from ..agents.assembly import assemble_team
-from ..agents.base import Sampling, Team
-from ..agents.loading import load_policy
-from ..agents.remote import Expert
-from ..algorithms.base import Learner, check_algorithm
-from ..algorithms.registration import find_algorithm
-from ..checkpoint import CheckpointError, Checkpoints, load_weights, save_team
-from ..config import ConfigError, build
+from ..agents.loading import server_model
+from ..algorithms.base import Learner
 from ..envs.base import TextDecPOMDP
-from ..envs.check import unwrapped_task
-from ..envs.registration import make
-from ..envs.registration import spec as find_environment
-from ..envs.wrappers import with_protocol
-from ..rollout import collect
-from ..runfolder import append, cut, read_lines
+from ..envs.registration import registry as environments
+from ..rollout import Trajectories
 from ..seeding import derive
-from ..storage import replace_json
+from ..storage.files import replace_json
+from ..storage.runfolder import append, cut, read_lines
+from ..storage.signals import finishing
 from ..training import Step, restore, train
-from ..types import Episode, Group
+from ..training.checkpoint import CheckpointError, Checkpoints, save_team
+from ..types import Episode, Group, Scale
 from .intervals import Interval, mean_interval
 from .metrics import Summary, summarise
 from .progress import Progress, Silent
-from .schemes import scheme_shares
+from .sections import measure
+from .setup import Setup, build_cell
 from .suite import FREE_IN_CHECKPOINT, Cell, Tracker, conflicts
 from .tracking import Trackers
 
-_OPTIONS = {"max_turns": "turns", "fields": "field"}  # of the command line
 _CHUNK = 32  # episodes played at once in an evaluation
+_MEASURED = Trajectories(chance="own")  # what an evaluation plays, whatever a learner has played to learn from
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +50,7 @@ class Result:
         summary: What was measured.
         train_seconds: 0 for methods that do not learn.
         eval_seconds: Playing and judging the evaluation tasks.
-        maximum: Highest score of a joint action.
+        maximum, zero: The scores that are 100 % and 0 %.
         tasks: Digest of the evaluation tasks; results with different ones do not compare. "" where unknown.
     """
 
@@ -66,115 +60,24 @@ class Result:
     eval_seconds: float
     maximum: float
     tasks: str = ""
+    zero: float = 0.0
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Result:
-        """The inverse of `to_dict`."""
+        """The inverse of `to_dict`; code that it names is not loaded, but for that of registered environments."""
         cell, summary = Cell.from_dict(values["cell"]), Summary.from_dict(values["summary"])
-        maximum = values.get("maximum") or find_environment(cell.environment.id).load().score_range[1]  # type: ignore[attr-defined]
-        return cls(cell, summary, values["train_seconds"], values["eval_seconds"], maximum, values.get("tasks", ""))
+        maximum = values.get("maximum") or environments.find(cell.environment.id).load().score_range[1]  # type: ignore[attr-defined]
+        seconds = values["train_seconds"], values["eval_seconds"]
+        return cls(cell, summary, *seconds, maximum, values.get("tasks", ""), values.get("zero", 0.0))
+
+    @property
+    def scale(self) -> Scale:
+        """Which scores are 0 % and 100 %."""
+        return Scale(self.zero, self.maximum)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for files."""
         return {**asdict(self), "cell": self.cell.to_dict()}
-
-
-@dataclass(frozen=True, slots=True)
-class Setup:
-    """A cell, built: its algorithm with its team, and the two environments under the algorithm's protocol."""
-
-    algorithm: Any
-    team: Team
-    train_env: TextDecPOMDP
-    eval_env: TextDecPOMDP
-    sampling: Sampling
-
-
-def build_env(cell: Cell, protocol: str, *, evaluation: bool) -> TextDecPOMDP:
-    """The training or the evaluation environment of a cell, under a protocol."""
-    return with_protocol(build_task(cell, evaluation=evaluation), protocol)
-
-
-def build_task(cell: Cell, *, evaluation: bool) -> TextDecPOMDP:
-    """The training or the evaluation environment of a cell."""
-    config = cell.environment
-    split: str | None = cell.evaluation.split if evaluation else "train"
-    tasks = config.tasks
-    if config.eval_tasks is not None:
-        tasks, split = (config.eval_tasks if evaluation else tasks), "all"
-    options = dict(config.options)
-    if isinstance(options.get("expert"), str):  # the name of a reviewing model
-        options["expert"] = Expert(load_policy(options["expert"]))
-    if config.fields:
-        options["fields"] = config.fields
-    return make_task(config.id, options, tasks=tasks, split=split, max_turns=config.max_turns)
-
-
-def make_task(env_id: str, options: Mapping[str, Any], **given: Any) -> Any:
-    """Make an environment with options that a user wrote.
-
-    Args:
-        env_id: A registered id or "module:Class".
-        options: Of its constructor, by name.
-        given: Further arguments, which have settings of their own; None leaves the constructor's default.
-
-    Raises:
-        ConfigError: An option that has a setting of its own, or a value that its constructor does not take.
-        KeyError: Unknown id; the message names the nearest ones.
-    """
-    for name in options:
-        if name in given or name == "max_cycles":
-            own = {"max_cycles": "max_turns"}.get(name, name)
-            raise ConfigError(
-                f"option {name} = {options[name]!r} of {env_id}: give it as --{_OPTIONS.get(own, own)}, or as `{own}` "
-                "in a suite"
-            )
-    try:
-        return make(env_id, **{name: value for name, value in given.items() if value is not None}, **options)
-    except TypeError as error:
-        said = ", ".join(f"{name} = {value!r}" for name, value in options.items()) or "no options"
-        raise ConfigError(
-            f"{env_id} cannot be made with {said}: {error}; its manual says what they take (llm-dec-pomdp list "
-            "--verbose)"
-        ) from error
-
-
-def build_cell(cell: Cell, weights: Path | None = None) -> Setup:
-    """Build everything that a cell names.
-
-    Args:
-        cell: What to build.
-        weights: Folder of a saved team whose weights to take.
-    """
-    spec = find_algorithm(cell.method.name)
-    kind: Any = spec.load()
-    check_algorithm(kind, cell.method.name)
-    eval_env = build_env(cell, kind.protocol, evaluation=True)
-    learns = callable(getattr(kind, "update", None))
-    train_env = build_env(cell, kind.protocol, evaluation=False) if learns else eval_env
-    team = build_team(cell, eval_env, train_env, train=learns)
-    if weights is not None:
-        load_weights(weights, team)
-    sampling = cell.sampling.build()
-    options = build(kind.Config, {**spec.kwargs, **cell.method.options}, source=f"options of {cell.method.name}")
-    return Setup(kind(team, sampling, options), team, train_env, eval_env, sampling)
-
-
-def build_team(cell: Cell, env: TextDecPOMDP, *others: TextDecPOMDP, train: bool = True) -> Team:
-    """The team that a cell names, for the agents of an environment; scripted members know the tasks of all.
-
-    Without `train` no weights are trainable, so that on CUDA all of them are bfloat16.
-    """
-    model, seed = cell.model, derive(cell.seed, "team")
-    if model.members:
-        roles = [env.role(agent) for agent in env.possible_agents]
-
-        def gold() -> dict[tuple[str, str], str]:
-            tables = [unwrapped_task(one).gold_table() for one in (env, *others)]
-            return {key: text for table in tables for key, text in table.items()}
-
-        return assemble_team(env.possible_agents, roles, model.members, gold=gold, seed=seed)
-    return model.load(env.possible_agents, model.name, seed=seed, train=train)
 
 
 def run_cell(
@@ -220,11 +123,12 @@ def run_cell(
         if learns:
             _note(folder, cell.training.steps, summary)
             trackers.log(cell.training.steps, evaluation_numbers(summary))
-    _write_lines(folder / "episodes.jsonl", (episode_record(e) for group in groups for e in group.episodes))
+    with (folder / "episodes.jsonl").open("w", encoding="utf-8") as file:
+        file.writelines(json.dumps(episode_record(e)) + "\n" for group in groups for e in group.episodes)
     seconds = time.perf_counter() - trained
     summary = dataclasses.replace(summary, latency=_latency(cell, setup))
-    maximum = setup.eval_env.score_range[1]
-    result = Result(cell, summary, train_seconds, seconds, maximum, _tasks_digest(cell, setup.eval_env))
+    zero, maximum = setup.eval_env.score_scale
+    result = Result(cell, summary, train_seconds, seconds, maximum, _tasks_digest(cell, setup.eval_env), zero)
     replace_json(folder / "result.json", result.to_dict())
     return result
 
@@ -232,6 +136,8 @@ def run_cell(
 def _begin(cell: Cell, folder: Path) -> Result | None:
     """Write down what is going to run; the result when it ran before with as many steps."""
     path, result = folder / "cell.json", folder / "result.json"
+    for name in cell.models:
+        server_model(name)  # refuses addresses with what must not be stored
     if path.exists():
         there = Cell.from_dict(json.loads(path.read_text(encoding="utf-8")))
         refuse_conflicts(there, cell, folder)
@@ -253,10 +159,10 @@ def refuse_conflicts(there: Cell, here: Cell, folder: Path) -> None:
     Raises:
         CheckpointError: The message names every value that differs.
     """
-    if found := conflicts(there, here):
+    if different := conflicts(there, here):
         raise CheckpointError(
-            f"{str(folder)!r} is the folder of another configuration (there -> here): {'; '.join(found)}; resume with "
-            "the configuration of the run, or give a new folder"
+            f"{str(folder)!r} is the folder of another configuration (there -> here): {'; '.join(different)}; resume "
+            "with the configuration of the run, or give a new folder"
         )
 
 
@@ -293,7 +199,8 @@ def _train(
         if not read_lines(folder / "curve.jsonl"):
             note(0)
         how = setup.train_env, setup.sampling, cell.training, cell.seed, on_step
-        return train(setup.algorithm, *how, checkpoints=places, done=done).seconds
+        with finishing("step") as stop:
+            return train(setup.algorithm, *how, checkpoints=places, done=done, stop=stop).seconds
 
 
 def _note(folder: Path, steps: int, summary: Summary) -> None:
@@ -305,8 +212,8 @@ def _note(folder: Path, steps: int, summary: Summary) -> None:
 
 
 def evaluate(cell: Cell, setup: Setup, progress: Progress, when: str = "") -> tuple[list[Group], Summary]:
-    """Play the evaluation tasks; prompts and seeds depend on the cell's seed alone, not on its method."""
-    env = setup.eval_env
+    """Play independent episodes of the evaluation tasks; prompts and seeds depend on the cell's seed alone."""
+    env, policy = setup.eval_env, setup.algorithm.policy
     ids = [item.id for item in env.items[: cell.evaluation.items]]
     per_chunk = max(1, _CHUNK // cell.evaluation.samples)
     groups: list[Group] = []
@@ -315,12 +222,12 @@ def evaluate(cell: Cell, setup: Setup, progress: Progress, when: str = "") -> tu
         for first in range(0, len(ids), per_chunk):
             chunk = ids[first : first + per_chunk]
             seeds = [derive(cell.seed, "evaluation", item_id) for item_id in chunk]
-            groups += collect(env, setup.team, chunk, seeds, setup.sampling, cell.evaluation.samples)
+            groups += _MEASURED.play(env, policy, chunk, seeds, setup.sampling, cell.evaluation.samples)
             advance(len(chunk), "")
         seconds = time.perf_counter() - started
-        summary = summarise(groups, env.score_range[1], env.components, seconds)
+        summary = summarise(groups, env.score_scale, env.components, seconds)
         advance(0, f"return {summary.return_percent.mean:.1f} %")
-    return groups, dataclasses.replace(summary, schemes=scheme_shares(env, groups))
+    return groups, dataclasses.replace(summary, measured=measure(env, groups))
 
 
 def _latency(cell: Cell, setup: Setup) -> Interval | None:
@@ -328,8 +235,9 @@ def _latency(cell: Cell, setup: Setup) -> Interval | None:
     items = setup.eval_env.items[: cell.evaluation.timing]
     if not items:
         return None
+    env, policy = setup.eval_env, setup.algorithm.policy
     played = [
-        collect(setup.eval_env, setup.team, [item.id], [derive(cell.seed, "timing", item.id)], setup.sampling)[0]
+        _MEASURED.play(env, policy, [item.id], [derive(cell.seed, "timing", item.id)], setup.sampling)[0]
         for item in (items[0], *items)  # the first one twice: it warms up
     ]
     return mean_interval([group.episodes[0].response_seconds for group in played[1:]])
@@ -352,13 +260,11 @@ def train_numbers(step: Step) -> dict[str, float]:
 def evaluation_numbers(summary: Summary) -> dict[str, float]:
     """What is tracked of an evaluation."""
     parts = {f"test/{name}": value.mean for name, value in summary.components.items()}
-    schemes = {f"schemes/{name}": value for name, value in summary.schemes.items()}
-    return {
-        "test/return_percent": summary.return_percent.mean,
-        "test/distinct_2": summary.distinct_2,
-        **parts,
-        **schemes,
+    measured = {
+        f"{section}/{name}": v.mean for section, by_name in summary.measured.items() for name, v in by_name.items()
     }
+    means = {"test/return_percent": summary.return_percent.mean, "test/distinct_2": summary.distinct_2}
+    return means | parts | measured
 
 
 def episode_record(episode: Episode) -> dict[str, Any]:
@@ -382,8 +288,3 @@ def episode_record(episode: Episode) -> dict[str, Any]:
             for turn in episode.turns
         ],
     }
-
-
-def _write_lines(path: Path, records: Any) -> None:
-    with path.open("w", encoding="utf-8") as file:
-        file.writelines(json.dumps(record) + "\n" for record in records)

@@ -6,15 +6,14 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from ..agents.loading import locate
+from ..agents.loading import TABLE, locate, server_model
 from ..algorithms.base import check_algorithm
-from ..algorithms.options import MAGRPOConfig
 from ..algorithms.registration import find_algorithm
 from ..config import ConfigError, build
 from ..envs.base import TextDecPOMDP
 from ..envs.wrappers import with_protocol
-from .cell import build_task
-from .suite import Cell
+from .setup import build_task
+from .suite import Cell, MethodConfig, StageConfig
 
 
 def check_cells(cells: Sequence[Cell], *, learn: bool = True) -> None:
@@ -36,8 +35,8 @@ def check_cells(cells: Sequence[Cell], *, learn: bool = True) -> None:
         tasks[_task_key(cell)] = build_task(cell, evaluation=True)
         if learn and cell.environment.eval_tasks is not None:
             build_task(cell, evaluation=False)
-    for name in dict.fromkeys(name for cell in cells for name in _model_names(cell)):
-        if not name.startswith(("http://", "https://", "script:")):
+    for name in dict.fromkeys(name for cell in cells for name in cell.models):
+        if not (server_model(name) or name.startswith("script:") or name == TABLE):
             locate(name)
     check_devices(cells)
     check_methods(cells)
@@ -47,10 +46,6 @@ def check_cells(cells: Sequence[Cell], *, learn: bool = True) -> None:
 
 def _task_key(cell: Cell) -> str:
     return json.dumps([cell.environment.model_dump(), cell.evaluation.split], sort_keys=True, default=str)
-
-
-def _model_names(cell: Cell) -> list[str]:
-    return [member.model for member in cell.model.members] or [cell.model.name]
 
 
 def _protocol(cell: Cell) -> str:
@@ -84,19 +79,33 @@ def check_methods(cells: Sequence[Cell]) -> None:
 
     Raises:
         ConfigError: A method that breaks the contract, an option that it does not have, a value that it does not take,
-            or groups of one for a learner that compares the members of a group.
+            groups of one for a learner that compares the members of a group, or stages that leave it no steps.
         KeyError: No such method.
         ValueError: A sampling that does not exist.
     """
     for cell in cells:
-        spec = find_algorithm(cell.method.name)
-        kind: Any = spec.load()
-        check_algorithm(kind, cell.method.name)
-        options = build(kind.Config, {**spec.kwargs, **cell.method.options}, source=f"options of {cell.method.title}")
-        compares = isinstance(options, MAGRPOConfig) and (options.advantage != "raw" or options.credit != "joint")
-        if compares and cell.training.group_size == 1 and cell.training.steps:
+        for method in (*cell.method.stages, cell.method):
+            _check_method(cell, method)
+        earlier = sum(stage.steps for stage in cell.method.stages)
+        if earlier and earlier >= cell.training.steps:
             raise ConfigError(
-                f"group_size is 1: {cell.method.title} compares the members of a group, so one alone has advantage 0 "
-                "and nothing is learnt; give 2 or more (--group-size), or train mareinforce, which has no baseline"
+                f"{cell.method.title}: its stages take {earlier} of {cell.training.steps} steps, so {cell.method.name} "
+                "learns nothing; the steps of the training count those of all stages"
             )
         cell.sampling.build()
+
+
+def _check_method(cell: Cell, method: MethodConfig | StageConfig) -> None:
+    """One algorithm of a cell, with its options."""
+    spec = find_algorithm(method.name)
+    kind: Any = spec.load()
+    check_algorithm(kind, method.name)
+    if cell.method.stages and not callable(getattr(kind, "update", None)):
+        raise ConfigError(f"{method.name} does not learn; stages are of learners, leave it out")
+    options = build(kind.Config, {**spec.kwargs, **method.options}, source=f"options of {cell.method.title}")
+    least, given = getattr(options, "least_group_size", 1), cell.training.group_size
+    if given < least and cell.training.steps:
+        raise ConfigError(
+            f"group_size is {given}: {cell.method.title} compares the members of a group and learns nothing from "
+            f"fewer than {least}; give {least} or more (--group-size), or train mareinforce, which has no baseline"
+        )

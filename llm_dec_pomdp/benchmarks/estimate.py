@@ -1,7 +1,8 @@
 """What a suite will cost, before it runs: tokens, and rough figures of time and memory.
 
-Tokens are upper bounds: every text is taken to be as long as it may. Time and memory are right within a factor of three
-or so; the rates below were measured on two CPU cores and are typical values for one data-centre GPU.
+Tokens are upper bounds: every text is taken to be as long as it may. Time assumes three quarters of that length, and
+the rates below: those of a CPU were measured with cells of the built-in model on two cores of two machines, where
+estimates were right within a factor of two; those of a GPU are typical values for one in a data centre, not measured.
 """
 
 from __future__ import annotations
@@ -17,19 +18,22 @@ from typing import Any
 
 from rich.table import Table
 
+from ..agents.loading import TABLE
 from ..algorithms.registration import find_algorithm
 from ..envs.base import TextDecPOMDP
 from ..envs.registration import spec as find_environment
-from .cell import build_env
+from ..visible import plain
+from .setup import build_env
 from .suite import Cell, Suite
 
 _CHARACTERS_PER_TOKEN = 4.0
 _PROMPTS = 8  # tasks whose prompts are looked at
-_STEP = {"cpu": 0.01, "gpu": 0.03}  # seconds that a decoding step takes at least
+_STEP = {"cpu": 0.013, "gpu": 0.03}  # seconds that a decoding step takes at least
 _DECODE = {"cpu": 4e10, "gpu": 1e13}  # floating-point operations per second while texts are drawn, 32 at once
 _DENSE = {"cpu": 1.6e11, "gpu": 3e14}  # the same while prompts are read and while it is learnt
 _BATCH = 32  # texts drawn at once
-_LOAD = 5.0  # seconds until a cell begins
+_LENGTH = 0.75  # of the tokens that a text may have, as cells of the built-in model use
+_LOAD = {"cpu": 5e6, "gpu": 1e8}  # parameters per second; a GGUF file is unpacked at the first rate
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +44,8 @@ class Estimate:
         label: Which cell.
         episodes: Played in training and evaluation.
         prompt_tokens, generated_tokens: In all of them, at most; prompts without the answers that they may quote.
-        minutes: On this machine or on a GPU; None where the size of the model is not known.
+        minutes: On a CPU of two cores, or on one GPU where there is one or the model is in half precision; None where
+            the size of the model is not known.
         gigabytes: Memory of weights, gradients and optimizer.
         note: What was assumed.
     """
@@ -57,15 +62,15 @@ class Estimate:
 def estimates(cells: Sequence[Cell]) -> list[Estimate]:
     """The cost of every cell; cells that differ in their seed alone are looked at once."""
     known: dict[str, Estimate] = {}
-    found: list[Estimate] = []
+    estimated: list[Estimate] = []
     for cell in cells:
         key = json.dumps({**cell.to_dict(), "seed": 0}, sort_keys=True, default=str)
         known.setdefault(key, estimate(cell))
         e = known[key]
-        found.append(
+        estimated.append(
             Estimate(cell.label, e.episodes, e.prompt_tokens, e.generated_tokens, e.minutes, e.gigabytes, e.note)
         )
-    return found
+    return estimated
 
 
 def estimate(cell: Cell) -> Estimate:
@@ -87,8 +92,9 @@ def estimate(cell: Cell) -> Estimate:
         where = _device(cell)
         per_step = max(_STEP[where], 2 * parameters * _BATCH / _DECODE[where])
         reading = 2 * parameters * prompts / _DENSE[where]
-        learning = 6 * parameters * trained * (prompt + texts * new) / _DENSE[where]
-        minutes = (_LOAD + generated / _BATCH * per_step + reading + learning) / 60
+        learning = 6 * parameters * trained * (prompt + _LENGTH * texts * new) / _DENSE[where]
+        speaking = _LENGTH * generated / _BATCH * per_step
+        minutes = (parameters / _LOAD[where] + speaking + reading + learning) / 60
         memory = _memory(cell, parameters, len(env.possible_agents), learns)
     return Estimate(cell.label, episodes, int(prompts), int(generated), minutes, memory, note)
 
@@ -124,18 +130,20 @@ def _texts_and_prompt(env: TextDecPOMDP) -> tuple[int, float]:
         while own.agents:
             asked = [agent for agent in own.agents if own.asked(agent)]
             texts += len(asked)
-            characters += sum(len(text) for agent in asked for text in own.history(agent))
+            characters += sum(len(message.text) for agent in asked for message in own.history(agent))
             own.step(dict.fromkeys(own.agents, ""))
     return texts // len(chosen), characters / len(chosen) / _CHARACTERS_PER_TOKEN
 
 
 def model_parameters(name: str) -> float | None:
-    """Parameters of a model by name: of the built-in one, or by the "1.7B" or "135M" that stands in most names."""
+    """Parameters of a model by name: of the built-in ones, or by the "1.7B" or "135M" that stands in most names."""
+    if name == TABLE:
+        return 1e5
     if name == "builtin:tiny":
         weights = Path(str(resources.files("llm_dec_pomdp.data") / "tiny" / "model.safetensors"))
         return weights.stat().st_size / 2  # stored in 16 bits
-    found = re.findall(r"(?<![\w.])(\d+(?:\.\d+)?)([BM])(?![a-zA-Z])", Path(name).name)
-    return float(found[-1][0]) * {"B": 1e9, "M": 1e6}[found[-1][1]] if found else None
+    sizes = re.findall(r"(?<![\w.])(\d+(?:\.\d+)?)([BM])(?![a-zA-Z])", Path(name).name)
+    return float(sizes[-1][0]) * {"B": 1e9, "M": 1e6}[sizes[-1][1]] if sizes else None
 
 
 def _device(cell: Cell) -> str:
@@ -157,27 +165,29 @@ def _memory(cell: Cell, parameters: float, agents: int, learns: bool) -> float:
     return parameters * weight * copies * (1 + 3 * trained * learns) / 1e9  # weights, gradients, two moments
 
 
-def estimate_table(suite: Suite, cells: Sequence[Cell], found: Sequence[Estimate]) -> Table:
+def estimate_table(suite: Suite, cells: Sequence[Cell], estimated: Sequence[Estimate]) -> Table:
     """The estimates of a suite, a row for all seeds of a cell, with their sum."""
     rows: dict[tuple[str, str, str], list[Estimate]] = {}
-    for cell, e in zip(cells, found, strict=True):
+    for cell, e in zip(cells, estimated, strict=True):
         key = (cell.environment.title, cell.method.title, Path(cell.model.name).name)
         rows.setdefault(key, []).append(e)
-    table = Table(title=f"{suite.name}: {len(found)} cells; per cell", title_justify="left")
+    title = plain(f"{suite.name}: {len(estimated)} cells; per cell", "table.title")
+    table = Table(title=title, title_justify="left")
     for name in ("environment", "method", "model", "seeds", "episodes", "tokens in", "out", "minutes", "GB"):
         left = name in ("environment", "method", "model")
         table.add_column(name, justify="left" if left else "right", overflow="fold")
     for key, seeds in rows.items():
         e = seeds[0]
         figures = (f"{e.episodes:,}", _short(e.prompt_tokens), _short(e.generated_tokens))
-        table.add_row(*key, str(len(seeds)), *figures, _rough(e.minutes), _rough(e.gigabytes))
-    minutes = sum(e.minutes for e in found if e.minutes is not None)
-    tokens = sum(e.prompt_tokens + e.generated_tokens for e in found)
-    largest = max((e.gigabytes for e in found if e.gigabytes is not None), default=0.0)
-    notes = "".join(f"; {note}" for note in dict.fromkeys(e.note for e in found) if note)
+        table.add_row(*map(plain, key), str(len(seeds)), *figures, _rough(e.minutes), _rough(e.gigabytes))
+    minutes = sum(e.minutes for e in estimated if e.minutes is not None)
+    tokens = sum(e.prompt_tokens + e.generated_tokens for e in estimated)
+    largest = max((e.gigabytes for e in estimated if e.gigabytes is not None), default=0.0)
+    notes = "".join(f"; {note}" for note in dict.fromkeys(e.note for e in estimated) if note)
     table.caption = (
-        f"in all at most {_short(tokens)} tokens; roughly {minutes / 60:.1f} hours one after the other and "
-        f"{largest:.1f} GB for the largest cell (weights, gradients, optimizer), within a factor of three{notes}"
+        f"in all at most {_short(tokens)} tokens; roughly {_duration(minutes)} one after the other "
+        f"(measured rates of two CPU cores, typical ones of a GPU for half precision) and {largest:.1f} GB for the "
+        f"largest cell (weights, gradients, optimizer){notes}"
     )
     return table
 
@@ -185,6 +195,11 @@ def estimate_table(suite: Suite, cells: Sequence[Cell], found: Sequence[Estimate
 def _short(tokens: int) -> str:
     """A count in thousands or millions."""
     return f"{tokens / 1e6:.1f}M" if tokens >= 1e6 else f"{tokens / 1e3:.0f}k"
+
+
+def _duration(minutes: float) -> str:
+    """Minutes, or hours from two of them on."""
+    return f"{minutes / 60:.1f} hours" if minutes >= 120 else f"{minutes:.1f} minutes"
 
 
 def _rough(value: float | None) -> str:

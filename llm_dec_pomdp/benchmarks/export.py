@@ -9,21 +9,23 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from ..agents.language_model import LanguageModel
-from ..checkpoint import (
+from ..agents.base import PortablePolicy
+from ..agents.transformers.language_model import LanguageModel
+from ..storage.files import Draft
+from ..training.checkpoint import (
     DESCRIPTION,
     CheckpointError,
     Checkpoints,
     folder_of,
-    load_checkpoint_weights,
     load_weights,
     players,
     read_description,
     weight_files,
     write_weights,
 )
-from ..storage import Draft
-from .cell import build_cell
+from ..visible import visible
+from .markdown import inline
+from .setup import build_cell
 from .suite import Cell
 
 CARD = """---
@@ -68,40 +70,52 @@ def export_run(run: Path, place: Path) -> tuple[Path, list[str]]:
         Where the weights came from, and the agents that were written.
 
     Raises:
-        CheckpointError: There is no team, or more than one.
+        CheckpointError: There is no team, or more than one, or one that other libraries cannot load.
         FileExistsError: `place` holds something.
     """
     if place.exists() and any(place.iterdir()):
         raise FileExistsError(f"{str(place)!r} is not empty; give a new folder")
-    folder = _trained_cell(run)
+    cell, folder = trained_cell(run)
+    setup = build_cell(cell)
     if (folder / "team").is_dir():
-        source = folder / "team"
-        cell = Cell.from_dict(read_description(source))
-        setup = build_cell(cell)
-        load_weights(source, setup.team)
-        steps = cell.training.steps
+        source, steps = folder / "team", cell.training.steps
     else:
-        cell = Cell.from_dict(json.loads((folder / "cell.json").read_text(encoding="utf-8")))
-        found = Checkpoints(folder / "checkpoints", {}).newest()
-        assert found is not None  # _trained_cell saw its folder
-        setup = build_cell(cell)
-        load_checkpoint_weights(found.folder, setup.team)
-        source, steps = found.folder, found.step
+        newest = Checkpoints(folder / "checkpoints", {}).newest()
+        assert newest is not None  # trained_cell saw its folder
+        source, steps = newest.folder, newest.step
+    load_weights(source, setup.team)
     written: list[str] = []
     with Draft(place.absolute()) as draft:
         for policy, agents in players(setup.team):
+            if not isinstance(policy, PortablePolicy):
+                raise CheckpointError(
+                    f"{agents[0]!r} is played by a {type(policy).__name__}, which no other library can load; keep the "
+                    f"team in {str(source)!r}"
+                )
             for agent in agents:
                 weights = next(iter(weight_files(policy, [agent]).values()))
                 write_weights(draft, folder_of(agent), policy, weights)
                 card = _card(
                     cell, setup.eval_env.role(agent), agent, agents=setup.eval_env.possible_agents, steps=steps
                 )
-                draft.write(f"{folder_of(agent)}/README.md", [card.encode()])
+                draft.write(f"{folder_of(agent)}/README.md", [visible(card).encode()])
                 if isinstance(policy, LanguageModel):
                     policy.tokenizer.save_pretrained(draft.folder / folder_of(agent))
                 written.append(agent)
         draft.publish()
     return source, written
+
+
+def trained_cell(run: Path) -> tuple[Cell, Path]:
+    """The only cell of a run in which something was learnt, and its folder; nothing that it names is loaded.
+
+    Raises:
+        CheckpointError: There is none, or more than one.
+    """
+    folder = _trained_cell(run)
+    team = folder / "team"
+    values = read_description(team) if team.is_dir() else json.loads((folder / "cell.json").read_text(encoding="utf-8"))
+    return Cell.from_dict(values), folder
 
 
 def find_team(run: Path) -> Path:
@@ -140,21 +154,21 @@ def _trained_cell(run: Path) -> Path:
 def _card(cell: Cell, role: str, agent: str, *, agents: list[str], steps: int) -> str:
     lora, name = cell.model.sharing == "lora", cell.model.name
     gguf = Path(name).suffix == ".gguf"
-    base = f'"{Path(name).parent}", gguf_file="{Path(name).name}"' if gguf else f'"{name}"'
+    base = f'"{Path(name).parent}", gguf_file="{Path(name).name}"' if gguf else json.dumps(name)
     folder = folder_of(agent)
     on_hub = not (gguf or name.startswith("builtin:") or Path(name).exists())
     return CARD.format(
         library="peft" if lora else "transformers",
         base=f"base_model: {name}\n" if on_hub else "",
-        agent=agent,
-        role=role,
-        environment=cell.environment.id,
-        members=", ".join(agents),
-        method=cell.method.title,
+        agent=inline(agent),
+        role=inline(role),
+        environment=inline(cell.environment.id),
+        members=inline(", ".join(agents)),
+        method=inline(cell.method.title),
         steps=steps,
         prompts=cell.training.prompts_per_step,
         group=cell.training.group_size,
-        model=name,
+        model=inline(name),
         seed=cell.seed,
         protocol=build_protocol(cell),
         code=(LOAD_ADAPTER if lora else LOAD_ALL).format(folder=folder, base=base),

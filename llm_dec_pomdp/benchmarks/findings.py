@@ -21,6 +21,7 @@ from .aggregate import (
 from .intervals import LEAST_SEEDS, LEVEL, Estimate, Interval, holm
 from .lines import Line, by_environment, lines
 from .runs import Entry
+from .sections import all_sections
 
 _RESAMPLES = 400  # of the statistics over seeds and environments
 THRESHOLDS = np.linspace(0.0, 100.0, 51)
@@ -97,7 +98,15 @@ class Findings:
         """Plain values, for JSON."""
         return {
             "lines": [
-                {"environment": line.environment, "method": line.name, "return_percent": _measured(line.value)}
+                {
+                    "environment": line.environment,
+                    "method": line.name,
+                    "return_percent": _measured(line.value),
+                    "by_seed": {
+                        e.cell.seed: s.return_percent.mean for e, s in zip(line.entries, line.summaries, strict=True)
+                    },
+                    "sections": _sections(line),
+                }
                 for line in self.lines
             ],
             "differences": [
@@ -122,6 +131,16 @@ class Findings:
                 for method in self.overall
             ],
         }
+
+
+def _sections(line: Line) -> dict[str, dict[str, Any]]:
+    """What the sections of the report show of a method, by section and column."""
+    shown = {section.name: section.show(line) for section in all_sections()}
+    return {
+        name: {column: asdict(value) if isinstance(value, Interval) else value for column, value in row.items()}
+        for name, row in shown.items()
+        if row
+    }
 
 
 def _measured(value: Estimate) -> dict[str, Any]:

@@ -79,9 +79,16 @@ IntervalT = TypeVar("IntervalT", bound=Interval)
 
 
 def within_percent(interval: IntervalT, seen: Iterable[float]) -> IntervalT:
-    """The interval of a share in %: its bounds lie within 0 and 100, or within what was seen beyond them."""
+    """The interval of a share in %: its bounds end at 0 and at 100, each unless something was seen beyond it."""
     values = [float(value) for value in seen]
-    return replace(interval, low=max(interval.low, min([0.0, *values])), high=min(interval.high, max([100.0, *values])))
+    low = interval.low if min(values, default=0.0) < 0 else max(interval.low, 0.0)
+    high = interval.high if max(values, default=0.0) > 100 else min(interval.high, 100.0)
+    return replace(interval, low=low, high=high)
+
+
+def percent_interval(values: Sequence[float]) -> Interval:
+    """The mean of shares in % and its interval; see `within_percent`."""
+    return within_percent(mean_interval(values), values)
 
 
 def table_estimate(table: Array) -> Estimate:

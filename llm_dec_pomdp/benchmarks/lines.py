@@ -66,14 +66,24 @@ class Line:
         values = [value for value in map(number, self.summaries) if not math.isnan(value)]
         return fmean(values) if values else math.nan
 
+    def measured(self, section: str) -> list[Mapping[str, Interval]]:
+        """What a section of the report measured per seed, of the seeds that have it."""
+        return [summary.measured[section] for summary in self.summaries if section in summary.measured]
+
+    def measured_means(self, section: str) -> dict[str, float]:
+        """The same by name: means over the seeds that have it."""
+        names = dict.fromkeys(name for seed in self.measured(section) for name in seed)
+        missing = Interval.read(math.nan)
+        return {name: self.mean(lambda s, n=name: s.measured.get(section, {}).get(n, missing).mean) for name in names}
+
     def components(self) -> dict[str, Interval]:
         """Mean reward parts over seeds; with one seed the interval over its tasks, else the range of the seeds."""
-        found: dict[str, Interval] = {}
+        intervals: dict[str, Interval] = {}
         for name in self.summaries[0].components:
             parts = [summary.components[name] for summary in self.summaries if name in summary.components]
             means = [part.mean for part in parts]
-            found[name] = parts[0] if len(parts) == 1 else Interval(fmean(means), min(means), max(means))
-        return found
+            intervals[name] = parts[0] if len(parts) == 1 else Interval(fmean(means), min(means), max(means))
+        return intervals
 
     def curve(self) -> Curve | None:
         """How the return rose; None where nothing was trained."""
@@ -96,11 +106,11 @@ class Line:
 
     def metric(self, name: str) -> dict[int, float]:
         """What the learner reported under a name, by step: mean over the seeds that have it as a finite number."""
-        found: dict[int, list[float]] = {}
+        by_seed: dict[int, list[float]] = {}
         for step in (step for entry in self.entries for step in entry.training()):
             if (value := step["metrics"].get(name)) is not None:
-                found.setdefault(step["number"], []).append(value)
-        return {number: fmean(values) for number, values in sorted(found.items())}
+                by_seed.setdefault(step["number"], []).append(value)
+        return {number: fmean(values) for number, values in sorted(by_seed.items())}
 
 
 def short(model: str) -> str:
@@ -131,26 +141,26 @@ def lines(entries: Sequence[Entry]) -> list[Line]:
         for (environment, method, model), configurations in named.items()
         for name, by_seed in zip(_told_apart(method, list(configurations)), configurations.values(), strict=True)
     ]
-    found: list[Line] = []
+    collected: list[Line] = []
     several = len({(environment, method) for environment, method, *_ in grouped}) < len(grouped)
     for environment, method, model, by_seed in grouped:
         name = f"{method}, {model}" if several else method
         chosen = list(by_seed.values())
         returns = {seed: entry.returns() for seed, entry in by_seed.items()}
         printed = published(chosen[0].cell.environment.id, chosen[0].cell.method.name)
-        found.append(Line(environment, method, model, name, chosen, _value(chosen, returns), returns, printed))
+        collected.append(Line(environment, method, model, name, chosen, _value(chosen, returns), returns, printed))
     order = list(dict.fromkeys(entry.environment for entry in entries))
-    return sorted(found, key=lambda line: order.index(line.environment))
+    return sorted(collected, key=lambda line: order.index(line.environment))
 
 
 def _value(chosen: Sequence[Entry], returns: Mapping[int, Mapping[str, float]]) -> Estimate:
     """The return of a line; that of a single seed stands in its result."""
-    found = overall(returns)
-    tasks = found.tasks if found else 0
+    interval = overall(returns)
+    tasks = interval.tasks if interval else 0
     if len(chosen) == 1 and chosen[0].result is not None:
         alone = chosen[0].result.summary.return_percent
         return Estimate(alone.mean, alone.low, alone.high, 1, tasks)
-    return found or Estimate(math.nan, math.nan, math.nan, len(chosen), 0)
+    return interval or Estimate(math.nan, math.nan, math.nan, len(chosen), 0)
 
 
 def _told_apart(method: str, configurations: Sequence[str]) -> list[str]:
@@ -184,9 +194,16 @@ def _by_number(value: Any) -> Any:
     return value
 
 
-def by_environment(found: Sequence[Line]) -> dict[str, list[Line]]:
+def return_axis(group: Sequence[Line]) -> tuple[float, float]:
+    """What an axis of returns in % shows: 0 to 100, and down to -100 where methods of the environment earn less."""
+    curves = [curve for line in group if (curve := line.curve()) is not None]
+    lowest = [line.value.mean for line in group] + [value for curve in curves for value in curve.low]
+    return max(-100.0, min([0.0, *filter(math.isfinite, lowest)])), 100.0
+
+
+def by_environment(all_lines: Sequence[Line]) -> dict[str, list[Line]]:
     """Lines grouped by environment, in order."""
     grouped: dict[str, list[Line]] = {}
-    for line in found:
+    for line in all_lines:
         grouped.setdefault(line.environment, []).append(line)
     return grouped

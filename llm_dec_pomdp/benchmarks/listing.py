@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..runfolder import read_lines, read_status
+from ..storage.runfolder import read_lines, read_status
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
-    """One run folder.
+class RunStatus:
+    """How far a run is.
 
     Attributes:
         name: Of the folder.
@@ -52,8 +52,8 @@ class Run:
         return f"{self.age_seconds / size:.0f} {name}"
 
 
-def list_runs(folder: Path) -> list[Run]:
-    """All runs in a folder, newest first; or the folder itself when it is one.
+def list_runs(folder: Path) -> list[RunStatus]:
+    """How far all runs in a folder are, newest first; or the folder itself when it is one.
 
     Raises:
         ValueError: There is no such folder.
@@ -61,12 +61,12 @@ def list_runs(folder: Path) -> list[Run]:
     if not folder.is_dir():
         raise ValueError(f"{str(folder)!r} is no folder; give one that holds runs")
     places = [folder] if read_status(folder) else [path for path in folder.iterdir() if path.is_dir()]
-    found = [run for run in (read_run(place) for place in places) if run is not None]
-    return sorted(found, key=lambda run: run.age_seconds)
+    listed = [run for run in map(status_of, places) if run is not None]
+    return sorted(listed, key=lambda run: run.age_seconds)
 
 
-def read_run(folder: Path) -> Run | None:
-    """A run from its folder; None when there is none in it."""
+def status_of(folder: Path) -> RunStatus | None:
+    """How far the run in a folder is; None when there is none in it. Reads what a run that is going on has written."""
     status = read_status(folder)
     if status is None:
         return None
@@ -81,7 +81,7 @@ def read_run(folder: Path) -> Run | None:
             steps += _read(path)["training"]["steps"]
         step += len(lines)
         earned = _earned(lines, result, earned)
-    return Run(folder.name, state, reason, step, steps, earned, max(0.0, time.time() - changed))
+    return RunStatus(folder.name, state, reason, step, steps, earned, max(0.0, time.time() - changed))
 
 
 def _earned(lines: Sequence[dict[str, Any]], result: Path, before: float | None) -> float | None:

@@ -9,13 +9,12 @@ from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Any
 
-from ..envs.coding.reward import CALLS_AUX, NO_WRAPPER
-from ..types import Completion, Episode, Group, Score
-from .intervals import Interval, mean_interval, within_percent
+from ..types import Completion, Episode, Group, Scale, Score
+from .intervals import Interval, mean_interval, percent_interval
 
 _WORD = re.compile(r"\w+")
+Measured = Mapping[str, Mapping[str, Interval]]  # by section
 SOLVED_SHARE = 0.9  # of the maximum; where there are tests, solved means that all of them passed
-KS = (1, 3, 5, 10)
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +22,7 @@ class Summary:
     """An evaluation of one seed in numbers; its intervals are over its tasks.
 
     Attributes:
-        return_percent: Score of what was delivered last, in % of the maximum.
+        return_percent: Score of what was delivered last, in % of the maximum (of the environment's `score_scale`).
         components: Its parts, in units of the score.
         distinct_2: Share of word pairs in a text that are different, mean over texts: 1 for natural prose of this
             length, lower where words repeat. A high return with a low value is a gamed reward, not good writing.
@@ -37,9 +36,8 @@ class Summary:
         solved: Share of the scored episodes that solved their task: all tests passed, or without tests at least 90 % of
             the maximum.
         tokens_per_solved: Prompt and generated tokens of all episodes over the solved ones; NaN where none is.
-        at_k: "pass", "acc" and "coop" -> k -> % over tasks, unbiased, of the best of k samples; code tasks only.
-        schemes: Share of the scored episodes that show a cooperation scheme; code tasks only.
         latency: Seconds to a joint answer, one task at a time; None where it was not measured.
+        measured: What sections of the report measured beside, by section; see `benchmarks.sections`.
     """
 
     return_percent: Interval
@@ -54,9 +52,8 @@ class Summary:
     unscored: int
     solved: float = math.nan
     tokens_per_solved: float = math.nan
-    at_k: dict[str, dict[str, Interval]] = field(default_factory=dict[str, dict[str, Interval]])
-    schemes: dict[str, float] = field(default_factory=dict[str, float])
     latency: Interval | None = None
+    measured: Measured = field(default_factory=dict[str, Mapping[str, Interval]])
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Summary:
@@ -68,10 +65,19 @@ class Summary:
         }
         known["return_percent"] = Interval.read(known["return_percent"])
         known["components"] = {name: Interval.read(value) for name, value in known["components"].items()}
-        at_k = known.get("at_k", {})
-        known["at_k"] = {name: {k: Interval.read(v) for k, v in by_k.items()} for name, by_k in at_k.items()}
         known["latency"] = Interval.read(known["latency"]) if known.get("latency") else None
+        measured: dict[str, dict[str, Any]] = known.get("measured") or _measured_by_earlier_versions(values)
+        known["measured"] = {
+            section: {name: Interval.read(v) for name, v in numbers.items()} for section, numbers in measured.items()
+        }
         return cls(**known)
+
+
+def _measured_by_earlier_versions(values: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """What two sections measured stood beside the rest."""
+    at_k = {f"{name}@{k}": v for name, by_k in values.get("at_k", {}).items() for k, v in by_k.items()}
+    sections = {"at_k": at_k, "schemes": values.get("schemes", {})}
+    return {section: numbers for section, numbers in sections.items() if numbers}
 
 
 def distinct(text: str, n: int = 2) -> float:
@@ -81,40 +87,27 @@ def distinct(text: str, n: int = 2) -> float:
     return len(set(grams)) / len(grams) if grams else math.nan
 
 
-def pass_at_k(n: int, c: int, k: int) -> float:
-    """Probability that at least one of k samples solves the task, unbiased from c solved among n >= k.
-
-    1 - C(n-c, k) / C(n, k), arXiv:2107.03374, equation 1.
-    """
-    return 1.0 - math.comb(n - c, k) / math.comb(n, k)
+def final_scores(groups: Sequence[Group]) -> list[list[Score]]:
+    """By task the scores of what its episodes delivered last, as far as they could be scored."""
+    return [[e.final for e in group.episodes if e.final and e.final.scorable] for group in groups]
 
 
-def best_at_k(values: Sequence[float], k: int) -> float:
-    """Expected best of k values drawn without replacement, unbiased from n >= k samples.
-
-    sum_i C(i-1, k-1) / C(n, k) x_(i) over the values in ascending order: x_(i) is the best of C(i-1, k-1) subsets.
-    """
-    ordered = sorted(values)
-    weights = [math.comb(i, k - 1) / math.comb(len(ordered), k) for i in range(len(ordered))]
-    return sum(weight * value for weight, value in zip(weights, ordered, strict=True))
-
-
-def summarise(groups: Sequence[Group], maximum: float, components: Sequence[str], seconds: float) -> Summary:
+def summarise(groups: Sequence[Group], scale: Scale, components: Sequence[str], seconds: float) -> Summary:
     """Measure an evaluation; see `Summary`.
 
     Args:
         groups: One per task.
-        maximum: Highest score of a joint action.
+        scale: Which scores are 0 % and 100 %.
         components: Names of the reward parts.
         seconds: Wall time of playing and judging all of them.
     """
     everything = [e for group in groups for e in group.episodes]
     said = [completion for episode in everything for completion in _completions(episode)]
-    final = [[e.final for e in group.episodes if e.final and e.final.scorable] for group in groups]
-    solved = [is_solved(score, maximum) for scores in final for score in scores]
+    final = final_scores(groups)
+    solved = [is_solved(score, scale) for scores in final for score in scores]
     tokens = sum(len(c.prompt_ids) + len(c.token_ids) for c in said)
     return Summary(
-        return_percent=_percent([fmean(100 * score.total / maximum for score in scores) for scores in final if scores]),
+        return_percent=percent_interval([fmean(scale.percent(s.total) for s in scores) for scores in final if scores]),
         components={name: _per_task(final, _part(name)) for name in components},
         distinct_2=_mean(value for e in everything for text in _final(e) if not math.isnan(value := distinct(text))),
         tokens_per_second=sum(len(c.token_ids) for c in said) / seconds if seconds else math.nan,
@@ -126,46 +119,24 @@ def summarise(groups: Sequence[Group], maximum: float, components: Sequence[str]
         unscored=len(everything) - len(solved),
         solved=_mean(map(float, solved)),
         tokens_per_solved=tokens / sum(solved) if any(solved) else math.nan,
-        at_k=_at_k(final) if {"tests", "cooperation"} <= set(components) else {},
     )
 
 
-def is_solved(score: Score, maximum: float) -> bool:
+def is_solved(score: Score, scale: Scale) -> bool:
     """All tests passed; where a task has none, at least 90 % of the maximum."""
     if "tests" in score.components:
-        return bool(score.diagnostics.get("tests_total")) and _tests(score) == 1.0
-    return score.total >= SOLVED_SHARE * maximum
+        return bool(score.diagnostics.get("tests_total")) and tests_passed(score) == 1.0
+    return score.total >= scale.low + SOLVED_SHARE * (scale.high - scale.low)
 
 
-def _at_k(final: Sequence[Sequence[Score]]) -> dict[str, dict[str, Interval]]:
-    """pass@k, acc@k and coop@k in %, for every k that each task has samples for."""
-    fewest = min((len(scores) for scores in final), default=0)
-    found: dict[str, dict[str, Interval]] = {"pass": {}, "acc": {}, "coop": {}}
-    for k in (k for k in KS if k <= fewest):
-        passed = [pass_at_k(len(scores), sum(_tests(s) == 1.0 for s in scores), k) for scores in final]
-        accuracy = [best_at_k([_tests(s) for s in scores], k) for scores in final]
-        cooperation = [best_at_k([_cooperation(s) for s in scores], k) for scores in final]
-        for name, values in (("pass", passed), ("acc", accuracy), ("coop", cooperation)):
-            found[name][str(k)] = _percent([100 * value for value in values])
-    return found
-
-
-def _tests(score: Score) -> float:
+def tests_passed(score: Score) -> float:
     """Share of passed asserts; 0 where the program never ran."""
     total = score.diagnostics.get("tests_total", 0.0)
     return score.diagnostics["tests_passed"] / total if total else 0.0
 
 
-def _cooperation(score: Score) -> float:
-    return score.components["cooperation"] / (CALLS_AUX + NO_WRAPPER)
-
-
 def _part(name: str) -> Callable[[Score], float]:
     return lambda score: score.components.get(name, 0.0)
-
-
-def _percent(values: Sequence[float]) -> Interval:
-    return within_percent(mean_interval(values), values)
 
 
 def _per_task(final: Sequence[Sequence[Score]], value: Callable[[Score], float]) -> Interval:

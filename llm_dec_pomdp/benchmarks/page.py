@@ -10,13 +10,14 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from ..visible import visible
 from . import charts
 from .charts import Series
 from .findings import THRESHOLDS, Comparison, Findings, Overall
-from .lines import Line, by_environment
+from .lines import Line, by_environment, return_axis
 from .published import SOURCE, published
 from .runs import Entry, Run
-from .text_tables import HOW, at_k_table, bounds, difference_table, overall_table, scheme_table, verdict_rule
+from .text_tables import HOW, Text, bounds, difference_table, overall_table, section_tables, verdict_rule
 
 _EPISODES = 12  # tasks per environment in the browser of episodes
 _TEXT = 6000  # characters of one text there
@@ -32,7 +33,7 @@ _DIAGNOSTICS = {  # of what learners report: caption, and what the axis reaches 
 
 
 def render_page(
-    title: str, runs: Sequence[Run], found: Findings, entries: Sequence[Entry], warnings: Sequence[str]
+    title: str, runs: Sequence[Run], said: Findings, entries: Sequence[Entry], warnings: Sequence[str]
 ) -> str:
     """The page.
 
@@ -49,24 +50,23 @@ def render_page(
     )
     templates.filters["number"] = _number
     templates.filters["bounds"] = bounds
-    names = list(dict.fromkeys(line.name for line in found.lines))
+    names = list(dict.fromkeys(line.name for line in said.lines))
     colours = {name: number for number, name in enumerate(names)}
-    return templates.get_template("report.html.j2").render(
+    page = templates.get_template("report.html.j2").render(
         title=title,
         about=next((run.suite["about"] for run in runs if run.suite.get("about")), ""),
         warnings=warnings,
         failures=[entry for entry in entries if entry.result is None],
-        headline=headline(found.lines),
+        headline=headline(said.lines),
         how=HOW,
         source=SOURCE,
-        sections=[
-            _section(name, group, found.on(name), colours) for name, group in by_environment(found.lines).items()
-        ],
-        overall=_overall(found.overall),
+        sections=[_section(name, group, said.on(name), colours) for name, group in by_environment(said.lines).items()],
+        overall=_overall(said.overall),
         runs=[(run, _versions(run.versions)) for run in runs],
         suites=[json.dumps(run.suite or [e.cell.to_dict() for e in run.entries], indent=1) for run in runs],
-        data=Markup(_script_safe({"episodes": episodes(found.lines)})),  # escaped there
+        data=Markup(_script_safe({"episodes": episodes(said.lines)})),  # escaped there
     )
+    return visible(page)
 
 
 def _number(value: float | None, digits: int = 1) -> str:
@@ -77,32 +77,35 @@ def _versions(versions: Mapping[str, Any]) -> str:
     """What a run was made with, in one line."""
     said = {name: value for name, value in versions.items() if not isinstance(value, Mapping)}
     layers: Mapping[str, str] = versions.get("judge", {}).get("layers", {})
-    found = [f"{name} {value}" for name, value in said.items()]
+    shown = [f"{name} {value}" for name, value in said.items()]
     judge = [f"{name} {state}" for name, state in layers.items()]
-    return "; ".join([*found, f"judge: {', '.join(judge)}"] if judge else found)
+    return "; ".join([*shown, f"judge: {', '.join(judge)}"] if judge else shown)
 
 
 def _script_safe(value: Any) -> str:
     """JSON that cannot end the script element it stands in."""
-    text = json.dumps(_finite(value), ensure_ascii=True, allow_nan=False)
+    text = json.dumps(_shown(value), ensure_ascii=True, allow_nan=False)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
-def _finite(value: Any) -> Any:
+def _shown(value: Any) -> Any:
+    """The same value with visible texts, and without numbers that JSON does not have."""
     if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}  # pyright: ignore[reportUnknownVariableType]
+        return {_shown(key): _shown(item) for key, item in value.items()}  # pyright: ignore[reportUnknownVariableType]
     if isinstance(value, (list, tuple)):
-        return [_finite(item) for item in value]  # pyright: ignore[reportUnknownVariableType]
+        return [_shown(item) for item in value]  # pyright: ignore[reportUnknownVariableType]
+    if isinstance(value, str):
+        return visible(value)
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 # --- the headline table -----------------------------------------------------------------------------------------------
 
 
-def headline(found: Sequence[Line]) -> list[dict[str, Any]]:
+def headline(all_lines: Sequence[Line]) -> list[dict[str, Any]]:
     """A row per method and environment, measured, and a row per published number, marked as such."""
     body: list[dict[str, Any]] = []
-    for environment, group in by_environment(found).items():
+    for environment, group in by_environment(all_lines).items():
         for line in group:
             body.append(
                 {
@@ -161,11 +164,15 @@ def _section(
             charts.bar_chart(bars, mine, title=f"{environment}: reward parts", x_label="mean reward part")
         ),
         "speed": Markup(_speed(environment, group, colours)),
-        "at_k": at_k_table(group),
-        "schemes": scheme_table(group),
-        "differences": difference_table(compared) if compared else None,
-        "rule": verdict_rule(compared) if compared else "",
+        "tables": _tables(group, compared),
     }
+
+
+def _tables(group: Sequence[Line], compared: Sequence[Comparison]) -> list[tuple[str, str, Text]]:
+    """Title, note and table: what the sections of the report show, and how methods differ."""
+    tables = [(section.title, section.note, table) for section, table in section_tables(group)]
+    differences = [("Differences, in points", verdict_rule(compared), difference_table(compared))] if compared else []
+    return differences + tables
 
 
 def _curves(environment: str, group: Sequence[Line], colours: Mapping[str, int]) -> str:
@@ -181,8 +188,9 @@ def _curves(environment: str, group: Sequence[Line], colours: Mapping[str, int])
         else Series(line.name, curve.episodes, curve.mean, curve.low, curve.high, colour=colours[line.name])
         for line, curve in trained
     ]
-    labels = {"x_label": "training episodes", "y_label": "test return, % of maximum"}
-    return charts.line_chart(series, title=f"{environment}: test return while training", **labels, y_range=(0.0, 100.0))
+    labels = {"x_label": "training episodes", "y_label": "test return, %"}
+    title = f"{environment}: test return while training"
+    return charts.line_chart(series, title=title, **labels, y_range=return_axis(group))
 
 
 def _diagnostics(environment: str, group: Sequence[Line], colours: Mapping[str, int]) -> list[tuple[str, Markup]]:
@@ -251,10 +259,10 @@ def _overall(methods: Sequence[Overall]) -> dict[str, Any] | None:
 # --- episodes ---------------------------------------------------------------------------------------------------------
 
 
-def episodes(found: Sequence[Line]) -> dict[str, dict[str, dict[str, Any]]]:
+def episodes(all_lines: Sequence[Line]) -> dict[str, dict[str, dict[str, Any]]]:
     """Environment -> task -> method -> its first episode, for the first tasks and the first seed."""
     chosen: dict[str, dict[str, dict[str, Any]]] = {}
-    for environment, group in by_environment(found).items():
+    for environment, group in by_environment(all_lines).items():
         by_task: dict[str, dict[str, Any]] = {}
         for line in group:
             for episode in line.entries[0].episodes():

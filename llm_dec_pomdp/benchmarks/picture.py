@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+import warnings
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from .lines import Line, by_environment
+from ..visible import visible
+from .lines import Line, by_environment, return_axis
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_COLUMNS = 3
 _DASHES = ("--", ":", "-.", (0, (1, 3)))
 
 
-def draw_curves(path: Path, found: Sequence[Line]) -> bool:
-    """Draw the test return over training, a panel per environment, baselines as lines.
+def draw_curves(path: Path, all_lines: Sequence[Line]) -> bool:
+    """Draw the test return over training, a panel per environment, three in a row, baselines as lines.
 
     Args:
         path: The picture.
@@ -22,27 +29,38 @@ def draw_curves(path: Path, found: Sequence[Line]) -> bool:
     Returns:
         False when nothing was trained, and there is no picture.
     """
-    panels = {name: group for name, group in by_environment(found).items() if any(line.curve() for line in group)}
+    panels = {name: group for name, group in by_environment(all_lines).items() if any(line.curve() for line in group)}
     if not panels:
         return False
+    import matplotlib
+
+    with matplotlib.rc_context({"text.parse_math": False}), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph")  # characters that the font lacks become boxes
+        _draw(panels).savefig(path, dpi=130)
+    return True
+
+
+def _draw(panels: Mapping[str, Sequence[Line]]) -> Figure:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(5.5 * len(panels), 3.8), layout="constrained")
+    columns, rows = min(len(panels), _COLUMNS), -(-len(panels) // _COLUMNS)
+    figure = Figure(figsize=(5.5 * columns, 3.8 * rows), layout="constrained")
     FigureCanvasAgg(figure)
     for position, (environment, group) in enumerate(panels.items(), 1):
-        axes = figure.add_subplot(1, len(panels), position)
+        axes = figure.add_subplot(rows, columns, position)
         dashes = itertools.cycle(_DASHES)
         for line in group:
             seeds = f"seed {line.entries[0].cell.seed}" if len(line.entries) == 1 else f"{len(line.entries)} seeds"
-            label = f"{line.name}, {seeds}"
+            label = visible(f"{line.name}, {seeds}")
+            label = f" {label}" if label.startswith("_") else label  # which would hide it from the legend
             curve = line.curve()
             if curve is None:
                 axes.axhline(line.value.mean, linestyle=next(dashes), linewidth=1, color="0.4", label=label)
                 continue
             (drawn,) = axes.plot(curve.episodes, curve.mean, marker="o", markersize=4, label=label)
             axes.fill_between(curve.episodes, curve.low, curve.high, alpha=0.2, color=drawn.get_color())
-        axes.set(title=environment, xlabel="training episodes", ylabel="test return, % of maximum", ylim=(0, 100))
+        axes.set(title=visible(environment), ylim=return_axis(group))
+        axes.set(xlabel="training episodes", ylabel="test return, %")
         axes.legend(fontsize=7)
-    figure.savefig(path, dpi=130)
-    return True
+    return figure

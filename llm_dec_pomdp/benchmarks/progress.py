@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import threading
 import time
@@ -24,7 +25,7 @@ from rich.progress import (
 from rich.progress import Progress as Bars
 from rich.text import Text
 
-from ..signals import before_the_end
+from ..storage.signals import before_the_end
 
 Advance = Callable[[int, str], None]
 LONGEST_SILENCE = 60.0  # seconds between two lines of a log
@@ -52,6 +53,22 @@ class Silent:
 
     def say(self, text: str) -> None:
         """Do nothing with it."""
+
+
+class LogLines(logging.Handler):
+    """Shows what is logged as lines.
+
+    Args:
+        say: Takes a line.
+    """
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        super().__init__(logging.WARNING)
+        self._say = say
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Show it."""
+        self._say(self.format(record))
 
 
 class _Rate(ProgressColumn):

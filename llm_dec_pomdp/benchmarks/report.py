@@ -8,7 +8,9 @@ from typing import Any
 
 from rich.table import Table
 
-from ..storage import replace
+from ..storage.files import replace
+from ..visible import plain, visible
+from . import markdown as md
 from .cell import Result
 from .findings import Findings, findings
 from .lines import Line, by_environment, short
@@ -18,14 +20,12 @@ from .published import SOURCE, published
 from .runs import Entry, Run, final_score, merge, read_run
 from .text_tables import (
     HOW,
-    Text,
-    at_k_table,
     bounds,
     difference_table,
     number,
     overall_table,
     return_table,
-    scheme_table,
+    section_tables,
     verdict_rule,
 )
 
@@ -43,12 +43,12 @@ def rows(results: Sequence[Result], methods: Sequence[str] = ()) -> tuple[list[s
         methods: Their names; those of their methods when left out.
     """
     varying = _varying(results)
-    found: list[list[str]] = []
+    cells: list[list[str]] = []
     for result, method in zip(results, methods or [r.cell.method.title for r in results], strict=True):
         s = result.summary
         r = s.return_percent
         identity = {"model": short(result.cell.model.name), "seed": str(result.cell.seed)}
-        found.append(
+        cells.append(
             [
                 method,
                 *(identity[name] for name in varying),
@@ -60,7 +60,7 @@ def rows(results: Sequence[Result], methods: Sequence[str] = ()) -> tuple[list[s
                 *(number(value.mean, 2) for value in s.components.values()),
             ]
         )
-    return ["method", *varying, *MEASURES, *results[0].summary.components], found
+    return ["method", *varying, *MEASURES, *results[0].summary.components], cells
 
 
 def _varying(results: Sequence[Result]) -> list[str]:
@@ -75,41 +75,48 @@ def tables(results: Sequence[Result], entries: Sequence[Entry] = ()) -> list[Tab
     for result in results:
         grouped.setdefault(result.cell.environment.title, []).append(result)
     for environment, group in grouped.items():
-        names, found = rows(group)
+        names, body = rows(group)
         who = 1 + len(_varying(group))
         parts = who + len(MEASURES)
-        made.append(_table(_title(environment, group), names[:parts], [row[:parts] for row in found], who))
+        made.append(_table(_title(environment, group), names[:parts], [row[:parts] for row in body], who))
         chosen = [*range(who), *range(parts, len(names))]
-        picked = [[row[i] for i in chosen] for row in found]
+        picked = [[row[i] for i in chosen] for row in body]
         made.append(_table(f"{environment}: mean reward parts", [names[i] for i in chosen], picked, who))
     found_here = findings(entries)
     if any(len(line.entries) > 1 for line in found_here.lines):
         made += finding_tables(found_here)
+    else:
+        made += [table for _, group in by_environment(found_here.lines).items() for table in _section_tables(group)]
     failed = [[entry.cell.label, entry.failure] for entry in entries if entry.result is None]
     if failed:
         made.append(_table("Cells without a result", ["cell", "reason"], failed, 2))
     return made
 
 
-def finding_tables(found: Findings) -> list[Table]:
+def finding_tables(said: Findings) -> list[Table]:
     """Rich tables: per environment what each method earns over its seeds, and every pair of methods."""
     made: list[Table] = []
-    for environment, group in by_environment(found.lines).items():
+    for environment, group in by_environment(said.lines).items():
         made.append(_table(f"{environment}: return of the methods", *return_table(group), 1))
-        if compared := found.on(environment):
+        made += _section_tables(group)
+        if compared := said.on(environment):
             title = f"{environment}: differences in return, in points. {verdict_rule(compared)}"
             made.append(_table(title, *difference_table(compared), 2))
     return made
 
 
-def _table(title: str, names: Sequence[str], body: Sequence[Sequence[str]], left: int) -> Table:
-    from rich.markup import escape
+def _section_tables(group: Sequence[Line]) -> list[Table]:
+    """Rich tables of the sections of an environment."""
+    made = section_tables(group)
+    return [_table(f"{group[0].environment}: {section.title}. {section.note}", *table, 1) for section, table in made]
 
-    table = Table(title=title, title_justify="left")
+
+def _table(title: str, names: Sequence[str], body: Sequence[Sequence[str]], left: int) -> Table:
+    table = Table(title=plain(title, "table.title"), title_justify="left")
     for position, name in enumerate(names):
-        table.add_column(name, justify="left" if position < left else "right")
+        table.add_column(plain(name), justify="left" if position < left else "right")
     for row in body:
-        table.add_row(*map(escape, row))
+        table.add_row(*map(plain, row))
     return table
 
 
@@ -133,7 +140,7 @@ def write_report(folder: Path) -> None:
 
 
 def write_merged(
-    folder: Path, title: str, runs: Sequence[Run], found: Findings, entries: Sequence[Entry], warnings: Sequence[str]
+    folder: Path, title: str, runs: Sequence[Run], said: Findings, entries: Sequence[Entry], warnings: Sequence[str]
 ) -> None:
     """Write the report of one run or of several.
 
@@ -146,11 +153,11 @@ def write_merged(
         warnings: What does not compare and is reported all the same.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    text = markdown(title, found, entries, warnings)
-    if draw_curves(folder / "curves.png", found.lines):
+    text = markdown(title, said, entries, warnings)
+    if draw_curves(folder / "curves.png", said.lines):
         text += "\n## Test return while training\n\n![learning curves](curves.png)\n"
     replace(folder / "report.md", text.encode())
-    replace(folder / "report.html", render_page(title, runs, found, entries, warnings).encode())
+    replace(folder / "report.html", render_page(title, runs, said, entries, warnings).encode())
 
 
 def report_runs(folders: Sequence[Path], out: Path, *, allow_mixed: bool = False) -> tuple[Findings, list[str]]:
@@ -164,36 +171,37 @@ def report_runs(folders: Sequence[Path], out: Path, *, allow_mixed: bool = False
     """
     runs = [read_run(folder) for folder in folders]
     entries, warnings = merge(runs, allow_mixed=allow_mixed)
-    found = findings(entries)
-    write_merged(out, " + ".join(dict.fromkeys(run.title for run in runs)), runs, found, entries, warnings)
-    return found, warnings
+    said = findings(entries)
+    write_merged(out, " + ".join(dict.fromkeys(run.title for run in runs)), runs, said, entries, warnings)
+    return said, warnings
 
 
-def markdown(title: str, found: Findings, entries: Sequence[Entry], warnings: Sequence[str]) -> str:
+def markdown(title: str, said: Findings, entries: Sequence[Entry], warnings: Sequence[str]) -> str:
     """The report as Markdown."""
-    parts = [f"# {title}", "", *(f"**Does not compare:** {warning}." for warning in warnings), ""]
-    if found.lines:
+    parts = [f"# {md.inline(title)}", "", *(f"**Does not compare:** {md.inline(w)}." for w in warnings), ""]
+    if said.lines:
         parts += [HOW, ""]
-    for environment, group in by_environment(found.lines).items():
+    for environment, group in by_environment(said.lines).items():
         finished = [(line.method, e.result) for line in group for e in line.entries if e.result is not None]
         results = [result for _, result in finished]
         names, body = rows(results, [method for method, _ in finished])
-        parts += [f"## {_title(environment, results)}", "", *_markdown_table((names, body))]
+        parts += [f"## {md.inline(_title(environment, results))}", "", *md.table(names, body)]
         parts += _published_lines(group)
-        parts += _markdown_table(return_table(group)) if any(len(line.entries) > 1 for line in group) else []
-        parts += _markdown_table(at_k_table(group)) + _markdown_table(scheme_table(group))
-        if compared := found.on(environment):
+        parts += md.table(*return_table(group)) if any(len(line.entries) > 1 for line in group) else []
+        for section, table in section_tables(group):
+            parts += [f"### {section.title}", "", *([section.note, ""] if section.note else []), *md.table(*table)]
+        if compared := said.on(environment):
             parts += ["### Differences, in points", "", verdict_rule(compared), ""]
-            parts += _markdown_table(difference_table(compared))
-    if found.overall:
-        parts += ["## Over all environments", "", *_markdown_table(overall_table(found.overall))]
-    failed = [[entry.cell.label, entry.failure.replace("\n", " ")] for entry in entries if entry.result is None]
+            parts += md.table(*difference_table(compared))
+    if said.overall:
+        parts += ["## Over all environments", "", *md.table(*overall_table(said.overall))]
+    failed = [[entry.cell.label, entry.failure] for entry in entries if entry.result is None]
     if failed:
-        parts += ["## Cells without a result", "", *_markdown_table((["cell", "reason"], failed))]
+        parts += ["## Cells without a result", "", *md.table(["cell", "reason"], failed)]
     parts += ["## One episode per method", ""]
-    for line in found.lines:
+    for line in said.lines:
         parts += _sample(line.entries[0])
-    return "\n".join(parts) + "\n"
+    return visible("\n".join(parts)) + "\n"
 
 
 def _published_lines(group: Sequence[Line]) -> list[str]:
@@ -202,23 +210,14 @@ def _published_lines(group: Sequence[Line]) -> list[str]:
     return [f"Published ({SOURCE}, other models, not measured here): {said}.", ""] if printed else []
 
 
-def _markdown_table(table: Text | None) -> list[str]:
-    """A table and an empty line; nothing where there is no table."""
-    if table is None:
-        return []
-    names, body = table
-    escaped = [[cell.replace("|", "\\|") for cell in row] for row in [names, ["---"] * len(names), *body]]
-    return [*("| " + " | ".join(row) + " |" for row in escaped), ""]
-
-
 def _sample(entry: Entry) -> list[str]:
     """The texts of the first episode of a cell."""
     episodes = entry.episodes()
     if not episodes:
         return []
     last: dict[str, Any] = episodes[0]["turns"][-1]
-    title = f"### {entry.cell.label}: {episodes[0]['task']}, score {final_score(episodes[0]):.2f}"
+    title = f"### {entry.cell.label}: {md.inline(episodes[0]['task'])}, score {final_score(episodes[0]):.2f}"
     parts = [title, ""]
     for agent, text in last["actions"].items():
-        parts += [f"{agent}:", "", "~~~text", text.replace("~~~", "~ ~ ~"), "~~~", ""]
+        parts += [f"**{md.inline(agent)}**:", "", *md.block(text)]
     return parts

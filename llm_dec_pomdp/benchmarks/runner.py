@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import multiprocessing
 import os
 import platform
@@ -32,15 +33,16 @@ from typing import Any
 
 from ..__about__ import __version__
 from ..config import ConfigError
-from ..runfolder import STATUS, open_run
 from ..sandbox import capabilities
-from ..signals import Interrupted, stopping_at_once
-from ..storage import replace_json
+from ..storage.files import replace_json
+from ..storage.runfolder import STATUS, open_run
+from ..storage.signals import Interrupted, stopping_at_once
+from ..visible import visible
 from .cell import Result, run_cell
 from .checks import check_cells
-from .progress import Advance, Progress
+from .progress import Advance, LogLines, Progress
 from .report import write_report
-from .runs import Run, is_done, read_entry, read_run
+from .runs import Entry, Run, is_done, read_entry, read_run
 from .suite import Cell, Suite, Tracker, clean, conflicts
 
 _PRELOAD = ["torch", "transformers", "peft", "llm_dec_pomdp.benchmarks.cell"]
@@ -90,6 +92,8 @@ def run_suite(
         replace_json(folder / "suite.json", suite.model_dump())
         replace_json(folder / "order.json", [cell.label for cell in cells])
         waiting = [cell for cell in cells if not is_done(folder / "cells" / cell.label, cell)]
+        done = [read_entry(folder / "cells" / cell.label / "cell.json", "") for cell in cells if cell not in waiting]
+        results = [entry.result for entry in done if entry.result is not None]
         with progress.stage(f"suite {suite.name}", len(cells)) as advance:
             advance(len(cells) - len(waiting), "")
             lock = threading.Lock()
@@ -98,8 +102,10 @@ def run_suite(
             def work(cell: Cell) -> None:
                 apart.run(cell, folder / "cells" / cell.label, progress)
                 with lock:
-                    write_results(folder, read_run(folder).results)
-                    progress.say(_outcome(folder / "cells" / cell.label))
+                    entry = read_entry(folder / "cells" / cell.label / "cell.json", "")
+                    results.extend([entry.result] if entry.result is not None else [])
+                    write_results(folder, results)
+                    progress.say(_outcome(entry))
                     advance(1, "")
 
             with ThreadPoolExecutor(max(jobs, 1)) as threads:
@@ -110,13 +116,14 @@ def run_suite(
                     threads.shutdown(wait=False, cancel_futures=True)
                     apart.stop()
                     raise
+        run = read_run(folder)
+        write_results(folder, run.results)  # in order
         write_report(folder)
-    return read_run(folder)
+    return run
 
 
-def _outcome(folder: Path) -> str:
+def _outcome(entry: Entry) -> str:
     """What came out of a cell, in a line."""
-    entry = read_entry(folder / "cell.json", "")
     if entry.result is None:
         return f"{entry.cell.label}: no result, {entry.failure.partition(chr(10))[0]}"
     return f"{entry.cell.label}: return {entry.result.summary.return_percent.mean:.1f} %"
@@ -159,7 +166,8 @@ def run_folder(folder: Path, *, resume: bool = False) -> Generator[None]:
         if not (folder / "versions.json").exists():
             replace_json(folder / "versions.json", versions())
         with (folder / "commands.txt").open("a", encoding="utf-8") as file:
-            file.write(shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]]) + "\n")
+            command = shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])
+            file.write(visible(command.replace("\n", "\\n")) + "\n")
         yield
 
 
@@ -266,6 +274,7 @@ def _work(values: dict[str, Any], folder: str, options: dict[str, Any], threads:
     threading.Thread(target=_leave_with_parent, daemon=True).start()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to all its processes; the runner passes it on
     progress = _Remote(said)
+    logging.getLogger("llm_dec_pomdp").addHandler(LogLines(progress.say))
     try:
         if threads:
             import torch

@@ -80,7 +80,7 @@ class Entry:
         by_task: dict[str, list[float]] = {}
         for episode in self.episodes():
             if not math.isnan(score := final_score(episode)):
-                by_task.setdefault(episode["task"], []).append(100 * score / self.result.maximum)
+                by_task.setdefault(episode["task"], []).append(self.result.scale.percent(score))
         return {task: fmean(values) for task, values in by_task.items()}
 
 
@@ -130,10 +130,10 @@ def read_run(folder: Path) -> Run:
             f"{str(folder)!r} is no run folder (versions.json is missing); give one that bench or train made"
         )
     suite: dict[str, Any] = _read(folder / "suite.json") or {}
-    found = [read_entry(path, folder.name) for path in sorted((folder / "cells").glob("*/cell.json"))]
+    every_entry = [read_entry(path, folder.name) for path in sorted((folder / "cells").glob("*/cell.json"))]
     labels: list[str] = _read(folder / "order.json") or []
     order = {label: number for number, label in enumerate(labels)}
-    entries = sorted(found, key=lambda entry: order.get(entry.cell.label, len(order)))
+    entries = sorted(every_entry, key=lambda entry: order.get(entry.cell.label, len(order)))
     commands = [line for line in _text(folder / "commands.txt").splitlines() if line]
     return Run(folder, suite.get("name", folder.name), entries, _read(folder / "versions.json"), suite, commands)
 
@@ -183,7 +183,7 @@ def _text(path: Path) -> str:
 
 def mixtures(runs: Sequence[Run]) -> list[str]:
     """What must not be compared as if it were the same, in sentences; empty when all is well."""
-    found: list[str] = []
+    warnings: list[str] = []
     by_family: dict[str, dict[str, set[str]]] = {}
     for entry in (entry for run in runs for entry in run.entries):
         family, _, version = entry.cell.environment.id.rpartition("-v")
@@ -194,18 +194,18 @@ def mixtures(runs: Sequence[Run]) -> list[str]:
             where = ", ".join(
                 f"{version} in {' and '.join(sorted(names))}" for version, names in sorted(versions.items())
             )
-            found.append(f"{family} stands in versions that pay differently: {where}")
+            warnings.append(f"{family} stands in versions that pay differently: {where}")
     packages = {str(run.versions.get("llm_dec_pomdp")): run.folder.name for run in runs}
     if len(packages) > 1:
-        found.append("the runs were made with versions " + " and ".join(sorted(packages)) + " of llm_dec_pomdp")
+        warnings.append("the runs were made with versions " + " and ".join(sorted(packages)) + " of llm_dec_pomdp")
     for environment in dict.fromkeys(entry.environment for run in runs for entry in run.entries):
-        found += _differing(environment, [e for run in runs for e in run.entries if e.environment == environment])
-    return found + _repeated([entry for run in runs for entry in run.entries])
+        warnings += _differing(environment, [e for run in runs for e in run.entries if e.environment == environment])
+    return warnings + _repeated([entry for run in runs for entry in run.entries])
 
 
 def _differing(environment: str, entries: Sequence[Entry]) -> list[str]:
     """Settings in which the cells of one environment differ though methods are compared on them."""
-    found: list[str] = []
+    warnings: list[str] = []
     configurations = [entry.configuration for entry in entries]
     settings = {
         "the environment": [values["environment"] for values in configurations],
@@ -216,22 +216,22 @@ def _differing(environment: str, entries: Sequence[Entry]) -> list[str]:
     for name, values in settings.items():
         differing = sorted({key for value in values for key in value if value[key] != values[0][key]})
         if differing:
-            found.append(f"{environment}: {name} differs in {', '.join(differing)}")
-    return found
+            warnings.append(f"{environment}: {name} differs in {', '.join(differing)}")
+    return warnings
 
 
 def _repeated(entries: Sequence[Entry]) -> list[str]:
     """Finished cells of one configuration and one seed: which of them counts is not for a report to choose."""
-    found: list[str] = []
+    warnings: list[str] = []
     first: dict[str, Entry] = {}
     for entry in (entry for entry in entries if entry.result is not None):
         other = first.setdefault(_identity(entry), entry)
         if other is not entry:
-            found.append(
+            warnings.append(
                 f"{entry.method} with seed {entry.cell.seed} on {entry.environment} stands with one configuration in "
                 f"{str(other.folder)!r} and in {str(entry.folder)!r}"
             )
-    return found
+    return warnings
 
 
 def _identity(entry: Entry) -> str:

@@ -10,13 +10,14 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, Literal
 
-from ..agents.assembly import MemberConfig, ModelOptions
+from ..agents.assembly import MemberConfig
 from ..agents.base import Sampling
+from ..agents.loading import ModelOptions, server_model
 from ..algorithms.registration import find_algorithm
-from ..checkpoint import differences
 from ..config import Config, ConfigError, Count, Positive, build, override, read_toml
-from ..registry import nearest
+from ..registries import nearest
 from ..training import TrainerConfig
+from ..training.checkpoint import differences
 
 
 class SamplingConfig(Config):
@@ -43,6 +44,8 @@ class MethodChange(Config):
     """Overrides of its options."""
     model: dict[str, Any] = {}
     """Overrides of the model that plays it."""
+    training: dict[str, Any] = {}
+    """Overrides of how long and how broadly it trains."""
 
 
 class EnvironmentConfig(Config):
@@ -88,6 +91,17 @@ class ModelConfig(ModelOptions):
     """A team of unlike members instead: who plays whom; `name` is then only a name."""
 
 
+class StageConfig(Config):
+    """A learner that comes before another on the same team."""
+
+    name: str
+    """A registered name or "module:Class"; that of imitation fits any protocol."""
+    steps: Positive
+    """Updates, of those of the training."""
+    options: dict[str, Any] = {}
+    """Fields of its configuration."""
+
+
 class MethodConfig(Config):
     """An algorithm and its options."""
 
@@ -97,11 +111,13 @@ class MethodConfig(Config):
     """Fields of its configuration."""
     label: str | None = None
     """Name in tables and folders; the algorithm's when left out. Needed when one algorithm stands here twice."""
+    stages: list[StageConfig] = []
+    """What learns before it, in this order, each for the first so many of the training's steps."""
 
     @property
     def title(self) -> str:
-        """The label, or the name without its module."""
-        return self.label or self.name.rpartition(":")[2]
+        """The label, or the names of all stages without their modules."""
+        return self.label or " then ".join(one.name.rpartition(":")[2] for one in (*self.stages, self))
 
 
 class EvaluationConfig(Config):
@@ -160,6 +176,7 @@ class Suite(Config):
         source = f"environment {environment.title}"
         change = environment.methods.get(method.title, MethodChange())
         models = {**model.model_dump(), **environment.model, **change.model}
+        training = {**self.training.model_dump(), **environment.training, **change.training}
         return Cell(
             environment.model_copy(
                 update={"sampling": {}, "training": {}, "evaluation": {}, "model": {}, "methods": {}}
@@ -168,7 +185,7 @@ class Suite(Config):
             build(ModelConfig, models, source=source),
             seed,
             build(SamplingConfig, {**self.sampling.model_dump(), **environment.sampling}, source=source),
-            build(TrainerConfig, {**self.training.model_dump(), **environment.training}, source=source),
+            build(TrainerConfig, training, source=source),
             build(EvaluationConfig, {**self.evaluation.model_dump(), **environment.evaluation}, source=source),
         )
 
@@ -191,6 +208,20 @@ class Cell:
         model = Path(self.model.name).stem if self.model.name.endswith(".gguf") else self.model.name
         parts = (self.environment.title, self.method.title, model, f"seed{self.seed}")
         return "-".join(clean(part, "._") for part in parts)
+
+    @property
+    def models(self) -> list[str]:
+        """The names of all models in it, a reviewer's too."""
+        reviewer = self.environment.options.get("expert")
+        players = [member.model for member in self.model.members] or [self.model.name]
+        return [*players, reviewer] if isinstance(reviewer, str) else players
+
+    @property
+    def outside(self) -> list[str]:
+        """What it names beside what is installed: "module:Class", and servers that its texts are sent to."""
+        stages = [stage.name for stage in self.method.stages]
+        code = [name for name in (self.environment.id, self.method.name, *stages) if ":" in name]
+        return [*code, *(name for name in self.models if server_model(name))]
 
     def without(self, *names: str) -> dict[str, Any]:
         """Plain values as they come back from a file, without some: "seed", "training.keep"."""
@@ -247,17 +278,17 @@ def conflicts(there: Cell, here: Cell) -> list[str]:
         there: The cell of the folder.
         here: The cell that is to go on in it.
     """
-    found = differences(there.without(*FREE_IN_FOLDER), here.without(*FREE_IN_FOLDER))
+    different = differences(there.without(*FREE_IN_FOLDER), here.without(*FREE_IN_FOLDER))
     before, after = there.training.steps, here.training.steps
     options = {**find_algorithm(here.method.name).kwargs, **here.method.options}
     horizon = options.get("horizon", 0) if options.get("schedule", "constant") != "constant" else after
     if after < before:
-        found.append(f"training.steps: {before} -> {after}")
+        different.append(f"training.steps: {before} -> {after}")
     elif after > max(before, horizon):
-        found.append(
+        different.append(
             f"training.steps: {before} -> {after}, though the learning rate is 0 after update {horizon} (horizon)"
         )
-    return found
+    return different
 
 
 # --- suites by name ---------------------------------------------------------------------------------------------------
@@ -311,9 +342,9 @@ def read_team(path: Path) -> ModelConfig:
     Raises:
         ConfigError: Missing file, no members, or a key or value that is not allowed.
     """
-    found = build(ModelConfig, {"name": path.stem, **read_toml(path)}, source=str(path))
-    if not found.members:
+    model = build(ModelConfig, {"name": path.stem, **read_toml(path)}, source=str(path))
+    if not model.members:
         raise ConfigError(
             f"{path}: no [[members]]; say who plays whom, e.g. agents = ['summary'], model = 'model.gguf'"
         )
-    return found
+    return model

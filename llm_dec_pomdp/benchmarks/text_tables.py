@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from .findings import Comparison, Overall
 from .intervals import LEAST_SEEDS, LEVEL, Interval
 from .lines import Line
+from .sections import Section, Value, all_sections
 
 Text = tuple[list[str], list[list[str]]]  # names of the columns, rows
 
@@ -86,32 +87,24 @@ def overall_table(methods: Sequence[Overall]) -> Text:
     ], body
 
 
-def at_k_table(group: Sequence[Line]) -> Text | None:
-    """pass@k, acc@k and coop@k per method, mean over seeds; None where there are none."""
-    ks = sorted(
-        {(name, int(k)) for line in group for s in line.summaries for name, by_k in s.at_k.items() for k in by_k}
-    )
-    if not ks:
-        return None
-    ks.sort(key=lambda pair: (("pass", "acc", "coop").index(pair[0]), pair[1]))
-    body = [
-        [line.name, *(number(line.mean(lambda s, n=n, k=k: _value(s.at_k.get(n, {}), str(k)))) for n, k in ks)]
-        for line in group
-    ]
-    return ["method", *(f"{name}@{k} %" for name, k in ks)], body
+def section_tables(group: Sequence[Line]) -> list[tuple[Section, Text]]:
+    """The tables of all sections that have something to show on an environment."""
+    made: list[tuple[Section, Text]] = []
+    for section in all_sections():
+        rows = {line.name: row for line in group if (row := section.show(line))}
+        columns = {column: 1 if column.endswith("%") else section.digits for row in rows.values() for column in row}
+        body = [[name, *(shown(row.get(c, ""), digits) for c, digits in columns.items())] for name, row in rows.items()]
+        if body:
+            made.append((section, (["method", *columns], body)))
+    return made
 
 
-def _value(by_k: Mapping[str, Interval], k: str) -> float:
-    return by_k[k].mean if k in by_k else math.nan
-
-
-def scheme_table(group: Sequence[Line]) -> Text | None:
-    """Share of each cooperation scheme per method, mean over seeds; None where there are none."""
-    names = list(dict.fromkeys(name for line in group for s in line.summaries for name in s.schemes))
-    if not names:
-        return None
-    body = [
-        [line.name, *(number(100 * line.mean(lambda s, n=n: s.schemes.get(n, math.nan))) for n in names)]
-        for line in group
-    ]
-    return ["method", *(f"{name} %" for name in names)], body
+def shown(value: Value, digits: int) -> str:
+    """A value for a table: an interval as "mean (low to high)", or as its mean alone where it has no bounds."""
+    if isinstance(value, str):
+        return value
+    if not isinstance(value, Interval):
+        return number(value, digits)
+    if not math.isfinite(value.low):
+        return number(value.mean, digits)
+    return f"{value.mean:.{digits}f} ({value.low:.{digits}f} to {value.high:.{digits}f})"

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from ..config import ConfigError
+from ..visible import visible
 from .suite import Tracker
 
 
@@ -88,8 +89,8 @@ class _MLflow:
 
     def __init__(self, title: str, config: Mapping[str, Any]) -> None:
         self._client = _package("mlflow").MlflowClient()
-        found = self._client.get_experiment_by_name("llm-dec-pomdp")
-        experiment = found.experiment_id if found else self._client.create_experiment("llm-dec-pomdp")
+        known = self._client.get_experiment_by_name("llm-dec-pomdp")
+        experiment = known.experiment_id if known else self._client.create_experiment("llm-dec-pomdp")
         self._run: str = self._client.create_run(experiment, run_name=title).info.run_id
         for name, value in flat(config).items():
             self._client.log_param(self._run, name, value)
@@ -114,10 +115,10 @@ def _package(name: str) -> Any:
 
 def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     """Nested dictionaries as one, with dotted keys."""
-    found: dict[str, Any] = {}
+    values_by_name: dict[str, Any] = {}
     for name, value in values.items():
-        found |= flat(value, f"{prefix}{name}.") if isinstance(value, dict) else {f"{prefix}{name}": value}  # pyright: ignore[reportUnknownArgumentType]
-    return found
+        values_by_name |= flat(value, f"{prefix}{name}.") if isinstance(value, dict) else {f"{prefix}{name}": value}  # pyright: ignore[reportUnknownArgumentType]
+    return values_by_name
 
 
 # --- event files ------------------------------------------------------------------------------------------------------
@@ -138,7 +139,9 @@ class EventFile:
 
     def log(self, step: int, values: Mapping[str, float]) -> None:
         """Write one event with all of them."""
-        summary = b"".join(_bytes(1, _bytes(1, name.encode()) + _float(2, value)) for name, value in values.items())
+        summary = b"".join(
+            _bytes(1, _bytes(1, visible(name).encode()) + _float(2, value)) for name, value in values.items()
+        )
         self._write(_double(1, time.time()) + _varint(2 << 3) + _varint(step) + _bytes(5, summary))
         self._file.flush()
 
@@ -178,11 +181,11 @@ _TABLE = [_table_entry(byte) for byte in range(256)]
 
 
 def _varint(value: int) -> bytes:
-    found = bytearray()
+    encoded = bytearray()
     while value > 0x7F:
-        found.append(value & 0x7F | 0x80)
+        encoded.append(value & 0x7F | 0x80)
         value >>= 7
-    return bytes([*found, value])
+    return bytes([*encoded, value])
 
 
 def _bytes(field: int, data: bytes) -> bytes:

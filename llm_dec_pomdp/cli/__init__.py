@@ -1,19 +1,20 @@
 """The command line: `llm-dec-pomdp list | check | doctor | play | eval | train | bench | report | runs | export`.
 
-A module per kind of command, and here the program that they make up. Exit codes: see `console`.
+A module per command, and here the program that they make up. Exit codes: see `console`.
 """
 
 from __future__ import annotations
 
+import logging
 import os
-import sys
 from typing import Annotated
 
 import typer
 
 from ..__about__ import __version__
-from . import comparing, keeping, looking, playing, running
-from .console import out
+from . import bench, check, doctor, eval, export, list, play, report, runs, train
+from .console import err, out
+from .trust import children_without_working_folder
 
 app = typer.Typer(
     help="Environments and learners for teams of language models.",
@@ -26,27 +27,36 @@ app = typer.Typer(
 
 @app.callback(invoke_without_command=True)
 def _root(version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
+    _show_logs()
     os.environ.setdefault("TQDM_DISABLE", "1")  # bars of other libraries, beside our own or in a log
-    if "" not in sys.path:
-        sys.path.insert(0, "")  # so that module:Class finds a file in the current folder, as `python -m` does
     if version:
-        out.print(__version__, highlight=False)
+        out.print(__version__)
         raise typer.Exit
 
 
+def _show_logs() -> None:
+    """Let warnings of this package go the way of all text to the terminal."""
+    from ..benchmarks.progress import LogLines
+
+    logger = logging.getLogger("llm_dec_pomdp")
+    if not any(isinstance(handler, LogLines) for handler in logger.handlers):
+        logger.addHandler(LogLines(err.print))
+
+
 # In the order of the help page.
-app.command("list")(looking.list_)
-app.command()(looking.check)
-app.command()(looking.doctor)
-app.command()(playing.play)
-app.command("eval")(running.eval_)
-app.command()(running.train)
-app.command(cls=comparing.WithSuites)(comparing.bench)
-app.command()(comparing.report)
-app.command()(keeping.runs)
-app.command()(keeping.export)
+app.command("list")(list.list_)
+app.command()(check.check)
+app.command()(doctor.doctor)
+app.command()(play.play)
+app.command("eval")(eval.eval_)
+app.command()(train.train)
+app.command(cls=bench.WithSuites)(bench.bench)
+app.command()(report.report)
+app.command()(runs.runs)
+app.command()(export.export)
 
 
 def main() -> None:
     """Entry point of the `llm-dec-pomdp` command."""
+    children_without_working_folder()
     app()

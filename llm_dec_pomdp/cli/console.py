@@ -14,16 +14,16 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import typer
-from rich.console import Console
-from rich.markup import escape
 
-out = Console(emoji=False)  # module:Class is no emoji
-err = Console(stderr=True, emoji=False)
+from ..visible import Terminal, plain
+
+out = Terminal()
+err = Terminal(stderr=True)
 
 
 def stop(message: str, code: int = 2) -> NoReturn:
     """End with a sentence."""
-    err.print(f"[red]error:[/] {escape(message)}", highlight=False)
+    err.print(plain("error:", "red"), message)
     raise typer.Exit(code)
 
 
@@ -45,16 +45,16 @@ def failure(folder: Path, *, goes_on: bool = True) -> Generator[None]:
         goes_on: Whether a run that is stopped can be resumed.
     """
     from ..agents.memory import OutOfDeviceMemoryError
-    from ..signals import Interrupted, stopping_at_once
+    from ..storage.signals import Interrupted, stopping_at_once
     from ..training import DivergedError, TrainingError
 
     try:
-        with stopping_at_once(lambda text: err.print(text, highlight=False)), usage():
+        with stopping_at_once(lambda text: err.print(text)), usage():
             yield
     except Interrupted as asked:
         command = "bench" if (folder / "suite.json").exists() else "train"
         how = f"go on with: llm-dec-pomdp {command} --resume {folder}" if goes_on else "run the command again"
-        err.print(f"stopped ({asked.reason}); {how}", highlight=False)
+        err.print(f"stopped ({asked.reason}); {how}")
         raise
     except DivergedError as error:
         stop(str(error), code=3)

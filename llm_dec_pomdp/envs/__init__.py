@@ -1,19 +1,25 @@
 """Environments: what a team of language models is told and what its texts are worth. Never imports torch."""
 
-from .base import NotAskedToStepError, Outcome, TextDecPOMDP, step_many
+from .base import NotAskedToStepError, TextDecPOMDP
 from .check import CheckFailure, check_env
+from .episode import EpisodeError, Outcome
+from .many import step_many
 from .registration import make, register, registry, spec
+from .task import Task, Transition
 from .tasks import TaskError, TaskSource, load_tasks
 from .text_task import TextTask
 
 __all__ = [
     "CheckFailure",
+    "EpisodeError",
     "NotAskedToStepError",
     "Outcome",
+    "Task",
     "TaskError",
     "TaskSource",
     "TextDecPOMDP",
     "TextTask",
+    "Transition",
     "check_env",
     "load_tasks",
     "make",

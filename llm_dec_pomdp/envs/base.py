@@ -1,14 +1,14 @@
 """The environment contract: a Dec-POMDP <I, S, {O_i}, {A_i}, R, T, H> whose agents speak.
 
 `TextDecPOMDP` is a `pettingzoo.ParallelEnv[str, str, str]` and does what is the same for all: spaces, seeding, choosing
-a task, histories, infos, truncation, snapshots, rendering. Two kinds of environments derive from it:
+a task, histories, infos, truncation, snapshots, rendering. These derive from it:
 
-* `TextTask` (`envs.text_task`), a task of its own: say what each agent is told (`observe`), what a joint action is
-  worth (`score`), and, with more than one turn, what comes next (`transition`);
+* `Task` (`envs.task`): a hidden state, chance, agents that come and go;
+* `TextTask` (`envs.text_task`), of texts alone: what each agent is told (`observe`) and what they are worth (`score`);
 * protocol wrappers (`envs.wrappers.protocols`), which decide who sees what before an inner environment scores the joint
   action.
 
-An agent that is not asked at a turn gets an empty observation, and its action is ignored.
+An agent that is told nothing gets an empty observation; the action of one that is not asked is ignored.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ import operator
 import re
 import sys
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NoReturn
 
 import numpy as np
 from gymnasium.utils import seeding as gym_seeding
 from pettingzoo import ParallelEnv
 
-from ..registry import nearest
+from ..registries import nearest
+from ..seeding import derive
 from ..spaces import FreeText
-from ..types import Score, TaskItem
+from ..types import Message, Scale, Score, TaskItem, Tool
+from .episode import Outcome, Progress, paid
 from .transcript import transcript
 
 RENDER_MODES = ("ansi", "human")
@@ -43,86 +43,66 @@ class NotAskedToStepError(RuntimeError):
     """`step` was called on an environment that has no running episode."""
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What one advance of an environment produced.
-
-    Attributes:
-        observations: For every agent; empty text for agents that are not asked next.
-        score: The value of the joint action, None when this turn is not scored (a draft).
-        reward: What the turn pays the team; NaN where the score is.
-        terminated: The task is over.
-    """
-
-    observations: Mapping[str, str]
-    score: Score | None
-    reward: float
-    terminated: bool = False
-
-
-@dataclass(slots=True)
-class _Progress:
-    """Everything that changes during an episode; `delivered` is the last score that is known, 0 before."""
-
-    item: TaskItem | None = None
-    turn: int = 0
-    histories: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
-    score: Score | None = None
-    scored: bool = False
-    delivered: float = 0.0
-
-    def copy(self) -> _Progress:
-        """An independent copy; tasks and scores never change and are shared."""
-        return replace(self, histories={agent: list(texts) for agent, texts in self.histories.items()})
-
-
 class TextDecPOMDP(ParallelEnv[str, str, str]):
-    """Base of every environment and protocol wrapper; see the module for who implements what.
+    """Base of every environment and protocol wrapper; see the module.
 
     Attributes:
         roles: Human name of every agent, in agent order.
         score_range: Lowest and highest score of a joint action.
+        optimum: Mean return of an optimal team; None where it is not known. Reports show the regret to it.
+        max_return: The highest score that can be reached; that of `score_range` where a task does not say less.
+        reference_share: Every known best joint action (`gold`) earns at least this share of `max_return`.
+        silence_is_lowest: True where empty texts earn the lowest score; elsewhere chance decides what they earn.
+        joint_reward: True where every agent gets the identical reward; False where agents are paid individually.
+        hidden_fields: Fields of the tasks that are for the reward alone; `check_env` looks for them in observations.
         components: Names of the score's parts; every info carries `reward/<name>` for each.
         diagnostics: Names of further numbers that explain the reward; every info carries `diagnostic/<name>` for each.
         state_space: Space of `state()`: JSON text.
-        max_turns: H; running out of turns is truncation. `max_cycles` is the same number under PettingZoo's name.
-        last_score: The score of the last scored joint action of this episode, with its notes; None before.
         judges_code: True when `step` waits for another process, so that stepping copies in threads pays.
         hears_others: True where agents may be told each other's texts; elsewhere `check_env` takes that for a leak.
         parts_per_action: How many agents' parts one action holds; a policy's token budget is per part.
+        vocabulary: Every word that agents are told or have to say, where these are few; (): any word.
+        hierarchical: True where a main agent calls sub-agents, of which each sees its subtask alone; see `alone`.
     """
 
     metadata: dict[str, Any] = {"render_modes": list(RENDER_MODES), "name": "text_dec_pomdp", "is_parallelizable": True}
     roles: Sequence[str]
     score_range: tuple[float, float]
+    optimum: float | None = None
+    reference_share: float = 1.0
+    silence_is_lowest: bool = True
+    joint_reward: bool = True
+    hidden_fields: Sequence[str] = ()
     components: Sequence[str]
     diagnostics: Sequence[str] = ()
     judges_code: bool = False
     hears_others: bool = False
     parts_per_action: int = 1
+    vocabulary: Sequence[str] = ()
+    hierarchical: bool = False
 
     def __init__(self, n_agents: int, max_turns: int, render_mode: str | None) -> None:
         if render_mode is not None and render_mode not in RENDER_MODES:
             raise ValueError(f"render_mode {render_mode!r} does not exist; {nearest(render_mode, RENDER_MODES)}")
         self.possible_agents = [f"agent_{i}" for i in range(n_agents)]
-        self.agents: list[str] = []
         self.max_turns = max_turns
         self.render_mode = render_mode
         self.observation_spaces = {agent: FreeText(MAX_TEXT) for agent in self.possible_agents}
         self.action_spaces = {agent: FreeText(MAX_TEXT) for agent in self.possible_agents}
         self.state_space = FreeText(sys.maxsize)
-        self._rng: np.random.Generator | None = None
-        self._now = _Progress()
+        self._rng: np.random.Generator | None = None  # chooses tasks; shared with snapshots until it is used
+        self._seed, self._episodes = 0, 0  # of the last seeding, and since then
+        self._now = Progress()
 
     # --- what an environment or a wrapper says -------------------------------------------------------------------
 
     @abstractmethod
-    def _begin(self, item: TaskItem) -> Mapping[str, str]:
-        """First observations of an episode on `item`."""
+    def _begin(self, item: TaskItem, seed: int) -> Outcome:
+        """The beginning of an episode on `item`, whose chance follows from the seed."""
 
     @abstractmethod
-    def _advance(self, item: TaskItem, actions: Mapping[str, str]) -> Outcome:
-        """Play one joint action: the texts of the agents that were asked."""
+    def _advance(self, item: TaskItem, actions: Mapping[str, str], seed: int) -> Outcome:
+        """Play one joint action: the texts of the agents that were asked. All chance follows from the seed."""
 
     @property
     @abstractmethod
@@ -134,6 +114,41 @@ class TextDecPOMDP(ParallelEnv[str, str, str]):
     def items(self) -> tuple[TaskItem, ...]:
         """The task set."""
 
+    @abstractmethod
+    def with_items(self, items: Sequence[TaskItem]) -> TextDecPOMDP:
+        """A copy that plays other tasks, as they are given."""
+
+    @property
+    def task(self) -> TextDecPOMDP:
+        """The task inside all protocol wrappers; of a task, itself."""
+        return self
+
+    @property
+    def max_return(self) -> float:
+        """The highest score that can be reached."""
+        return self.score_range[1]
+
+    @property
+    def score_scale(self) -> Scale:
+        """The scores that reports call 0 % and 100 %: by default 0 and the highest one."""
+        return Scale(0.0, self.score_range[1])
+
+    def menu(self, agent: str) -> Sequence[str]:
+        """Texts that say all that an agent can do, where these are few; () (the default): any text may matter."""
+        return ()
+
+    def gold(self, item: TaskItem) -> dict[str, str]:
+        """The best joint action that is known of a task, by agent; {} where none is."""
+        return {}
+
+    def alone(self) -> TextDecPOMDP | None:
+        """The same task for one agent that has all tools itself; None where one that writes all parts is the same."""
+        return None
+
+    def hidden(self) -> Mapping[str, Any]:
+        """The hidden part of the present state as plain data, for `state()`."""
+        return {}
+
     def split_joint_text(self, text: str) -> tuple[str, ...]:
         """Cut one text that holds every agent's part into the parts, for one agent that writes them all.
 
@@ -143,10 +158,10 @@ class TextDecPOMDP(ParallelEnv[str, str, str]):
         pieces = re.split(rf"(?im)^[ \t]*\[({roles})\][ \t]*:?", text)
         if len(pieces) == 1:
             return (text, *[""] * (len(self.roles) - 1))
-        found: dict[str, str] = {}
+        parts: dict[str, str] = {}
         for role, part in zip(pieces[1::2], pieces[2::2], strict=True):
-            found.setdefault(role.lower(), part.strip())
-        return tuple(found.get(role.lower(), "") for role in self.roles)
+            parts.setdefault(role.lower(), part.strip())
+        return tuple(parts.get(role.lower(), "") for role in self.roles)
 
     def join_texts(self, texts: Sequence[str]) -> str:
         """The inverse of `split_joint_text`: one text that holds every agent's part."""
@@ -188,21 +203,24 @@ class TextDecPOMDP(ParallelEnv[str, str, str]):
         """Start an episode.
 
         Args:
-            seed: Seeds the choice of tasks, for this reset and for all later ones.
+            seed: Seeds the choice of tasks and all chance, for this reset and for all later ones.
             options: `{"task_id": ...}` or `{"index": ...}` chooses the task; other keys are ignored.
 
         Returns:
             Observations (what each agent is told) and infos (the same numeric keys as after every step).
         """
         if seed is not None or self._rng is None:
-            self._rng, _ = gym_seeding.np_random(None if seed is None else operator.index(seed))
+            self._rng, self._seed = gym_seeding.np_random(None if seed is None else operator.index(seed))
+            self._episodes = 0
         item = self._choose(options or {})
-        self.agents = list(self.possible_agents)
-        self._now = _Progress(item=item, histories={agent: [] for agent in self.agents})
-        first = self._begin(item)
-        observations = {agent: first.get(agent, "") for agent in self.agents}
-        self._remember(observations)
-        return observations, self._infos(None)
+        chance = derive(self._seed, "chance", self._episodes)
+        outcome = self._begin(item, derive(chance, "begin"))
+        self._episodes += 1
+        everybody = tuple(self.possible_agents)
+        there = everybody if outcome.agents is None else ()
+        self._now = Progress(item, chance, there, histories={agent: [] for agent in everybody})
+        observations = self._now.take(outcome, everybody, over=False)
+        return {agent: observations[agent] for agent in self.agents}, self._infos(None, self.agents)
 
     def step(self, actions: Mapping[str, str]) -> StepResult:
         """Play one joint action.
@@ -211,40 +229,36 @@ class TextDecPOMDP(ParallelEnv[str, str, str]):
             actions: The text of every live agent.
 
         Returns:
-            Observations, rewards (the identical float for all), terminations, truncations, infos.
+            Observations, rewards (the identical float for all, where `joint_reward`), terminations, truncations, infos:
+            for everybody who was there, and for who came.
 
         Raises:
             NotAskedToStepError: The episode is over or has not begun.
             TypeError, KeyError: An action is not text, or an agent is missing or unknown.
+            EpisodeError: The environment told, paid or brought somebody that it cannot.
         """
-        item = self._check(actions)
-        asked = [agent for agent in self.agents if self.asked(agent)]
+        item, now = self._check(actions), self._now
+        there, asked = now.agents, [agent for agent in now.agents if agent in now.asked]
         for agent in asked:
-            self._now.histories[agent].append(actions[agent])
+            now.histories[agent].append(Message("said", actions[agent]))
         try:
-            outcome = self._advance(item, {agent: actions[agent] for agent in asked})
+            outcome = self._advance(item, {agent: actions[agent] for agent in asked}, derive(now.chance, now.turn))
+            rewards = paid(outcome, there, joint=self.joint_reward)
+            truncated = not outcome.terminated and now.turn + 1 >= self.max_turns
+            observations = now.take(outcome, self.possible_agents, over=outcome.terminated or truncated)
         except BaseException:  # interrupted, or a bug: the turn was not played, and may be tried again
             for agent in asked:
-                self._now.histories[agent].pop()
+                now.histories[agent].pop()
             raise
-        self._now.turn += 1
-        self._now.scored = outcome.score is not None
-        if outcome.score is not None:
-            self._now.score = outcome.score
-            if outcome.score.scorable:
-                self._now.delivered = outcome.score.total
-        truncated = not outcome.terminated and self._now.turn >= self.max_turns
-        live = self.agents
-        observations = {agent: outcome.observations.get(agent, "") for agent in live}
-        self._remember(observations)
-        if outcome.terminated or truncated:
-            self.agents = []
+        now.turn += 1
+        staying = there if outcome.agents is None else outcome.agents
+        came = outcome.reward if self.joint_reward else 0.0
         return (
             observations,
-            dict.fromkeys(live, outcome.reward),
-            dict.fromkeys(live, outcome.terminated),
-            dict.fromkeys(live, truncated),
-            self._infos(outcome.score),
+            {agent: rewards.get(agent, came) for agent in observations},
+            {agent: outcome.terminated or agent not in staying for agent in observations},
+            {agent: truncated and agent in staying for agent in observations},
+            self._infos(outcome.score, observations),
         )
 
     def render(self) -> str | None:
@@ -254,26 +268,30 @@ class TextDecPOMDP(ParallelEnv[str, str, str]):
         text = transcript(self) if self._now.item else f"{self.metadata['name']}: no episode yet"
         if self.render_mode == "ansi":
             return text
-        from rich.console import Console  # only people need it
+        from ..visible import Terminal  # only people need it
 
-        printable = text.encode("utf-8", "backslashreplace").decode()  # terminals have no lone surrogates
-        Console().print(printable, markup=False, highlight=False)
+        Terminal().print(text)
         return None
 
     def close(self) -> None:
         """Nothing to release; safe to call any number of times."""
 
     def state(self) -> str:  # type: ignore[override]  # PettingZoo's own state is an array; ours is text, like the rest
-        """The full accessible state as JSON: task, turn, joint history, last known score. No references, no tests."""
+        """The full state as JSON: task, turn, joint history, and what is hidden. No references, no tests."""
         now = self._now
         task = {"id": now.item.id, "prompt": now.item.prompt} if now.item else None
-        return json.dumps({"task": task, "turn": now.turn, "histories": now.histories, "delivered": now.delivered})
+        hidden = dict(self.hidden())
+        return json.dumps({"task": task, "turn": now.turn, "histories": now.histories, "hidden": hidden})
 
     # --- beyond PettingZoo ---------------------------------------------------------------------------------------
 
     def role(self, agent: str) -> str:
         """The human name of an agent, e.g. "summary"."""
         return self.roles[self.possible_agents.index(agent)]
+
+    def tools(self, agent: str) -> tuple[Tool, ...]:
+        """What the agent may call, by texts such as `<tool_call>{"name": ..., "arguments": {...}}</tool_call>`."""
+        return ()
 
     @property
     def item(self) -> TaskItem:
@@ -288,31 +306,36 @@ class TextDecPOMDP(ParallelEnv[str, str, str]):
         return self._now.turn
 
     @property
+    def agents(self) -> list[str]:  # type: ignore[override]  # PettingZoo declares an attribute
+        """Who is there; nobody before and after an episode."""
+        return list(self._now.agents)
+
+    @property
     def last_score(self) -> Score | None:
-        """Score of the last scored joint action of this episode."""
+        """Score of the last scored joint action of this episode, with its notes; None before."""
         return self._now.score
 
     @property
-    def scored(self) -> bool:
-        """True when the last step was scored; drafts are not."""
-        return self._now.scored
+    def latest(self) -> Outcome:
+        """What the last reset or step produced, the team's reward and events included."""
+        return self._now.latest
 
     def asked(self, agent: str) -> bool:
-        """True while the agent owes an answer to its last observation."""
-        return len(self._now.histories[agent]) % 2 == 1
+        """True while the agent owes an answer."""
+        return agent in self._now.asked
 
-    def history(self, agent: str) -> tuple[str, ...]:
-        """The agent's own history h_i = (o_0, a_0, ..., o_t); turns in which it was not asked are not in it."""
+    def history(self, agent: str) -> tuple[Message, ...]:
+        """The agent's own history h_i: what it was told and said, in order; nothing of turns that passed it by."""
         return tuple(self._now.histories[agent])
 
     def snapshot(self) -> Any:
         """The state of the episode as an opaque value for `restore`."""
-        return list(self.agents), self._now.copy(), copy.deepcopy(self._rng)
+        return self._now.copy(), self._rng, self._seed, self._episodes
 
     def restore(self, snapshot: Any) -> None:
         """Go back to a snapshot of this environment or of a fork of it."""
-        agents, now, rng = snapshot
-        self.agents, self._now, self._rng = list(agents), now.copy(), copy.deepcopy(rng)
+        now, self._rng, self._seed, self._episodes = snapshot
+        self._now = now.copy()
 
     def fork(self) -> TextDecPOMDP:
         """An independent copy at the same decision point."""
@@ -338,14 +361,14 @@ class TextDecPOMDP(ParallelEnv[str, str, str]):
             if not 0 <= position < len(items):
                 raise IndexError(f"task index {index!r} is not in 0..{len(items) - 1}")
             return items[position]
-        assert self._rng is not None
-        return items[int(self._rng.integers(len(items)))]
+        self._rng = copy.deepcopy(self._rng)  # forks and snapshots keep the one they share
+        return items[int(self._rng.integers(len(items)))]  # pyright: ignore[reportOptionalMemberAccess]  # seeded
 
     def _check(self, actions: Mapping[str, str]) -> TaskItem:
         item = self._now.item
-        if item is None or not self.agents:
+        if item is None or not self._now.agents:
             self._refuse("is over" if item else "has not begun")
-        if set(actions) != set(self.agents):
+        if set(actions) != set(self._now.agents):
             raise KeyError(
                 f"actions are for {sorted(actions)}, but the live agents are {self.agents}; give each one text"
             )
@@ -359,34 +382,15 @@ class TextDecPOMDP(ParallelEnv[str, str, str]):
     def _refuse(self, why: str) -> NoReturn:
         raise NotAskedToStepError(f"the episode of {self.metadata['name']} {why}; call reset() first")
 
-    def _remember(self, observations: Mapping[str, str]) -> None:
-        for agent, text in observations.items():
-            if text:
-                self._now.histories[agent].append(text)
-
-    def _infos(self, score: Score | None) -> dict[str, dict[str, Any]]:
+    def _infos(self, score: Score | None, agents: Iterable[str]) -> dict[str, dict[str, Any]]:
         parts: Mapping[str, float] = score.components if score is not None else {}
         facts: Mapping[str, float] = score.diagnostics if score is not None else {}
         rewards, diagnostics = self._info_names
         info: dict[str, Any] = {shown: float(parts.get(name, 0.0)) for name, shown in rewards.items()}
         info |= {shown: float(facts.get(name, 0.0)) for name, shown in diagnostics.items()}
-        return {agent: info.copy() for agent in self.possible_agents}
+        return {agent: {**info, "asked": float(agent in self._now.asked)} for agent in agents}
 
     @functools.cached_property
     def _info_names(self) -> tuple[dict[str, str], dict[str, str]]:
         """Reward parts and diagnostics as they are called in infos."""
         return {n: f"reward/{n}" for n in self.components}, {n: f"diagnostic/{n}" for n in self.diagnostics}
-
-
-def step_many(envs: Sequence[TextDecPOMDP], actions: Sequence[Mapping[str, str]]) -> list[StepResult]:
-    """Step many environments, concurrently where their rewards come from another process.
-
-    Args:
-        envs: Environments with a running episode each.
-        actions: One joint action per environment.
-    """
-    if len(envs) > 1 and any(env.judges_code for env in envs):
-        with ThreadPoolExecutor(max_workers=min(len(envs), 32)) as threads:
-            futures = [threads.submit(env.step, action) for env, action in zip(envs, actions, strict=True)]
-            return [future.result() for future in futures]
-    return [env.step(action) for env, action in zip(envs, actions, strict=True)]

@@ -2,13 +2,14 @@
 
 PettingZoo's `parallel_api_test` and `parallel_seed_test` run first, with warnings as errors. Then:
 
-    identical rewards   every agent gets the same float
+    rewards             every agent gets the identical float, exactly where the reward is declared joint
     no leaks            canaries in the other agents' texts, references and tests show up in no observation
     determinism         the same seed and actions give the same episode
     bounds              rewards finite and in `reward_range` on adversarial texts; empty text scores the minimum
     references          every row's reference earns the maximum, or the share of it that the environment documents
     finished            stepping a finished episode raises one clear error
-    forks               a fork and its parent do not affect each other
+    forks               a fork and its parent do not affect each other, by what they do
+    states              the hidden state is an immutable value
     pickling            a copy made by pickle plays the same episode; infos and state are JSON
     infos               the same numeric keys at reset and at every step
     processes           another process with another PYTHONHASHSEED plays the same episode
@@ -28,13 +29,14 @@ import pickle
 import subprocess
 import sys
 import warnings
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
 from ..types import Score, TaskItem
+from .adversarial import adversarial_texts
 from .base import NotAskedToStepError, TextDecPOMDP
-from .text_task import TextTask
+from .task import mutable_part
 
 CANARY = "canary_{}_9c1f"
 GOLD_ROWS = 8  # how many rows the quick check scores; `check_env(env, rows=None)` scores all
@@ -42,62 +44,6 @@ GOLD_ROWS = 8  # how many rows the quick check scores; `check_env(env, rows=None
 
 class CheckFailure(AssertionError):  # noqa: N818  # a failed check is an assertion
     """An environment breaks a law."""
-
-
-def adversarial_texts() -> list[str]:
-    """Fifty texts that a model may say and nobody expects."""
-    return [
-        "",
-        " ",
-        "\n" * 500,
-        "x" * 1_000_000,
-        "word " * 200,
-        "\x00",
-        "a\x00b " * 20,
-        "\ud800 lone surrogate " * 10,
-        "\u202eright to left\u202c " * 10,
-        "שלום עולם " * 20,
-        "𝕬𝖇𝖈 " * 30,
-        "🙂" * 300,
-        "```python\ndef aux(x):\n    return x",
-        "```",
-        "``````",
-        "def aux(",
-        "def aux(x):\n\treturn x",
-        "def aux(*a, **k):\n    raise SystemExit",
-        "def aux(x): return " + "(" * 500 + "x" + ")" * 500,
-        "def aux(x):\n    return " + "-" * 5000 + "1",
-        "class aux:\n    pass",
-        "async def aux(x):\n    return x",
-        "[summary]\n[elaboration]\n",
-        "[summary]" * 50,
-        "%s %d {0} {name} ${x} \\1",
-        "<script>alert(1)</script>",
-        "'; DROP TABLE tasks; --",
-        '{"a": [1, 2, {"b": null}]}',
-        "nan inf -inf 1e999",
-        "\r\n\t\v\f\x1c\x1d\x85\u2028\u2029" * 10,
-        "İıßſK" * 50,
-        "a\u0301" * 200,
-        "so but if as also " * 30,
-        "." * 1000,
-        "- " * 300,
-        "9" * 5000,
-        "\\" * 999,
-        '"""' * 33,
-        "'''" * 33,
-        "\ufeffbyte order mark " * 9,
-        "\U0010ffff" * 10,
-        "#" * 2000,
-        "import os\nos._exit(0)",
-        "return return return",
-        "def aux(x):\n    return aux(x)",
-        "lambda: 0",
-        "\t" * 100 + "def aux(x): return x",
-        "tab\tnew\nline " * 40,
-        "one two three four five six seven eight",
-        "eight words here are just enough for it " * 2,
-    ]
 
 
 def check_env(env: TextDecPOMDP, *, rows: int | None = GOLD_ROWS) -> list[str]:
@@ -149,6 +95,7 @@ def _pettingzoo(env: TextDecPOMDP, rows: int | None) -> None:
 
     with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
         warnings.simplefilter("error")
+        warnings.filterwarnings("ignore", "No agents present but not all possible_agents")  # who never came
         try:
             parallel_api_test(env, num_cycles=10)
             parallel_seed_test(lambda: pickle.loads(pickle.dumps(env)), num_cycles=3)
@@ -156,36 +103,54 @@ def _pettingzoo(env: TextDecPOMDP, rows: int | None) -> None:
             raise CheckFailure(f"PettingZoo's own test failed: {type(error).__name__}: {error}") from error
 
 
-def _identical_rewards(env: TextDecPOMDP, rows: int | None) -> None:
-    for _, rewards, _, _, _ in list(_play(env, {"index": 0}, lambda agent, turn: f"{agent} speaks"))[1:]:
-        _require(
-            len(set(map(repr, rewards.values()))) == 1 and all(type(r) is float for r in rewards.values()),
-            f"rewards are {rewards}; give every agent the identical Python float",
-        )
+def _rewards(env: TextDecPOMDP, rows: int | None) -> None:
+    def one_right(agent: str, turn: int) -> str:
+        return gold.get(agent, "") if agent == env.task.possible_agents[0] else f"{agent} speaks"
+
+    env.reset(seed=1, options={"index": 0})
+    gold = env.gold(env.item) if env.item.reference else {}
+
+    def all_wrong(agent: str, turn: int) -> str:
+        return f"{agent} speaks"
+
+    for say in (one_right, all_wrong):
+        for _, rewards, _, _, _ in list(_play(env, {"index": 0}, say))[1:]:
+            _require(
+                all(type(r) is float for r in rewards.values()),
+                f"rewards are {rewards}; give every agent a Python float",
+            )
+            _require(
+                not env.joint_reward or len(set(map(repr, rewards.values()))) == 1,
+                f"rewards are {rewards}, and the reward is declared joint; give every agent the identical float, or "
+                "set joint_reward = False",
+            )
 
 
 def _no_leaks(env: TextDecPOMDP, rows: int | None) -> None:
-    task = unwrapped_task(env)
-    item = task.items[0]
+    item = env.items[0]
     hidden = replace(
         item,
         reference=tuple(CANARY.format("reference") + text for text in item.reference),
-        fields={k: v + "\n# " + CANARY.format("test") if k == "test" else v for k, v in item.fields.items()},
+        fields={
+            name: f"{text}\n# {CANARY.format(name)}" if name in env.hidden_fields else text
+            for name, text in item.fields.items()
+        },
     )
+    secrets = ("reference", *env.hidden_fields)
+    env = env.with_items((hidden,))
     env.max_turns = max(env.max_turns, 3 * phases(env))  # feedback is where leaks are
-    with _items(task, (hidden,)):
-        for result in _play(env, {"index": 0}, lambda agent, turn: CANARY.format(agent)):
-            for agent, text in result[0].items():
-                for secret in ("reference", "test", *(() if env.hears_others else set(env.possible_agents) - {agent})):
-                    _require(
-                        CANARY.format(secret) not in text,
-                        f"the observation of {agent} shows {secret!r}, which it must not see; mend observe()",
-                    )
-            for secret in ("reference", "test"):
+    for result in _play(env, {"index": 0}, lambda agent, turn: CANARY.format(agent)):
+        for agent, text in result[0].items():
+            for secret in (*secrets, *(() if env.hears_others else set(env.possible_agents) - {agent})):
                 _require(
-                    CANARY.format(secret) not in env.state() + repr(result[-1]),
-                    f"state() or the infos show {secret!r}, which nobody but the reward sees; leave it out there",
+                    CANARY.format(secret) not in text,
+                    f"the observation of {agent} shows {secret!r}, which it must not see; change what it is told",
                 )
+        for secret in secrets:
+            _require(
+                CANARY.format(secret) not in env.state() + repr(result[-1]),
+                f"state() or the infos show {secret!r}, which nobody but the reward sees; leave it out there",
+            )
 
 
 def _determinism(env: TextDecPOMDP, rows: int | None) -> None:
@@ -210,28 +175,36 @@ def _bounds(env: TextDecPOMDP, rows: int | None) -> None:
                 math.isfinite(reward) and low <= reward <= high,
                 f"the text {text[:40]!r} earned {reward}, which is not within {env.reward_range}",
             )
-    for _ in _play(env, {"index": 0}, lambda agent, turn: ""):
-        empty, lowest = env.last_score, env.score_range[0]
-        _require(
-            empty is None or empty.total == lowest,
-            f"empty texts earned {empty and empty.total}; the documented minimum is {lowest}",
-        )
+    if env.silence_is_lowest:
+        for _ in _play(env, {"index": 0}, lambda agent, turn: ""):
+            empty, lowest = env.last_score, env.score_range[0]
+            _require(
+                empty is None or empty.total == lowest,
+                f"empty texts earned {empty and empty.total}; the documented minimum is {lowest}",
+            )
 
 
 def _references(env: TextDecPOMDP, rows: int | None) -> None:
-    task = unwrapped_task(env)
+    task = env.task
     for item in task.items[:rows]:
-        if not item.reference:
+        gold = task.gold(item) if item.reference else {}
+        if not gold:
             continue
-        actions = task.gold(item)
-        total = task.score(item, actions).total
+        total = _score_of(task, item, gold).total
         least = task.reference_share * task.max_return
         _require(
             least - 1e-6 <= total <= task.max_return + 1e-6,
             f"the reference of task {item.id!r} earns {total}, not "
             + (f"the maximum {least}" if task.reference_share == 1 else f"{least} to {task.max_return}")
-            + "; mend the row",
+            + "; correct the row",
         )
+
+
+def _score_of(task: TextDecPOMDP, item: TaskItem, actions: Mapping[str, str]) -> Any:
+    """The score of a first joint action."""
+    task.reset(seed=1, options={"task_id": item.id})
+    task.step({agent: actions.get(agent, "") for agent in task.agents})
+    return task.latest.score
 
 
 def _finished(env: TextDecPOMDP, rows: int | None) -> None:
@@ -248,12 +221,25 @@ def _finished(env: TextDecPOMDP, rows: int | None) -> None:
 
 
 def _forks(env: TextDecPOMDP, rows: int | None) -> None:
+    def play_on(own: TextDecPOMDP, words: str) -> list[Any]:
+        """What an environment does from where it is; compared is what it does, not what it says about itself."""
+        done: list[Any] = []
+        while own.agents:
+            done.append(own.step({agent: f"{agent} {words}" for agent in own.agents}))
+        return done
+
     env.reset(seed=1, options={"index": 0})
-    before = env.state()
+    untouched = pickle.loads(pickle.dumps(env))
+    expected = play_on(untouched, "goes on alone")
     twin = env.fork()
-    twin.step(dict.fromkeys(twin.agents, "only in the fork"))
-    _require(env.state() == before, "stepping a fork changed its parent; copy everything that changes in snapshot()")
-    _require(bool(env.agents), "stepping a fork ended its parent's episode; copy the list of agents in snapshot()")
+    play_on(twin, "speaks in the fork only")
+    _require(bool(env.agents), "stepping a fork ended its parent's episode; keep what changes in the state")
+    second, first = env.fork(), play_on(env, "goes on alone")
+    advice = "keep all that changes during an episode in the state, and nothing on the object"
+    _require(repr(first) == repr(expected), f"a fork that was played changes what its parent does; {advice}")
+    _require(
+        repr(play_on(second, "goes on alone")) == repr(expected), f"a parent that was played changes a fork; {advice}"
+    )
 
 
 def _pickling(env: TextDecPOMDP, rows: int | None) -> None:
@@ -280,21 +266,30 @@ def _infos(env: TextDecPOMDP, rows: int | None) -> None:
 
 
 def _reward_parts(env: TextDecPOMDP, rows: int | None) -> None:
-    task = unwrapped_task(env)
+    task = env.task
     item = task.items[0]
     tried = [dict.fromkeys(task.possible_agents, text) for text in ("", "a few words")]
     for actions in [*tried, task.gold(item)] if item.reference else tried:
-        score: Any = task.score(item, actions)
-        _require(isinstance(score, Score), f"score() returned a {type(score).__name__} ({score!r:.60}); return a Score")
+        score = _score_of(task, item, actions)
+        if score is None:
+            continue
+        _require(isinstance(score, Score), f"a score is a {type(score).__name__} ({score!r:.60}); give a Score")
         _require(
             set(score.components) == set(task.components),
-            f"score() gave the components {sorted(score.components)}, and {sorted(task.components)} are declared",
+            f"a score has the components {sorted(score.components)}, and {sorted(task.components)} are declared",
         )
         total = sum(score.components.values())
         _require(
             not score.scorable or math.isclose(score.total, total, abs_tol=1e-6),
             f"the components sum to {total}, and the total is {score.total}; the total is their sum",
         )
+
+
+def _states(env: TextDecPOMDP, rows: int | None) -> None:
+    for _ in _play(env, {"index": 0}, lambda agent, turn: "a few words"):
+        state = env.task.latest.state
+        problem = mutable_part(state)
+        _require(not problem, f"the state of turn {env.turn} is {state!r:.60}: {problem}")
 
 
 def _processes(env: TextDecPOMDP, rows: int | None) -> None:
@@ -327,11 +322,10 @@ print(fingerprint(env), end="")
 
 def fingerprint(env: TextDecPOMDP) -> str:
     """A hash of whole episodes: what was told, paid and noted, with poor texts first and the references after them."""
-    task = unwrapped_task(env)
     env.max_turns = max(env.max_turns, 2 * phases(env))
 
     def say(agent: str, turn: int) -> str:
-        known = dict(zip(task.possible_agents, task.items[0].reference, strict=False))
+        known = dict(zip(env.task.possible_agents, env.items[0].reference, strict=False))
         return known.get(agent, "") if turn >= phases(env) else f"{agent} says the same few words in turn {turn}"
 
     played = [list(_play(env, options, say)) for options in ({"index": 0}, {}, {})]
@@ -340,37 +334,21 @@ def fingerprint(env: TextDecPOMDP) -> str:
 
 def phases(env: TextDecPOMDP) -> int:
     """Turns of an environment per turn of the task inside it."""
-    return env.max_turns // unwrapped_task(env).max_turns
+    return env.max_turns // env.task.max_turns
 
 
 LAWS: Mapping[str, Callable[[TextDecPOMDP, int | None], None]] = {
     "reward parts": _reward_parts,
     "PettingZoo": _pettingzoo,
-    "identical rewards": _identical_rewards,
+    "rewards": _rewards,
     "no leaks": _no_leaks,
     "determinism": _determinism,
     "bounds": _bounds,
     "references": _references,
     "finished": _finished,
     "forks": _forks,
+    "states": _states,
     "pickling": _pickling,
     "infos": _infos,
     "processes": _processes,
 }
-
-
-def unwrapped_task(env: TextDecPOMDP) -> TextTask:
-    """The task inside all protocol wrappers."""
-    inner = env
-    while not isinstance(inner, TextTask):
-        inner = inner.env  # type: ignore[attr-defined]  # what is no task is a wrapper
-    return inner
-
-
-@contextlib.contextmanager
-def _items(task: TextTask, items: tuple[TaskItem, ...]) -> Generator[None]:
-    kept, task._items = task._items, items  # pyright: ignore[reportPrivateUsage]
-    try:
-        yield
-    finally:
-        task._items = kept  # pyright: ignore[reportPrivateUsage]

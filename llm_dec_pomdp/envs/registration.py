@@ -14,7 +14,7 @@ import textwrap
 from collections.abc import Callable
 from typing import Any
 
-from ..registry import Registry, Spec, nearest
+from ..registries import Registry, Spec, nearest
 from .base import TextDecPOMDP
 
 registry = Registry("environment", group="llm_dec_pomdp.envs")
@@ -52,13 +52,13 @@ def make(env_id: str, **kwargs: Any) -> Any:
         raise ValueError(f"{env_id}: max_turns and max_cycles (PettingZoo's name for it) are the same; give one")
     if "max_cycles" in kwargs:
         kwargs["max_turns"] = kwargs.pop("max_cycles")
-    found = spec(env_id)
-    takes = inspect.signature(found.load()).parameters
+    registered = spec(env_id)
+    takes = inspect.signature(registered.load()).parameters
     if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in takes.values()):
         for name in kwargs:
             if name not in takes:
                 raise ValueError(f"{env_id} takes no argument {name!r}; {nearest(name, takes)}")
-    return found.build(**kwargs)
+    return registered.build(**kwargs)
 
 
 def manual(env_id: str) -> str:
@@ -94,3 +94,11 @@ register("humaneval-v1", "llm_dec_pomdp.envs.coding.humaneval_v1:HardenedHumanEv
 register("coophumaneval-v1", "llm_dec_pomdp.envs.coding.coophumaneval_v1:HardenedCoopHumanEval")
 register("mbpp-v0", "llm_dec_pomdp.envs.coding.mbpp:MBPP")
 register("telegrams-v0", "llm_dec_pomdp.envs.writing.telegrams:Telegrams")
+register("dectiger-v0", "llm_dec_pomdp.envs.classics.dectiger:DecTiger")
+register("broadcast-v0", "llm_dec_pomdp.envs.classics.broadcast:Broadcast")
+register("recycling-v0", "llm_dec_pomdp.envs.classics.recycling:Recycling")
+register("gridsmall-v0", "llm_dec_pomdp.envs.classics.gridsmall:GridSmall")
+register("firefighting-v0", "llm_dec_pomdp.envs.classics.firefighting:FireFighting")
+register("boxpushing-v0", "llm_dec_pomdp.envs.classics.boxpushing:BoxPushing")
+register("research-v0", "llm_dec_pomdp.envs.research.task:Research")
+register("keys-v0", "llm_dec_pomdp.envs.hierarchy.keys:Keys")

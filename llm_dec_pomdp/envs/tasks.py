@@ -16,7 +16,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, cast
 
-from ..registry import nearest
+from ..registries import nearest
 from ..types import TaskItem
 
 Row = Mapping[str, Any]
@@ -41,7 +41,8 @@ class TaskSource:
         sample: The embedded rows: a function that makes items, or a .jsonl file of your package (a path). The default
             is `data/<name>.jsonl` of this package.
         hub_config: Configuration of the published data set, where it has several.
-        convert: Brings a row of the published data set into this suite's fields.
+        convert: Brings a row of the published data set, from the hub or a file, into this suite's fields; other rows
+            stay as they are.
     """
 
     name: str
@@ -160,7 +161,9 @@ def _from_hub(source: TaskSource, split: str, columns: _Columns) -> tuple[TaskIt
     rows: list[Row] = []
     for part in parts:
         try:
-            loaded: Iterable[Any] = datasets.load_dataset(source.hub, source.hub_config, split=source.hub_splits[part])
+            loaded: Iterable[Any] = datasets.load_dataset(
+                source.hub, source.hub_config, split=source.hub_splits[part], trust_remote_code=False
+            )
         except Exception as error:  # the hub client raises a dozen unrelated types for "not reachable"
             raise TaskError(
                 f"the published data set {source.hub!r} ({source.hub_splits[part]}) could not be loaded: "
@@ -169,9 +172,25 @@ def _from_hub(source: TaskSource, split: str, columns: _Columns) -> tuple[TaskIt
                 "embedded rows, or tasks='file.jsonl' for a file of your own"
             ) from error
         rows += [{**row, "split": part} for row in cast("list[Row]", loaded)]
-    if source.convert is not None:
-        rows = [source.convert(row) for row in rows]
-    return _validate(rows, source.hub, source.required, columns)
+    return _validate(_converted(rows, source, source.hub), source.hub, source.required, columns)
+
+
+def _converted(rows: Sequence[Any], source: TaskSource, place: str) -> list[Any]:
+    """Rows in this suite's fields.
+
+    Raises:
+        TaskError: A row that looks like one of the published data set is none.
+    """
+    if source.convert is None:
+        return list(rows)
+    converted: list[Any] = []
+    for number, row in enumerate(rows, 1):
+        try:
+            converted.append(source.convert(cast("Row", row)) if isinstance(row, dict) else row)
+        except (TaskError, KeyError, TypeError, ValueError, SyntaxError) as error:
+            what = str(error) if isinstance(error, TaskError) else f"{type(error).__name__}: {error}"
+            raise TaskError(f"{place}, row {number}, is no row of {source.hub or source.name}: {what}") from error
+    return converted
 
 
 def _from_file(source: TaskSource, path: Path, columns: _Columns) -> tuple[TaskItem, ...]:
@@ -182,7 +201,8 @@ def _from_file(source: TaskSource, path: Path, columns: _Columns) -> tuple[TaskI
         text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         raise TaskError(f"task file {str(path)!r} is not UTF-8 text ({error}); convert it first") from None
-    return _validate(_parse(text, path), str(path), source.required, columns, stem=path.stem)
+    rows = _converted(_parse(text, path), source, str(path))
+    return _validate(rows, str(path), source.required, columns, stem=path.stem)
 
 
 def _parse(text: str, path: Path) -> list[Any]:

@@ -1,33 +1,42 @@
-"""A task of its own: its items, what each agent is told, and what a joint action is worth."""
+"""A task that is about texts alone: what each agent is told, and what a joint action is worth."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from ..types import Score, TaskItem
-from .base import Outcome, TextDecPOMDP
 from .pays import Pays, check_rule, range_of_rewards, reward_of_turn
-from .tasks import TaskError, TaskSource, load_tasks
+from .task import Task, Transition
 
 
-class TextTask(TextDecPOMDP):
-    """A task of its own: declare the class attributes, implement `observe` and `score`.
+class TextState(NamedTuple):
+    """The state of a `TextTask`: what was delivered last, and what is told next.
 
-    Args:
-        tasks: `"sample"`, `"hub"`, a path, or items; see `envs.tasks.load_tasks`.
-        split: "train", "test" or "all".
-        fields: Field mapping for files, e.g. `{"prompt": "abstract"}`.
-        max_turns: H.
-        pays: What several turns pay, "final", "shifted" or "each"; see `envs.pays`.
-        render_mode: None, "ansi" or "human".
+    Attributes:
+        item: The task.
+        told: Agents and what they are told.
+        delivered: The last score that is known, 0 before.
+        turn: Joint actions played.
     """
 
-    source: ClassVar[TaskSource]
-    max_return: ClassVar[float]  # the highest reachable score; a joint action that earns it ends the episode
-    reference_share: ClassVar[float] = 1.0  # every reference earns at least this share of `max_return`
+    item: TaskItem
+    told: tuple[tuple[str, str], ...]
+    delivered: float = 0.0
+    turn: int = 0
+
+
+class TextTask(Task[TextState]):
+    """Declare the class attributes, implement `observe` and `score`.
+
+    Args:
+        tasks, split, fields, max_turns, render_mode: See `Task`.
+        pays: What several turns pay, "final", "shifted" or "each"; see `envs.pays`.
+    """
+
+    max_return: ClassVar[float]  # type: ignore[assignment]  # a joint action that earns it ends the episode
 
     def __init__(
         self,
@@ -39,34 +48,14 @@ class TextTask(TextDecPOMDP):
         pays: Pays = "final",
         render_mode: str | None = None,
     ) -> None:
-        super().__init__(len(self.roles), max_turns, render_mode)
         check_rule(pays)
         self.pays: Pays = pays
-        loaded = load_tasks(self.source, tasks, split, fields)
-        for item in loaded if tasks != "sample" else ():
-            if problem := self.problem(item):
-                raise TaskError(f"{tasks if isinstance(tasks, (str, Path)) else 'items'}, task {item.id!r}, {problem}")
-        self._items = self.prepare(loaded)
-        if not self._items:
-            raise TaskError(f"{self.metadata['name']} leaves out every row ({loaded[0].id!r}, ...); give others")
-
-    def prepare(self, items: tuple[TaskItem, ...]) -> tuple[TaskItem, ...]:
-        """A last look at the task set as it was loaded: what is to be added to its rows or left out. Default: all."""
-        return items
-
-    def problem(self, item: TaskItem) -> str:
-        """What keeps a row of the caller from ever being scored, naming its field; "" (the default): nothing."""
-        return ""
+        super().__init__(tasks, split=split, fields=fields, max_turns=max_turns, render_mode=render_mode)
 
     @property
     def reward_range(self) -> tuple[float, float]:
         """Lowest and highest joint reward of one turn, as `pays` has it."""
         return range_of_rewards(self.pays, self.score_range, self.max_turns)
-
-    @property
-    def items(self) -> tuple[TaskItem, ...]:
-        """The task set."""
-        return self._items
 
     @abstractmethod
     def observe(self, item: TaskItem, agent: str) -> str:
@@ -88,8 +77,8 @@ class TextTask(TextDecPOMDP):
             )
         return dict(zip(self.possible_agents, item.reference, strict=True))
 
-    def transition(self, item: TaskItem, actions: Mapping[str, str], score: Score) -> Mapping[str, str]:
-        """T: what each agent is told after a joint action that did not end the episode. Default: revise."""
+    def respond(self, item: TaskItem, actions: Mapping[str, str], score: Score) -> Mapping[str, str]:
+        """What each agent is told after a joint action that did not end the episode. Default: revise."""
         return dict.fromkeys(self.possible_agents, "Revise your previous answer. Give only the complete new version.")
 
     def gold_table(self) -> dict[tuple[str, str], str]:
@@ -100,14 +89,26 @@ class TextTask(TextDecPOMDP):
                 table[agent, self.observe(item, agent)] = text
         return table
 
-    def _begin(self, item: TaskItem) -> Mapping[str, str]:
-        return {agent: self.observe(item, agent) for agent in self.possible_agents}
+    def initial_state(self, item: TaskItem, seed: int) -> TextState:
+        """Everybody is told what `observe` says."""
+        return TextState(item, tuple((agent, self.observe(item, agent)) for agent in self.possible_agents))
 
-    def _advance(self, item: TaskItem, actions: Mapping[str, str]) -> Outcome:
-        score = self.score(item, actions)
+    def told(self, state: TextState) -> Mapping[str, str]:
+        """What `observe` or `respond` said."""
+        return dict(state.told)
+
+    def describe(self, state: TextState) -> Mapping[str, Any]:
+        """What was delivered last."""
+        return {"delivered": state.delivered}
+
+    def transition(self, state: TextState, actions: Mapping[str, str], seed: int) -> Transition[TextState]:
+        """Score what was said, pay it as `pays` says, and let agents revise it if there are turns left."""
+        score = self.score(state.item, actions)
         solved = score.total >= self.max_return - 1e-9
-        left = max(0, self.max_turns - self.turn - 1)
+        left = max(0, self.max_turns - state.turn - 1)
         skipped = left if solved else 0
-        reward = reward_of_turn(self.pays, score.total, self._now.delivered, self.score_range[1], skipped)
-        over = solved or not left
-        return Outcome({} if over else self.transition(item, actions, score), score, reward, terminated=solved)
+        reward = reward_of_turn(self.pays, score.total, state.delivered, self.score_range[1], skipped)
+        told: Mapping[str, str] = {} if solved or not left else self.respond(state.item, actions, score)
+        delivered = score.total if score.scorable else state.delivered
+        following = TextState(state.item, tuple(told.items()), delivered, state.turn + 1)
+        return Transition(following, reward, score, terminated=solved)

@@ -6,7 +6,8 @@ pool = SandboxPool()
 | file | process | what |
 |---|---|---|
 | pool, jobs, probes | trainer | jobs in, verdicts out; threads only wait |
-| judge, rewrite, solution | judge | holds the tests, sees plain data only |
+| judge, rewrite, solution | judge | holds the tests, sees plain data only; confined, too |
+| keeper | keeper | starts zygotes, which a confined judge cannot |
 | zygote, room | untrusted | loads programs and answers calls; never sees a test |
 | codec, boot, confine, seccomp | several | plain data, fresh interpreters, layers of confinement |
 
@@ -17,10 +18,10 @@ The pool is imported when it is first asked for: describing a job costs nothing.
 
 from typing import TYPE_CHECKING, Any
 
-from .jobs import Job, Limits, Verdict
+from .jobs import Job, Limits, SandboxError, Verdict
 
 if TYPE_CHECKING:
-    from .pool import SandboxError, SandboxPool, default_pool
+    from .pool import SandboxPool, default_pool
     from .probes import Capabilities, capabilities
 
 __all__ = [

@@ -34,7 +34,7 @@ def start(
         stdin=stdin,
         stdout=stdout,
         stderr=subprocess.DEVNULL,
-        env={"PYTHONHASHSEED": "0"},
+        env={"PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1"},  # a library's own threads would not survive forks
         cwd="/",
         start_new_session=True,
         pass_fds=pass_fds,

@@ -1,4 +1,8 @@
-"""Plain data between the two rooms: exact builtin types, tagged, with caps on depth and size. No pickle.
+"""Plain data between the two rooms: exact builtin types, tagged, with caps on whatever takes time. No pickle.
+
+Tests compute with what they get, in C functions that no timer interrupts: numbers are capped so that arithmetic,
+comparison, hash and text of two of them take well under a second, and sets and tables of the rest likewise. The caps
+are tried before the value is built, on both sides.
 
 What is decoded is built anew from bytes, so nothing that generated code defined can reach a comparison. A value is one
 tag byte and its content; containers carry a count. A frame is a length, a number that pairs question and answer, and
@@ -22,16 +26,23 @@ from typing import Any, cast
 
 MAX_DEPTH = 200
 MAX_SIZE = 1 << 22  # bytes of one value
-MAX_ITEMS_UNSEEN = 5_000  # items of a container whose hashes are not looked at
-MAX_EQUAL_HASHES = 1_000  # among the items of a longer one: tables of many more take quadratic time
-MAX_EXPONENT = 100_000  # of a Decimal: beyond it plain operators of the tests would fill the memory
+MAX_BITS = 1 << 17  # of an int, 39,000 digits; division and gcd take quadratic time
+MAX_FRACTION_BITS = 1 << 15  # of either part of a Fraction: every operator takes several products and a gcd
+MAX_DIGITS = 1_000  # of a Decimal: a power of two that are ten times as long takes half a minute
+MAX_EXPONENT = 40_000  # of a Decimal, which as an int is as long as an int may be
+MAX_RANGE = 1 << 18  # numbers in one range: `in` compares most types with each of them
+MAX_RANGES = 1 << 22  # numbers in all ranges of one value together
+MAX_EQUAL_HASHES = 64  # different items of a container with the same hash: a set of many more takes quadratic time
 HEADER = struct.Struct(">IQ")
 _VIEWS = (KeysView, ValuesView, ItemsView)
 _COUNT = struct.Struct(">I")
 _FLOAT = struct.Struct(">d")
+_FROZEN: dict[type, Callable[..., Any]] = {list: tuple, set: frozenset}
 _CONTAINERS: dict[type, bytes] = {list: b"[", tuple: b"(", set: b"{", frozenset: b"<"}
 _DICTS = (dict, Counter, OrderedDict, defaultdict)  # the last three compare as a dict does
 _ATOMS = (bool, int, float, complex, str, bytes, bytearray, Decimal, Fraction)
+_SPREAD = frozenset([type(None), type(...), bool, float, str, bytes, bytearray, dict])  # few of one hash can be made
+_HASH_OF_INTS = (1 << 61) - 1  # below it every int but -1 has a hash of its own
 
 
 class CodecError(ValueError):
@@ -71,6 +82,7 @@ def _encode(value: Any, out: bytearray, depth: int, low: bool) -> None:
     elif kind in _DICTS:
         _encode_items(b"D", list(chain.from_iterable(dict.items(value))), len(value), out, depth, low)
     elif kind is range:
+        _capped_length(value)
         _encode_items(b"R", (value.start, value.stop, value.step), 3, out, depth, low)
     elif _is_numpy_scalar(kind):
         _encode(value.item(), out, depth + 1, low)
@@ -94,19 +106,20 @@ def _encode_atom(kind: type, value: Any, out: bytearray) -> None:
     elif kind is complex:
         out += b"c" + _FLOAT.pack(value.real) + _FLOAT.pack(value.imag)
     elif kind is int:
-        if value.bit_length() > 8 * MAX_SIZE:
-            raise CodecError(f"larger than {MAX_SIZE} bytes")
+        if value.bit_length() > MAX_BITS:
+            raise CodecError(f"an int of more than {MAX_BITS} bits")
         _blob(b"i", value.to_bytes(value.bit_length() // 8 + 1, "big", signed=True), out)
     elif kind is str:
         if len(value) > MAX_SIZE:
             raise CodecError(f"larger than {MAX_SIZE} bytes")
         _blob(b"s", value.encode("utf-8", "surrogatepass"), out)
     elif kind is Decimal:
-        exponent = value.as_tuple().exponent
-        if isinstance(exponent, int) and abs(value.adjusted()) > MAX_EXPONENT:
-            raise CodecError(f"a Decimal with an exponent beyond {MAX_EXPONENT}")
-        _blob(b"d", str(value).encode(), out)
+        if len(value.as_tuple().digits) > MAX_DIGITS:
+            raise CodecError(f"a Decimal of more than {MAX_DIGITS} digits")
+        _blob(b"d", str(_capped_decimal(value)).encode(), out)
     elif kind is Fraction:
+        if max(value.numerator.bit_length(), value.denominator.bit_length()) > MAX_FRACTION_BITS:
+            raise CodecError(f"a Fraction of more than {MAX_FRACTION_BITS} bits")
         out += b"q"
         _encode_atom(int, value.numerator, out)
         _encode_atom(int, value.denominator, out)
@@ -167,6 +180,7 @@ class _Reader:
         self.data = data
         self.low = low
         self.position = 0
+        self.numbers = 0  # in ranges so far
 
     def take(self, count: int) -> bytes:
         start = self.position
@@ -183,9 +197,16 @@ class _Reader:
         if count > len(self.data) - self.position:
             raise CodecError("cut off")
         items = [self.value(depth + 1) for _ in range(count)]
-        if count > MAX_ITEMS_UNSEEN:
+        if count > MAX_EQUAL_HASHES:
             _refuse_collisions(items)
         return items
+
+    def whole_number(self, most: int) -> int:
+        """The whole number after its tag, of at most so many bits."""
+        count = _COUNT.unpack(self.take(4))[0]
+        if count > most // 8 + 1:
+            raise CodecError(f"an int of more than {most} bits")
+        return int.from_bytes(self.take(count), "big", signed=True)
 
     def float(self) -> float:
         return _FLOAT.unpack(self.take(8))[0]
@@ -202,40 +223,53 @@ class _Reader:
 
 def _refuse_collisions(items: list[Any]) -> None:
     """Tests put what they get into sets; so many different items of one hash would keep the judge busy for hours."""
-    hashes: Counter[int] = Counter()
+    if all(type(item) in _SPREAD or (type(item) is int and -_HASH_OF_INTS < item < _HASH_OF_INTS) for item in items):
+        return
+    same: defaultdict[int, list[Any]] = defaultdict(list)
     for item in items:
         with contextlib.suppress(TypeError):
-            hashes[hash(item)] += 1
-    for value, count in hashes.items():
-        if count > MAX_EQUAL_HASHES and _distinct(items, value):
-            raise CodecError(f"{count} items of the same hash")
+            key = _FROZEN[type(item)](item) if type(item) in _FROZEN else item  # as a test does
+            same[hash(key)].append(key)
+    for group in same.values():
+        if len(group) > MAX_EQUAL_HASHES and _many_differ(group):
+            raise CodecError(f"more than {MAX_EQUAL_HASHES} different items of the same hash")
 
 
-def _distinct(items: list[Any], value: int) -> bool:
-    """More than a few different items have this hash."""
+def _many_differ(group: list[Any]) -> bool:
+    """More of these differ than may have the same hash."""
     seen: list[Any] = []
-    for item in items:
-        with contextlib.suppress(TypeError):
-            if hash(item) == value and item not in seen:
-                seen.append(item)
-                if len(seen) > 100:
-                    return True
+    for item in group:
+        if item not in seen:
+            seen.append(item)
+            if len(seen) > MAX_EQUAL_HASHES:
+                return True
     return False
 
 
 def _decode_range(reader: _Reader, depth: int) -> range:
     value = range(*reader.items(depth))
-    try:
-        length = len(value)
-    except OverflowError:
-        length = MAX_SIZE + 1
-    if length > MAX_SIZE:
-        raise CodecError(f"a range of more than {MAX_SIZE} numbers")
+    reader.numbers += _capped_length(value)
+    if reader.numbers > MAX_RANGES:
+        raise CodecError(f"ranges of more than {MAX_RANGES} numbers together")
     return value
 
 
+def _capped_length(value: range) -> int:
+    parts = (value.start, value.stop, value.step)
+    length = max(0, (value.stop - value.start) // value.step)  # give or take one
+    if length > MAX_RANGE or max(part.bit_length() for part in parts) > 64:
+        raise CodecError(f"a range of more than {MAX_RANGE} numbers, or of numbers beyond 64 bits")
+    return length + 1
+
+
 def _decode_decimal(reader: _Reader, depth: int) -> Decimal:
-    value = Decimal(reader.blob().decode())
+    text = reader.blob()
+    if len(text) > MAX_DIGITS + 20:  # a sign, a point and an exponent; or what is written for a NaN
+        raise CodecError(f"a Decimal of more than {MAX_DIGITS} digits")
+    return _capped_decimal(Decimal(text.decode()))
+
+
+def _capped_decimal(value: Decimal) -> Decimal:
     if value.is_finite() and abs(value.adjusted()) > MAX_EXPONENT:
         raise CodecError(f"a Decimal with an exponent beyond {MAX_EXPONENT}")
     return value
@@ -247,8 +281,12 @@ def _decode_dict(reader: _Reader, depth: int) -> dict[Any, Any]:
 
 
 def _decode_fraction(reader: _Reader, depth: int) -> Fraction:
-    numerator, denominator = reader.value(depth + 1), reader.value(depth + 1)
-    return Fraction(numerator, denominator)
+    parts: list[int] = []
+    for _ in range(2):
+        if reader.take(1) != b"i":
+            raise CodecError("a Fraction of what is no int")
+        parts.append(reader.whole_number(MAX_FRACTION_BITS))
+    return Fraction(*parts)
 
 
 _DECODERS: dict[bytes, Callable[[_Reader, int], Any]] = {
@@ -256,7 +294,7 @@ _DECODERS: dict[bytes, Callable[[_Reader, int], Any]] = {
     b".": lambda reader, depth: Ellipsis,
     b"T": lambda reader, depth: True,
     b"F": lambda reader, depth: False,
-    b"i": lambda reader, depth: int.from_bytes(reader.blob(), "big", signed=True),
+    b"i": lambda reader, depth: reader.whole_number(MAX_BITS),
     b"f": lambda reader, depth: reader.float(),
     b"c": lambda reader, depth: complex(reader.float(), reader.float()),
     b"s": lambda reader, depth: reader.blob().decode("utf-8", "surrogatepass"),

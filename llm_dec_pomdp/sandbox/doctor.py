@@ -1,19 +1,23 @@
 """Tries the judge with programs that attack it, and looks for what they achieved or left behind.
 
-The programs lie in `hostile/`, one file each, with a header of three lines: what it does, `# category:` (lies,
-resources or escapes) and `# expect:` (the outcomes that are right for it). No program knows the answers of the tests.
+The programs lie in `hostile/`, one file each, with a header of three lines: what it does, `# category:` and `# expect:`
+(the outcomes that are right for it). Lies, resources and escapes are programs, which do not know the answers of the
+tests. Tasks are the other side, tests and prelude of a problem, whose asserts hold when an escape succeeds.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import queue
 import secrets
 import shutil
 import socket
 import sys
 import tempfile
-from collections.abc import Generator, Iterable, Iterator
+import time
+from collections.abc import Generator, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,6 +41,7 @@ def f(x):
     return {1: 4242, "text": ["xee", "q", "tt"], 2.5: 11.75}[x]
 """
 WRONG = "def f(x):\n    return None\n"
+SIDE_BY_SIDE = 4  # pools; most programs sleep or are refused at once
 _MARK = "escaped"
 _SLEEP = "31536"  # seconds that a process left behind sleeps: its mark in a list of processes
 _SHARED_KEY = str(0x5EED)
@@ -50,7 +55,7 @@ class Program:
     Attributes:
         name: Name of its file.
         about: What it does.
-        category: lies, resources or escapes.
+        category: lies, resources, escapes or tasks.
         expect: Outcomes that are right for it where every layer holds.
         source: Its text, with places still to be filled in.
     """
@@ -61,18 +66,25 @@ class Program:
     expect: tuple[str, ...]
     source: str
 
+    def job(self, laid: Bait) -> Job:
+        """It against tests that it does not know; or as the tests of a wrong program."""
+        source = laid.fill(self.source)
+        if self.category == "tasks":
+            return Job(WRONG, source, "f", prelude=source, limits=LIMITS)
+        return Job(source, CHECK, "f", limits=LIMITS)
+
 
 def programs(folder: Path = FOLDER) -> list[Program]:
     """All hostile programs by name."""
-    found: list[Program] = []
+    chosen: list[Program] = []
     for path in sorted(folder.glob("*.py")):
         source = path.read_text(encoding="utf-8")
         about, category, expect = (line.lstrip("# ") for line in source.splitlines()[:3])
         expected = tuple(word.strip() for word in expect.removeprefix("expect:").split(","))
-        found.append(Program(path.stem, about, category.removeprefix("category:").strip(), expected, source))
-    if not found:
+        chosen.append(Program(path.stem, about, category.removeprefix("category:").strip(), expected, source))
+    if not chosen:
         raise FileNotFoundError(f"no hostile programs in {str(folder)!r}; reinstall the package")
-    return found
+    return chosen
 
 
 class Bait:
@@ -98,6 +110,7 @@ class Bait:
             "SECRET": str(self.secret),
             "OUTSIDE": str(self.outside),
             "TRAINER": str(os.getpid()),
+            "ACHIEVED": self.token,
             "NUL": "\0",
             "SURROGATE": "\ud800",
             "PADDING": ("#" * 99 + "\n") * 100_000,
@@ -108,9 +121,9 @@ class Bait:
 
     def traces(self, pool: SandboxPool) -> list[str]:
         """What was achieved or left behind; cleaned up, so that the next program is not blamed for it."""
-        found = [f"{kind} was reached" for kind in self._reached()]
+        marks = [f"{kind} was reached" for kind in self._reached()]
         for path in self.outside.iterdir():
-            found.append(f"{path.name} was written outside")
+            marks.append(f"{path.name} was written outside")
             path.unlink()
         changed = self.secret.stat()
         if (changed.st_mode, changed.st_mtime, changed.st_uid) != (
@@ -118,22 +131,22 @@ class Bait:
             self.mode.st_mtime,
             self.mode.st_uid,
         ):
-            found.append("a file of the user was changed")
+            marks.append("a file of the user was changed")
             self.mode = changed
         for path in {Path(place or ".") / f"llm-dec-pomdp-{_MARK}" for place in _OFTEN_WRITABLE}:
             with contextlib.suppress(OSError):
                 path.unlink()
-                found.append(f"{path} was written")
-        return found + self.left(pool)
+                marks.append(f"{path} was written")
+        return marks + self.left(pool)
 
     def left(self, pool: SandboxPool) -> list[str]:
         """Processes, files of the pool and shared memory that are still there."""
-        found = [f"process {pid} was left" for pid in _processes_left(pool)]
-        found += [f"{path} was left" for path in Path(pool.folder).glob("*/*")]
+        marks = [f"process {pid} was left" for pid in _processes_left(pool)]
+        marks += [f"{path} was left" for path in Path(pool.folder).glob("*/*")]
         with contextlib.suppress(OSError):
             if any(line.split()[0] == _SHARED_KEY for line in Path("/proc/sysvipc/shm").read_text().splitlines()):
-                found.append("System V shared memory was left")
-        return found
+                marks.append("System V shared memory was left")
+        return marks
 
     def _reached(self) -> Iterator[str]:
         for listener, kind in zip(self.sockets, ("a TCP port", "a UDP port", "an abstract socket"), strict=False):
@@ -146,7 +159,7 @@ class Bait:
 
 
 def _processes_left(pool: SandboxPool) -> Iterator[int]:
-    """Processes of this pool that are neither judge nor zygote."""
+    """Processes of this pool that are neither judge nor keeper nor zygote."""
     parents: dict[int, int] = {}
     for path in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError, ValueError, IndexError):
@@ -154,7 +167,9 @@ def _processes_left(pool: SandboxPool) -> Iterator[int]:
             if pool.folder in command or _SLEEP in command.split("\0"):
                 parents[int(path.name)] = int((path / "stat").read_text().rpartition(")")[2].split()[1])
     judges = {pid for pid, parent in parents.items() if parent == os.getpid()}
-    yield from (pid for pid, parent in parents.items() if pid not in judges and parent not in judges)
+    keepers = {parents[pid]: pid for pid in parents if parents[pid] in judges}.values()  # one per judge
+    zygotes = {parents[pid]: pid for pid in parents if parents[pid] in keepers}.values()
+    yield from parents.keys() - judges - {*keepers, *zygotes}
 
 
 @contextlib.contextmanager
@@ -186,37 +201,119 @@ class Finding:
     Attributes:
         program: The program.
         verdict: What the judge said.
-        problems: What should not have happened; empty when it was held off.
+        earned: It was paid what a wrong program is not.
+        escaped: What it got hold of, did or left behind.
+        broken: It took too long, or the judge was not itself afterwards.
     """
 
     program: Program
     verdict: Verdict
-    problems: tuple[str, ...]
+    earned: tuple[str, ...] = ()
+    escaped: tuple[str, ...] = ()
+    broken: tuple[str, ...] = ()
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """All that should not have happened; empty when it was held off."""
+        return self.earned + self.escaped + self.broken
+
+    @property
+    def only_late(self) -> bool:
+        """It took too long and did nothing else, which may be the fault of what ran beside it."""
+        return len(self.problems) == 1 and bool(self.broken) and self.broken[0].startswith("took ")
 
 
 def attempt(pool: SandboxPool, program: Program, laid: Bait) -> Finding:
     """Judge one program, and a good one right after."""
-    job = Job(laid.fill(program.source), CHECK, "f", limits=LIMITS)
-    verdict, after = pool.run([job])[0], pool.run([Job(GOLD, CHECK, "f")])[0]
-    problems: list[str] = []
-    if verdict.passed or verdict.total != 4:
-        problems.append(f"earned {verdict.passed} of {verdict.total} where a wrong program earns 0 of 4")
-    if verdict.outcome in ("passed", "infra_error"):
-        problems.append(f"outcome {verdict.outcome}")
+    verdict, after = pool.run([program.job(laid)])[0], pool.run([Job(GOLD, CHECK, "f")])[0]
+    tasks = program.category == "tasks"
+    earned: list[str] = []
+    escaped: list[str] = []
+    broken: list[str] = []
+    if not tasks and (verdict.passed or verdict.total != 4):
+        earned.append(f"earned {verdict.passed:g} of {verdict.total} where a wrong program earns 0 of 4")
+    if not tasks and verdict.outcome == "passed":
+        earned.append("outcome passed")
+    if verdict.outcome == "infra_error":
+        broken.append("outcome infra_error")
     if verdict.wall_seconds > pool.slowness * LIMITS.wall_seconds + 1:
-        problems.append(f"took {verdict.wall_seconds:.1f} s")
+        broken.append(f"took {verdict.wall_seconds:.1f} s")
     if after.outcome != "passed":
-        problems.append(f"a good program right after: {after.outcome} {after.notes}")
+        broken.append(f"a good program right after: {after.outcome} {after.notes}")
     if not pool.without and not verdict.weak:
+        if tasks and verdict.passed:
+            escaped.append(f"{verdict.passed:g} of {verdict.total} attempts succeeded")
         if laid.token in " ".join(verdict.notes):
-            problems.append("a secret was read")
-        problems += laid.traces(pool)
-    return Finding(program, verdict, tuple(problems))
+            escaped.append("a secret was read, or something forbidden achieved")
+        escaped += laid.traces(pool)
+    return Finding(program, verdict, tuple(earned), tuple(escaped), tuple(broken))
 
 
-def examine(chosen: Iterable[Program], *, allow_weak: bool = True) -> Iterator[Finding]:
-    """Try programs one after the other in a pool of its own, escapes only where something holds them."""
-    with SandboxPool(1, allow_weak=allow_weak) as pool, bait() as laid:
-        for program in chosen:
-            if program.category != "escapes" or not pool.capabilities.missing:
-                yield attempt(pool, program, laid)
+@dataclass(frozen=True, slots=True)
+class Examination:
+    """What became of many programs where some layers of confinement are switched off.
+
+    Attributes:
+        without: The layers that are off.
+        findings: One for each program that was tried.
+        left: What they did or left behind, looked for at the end.
+        not_tried: Names of programs that try to escape where nothing would hold them.
+    """
+
+    without: tuple[str, ...]
+    findings: tuple[Finding, ...]
+    left: tuple[str, ...]
+    not_tried: tuple[str, ...]
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """False passes, escapes and broken workers."""
+        return {
+            "false_passes": sum(bool(finding.earned) for finding in self.findings),
+            "escapes": sum(bool(finding.escaped) for finding in self.findings) + len(self.left),
+            "broken_workers": sum(bool(finding.broken) for finding in self.findings),
+        }
+
+    @property
+    def problems(self) -> dict[str, tuple[str, ...]]:
+        """What should not have happened, by program; `after all` for what was left by nobody knows whom."""
+        by_name = {finding.program.name: finding.problems for finding in self.findings if finding.problems}
+        return by_name | ({"after all": self.left} if self.left else {})
+
+
+def examine(chosen: Sequence[Program], without: Sequence[str] = ()) -> Examination:
+    """Try programs side by side, each in a pool of its own with one judge, so that a good one follows in the same.
+
+    Where a layer is off, what was done and left is looked for after the last program, but for reading secrets.
+    """
+    with contextlib.ExitStack() as stack:
+        laid = stack.enter_context(bait())
+        pools = [
+            stack.enter_context(SandboxPool(1, allow_weak=True, without=without))
+            for _ in range(min(SIDE_BY_SIDE, len(chosen)))
+        ]
+        held = _held(set(pools[0].capabilities.working))
+        tried = [program for program in chosen if held or program.category not in ("escapes", "tasks")]
+        free: queue.SimpleQueue[SandboxPool] = queue.SimpleQueue()
+
+        def one(program: Program) -> Finding:
+            pool = free.get()
+            try:
+                return attempt(pool, program, laid)
+            finally:
+                free.put(pool)
+
+        for pool in pools:
+            free.put(pool)
+        with ThreadPoolExecutor(len(pools)) as threads:
+            findings = list(threads.map(one, tried))
+        findings = [one(finding.program) if finding.only_late else finding for finding in findings]  # now alone
+        time.sleep(0.1)  # a process that was killed is seen for a moment
+        left = [trace for pool in pools for trace in laid.traces(pool)]
+        names = {program.name for program in chosen} - {program.name for program in tried}
+        return Examination(tuple(without), tuple(findings), tuple(left), tuple(sorted(names)))
+
+
+def _held(working: set[str]) -> bool:
+    """Something keeps programs from the network and from writing."""
+    return "namespaces" in working or {"landlock", "seccomp"} <= working

@@ -8,6 +8,10 @@ from typing import Literal
 OutcomeName = Literal["passed", "failed", "load_error", "timeout", "died", "unsupported", "infra_error"]
 
 
+class SandboxError(RuntimeError):
+    """Generated code cannot be judged here; the message says what to do."""
+
+
 @dataclass(frozen=True, slots=True)
 class Limits:
     """What one program may use.
@@ -57,22 +61,24 @@ class Verdict:
 
     Attributes:
         outcome: `infra_error` is our fault; everything else is the program's.
-        passed: Asserts that held, each counted once per execution.
-        total: Asserts that were executed or should have been.
-        notes: Load error, then failed asserts with their reason, in order.
+        passed: Sum over the asserts of the source of the share of its executions that held.
+        total: Asserts of the source that were executed or should have been, and other statements that raised.
+        notes: Load error, then the first failure of each assert with its reason, in order.
         cpu_seconds: CPU time of the program.
         wall_seconds: Wall time of the job.
-        cases: The result of every counted assert in order; those not reached are False.
+        cases: The result of every execution of an assert in order, the first 1000; asserts not reached are False.
+        shares: For every assert of the source the share of its executions that held; 0 where it was not reached.
         weak: A layer of confinement was missing.
     """
 
     outcome: OutcomeName
-    passed: int = 0
+    passed: float = 0
     total: int = 0
     notes: tuple[str, ...] = ()
     cpu_seconds: float = 0.0
     wall_seconds: float = 0.0
     cases: tuple[bool, ...] = ()
+    shares: tuple[float, ...] = ()
     weak: bool = False
 
     @property

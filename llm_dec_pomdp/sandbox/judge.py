@@ -1,51 +1,62 @@
 """The judge process: holds the tests, never runs generated code, sees only plain data.
 
 Reads one job per frame from standard input and answers with one verdict per frame on standard output; leaves when its
-input closes. A frame is a 4-byte big-endian length and UTF-8 JSON. The program lives in another process
+input closes. The empty job comes before that where the trainer lives on. A frame is a 4-byte big-endian length and
+UTF-8 JSON. The program lives in another process
 (`solution.Solution`); here its entry point is a callable that asks that process.
 """
 
 from __future__ import annotations
 
-import ast
 import contextlib
 import json
+import math
 import os
 import resource
 import select
-import shutil
 import signal
 import struct
 import sys
 import time
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Generator
 from typing import Any, BinaryIO, NoReturn
 
-from . import room
+from . import confine, room
 from .jobs import Limits
-from .rewrite import rewrite_check
+from .keeper import import_site
+from .rewrite import CountedTests, rewrite_check
 from .solution import CaseTimeoutError, OverError, Solution, UnsupportedError, Zygote, ZygoteLostError
 
 HEADER = struct.Struct(">I")
 MEMORY = 4 << 30  # bytes of address space for tests
+MAX_CASES = 1_000  # results of single executions that a verdict lists
 _REFERENCE = 0.0035  # CPU seconds that `slowness` takes on the machine that the default limits were chosen on
-_TESTS_USE = "collections copy functools itertools math operator random re string typing".split()
+# Imported before the judge is confined: what most tests use, and what needs libraries of the system.
+_TESTS_USE = (
+    "collections copy functools itertools math operator random re string typing "
+    "bz2 ctypes decimal hashlib lzma sqlite3 uuid zlib"
+).split()
 
 
 def read_frame(stream: BinaryIO) -> dict[str, Any] | None:
-    """The next frame, or None when the stream has ended."""
+    """The next frame, or None when the stream has ended. A frame cut short is empty: its writer was interrupted."""
     header = stream.read(HEADER.size)
-    if len(header) < HEADER.size:
+    if not header:
         return None
-    body = stream.read(HEADER.unpack(header)[0])
-    return json.loads(body)
+    [length] = HEADER.unpack(header) if len(header) == HEADER.size else [0]
+    body = stream.read(length)
+    return json.loads(body) if body and len(body) == length else {}
+
+
+def frame(message: dict[str, Any]) -> bytes:
+    """One frame. Lone surrogates survive because JSON is written in ASCII."""
+    body = json.dumps(message).encode("ascii")
+    return HEADER.pack(len(body)) + body
 
 
 def write_frame(stream: BinaryIO, message: dict[str, Any]) -> None:
-    """Write one frame. Lone surrogates survive because JSON is written in ASCII."""
-    body = json.dumps(message).encode("ascii")
-    stream.write(HEADER.pack(len(body)) + body)
+    """Write one frame."""
+    stream.write(frame(message))
     stream.flush()
 
 
@@ -53,49 +64,90 @@ def write_frame(stream: BinaryIO, message: dict[str, Any]) -> None:
 
 
 class Record:
-    """What became of each case. Once the program is over, every later case has failed."""
+    """What became of each assert. Once the program is over, every later execution has failed.
 
-    def __init__(self, solution: Solution, case_seconds: float) -> None:
+    Attributes:
+        held: How often each assert held.
+        ran: How often it was executed, or should have been.
+        unfinished: Asserts that would have been executed again, had the tests not ended.
+        cases: The results in order, of as many executions as a verdict lists.
+        notes: The first failure of each assert and statement.
+    """
+
+    def __init__(self, solution: Solution, case_seconds: float, tests: CountedTests) -> None:
         self._solution = solution
         self.case_seconds = case_seconds
+        self.tests = tests
+        self.held = [0] * len(tests.asserts)
+        self.ran = [0] * len(tests.asserts)
+        self.unfinished = set(tests.inner)
         self.cases: list[bool] = []
         self.notes: list[str] = []
         self.over: OverError | None = None
-        self.broken = self.unsupported = self.done = self.loaded = False
+        self.unsupported = self.done = self.loaded = False
+        self.broken: set[int] = set()  # statements that raised
         self.error = ""
         self.timed_out = False
+        self._noted: set[str] = set()
 
     def start(self) -> None:
         """A case begins."""
         if self.over is not None:
             raise self.over
-        self._solution.begin_case()
+        try:
+            self._solution.begin_case()
+        except OverError as over:
+            self.over = over
+            raise
         signal.setitimer(signal.ITIMER_PROF, self.case_seconds)
 
-    def case(self, holds: Any, source: str) -> None:
-        """A case was evaluated."""
+    def case(self, started: None, holds: Any, number: int) -> None:
+        """An assert was evaluated, which began with `start`."""
         if self.over is not None:
             raise self.over
         if holds:
-            self.cases.append(True)
+            self.held[number] += 1
+            self.ran[number] += 1
+            self._list(True)
         else:
-            self._fail(source, "assertion failed")
+            self._fail(number, "assertion failed")
 
-    def failed(self, error: BaseException, source: str) -> None:
-        """A case raised."""
+    def failed(self, error: BaseException, number: int) -> None:
+        """An assert raised."""
+        self._fail(number, self._reason(error))
+
+    def broke(self, error: BaseException, number: int) -> None:
+        """A statement that is no assert raised: a failure of each assert within it."""
+        within = self.tests.statements[number][1]
+        if not isinstance(error, Exception):  # it ends the tests
+            self.unfinished.update(within)
+            raise error
+        reason = self._reason(error)
+        self.broken.add(number)
+        for inside in within:
+            self.ran[inside] += 1
+        self._list(False)
+        self._note(f"statement {number}", lambda: f"{self.tests.first_line(number)}: {reason}")
+
+    def _reason(self, error: BaseException) -> str:
         if self.over is not None:
             raise self.over
         self.unsupported |= isinstance(error, UnsupportedError)
-        self._fail(source, "took too long" if isinstance(error, CaseTimeoutError) else explain(error))
+        return "took too long" if isinstance(error, CaseTimeoutError) else explain(error)
 
-    def broke(self, error: BaseException, source: str) -> None:
-        """A statement that is no case raised."""
-        self.broken = True
-        self.failed(error, source)
+    def _fail(self, number: int, problem: str) -> None:
+        self.ran[number] += 1
+        self._list(False)
+        self._note(f"assert {number}", lambda: f"{self.tests.claim(number)}: {problem}")
 
-    def _fail(self, source: str, problem: str) -> None:
-        self.cases.append(False)
-        self.notes.append(f"{source}: {problem}")
+    def _list(self, held: bool) -> None:
+        if len(self.cases) < MAX_CASES:
+            self.cases.append(held)
+
+    def _note(self, place: str, note: Callable[[], str]) -> None:
+        if place not in self._noted:
+            self._noted.add(place)
+            self.notes.append(note())
 
     def call(self, *arguments: Any, **named: Any) -> Any:
         """Ask the program."""
@@ -126,7 +178,7 @@ def explain(error: BaseException) -> str:
     return told.encode("utf-8", "replace").decode() if type(told) is str else room.explain(error)
 
 
-def run_check(tree: ast.Module, job: dict[str, Any], solution: Solution, record: Record) -> None:
+def run_check(job: dict[str, Any], solution: Solution, record: Record) -> None:
     """Load the program, then run the rewritten tests against it."""
     signal.setitimer(signal.ITIMER_PROF, record.case_seconds)
     solution.start()
@@ -137,12 +189,12 @@ def run_check(tree: ast.Module, job: dict[str, Any], solution: Solution, record:
         "__start__": record.start,
         "__case__": record.case,
         "__failed__": record.failed,
-        "__broken__": record.broke,
-        "__caught__": (Exception, SystemExit, KeyboardInterrupt, CaseTimeoutError),
+        "__broke__": record.broke,
+        "__caught__": (Exception, SystemExit, CaseTimeoutError),
     }
     exec(compile(job["prelude"], "<problem>", "exec"), tests)
     tests[job["entry_point"]] = candidate  # some tests call the function by its own name
-    exec(compile(tree, "<tests>", "exec"), tests)
+    exec(compile(record.tests.tree, "<tests>", "exec"), tests)
     sys.modules["random"].seed(0)  # tests that draw inputs draw the same ones every time
     tests["check"](candidate)
     record.done = True
@@ -152,16 +204,17 @@ def judge(job: dict[str, Any], zygote: Zygote, slowness: float, gone: Callable[[
     """Run one job; the verdict as a dictionary. ZygoteLostError when it was lost, which may be the program's doing."""
     started = time.monotonic()
     try:
-        tree, asserts = rewrite_check(job["check"])
+        tests = rewrite_check(job["check"])
     except (SyntaxError, ValueError, RecursionError) as error:
         return {"outcome": "infra_error", "notes": [f"the tests do not parse: {error}"]}
     given = Limits(**job["limits"])
     limits = Limits(given.cpu_seconds * slowness, given.case_seconds * slowness, given.memory_mb)
     load = (job["prelude"], job["solution"], job["entry_point"], job["trust"] == "low")
     solution = Solution(zygote, load, limits, gone)
-    record = Record(solution, limits.case_seconds)
+    record = Record(solution, limits.case_seconds, tests)
     try:
-        run_check(tree, job, solution, record)
+        with cpu_limit(limits.cpu_seconds + limits.case_seconds + 1):
+            run_check(job, solution, record)
     except ZygoteLostError:
         raise
     except CaseTimeoutError:
@@ -175,19 +228,41 @@ def judge(job: dict[str, Any], zygote: Zygote, slowness: float, gone: Callable[[
         signal.setitimer(signal.ITIMER_PROF, 0)
         with contextlib.suppress(ZygoteLostError):
             solution.stop()
-    return verdict(record, asserts) | {
+    return verdict(record) | {
         "cpu_seconds": solution.cpu,
         "wall_seconds": time.monotonic() - started,
         "starved": solution.starved,
     }
 
 
-def verdict(record: Record, asserts: int) -> dict[str, Any]:
-    """Sum the record up. What was not reached counts as failed."""
-    cases = list(record.cases)
+@contextlib.contextmanager
+def cpu_limit(seconds: float) -> Generator[None]:
+    """End this process by SIGXCPU when it uses more; timers cannot end what tests do within one C function."""
+    _, hard = resource.getrlimit(resource.RLIMIT_CPU)
+    end = math.ceil(time.process_time() + seconds)
+    resource.setrlimit(resource.RLIMIT_CPU, (end if hard == resource.RLIM_INFINITY else min(end, hard), hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_CPU, (hard, hard))
+
+
+def verdict(record: Record) -> dict[str, Any]:
+    """Sum the record up: an assert is worth the share of its executions that held.
+
+    Where the tests ended early, asserts that they had not finished with have failed; else one that was never executed
+    does not count. A statement that raised and holds no assert is a failure of its own.
+    """
     done = record.done and record.over is None
-    total = len(cases) if done and not record.broken else max(asserts, len(cases) + (0 if done else 1))
-    passed = sum(cases)
+    due = [number for number, ran in enumerate(record.ran) if ran or not done]
+    finished = [number for number in due if record.ran[number] and (done or number not in record.unfinished)]
+    shares = [0.0] * len(record.ran)
+    for number in finished:
+        shares[number] = record.held[number] / record.ran[number]
+    held = sum(shares)
+    total = len(due) + sum(not record.tests.statements[number][1] for number in record.broken)
+    if not done and held == total:  # no assert was left: what ended the tests is a failure of its own
+        total += 1
     if record.over is not None:
         outcome = record.over.outcome
     elif record.timed_out:
@@ -196,15 +271,17 @@ def verdict(record: Record, asserts: int) -> dict[str, Any]:
         outcome = "load_error"
     elif not done:
         outcome = "died"
-    elif passed == total and total:
+    elif held == total and total:
         outcome = "passed"
     else:
         outcome = "unsupported" if record.unsupported else "failed"
     errors = [record.error] if record.error else []
     if record.over is not None:
         errors.append(str(record.over))
-    cases += [False] * (total - len(cases))
-    return {"outcome": outcome, "passed": passed, "total": total, "notes": errors + record.notes, "cases": cases}
+    missing = 0 if done else max(1, record.ran.count(0))
+    cases = (record.cases + [False] * missing)[:MAX_CASES]
+    notes = errors + record.notes
+    return {"outcome": outcome, "passed": held, "total": total, "notes": notes, "cases": cases, "shares": shares}
 
 
 # --- the process ------------------------------------------------------------------------------------------------------
@@ -226,28 +303,29 @@ class Judge:
     """The loop of the process."""
 
     def __init__(self, options: dict[str, Any]) -> None:
-        self.root = Path(options["root"])
         self.parent: int = options["parent"]
-        self.zygote = Zygote(str(self.root / str(os.getpid())), options["site"], options["layers"])
+        self.dismissed = False  # by a trainer that lives on, and removes the pool's folder itself
+        self.zygote = Zygote(f"{options['root']}/{os.getpid()}", options["site"], options["layers"])
 
     def gone(self) -> bool:
         """Our caller has gone. Nothing is ever sent before the answer: readable means the end of our input."""
         return os.getppid() != self.parent or bool(select.select([0], [], [], 0)[0])
 
     def answer(self, job: dict[str, Any], slow: float) -> dict[str, Any]:
-        """The verdict; a zygote lost twice in the same job is the program's doing."""
+        """The verdict; a zygote lost twice in the same job is the program's doing. BrokenPipeError: none can be had."""
         ours, note = False, ""
         for _ in range(2):
             try:
                 return judge(job, self.zygote, slow, self.gone)
             except ZygoteLostError as error:
                 ours, note = error.ours, str(error)
-                self.zygote.close()
+                self.zygote.replace()
         if ours:
             return {"outcome": "infra_error", "notes": [f"the process for programs was lost twice: {note}"]}
-        asserts = max(1, rewrite_check(job["check"])[1])
+        asserts = max(1, len(rewrite_check(job["check"]).asserts))
         notes = ["the program ended the process that it was started from"]
-        return {"outcome": "died", "total": asserts, "notes": notes, "cases": [False] * asserts}
+        nothing = {"cases": [False] * asserts, "shares": [0.0] * asserts}
+        return {"outcome": "died", "total": asserts, "notes": notes, **nothing}
 
     def serve(self) -> None:
         """Answer until our caller has gone."""
@@ -257,20 +335,29 @@ class Judge:
             while not select.select([0], [], [], 1.0)[0]:
                 if os.getppid() != self.parent:
                     return
-            job = read_frame(sys.stdin.buffer)
-            if job is None:
+            job = self.hear()
+            if not job:
                 return
             answer = self.answer(job, slow)
             if self.gone():
                 return
             write_frame(sys.stdout.buffer, answer)
 
+    def hear(self) -> dict[str, Any] | None:
+        """The next job; an empty one is our dismissal."""
+        job = read_frame(sys.stdin.buffer)
+        self.dismissed |= job == {}
+        return job
+
     def leave(self) -> None:
-        """End our processes and remove our folder, and the pool's when the caller cannot."""
-        self.zygote.close()
-        shutil.rmtree(self.zygote.folder, ignore_errors=True)
-        if os.getppid() != self.parent and [path.name for path in self.root.iterdir()] in ([], ["lock"]):
-            shutil.rmtree(self.root, ignore_errors=True)
+        """End our processes and have our folder removed, and the pool's when the caller cannot.
+
+        The input of a dying trainer ends before its children get another parent.
+        """
+        ended = bool(select.select([0], [], [], 0)[0]) and os.getppid() == self.parent
+        if ended and not self.dismissed:
+            self.hear()
+        self.zygote.close(trainer_gone=os.getppid() != self.parent or (ended and not self.dismissed))
 
 
 def _on_case_timeout(signum: int, frame: Any) -> NoReturn:
@@ -285,14 +372,16 @@ def main(options: dict[str, Any]) -> None:
                 0, {options["core"]}
             )  # judge and solution take turns: one core has it all in its cache
     this = Judge(options)
-    this.zygote.start()
+    this.zygote.open()
     for kind, value in ((resource.RLIMIT_AS, MEMORY), (resource.RLIMIT_CORE, 0)):
         with contextlib.suppress(ValueError, OSError):
             resource.setrlimit(kind, (value, value))
-    sys.path += options["site"]
+    import_site(options["site"])
     for name in _TESTS_USE:
-        __import__(name)
+        with contextlib.suppress(ImportError):  # a Python may be built without
+            __import__(name)
     signal.signal(signal.SIGPROF, _on_case_timeout)
+    confine.confine_judge(options["layers"], [*confine.library(), *options["site"]])
     try:
         this.serve()
     except (BrokenPipeError, KeyboardInterrupt):

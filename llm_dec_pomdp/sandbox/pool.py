@@ -13,91 +13,26 @@ import functools
 import itertools
 import os
 import queue
-import select
 import shutil
-import subprocess
 import sys
 import sysconfig
 import tempfile
 import threading
-from collections.abc import Collection, Generator, Sequence
+import time
+from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from . import boot, confine, judge
-from .jobs import Job, Verdict
+from . import confine
+from .jobs import Job, SandboxError, Verdict
 from .probes import Capabilities, capabilities
+from .worker import LostError, TestsTooLongError, Worker, well_formed
 
 ALLOW_WEAK = "LLM_DEC_POMDP_ALLOW_WEAK"
 _PREFIX = "llm-dec-pomdp-judge-"
-_GRACE = 10.0  # seconds beyond a job's wall limit after which a silent judge counts as lost
-_START = 20.0  # seconds that a judge may take to start
-
-
-class SandboxError(RuntimeError):
-    """Generated code cannot be judged here; the message says what to do."""
-
-
-class _LostError(Exception):
-    """A judge process ended or went silent."""
-
-
-class _Judge:
-    """One judge process. Whatever interrupts a question ends it: the answer to come would be taken for the next one's.
-
-    Attributes:
-        over: It was ended, and takes no more jobs.
-    """
-
-    def __init__(self, options: dict[str, Any]) -> None:
-        self.over = False
-        self._process = boot.start("judge", options, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        with self._ending_if_interrupted():
-            self.slowness = float(self._read(_START)["slowness"])
-
-    def run(self, job: Job) -> dict[str, Any]:
-        """The verdict on one job as the judge wrote it."""
-        assert self._process.stdin
-        with self._ending_if_interrupted():
-            try:
-                judge.write_frame(self._process.stdin, asdict(job))  # type: ignore[arg-type]
-            except BrokenPipeError as error:
-                raise _LostError from error
-            return self._read(self.slowness * job.limits.wall_seconds + _GRACE)
-
-    @contextlib.contextmanager
-    def _ending_if_interrupted(self) -> Generator[None]:
-        try:
-            yield
-        except BaseException:  # a signal's handler may raise anything, at any place
-            self.close()
-            raise
-
-    def _read(self, patience: float) -> dict[str, Any]:
-        assert self._process.stdout
-        ready, _, _ = select.select([self._process.stdout], [], [], patience)
-        try:
-            answer = judge.read_frame(self._process.stdout) if ready else None  # type: ignore[arg-type]
-        except ValueError as error:
-            raise _LostError from error
-        if answer is None:
-            raise _LostError
-        return answer
-
-    def close(self) -> None:
-        """End it; it ends its own processes."""
-        self.over = True
-        assert self._process.stdin and self._process.stdout
-        with contextlib.suppress(OSError):  # a judge that is gone cannot take what is left in the buffer
-            self._process.stdin.close()
-        try:
-            self._process.wait(timeout=1.0)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-        self._process.stdout.close()
+_AGAIN = 0.1  # share of a pool's time that second runs may take
+_pools = itertools.count()
 
 
 class SandboxPool:
@@ -138,7 +73,9 @@ class SandboxPool:
     def _reset(self) -> None:
         self._lock = threading.Lock()
         self._alone = threading.Lock()
-        self._idle: queue.SimpleQueue[_Judge | None] | None = None
+        self._began = 0.0
+        self._again_seconds = 0.0  # in second runs
+        self._idle: queue.SimpleQueue[Worker | None] | None = None
         self._threads: ThreadPoolExecutor | None = None
         self._root = ""
         self._root_lock = -1
@@ -161,7 +98,8 @@ class SandboxPool:
         """Judge all jobs; verdicts in the same order.
 
         Raises:
-            SandboxError: Generated code cannot be confined here, and `allow_weak` is not set.
+            SandboxError: Generated code cannot be confined here, and `allow_weak` is not set; or a probe of what
+                confines it did not answer.
         """
         self._start()
         if len(jobs) == 1:
@@ -192,21 +130,22 @@ class SandboxPool:
         with self._lock:
             if self._idle is not None:
                 return
-            found = self.capabilities
-            if found.missing and not self.allow_weak:
-                raise SandboxError(found.missing)
-            self._layers, self._weak = self._usable(found), bool(found.missing)
+            able = self.capabilities
+            if able.missing and not self.allow_weak:
+                raise SandboxError(able.missing)
+            self._layers, self._weak = self._usable(able), bool(able.missing)
             self._root, self._root_lock = _make_root()
-            idle: queue.SimpleQueue[_Judge | None] = queue.SimpleQueue()
+            idle: queue.SimpleQueue[Worker | None] = queue.SimpleQueue()
             for _ in range(self.workers):
                 idle.put(None)  # a slot; its judge starts with its first job
             self._threads = ThreadPoolExecutor(self.workers, thread_name_prefix="judge")
+            self._began, self._again_seconds = time.monotonic(), 0.0
             self._idle = idle
             atexit.register(self.close)
 
-    def _usable(self, found: Capabilities) -> tuple[str, ...]:
+    def _usable(self, able: Capabilities) -> tuple[str, ...]:
         """Layers that hold, and limits also where only some of them do."""
-        some = {*found.working, "limits"} - set(self.without)
+        some = {*able.working, "limits"} - set(self.without)
         return tuple(layer for layer in confine.LAYERS if layer in some)
 
     def _judge(self, job: Job) -> Verdict:
@@ -216,42 +155,55 @@ class SandboxPool:
             answer, judge = self._ask(job, judge)
         finally:
             self._idle.put(judge)
-        if answer.get("starved"):  # by other processes of this machine: once more, with all other judges idle
-            answer = self._judge_alone(job)
+        if answer["starved"]:  # by other processes of this machine
+            answer = self._judge_alone(job) or answer
         return Verdict(
             answer["outcome"],
-            answer.get("passed", 0),
-            answer.get("total", 0),
+            answer["passed"],
+            answer["total"],
             tuple(answer["notes"]),
-            answer.get("cpu_seconds", 0.0),
-            answer.get("wall_seconds", 0.0),
-            tuple(answer.get("cases", ())),
+            answer["cpu_seconds"],
+            answer["wall_seconds"],
+            tuple(answer["cases"]),
+            tuple(answer["shares"]),
             self._weak,
         )
 
-    def _ask(self, job: Job, judge: _Judge | None) -> tuple[dict[str, Any], _Judge | None]:
+    def _ask(self, job: Job, judge: Worker | None) -> tuple[dict[str, Any], Worker | None]:
         """The answer, and the judge for the next job."""
         for _ in range(2):
             try:
                 if judge is None or judge.over:
                     judge = self._new_judge()
                 return judge.run(job), judge
-            except _LostError:
+            except LostError:
                 continue
-        return {"outcome": "infra_error", "notes": ["the judge process was lost twice"]}, judge
+            except TestsTooLongError:
+                note = "the tests took too long with what the program returned"
+                return well_formed({"outcome": "timeout", "notes": [note]}), judge
+        return well_formed({"outcome": "infra_error", "notes": ["the judge process was lost twice"]}), judge
 
-    def _judge_alone(self, job: Job) -> dict[str, Any]:
+    def _judge_alone(self, job: Job) -> dict[str, Any] | None:
+        """The answer with all other judges idle; None where second runs have taken their share of the time."""
         assert self._idle is not None
-        with self._alone:
+        if not self._alone.acquire(blocking=False):
+            return None
+        started = time.monotonic()
+        try:
+            if self._again_seconds > _AGAIN * (started - self._began):
+                return None
             judges = [self._idle.get() for _ in range(self.workers)]
             try:
                 answer, judges[0] = self._ask(job, judges[0])
             finally:
                 for judge in judges:
                     self._idle.put(judge)
-        return answer
+            return answer
+        finally:
+            self._again_seconds += time.monotonic() - started
+            self._alone.release()
 
-    def _new_judge(self) -> _Judge:
+    def _new_judge(self) -> Worker:
         options = {
             "root": self._root,
             "parent": os.getpid(),
@@ -259,7 +211,7 @@ class SandboxPool:
             "layers": self._layers,
             "core": next(self._cores),
         }
-        judge = _Judge(options)
+        judge = Worker(options)
         self.slowness = judge.slowness
         return judge
 
@@ -308,11 +260,11 @@ def _sweep(parent: Path) -> None:
 
 
 def _cores() -> Sequence[int | None]:
-    """Cores that this process may use, from one that other trainers may not start with; a judge stays on one."""
+    """Cores that this process may use, from one that other pools may not start with; a judge stays on one."""
     if sys.platform != "linux":
         return [None]
     cores = sorted(os.sched_getaffinity(0))
-    first = os.getpid() % len(cores)
+    first = (os.getpid() + next(_pools)) % len(cores)
     return cores[first:] + cores[:first]
 
 

@@ -6,11 +6,14 @@ that must fail then.
 
 from __future__ import annotations
 
+import _thread
 import contextlib
+import fcntl
 import functools
 import json
 import os
 import platform
+import signal
 import socket
 import subprocess
 import sys
@@ -21,6 +24,9 @@ from pathlib import Path
 from typing import Any
 
 from . import boot, confine
+from .jobs import SandboxError
+
+PATIENCE = 20.0  # seconds that all probes together may take; they take 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,15 +71,25 @@ class Capabilities:
 
 @functools.cache
 def capabilities() -> Capabilities:
-    """What holds on this system; found out once per process."""
+    """What holds on this system; found out once per process.
+
+    Raises:
+        SandboxError: A probe did not answer. That says nothing about its layer, so nothing is run without it either.
+    """
     process = boot.start("probes", {}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
     try:
-        output, _ = process.communicate(timeout=20)
-        layers = json.loads(output)
-    except (subprocess.TimeoutExpired, ValueError):
-        process.kill()
-        process.communicate()
-        layers = dict.fromkeys([*confine.LAYERS], "the probe did not answer")
+        output, _ = process.communicate(timeout=PATIENCE)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        output, _ = process.communicate()
+    layers: dict[str, str] = dict(json.loads(line) for line in output.decode().splitlines())
+    for name in confine.LAYERS:
+        if name not in layers:
+            raise SandboxError(
+                f"the probe of {name!r} did not answer within {PATIENCE:g} s: it is not known what confines generated "
+                f"code. See that {sys.executable} starts quickly and that no process holds files of its library (lines "
+                "with LEASE in /proc/locks), then try again"
+            )
     return Capabilities(f"{platform.system()} {platform.machine()}", layers)
 
 
@@ -81,18 +97,22 @@ def capabilities() -> Capabilities:
 
 
 def main(options: dict[str, Any]) -> None:
-    """Probe every layer in a child of its own."""
+    """Probe every layer in a child of its own; one line of JSON, name and what is wrong, for each that answers."""
     acts: dict[str, Callable[[], str]] = {
         "limits": _limits,
         "namespaces": _namespaces,
         "landlock": _landlock,
         "seccomp": _seccomp,
     }
-    found = {name: _in_child(acts[name]) for name in confine.LAYERS}
-    sys.stdout.write(json.dumps(found))
+    for name in confine.LAYERS:
+        answer = _in_child(acts[name])
+        if answer:
+            sys.stdout.write(json.dumps([name, answer.strip()]) + "\n")
+            sys.stdout.flush()
 
 
 def _in_child(act: Callable[[], str]) -> str:
+    """What the act says; a space when the layer holds, nothing when the child did not answer."""
     reader, writer = os.pipe()
     if os.fork() == 0:
         try:
@@ -105,7 +125,7 @@ def _in_child(act: Callable[[], str]) -> str:
     answer = os.read(reader, 1 << 12).decode()
     os.close(reader)
     os.wait()
-    return answer.strip() if answer else "the probe died"
+    return answer
 
 
 def _limits() -> str:
@@ -145,12 +165,18 @@ def _landlock() -> str:
 
 def _seccomp() -> str:
     program = confine.seccomp_program()
+    listener = confine.listen_for_threads()
     confine.drop_privileges()
     confine.filter_calls(program)
-    with contextlib.suppress(PermissionError):
-        socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-        return "a connection could be made"
-    with contextlib.suppress(PermissionError):
-        os.kill(os.getpid(), 0)
-        return "a signal could be sent"
+    os.close(listener)
+    attempts: dict[str, Callable[[], object]] = {
+        "a connection could be made": lambda: socket.socket(socket.AF_INET, socket.SOCK_STREAM),
+        "a signal could be sent": lambda: os.kill(os.getpid(), 0),
+        "a signal about a file could be asked for": lambda: fcntl.fcntl(0, fcntl.F_SETOWN, os.getpid()),
+        "a thread could be started unasked": lambda: _thread.start_new_thread(int, ()),
+    }
+    for achieved, attempt in attempts.items():
+        with contextlib.suppress(PermissionError, RuntimeError):
+            attempt()
+            return achieved
     return ""

@@ -3,67 +3,104 @@
 from __future__ import annotations
 
 import ast
-from typing import Any
+from dataclasses import dataclass, field
 
 NOTE_LENGTH = 200
+_UNGUARDED = (ast.FunctionDef, ast.Import, ast.ImportFrom, ast.Pass, ast.Return, ast.Try)
 
 
-class AssertCounter(ast.NodeTransformer):
-    """Turns every `assert X` into a counted case; drops asserts of a true constant.
+@dataclass(slots=True)
+class CountedTests:
+    """Tests that count.
 
-    The case is `try: __case__(X, source)  except __caught__ as __error__: __failed__(__error__, source)` after
-    `__start__()`, which gives it its own CPU allowance. X stays where it was, so names bound in it are seen later.
+    Attributes:
+        tree: The module to execute; it calls `__start__`, `__case__`, `__failed__` and `__broke__` with numbers.
+        asserts: What each counted assert claims, in the order of the source.
+        statements: Each guarded statement, or the first one of a round, and the numbers of the asserts within.
+        inner: Numbers of asserts in functions that are not `check`: they may be due any number of times.
     """
 
-    def __init__(self) -> None:
-        self.count = 0
+    tree: ast.Module
+    asserts: list[ast.expr] = field(default_factory=list[ast.expr])
+    statements: list[tuple[ast.stmt, range]] = field(default_factory=list[tuple[ast.stmt, range]])
+    inner: set[int] = field(default_factory=set[int])
 
-    def visit_Assert(self, node: ast.Assert) -> Any:
+    def claim(self, number: int) -> str:
+        """The source of an assert, for a note."""
+        return ast.unparse(self.asserts[number])[:NOTE_LENGTH]
+
+    def first_line(self, number: int) -> str:
+        """The first line of a guarded statement, for a note."""
+        return ast.unparse(self.statements[number][0]).splitlines()[0][:NOTE_LENGTH]
+
+
+def rewrite_check(source: str) -> CountedTests:
+    """The test module with counted asserts.
+
+    An assert of a true constant is dropped. Statements of a function body that are no asserts are guarded too, and so
+    is each round of a `for` loop: when one raises, what comes after it still runs. Functions without an assert are
+    helpers of the tests, and what they raise goes to those who call them.
+    """
+    tests = CountedTests(ast.parse(source))
+    _Rewriter(tests).visit(tests.tree)
+    ast.fix_missing_locations(tests.tree)
+    return tests
+
+
+class _Rewriter(ast.NodeTransformer):
+    """Turns `assert X` into `try: __case__(__start__(), X, number)  except __caught__ as __error__: __failed__(...)`.
+
+    `__start__` gives the case its own CPU allowance. X stays where it was, so names bound in it are seen later.
+    """
+
+    def __init__(self, tests: CountedTests) -> None:
+        self._tests = tests
+        self._functions = 0
+
+    def visit_Assert(self, node: ast.Assert) -> ast.stmt:
         """Rewrite one assert."""
         if isinstance(node.test, ast.Constant) and node.test.value:
             return ast.copy_location(ast.Pass(), node)
-        self.count += 1
-        source = ast.Constant(ast.unparse(node.test)[:NOTE_LENGTH])
-        case = ast.Expr(ast.Call(ast.Name("__case__", ast.Load()), [node.test, source], []))
-        failed = ast.parse(f"__failed__(__error__, {source.value!r})").body
-        caught = ast.ExceptHandler(ast.Name("__caught__", ast.Load()), "__error__", failed)
-        start = ast.parse("__start__()").body
-        return ast.copy_location(ast.Try([*start, case], [caught], [], []), node)
+        number = len(self._tests.asserts)
+        self._tests.asserts.append(node.test)
+        case = _call("__case__", _call("__start__").value, node.test, ast.Constant(number))
+        return ast.copy_location(ast.Try([case], [_handler("__caught__", "__failed__", number)], [], []), node)
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.stmt:
+        """Guard the statements of a function with asserts."""
+        if not any(isinstance(inside, ast.Assert) for inside in ast.walk(node)):
+            return node
+        first = len(self._tests.asserts)
+        self._functions += 1
+        node.body = [self._guarded([statement]) for statement in node.body]
+        self._functions -= 1
+        if self._functions or node.name != "check":
+            self._tests.inner.update(range(first, len(self._tests.asserts)))
+        return node
+
+    def visit_For(self, node: ast.For) -> ast.stmt:
+        """Guard the rounds of a loop."""
+        node.body = [self._guarded(node.body)]
+        node.orelse = self._visited(node.orelse)
+        return node
+
+    def _visited(self, block: list[ast.stmt]) -> list[ast.stmt]:
+        return [self.visit(statement) for statement in block]
+
+    def _guarded(self, block: list[ast.stmt]) -> ast.stmt:
+        first, before = block[0], len(self._tests.asserts)
+        block = self._visited(block)
+        if len(block) == 1 and isinstance(block[0], _UNGUARDED):
+            return block[0]
+        self._tests.statements.append((first, range(before, len(self._tests.asserts))))
+        handler = _handler("BaseException", "__broke__", len(self._tests.statements) - 1)
+        return ast.Try(block, [handler], [], [])
 
 
-def rewrite_check(source: str) -> tuple[ast.Module, int]:
-    """The test module with counted asserts, and how many asserts it holds.
-
-    Statements of a function body that are no asserts are guarded too, and so is each round of a `for` loop: when one
-    raises, that is one failed case, and what comes after it still runs. Functions without an assert are helpers of the
-    tests, and what they raise goes to those who call them.
-    """
-    counter = AssertCounter()
-    tree = ast.parse(source)
-    helpers = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and not _holds_assert(node)]
-    within = {node for helper in helpers for node in ast.walk(helper)}
-    tree = counter.visit(tree)
-    for node in ast.walk(tree):
-        if node in within:
-            continue
-        if isinstance(node, ast.FunctionDef):
-            node.body = [_guarded([statement]) for statement in node.body]
-        elif isinstance(node, ast.For):
-            node.body = [_guarded(node.body)]
-    return ast.fix_missing_locations(tree), counter.count
+def _call(name: str, *arguments: ast.expr) -> ast.Expr:
+    return ast.Expr(ast.Call(ast.Name(name, ast.Load()), list(arguments), []))
 
 
-def _holds_assert(function: ast.FunctionDef) -> bool:
-    return any(isinstance(node, ast.Assert) for node in ast.walk(function))
-
-
-def _guarded(block: list[ast.stmt]) -> ast.stmt:
-    first = block[0]
-    if len(block) == 1 and isinstance(
-        first, (ast.FunctionDef, ast.Import, ast.ImportFrom, ast.Pass, ast.Return, ast.Try)
-    ):
-        return first
-    text = ast.unparse(first).splitlines()[0][:NOTE_LENGTH]
-    failed = ast.parse(f"__broken__(__error__, {text!r})").body
-    handler = ast.ExceptHandler(type=ast.Name("Exception", ast.Load()), name="__error__", body=failed)
-    return ast.Try(body=block, handlers=[handler], orelse=[], finalbody=[])
+def _handler(caught: str, told: str, number: int) -> ast.ExceptHandler:
+    tell = _call(told, ast.Name("__error__", ast.Load()), ast.Constant(number))
+    return ast.ExceptHandler(ast.Name(caught, ast.Load()), "__error__", [tell])

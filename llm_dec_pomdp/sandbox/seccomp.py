@@ -1,7 +1,12 @@
-"""A deny-list of system calls as a BPF program: what is on it fails with EPERM, on x86-64 and arm64.
+"""An allow-list of system calls as a BPF program, for x86-64 and arm64: what is not on it fails.
 
-Forking is denied, threads are not; `clone3` is answered with ENOSYS, so that the C library falls back to `clone`, whose
-flags can be looked at.
+Reference solutions of HumanEval, CoopHumanEval and MBPP make seven calls once they are forked: read, write, mmap,
+munmap, mremap, brk and exit_group. The rest of the list is what the standard library makes for files in the own
+folder, imports, waiting, timers, event loops and threads. Calls with dangerous modes are allowed for harmless arguments
+only: no leases, no signals about files, no new process, no addresses to send to, no limits to raise.
+
+What is refused fails with EPERM. Numbers from 424 on, which are the same on all machines, are calls that C libraries
+try first and do without (`clone3`, whose flags lie in memory, falls back to `clone`): they fail with ENOSYS.
 """
 
 from __future__ import annotations
@@ -9,80 +14,176 @@ from __future__ import annotations
 import errno
 import platform
 import struct
+from typing import NamedTuple
 
-_THREAD = 0x00010000  # CLONE_THREAD
-_ALLOW, _ERRNO, _KILL = 0x7FFF0000, 0x00050000, 0x80000000
-_LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
-_NUMBER, _ARCH, _FLAGS = 0, 4, 16  # offsets in struct seccomp_data; the first argument's low half
-_X32 = 0x40000000
+_ALLOW, _ERRNO, _ASK, _KILL = 0x7FFF0000, 0x00050000, 0x7FC00000, 0x80000000
+_LOAD, _EQUAL, _AT_LEAST, _AND, _RETURN = 0x20, 0x15, 0x35, 0x54, 0x06
+_NUMBER, _ARCHITECTURE = 0, 4  # offsets in struct seccomp_data
+_NEW_CALLS = 424
 
 # name -> numbers on (x86-64, arm64); None where there is no such call
-_CALLS: dict[str, tuple[int | None, int | None]] = {
-    # processes
-    "fork": (57, None), "vfork": (58, None), "execve": (59, 221), "execveat": (322, 281),
-    "prctl": (157, 167), "kill": (62, 129), "tkill": (200, 130), "tgkill": (234, 131), "rt_sigqueueinfo": (129, 138),
-    "rt_tgsigqueueinfo": (297, 240), "pidfd_open": (434, 434), "pidfd_send_signal": (424, 424),
-    "pidfd_getfd": (438, 438), "ptrace": (101, 117), "process_vm_readv": (310, 270),
-    "process_vm_writev": (311, 271), "process_madvise": (440, 440), "kcmp": (312, 272), "prlimit64": (302, 261),
-    "setpgid": (109, 154), "setpriority": (141, 140), "ioprio_set": (251, 30), "sched_setaffinity": (203, 122),
-    "sched_setscheduler": (144, 119), "sched_setparam": (142, 118), "sched_setattr": (314, 274),
-    # connections
-    "socket": (41, 198), "connect": (42, 203), "bind": (49, 200), "listen": (50, 201), "accept": (43, 202),
-    "accept4": (288, 242), "sendto": (44, 206), "sendmsg": (46, 211), "sendmmsg": (307, 269),
-    # namespaces and mounts
-    "unshare": (272, 97), "setns": (308, 268), "mount": (165, 40), "umount2": (166, 39), "pivot_root": (155, 41),
-    "chroot": (161, 51), "move_mount": (429, 429), "open_tree": (428, 428), "fsopen": (430, 430),
-    "fsconfig": (431, 431), "fsmount": (432, 432), "fspick": (433, 433), "mount_setattr": (442, 442),
-    "open_tree_attr": (467, 467), "name_to_handle_at": (303, 264), "open_by_handle_at": (304, 265),
-    # what landlock does not look at
-    "chmod": (90, None), "fchmod": (91, 52), "fchmodat": (268, 53), "fchmodat2": (452, 452), "chown": (92, None),
-    "fchown": (93, 55), "lchown": (94, None), "fchownat": (260, 54), "utime": (132, None), "utimes": (235, None),
-    "futimesat": (261, None), "utimensat": (280, 88), "setxattr": (188, 5), "lsetxattr": (189, 6),
-    "fsetxattr": (190, 7), "setxattrat": (463, 463), "removexattr": (197, 14), "lremovexattr": (198, 15),
-    "fremovexattr": (199, 16), "removexattrat": (466, 466), "file_setattr": (469, 469),
-    # memory that outlives a process or escapes its limits
-    "shmget": (29, 194), "shmat": (30, 196), "shmctl": (31, 195), "semget": (64, 190), "semop": (65, 193),
-    "semtimedop": (220, 192), "semctl": (66, 191), "msgget": (68, 186), "msgsnd": (69, 189), "msgrcv": (70, 188),
-    "msgctl": (71, 187), "mq_open": (240, 180), "mq_unlink": (241, 181), "memfd_create": (319, 279),
-    "memfd_secret": (447, 447), "add_key": (248, 217), "request_key": (249, 218), "keyctl": (250, 219),
-    # the kernel itself
-    "io_uring_setup": (425, 425), "io_uring_enter": (426, 426), "io_uring_register": (427, 427), "bpf": (321, 280),
-    "perf_event_open": (298, 241), "userfaultfd": (323, 282), "fanotify_init": (300, 262), "init_module": (175, 105),
-    "finit_module": (313, 273), "delete_module": (176, 106), "kexec_load": (246, 104),
-    "kexec_file_load": (320, 294), "reboot": (169, 142), "swapon": (167, 224), "swapoff": (168, 225),
-    "sethostname": (170, 161), "setdomainname": (171, 162), "settimeofday": (164, 170), "clock_settime": (227, 112),
-    "adjtimex": (159, 171), "clock_adjtime": (305, 266), "acct": (163, 89), "quotactl": (179, 60),
-    "quotactl_fd": (443, 443), "syslog": (103, 116), "personality": (135, 92), "vhangup": (153, 58),
-    "iopl": (172, None), "ioperm": (173, None), "modify_ldt": (154, None), "lookup_dcookie": (212, 18),
-    "uselib": (134, None), "_sysctl": (156, None), "sysfs": (139, None), "seccomp": (317, 277),
+_Numbers = tuple["int | None", "int | None"]
+_PLAIN: dict[str, _Numbers] = {
+    # memory; a program may run machine code as it pleases (ctypes), so executable pages add nothing
+    "brk": (12, 214), "mmap": (9, 222), "munmap": (11, 215), "mremap": (25, 216), "mprotect": (10, 226),
+    "madvise": (28, 233),
+    # open files
+    "read": (0, 63), "write": (1, 64), "readv": (19, 65), "writev": (20, 66), "pread64": (17, 67),
+    "pwrite64": (18, 68), "lseek": (8, 62), "close": (3, 57), "close_range": (436, 436), "fstat": (5, 80),
+    "ftruncate": (77, 46), "fsync": (74, 82), "fdatasync": (75, 83), "sendfile": (40, 71), "getdents64": (217, 61),
+    "dup": (32, 23), "dup2": (33, None), "dup3": (292, 24), "pipe": (22, None), "pipe2": (293, 59),
+    # files by name; landlock says which
+    "open": (2, None), "openat": (257, 56), "stat": (4, None), "lstat": (6, None), "newfstatat": (262, 79),
+    "statx": (332, 291), "access": (21, None), "faccessat": (269, 48), "faccessat2": (439, 439),
+    "readlink": (89, None), "readlinkat": (267, 78), "getcwd": (79, 17), "chdir": (80, 49), "fchdir": (81, 50),
+    "mkdir": (83, None), "mkdirat": (258, 34), "rmdir": (84, None), "unlink": (87, None), "unlinkat": (263, 35),
+    "rename": (82, None), "renameat": (264, 38), "renameat2": (316, 276), "truncate": (76, 45), "umask": (95, 166),
+    # waiting and event loops
+    "poll": (7, None), "ppoll": (271, 73), "select": (23, None), "pselect6": (270, 72), "epoll_create1": (291, 20),
+    "epoll_ctl": (233, 21), "epoll_wait": (232, None), "epoll_pwait": (281, 22), "eventfd2": (290, 19),
+    "recvfrom": (45, 207), "shutdown": (48, 210), "getsockname": (51, 204), "getpeername": (52, 205),
+    "getsockopt": (55, 209),
+    # time, timers and signals from them
+    "nanosleep": (35, 101), "clock_nanosleep": (230, 115), "clock_gettime": (228, 113), "clock_getres": (229, 114),
+    "gettimeofday": (96, 169), "time": (201, None), "times": (100, 153), "alarm": (37, None), "getitimer": (36, 102),
+    "setitimer": (38, 103), "pause": (34, None), "rt_sigaction": (13, 134), "rt_sigprocmask": (14, 135),
+    "rt_sigreturn": (15, 139), "rt_sigsuspend": (130, 133), "rt_sigtimedwait": (128, 137), "sigaltstack": (131, 132),
+    "restart_syscall": (219, 128),
+    # threads and the end
+    "futex": (202, 98), "set_robust_list": (273, 99), "rseq": (334, 293), "sched_yield": (24, 124),
+    "sched_getaffinity": (204, 123), "getcpu": (309, 168), "exit": (60, 93), "exit_group": (231, 94),
+    # who am I
+    "getpid": (39, 172), "getppid": (110, 173), "gettid": (186, 178), "getuid": (102, 174), "geteuid": (107, 175),
+    "getgid": (104, 176), "getegid": (108, 177), "getpgrp": (111, None), "getpgid": (121, 155), "getsid": (124, 156),
+    "getrlimit": (97, 163), "getrusage": (98, 165), "uname": (63, 160), "sysinfo": (99, 179), "getrandom": (318, 278),
 }  # fmt: skip
-_CLONE, _CLONE3 = (56, 220), 435
-_ARCHITECTURES = {"x86_64": (0, 0xC000003E), "amd64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7), "arm64": (1, 0xC00000B7)}  # fmt: skip # noqa: E501
+
+_JUDGE: dict[str, _Numbers] = {
+    "sendmsg": (46, 211),  # hands over a descriptor; stream sockets, the only ones there are, take no address
+    "wait4": (61, 260),
+    "waitid": (247, 95),
+}
+
+
+class _Test(NamedTuple):
+    """Half an argument, in some of its bits, has this value."""
+
+    argument: int
+    value: int
+    mask: int = 0xFFFFFFFF
+    upper: bool = False
+
+    @property
+    def offset(self) -> int:
+        """Where the half lies in struct seccomp_data; both machine types are little-endian."""
+        return 16 + 8 * self.argument + 4 * self.upper
+
+
+_Mode = tuple[_Test, ...]  # all of them hold
+
+
+def _null(argument: int) -> _Mode:
+    return _Test(argument, 0), _Test(argument, 0, upper=True)
+
+
+_THREAD_FLAGS = 0x3D0F00  # of pthread_create; musl adds one that means nothing any more
+_THREAD: _Mode = (_Test(0, _THREAD_FLAGS, 0xFFFFFFFF & ~0x400000),)
+_DUPLICATE, _GET_FLAGS, _SET_FLAGS, _LOCKS, _ASYNC = (0, 1030), (1, 2, 3), 4, (5, 6, 7), 0x2000
+_TERMINAL = (0x5401, 0x802C542A, 0x5413)  # TCGETS and TCGETS2, which `isatty` is made of; TIOCGWINSZ
+_DESCRIPTOR = (0x5450, 0x5451, 0x5421, 0x541B)  # FIONCLEX, FIOCLEX, FIONBIO, FIONREAD
+
+# name -> numbers, and the modes that are allowed
+_GUARDED: dict[str, tuple[_Numbers, tuple[_Mode, ...]]] = {
+    "fcntl": (
+        (72, 25),
+        (
+            *((_Test(1, command),) for command in (*_DUPLICATE, *_GET_FLAGS, *_LOCKS)),
+            (_Test(1, _SET_FLAGS), _Test(2, 0, _ASYNC)),
+        ),
+    ),
+    "ioctl": ((16, 29), tuple((_Test(1, request),) for request in (*_TERMINAL, *_DESCRIPTOR))),
+    "clone": ((56, 220), (_THREAD,)),
+    "prctl": ((157, 167), ((_Test(0, 15),), (_Test(0, 16),))),  # the name of a thread
+    "prlimit64": ((302, 261), ((_Test(0, 0), *_null(2)),)),  # read the own limits
+    "socketpair": ((53, 199), ((_Test(0, 1), _Test(1, 1, 0xF)),)),  # AF_UNIX, SOCK_STREAM
+    "sendto": ((44, 206), (_null(4),)),  # to the other end
+}
+_OF_THE_JUDGE: dict[str, tuple[_Mode, ...]] = {
+    "clone": (),
+    "prlimit64": (*_GUARDED["prlimit64"][1], (_Test(0, 0), _Test(1, 0))),  # how much CPU it may use itself
+}
+_COLUMNS = {"x86_64": (0, 0xC000003E), "amd64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7), "arm64": (1, 0xC00000B7)}
+
+_Line = tuple[int, int, int, int]  # struct sock_filter
 
 
 def supported() -> bool:
     """This machine's system call numbers are known."""
-    return platform.machine().lower() in _ARCHITECTURES
+    return platform.machine().lower() in _COLUMNS
 
 
-def numbers(machine: str) -> dict[str, int]:
-    """The denied calls of a machine type ("x86_64", "aarch64") by name."""
-    column, _ = _ARCHITECTURES[machine.lower()]
-    return {name: pair[column] for name, pair in _CALLS.items() if pair[column] is not None}  # type: ignore[misc]
+def allowed(machine: str, *, judge: bool = False) -> dict[str, int]:
+    """The calls that a machine type ("x86_64", "aarch64") allows whatever their arguments are, by name."""
+    column, _ = _COLUMNS[machine.lower()]
+    calls = _PLAIN | (_JUDGE if judge else {})
+    return {name: number for name, pair in calls.items() if (number := pair[column]) is not None}
 
 
-def program(machine: str | None = None) -> bytes:
-    """The filter as an array of struct sock_filter."""
+def program(machine: str | None = None, *, judge: bool = False) -> bytes:
+    """The filter as an array of struct sock_filter, for the process of a program or for the judge.
+
+    The judge may hand over descriptors and wait for its child, but start no thread.
+    """
     machine = (machine or platform.machine()).lower()
-    column, architecture = _ARCHITECTURES[machine]
-    denied = sorted(numbers(machine).values())
-    deny = _ERRNO | errno.EPERM
-    head = [(_LOAD, 0, 0, _ARCH), (_EQUAL, 1, 0, architecture), (_RETURN, 0, 0, _KILL), (_LOAD, 0, 0, _NUMBER)]
-    if column == 0:
-        head += [(_AT_LEAST, 0, 1, _X32), (_RETURN, 0, 0, deny)]
-    head += [(_EQUAL, 0, 1, _CLONE3), (_RETURN, 0, 0, _ERRNO | errno.ENOSYS)]
-    head += [(_EQUAL, 0, 4, _CLONE[column]), (_LOAD, 0, 0, _FLAGS), (_ANY_BIT, 1, 0, _THREAD)]
-    head += [(_RETURN, 0, 0, deny), (_RETURN, 0, 0, _ALLOW)]
-    body = [(_EQUAL, len(denied) - place, 0, number) for place, number in enumerate(denied)]
-    tail = [(_RETURN, 0, 0, _ALLOW), (_RETURN, 0, 0, deny)]
-    return b"".join(struct.pack("HBBI", *line) for line in head + body + tail)
+    column, _ = _COLUMNS[machine]
+    lines = _head(machine)
+    for name, (pair, modes) in _GUARDED.items():
+        number = pair[column]
+        assert number is not None
+        lines += _guarded(number, _OF_THE_JUDGE.get(name, modes) if judge else modes)
+    plain = sorted(allowed(machine, judge=judge).values())
+    lines += [(_EQUAL, len(plain) - place + 2, 0, number) for place, number in enumerate(plain)]
+    lines += [(_AT_LEAST, 0, 1, _NEW_CALLS), _failing(errno.ENOSYS), _failing(errno.EPERM), (_RETURN, 0, 0, _ALLOW)]
+    return _packed(lines)
+
+
+def asking_for_threads(machine: str | None = None) -> bytes:
+    """A filter under which whoever holds its listener is asked about every new thread."""
+    machine = (machine or platform.machine()).lower()
+    number = _GUARDED["clone"][0][_COLUMNS[machine][0]]
+    assert number is not None
+    ask = [*_guarded(number, (_THREAD,), (_RETURN, 0, 0, _ASK), (_RETURN, 0, 0, _ALLOW)), (_RETURN, 0, 0, _ALLOW)]
+    return _packed(_head(machine) + ask)
+
+
+def _head(machine: str) -> list[_Line]:
+    """Calls of another architecture kill; x32, the second numbering of x86, begins above all numbers."""
+    return [
+        (_LOAD, 0, 0, _ARCHITECTURE), (_EQUAL, 1, 0, _COLUMNS[machine][1]), (_RETURN, 0, 0, _KILL),
+        (_LOAD, 0, 0, _NUMBER),
+    ]  # fmt: skip
+
+
+def _guarded(
+    number: int,
+    modes: tuple[_Mode, ...],
+    then: _Line = (_RETURN, 0, 0, _ALLOW),
+    otherwise: _Line = (_RETURN, 0, 0, _ERRNO | errno.EPERM),
+) -> list[_Line]:
+    """What is answered to one call: `then` when a mode holds, else `otherwise`."""
+    body: list[_Line] = []
+    for mode in modes:
+        after = 3 * len(mode) + 1
+        for place, test in enumerate(mode):
+            body += [(_LOAD, 0, 0, test.offset), (_AND, 0, 0, test.mask)]
+            body += [(_EQUAL, 0, after - 3 * (place + 1), test.value)]
+        body += [then]
+    return [(_EQUAL, 0, len(body) + 1, number), *body, otherwise]
+
+
+def _failing(number: int) -> _Line:
+    return _RETURN, 0, 0, _ERRNO | number
+
+
+def _packed(lines: list[_Line]) -> bytes:
+    return b"".join(struct.pack("HBBI", *line) for line in lines)

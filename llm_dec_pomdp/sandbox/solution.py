@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import builtins
 import contextlib
-import os
 import select
 import signal
 import socket
@@ -56,47 +55,58 @@ class UnsupportedError(Exception):
     """A result that is no plain data, or an argument that does not travel."""
 
 
+class ProgramError(Exception):
+    """What a program raised to end loops and generators of the tests; they meet an error instead."""
+
+
 # --- zygote -----------------------------------------------------------------------------------------------------------
 
 
 class Zygote:
-    """Owns the zygote process and replaces it after many calls or when it is lost."""
+    """Owns a zygote and replaces it after many calls or when it is lost; a keeper process starts them."""
 
     def __init__(self, folder: str, site: list[str], layers: list[str]) -> None:
         self.folder = folder
+        self.pid = 0
         self._options: dict[str, Any] = {"folder": folder, "site": site, "layers": layers}
         self._process: subprocess.Popen[bytes] | None = None
+        self._keeper = socket.socket()
         self._control = socket.socket()
-        self._calls = 0
+        self._calls = -1  # -1: its greeting has not been read
 
-    def start(self) -> None:
-        """Start the process; `spawn` waits for it."""
+    def open(self) -> None:
+        """Start the keeper and order a zygote; `spawn` waits for it."""
         Path(self.folder).mkdir(exist_ok=True, mode=0o700)
-        ours, theirs = socket.socketpair()
-        options = {**self._options, "control": theirs.fileno()}
+        self._keeper.close()
+        self._keeper, theirs = socket.socketpair()
+        options = {**self._options, "judge": theirs.fileno()}
         with theirs:
             self._process = boot.start(
-                "zygote", options, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, pass_fds=[theirs.fileno()]
+                "keeper", options, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, pass_fds=[theirs.fileno()]
             )
+        self.replace()
+
+    def replace(self) -> None:
+        """Have the zygote ended, its child with it, and another started. BrokenPipeError when the keeper has gone."""
         self._control.close()
-        self._control = ours
+        self._control, theirs = socket.socketpair()
         self._control.settimeout(_PATIENCE)
-        self._calls = -1  # its greeting has not been read
+        self._calls = -1
+        with theirs:
+            socket.send_fds(self._keeper, [b"z"], [theirs.fileno()])
 
     def spawn(self, memory: int, cpu_seconds: int) -> tuple[socket.socket, int]:
         """A socket to a fresh solution process, and its process id."""
-        if self._calls >= CALLS_PER_ZYGOTE:
-            self.close()
-        if self._process is None:
-            self.start()
         ours, theirs = socket.socketpair()
         try:
             with theirs:
+                if self._calls >= CALLS_PER_ZYGOTE:
+                    self.replace()
                 if self._calls < 0:
-                    self._answer()
+                    self.pid, _ = self._answer()
                 self._calls = max(self._calls, 0) + 1
                 socket.send_fds(self._control, [zygote.ORDER.pack(b"s", memory, cpu_seconds)], [theirs.fileno()])
-                pid = self._answer()
+                pid, _ = self._answer()
             if pid <= 0:
                 raise ZygoteLostError
         except OSError as error:
@@ -107,36 +117,41 @@ class Zygote:
             raise
         return ours, pid
 
-    def end(self) -> float:
-        """End the solution process and all it started; the CPU seconds it used."""
+    def end(self) -> tuple[float, bool]:
+        """End the solution process and all it started; CPU seconds it used, and whether it waited long for a core."""
         try:
             self._control.sendall(zygote.ORDER.pack(b"k", 0, 0))
-            return self._answer() / 1e6
+            used, waited = self._answer()
         except OSError as error:
             raise ZygoteLostError from error
+        return used / 1e6, bool(waited)
 
-    def _answer(self) -> int:
+    def _answer(self) -> tuple[int, int]:
         data = b""
         while len(data) < zygote.ANSWER.size:
             chunk = self._control.recv(zygote.ANSWER.size - len(data))
             if not chunk:
                 raise ZygoteLostError
             data += chunk
-        return zygote.ANSWER.unpack(data)[0]
+        return zygote.ANSWER.unpack(data)
 
     def alive(self) -> bool:
-        """The process has not ended."""
-        return self._process is not None and self._process.poll() is None
+        """The process has not ended: nobody else holds the other end of its socket."""
+        try:
+            return not select.select([self._control], [], [], 0)[0] or bool(self._control.recv(1, socket.MSG_PEEK))
+        except OSError:
+            return False
 
-    def close(self) -> None:
-        """End the process at once; its child dies with it."""
+    def close(self, *, trainer_gone: bool = False) -> None:
+        """End all processes and remove the folder; that of the pool, too, when the trainer has gone."""
+        with contextlib.suppress(OSError):
+            if trainer_gone:
+                self._keeper.sendall(b"r")
+        self._keeper.close()
         self._control.close()
         if self._process is not None:
-            self._process.kill()
             self._process.wait()
             self._process = None
-        with contextlib.suppress(OSError):
-            zygote.empty(self.folder)
 
 
 # --- solution ---------------------------------------------------------------------------------------------------------
@@ -164,8 +179,10 @@ class Solution:
         self._confined = False  # until then only our own code has run in the process
         self._started = time.monotonic()
         self._deadline = self._started + limits.wall_seconds
+        self._tests_end = time.process_time() + limits.cpu_seconds  # CPU seconds of this process
         self._case_end = 0.0  # CPU seconds of the process at which the running case is over
         self.cpu = 0.0  # of processes that have ended
+        self._late = False
         self.starved = False
 
     def start(self) -> None:
@@ -188,7 +205,9 @@ class Solution:
         self._exchange(self._load)  # its answer, too, is decoded on a timer that the caller has set
 
     def begin_case(self) -> None:
-        """A new case begins: it has its own allowance of CPU."""
+        """A new case begins: it has its own allowance of CPU. OverError when the tests have no time left for it."""
+        if time.process_time() > self._tests_end or time.monotonic() > self._deadline:
+            raise OverError("timeout", "the tests took too long with what the program returned")
         if self._socket is not None:
             self._case_end = self._used() + self._limits.case_seconds
 
@@ -207,7 +226,9 @@ class Solution:
             with _undisturbed():
                 self._socket.close()
                 self._socket = None
-                self.cpu += self._zygote.end()
+                used, waited = self._zygote.end()
+                self.cpu += used
+                self.starved |= self._late and waited
 
     def _exchange(self, message: tuple[Any, ...]) -> Any:
         assert self._socket is not None
@@ -268,7 +289,7 @@ class Solution:
         if self._gone():
             raise OverError("infra_error", "the caller has gone")
         if time.monotonic() >= self._deadline:
-            self.starved = _starved(self._pid)
+            self._late = True
             raise OverError("timeout", "took too long")
         if self._used() >= self._case_end:
             self._too_long()
@@ -320,23 +341,21 @@ def _result(answer: tuple[Any, ...]) -> Any:
 
 
 def _exception(kinds: list[Any], arguments: tuple[Any, ...], note: str) -> BaseException:
-    """The exception of the first builtin type that is named; `note` is what to tell of it."""
+    """The exception of the first builtin type that is named; `note` is what to tell of it.
+
+    A StopIteration would end a `map`, `zip` or `for` of the tests before its time, and so would a GeneratorExit some
+    others: these, and whatever is not for ordinary handlers, become a ProgramError. SystemExit means nothing here, and
+    a test may wait for it.
+    """
     error: BaseException = Exception(*arguments)
     for name in kinds:
         kind = getattr(builtins, name, None) if type(name) is str else None
         if isinstance(kind, type) and issubclass(kind, BaseException):
-            with contextlib.suppress(TypeError, ValueError):
+            if issubclass(kind, (StopIteration, StopAsyncIteration)) or not issubclass(kind, (Exception, SystemExit)):
+                kind = ProgramError
+            with contextlib.suppress(Exception):
                 error = kind.__new__(kind, *arguments)
                 error.__init__(*arguments)
             break
     error.told = note[:NOTE_LENGTH]  # type: ignore[attr-defined]
     return error
-
-
-def _starved(pid: int) -> bool:
-    """The process spent much of its life waiting for a core."""
-    try:
-        ran, waited, _ = (int(word) for word in Path(f"/proc/{pid}/schedstat").read_text().split())
-    except (OSError, ValueError):
-        return os.getloadavg()[0] > (os.cpu_count() or 1)
-    return waited > 1e9 and waited > ran / 2

@@ -5,8 +5,8 @@ process merely passes on. Orders and answers have a fixed size:
 
 | order | meaning | answer |
 |---|---|---|
-| "s", limits, one descriptor | start a child on this socket | its process id; 0 when it could not |
-| "k" | end the child and all it started, empty its folder | microseconds of CPU that it used |
+| "s", limits, one descriptor | start a child on this socket | its process id, 0 when it could not; 0 |
+| "k" | end the child and all it started, empty its folder | microseconds of CPU it used; 1 if it waited for a core |
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import array
 import contextlib
 import errno
 import gc
-import importlib
 import os
 import select
 import signal
@@ -23,21 +22,15 @@ import socket
 import struct
 import subprocess
 import sys
+import time
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from . import confine, room
 
 ORDER = struct.Struct(">cQI")  # what, bytes of memory, seconds of CPU
-ANSWER = struct.Struct(">q")
-# What solutions usually import: loaded once here, shared by every forked child.
-PRELOAD = (
-    "abc argparse array ast asyncio base64 binascii bisect builtins bz2 calendar cmath collections collections.abc "
-    "contextlib copy csv ctypes dataclasses datetime decimal difflib enum fractions functools hashlib heapq html "
-    "inspect io itertools json keyword lzma math numbers operator pathlib pickle pprint queue random re secrets "
-    "shutil sqlite3 statistics string struct tempfile textwrap threading time timeit traceback types typing "
-    "unicodedata unittest unittest.mock uuid warnings weakref zlib zoneinfo"
-).split()
+ANSWER = struct.Struct(">qq")
+_LOOK = 0.05  # seconds between looks at a folder on the disk
 _HIDDEN = "sandbox"  # our own modules, by the name they were loaded under
 
 
@@ -48,11 +41,13 @@ class Zygote:
         self.control = control
         self.folder = folder
         self.layers = layers
-        self.readable = [*_library(), *site]
+        self.readable = [*confine.library(), *site]
         self.rules = -1
+        self.threads = -1  # readable when the child wants one
         self.filter = b""
         self.base = 0
         self.child = 0
+        self.started = 0.0  # when the child was
 
     def prepare(self) -> None:
         """Whatever can be done once instead of for every child."""
@@ -62,6 +57,7 @@ class Zygote:
         confine.adopt_orphans()
         if "seccomp" in self.layers:
             self.filter = confine.seccomp_program()
+            self.threads = confine.listen_for_threads()
         self._make_rules()
         self.base = confine.address_space()
         os.environ.clear()
@@ -77,24 +73,56 @@ class Zygote:
             devices = ["/dev/null", "/dev/zero", "/dev/urandom"]
             self.rules = confine.landlock_rules(self.readable, [self.folder, *devices])
 
+    def run(self) -> None:
+        """Prepare and serve; nothing of the child is left when this returns."""
+        try:
+            self.prepare()
+            self.serve()
+        except (BrokenPipeError, ConnectionResetError):  # the judge is gone
+            pass
+        finally:
+            with contextlib.suppress(OSError):
+                self.end()
+
     def serve(self) -> None:
         """Obey until the judge hangs up."""
-        self.control.sendall(ANSWER.pack(os.getpid()))
+        self._answer(os.getpid())
         while True:
-            watched = self.child and "namespaces" not in self.layers
-            while watched and not select.select([self.control], [], [], 0.05)[0]:
-                if _overfull(self.folder):
-                    os.kill(self.child, signal.SIGKILL)
-                    watched = 0
+            self._look_after_child()
             data, ancillary, _, _ = self.control.recvmsg(ORDER.size, socket.CMSG_SPACE(4))
             if len(data) < ORDER.size:
                 return
             order, memory, cpu = ORDER.unpack(data)
-            answer = self.start(_descriptor(ancillary), memory, cpu) if order == b"s" else self.end()
-            self.control.sendall(ANSWER.pack(answer))
+            if order == b"s":
+                self._answer(self.start(descriptor_of(ancillary), memory, cpu))
+            else:
+                lived = time.monotonic() - self.started
+                waited = lived > 1.0 and starved(self.child, lived)
+                self._answer(self.end(), waited)
+
+    def _answer(self, number: int, flag: int = 0) -> None:
+        self.control.sendall(ANSWER.pack(number, flag))
+
+    def _look_after_child(self) -> None:
+        """Until there is an order: let the child have threads, and end it when its folder overflows."""
+        sources = [self.control, *([self.threads] if self.threads >= 0 else [])]
+        watched = bool(self.child) and "namespaces" not in self.layers
+        look = time.monotonic()
+        while True:
+            ready, _, _ = select.select(sources, [], [], _LOOK if watched else None)
+            if self.control in ready:
+                return
+            if ready:
+                confine.answer_thread(self.threads, self.child)
+            if watched and time.monotonic() >= look + _LOOK:
+                look = time.monotonic()
+                if _overfull(self.folder):
+                    os.kill(self.child, signal.SIGKILL)
+                    watched = False
 
     def start(self, descriptor: int, memory: int, cpu: int) -> int:
         """Fork a child onto this socket."""
+        self.started = time.monotonic()
         try:
             self.child = confine.fork(namespaces="namespaces" in self.layers)
         except OSError:
@@ -118,6 +146,7 @@ class Zygote:
             if "limits" in self.layers:
                 confine.limit(self.base + memory, cpu)
             confine.drop_privileges()
+            confine.hide_memory()
             if rules >= 0:
                 confine.landlock(rules)
             os.closerange(room.SOCKET + 1, 256)
@@ -141,7 +170,7 @@ class Zygote:
                 kill(self.child, signal.SIGKILL)
         _, _, usage = os.wait4(self.child, 0)
         self.child = 0
-        _end_orphans()
+        end_orphans()
         self._empty_folder()
         return int((usage.ru_utime + usage.ru_stime) * 1e6)
 
@@ -157,7 +186,8 @@ class Zygote:
             empty(self.folder)
 
 
-def _descriptor(ancillary: list[tuple[int, int, bytes]]) -> int:
+def descriptor_of(ancillary: list[tuple[int, int, bytes]]) -> int:
+    """The descriptor that came with an order."""
     descriptors = array.array("i")
     for level, kind, data in ancillary:
         if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
@@ -165,7 +195,7 @@ def _descriptor(ancillary: list[tuple[int, int, bytes]]) -> int:
     return descriptors[0]
 
 
-def _end_orphans() -> None:
+def end_orphans() -> None:
     """Kill and reap whatever the child left to us."""
     while True:
         try:
@@ -208,33 +238,10 @@ def _overfull(folder: str) -> bool:
     return too_deep or size > confine.FOLDER_SIZE
 
 
-def _library() -> list[str]:
-    """Folders of the standard library."""
-    found = {str(Path(os.__file__).parent), *(path for path in sys.path if Path(path).exists())}
-    return sorted({*found, *(str(Path(path).resolve()) for path in found)})
-
-
-def _preload(site: list[str]) -> None:
-    for name in PRELOAD:
-        with contextlib.suppress(ImportError):
-            importlib.import_module(name)
-    if site:
-        sys.path += site
-        with contextlib.suppress(ImportError):
-            importlib.import_module("numpy")
-
-
-def main(options: dict[str, Any]) -> None:
-    """Serve one judge."""
-    control = socket.socket(fileno=options["control"])
-    sys.dont_write_bytecode = True
-    _preload(options["site"])
-    zygote = Zygote(control, options["folder"], options["site"], options["layers"])
+def starved(pid: int, lived: float) -> bool:
+    """The process spent more than half of the seconds that it lived waiting for a core."""
     try:
-        zygote.prepare()
-        zygote.serve()  # until the judge is gone; what it was killed by does not matter, its socket closes
-    except BrokenPipeError:
-        pass
-    finally:
-        with contextlib.suppress(OSError):
-            zygote.end()
+        _, waited, _ = (int(word) for word in Path(f"/proc/{pid}/schedstat").read_text().split())
+    except (OSError, ValueError):
+        return os.getloadavg()[0] > 4 * (os.cpu_count() or 1)  # wall limits are four times those of CPU
+    return waited / 1e9 > lived / 2

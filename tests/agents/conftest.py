@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 from models import save_model
+from servers import Server, serving
 
 
 @pytest.fixture(scope="session")
@@ -18,3 +19,9 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], str]:
 @pytest.fixture(scope="session")
 def folder(saved: Callable[[int], str]) -> str:
     return saved(16)
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    """A server of the OpenAI kind."""
+    yield from serving()

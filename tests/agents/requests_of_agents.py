@@ -7,13 +7,13 @@ from collections.abc import Sequence
 import torch
 
 from llm_dec_pomdp.agents.base import Request, Sampling
-from llm_dec_pomdp.agents.language_model import LanguageModel
-from llm_dec_pomdp.types import Completion
+from llm_dec_pomdp.agents.transformers.language_model import LanguageModel
+from llm_dec_pomdp.types import Completion, conversation
 
 REQUESTS = [
-    Request("agent_0", ("say one of the words please",), (1, 2, 3)),
-    Request("agent_1", ("red",), (4, 5)),
-    Request("agent_0", ("say green", "blue", "again please"), (6, 7)),
+    Request("agent_0", conversation("say one of the words please"), (1, 2, 3)),
+    Request("agent_1", conversation("red"), (4, 5)),
+    Request("agent_0", conversation("say green", "blue", "again please"), (6, 7)),
 ]
 SHORT = Sampling(max_new_tokens=10)
 

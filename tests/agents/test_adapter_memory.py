@@ -8,9 +8,9 @@ import pytest
 import torch
 from models import AGENTS, network, tokenizer
 
-from llm_dec_pomdp.agents.adapters import MixedLinear
-from llm_dec_pomdp.agents.language_model import LanguageModel
 from llm_dec_pomdp.agents.loading import load_team
+from llm_dec_pomdp.agents.transformers.adapters import MixedLinear
+from llm_dec_pomdp.agents.transformers.language_model import LanguageModel
 from llm_dec_pomdp.types import Completion
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*is_gradient_checkpointing:FutureWarning")
@@ -46,17 +46,17 @@ def policy(folder: str, sharing: Any, dtype: str) -> LanguageModel:
 def kept(one: LanguageModel) -> int:
     """Bytes that the forward pass of an update keeps beside the model."""
     own = {t.untyped_storage().data_ptr() for t in (*one.model.parameters(), *one.model.buffers())}
-    found: dict[int, torch.UntypedStorage] = {}
+    storages: dict[int, torch.UntypedStorage] = {}
 
     def note(tensor: torch.Tensor) -> torch.Tensor:
         storage = tensor.untyped_storage()
         if storage.data_ptr() not in own:
-            found[storage.data_ptr()] = storage
+            storages[storage.data_ptr()] = storage
         return tensor
 
     with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
         one.token_logprobs(SAMPLES, 1.0)
-    return sum(storage.nbytes() for storage in found.values())
+    return sum(storage.nbytes() for storage in storages.values())
 
 
 def test_adapters_on_a_base_in_half_precision_keep_no_more_than_all_weights_do(folder: str) -> None:
@@ -84,9 +84,9 @@ def test_gradients_are_bit_for_bit_those_of_plain_autograd(
     folder: str, dtype: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one = policy(folder, "lora", dtype)
-    found = gradients(one)
+    ours = gradients(one)
     monkeypatch.setattr(MixedLinear, "forward", plain)
     wanted = gradients(one)
-    assert len(found) == len(wanted) == 1 + len(list(one.parameters()))
-    assert all(torch.equal(a, b) for a, b in zip(found, wanted, strict=True))
-    assert all(part.abs().sum() > 0 for part in found)
+    assert len(ours) == len(wanted) == 1 + len(list(one.parameters()))
+    assert all(torch.equal(a, b) for a, b in zip(ours, wanted, strict=True))
+    assert all(part.abs().sum() > 0 for part in ours)

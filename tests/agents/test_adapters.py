@@ -11,7 +11,7 @@ import torch
 from models import AGENTS, network
 from peft import LoraConfig, PeftModel, get_peft_model
 
-from llm_dec_pomdp.agents.adapters import MixedLinear, mix_adapters
+from llm_dec_pomdp.agents.transformers.adapters import MixedLinear, mix_adapters
 
 # peft asks transformers for an attribute under its old name.
 pytestmark = pytest.mark.filterwarnings("ignore:.*is_gradient_checkpointing:FutureWarning")
@@ -50,10 +50,10 @@ def test_each_row_goes_through_its_own_adapter(names: list[str | None]) -> None:
     theirs = adapted()
     ours = copy.deepcopy(theirs)
     expected = theirs(input_ids=IDS, adapter_names=names).logits
-    found = mixed(ours, names)
-    torch.testing.assert_close(found, expected)
+    actual = mixed(ours, names)
+    torch.testing.assert_close(actual, expected)
     if any(name != "__base__" for name in names):
-        for logits in (expected, found):
+        for logits in (expected, actual):
             logits.pow(2).sum().backward()
         for (name, a), (_, b) in zip(theirs.named_parameters(), ours.named_parameters(), strict=True):
             if a.grad is None or b.grad is None:  # an adapter that no row used
@@ -66,9 +66,9 @@ def test_a_batch_that_was_sampled_can_be_trained_on() -> None:
     model, names = adapted(), ["agent_0", "agent_1", "agent_0", "agent_1"]
     with torch.inference_mode():
         sampled = mixed(model, names)
-    found = mixed(model, names)
-    found.pow(2).sum().backward()
-    assert torch.equal(found, sampled)
+    trained = mixed(model, names)
+    trained.pow(2).sum().backward()
+    assert torch.equal(trained, sampled)
     assert all(p.grad is not None and p.grad.any() for n, p in model.named_parameters() if "lora_" in n)
 
 

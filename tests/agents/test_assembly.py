@@ -13,15 +13,16 @@ from models import AGENTS, match, same, weights
 
 from llm_dec_pomdp.agents.assembly import MemberConfig, assemble_team
 from llm_dec_pomdp.agents.base import Request, Sampling, Team
-from llm_dec_pomdp.agents.language_model import LanguageModel
 from llm_dec_pomdp.agents.loading import ModelError
 from llm_dec_pomdp.agents.scripted import Gold, RandomText
+from llm_dec_pomdp.agents.transformers.language_model import LanguageModel
 from llm_dec_pomdp.algorithms.magrpo import MAGRPO, MAGRPOConfig
 from llm_dec_pomdp.benchmarks.suite import read_team
 from llm_dec_pomdp.config import ConfigError
-from llm_dec_pomdp.rollout import collect
+from llm_dec_pomdp.rollout import Trajectories
 from llm_dec_pomdp.seeding import derive
-from llm_dec_pomdp.types import Group
+from llm_dec_pomdp.training.checkpoint import Checkpoints
+from llm_dec_pomdp.types import Group, conversation
 
 ROLES = ("left", "right")
 SHORT = Sampling(max_new_tokens=4)
@@ -35,7 +36,7 @@ def assemble(*members: Mapping[str, Any], agents: tuple[str, ...] = AGENTS, role
 
 
 def play(team: Team, step: int = 0) -> list[Group]:
-    return collect(match(), team, ["t0", "t1"], [derive(step, i) for i in range(2)], SHORT, 4)
+    return Trajectories().play(match(), team, ["t0", "t1"], [derive(step, i) for i in range(2)], SHORT, 4)
 
 
 def learn(team: Team, steps: int = 3, **options: Any) -> None:
@@ -113,7 +114,7 @@ def test_a_schedule_scales_every_learning_rate(saved: Folder) -> None:
     )
     learner = MAGRPO(team, SHORT, MAGRPOConfig(learning_rate=0.1, warmup=2))
     learner.update(play(team))
-    assert [o.param_groups[0]["lr"] for o in learner.optimizers] == pytest.approx([0.1, 0.05])
+    assert [u.optimizer.param_groups[0]["lr"] for u in learner.updaters] == pytest.approx([0.1, 0.05])
 
 
 def test_agents_that_share_weights_share_a_learning_rate(saved: Folder) -> None:
@@ -124,13 +125,37 @@ def test_agents_that_share_weights_share_a_learning_rate(saved: Folder) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.*is_gradient_checkpointing:FutureWarning")
+@pytest.mark.parametrize("sharing", ["lora", "separate"])
+def test_agents_of_the_same_role_share_all_weights(saved: Folder, sharing: str, tmp_path: Path) -> None:
+    agents, roles = ("agent_0", "agent_1", "agent_2"), ("main", "sub", "sub")
+    members = [{"agents": ["sub", "main"], "model": saved(16), "sharing": sharing}]
+    team = assemble(*members, agents=agents, roles=roles)
+    groups = team.parameter_groups(team.trainable[0], 0.1) if sharing == "lora" else []
+    assert team.members["agent_1"] is team.members["agent_2"]
+    assert len(team.policies) == (1 if sharing == "lora" else 2)
+    assert {group.agents for group in groups} == ({("agent_0",), ("agent_1", "agent_2")} if groups else set())
+    with torch.no_grad():
+        for policy in team.trainable:
+            for parameter in policy.parameters():
+                parameter += 1
+    Checkpoints(tmp_path, {}).save(1, team, {}, {})
+    again = assemble(*members, agents=agents, roles=roles)
+    kept = Checkpoints(tmp_path, {})
+    newest = kept.newest()
+    assert newest is not None
+    kept.restore(newest, again)
+    assert same(weights(team), weights(again))
+    assert sorted(path.name for path in newest.folder.iterdir() if path.is_dir()) == ["agent_0", "agent_1"]
+
+
+@pytest.mark.filterwarnings("ignore:.*is_gradient_checkpointing:FutureWarning")
 @pytest.mark.parametrize("count", [2, 5, 8])
 @pytest.mark.parametrize("sharing", ["lora", "shared", "separate"])
 def test_two_to_eight_agents_in_one_call(saved: Folder, count: int, sharing: str) -> None:
     agents = tuple(f"agent_{i}" for i in range(count))
     team = assemble({"agents": list(agents), "model": saved(16), "sharing": sharing}, agents=agents, roles=agents)
     assert len(team.policies) == (count if sharing == "separate" else 1)
-    answers = team.generate([Request(agent, ("say red",), (1, 2)) for agent in agents], SHORT)
+    answers = team.generate([Request(agent, conversation("say red"), (1, 2)) for agent in agents], SHORT)
     assert [len(answer) for answer in answers] == [2] * count
     if sharing == "lora":
         [policy] = team.policies
@@ -158,9 +183,9 @@ def test_what_is_wrong_with_a_team_is_named(members: list[dict[str, Any]], messa
 def test_a_team_file(tmp_path: Path) -> None:
     path = tmp_path / "mixed.toml"
     path.write_text('[[members]]\nagents = ["summary"]\ntrain = false\n\n[[members]]\nagents = ["elaboration"]\n')
-    found = read_team(path)
-    assert found.name == "mixed"
-    assert [(m.agents, m.train) for m in found.members] == [(["summary"], False), (["elaboration"], True)]
+    team = read_team(path)
+    assert team.name == "mixed"
+    assert [(m.agents, m.train) for m in team.members] == [(["summary"], False), (["elaboration"], True)]
 
 
 @pytest.mark.parametrize(

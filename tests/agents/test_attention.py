@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import torch
 
-from llm_dec_pomdp.agents import attention
-from llm_dec_pomdp.agents.attention import RowCaches, SharedCaches
+from llm_dec_pomdp.agents.transformers import attention
+from llm_dec_pomdp.agents.transformers.attention import RowCaches, SharedCaches
 
 HEADS, GROUPS, SIZE, LAYERS, SCALING = 2, 3, 4, 2, 0.5
 KINDS = pytest.mark.parametrize("kind", [RowCaches, SharedCaches])
@@ -39,15 +39,15 @@ class Plain:
         ]
 
     def attend(self, number: int, queries: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
-        found: list[torch.Tensor] = []
+        attended: list[torch.Tensor] = []
         for row, layers in enumerate(self.rows):
             old_keys, old_values = layers[number]
             k = torch.cat([old_keys, keys[row][:, None]], dim=1)
             v = torch.cat([old_values, values[row][:, None]], dim=1)
             layers[number] = k, v
             weights = torch.einsum("hgd,htd->hgt", queries[row], k).mul(SCALING).softmax(-1)
-            found.append(torch.einsum("hgt,htd->hgd", weights, v))
-        return torch.stack(found)
+            attended.append(torch.einsum("hgt,htd->hgd", weights, v))
+        return torch.stack(attended)
 
 
 @KINDS
@@ -58,30 +58,30 @@ def test_attention_is_what_it_says(kind: Any, index: list[int], padding: int) ->
     cache, mask = cache_of(3, 7), torch.ones(3, 7, dtype=torch.long)
     mask[1, :padding] = 0
     plain = Plain(cache, mask, index)
-    found = kind(cache, mask, torch.tensor(index), 70, SCALING)
+    grown = kind(cache, mask, torch.tensor(index), 70, SCALING)
     draw = torch.Generator().manual_seed(0)
     for step in range(70):
         rows = len(plain.rows)
-        found.advance()
-        assert found.capacity >= 7 + step + 1
+        grown.advance()
+        assert grown.capacity >= 7 + step + 1
         for number in range(LAYERS):
             queries = torch.randn(rows, HEADS, GROUPS, SIZE, generator=draw)
             keys, values = torch.randn(2, rows, HEADS, SIZE, generator=draw)
             torch.testing.assert_close(
-                found.attend(number, queries, keys, values), plain.attend(number, queries, keys, values)
+                grown.attend(number, queries, keys, values), plain.attend(number, queries, keys, values)
             )
         if step in (20, 40) and rows > 2:
             stay = [1, *range(3, rows)] if step == 20 else [rows - 1]
-            found.keep(torch.tensor(stay))
+            grown.keep(torch.tensor(stay))
             plain.rows = [plain.rows[i] for i in stay]
 
 
 @KINDS
 def test_room_ends_with_the_last_token(kind: Any) -> None:
-    found = kind(cache_of(1, 5), torch.ones(1, 5, dtype=torch.long), torch.tensor([0, 0]), 70, SCALING)
+    grown = kind(cache_of(1, 5), torch.ones(1, 5, dtype=torch.long), torch.tensor([0, 0]), 70, SCALING)
     for _ in range(70):
-        found.advance()
-    assert found.capacity == 75
+        grown.advance()
+    assert grown.capacity == 75
 
 
 @KINDS
@@ -89,10 +89,10 @@ def test_half_precision_stays_what_it_is(kind: Any) -> None:
     cache, mask = cache_of(1, 5), torch.tensor([[0, 1, 1, 1, 1]])
     for layer in cache.layers:
         layer.keys, layer.values = layer.keys.bfloat16(), layer.values.bfloat16()
-    found = kind(cache, mask, torch.tensor([0, 0]), 4, SCALING)
-    found.advance()
+    grown = kind(cache, mask, torch.tensor([0, 0]), 4, SCALING)
+    grown.advance()
     new = torch.randn(2, HEADS, SIZE).bfloat16()
-    assert found.attend(0, torch.randn(2, HEADS, GROUPS, SIZE).bfloat16(), new, new).dtype is torch.bfloat16
+    assert grown.attend(0, torch.randn(2, HEADS, GROUPS, SIZE).bfloat16(), new, new).dtype is torch.bfloat16
 
 
 def test_long_prompts_with_several_rows_are_shared_and_others_copied() -> None:

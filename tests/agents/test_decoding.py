@@ -10,7 +10,7 @@ import torch
 from models import network
 
 from llm_dec_pomdp.agents.base import Sampling
-from llm_dec_pomdp.agents.decoding import Prompt, Sampled, draw, sample, sample_together
+from llm_dec_pomdp.agents.transformers.decoding import Prompt, Sampled, draw, sample
 
 EOS, PAD = 2, 1
 GRID = 20_000  # a row per uniform: frequencies are then within 1 / GRID of the probabilities that are drawn from
@@ -58,29 +58,29 @@ def test_frequencies_are_the_softmax(temperature: float, seed: int) -> None:
 @pytest.mark.parametrize("top_k", [1, 2, 5, 11, 12, 40])
 def test_top_k_keeps_the_k_likeliest_in_proportion(top_k: int) -> None:
     logits = random_logits(12)
-    found = frequencies(logits, Sampling(top_k=top_k))
-    torch.testing.assert_close(found.double(), truncated(logits, top_k=top_k), rtol=0, atol=2e-4)
-    assert (found > 0).sum() == min(top_k, 12)
+    shares = frequencies(logits, Sampling(top_k=top_k))
+    torch.testing.assert_close(shares.double(), truncated(logits, top_k=top_k), rtol=0, atol=2e-4)
+    assert (shares > 0).sum() == min(top_k, 12)
 
 
 @pytest.mark.parametrize("top_p", [0.01, 0.3, 0.7, 0.95, 0.999])
 def test_top_p_keeps_the_smallest_set_that_reaches_it(top_p: float) -> None:
     logits = random_logits(12, seed=3)
-    found = frequencies(logits, Sampling(top_p=top_p)).double()
-    torch.testing.assert_close(found, truncated(logits, top_p=top_p), rtol=0, atol=2e-4)
+    shares = frequencies(logits, Sampling(top_p=top_p)).double()
+    torch.testing.assert_close(shares, truncated(logits, top_p=top_p), rtol=0, atol=2e-4)
 
 
 def test_top_p_counts_after_the_temperature() -> None:
     logits = torch.tensor([4.0, 1.0, 1.0, 1.0])
-    found = frequencies(logits, Sampling(temperature=10.0, top_p=0.9))
-    torch.testing.assert_close(found.double(), truncated(logits / 10, top_p=0.9), rtol=0, atol=2e-4)
-    assert (found > 0).all()
+    shares = frequencies(logits, Sampling(temperature=10.0, top_p=0.9))
+    torch.testing.assert_close(shares.double(), truncated(logits / 10, top_p=0.9), rtol=0, atol=2e-4)
+    assert (shares > 0).all()
 
 
 def test_top_k_and_top_p_together() -> None:
     logits = random_logits(30, seed=4)
-    found = frequencies(logits, Sampling(top_k=6, top_p=0.4)).double()
-    torch.testing.assert_close(found, truncated(logits, top_k=6, top_p=0.4), rtol=0, atol=2e-4)
+    shares = frequencies(logits, Sampling(top_k=6, top_p=0.4)).double()
+    torch.testing.assert_close(shares, truncated(logits, top_k=6, top_p=0.4), rtol=0, atol=2e-4)
 
 
 @pytest.mark.parametrize("top_p", [0.5, 0.9, 0.97])
@@ -89,10 +89,10 @@ def test_top_p_is_exact_where_the_nucleus_is_wider_than_what_is_looked_at_first(
     logits = random_logits(1200, seed=5, spread=spread)
     wanted = truncated(logits, top_p=top_p)
     assert (int((wanted > 0).sum()) > 512) == (spread == 0.05)
-    found = frequencies(logits, Sampling(top_p=top_p), rows=5000).double()
-    torch.testing.assert_close(found, wanted, rtol=0, atol=3e-4)
+    shares = frequencies(logits, Sampling(top_p=top_p), rows=5000).double()
+    torch.testing.assert_close(shares, wanted, rtol=0, atol=3e-4)
     edge = wanted[wanted > 0].min()  # rounding may move the border by a token that is as likely as its neighbour
-    assert float(found[wanted == 0].sum()) <= 1.5 * float(edge)
+    assert float(shares[wanted == 0].sum()) <= 1.5 * float(edge)
 
 
 def test_wide_and_narrow_rows_of_one_batch_are_drawn_as_alone() -> None:
@@ -104,8 +104,8 @@ def test_wide_and_narrow_rows_of_one_batch_are_drawn_as_alone() -> None:
 
 
 def test_wide_top_k_is_not_cut_off_at_what_is_looked_at_first() -> None:
-    found = frequencies(torch.zeros(1000), Sampling(top_k=800), rows=8000)
-    assert int((found > 0).sum()) == 800
+    shares = frequencies(torch.zeros(1000), Sampling(top_k=800), rows=8000)
+    assert int((shares > 0).sum()) == 800
 
 
 @pytest.mark.parametrize("u", [0.0, 0.37, 0.999])
@@ -167,8 +167,8 @@ def run(model: Any, prompts: Sequence[Prompt], **sampling: Any) -> list[list[Sam
     return sample(model, prompts, Sampling(**options), frozenset({EOS}), PAD)
 
 
-def ids(found: Sequence[Sequence[Sampled]]) -> list[list[list[int]]]:
-    return [[s.ids for s in copies] for copies in found]
+def ids(answers: Sequence[Sequence[Sampled]]) -> list[list[list[int]]]:
+    return [[s.ids for s in copies] for copies in answers]
 
 
 @pytest.mark.parametrize("seed", [9, 10, 11])  # with these some texts end early and some do not
@@ -179,8 +179,8 @@ def test_greedy_text_is_that_of_transformers(seed: int) -> None:
     mask = torch.tensor([[0] * (width - len(p)) + [1] * len(p) for p in PROMPTS])
     reference = model.generate(rows, attention_mask=mask, max_new_tokens=24, do_sample=False)[:, width:].tolist()
     wanted = [row[: row.index(EOS) + 1] if EOS in row else row for row in reference]
-    found = run(model, [Prompt(p, (0,)) for p in PROMPTS], temperature=0.0)
-    assert [copies[0].ids for copies in found] == wanted
+    answers = run(model, [Prompt(p, (0,)) for p in PROMPTS], temperature=0.0)
+    assert [copies[0].ids for copies in answers] == wanted
     assert min(map(len, wanted)) < max(map(len, wanted)) == 24
 
 
@@ -261,35 +261,3 @@ def test_sampling_leaves_global_randomness_alone(model: Any) -> None:
     before = torch.get_rng_state()
     run(model, [Prompt(LONG, (1, 2))])
     assert torch.equal(torch.get_rng_state(), before)
-
-
-# --- several models at once -------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("sampling", [{}, {"top_k": 3}, {"temperature": 0.0}])
-def test_models_sample_together_what_they_sample_alone(sampling: dict[str, Any]) -> None:
-    models = [network(seed=seed, double=True) for seed in (1, 2, 3)]
-    questions = [  # different lengths of prompts, and different seeds per prompt, but nine in all
-        [Prompt(LONG, tuple(range(9)))],
-        [Prompt(PROMPTS[2], (4, 5)), Prompt(PROMPTS[3], tuple(range(20, 27)))],
-        [Prompt(p, (30 + i,)) for i, p in enumerate((PROMPTS * 2)[:9])],
-    ]
-    options = Sampling(max_new_tokens=24, **sampling)
-    found = sample_together(models, questions, options, frozenset({EOS}), PAD)
-    alone = [run(model, asked, **sampling) for model, asked in zip(models, questions, strict=True)]
-    assert [ids(answers) for answers in found] == [ids(answers) for answers in alone]
-    logprobs = [[np.array(s.logprobs) for copies in answers for s in copies] for answers in (*found, *alone)]
-    for together, apart in zip(logprobs[:3], logprobs[3:], strict=True):
-        np.testing.assert_allclose(np.concatenate(together), np.concatenate(apart), atol=1e-5)
-
-
-def test_one_model_may_end_long_before_another() -> None:
-    first, second = (network(seed=seed, double=True) for seed in (1, 2))
-    with torch.no_grad():
-        first.lm_head.weight[EOS] += 5 * first.lm_head.weight.abs().max()
-    questions = [[Prompt(LONG, tuple(range(12)))]] * 2
-    found = sample_together([first, second], questions, Sampling(max_new_tokens=24), frozenset({EOS}), PAD)
-    alone = [run(model, asked) for model, asked in zip((first, second), questions, strict=True)]
-    assert [ids(answers) for answers in found] == [ids(answers) for answers in alone]
-    longest = [max(len(text) for text in ids(answers)[0]) for answers in found]
-    assert longest[0] < longest[1]

@@ -12,9 +12,9 @@ from requests_of_agents import SHORT
 
 from llm_dec_pomdp.agents import Sampling, Team
 from llm_dec_pomdp.agents.concurrency import side_by_side
-from llm_dec_pomdp.agents.language_model import LanguageModel
+from llm_dec_pomdp.agents.transformers.language_model import LanguageModel
 from llm_dec_pomdp.algorithms.magrpo import MAGRPO, MAGRPOConfig
-from llm_dec_pomdp.rollout import collect
+from llm_dec_pomdp.rollout import Trajectories
 from llm_dec_pomdp.types import Completion
 
 
@@ -77,7 +77,7 @@ def test_a_team_on_two_devices_generates_and_learns_at_the_same_time() -> None:
     for number, policy in enumerate(members.values()):
         policy.accelerator = f"cuda:{number}"
     team = Team(members)
-    groups = collect(match(), team, ["t0"], [1], SHORT, 4)
+    groups = Trajectories().play(match(), team, ["t0"], [1], SHORT, 4)
     for number, episode in enumerate(groups[0].episodes):
         object.__setattr__(episode.turns[0], "reward", float(number % 2))
     assert MAGRPO(team, SHORT, MAGRPOConfig()).update(groups)["skipped"] == 0

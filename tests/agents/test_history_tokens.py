@@ -11,18 +11,18 @@ import torch
 from models import AGENTS, ITEMS, Match, Recorder, language_model, network, tokenizer
 
 from llm_dec_pomdp.agents import Request, Sampling, Scripted, Team
-from llm_dec_pomdp.agents.language_model import LanguageModel
 from llm_dec_pomdp.agents.loading import load_team
+from llm_dec_pomdp.agents.transformers.language_model import LanguageModel
 from llm_dec_pomdp.envs.wrappers import with_protocol
-from llm_dec_pomdp.rollout import collect
-from llm_dec_pomdp.types import Completion, Episode, Group, RolloutPlan, TaskItem
+from llm_dec_pomdp.rollout import Counterfactual, Trajectories, Tree
+from llm_dec_pomdp.types import Completion, Episode, Group, Message, TaskItem, conversation
 
 SAMPLING = Sampling(max_new_tokens=4)
-PLANS = {
-    "side by side": RolloutPlan(),
-    "tree": RolloutPlan(tree=True),
-    "crossed": RolloutPlan(pairing="cross", tree=True),
-    "alternatives": RolloutPlan(alternatives="resampled"),
+ROLLOUTS = {
+    "side by side": Trajectories(),
+    "tree": Tree(),
+    "crossed": Tree("cross"),
+    "alternatives": Counterfactual("resampled"),
 }
 EOS, UNKNOWN, RED, BLUE = 2, 0, 5, 7  # what text shows of UNKNOWN is nothing
 
@@ -32,7 +32,7 @@ class Telling(Match):
 
     max_return = 2.0  # so that nobody is done early
 
-    def transition(self, item: TaskItem, actions: Any, score: Any) -> dict[str, str]:
+    def respond(self, item: TaskItem, actions: Any, score: Any) -> dict[str, str]:
         return dict.fromkeys(self.possible_agents, f"{' left '.join(actions.values())} again please")
 
 
@@ -48,29 +48,29 @@ class Noting(Recorder):
         return self.answers[-1]
 
 
-def played(protocol: str = "parallel", plan: str = "side by side") -> tuple[list[Group], Noting]:
+def played(protocol: str = "parallel", rollout: str = "side by side") -> tuple[list[Group], Noting]:
     """Groups of two tasks, and who played them."""
-    env = with_protocol(Telling(ITEMS, max_turns=3 if plan == "alternatives" else 2), protocol)
+    env = with_protocol(Telling(ITEMS, max_turns=3 if rollout == "alternatives" else 2), protocol)
     policy = Noting(language_model(3, max_position_embeddings=512))
     team = Team(dict.fromkeys(env.possible_agents, policy))
-    return collect(env, team, ["t0", "t1"], [1, 2], SAMPLING, 2, PLANS[plan]), policy
+    return ROLLOUTS[rollout].play(env, team, ["t0", "t1"], [1, 2], SAMPLING, 2), policy
 
 
 def said(agent: str, episode: Episode) -> list[Completion]:
     return [turn.actions[agent] for turn in episode.turns if agent in turn.actions]
 
 
-def words(history: Sequence[str]) -> list[str]:
+def words(history: Sequence[Message]) -> list[str]:
     """Those of a history that the tokenizer knows, with who said it."""
-    shown = [f"{('user', 'assistant')[i % 2]} {text}" for i, text in enumerate(history)]
+    shown = [f"{'assistant' if m.role == 'said' else 'user'} {m.text}" for m in history]
     known = tokenizer().get_vocab()
     return [word for word in " ".join(shown).split() if word in known]
 
 
-@pytest.mark.parametrize("plan", PLANS)
+@pytest.mark.parametrize("rollout", ROLLOUTS)
 @pytest.mark.parametrize("protocol", ["parallel", "centralized", "sequential", "discussion"])
-def test_a_prompt_begins_with_what_was_shown_and_sampled(protocol: str, plan: str) -> None:
-    groups, policy = played(protocol, plan)
+def test_a_prompt_begins_with_what_was_shown_and_sampled(protocol: str, rollout: str) -> None:
+    groups, policy = played(protocol, rollout)
     for episode in (e for group in groups for e in group.episodes):
         for agent in {agent for turn in episode.turns for agent in turn.actions}:
             for before, after in itertools.pairwise(said(agent, episode)):
@@ -97,7 +97,7 @@ def test_a_model_with_a_real_tokenizer(sharing: Any) -> None:
     """Of the texts of `builtin:tiny` about every other is cut differently by its tokenizer."""
     team = load_team(AGENTS, "builtin:tiny", sharing=sharing, device="cpu")
     env = Telling(ITEMS, max_turns=3)
-    [group] = collect(env, team, ["t0"], [1], Sampling(max_new_tokens=12), 3)
+    [group] = Trajectories().play(env, team, ["t0"], [1], Sampling(max_new_tokens=12), 3)
     alike = []
     for agent, episode in itertools.product(AGENTS, group.episodes):
         policy: Any = team.members[agent]
@@ -105,7 +105,9 @@ def test_a_model_with_a_real_tokenizer(sharing: Any) -> None:
         for before, after in ((first, second), (second, third)):
             begun = before.prompt_ids + before.token_ids
             assert after.prompt_ids[: len(begun)] == begun
-        whole = policy.encode((episode.turns[0].observations[agent], first.text, episode.turns[1].observations[agent]))
+        whole = policy.encode(
+            conversation(episode.turns[0].observations[agent], first.text, episode.turns[1].observations[agent])
+        )
         texts = [policy.tokenizer.decode(ids).split() for ids in (whole, second.prompt_ids)]
         assert texts[0] == texts[1]
         alike.append(tuple(whole) == second.prompt_ids)
@@ -115,9 +117,9 @@ def test_a_model_with_a_real_tokenizer(sharing: Any) -> None:
 def test_what_is_learnt_from_is_what_was_sampled_at_later_turns_too() -> None:
     groups, policy = played()
     later = [(a, c) for g in groups for e in g.episodes for a, c in e.turns[1].actions.items()]
-    found, mask = policy.inner.token_logprobs(later, 1.0)
+    logprobs, mask = policy.inner.token_logprobs(later, 1.0)
     wanted = torch.tensor([[*c.logprobs, *[0.0] * (mask.shape[1] - len(c.logprobs))] for _, c in later])
-    torch.testing.assert_close(found * mask, wanted, rtol=0, atol=1e-4)
+    torch.testing.assert_close(logprobs * mask, wanted, rtol=0, atol=1e-4)
 
 
 # --- what follows the last text ---------------------------------------------------------------------------------------
@@ -127,7 +129,7 @@ def ids_of(text: str) -> list[int]:
     return tokenizer()(text)["input_ids"]
 
 
-HISTORY = ("say one", "red", "again please")
+HISTORY = conversation("say one", "red", "again please")
 SHOWN = ids_of("user say one <eos> assistant")
 
 
@@ -143,8 +145,8 @@ SHOWN = ids_of("user say one <eos> assistant")
 def test_the_template_closes_what_is_not_closed(sampled: list[int], following: str) -> None:
     model = network()
     model.generation_config.eos_token_id = [EOS, BLUE]
-    found = LanguageModel(model, tokenizer()).encode(HISTORY, ids=[*SHOWN, *sampled])
-    assert found == [*SHOWN, *sampled, *ids_of(following)]
+    prompt = LanguageModel(model, tokenizer()).encode(HISTORY, ids=[*SHOWN, *sampled])
+    assert prompt == [*SHOWN, *sampled, *ids_of(following)]
 
 
 def test_a_text_that_survives_gives_the_prompt_of_the_texts() -> None:
@@ -170,7 +172,9 @@ MESSAGES = "{%% for m in messages %%}{{ m['role'] }} {{ %s }} <eos> {%% endfor %
 def test_a_template_that_changes_the_text_has_its_way() -> None:
     """As templates do that leave out what was thought at earlier turns."""
     policy = with_template(MESSAGES % "m['content'].split('now')[-1]")
-    thought = policy.encode(("say one", "blue now red", "again please"), ids=[*SHOWN, *ids_of("blue now red <eos>")])
+    thought = policy.encode(
+        conversation("say one", "blue now red", "again please"), ids=[*SHOWN, *ids_of("blue now red <eos>")]
+    )
     assert thought == ids_of("user say one <eos> assistant red <eos> user again please <eos> assistant")
     plain = [*SHOWN, UNKNOWN, RED, EOS]
     assert policy.encode(HISTORY, ids=plain)[: len(plain)] == plain
@@ -181,8 +185,8 @@ def test_what_a_template_writes_at_the_end_of_a_prompt_stays() -> None:
     policy = with_template(MESSAGES % "m['content']" + " now")
     shown = policy.encode(HISTORY[:1])
     assert shown == [*SHOWN, *ids_of("now")]
-    found = policy.encode(HISTORY, ids=[*shown, RED, EOS])
-    assert found == [*shown, *ids_of("red <eos> user again please <eos> assistant now")]
+    prompt = policy.encode(HISTORY, ids=[*shown, RED, EOS])
+    assert prompt == [*shown, *ids_of("red <eos> user again please <eos> assistant now")]
 
 
 def test_the_end_of_a_long_history_is_kept_on_request() -> None:
@@ -203,7 +207,7 @@ def test_texts_that_look_alike_and_are_not_have_requests_of_their_own() -> None:
             return [[Completion("red", (1,), (seed % 2, RED), (0.0,) * 2) for seed in r.seeds] for r in requests]
 
     policy = Spelling()
-    collect(Telling(ITEMS, max_turns=2), Team(dict.fromkeys(AGENTS, policy)), ["t0"], [1], SAMPLING, 8)
+    Trajectories().play(Telling(ITEMS, max_turns=2), Team(dict.fromkeys(AGENTS, policy)), ["t0"], [1], SAMPLING, 8)
     first, second = policy.calls
     assert [len(r.seeds) for r in first] == [8, 8]
     assert [r.agent for r in second] == ["agent_0", "agent_1"] * 2
@@ -213,5 +217,5 @@ def test_texts_that_look_alike_and_are_not_have_requests_of_their_own() -> None:
 
 def test_a_policy_without_tokens_has_none() -> None:
     recorder = Recorder(Scripted(lambda agent, history: "red"))
-    collect(Telling(ITEMS, max_turns=3), Team(dict.fromkeys(AGENTS, recorder)), ["t0"], [1], SAMPLING, 2)
+    Trajectories().play(Telling(ITEMS, max_turns=3), Team(dict.fromkeys(AGENTS, recorder)), ["t0"], [1], SAMPLING, 2)
     assert {r.ids for call in recorder.calls for r in call} == {()}

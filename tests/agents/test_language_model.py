@@ -13,8 +13,8 @@ from requests_of_agents import REQUESTS, SHORT, pairs, recorded
 from transformers import AutoModelForCausalLM, CohereConfig, Gemma2Config, GPT2Config, GraniteConfig, OPTConfig
 
 from llm_dec_pomdp.agents.base import Request, Sampling
-from llm_dec_pomdp.agents.language_model import LanguageModel, PromptTooLongError
-from llm_dec_pomdp.types import Completion
+from llm_dec_pomdp.agents.transformers.language_model import LanguageModel, PromptTooLongError
+from llm_dec_pomdp.types import Completion, conversation
 
 
 @pytest.fixture
@@ -29,8 +29,8 @@ def policy() -> LanguageModel:
 def test_answers_keep_the_order_of_requests_and_the_batch_size_changes_no_text(rows: int) -> None:
     policy = LanguageModel(network(1, double=True), tokenizer(), batch_rows=rows)
     alone = [policy.generate([request], SHORT)[0] for request in REQUESTS]
-    found = policy.generate(REQUESTS, SHORT)
-    assert [[c.token_ids for c in a] for a in found] == [[c.token_ids for c in a] for a in alone]
+    together = policy.generate(REQUESTS, SHORT)
+    assert [[c.token_ids for c in a] for a in together] == [[c.token_ids for c in a] for a in alone]
 
 
 def test_a_text_is_its_tokens_without_the_special_ones(policy: LanguageModel) -> None:
@@ -54,7 +54,7 @@ def test_completions_carry_the_prompt_they_were_drawn_from(policy: LanguageModel
 )
 def test_the_chat_template_gives_turns_their_roles_and_without_one_there_is_plain_text(chat: bool, prompt: str) -> None:
     policy = language_model(chat=chat)
-    assert policy.tokenizer.decode(policy.encode(("red", "green", "blue"))) == prompt
+    assert policy.tokenizer.decode(policy.encode(conversation("red", "green", "blue"))) == prompt
 
 
 def test_dropout_is_off() -> None:
@@ -74,7 +74,7 @@ def narrow(**options: Any) -> LanguageModel:
 
 
 def test_a_prompt_that_just_fits_is_taken_and_one_token_more_names_the_lengths() -> None:
-    request = Request("a", ("red " * 5,))
+    request = Request("a", conversation("red " * 5))
     [[completion]] = narrow().generate([request], Sampling(max_new_tokens=8))
     assert len(completion.prompt_ids) == 8
     with pytest.raises(PromptTooLongError, match=r"prompt of 8 tokens and up to 9 new ones .* context of 16"):
@@ -84,17 +84,17 @@ def test_a_prompt_that_just_fits_is_taken_and_one_token_more_names_the_lengths()
 def test_a_prompt_that_is_too_long_is_shown_and_how_to_shorten_it_said() -> None:
     said = r"it begins 'green red red.*keep only the end of long prompts with truncate_prompts=true"
     with pytest.raises(PromptTooLongError, match=said):
-        narrow().encode(("green " + "red " * 50,))
+        narrow().encode(conversation("green " + "red " * 50))
 
 
 def test_on_request_the_end_of_a_long_prompt_is_kept() -> None:
     policy = narrow(truncate_prompts=True)
-    long = ("green " * 30 + "blue",)
+    long = conversation("green " * 30 + "blue")
     [[completion]] = policy.generate([Request("a", long, (1,))], Sampling(max_new_tokens=6))
     assert list(completion.prompt_ids) == language_model(1).encode(long)[-10:]
-    assert policy.encode(("red",)) == narrow().encode(("red",))
+    assert policy.encode(conversation("red")) == narrow().encode(conversation("red"))
     with pytest.raises(PromptTooLongError, match="up to 16 new ones"):
-        policy.generate([Request("a", ("red",), (1,))], Sampling(max_new_tokens=16))
+        policy.generate([Request("a", conversation("red"), (1,))], Sampling(max_new_tokens=16))
 
 
 # --- tokenizers and stopping ------------------------------------------------------------------------------------------
@@ -112,8 +112,8 @@ def test_a_tokenizer_without_pad_token_is_taken(policy: LanguageModel) -> None:
     assert without.pad_id == 2
     samples = pairs(policy)
     assert [c.token_ids for _, c in pairs(without)] == [c.token_ids for _, c in samples]
-    for found, wanted in zip(without.token_logprobs(samples, 1.0), policy.token_logprobs(samples, 1.0), strict=True):
-        torch.testing.assert_close(found, wanted, rtol=0, atol=1e-6)
+    for actual, wanted in zip(without.token_logprobs(samples, 1.0), policy.token_logprobs(samples, 1.0), strict=True):
+        torch.testing.assert_close(actual, wanted, rtol=0, atol=1e-6)
 
 
 def test_a_model_without_an_end_token_is_refused() -> None:
@@ -195,10 +195,10 @@ def test_logprobs_are_those_of_the_logits_of_any_family(config: Any, dtype: torc
         model = AutoModelForCausalLM.from_config(config).to(dtype)
     policy = LanguageModel(model, tokenizer())
     prompt, tokens = (5, 6, 7, 8), (9, 10, 11)
-    found, _ = policy.token_logprobs([("a", Completion("x", prompt, tokens))], 1.0)
+    logprobs, _ = policy.token_logprobs([("a", Completion("x", prompt, tokens))], 1.0)
     logits = model(input_ids=torch.tensor([prompt + tokens])).logits[0, 3:-1].float()
     wanted = logits.log_softmax(-1).gather(1, torch.tensor(tokens)[:, None])[:, 0]
-    torch.testing.assert_close(found[0], wanted, rtol=0, atol=1e-5 if dtype is torch.float32 else 0.1)
+    torch.testing.assert_close(logprobs[0], wanted, rtol=0, atol=1e-5 if dtype is torch.float32 else 0.1)
 
 
 @pytest.mark.parametrize(("family", "is_plain"), [("llama", True), ("gpt2", True), ("granite", False)])
@@ -219,8 +219,8 @@ def test_an_adapter_on_the_output_layer_is_trained_on() -> None:
         get_peft_model(network(), config, adapter_name="one"), tokenizer(), adapters=dict.fromkeys(AGENTS, "one")
     )
     samples = pairs(policy)
-    found, mask = policy.token_logprobs(samples, 1.0)
-    torch.testing.assert_close(found * mask, recorded(samples, found.shape[1]), rtol=0, atol=1e-4)
+    logprobs, mask = policy.token_logprobs(samples, 1.0)
+    torch.testing.assert_close(logprobs * mask, recorded(samples, logprobs.shape[1]), rtol=0, atol=1e-4)
 
 
 def test_a_model_without_adapters_has_no_base(policy: LanguageModel) -> None:

@@ -10,12 +10,12 @@ from models import AGENTS, match, network, tokenizer
 from requests_of_agents import SHORT, pairs, recorded
 
 from llm_dec_pomdp.agents import Team
-from llm_dec_pomdp.agents.head import CHUNK
-from llm_dec_pomdp.agents.language_model import LanguageModel
 from llm_dec_pomdp.agents.loading import mixed_precision
-from llm_dec_pomdp.agents.stepping import layerwise
+from llm_dec_pomdp.agents.transformers.head import CHUNK
+from llm_dec_pomdp.agents.transformers.language_model import LanguageModel
+from llm_dec_pomdp.agents.transformers.stepping import layerwise
 from llm_dec_pomdp.algorithms.magrpo import MAGRPO, MAGRPOConfig
-from llm_dec_pomdp.rollout import collect
+from llm_dec_pomdp.rollout import Trajectories
 
 
 @pytest.mark.parametrize(
@@ -42,10 +42,10 @@ class Products:
     """Notes the types of what linear layers are given."""
 
     def __init__(self, policy: LanguageModel) -> None:
-        self.found: set[torch.dtype] = set()
+        self.dtypes: set[torch.dtype] = set()
         for layer in policy.model.modules():
             if isinstance(layer, torch.nn.Linear):
-                layer.register_forward_hook(lambda layer, inputs, output: self.found.add(output.dtype))
+                layer.register_forward_hook(lambda layer, inputs, output: self.dtypes.add(output.dtype))
 
 
 @pytest.mark.parametrize("checkpointing", [False, True])
@@ -55,14 +55,14 @@ def test_sampler_and_trainer_compute_the_same_in_mixed_precision(checkpointing: 
     samples = pairs(policy)
     policy.token_logprobs(samples, 1.0)  # and what has to be known of the model is known
     products = Products(policy)
-    found, mask = policy.token_logprobs(samples, 1.0)
-    assert products.found == {torch.bfloat16}
-    assert found.dtype == torch.float32
+    logprobs, mask = policy.token_logprobs(samples, 1.0)
+    assert products.dtypes == {torch.bfloat16}
+    assert logprobs.dtype == torch.float32
     noted = recorded(samples, mask.shape[1])
-    torch.testing.assert_close(found * mask, noted, rtol=0, atol=0.1)
+    torch.testing.assert_close(logprobs * mask, noted, rtol=0, atol=0.1)
     wanted, _ = exact.token_logprobs(samples, 1.0)
-    assert 1e-4 < (found - wanted).abs().max() < 0.1
-    assert (found * mask - noted).abs().mean() < (wanted * mask - noted).abs().mean()  # more alike than to float32
+    assert 1e-4 < (logprobs - wanted).abs().max() < 0.1
+    assert (logprobs * mask - noted).abs().mean() < (wanted * mask - noted).abs().mean()  # more alike than to float32
 
 
 @pytest.mark.parametrize("chunk", [1 << 22, 30])
@@ -89,7 +89,7 @@ def test_small_steps_are_not_lost_in_mixed_precision() -> None:
     team = Team({agent: mixed_model(seed) for seed, agent in enumerate(AGENTS)})
     before = [p.detach().clone() for policy in team.trainable for p in policy.parameters()]
     learner = MAGRPO(team, SHORT, MAGRPOConfig(learning_rate=1e-6, advantage="raw"))
-    groups = collect(match(), team, ["t0"], [1], SHORT, 4)
+    groups = Trajectories().play(match(), team, ["t0"], [1], SHORT, 4)
     for episode in groups[0].episodes:
         object.__setattr__(episode.turns[0], "reward", 1.0)
     assert learner.update(groups)["skipped"] == 0
@@ -102,8 +102,8 @@ def test_small_steps_are_not_lost_in_mixed_precision() -> None:
 def test_the_reference_computes_as_the_policy_does() -> None:
     team = Team({agent: mixed_model(seed) for seed, agent in enumerate(AGENTS)})
     learner = MAGRPO(team, SHORT, MAGRPOConfig(beta=0.1))
-    assert all(there.compute_dtype is torch.bfloat16 for there in learner.references)  # type: ignore[attr-defined]
-    groups = collect(match(), team, ["t0"], [1], SHORT, 4)
+    assert all(u.reference.compute_dtype is torch.bfloat16 for u in learner.updaters)  # type: ignore[attr-defined]
+    groups = Trajectories().play(match(), team, ["t0"], [1], SHORT, 4)
     assert learner.update(groups)["kl"] == 0
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import logging
 from collections.abc import Iterator
 from types import SimpleNamespace
@@ -15,14 +16,15 @@ from requests_of_agents import REQUESTS, SHORT
 from transformers import AutoModelForCausalLM, JambaConfig, MambaConfig, OpenAIGPTConfig
 
 from llm_dec_pomdp.agents import Remote, Request, Sampling
-from llm_dec_pomdp.agents import language_model as module
 from llm_dec_pomdp.agents.assembly import MemberConfig, assemble_team
-from llm_dec_pomdp.agents.decoding import draw
-from llm_dec_pomdp.agents.language_model import LanguageModel
 from llm_dec_pomdp.agents.loading import ModelError, load_team
 from llm_dec_pomdp.agents.memory import OutOfDeviceMemoryError
+from llm_dec_pomdp.agents.transformers import language_model as module
+from llm_dec_pomdp.agents.transformers.decoding import draw
+from llm_dec_pomdp.agents.transformers.language_model import LanguageModel
 from llm_dec_pomdp.benchmarks.suite import ModelConfig, load_suite
 from llm_dec_pomdp.config import ConfigError, build
+from llm_dec_pomdp.types import conversation
 
 # --- variables of the chat template -----------------------------------------------------------------------------------
 
@@ -42,8 +44,11 @@ def thinking(**options: Any) -> LanguageModel:
 def test_variables_reach_the_chat_template() -> None:
     plain, without = thinking(), thinking(chat_template_kwargs={"enable_thinking": False})
     [now] = plain.tokenizer("now")["input_ids"]
-    assert without.encode(("red",)) == [*plain.encode(("red",)), now]
-    assert without.encode(("red", "green", "blue")) == [*plain.encode(("red", "green", "blue")), now]
+    assert without.encode(conversation("red")) == [*plain.encode(conversation("red")), now]
+    assert without.encode(conversation("red", "green", "blue")) == [
+        *plain.encode(conversation("red", "green", "blue")),
+        now,
+    ]
 
 
 @pytest.mark.parametrize(
@@ -89,13 +94,13 @@ def thinker(tmp_path_factory: pytest.TempPathFactory) -> str:
 def test_options_of_a_suite_and_of_a_member_reach_their_models(thinker: str, sharing: Any) -> None:
     options: dict[str, Any] = {"batch_rows": 3, "chat_template_kwargs": {"enable_thinking": False}}
     of_suite = build(ModelConfig, {"sharing": sharing, "device": "cpu", **options}, source="suite")
-    teams = [of_suite.load(AGENTS, thinker, seed=0, train=True)]
+    teams = [load_team(AGENTS, thinker, **of_suite.options())]
     member = MemberConfig(agents=list(AGENTS), model=thinker, sharing=sharing, device="cpu", **options)
     teams.append(assemble_team(AGENTS, AGENTS, [member]))
     for policy in (p for team in teams for p in team.policies):
         assert isinstance(policy, LanguageModel)
         assert policy.batch_rows.size == 3
-        assert policy.encode(("red",)) == thinking(**options).encode(("red",))
+        assert policy.encode(conversation("red")) == thinking(**options).encode(conversation("red"))
 
 
 @pytest.mark.parametrize(
@@ -126,16 +131,16 @@ def test_a_model_on_a_server_refuses_them(options: dict[str, Any]) -> None:
 def small_device(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """A device that holds `room` texts; notes with how many it was asked."""
     device = SimpleNamespace(room=2, asked=[])
-    whole = module.sample_together
+    whole = module.sample
 
-    def sample(models: Any, questions: Any, *arguments: Any) -> Any:
-        rows = sum(len(prompt.seeds) for asked in questions for prompt in asked)
+    def sample(model: Any, prompts: Any, *arguments: Any) -> Any:
+        rows = sum(len(prompt.seeds) for prompt in prompts)
         device.asked.append(rows)
         if rows > device.room:
             raise torch.cuda.OutOfMemoryError("CUDA out of memory (simulated)")
-        return whole(models, questions, *arguments)
+        return whole(model, prompts, *arguments)
 
-    monkeypatch.setattr(module, "sample_together", sample)
+    monkeypatch.setattr(module, "sample", sample)
     return device
 
 
@@ -152,27 +157,30 @@ def test_a_rollout_that_runs_out_of_memory_goes_on_with_half_the_rows(
 ) -> None:
     policy = doubled(batch_rows=8)
     with caplog.at_level(logging.WARNING):
-        found = texts(policy)
+        answers = texts(policy)
     assert "batch_rows is 2 from now on" in caplog.records[-1].getMessage()
     assert small_device.asked == [7, 2, 3, 2, 1, 2]  # of four rows at most the first two are sampled, and kept
     small_device.asked.clear()
     texts(policy)
     assert max(small_device.asked) == 2  # for good
     small_device.room = 100
-    assert found == texts(doubled())
+    assert answers == texts(doubled())
 
 
 def test_what_was_sampled_before_memory_ran_out_is_kept(small_device: Any) -> None:
     policy = doubled(batch_rows=3)
     small_device.room = 3
-    questions = [Request("a", ("red",), (1, 2)), Request("a", ("say one of the words please",), (3, 4, 5))]
+    questions = [
+        Request("a", conversation("red"), (1, 2)),
+        Request("a", conversation("say one of the words please"), (3, 4, 5)),
+    ]
     policy.generate(questions[:1], SHORT)
     small_device.room = 2
     small_device.asked.clear()
-    found = policy.generate(questions, SHORT)
+    answers = policy.generate(questions, SHORT)
     assert small_device.asked == [2, 3, 2, 1]  # the two first are not sampled again
     small_device.room = 100
-    assert [[c.token_ids for c in a] for a in found] == [
+    assert [[c.token_ids for c in a] for a in answers] == [
         [c.token_ids for c in a] for a in doubled().generate(questions, SHORT)
     ]
 
@@ -199,10 +207,10 @@ def test_a_server_is_told_top_k(top_k: int, sent: dict[str, int], monkeypatch: p
 
     def post(self: Remote, body: dict[str, Any]) -> Any:
         bodies.append(body)
-        return {"choices": [{"message": {"content": "red"}}]}
+        return json.dumps({"choices": [{"message": {"content": "red"}}]})
 
     monkeypatch.setattr(Remote, "_post", post)
-    Remote("http://localhost/v1", "name").generate([Request("a", ("red",))], Sampling(top_k=top_k))
+    Remote("http://localhost/v1", "name").generate([Request("a", conversation("red"))], Sampling(top_k=top_k))
     assert {name: value for name, value in bodies[0].items() if name == "top_k"} == sent
 
 
@@ -234,6 +242,6 @@ def test_a_family_that_cannot_be_driven_is_named(config: Any) -> None:
     policy = LanguageModel(AutoModelForCausalLM.from_config(config), tokenizer())
     message = f"a '{config.model_type}' model keeps no keys and values .* take one of another family"
     with pytest.raises(ValueError, match=message):
-        policy.generate([Request("a", ("red",))], Sampling(max_new_tokens=2))
+        policy.generate([Request("a", conversation("red"))], Sampling(max_new_tokens=2))
     with pytest.raises(ValueError, match=message), contextlib.suppress(NotImplementedError):
         policy.token_logprobs([("a", said(5, 6))], 1.0)

@@ -10,9 +10,9 @@ from models import AGENTS, WORDS, network, tokenizer
 from requests_of_agents import pairs
 from transformers import OPTConfig, OPTForCausalLM
 
-from llm_dec_pomdp.agents.language_model import LanguageModel
 from llm_dec_pomdp.agents.loading import load_team
-from llm_dec_pomdp.agents.recomputing import recomputed
+from llm_dec_pomdp.agents.transformers.language_model import LanguageModel
+from llm_dec_pomdp.agents.transformers.recomputing import recomputed
 from llm_dec_pomdp.types import Completion
 
 Pairs = list[tuple[str, Completion]]
@@ -45,23 +45,23 @@ def gradients(policy: LanguageModel, samples: Pairs, *, entropies: bool = False,
     return list(torch.autograd.grad(loss, list(policy.parameters()), allow_unused=True))
 
 
-def agree(found: list[Any], wanted: list[Any]) -> None:
+def agree(actual: list[Any], wanted: list[Any]) -> None:
     assert any(w is not None and w.abs().max() > 1e-3 for w in wanted)
-    for f, w in zip(found, wanted, strict=True):
-        torch.testing.assert_close(f, w, rtol=1e-4, atol=1e-5)
+    for a, w in zip(actual, wanted, strict=True):
+        torch.testing.assert_close(a, w, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("entropies", [False, True])
 def test_the_gradient_of_all_weights_is_the_same(entropies: bool) -> None:
-    wanted, found = plain(on=False), plain(on=True)
+    wanted, actual = plain(on=False), plain(on=True)
     samples = pairs(wanted)
-    agree(gradients(found, samples, entropies=entropies), gradients(wanted, samples, entropies=entropies))
+    agree(gradients(actual, samples, entropies=entropies), gradients(wanted, samples, entropies=entropies))
 
 
 def test_the_gradient_of_adapters_is_the_same(folder: str) -> None:
-    wanted, found = with_adapters(folder, on=False), with_adapters(folder, on=True)
+    wanted, actual = with_adapters(folder, on=False), with_adapters(folder, on=True)
     samples = pairs(wanted)
-    agree(gradients(found, samples), gradients(wanted, samples))
+    agree(gradients(actual, samples), gradients(wanted, samples))
 
 
 def test_another_batch_in_between_does_not_change_whose_adapters_are_trained(folder: str) -> None:

@@ -3,89 +3,22 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import pickle
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
+from servers import Reply, Server, echo, reply
 
 import llm_dec_pomdp
 from llm_dec_pomdp.agents import Remote, RemoteError, Request, Sampling, Team
-from llm_dec_pomdp.rollout import collect
+from llm_dec_pomdp.rollout import Trajectories
+from llm_dec_pomdp.types import conversation
 
-Reply = tuple[int, bytes]
-HELLO = (Request("a", ("hello",)),)
-
-
-def reply(text: object, finish_reason: str = "stop") -> Reply:
-    """What a server answers when it works."""
-    choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": finish_reason}
-    return 200, json.dumps({"id": "1", "object": "chat.completion", "choices": [choice]}).encode()
-
-
-def echo(body: dict[str, Any], number: int) -> Reply:
-    """Says the last message and the seed."""
-    return reply(f"{body['messages'][-1]['content']} {body['seed']}")
-
-
-@dataclass
-class Server:
-    """What was asked, and how to answer: from the request's body and its number to status and bytes."""
-
-    answer: Callable[[dict[str, Any], int], Reply] = echo
-    url: str = ""
-    asked: list[dict[str, Any]] = field(default_factory=list)
-    paths: list[str] = field(default_factory=list)
-    headers: list[dict[str, str]] = field(default_factory=list)
-    most_at_once: int = 0
-    _now: int = 0
-    _lock: threading.Lock = field(default_factory=threading.Lock)
-
-    def respond(self, path: str, headers: dict[str, str], body: dict[str, Any]) -> Reply:
-        with self._lock:
-            number = len(self.asked)
-            self.asked.append(body)
-            self.paths.append(path)
-            self.headers.append(headers)
-            self._now += 1
-            self.most_at_once = max(self.most_at_once, self._now)
-        try:
-            return self.answer(body, number)
-        finally:
-            with self._lock:
-                self._now -= 1
-
-
-@pytest.fixture
-def server() -> Iterator[Server]:
-    state = Server()
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            status, content = state.respond(self.path, dict(self.headers), body)
-            with contextlib.suppress(OSError):  # the caller may have gone
-                self.send_response(status)
-                self.send_header("Content-Length", str(len(content)))
-                self.end_headers()
-                self.wfile.write(content)
-
-        def log_message(self, format: str, *args: Any) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as http:
-        state.url = f"http://127.0.0.1:{http.server_address[1]}/v1"
-        thread = threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        yield state
-        http.shutdown()
-        thread.join()
+HELLO = (Request("a", conversation("hello")),)
 
 
 @pytest.fixture
@@ -105,7 +38,7 @@ def texts(remote: Remote, *requests: Request, sampling: Sampling | None = None) 
 
 def test_the_request_holds_the_history_and_the_sampling(server: Server) -> None:
     sampling = Sampling(temperature=0.5, top_p=0.25, max_new_tokens=17)
-    request = Request("agent_1", ("problem", "my answer", "try again"), (5,))
+    request = Request("agent_1", conversation("problem", "my answer", "try again"), (5,))
     texts(Remote(server.url, "big-model"), request, sampling=sampling)
     assert server.asked == [
         {
@@ -134,7 +67,7 @@ def test_a_key_is_sent_as_a_bearer_token_and_only_where_given(server: Server) ->
 
 @pytest.mark.parametrize("seed", [0, 2**31 - 1, 2**31, 2**63 + 11])
 def test_seeds_fit_into_31_bits(server: Server, seed: int) -> None:
-    texts(Remote(server.url, "m"), Request("a", ("o",), (seed,)))
+    texts(Remote(server.url, "m"), Request("a", conversation("o"), (seed,)))
     assert server.asked[0]["seed"] == seed % 2**31
 
 
@@ -143,7 +76,7 @@ def test_seeds_fit_into_31_bits(server: Server, seed: int) -> None:
 )
 def test_any_text_arrives_as_it_is(server: Server, text: str) -> None:
     server.answer = lambda body, number: reply(body["messages"][0]["content"])
-    assert texts(Remote(server.url, "m"), Request("a", (text,))) == [[text]]
+    assert texts(Remote(server.url, "m"), Request("a", conversation(text))) == [[text]]
     assert server.asked[0]["messages"][0]["content"] == text
 
 
@@ -156,7 +89,11 @@ def test_answers_are_in_the_order_of_requests_and_seeds(server: Server) -> None:
         return echo(body, number)
 
     server.answer = late_first
-    requests = [Request("a", ("x",), (0, 1, 2)), Request("b", ("y",), ()), Request("b", ("z",), (3,))]
+    requests = [
+        Request("a", conversation("x"), (0, 1, 2)),
+        Request("b", conversation("y"), ()),
+        Request("b", conversation("z"), (3,)),
+    ]
     assert texts(Remote(server.url, "m"), *requests) == [["x 0", "x 1", "x 2"], [], ["z 3"]]
 
 
@@ -186,14 +123,14 @@ def test_as_many_samples_as_allowed_are_asked_for_at_once(server: Server) -> Non
         return echo(body, number)
 
     server.answer = wait_for_others
-    requests = [Request("a", ("x",), (0, 1, 2, 3, 4)), Request("b", ("y",), (5, 6, 7, 8))]
+    requests = [Request("a", conversation("x"), (0, 1, 2, 3, 4)), Request("b", conversation("y"), (5, 6, 7, 8))]
     first, second = texts(Remote(server.url, "m", concurrency=3, tries=1), *requests)
     assert first + second == [*(f"x {i}" for i in range(5)), *(f"y {i}" for i in range(5, 9))]
     assert server.most_at_once == 3
 
 
 def test_one_at_a_time(server: Server) -> None:
-    texts(Remote(server.url, "m", concurrency=1), Request("a", ("x",), tuple(range(5))))
+    texts(Remote(server.url, "m", concurrency=1), Request("a", conversation("x"), tuple(range(5))))
     assert server.most_at_once == 1
     assert [body["seed"] for body in server.asked] == list(range(5))
 
@@ -202,8 +139,6 @@ def test_one_at_a_time(server: Server) -> None:
 
 FAILURES: dict[str, tuple[Reply, str]] = {
     "500": ((500, b"out of memory"), "HTTP Error 500"),
-    "404": ((404, b"{}"), "HTTP Error 404"),
-    "401": ((401, b'{"error": "no key"}'), 'HTTP Error 401: Unauthorized: {"error": "no key"}'),
     "not JSON": ((200, b"<html>busy</html>"), "Expecting value"),
     "not text": ((200, b"\xff\xfe\xfa"), "decode"),
     "empty": ((200, b""), "Expecting value"),
@@ -239,7 +174,9 @@ def test_only_the_failed_sample_is_asked_for_again(server: Server) -> None:
         return echo(body, number)
 
     server.answer = once
-    assert texts(Remote(server.url, "m"), Request("a", ("x",), (0, 1, 2, 3))) == [["x 0", "x 1", "x 2", "x 3"]]
+    assert texts(Remote(server.url, "m"), Request("a", conversation("x"), (0, 1, 2, 3))) == [
+        ["x 0", "x 1", "x 2", "x 3"]
+    ]
     assert sorted(body["seed"] for body in server.asked) == [0, 1, 1, 2, 3, 3]
 
 
@@ -292,7 +229,7 @@ def test_an_answer_that_trickles_is_given_up_when_its_time_is_over() -> None:
     started = time.perf_counter()
     try:
         url = f"http://127.0.0.1:{trickling.server_address[1]}/v1"
-        with pytest.raises(RemoteError, match=r"gave no usable answer in 1 tries: timed out after \d+ bytes"):
+        with pytest.raises(RemoteError, match=r"gave no usable answer in 1 try: timed out after \d+ bytes"):
             Remote(url, "m", timeout=0.3, tries=1).generate(HELLO, Sampling())
         assert 0.3 <= time.perf_counter() - started < 10
     finally:
@@ -314,7 +251,7 @@ def test_a_remote_team_plays_episodes_with_its_own_histories(server: Server) -> 
     server.answer = lambda body, number: reply(f"words of turn {len(body['messages'])}")
     env = llm_dec_pomdp.make("tldr-v0", max_turns=2)
     team = Team(dict.fromkeys(env.possible_agents, Remote(server.url, "m")))
-    [group] = collect(env, team, [env.items[0].id], [7], Sampling(max_new_tokens=9), group_size=2)
+    [group] = Trajectories().play(env, team, [env.items[0].id], [7], Sampling(max_new_tokens=9), width=2)
     assert [len(episode.turns) for episode in group.episodes] == [2, 2]
     assert len(server.asked) == 8
     for body in server.asked:

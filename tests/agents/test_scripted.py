@@ -5,6 +5,7 @@ from models import match
 
 from llm_dec_pomdp.agents import Gold, RandomText, Replay, Request, Sampling, Scripted
 from llm_dec_pomdp.agents.human import Human
+from llm_dec_pomdp.types import conversation
 
 SAMPLING = Sampling()
 
@@ -14,27 +15,29 @@ def texts(policy: Scripted | RandomText | Replay | Gold | Human, *requests: Requ
 
 
 def test_scripted_is_told_agent_and_history_and_answers_once_per_seed() -> None:
-    policy = Scripted(lambda agent, history: f"{agent}: {' / '.join(history)}")
-    answers = texts(policy, Request("a", ("x", "y", "z"), (1, 2)), Request("b", ("x",), (3,)))
+    policy = Scripted(lambda agent, history: f"{agent}: {' / '.join(m.text for m in history)}")
+    answers = texts(policy, Request("a", conversation("x", "y", "z"), (1, 2)), Request("b", conversation("x"), (3,)))
     assert answers == [["a: x / y / z"] * 2, ["b: x"]]
 
 
 def test_scripted_has_no_tokens_to_train_on() -> None:
-    [[completion]] = Scripted(lambda agent, history: "x").generate([Request("a", ("x",))], SAMPLING)
+    [[completion]] = Scripted(lambda agent, history: "x").generate([Request("a", conversation("x"))], SAMPLING)
     assert completion.token_ids == completion.logprobs == completion.prompt_ids == ()
 
 
 def test_random_text_depends_on_nothing_but_the_seed() -> None:
-    [said] = texts(RandomText(), Request("a", ("x",), tuple(range(20))))
+    [said] = texts(RandomText(), Request("a", conversation("x"), tuple(range(20))))
     assert len(set(said)) == 20
-    assert texts(RandomText(), Request("b", ("y",), (1, 2)), Request("b", ("z",), (7,)))[1] == [said[7]]
+    assert texts(RandomText(), Request("b", conversation("y"), (1, 2)), Request("b", conversation("z"), (7,)))[1] == [
+        said[7]
+    ]
 
 
 def test_replay_repeats_in_order_for_every_agent_and_leaves_the_recording_alone() -> None:
     recording = {"a": ["one", "two"], "b": ["three"]}
     policy = Replay(recording)
-    assert texts(policy, Request("a", ("x",)), Request("b", ("x",))) == [["one"], ["three"]]
-    assert texts(policy, Request("a", ("x",))) == [["two"]]
+    assert texts(policy, Request("a", conversation("x")), Request("b", conversation("x"))) == [["one"], ["three"]]
+    assert texts(policy, Request("a", conversation("x"))) == [["two"]]
     assert recording == {"a": ["one", "two"], "b": ["three"]}
 
 
@@ -42,21 +45,22 @@ def test_replay_repeats_in_order_for_every_agent_and_leaves_the_recording_alone(
 def test_replay_refuses_when_it_runs_out(agent: str) -> None:
     policy = Replay({"a": []})
     with pytest.raises(IndexError, match=f"no further text for '{agent}'"):
-        texts(policy, Request(agent, ("x",)))
+        texts(policy, Request(agent, conversation("x")))
 
 
 def test_gold_recognises_the_task_by_the_first_observation() -> None:
     env = match()
     policy = Gold(env.gold_table())
     requests = [
-        Request(agent, (env.observe(env.items[2], agent), "earlier", "revise"), (1, 2)) for agent in env.possible_agents
+        Request(agent, conversation(env.observe(env.items[2], agent), "earlier", "revise"), (1, 2))
+        for agent in env.possible_agents
     ]
     assert texts(policy, *requests) == [["red", "red"], ["red", "red"]]
 
 
 def test_gold_names_what_it_does_not_know() -> None:
     with pytest.raises(KeyError, match=r"no reference text for 'agent_0'.*a strange task"):
-        texts(Gold({}), Request("agent_0", ("a strange task",)))
+        texts(Gold({}), Request("agent_0", conversation("a strange task")))
 
 
 def test_a_person_is_asked_for_every_sample_with_the_last_observation() -> None:
@@ -66,5 +70,5 @@ def test_a_person_is_asked_for_every_sample_with_the_last_observation() -> None:
         asked.append((agent, observation))
         return f"answer {len(asked)}"
 
-    assert texts(Human(ask), Request("a", ("old", "said", "new"), (1, 2))) == [["answer 1", "answer 2"]]
+    assert texts(Human(ask), Request("a", conversation("old", "said", "new"), (1, 2))) == [["answer 1", "answer 2"]]
     assert asked == [("a", "new"), ("a", "new")]

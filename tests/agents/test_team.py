@@ -7,14 +7,14 @@ import pytest
 from models import Recorder, Softmax
 
 from llm_dec_pomdp.agents import Request, Sampling, Scripted, Team
-from llm_dec_pomdp.types import Completion
+from llm_dec_pomdp.types import Completion, conversation
 
 SAMPLING = Sampling(max_new_tokens=3)
-ECHO = Scripted(lambda agent, history: f"{agent} heard {history[-1]}")
+ECHO = Scripted(lambda agent, history: f"{agent} heard {history[-1].text}")
 
 
 def request(agent: str, text: str = "x", *seeds: int) -> Request:
-    return Request(agent, (text,), seeds or (0,))
+    return Request(agent, conversation(text), seeds or (0,))
 
 
 def test_each_policy_is_asked_once_and_only_for_its_agents() -> None:

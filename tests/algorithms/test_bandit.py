@@ -7,10 +7,10 @@ import pytest
 from models import AGENTS, COLOURS, match, network, softmax_team, tokenizer
 
 from llm_dec_pomdp.agents import Sampling, Team
-from llm_dec_pomdp.agents.language_model import LanguageModel
+from llm_dec_pomdp.agents.transformers.language_model import LanguageModel
 from llm_dec_pomdp.algorithms.controls import Shuffled
 from llm_dec_pomdp.algorithms.magrpo import MAGRPO, MAGRPOConfig
-from llm_dec_pomdp.rollout import collect
+from llm_dec_pomdp.rollout import Trajectories
 from llm_dec_pomdp.training import TrainerConfig, train
 
 # One seed in every run; that it holds for five is looked at in the full one.
@@ -45,7 +45,7 @@ def test_shuffled_rewards_teach_two_tables_nothing(seed: int) -> None:
 
 def mean_reward(team: Team, sampling: Sampling) -> float:
     env = match()
-    groups = collect(env, team, [item.id for item in env.items], range(len(env.items)), sampling, group_size=20)
+    groups = Trajectories().play(env, team, [item.id for item in env.items], range(len(env.items)), sampling, width=20)
     return float(np.mean([e.total for g in groups for e in g.episodes]))
 
 

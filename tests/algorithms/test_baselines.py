@@ -6,17 +6,16 @@ from importlib import metadata
 from typing import Any
 
 import pytest
-from models import Recorder
 
-from llm_dec_pomdp.agents import RandomText, Sampling, Scripted, Team
+from llm_dec_pomdp.agents import Sampling, Scripted, Team
 from llm_dec_pomdp.algorithms.base import Learner, Prompting
 from llm_dec_pomdp.algorithms.baselines import Concat, Discussion, Sequential, Single
 from llm_dec_pomdp.algorithms.registration import algorithms, find_algorithm, register_algorithm
 from llm_dec_pomdp.envs.wrappers import PROTOCOLS
-from llm_dec_pomdp.registry import Registry
+from llm_dec_pomdp.registries import Registry
 
 SAMPLING = Sampling(temperature=0.5, max_new_tokens=7)
-ECHO = Scripted(lambda agent, history: f"{agent} after {' / '.join(history)}")
+ECHO = Scripted(lambda agent, history: f"{agent} after {' / '.join(m.text for m in history)}")
 BASELINES: list[tuple[str, type[Prompting], str]] = [
     ("single", Single, "centralized"),
     ("concat", Concat, "parallel"),
@@ -29,7 +28,7 @@ class Mine(Prompting):
     """A third-party algorithm."""
 
 
-# --- acting -----------------------------------------------------------------------------------------------------------
+# --- baselines -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("name", "kind", "protocol"), BASELINES)
@@ -42,56 +41,14 @@ def test_baselines_have_their_name_and_protocol_and_do_not_learn(
 
 
 @pytest.mark.parametrize("name", sorted(algorithms))
-def test_every_algorithm_acts_under_a_protocol_that_exists(name: str) -> None:
+def test_every_algorithm_plays_under_a_protocol_that_exists(name: str) -> None:
     assert getattr(find_algorithm(name).load(), "protocol") in PROTOCOLS  # noqa: B009  # a callable to the type checker
-
-
-def test_acting_answers_every_agent_from_its_own_history() -> None:
-    team = Team({"a": ECHO, "b": ECHO})
-    assert Concat(team, SAMPLING).act({"b": ["x"], "a": ("y", "z", "u")}) == {
-        "b": "b after x",
-        "a": "a after y / z / u",
-    }
-
-
-def test_acting_asks_only_who_has_something_to_answer_for_one_sample_of_its_whole_history() -> None:
-    recorder = Recorder(ECHO)
-    Concat(Team({"a": recorder, "b": recorder}), SAMPLING).act({"b": ["x", "y", "z"]}, seed=5)
-    [[request]] = recorder.calls
-    assert (request.agent, request.history, len(request.seeds)) == ("b", ("x", "y", "z"), 1)
-    assert recorder.samplings == [SAMPLING]
-
-
-def test_acting_follows_from_the_seed() -> None:
-    algorithm = Concat(Team({"a": RandomText()}), SAMPLING)
-    histories = {"a": ["x"]}
-    assert algorithm.act(histories, seed=5) == algorithm.act(histories, seed=5)
-    assert algorithm.act(histories, seed=5) != algorithm.act(histories, seed=6)
-
-
-def test_agents_that_share_a_policy_draw_independently() -> None:
-    """Decentralised execution has no common randomness: the same question need not get the same answer."""
-    shared = RandomText()
-    said = Concat(Team({"a": shared, "b": shared}), SAMPLING).act({"a": ["x"], "b": ["x"]}, seed=5)
-    assert said["a"] != said["b"]
-
-
-def test_an_agents_text_does_not_depend_on_who_else_acts() -> None:
-    shared = RandomText()
-    algorithm = Concat(Team({"a": shared, "b": shared}), SAMPLING)
-    assert algorithm.act({"a": ["x"], "b": ["x"]}, seed=5)["b"] == algorithm.act({"b": ["x"]}, seed=5)["b"]
-
-
-def test_an_agent_that_nobody_plays_is_named() -> None:
-    with pytest.raises(KeyError, match="no member plays 'agent_1'"):
-        Concat(Team({"agent_0": ECHO}), SAMPLING).act({"agent_1": ["x"]})
 
 
 def test_baselines_have_nothing_to_save() -> None:
     algorithm = Single(Team({"a": ECHO}), SAMPLING)
     assert algorithm.state_dict() == {}
     algorithm.load_state_dict({})
-    assert algorithm.act({"a": ["x"]}) == {"a": "a after x"}
 
 
 # --- names ------------------------------------------------------------------------------------------------------------

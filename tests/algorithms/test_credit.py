@@ -14,7 +14,7 @@ from models import COLOURS, ITEMS, Match, Softmax, gradients, language_model, sa
 
 from llm_dec_pomdp.agents import Sampling, Team
 from llm_dec_pomdp.algorithms.magrpo import MAGRPO
-from llm_dec_pomdp.rollout import collect
+from llm_dec_pomdp.rollout import Trajectories
 from llm_dec_pomdp.training import Step, TrainerConfig, train
 from llm_dec_pomdp.types import Branch, Decision, Episode, Group, Score, TaskItem
 
@@ -56,7 +56,7 @@ def make(team: Team, **options: Any) -> MAGRPO:
 
 
 def play(learner: MAGRPO, env: Match, size: int = 3, ids: Sequence[str] = ("t1", "t2", "t3")) -> list[Group]:
-    return collect(env, learner.team, ids, range(len(ids)), ONE_WORD, size, learner.rollout)
+    return learner.rollout.play(env, learner.team, ids, range(len(ids)), ONE_WORD, size)
 
 
 def advantages(learner: MAGRPO, groups: Sequence[Group]) -> dict[str, list[float]]:
@@ -100,7 +100,7 @@ def test_one_turn_counterfactual_advantages_from_the_texts(cross: bool) -> None:
     env = Bystander(ITEMS)
     learner = make(tables(env), credit="counterfactual", pairing="cross" if cross else "aligned")
     [group] = play(learner, env, ids=["t1"])
-    plain = collect(env, learner.team, ["t1"], [0], ONE_WORD, 3)[0]
+    plain = Trajectories().play(env, learner.team, ["t1"], [0], ONE_WORD, 3)[0]
     texts = [[e.turns[0].actions[a].text for e in plain.episodes] for a in env.possible_agents]
     found = advantages(learner, [group])
     for i, agent in enumerate(env.possible_agents):

@@ -16,6 +16,7 @@ from models import (
     ITEMS,
     Match,
     Recorder,
+    Softmax,
     episode,
     gradients,
     group,
@@ -32,15 +33,16 @@ from updates import SAMPLING, TWO_WORDS, make, table_team, texts, updated
 import llm_dec_pomdp
 from llm_dec_pomdp.agents import Request, Sampling, Scripted, Team
 from llm_dec_pomdp.agents.assembly import MemberConfig
-from llm_dec_pomdp.agents.language_model import LanguageModel
+from llm_dec_pomdp.agents.transformers.language_model import LanguageModel
 from llm_dec_pomdp.algorithms.magrpo import MAGRPO, MAREINFORCE, MAREMAX, MARLOO
-from llm_dec_pomdp.benchmarks.cell import build_cell, evaluate
+from llm_dec_pomdp.benchmarks.cell import evaluate
 from llm_dec_pomdp.benchmarks.progress import Silent
+from llm_dec_pomdp.benchmarks.setup import build_cell
 from llm_dec_pomdp.benchmarks.suite import Cell, EnvironmentConfig, EvaluationConfig, MethodConfig, ModelConfig
 from llm_dec_pomdp.benchmarks.suite import SamplingConfig as SuiteSampling
-from llm_dec_pomdp.rollout import collect
-from llm_dec_pomdp.training import TrainerConfig, tasks_of_step
-from llm_dec_pomdp.types import Completion, Group, RolloutPlan, Score, TaskItem
+from llm_dec_pomdp.rollout import Rollout, Trajectories, Tree
+from llm_dec_pomdp.training.loop import TrainerConfig, tasks_of_step
+from llm_dec_pomdp.types import Completion, Group, Score, TaskItem, conversation
 
 # --- the trainer of the paper -----------------------------------------------------------------------------------------
 
@@ -97,15 +99,15 @@ def test_4_the_discount_has_an_effect(gamma: float, wanted: list[float]) -> None
     assert turns == {((turn,), advantage) for turn, advantage in zip((0, 1, 0, 1), wanted, strict=True)}
 
 
-@pytest.mark.parametrize("plan", [RolloutPlan(), RolloutPlan(tree=True), RolloutPlan("cross", tree=True)])
+@pytest.mark.parametrize("rollout", [Trajectories(), Tree(), Tree("cross")])
 @pytest.mark.parametrize("reward", [0.0, 0.5])
-def test_5_rewards_do_not_switch_later_turns_off(plan: RolloutPlan, reward: float) -> None:
+def test_5_rewards_do_not_switch_later_turns_off(rollout: Rollout, reward: float) -> None:
     class Paid(Match):
         def score(self, item: TaskItem, actions: Mapping[str, str]) -> Score:
             return Score(reward, {"match": reward})
 
     team = Team({a: Scripted(lambda agent, history: "x") for a in AGENTS})
-    [played] = collect(Paid(ITEMS, max_turns=3), team, ["t1"], [0], SAMPLING, 2, plan)
+    [played] = rollout.play(Paid(ITEMS, max_turns=3), team, ["t1"], [0], SAMPLING, 2)
     assert {len(e.turns) for e in played.episodes} == {3}
 
 
@@ -119,7 +121,7 @@ def test_6_crossed_texts_are_credited_with_their_own_marginals() -> None:
 
     team = softmax_team()
     learner = make(team, pairing="cross", advantage="mean")
-    groups = collect(First(ITEMS), team, ["t1", "t2", "t3"], [1, 2, 3], SAMPLING, 4, learner.rollout)
+    groups = learner.rollout.play(First(ITEMS), team, ["t1", "t2", "t3"], [1, 2, 3], SAMPLING, 4)
     for one_group in groups:
         found = learner.samples([one_group])
         red = [float(s.completion.text == "red") for s in found if s.agent == "agent_0"]
@@ -132,7 +134,7 @@ def test_7_no_token_is_cut_off_unless_asked() -> None:
     model = network(0, spread=1e-4, vocab_size=95)
     model.generation_config.top_k = 50
     policy = LanguageModel(model, tokenizer(words=words))
-    [drawn] = policy.generate([Request("a", ("w1",), tuple(range(400)))], Sampling(max_new_tokens=1))
+    [drawn] = policy.generate([Request("a", conversation("w1"), tuple(range(400)))], Sampling(max_new_tokens=1))
     assert Sampling().top_k == 0
     assert len({c.token_ids for c in drawn}) > 80
 
@@ -151,7 +153,7 @@ def test_8_what_has_no_score_is_left_out_and_errors_of_a_reward_are_raised_once(
             raise TypeError("the user's own mistake")
 
     with pytest.raises(TypeError, match="the user's own mistake"):
-        collect(Mistaken(ITEMS), Team(dict.fromkeys(AGENTS, Recorder())), ["t1"], [0], SAMPLING)
+        Trajectories().play(Mistaken(ITEMS), Team(dict.fromkeys(AGENTS, Recorder())), ["t1"], [0], SAMPLING)
     assert Mistaken.calls == 1
 
 
@@ -163,7 +165,7 @@ def test_9_log_probabilities_are_those_of_the_sampling_temperature(temperature: 
     torch.testing.assert_close(gradients(team)[0], wanted)
     policy = language_model(1)
     sampling = Sampling(temperature=temperature, max_new_tokens=6)
-    [[drawn]] = policy.generate([Request("a", ("say red",), (3,))], sampling)
+    [[drawn]] = policy.generate([Request("a", conversation("say red"), (3,))], sampling)
     found, _ = policy.token_logprobs([("a", drawn)], temperature)
     assert found[0].tolist() == pytest.approx(drawn.logprobs, abs=1e-5)
 
@@ -200,7 +202,8 @@ def test_uneven_groups_are_not_normalised_together() -> None:
 
 def test_a_rollout_of_many_texts_counts_once() -> None:
     many = {f"agent_{i}": said(i) for i in range(3)}
-    found = make(softmax_team(), advantage="mean").samples([group([1.0, 0.0], [many, {"agent_0": said(1)}])])
+    team = Team({agent: Softmax() for agent in many})
+    found = make(team, advantage="mean").samples([group([1.0, 0.0], [many, {"agent_0": said(1)}])])
     assert [s.advantage for s in found] == [0.5, 0.5, 0.5, -0.5]
 
 

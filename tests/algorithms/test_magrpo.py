@@ -128,12 +128,6 @@ def test_the_gradient_is_a_mean_over_what_the_options_say(options: dict[str, Any
     torch.testing.assert_close(gradient(group([1.0, 0.0], texts([0, 1], [2])), **options), -wanted)
 
 
-def test_the_last_token_and_a_one_token_text_have_a_gradient() -> None:
-    torch.testing.assert_close(gradient(TWO_WORDS), torch.tensor([-0.5, 0.5, 0.0]))
-    last = gradient(group([1.0, 0.0], texts([0, 0, 1], [0, 0, 2])))
-    torch.testing.assert_close(last, torch.tensor([0.0, -1 / 6, 1 / 6]))
-
-
 def test_texts_without_advantage_take_part_in_the_mean() -> None:
     equal = group([1.0, 1.0], texts([1], [1, 1]))
     found = gradient(group([1.0, 0.0], texts([0, 1], [2])), equal)
@@ -144,12 +138,6 @@ def test_a_shared_policy_ascends_the_sum_of_its_agents_objectives() -> None:
     shared = Team(dict.fromkeys(AGENTS, Softmax(**THREE)))
     _, [found] = updated(shared, [group([1.0, 0.0], [both(said(0, 1), said(1)), both(said(2))])])
     torch.testing.assert_close(found, -((BETTER - WORSE) / 3 + (score_function(1) - WORSE) / 2))
-
-
-def test_the_first_loss_is_minus_the_mean_advantage() -> None:
-    metrics, _ = updated(table_team(), [group([1.0, 0.0], texts([0, 1, 1], [2]))])
-    assert metrics["loss"] == pytest.approx(-(3 - 1) / 4)
-    assert metrics["clipped"] == 0
 
 
 def test_large_gradients_are_scaled_down(team: Team, groups: list[Group]) -> None:
@@ -203,16 +191,6 @@ def credited(*rewards: Sequence[float]) -> list[tuple[int, float]]:
     episodes = tuple(episode(r, texts(*([t] for t in range(len(r))))) for r in rewards)
     found = make(table_team(), advantage="mean").samples([Group("t", episodes)])
     return sorted((s.completion.token_ids[0], s.advantage) for s in found)
-
-
-def test_both_agents_share_the_advantage_of_their_trajectory() -> None:
-    samples = make(softmax_team()).samples([group([1.0, 0.0], [both(said(0)), both(said(1))])])
-    assert [(s.agent, s.advantage) for s in samples] == [
-        ("agent_0", 1.0),
-        ("agent_1", 1.0),
-        ("agent_0", -1.0),
-        ("agent_1", -1.0),
-    ]
 
 
 def test_episodes_that_ended_are_compared_in_later_turns_with_return_zero() -> None:

@@ -12,10 +12,10 @@ import torch
 from models import AGENTS, Softmax, match, same, separate_team, softmax_team, weights
 
 from llm_dec_pomdp.agents import Sampling, Team
-from llm_dec_pomdp.agents.language_model import LanguageModel
 from llm_dec_pomdp.agents.memory import BatchSize, OutOfDeviceMemoryError
+from llm_dec_pomdp.agents.transformers.language_model import LanguageModel
 from llm_dec_pomdp.algorithms.magrpo import MAGRPO, MAGRPOConfig
-from llm_dec_pomdp.rollout import collect
+from llm_dec_pomdp.rollout import Trajectories
 from llm_dec_pomdp.types import Group
 
 SAMPLING = Sampling(max_new_tokens=4)
@@ -52,7 +52,7 @@ def on_small_device(team: Team, room: int) -> Team:
 
 def played(team: Team) -> list[Group]:
     """Groups in which every other episode earned something."""
-    groups = collect(match(), team, ["t0", "t1"], [1, 2], SAMPLING, group_size=5)
+    groups = Trajectories().play(match(), team, ["t0", "t1"], [1, 2], SAMPLING, width=5)
     for group in groups:
         for number, episode in enumerate(group.episodes):
             (turn,) = episode.turns
@@ -70,7 +70,7 @@ def updated(team: Team, **options: Any) -> tuple[MAGRPO, list[dict[str, torch.Te
 def test_an_update_on_a_small_device_is_that_of_a_smaller_micro_batch(options: dict[str, Any]) -> None:
     learner, found, metrics = updated(on_small_device(separate_team(seed=3), 2), micro_batch=8, **options)
     _, wanted, wanted_metrics = updated(separate_team(seed=3), micro_batch=2, **options)
-    assert learner.micro_batch.size == 2
+    assert [updater.micro_batch.size for updater in learner.updaters] == [2, 2]
     assert same(found, wanted)
     assert metrics == wanted_metrics
     assert not same(found, weights(separate_team(seed=3)))
@@ -80,15 +80,15 @@ def test_the_smaller_size_is_remembered_and_survives_a_restart(caplog: pytest.Lo
     team = on_small_device(separate_team(seed=3), 2)
     with caplog.at_level(logging.WARNING):
         learner, _, _ = updated(team, micro_batch=8)
-    assert ["micro_batch is 4" in r.getMessage() for r in caplog.records] == [True, False]
-    assert "micro_batch is 2 from now on" in caplog.records[1].getMessage()
+    said = [r.getMessage().split("; ")[1].split(" (")[0] for r in caplog.records]
+    assert said == ["micro_batch is 4 from now on", "micro_batch is 2 from now on"] * 2
     for policy in team.trainable:
         policy.sizes.clear()  # type: ignore[attr-defined]
     learner.update(played(separate_team(seed=4)))
     assert {size for policy in team.trainable for size in policy.sizes} <= {1, 2}  # type: ignore[attr-defined]
     again = MAGRPO(separate_team(seed=3), SAMPLING, MAGRPOConfig(micro_batch=8))
     again.load_state_dict(learner.state_dict())
-    assert again.micro_batch.size == 2
+    assert [updater.micro_batch.size for updater in again.updaters] == [2, 2]
 
 
 def test_a_device_that_holds_nothing_is_given_up_and_leaves_the_weights() -> None:
@@ -138,7 +138,7 @@ class Leaping(Softmax):
 def test_a_ratio_that_is_not_finite_skips_the_step() -> None:
     """The clip hides the ratio e^200 from the loss of a text that earned more than others; the guard sees it."""
     team = Team({agent: Leaping() for agent in AGENTS})
-    groups = collect(match(), softmax_team(), ["t0"], [1], SAMPLING, group_size=6)
+    groups = Trajectories().play(match(), softmax_team(), ["t0"], [1], SAMPLING, width=6)
     for number, episode in enumerate(groups[0].episodes):
         object.__setattr__(episode.turns[0], "reward", float(number % 2))
     once = softmax_team()

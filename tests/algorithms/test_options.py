@@ -19,8 +19,8 @@ from llm_dec_pomdp.algorithms.options import MAGRPOConfig
 from llm_dec_pomdp.algorithms.registration import find_algorithm
 from llm_dec_pomdp.config import ConfigError, build
 from llm_dec_pomdp.envs.wrappers import with_protocol
-from llm_dec_pomdp.rollout import collect
-from llm_dec_pomdp.types import Completion, Group, RolloutPlan
+from llm_dec_pomdp.rollout import Counterfactual, Crossed, Rollout, Trajectories, Tree
+from llm_dec_pomdp.types import Completion, Group
 
 FAMILY: list[type[MAGRPO]] = [MAGRPO, MAREINFORCE, MARLOO, MAREMAX]
 
@@ -124,10 +124,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> str:
 def test_under_adapters_the_reference_costs_nothing_and_they_learn_beside_it(folder: str) -> None:
     team = load_team(AGENTS, folder, sharing="lora", device="cpu")
     learner, before = make(team, beta=0.1, learning_rate=0.01), weights(team)
-    [there], [policy] = learner.references, team.trainable
-    assert there.model is policy.model  # type: ignore[attr-defined]
-    assert list(there.parameters()) == []
-    assert learner.state_dict()["references"] == []
+    [updater], [policy] = learner.updaters, team.trainable
+    assert updater.reference.model is policy.model  # type: ignore[union-attr]
+    assert list(updater.reference.parameters()) == []  # type: ignore[union-attr]
+    assert updater.state_dict()["reference"] == {}
     kl = [learner.update(play(team))["kl"] for _ in range(3)]
     assert kl[0] == pytest.approx(0.0, abs=1e-6)
     assert kl[2] > kl[0]
@@ -143,19 +143,20 @@ def test_under_adapters_the_reference_is_the_base_for_every_agent(folder: str) -
         with torch.no_grad():
             parameter.add_(0.2 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(i)))
     wanted, mask = base.trainable[0].token_logprobs(pairs, 1.0)
-    found, _ = learner.references[0].token_logprobs(pairs, 1.0)
+    [updater] = learner.updaters
+    found, _ = updater.reference.token_logprobs(pairs, 1.0)  # type: ignore[union-attr]
     own, _ = team.trainable[0].token_logprobs(pairs, 1.0)
     torch.testing.assert_close(found * mask, wanted * mask)
     assert float(((own - wanted) * mask).detach().abs().max()) > 0.01
 
 
 def test_of_a_whole_model_the_reference_is_a_copy_that_stays(team: Team, groups: list[Group]) -> None:
-    assert make(copy_of(team)).references == []
+    assert [u.reference for u in make(copy_of(team)).updaters] == [None, None]
     mine = copy_of(team)
     learner = make(mine, beta=0.1, learning_rate=0.05)
     before = weights(mine)
     learner.update(groups)
-    assert same([r.state_dict() for r in learner.references], before)
+    assert same([u.reference.state_dict() for u in learner.updaters], before)  # type: ignore[union-attr]
     assert not same(weights(mine), before)
 
 
@@ -166,11 +167,6 @@ def test_of_a_whole_model_the_reference_is_a_copy_that_stays(team: Team, groups:
 def test_after_the_horizon_nothing_moves(schedule: str, team: Team, groups: list[Group]) -> None:
     options = {"schedule": schedule, "horizon": 2, "learning_rate": 0.01}
     assert same(after(team, groups, 2, **options), after(team, groups, 4, **options))
-
-
-def test_the_first_update_of_a_warm_up_takes_its_share(team: Team, groups: list[Group]) -> None:
-    wanted = after(team, groups, learning_rate=0.0025)
-    assert same(after(team, groups, warmup=4, learning_rate=0.01), wanted)
 
 
 def test_a_learning_rate_of_zero_is_a_control(team: Team, groups: list[Group]) -> None:
@@ -235,23 +231,23 @@ def test_a_later_minibatch_refers_to_the_policy_that_sampled() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "plan"),
+    ("options", "rollout"),
     [
-        ({}, RolloutPlan()),
-        ({"pairing": "cross"}, RolloutPlan("cross")),
-        ({"tree": True}, RolloutPlan(tree=True)),
-        ({"tree": True, "pairing": "cross"}, RolloutPlan("cross", tree=True)),
-        ({"credit": "counterfactual"}, RolloutPlan(alternatives="frozen")),
-        ({"credit": "counterfactual", "continuation": "resampled"}, RolloutPlan(alternatives="resampled")),
-        ({"credit": "counterfactual", "pairing": "cross"}, RolloutPlan("cross")),
+        ({}, Trajectories()),
+        ({"pairing": "cross"}, Crossed()),
+        ({"tree": True}, Tree()),
+        ({"tree": True, "pairing": "cross"}, Tree("cross")),
+        ({"credit": "counterfactual"}, Counterfactual("frozen")),
+        ({"credit": "counterfactual", "continuation": "resampled"}, Counterfactual("resampled")),
+        ({"credit": "counterfactual", "pairing": "cross"}, Crossed()),
     ],
 )
-def test_the_plan_follows_from_the_options(options: dict[str, Any], plan: RolloutPlan) -> None:
-    assert make(table_team(), **options).rollout == plan
+def test_the_rollout_follows_from_the_options(options: dict[str, Any], rollout: Rollout) -> None:
+    assert make(table_team(), **options).rollout == rollout
 
 
-def test_groups_that_were_not_played_by_the_plan_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"task 't' holds trajectories alone; play it with collect\(\.\.\., plan="):
+def test_groups_without_the_decisions_that_credit_needs_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"task 't' holds trajectories alone, .*; play it with learner\.rollout"):
         make(table_team(), pairing="cross").update([TWO_WORDS])
 
 
@@ -261,7 +257,7 @@ def test_one_turn_of_a_tree_is_trajectories_side_by_side(kind: str) -> None:
     found: list[Any] = []
     for tree in (False, True):
         learner = make(team, advantage=kind, tree=tree)
-        groups = collect(match(), team, ["t1", "t2"], [1, 2], SAMPLING, 5, learner.rollout)
+        groups = learner.rollout.play(match(), team, ["t1", "t2"], [1, 2], SAMPLING, 5)
         found.append(sorted([(s.agent, s.completion, s.advantage) for s in learner.samples(groups)], key=repr))
     assert found[0] == found[1]
 
@@ -272,7 +268,7 @@ def test_crossing_one_agent_changes_nothing() -> None:
     for pairing in ("aligned", "cross"):
         team = Team({"agent_0": Softmax(words=("[left]\nred\n[right]\nred", "red", "no"))})
         learner = make(team, GRPO, pairing=pairing, learning_rate=0.1)
-        learner.update(collect(env, team, ["t1", "t2"], [1, 2], SAMPLING, 4, learner.rollout))
+        learner.update(learner.rollout.play(env, team, ["t1", "t2"], [1, 2], SAMPLING, 4))
         results.append(weights(team))
     assert same(results[0], results[1])
 

@@ -27,8 +27,8 @@ from peft import LoraConfig, get_peft_model
 from updates import SAMPLING, THREE, TWO_WORDS, both, make, moved, play, texts
 
 from llm_dec_pomdp.agents import Sampling, Scripted, Team
-from llm_dec_pomdp.agents.language_model import LanguageModel
 from llm_dec_pomdp.agents.loading import load_team
+from llm_dec_pomdp.agents.transformers.language_model import LanguageModel
 from llm_dec_pomdp.algorithms.magrpo import MAGRPO
 from llm_dec_pomdp.training import TrainerConfig, train
 from llm_dec_pomdp.types import Completion, Group
@@ -262,5 +262,5 @@ def test_an_infinite_reward_is_named_and_nothing_moves(reward: float) -> None:
 
 
 def test_greedy_samples_teach_nothing_and_are_refused() -> None:
-    with pytest.raises(ValueError, match="the temperature is 0, so all texts of a group are alike"):
+    with pytest.raises(ValueError, match="the temperature is 0, at which nothing is drawn"):
         make(softmax_team(**THREE), sampling=Sampling(temperature=0)).update([TWO_WORDS])

@@ -10,7 +10,7 @@ from models import Softmax, copy_of, gradients, group, said, weights
 
 from llm_dec_pomdp.agents import Request, Sampling, Team
 from llm_dec_pomdp.algorithms.magrpo import MAGRPO
-from llm_dec_pomdp.types import Completion, Group
+from llm_dec_pomdp.types import Completion, Group, conversation
 
 SAMPLING = Sampling(max_new_tokens=8)
 REWARDS = [[1.0, 0.0, 2.0, 0.5], [0.0, 1.0, 1.0], [3.0, 0.0]]
@@ -45,7 +45,7 @@ def play(team: Team, rewards: Sequence[Sequence[float]] = REWARDS) -> list[Group
     groups: list[Group] = []
     for number, values in enumerate(rewards):
         seeds = tuple(range(10 * number, 10 * number + len(values)))
-        history = ("say " + "red " * number + "please",)
+        history = conversation("say " + "red " * number + "please")
         answers = team.generate([Request(agent, history, seeds) for agent in team.members], SAMPLING)
         groups.append(group(values, [dict(zip(team.members, j, strict=True)) for j in zip(*answers, strict=True)]))
     return groups

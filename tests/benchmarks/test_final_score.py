@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from models import AGENTS, ITEMS, Match, Recorder
 
-from llm_dec_pomdp import training
 from llm_dec_pomdp.agents import Sampling, Team
 from llm_dec_pomdp.algorithms.base import Prompting
 from llm_dec_pomdp.benchmarks.cell import episode_record, train_numbers
@@ -18,7 +17,8 @@ from llm_dec_pomdp.benchmarks.metrics import summarise
 from llm_dec_pomdp.benchmarks.runs import final_score
 from llm_dec_pomdp.envs.pays import RULES
 from llm_dec_pomdp.envs.wrappers import with_protocol
-from llm_dec_pomdp.rollout import collect
+from llm_dec_pomdp.rollout import Trajectories
+from llm_dec_pomdp.training import loop as training
 from llm_dec_pomdp.types import Group, Score, TaskItem
 
 SAMPLING = Sampling(max_new_tokens=1)
@@ -44,7 +44,7 @@ def given(pays: Any, *scores: float) -> Given:
 
 def play(pays: Any, *scores: float) -> tuple[Any, Group]:
     env = given(pays, *scores)
-    [group] = collect(env, Team(dict.fromkeys(AGENTS, Recorder())), ["t1"], [0], SAMPLING)
+    [group] = Trajectories().play(env, Team(dict.fromkeys(AGENTS, Recorder())), ["t1"], [0], SAMPLING)
     return env, group
 
 
@@ -62,8 +62,8 @@ CASES = [((1.0, 3.0), 75.0), ((4.0,), 100.0), ((3.0, 1.0), 25.0)]
 @pytest.mark.parametrize(("scores", "percent"), CASES)
 def test_training_evaluation_and_records_agree(pays: str, scores: tuple[float, ...], percent: float) -> None:
     env, group = play(pays, *scores)
-    assert training.summarise([group], env)[1:] == (percent, {"match": percent / 25})
-    measured = summarise([group], env.score_range[1], env.components, 1.0)
+    assert training.mean_scores([group], env)[1:] == (percent, {"match": percent / 25})
+    measured = summarise([group], env.score_scale, env.components, 1.0)
     assert (measured.return_percent.mean, measured.components["match"].mean) == (percent, percent / 25)
     assert final_score(json.loads(json.dumps(episode_record(group.episodes[0])))) == percent / 25
 
@@ -79,7 +79,7 @@ def test_a_training_step_reports_rewards_and_the_percentage() -> None:
 
 def test_drafts_are_not_what_was_delivered() -> None:
     env = with_protocol(Match(ITEMS), "discussion")
-    [group] = collect(env, Team(dict.fromkeys(AGENTS, Recorder())), ["t1"], [0], SAMPLING)
+    [group] = Trajectories().play(env, Team(dict.fromkeys(AGENTS, Recorder())), ["t1"], [0], SAMPLING)
     assert final_score(episode_record(group.episodes[0])) == 1.0
 
 
@@ -87,7 +87,7 @@ def test_drafts_are_not_what_was_delivered() -> None:
 def test_the_last_score_counts_when_it_is_known(scores: tuple[float, ...], wanted: float) -> None:
     env, group = play("final", *scores)
     assert final_score(episode_record(group.episodes[0])) == pytest.approx(wanted, nan_ok=True)
-    measured = summarise([group], 4.0, env.components, 1.0)
+    measured = summarise([group], env.score_scale, env.components, 1.0)
     assert measured.return_percent.mean == pytest.approx(25 * wanted, nan_ok=True)
     assert measured.unscored == int(math.isnan(wanted))
 

@@ -6,14 +6,15 @@ import itertools
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from statistics import fmean
 
 import pytest
 
 from llm_dec_pomdp.benchmarks.intervals import Interval
-from llm_dec_pomdp.benchmarks.metrics import Summary, best_at_k, distinct, pass_at_k, summarise
-from llm_dec_pomdp.types import Completion, Episode, Group, Score, Turn
+from llm_dec_pomdp.benchmarks.metrics import Summary, distinct, final_scores, summarise
+from llm_dec_pomdp.benchmarks.sections.best_of_k import best_at_k, best_of_k, pass_at_k
+from llm_dec_pomdp.types import Completion, Episode, Group, Scale, Score, Turn
 
 
 def episode(
@@ -43,19 +44,19 @@ def test_distinct_2_of_one_word_is_not_a_number() -> None:
 
 
 def test_return_is_in_percent_of_the_maximum() -> None:
-    summary = summarise([group(1.0, 2.0), group(3.0, 3.0)], maximum=4.0, components=["part"], seconds=1.0)
+    summary = summarise([group(1.0, 2.0), group(3.0, 3.0)], scale=Scale(0.0, 4.0), components=["part"], seconds=1.0)
     assert summary.return_percent.mean == pytest.approx(100 * (1.5 + 3.0) / 2 / 4)
     assert summary.components["part"].mean == pytest.approx((1.5 + 3.0) / 2 / 2)
 
 
 def test_unscorable_episodes_are_left_out_and_counted() -> None:
-    summary = summarise([group(1.0, math.nan)], maximum=2.0, components=["part"], seconds=1.0)
+    summary = summarise([group(1.0, math.nan)], scale=Scale(0.0, 2.0), components=["part"], seconds=1.0)
     assert summary.return_percent.mean == 50.0
     assert (summary.episodes, summary.unscored) == (2, 1)
 
 
 def test_tokens_and_times_are_counted_for_all_agents() -> None:
-    summary = summarise([group(1.0)], maximum=1.0, components=["part"], seconds=0.5)
+    summary = summarise([group(1.0)], scale=Scale(0.0, 1.0), components=["part"], seconds=0.5)
     assert (summary.prompt_tokens, summary.generated_tokens) == (6, 4)
     assert summary.tokens_per_second == 8
     assert summary.response_seconds == 2.0
@@ -64,7 +65,7 @@ def test_tokens_and_times_are_counted_for_all_agents() -> None:
 def test_the_last_scored_turn_counts() -> None:
     first, second = episode(3.0).turns[0], episode(1.0).turns[0]
     revised = Episode("task", 0, (first, second), terminated=False)
-    summary = summarise([Group("task", (revised,))], maximum=4.0, components=["part"], seconds=1.0)
+    summary = summarise([Group("task", (revised,))], scale=Scale(0.0, 4.0), components=["part"], seconds=1.0)
     assert summary.return_percent.mean == 25.0
 
 
@@ -95,32 +96,34 @@ def programs(*tests: tuple[float, float], cooperation: Sequence[float] = ()) -> 
 
 
 def test_code_is_measured_at_every_k_that_there_are_samples_for() -> None:
-    summary = summarise(
-        [programs((1, 2), (2, 2), (0, 0), cooperation=(0.5, 1.5, 0.0))], 4.0, ["tests", "cooperation"], 1.0
-    )
-    assert {name: sorted(by_k) for name, by_k in summary.at_k.items()} == {
-        n: ["1", "3"] for n in ("pass", "acc", "coop")
-    }
-    assert summary.at_k["pass"]["1"].mean == pytest.approx(100 / 3)
-    assert summary.at_k["acc"]["1"].mean == pytest.approx(50)
-    assert summary.at_k["coop"]["1"].mean == pytest.approx(100 * (0.5 + 1.5) / 1.5 / 3)
-    assert {by_k["3"].mean for by_k in summary.at_k.values()} == {100}
-    assert summary.solved == pytest.approx(1 / 3)
+    group = programs((1, 2), (2, 2), (0, 0), cooperation=(0.5, 1.5, 0.0))
+    measured = best_of_k(final_scores([group]))
+    assert set(measured) == {f"{name}@{k}" for name in ("pass", "acc", "coop") for k in (1, 3)}
+    assert measured["pass@1"].mean == pytest.approx(100 / 3)
+    assert measured["acc@1"].mean == pytest.approx(50)
+    assert measured["coop@1"].mean == pytest.approx(100 * (0.5 + 1.5) / 1.5 / 3)
+    assert {measured[f"{name}@3"].mean for name in ("pass", "acc", "coop")} == {100}
+    assert summarise([group], Scale(0.0, 4.0), ["tests", "cooperation"], 1.0).solved == pytest.approx(1 / 3)
 
 
 def test_tokens_per_solved_task_counts_the_tokens_of_the_failed_ones() -> None:
-    summary = summarise([group(1.0, 0.2)], maximum=1.0, components=["part"], seconds=1.0)
+    summary = summarise([group(1.0, 0.2)], scale=Scale(0.0, 1.0), components=["part"], seconds=1.0)
     assert summary.solved == 0.5
     assert summary.tokens_per_solved == 2 * (6 + 4)
-    assert math.isnan(summarise([group(0.2)], maximum=1.0, components=["part"], seconds=1.0).tokens_per_solved)
+    assert math.isnan(summarise([group(0.2)], Scale(0.0, 1.0), ["part"], 1.0).tokens_per_solved)
 
 
 def test_a_summary_survives_a_file_and_reads_older_ones() -> None:
-    summary = summarise([programs((1, 2), (2, 2))], 4.0, ["tests", "cooperation"], 1.0)
+    group = programs((1, 2), (2, 2))
+    summary = summarise([group], Scale(0.0, 4.0), ["tests", "cooperation"], 1.0)
+    summary = replace(summary, measured={"at_k": best_of_k(final_scores([group]))})
     assert str(Summary.from_dict(json.loads(json.dumps(asdict(summary))))) == str(summary)
     old = {**asdict(summary), "components": {"tests": 0.5}}
-    del old["at_k"], old["latency"]
+    old |= {"at_k": {"pass": {"1": 50.0}}, "schemes": {"fallback": 0.25}}  # where earlier versions kept them
+    del old["measured"], old["latency"]
     read = Summary.from_dict(old)
     assert read.components["tests"].mean == 0.5
     assert math.isnan(read.components["tests"].low)
     assert read.return_percent == Interval(**asdict(summary)["return_percent"])
+    assert read.measured["at_k"]["pass@1"].mean == 50.0
+    assert read.measured["schemes"]["fallback"].mean == 0.25

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from llm_dec_pomdp.benchmarks.cell import build_cell, evaluate, read_lines
+from llm_dec_pomdp.benchmarks.cell import evaluate, read_lines
 from llm_dec_pomdp.benchmarks.progress import Silent
 from llm_dec_pomdp.benchmarks.runner import new_run_folder, run_suite
 from llm_dec_pomdp.benchmarks.runs import is_done, read_run
+from llm_dec_pomdp.benchmarks.setup import build_cell
 from llm_dec_pomdp.benchmarks.suite import MethodConfig, Suite, load_suite
 from llm_dec_pomdp.config import ConfigError
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from llm_dec_pomdp.benchmarks.schemes import SCHEMES, classify
+from llm_dec_pomdp.benchmarks.sections.schemes import SCHEMES, classify
 from llm_dec_pomdp.envs.coding.reward import Program
 from llm_dec_pomdp.types import TaskItem
 

@@ -19,15 +19,15 @@ from peft import PeftModel
 from transformers import AutoModelForCausalLM, AutoTokenizer
 from typer.testing import CliRunner, Result
 
-from llm_dec_pomdp.agents.stepping import forward
+from llm_dec_pomdp.agents.transformers.stepping import forward
 from llm_dec_pomdp.benchmarks import cell as cells
-from llm_dec_pomdp.benchmarks.listing import Run, list_runs
+from llm_dec_pomdp.benchmarks.listing import RunStatus, list_runs
 from llm_dec_pomdp.benchmarks.progress import Silent
 from llm_dec_pomdp.benchmarks.runner import run_folder, run_suite
 from llm_dec_pomdp.benchmarks.suite import Suite
-from llm_dec_pomdp.checkpoint import CheckpointError
 from llm_dec_pomdp.cli import app
-from llm_dec_pomdp.runfolder import read_lines
+from llm_dec_pomdp.storage.runfolder import read_lines
+from llm_dec_pomdp.training.checkpoint import CheckpointError
 
 SMALL = ["--prompts", "2", "--group-size", "2", "--max-new-tokens", "24", "--items", "2", "--device", "cpu"]
 
@@ -69,7 +69,7 @@ def stopped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, di
 
 def test_a_running_training_is_listed(stopped: tuple[Path, dict[str, Any]]) -> None:
     run = stopped[1]["run"]
-    assert isinstance(run, Run)
+    assert isinstance(run, RunStatus)
     assert (run.name, run.status, run.reason, run.steps) == ("mine", "running", "", 500)
     assert run.step >= 1
     assert run.return_percent is not None

@@ -12,6 +12,7 @@ from llm_dec_pomdp.algorithms.base import Prompting, check_algorithm
 from llm_dec_pomdp.benchmarks.checks import check_devices, check_methods
 from llm_dec_pomdp.benchmarks.suite import Cell, built_in_suites, conflicts, load_suite
 from llm_dec_pomdp.config import ConfigError
+from llm_dec_pomdp.rollout import Trajectories
 
 TWO = """
 name = "two"
@@ -186,9 +187,7 @@ class Bare:
     """A learner that forgot the contract."""
 
     protocol = "parallel"
-
-    def act(self, histories: Any, seed: int = 0) -> dict[str, str]:
-        return dict.fromkeys(histories, "")
+    rollout = Trajectories  # not an object
 
 
 class Built(Prompting):
@@ -200,7 +199,8 @@ class Built(Prompting):
 
 def test_a_method_that_breaks_the_contract_is_told_what_it_lacks() -> None:
     with pytest.raises(
-        ConfigError, match=r"lacks Config, .*state_dict\(\); load_state_dict\(\); derive it from .*Prompting"
+        ConfigError,
+        match=r"lacks Config, .*; policy, .*; rollout, .*; state_dict\(\); load_state_dict\(\); derive it from .*Prom",
     ):
         check_algorithm(Bare, "mine:Bare")
     with pytest.raises(ConfigError, match=r"'mine:Built' cannot be built as Built\(team, sampling, config\)"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import llm_dec_pomdp
 from llm_dec_pomdp.algorithms.registration import algorithms
 from llm_dec_pomdp.cli import app
 from llm_dec_pomdp.envs.wrappers.protocols import PROTOCOLS
-from llm_dec_pomdp.registry import Spec
+from llm_dec_pomdp.registries import Spec
 
 QUICK = ["--items", "2", "--max-new-tokens", "16", "--device", "cpu"]
 
@@ -123,8 +124,10 @@ def test_check_of_a_broken_environment_fails_with_exit_code_1(tmp_path: Path) ->
         (["train", "tldr-v0", "--group-size", "1"], "group_size is 1: magrpo compares"),
         (["train", "tldr-v0", "--save-every", "-1"], "--save-every = -1"),
         (["train", "tldr-v0", "--eval-every", "-1"], "--eval-every = -1"),
-        (["train", "tldr-v0", "--sharing", "lora", "--lora-rank", "0"], "--lora-rank = 0"),
-        (["train", "tldr-v0", "--lora-rank", "4"], "--lora-rank would have no effect"),
+        (["train", "tldr-v0", "--sharing", "lora", "--load", "lora_rank=0"], "--load lora_rank = 0"),
+        (["train", "tldr-v0", "--load", "lora_rank=4"], "--load lora_rank would have no effect"),
+        (["train", "tldr-v0", "--load", "lora_rnak=4"], "--load lora_rnak: no such key; did you mean lora_rank"),
+        (["train", "tldr-v0", "--load", "dtype=float16"], "--load dtype: it has an option of its own"),
         (
             ["train", "tldr-v0", "--team", "t.toml", "--model", "m", "--sharing", "lora"],
             "--model, --sharing would have",
@@ -134,6 +137,12 @@ def test_check_of_a_broken_environment_fails_with_exit_code_1(tmp_path: Path) ->
             ["eval", "tldr-v0", "--team", "runs/x", "--method", "single", "--sharing", "lora"],
             "--method, --sharing would",
         ),
+        (["eval", "tldr-v0", "--model", "http://me:word@host/v1#m"], "the server 'host/v1' has a user name"),
+        (
+            ["eval", "mbpp-v0", "--env", "expert=https://host/v1?key=word#m"],
+            "the server 'https://host/v1' has a",
+        ),
+        (["bench", "quick", "--model", "http://host/v1?key=word#m"], "the server 'http://host/v1' has"),
         (["eval", "tldr-v0", "--model", "none.gguf"], "model file 'none.gguf' does not exist"),
         (["eval", "tldr-v0", "--device", "gpu"], "device 'gpu' does not exist; give auto, cpu"),
         (["eval", "tldr-v0", "--device", "cuda:99"], "device 'cuda:99': there are"),
@@ -148,6 +157,7 @@ def test_wrong_input_ends_with_a_sentence_and_exit_code_2(
     assert message in result.stderr.replace("\n", " ")
     assert result.exit_code == 2
     assert "Traceback" not in result.output
+    assert "word" not in result.output.replace("password", "").replace("builtin:words", "")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -191,7 +201,7 @@ def test_a_dry_run_counts_and_runs_nothing(tmp_path: Path, monkeypatch: pytest.M
     found: list[dict[str, object]] = json.loads(call(*arguments, "--json").stdout)
     assert len(found) == 2 * 5 * 2
     assert all(e["generated_tokens"] and e["minutes"] and e["gigabytes"] for e in found)
-    assert "within a factor of three" in " ".join(call(*arguments).stdout.split())
+    assert "measured rates of two CPU cores" in " ".join(call(*arguments).stdout.split())
     assert list(tmp_path.iterdir()) == []
 
 
@@ -221,12 +231,12 @@ def test_bench_and_report_say_what_failed_and_what_is_noise(tmp_path: Path, monk
         'environments = [{ id = "tldr-v0" }]\nsampling = { max_new_tokens = 8 }\nevaluation = { items = 2 }\n'
     )
     run = tmp_path / "run"
-    benched = call("bench", str(suite), "--out", str(run), "--json")
+    benched = call("bench", str(suite), "--out", str(run), "--trust", "--json")
     assert benched.exit_code == 1
     found = json.loads(benched.stdout)
     assert len(found["results"]) == 2
     assert list(found["failures"].values()) == ["RuntimeError: no such luck"]
-    again = json.loads(call("bench", "--resume", str(run), "--json").stdout)
+    again = json.loads(call("bench", "--resume", str(run), "--trust", "--json").stdout)
     assert [r["summary"] for r in again["results"]] == [r["summary"] for r in found["results"]]  # not run once more
     compared = document("report", str(run))
     assert [d["verdict"] for d in compared["differences"]] == ["no verdict below 3 seeds"]  # type: ignore[attr-defined, index]
@@ -238,6 +248,19 @@ def test_an_existing_run_is_not_overwritten(tmp_path: Path) -> None:
     result = call("eval", "tldr-v0", *QUICK, "--out", str(tmp_path))
     assert result.exit_code == 2
     assert "not empty" in result.stderr.replace("\n", " ")
+
+
+def test_playing_main_and_playing_all_sub_agents() -> None:
+    words = ["play", "research-v0", "--task", "train/2/1", "--model", "script:optimal"]
+    asks = "ASK sub: Who wrote Horwin by Night?\nASK sub: In which town was Tilda Harvik born?\n\n"
+    main = call(*words, text=asks + "STOP\n\n")
+    assert main.exit_code == 0, main.output
+    assert "It was Tilda Harvik that wrote Horwin by Night." in main.output
+    assert "0.10 of 1" in main.output
+    sub = call(*words, "--role", "sub", text="SEARCH: Horwin by Night\n\nREPORT: Nobody.\n\n" + "REPORT: No.\n\n" * 3)
+    assert sub.exit_code == 0, sub.output
+    assert "you are told, as agent_1" in sub.output
+    assert "Tilda Harvik that wrote Horwin by Night" in sub.output
 
 
 def test_playing_a_role(tmp_path: Path) -> None:
@@ -257,6 +280,11 @@ def test_doctor_tells_what_holds_and_tries_programs() -> None:
         "always_equal": {"outcome": "unsupported", "problems": []},
         "printed_verdict": {"outcome": "failed", "problems": []},
     }
+    nothing = {"false_passes": 0, "escapes": 0, "broken_workers": 0}
+    working = {name for name, text in found["layers"].items() if text == "holds"}
+    assert found["without"] == {layer: {**nothing, "problems": {}, "not_tried": []} for layer in working}
+    assert {kind: found[kind] for kind in nothing} == nothing
+    assert found["honest"] == 0  # judged with all programs only
 
 
 def test_doctor_fails_when_a_program_gets_through(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -267,6 +295,28 @@ def test_doctor_fails_when_a_program_gets_through(monkeypatch: pytest.MonkeyPatc
     assert result.exit_code == 1
     assert "printed_verdict: earned 1 of 1" in result.stdout
     assert "0 of 1 hostile programs held off" in result.stdout
+    assert "escapes 0" in result.stdout
+
+
+def test_doctor_ends_with_a_sentence_when_a_probe_is_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    from llm_dec_pomdp.sandbox import probes
+
+    monkeypatch.setattr(probes, "PATIENCE", 0.001)
+    probes.capabilities.cache_clear()
+    result = call("doctor")
+    assert result.exit_code == 2
+    assert "the probe of 'limits' did not answer" in result.stderr
+
+
+def test_doctor_judges_the_references_of_the_code_tasks() -> None:
+    from llm_dec_pomdp.cli import doctor
+
+    honest = doctor._references()
+    assert {name.split()[0] for name in honest} == {"humaneval-v0", "coophumaneval-v0", "mbpp-v0"}
+    assert len(honest) >= 250
+    chosen = {name: honest[name] for name in ("humaneval-v0 HumanEval/0", "mbpp-v0 mbpp-001")}
+    wrong = dataclasses.replace(honest["humaneval-v0 HumanEval/1"], solution="def separate_paren_groups(x): return x")
+    assert doctor._failed({**chosen, "wrong": wrong}) == ["wrong"]
 
 
 def test_doctor_names_a_program_that_is_near() -> None:

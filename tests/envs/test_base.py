@@ -12,7 +12,7 @@ from toy import ITEMS, MISS, Toy, chosen, playing, toy
 
 from llm_dec_pomdp.envs.base import NotAskedToStepError
 from llm_dec_pomdp.spaces import FreeText
-from llm_dec_pomdp.types import Score, TaskItem
+from llm_dec_pomdp.types import Message, Score, TaskItem, conversation
 
 # --- shape ------------------------------------------------------------------------------------------------------------
 
@@ -44,9 +44,10 @@ def test_an_unknown_render_mode_is_answered_with_the_nearest() -> None:
 
 
 def test_a_reset_tells_every_agent_its_observation_and_components_of_zero() -> None:
-    observations, infos = toy().reset(options={"index": 2})
+    env = toy()
+    observations, infos = env.reset(options={"index": 2})
     assert observations == {"agent_0": "question 2, asker?", "agent_1": "question 2, answerer?"}
-    assert infos == {agent: {"reward/first": 0.0, "reward/second": 0.0} for agent in ("agent_0", "agent_1")}
+    assert infos == {agent: {"reward/first": 0.0, "reward/second": 0.0, "asked": 1.0} for agent in env.agents}
 
 
 def test_a_seed_decides_this_and_all_later_tasks() -> None:
@@ -108,7 +109,7 @@ def test_every_agent_gets_the_identical_float_and_the_components() -> None:
     assert env.last_score.notes == {"said": "secret-0a"}
     assert rewards == {"agent_0": 1.0, "agent_1": 1.0}
     assert rewards["agent_0"] is rewards["agent_1"]
-    assert infos == {agent: {"reward/first": 1.0, "reward/second": 0.0} for agent in ("agent_0", "agent_1")}
+    assert infos == {agent: {"reward/first": 1.0, "reward/second": 0.0, "asked": 0.0} for agent in actions}
     assert infos["agent_0"] is not infos["agent_1"]
 
 
@@ -204,10 +205,10 @@ def test_a_history_is_what_the_agent_was_told_and_said_itself() -> None:
     env = playing(max_turns=2)
     observations = env.step({"agent_0": "", "agent_1": "idea"})[0]
     assert all("Revise" in text for text in observations.values())
-    assert env.history("agent_0") == ("question 0, asker?", "", observations["agent_0"])
+    assert env.history("agent_0") == conversation("question 0, asker?", "", observations["agent_0"])
     env.step({"agent_0": "still", "agent_1": "nothing"})
     assert [len(env.history(agent)) for agent in env.possible_agents] == [4, 4]
-    assert env.history("agent_1")[-1] == "nothing"
+    assert env.history("agent_1")[-1] == Message("said", "nothing")
 
 
 class OneSpeaks(Toy):
@@ -222,7 +223,7 @@ def test_an_action_of_an_agent_that_was_not_asked_is_not_in_its_history() -> Non
     env.reset(options={"index": 0})
     env.step(MISS)
     assert len(env.history("agent_1")) == 1
-    assert "idea" not in env.history("agent_1")
+    assert "idea" not in env.history("agent_1")[0].text
 
 
 @pytest.mark.parametrize("turns", [0, -1, 1.5, "2", None, True])
@@ -249,9 +250,9 @@ def test_state_is_json_with_task_turn_and_histories_and_no_secret() -> None:
     state = json.loads(env.state())
     assert state["task"] == {"id": "t1", "prompt": "question 1"}
     assert state["turn"] == 1
-    assert state["histories"]["agent_0"][:2] == ["question 1, asker?", "\ud800\x00"]
+    assert state["histories"]["agent_0"][:2] == [["told", "question 1, asker?", ""], ["said", "\ud800\x00", ""]]
     assert "secret" not in env.state()
-    assert "hidden" not in env.state()
+    assert "hidden-1" not in env.state()
     assert json.loads(toy().state())["task"] is None
 
 

@@ -5,14 +5,17 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from llm_dec_pomdp.envs.adversarial import adversarial_texts
 from llm_dec_pomdp.envs.base import StepResult, TextDecPOMDP
-from llm_dec_pomdp.envs.check import LAWS, CheckFailure, adversarial_texts, check_env
+from llm_dec_pomdp.envs.check import LAWS, CheckFailure, check_env
+from llm_dec_pomdp.envs.task import Transition
 from llm_dec_pomdp.envs.tasks import TaskSource
-from llm_dec_pomdp.envs.text_task import TextTask
+from llm_dec_pomdp.envs.text_task import TextState, TextTask
 from llm_dec_pomdp.spaces import FreeText
 from llm_dec_pomdp.types import Score, TaskItem
 
@@ -30,6 +33,7 @@ class Honest(TextTask):
     components = ("first", "second")
     score_range = (0.0, 2.0)
     max_return = 2.0
+    hidden_fields = ("test",)
     source = TaskSource("planted", "acme/planted", {"train": "train"})
 
     def observe(self, item: TaskItem, agent: str) -> str:
@@ -74,13 +78,13 @@ class ShowsTests(Honest):
 
 
 class ShowsReferenceLater(Honest):
-    def transition(self, item: TaskItem, actions: Mapping[str, str], score: Score) -> Mapping[str, str]:
+    def respond(self, item: TaskItem, actions: Mapping[str, str], score: Score) -> Mapping[str, str]:
         return dict.fromkeys(self.possible_agents, f"It was {item.reference[1]}")
 
 
 class ShowsTheOther(Honest):
-    def transition(self, item: TaskItem, actions: Mapping[str, str], score: Score) -> Mapping[str, str]:
-        return dict.fromkeys(self.possible_agents, f"The other said {self.history('agent_1')[-1]}")
+    def respond(self, item: TaskItem, actions: Mapping[str, str], score: Score) -> Mapping[str, str]:
+        return dict.fromkeys(self.possible_agents, f"The other said {self.history('agent_1')[-1].text}")
 
 
 class ShowsReferenceInState(Honest):
@@ -167,21 +171,28 @@ class ForkIsItself(Honest):
         return self
 
 
-class SharesAgents(Honest):
-    """The fork empties the list of agents that it shares with its parent."""
+class KeepsAList(Honest):
+    """Pays for what was said before, which it keeps in a list that forks share."""
 
-    def fork(self) -> TextDecPOMDP:
-        twin = super().fork()
-        twin.agents = self.agents
-        twin.max_turns = 1
-        return twin
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.said: list[str] = []
 
-    def step(self, actions: Mapping[str, str]) -> StepResult:
-        shared = self.agents
-        result = super().step(actions)
-        if not self.agents:
-            shared.clear()
-        return result
+    def initial_state(self, item: TaskItem, seed: int) -> TextState:
+        self.said.clear()
+        return super().initial_state(item, seed)
+
+    def score(self, item: TaskItem, actions: Mapping[str, str]) -> Score:
+        score = super().score(item, actions)
+        self.said += actions.values()
+        missing = 1.0 - score.components["first"]
+        return Score(2.0, {"first": 1.0, "second": 1.0}) if missing and "fork" in "".join(self.said[:-2]) else score
+
+
+class MutableState(Honest):
+    def transition(self, state: TextState, actions: Mapping[str, str], seed: int) -> Transition[TextState]:
+        step = super().transition(state, actions, seed)
+        return replace(step, state=state._replace(told=list(state.told)))  # type: ignore[arg-type]
 
 
 class ForgetsOnPickling(Honest):
@@ -208,10 +219,9 @@ class NoInfosAtReset(Honest):
 
 
 class NoInfosAtStep(Honest):
-    def _infos(self, score: Score | None) -> dict[str, dict[str, Any]]:
-        return {
-            a: {k: v for k, v in i.items() if "second" not in k or not score} for a, i in super()._infos(score).items()
-        }
+    def _infos(self, score: Score | None, agents: Any) -> dict[str, dict[str, Any]]:
+        infos = super()._infos(score, agents)
+        return {a: {k: v for k, v in i.items() if "second" not in k or not score} for a, i in infos.items()}
 
 
 class HashDecides(Honest):
@@ -222,13 +232,13 @@ class HashDecides(Honest):
 
 
 VIOLATIONS: list[tuple[type[Honest], str, str]] = [
-    (PaysPlainNumbers, "reward parts", "score() returned a float (0.0); return a Score"),
+    (PaysPlainNumbers, "reward parts", "has no attribute 'total'"),
     (PaysAnotherPart, "reward parts", "['style'], and ['first', 'second'] are declared"),
     (PaysMoreThanItsParts, "reward parts", "the components sum to 2.0, and the total is 4.0"),
     (FreshSpaces, "PettingZoo", "same space object"),
     (WarnsAboutAgents, "PettingZoo", "Live agent was not given observation"),
-    (OwnRewards, "identical rewards", "identical Python float"),
-    (IntegerRewards, "identical rewards", "identical Python float"),
+    (OwnRewards, "rewards", "the identical float"),
+    (IntegerRewards, "rewards", "a Python float"),
     (ShowsReference, "no leaks", "'reference'"),
     (ShowsReferenceLater, "no leaks", "'reference'"),
     (ShowsTests, "no leaks", "'test'"),
@@ -243,8 +253,9 @@ VIOLATIONS: list[tuple[type[Honest], str, str]] = [
     (UnreachableMaximum, "references", "reference of task 't0' earns 2.0, not the maximum 2.5"),
     (PlaysOn, "finished", "raised nothing"),
     (RaisesSomethingElse, "finished", "raised IndexError"),
-    (ForkIsItself, "forks", "changed its parent"),
-    (SharesAgents, "forks", "ended its parent's episode"),
+    (ForkIsItself, "forks", "ended its parent's episode"),
+    (KeepsAList, "forks", "changes what its parent does"),
+    (MutableState, "states", "a list, which can change"),
     (ForgetsOnPickling, "pickling", "another episode"),
     (StateIsNoJson, "pickling", "no JSON"),
     (NoInfosAtReset, "infos", "'reward/first', 'reward/second'"),

@@ -39,8 +39,8 @@ UNIQUE = problem(
     "assert c([]) == []",
     'assert c(["q", "q", "q", "c"]) == ["c", "q"]',
 )
-AUX = "def aux(x):\n    return 2 * x\n"
-MAIN = "def main(x):\n    return aux(x) + 1\n"
+AUX = "def aux(x):\n    return x // 2\n"
+MAIN = "def main(x):\n    return 4 * aux(x) + 2 * (x % 2) + 1\n"
 SOLVED = "def aux(x):\n    return 2 * x + 1\n"
 SOLVED_UNIQUE = "def aux(xs):\n    return sorted(set(xs))\n"
 
@@ -107,27 +107,30 @@ BOTH: dict[str, tuple[str, str, TaskItem]] = {
         problem("def main(x):\n    pass\n", "assert c(1) == 2", "assert c(2) == 6", "assert c(3) == 6"),
     ),
     "aux is recursive": (
-        "def aux(x):\n    return 0 if not x else (2 if x > 0 else -2) + aux(x - (1 if x > 0 else -1))\n",
+        "def aux(x):\n    return aux(x + 2) - 1 if x < 0 else 1 + aux(x - 2) if x > 1 else 0\n",
         MAIN,
         TWICE,
     ),
 }
 
 
+LAST = "return 4 * half + 2 * (x % 2) + 1"
 FALLS_BACK = {
-    "when it raises": ("try:", "    twice = aux(x)", "except Exception:", "    twice = x + x", "return twice + 1"),
-    "when it is None": ("twice = aux(x)", "if twice is None:", "    twice = x + x", "return twice + 1"),
+    "when it raises": ("try:", "    half = aux(x)", "except Exception:", "    half = x // 2", LAST),
+    "when it is None": ("half = aux(x)", "if half is None:", "    half = x // 2", LAST),
     "in both cases": (
         "try:",
-        "    twice = aux(x)",
+        "    half = aux(x)",
         "except Exception:",
-        "    twice = None",
-        "return (x + x if twice is None else twice) + 1",
+        "    half = None",
+        "half = x // 2 if half is None else half",
+        LAST,
     ),
-    "on any empty value": ("twice = aux(x)", "if not twice:", "    twice = x + x", "return twice + 1"),
+    "on any empty value": ("half = aux(x)", "if not half:", "    half = x // 2", LAST),
 }
 FROM_2_ON = problem("def main(x):\n    pass\n", "assert c(2) == 5", "assert c(0) == 1", "assert c(3) == 7")
 BOTH |= {f"main falls back {when}": (AUX, function("main(x)", *body), FROM_2_ON) for when, body in FALLS_BACK.items()}
+BOTH["main falls back on the first value"] = (AUX, function("main(x)", *FALLS_BACK["on any empty value"]), TWICE)
 
 
 @pytest.mark.parametrize(("aux", "main", "item"), BOTH.values(), ids=BOTH)
@@ -257,7 +260,7 @@ def test_handing_on_what_the_helper_returns_earns_nothing_beyond_form(
 
 def test_pay_is_by_the_share_of_asserts_that_are_not_shown_beyond_guessing() -> None:
     """Right for x >= 0: of the asserts that are not shown, two of three; one constant answer would pass one."""
-    score = judged("def aux(x):\n    return 2 * x if x >= 0 else 99\n", MAIN)
+    score = judged("def aux(x):\n    return x // 2 if x >= 0 else 99\n", MAIN)
     assert (score.diagnostics["held_out_passed"], score.diagnostics["held_out_total"]) == (2.0, 3.0)
     assert score.diagnostics["tests_passed"] == 3.0
     assert score.total == pytest.approx(FORMAL + 2.5 * (2 / 3 - 1 / 3) / (1 - 1 / 3))
@@ -269,25 +272,26 @@ def test_answers_looked_up_from_the_examples_earn_nothing_beyond_form() -> None:
     assert score.total == FORMAL
 
 
-@pytest.mark.parametrize("prompt", ["# main(0) is 1, main(3) is 7\n", "# no example\n"])
+@pytest.mark.parametrize("prompt", ["# main(0) is 1, main(3) is 7, main(5) is 11\n", "# no example\n"])
 def test_where_all_or_no_asserts_are_shown_all_of_them_count(prompt: str) -> None:
-    item = problem(prompt, "assert c(0) == 1", "assert c(3) == 7")
+    item = problem(prompt, "assert c(0) == 1", "assert c(3) == 7", "assert c(5) == 11")
     assert held_out(item) == ""
     score = judged(AUX, MAIN, item)
     assert score.total == 4.0
-    assert score.diagnostics["held_out_total"] == score.diagnostics["tests_total"] == 2.0
+    assert score.diagnostics["held_out_total"] == score.diagnostics["tests_total"] == 3.0
 
 
-def test_asserts_in_loops_count_once_per_round() -> None:
+def test_an_assert_in_a_loop_is_worth_the_share_of_its_rounds() -> None:
     item = problem(
         'def main(x):\n    """main(2) is 5."""\n',
         "assert c(2) == 5",
         "for i in range(7):",
         "    assert c(i) == 2 * i + 1",
     )
-    score = judged("def aux(x):\n    return 2 * x if x < 4 else 0\n", MAIN, item)
-    assert (score.diagnostics["tests_total"], score.diagnostics["held_out_total"]) == (8.0, 7.0)
-    assert (score.diagnostics["tests_passed"], score.diagnostics["held_out_passed"]) == (5.0, 4.0)
+    score = judged("def aux(x):\n    return x // 2 if x < 4 else 9\n", MAIN, item)
+    assert (score.diagnostics["tests_total"], score.diagnostics["held_out_total"]) == (2.0, 1.0)
+    assert score.diagnostics["tests_passed"] == pytest.approx(1 + 4 / 7)
+    assert score.diagnostics["held_out_passed"] == pytest.approx(4 / 7)
     assert score.total == pytest.approx(FORMAL + 2.5 * 4 / 7)
 
 
@@ -306,23 +310,31 @@ def test_the_first_levels_are_those_of_v0(aux: str, main: str, total: float) -> 
     assert judged(aux, main).total == pytest.approx(total)
 
 
+def test_what_matters_is_seen_beyond_the_executions_that_a_verdict_lists() -> None:
+    item = problem("def main(x):\n    pass\n", "for i in range(1_100):", "    assert c(i) == 2 * i + 1")
+    main = "def main(x):\n    return 2 * x + 1 if x < 1_050 else 4 * aux(x) + 2 * (x % 2) + 1\n"
+    assert judged(AUX, main, item).total == 4.0
+
+
 # --- the judge --------------------------------------------------------------------------------------------------------
 
 
-def test_what_is_run() -> None:
-    """The program on all asserts and on those not shown; then at once aux in four ways and main in three."""
+@pytest.mark.parametrize(("wrong", "ways"), [("", 2), (" if x != 3 else 9", 3)], ids=["solved", "not solved"])
+def test_what_is_run(wrong: str, ways: int) -> None:
+    """The program on all asserts and on those not shown; then beside the observer."""
     calls: list[Sequence[Job]] = []
 
     def record(jobs: Sequence[Job]) -> Sequence[Verdict]:
         calls.append(jobs)
         return default_pool().run(jobs)
 
-    contribution.score(TWICE, Program(AUX, MAIN), record)
-    assert [len(jobs) for jobs in calls] == [2, 7]
-    assert [job.solution for job in calls[0]] == [f"{AUX}\n\n{MAIN}"] * 2
+    program = Program(AUX.replace("// 2", "// 2" + wrong), MAIN)
+    contribution.score(TWICE, program, record)
+    assert [len(jobs) for jobs in calls] == [2, ways]
+    assert [job.solution for job in calls[0]] == [f"{program.aux}\n\n{program.main}"] * 2
     assert [job.check.count("assert") for job in calls[0]] == [4, 3]
-    assert all(job.check == TWICE.fields["test"] and AUX in job.solution for job in calls[1])
-    assert [MAIN in job.solution for job in calls[1]] == [True] * 4 + [False] * 2 + [True]
+    assert [job.check.count("assert") for job in calls[1]] == [4, 6, 4][:ways]
+    assert len({job.solution.partition(" = ")[2] for job in calls[1]}) == ways
 
 
 def test_nothing_is_parsed_while_another_thread_parses(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -354,7 +366,7 @@ def test_nothing_is_run_before_the_gates_are_passed() -> None:
     assert contribution.score(TWICE, Program(AUX, "def main(x):\n    return (x\n"), refuse).total == 1.0
 
 
-@pytest.mark.parametrize("lost", range(9))
+@pytest.mark.parametrize("lost", range(4))
 def test_a_judge_that_failed_on_any_run_makes_the_reward_nan(lost: int) -> None:
     seen = 0
 

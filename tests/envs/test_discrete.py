@@ -14,7 +14,7 @@ from llm_dec_pomdp.envs.wrappers import ByteObservation, DiscreteMenu, TokenIds,
 
 def said(env: Any, agent: str = "agent_0") -> str:
     """The last text of an agent."""
-    return env.unwrapped.history(agent)[1::2][-1]
+    return env.unwrapped.history(agent)[1::2][-1].text
 
 
 def last_words(agent: str, observation: str) -> list[str]:

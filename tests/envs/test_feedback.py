@@ -139,6 +139,11 @@ def test_a_missing_entry_point_is_told_to_main_and_leaves_aux_untried() -> None:
     aux, main = told(AUX, "def solution(x):\n    return x\n")
     assert lines(aux) == ["definition: passed", "syntax: not tried, the entry point is missing"]
     assert lines(main) == ["definition: failed, your answer holds no function `main`"]
+
+
+def test_an_entry_point_without_a_return_is_no_syntax_error() -> None:
+    aux, _ = told(AUX, "def main(x):\n    print(aux(x))\n")
+    assert lines(aux) == ["definition: passed", "syntax: not tried, the entry point has no return"]
     _, main = told(AUX, "def main(x):\n    print(x)\n")
     assert lines(main) == ["definition: failed, your answer holds a function `main` without a return"]
 
@@ -283,11 +288,11 @@ def test_a_text_around_the_function_reaches_nobody_else(mode: str) -> None:
 @pytest.mark.parametrize("mode", CODE_MODES)
 def test_histories_grow_by_the_same_amount_each_turn(mode: str) -> None:
     env = code_env(mode, max_turns=7)
-    sizes = {agent: [len("".join(env.history(agent)))] for agent in env.possible_agents}
+    sizes = {agent: [len("".join(m.text for m in env.history(agent)))] for agent in env.possible_agents}
     for _ in range(6):
         env.step({"agent_0": HALF, "agent_1": MAIN})
         for agent, found in sizes.items():
-            found.append(len("".join(env.history(agent))))
+            found.append(len("".join(m.text for m in env.history(agent))))
     for found in sizes.values():
         increments = {after - before for before, after in pairwise(found)}
         assert len(increments) == 1, found

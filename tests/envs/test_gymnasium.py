@@ -13,14 +13,15 @@ from gymnasium.wrappers import RecordEpisodeStatistics, TimeLimit, TransformActi
 
 import llm_dec_pomdp
 from llm_dec_pomdp.envs.base import NotAskedToStepError, TextDecPOMDP
-from llm_dec_pomdp.envs.wrappers import Centralized, GymnasiumView
+from llm_dec_pomdp.envs.wrappers import Centralized, GymnasiumView, with_protocol
 
 env_ids = pytest.mark.parametrize("env_id", sorted(llm_dec_pomdp.registry))
+WITH_REFERENCES = [env_id for env_id in sorted(llm_dec_pomdp.registry) if llm_dec_pomdp.make(env_id).items[0].reference]
 WRITING = "tldr-v0"
 
 
 def view(env_id: str = WRITING, **kwargs: Any) -> GymnasiumView:
-    return Centralized(llm_dec_pomdp.make(env_id, **kwargs)).as_gymnasium()
+    return GymnasiumView(with_protocol(llm_dec_pomdp.make(env_id, **kwargs), "centralized"))
 
 
 def task_of(env: GymnasiumView) -> Any:
@@ -37,7 +38,7 @@ def test_gymnasium_has_nothing_to_say(env_id: str, max_turns: int) -> None:
     check_env(view(env_id, max_turns=max_turns), skip_render_check=True)
 
 
-@env_ids
+@pytest.mark.parametrize("env_id", WITH_REFERENCES)
 def test_the_joined_reference_is_the_best_text(env_id: str) -> None:
     env = view(env_id)
     task = task_of(env)

@@ -230,7 +230,7 @@ def test_agents_that_are_not_asked_see_zeros() -> None:
 
 def test_the_state_is_bytes_too() -> None:
     inner = duo()
-    env = FixedRoster(ByteObservation(inner, 10, state_length=200))
+    env = FixedRoster(ByteObservation(inner, 10, state_length=400))
     env.reset(seed=0)
     assert env.state_space.contains(env.state())
     assert read(env.state()) == inner.state()

@@ -16,9 +16,9 @@ from llm_dec_pomdp.envs.base import TextDecPOMDP
 from llm_dec_pomdp.envs.check import LAWS, check_env
 from llm_dec_pomdp.envs.pays import RULES
 from llm_dec_pomdp.envs.wrappers import ByteObservation, DiscreteMenu, FixedRoster, make_vec, with_protocol
-from llm_dec_pomdp.rollout import collect
+from llm_dec_pomdp.rollout import Counterfactual, Rollout, Tree
 from llm_dec_pomdp.seeding import generator
-from llm_dec_pomdp.types import Completion, Decision, RolloutPlan, Score, TaskItem
+from llm_dec_pomdp.types import Completion, Decision, Score, TaskItem
 
 NAN = math.nan
 MENU = ("0", "1", "2.5", "4")
@@ -56,7 +56,7 @@ def paid(env: TextDecPOMDP, scores: Sequence[float]) -> list[float]:
         while env.agents and not scored:
             said = env.join_texts([str(score)] * 2) if env.parts_per_action > 1 else str(score)
             rewards.append(next(iter(env.step(dict.fromkeys(env.agents, said))[1].values())))
-            scored = env.scored
+            scored = env.latest.score is not None
     return rewards
 
 
@@ -186,9 +186,9 @@ class Grades:
         ]
 
 
-def play(pays: str, plan: RolloutPlan) -> Any:
+def play(pays: str, rollout: Rollout) -> Any:
     env = graded(pays, 2)
-    [group] = collect(env, Team(dict.fromkeys(env.possible_agents, Grades())), ["t0"], [3], Sampling(), 3, plan)
+    [group] = rollout.play(env, Team(dict.fromkeys(env.possible_agents, Grades())), ["t0"], [3], Sampling(), 3)
     return group
 
 
@@ -202,7 +202,7 @@ def first_text(decision: Decision, choice: Sequence[int]) -> float:
 
 @pytest.mark.parametrize("pays", RULES)
 def test_branches_of_a_tree_are_paid_by_the_rule(pays: str) -> None:
-    group = play(pays, RolloutPlan("cross", tree=True))
+    group = play(pays, Tree("cross"))
     for e in group.episodes:
         assert list(e.rewards) == by_rule(pays, [turn.score.total for turn in e.turns])
     root, *later = group.decisions
@@ -217,7 +217,7 @@ def test_branches_of_a_tree_are_paid_by_the_rule(pays: str) -> None:
 @pytest.mark.parametrize("continuation", ["frozen", "resampled"])
 @pytest.mark.parametrize("pays", RULES)
 def test_alternatives_are_paid_by_the_rule(pays: str, continuation: Any) -> None:
-    group = play(pays, RolloutPlan(alternatives=continuation))
+    group = play(pays, Counterfactual(continuation))
     for place, decision in enumerate(group.decisions):
         recorded = [float(turn.actions["agent_0"].text) for turn in group.episodes[place // 2].turns]
         for branch in decision.branches:

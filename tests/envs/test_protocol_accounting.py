@@ -16,8 +16,8 @@ from llm_dec_pomdp.envs.base import TextDecPOMDP
 from llm_dec_pomdp.envs.tasks import TaskSource
 from llm_dec_pomdp.envs.text_task import TextTask
 from llm_dec_pomdp.envs.wrappers import Centralized, Discussion, Sequential
-from llm_dec_pomdp.rollout import collect
-from llm_dec_pomdp.types import Completion, Episode, Score, TaskItem, Turn
+from llm_dec_pomdp.rollout import Trajectories
+from llm_dec_pomdp.types import Completion, Episode, Scale, Score, TaskItem, Turn
 
 SAMPLING = Sampling(max_new_tokens=7)
 AGENTS = ("agent_0", "agent_1", "agent_2")
@@ -40,7 +40,7 @@ class Choir(TextTask):
         parts = float(sum(bool(text) for text in actions.values()))
         return Score(parts, {"parts": parts}, notes={"texts": json.dumps(actions)})
 
-    def transition(self, item: TaskItem, actions: Mapping[str, str], score: Score) -> Mapping[str, str]:
+    def respond(self, item: TaskItem, actions: Mapping[str, str], score: Score) -> Mapping[str, str]:
         return {agent: f"<told {agent} {self.turn + 1}>" for agent in self.possible_agents}
 
 
@@ -101,7 +101,7 @@ def phases(protocol: str, n: int) -> int:
 def episode(protocol: str, n: int, max_turns: int) -> Episode:
     speaker = Speaker(SECONDS, "[high]\n" if protocol == "centralized" else "")
     env = under(protocol, n, max_turns)
-    [group] = collect(env, Team(dict.fromkeys(AGENTS, speaker)), ["t1"], [0], SAMPLING)
+    [group] = Trajectories().play(env, Team(dict.fromkeys(AGENTS, speaker)), ["t1"], [0], SAMPLING)
     return group.episodes[0]
 
 
@@ -152,8 +152,8 @@ def test_response_time_and_tokens_are_those_of_every_round(protocol: str, n: int
     slowest = sum(max(SECONDS[agent][number] for agent, number in numbers.items()) for numbers in asked)
     numbered = [(int(agent[-1]), number) for numbers in asked for agent, number in numbers.items()]
     env = under(protocol, n, max_turns)
-    [group] = collect(env, Team(dict.fromkeys(AGENTS, Speaker(SECONDS))), ["t1"], [0], SAMPLING, group_size=1)
-    measured = summarise([group], 3.0, ("parts",), seconds=2.0)
+    [group] = Trajectories().play(env, Team(dict.fromkeys(AGENTS, Speaker(SECONDS))), ["t1"], [0], SAMPLING, width=1)
+    measured = summarise([group], Scale(0.0, 3.0), ("parts",), seconds=2.0)
     assert measured.response_seconds == episode(protocol, n, max_turns).response_seconds == slowest
     assert measured.generated_tokens == sum(1 + agent + 3 * number for agent, number in numbered)
     assert measured.prompt_tokens == sum(10 * (2 * number + 1) + agent for agent, number in numbered)
@@ -164,7 +164,12 @@ def test_measures_are_means_over_episodes() -> None:
     env = under("discussion 1", 2, 1)
     team = Team(dict.fromkeys(AGENTS, Speaker(SECONDS)))
     once, often = (
-        summarise(collect(env, team, ids, range(len(ids)), SAMPLING, group_size=size), 3.0, env.components, seconds=1.0)
+        summarise(
+            Trajectories().play(env, team, ids, range(len(ids)), SAMPLING, width=size),
+            env.score_scale,
+            env.components,
+            seconds=1.0,
+        )
         for ids, size in ((["t0"], 1), (["t0", "t1", "t2"], 4))
     )
     assert (often.episodes, once.episodes) == (12, 1)
@@ -182,7 +187,7 @@ def test_the_token_budget_is_per_part(protocol: str, budget: int) -> None:
             budgets.add(sampling.max_new_tokens)
             return super().generate(requests, sampling)
 
-    collect(under(protocol, 3, 1), Team(dict.fromkeys(AGENTS, Budget(SECONDS))), ["t0"], [0], SAMPLING)
+    Trajectories().play(under(protocol, 3, 1), Team(dict.fromkeys(AGENTS, Budget(SECONDS))), ["t0"], [0], SAMPLING)
     assert budgets == {budget}
 
 
@@ -257,7 +262,9 @@ def test_a_request_is_the_agents_own_history_and_no_more(protocol: str, n: int, 
             requests.extend(requests_)
             return super().generate(requests_, sampling)
 
-    collect(under(protocol, n, max_turns), Team(dict.fromkeys(AGENTS, Listening(SECONDS))), ["t1"], [0], SAMPLING)
+    Trajectories().play(
+        under(protocol, n, max_turns), Team(dict.fromkeys(AGENTS, Listening(SECONDS))), ["t1"], [0], SAMPLING
+    )
     allowed: dict[str, set[str]] = {agent: set() for agent in AGENTS}
     due = iter(requests)
     for turn, phase, asked in rounds(protocol, n, max_turns):
@@ -266,7 +273,7 @@ def test_a_request_is_the_agents_own_history_and_no_more(protocol: str, n: int, 
             assert request.agent == agent
             assert len(request.history) == 2 * number + 1
             allowed[agent] |= visible(protocol, n, turn, phase, agent)
-            assert set(secrets("".join(request.history))) == allowed[agent]
+            assert set(secrets("".join(m.text for m in request.history))) == allowed[agent]
             allowed[agent].add(f"<said {agent} {number}>")
     assert next(due, None) is None
 
@@ -278,11 +285,11 @@ def test_the_history_of_the_environment_is_what_was_told_and_said(protocol: str,
     played = episode(protocol, n, max_turns)
     for turn in played.turns:
         for agent, observation in turn.observations.items():
-            assert env.history(agent)[-1] == observation
+            assert env.history(agent)[-1].text == observation
         env.step({agent: turn.actions.get(agent, Completion("ignored")).text for agent in env.agents})
     for agent in env.possible_agents:
         own = [text for turn in played.turns for text in spoken(turn, agent)]
-        assert list(env.history(agent)) == own
+        assert [m.text for m in env.history(agent)] == own
     assert "ignored" not in env.state()
     assert env.state_space.contains(env.state())
 

@@ -39,7 +39,7 @@ class Trio(TextTask):
 class OnlyOneRevises(Trio):
     """In the second turn only agent_1 is asked."""
 
-    def transition(self, item: TaskItem, actions: Mapping[str, str], score: Score) -> Mapping[str, str]:
+    def respond(self, item: TaskItem, actions: Mapping[str, str], score: Score) -> Mapping[str, str]:
         return {"agent_1": "revise"}
 
 
@@ -246,7 +246,7 @@ def test_a_protocol_around_a_protocol_pays_once_for_every_scored_turn(outer: Any
     while env.agents:
         _, paid, *_ = env.step(dict.fromkeys(env.agents, said))
         rewards.append(max(paid.values()))
-        assert (rewards[-1] != 0) == env.scored
+        assert (rewards[-1] != 0) == (env.latest.score is not None)
     assert len([reward for reward in rewards if reward]) == 2
 
 
@@ -276,6 +276,32 @@ def test_what_a_protocol_passes_on(protocol: str) -> None:
 def test_an_unknown_protocol_names_the_nearest() -> None:
     with pytest.raises(KeyError, match="no protocol 'centralised'; did you mean centralized"):
         trio("centralised")
+
+
+# --- hierarchies ------------------------------------------------------------------------------------------------------
+
+
+class Commission(Trio):
+    """A task that its first agent plays alone as a task of its own."""
+
+    hierarchical = True
+
+    def alone(self) -> Trio:
+        return Trio(self.items[:1])
+
+
+def test_a_hierarchy_is_played_by_its_agents_or_by_one_alone() -> None:
+    task = Commission(ITEMS)
+    assert with_protocol(task, "parallel") is task
+    single = with_protocol(task, "centralized")
+    assert (type(single), single.items) == (Trio, ITEMS[:1])
+    assert trio().alone() is None
+
+
+@pytest.mark.parametrize("protocol", ["sequential", "discussion"])
+def test_a_hierarchy_refuses_protocols_in_which_agents_speak_about_one_task(protocol: str) -> None:
+    with pytest.raises(ValueError, match=r"trio-v0 is a hierarchy.*Play it in parallel"):
+        with_protocol(Commission(ITEMS), protocol)
 
 
 # --- copies -----------------------------------------------------------------------------------------------------------
@@ -311,4 +337,6 @@ DEFAULT_RUN = ("tldr-v1", "humaneval-v1")  # one task that is judged by formula,
     ],
 )
 def test_the_laws_hold_for_every_registered_task_under_every_protocol(env_id: str, protocol: str) -> None:
+    if llm_dec_pomdp.make(env_id).hierarchical and protocol != "centralized":
+        pytest.skip("refused")
     assert check_env(with_protocol(llm_dec_pomdp.make(env_id), protocol), rows=1) == list(LAWS)

@@ -12,11 +12,11 @@ import datasets
 import pytest
 
 import llm_dec_pomdp
-from llm_dec_pomdp.envs.base import step_many
 from llm_dec_pomdp.envs.coding import reward
 from llm_dec_pomdp.envs.coding.base import gold_pairs, judge
 from llm_dec_pomdp.envs.coding.coophumaneval_v1 import audit, audited
 from llm_dec_pomdp.envs.coding.mbpp import MBPP, from_published
+from llm_dec_pomdp.envs.many import step_many
 from llm_dec_pomdp.envs.tasks import TaskError
 from llm_dec_pomdp.types import TaskItem
 
@@ -166,7 +166,8 @@ def test_the_split_of_the_row_is_kept() -> None:
 def test_the_published_data_set_is_asked_for_and_converted(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[Any, ...]] = []
 
-    def load(name: str, config: str | None, split: str) -> datasets.Dataset:
+    def load(name: str, config: str | None, split: str, *, trust_remote_code: bool) -> datasets.Dataset:
+        assert not trust_remote_code
         asked.append((name, config, split))
         return datasets.Dataset.from_list(
             [{**row, "source_file": ""} for row in (ROWS[:4] if split == "train" else ROWS[4:])]

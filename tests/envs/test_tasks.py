@@ -302,7 +302,10 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
     """A hub with two training rows and one test row; the list records what was asked for."""
     asked: list[tuple[str, str]] = []
 
-    def load_dataset(name: str, config: str | None = None, *, split: str) -> list[dict[str, str]]:
+    def load_dataset(
+        name: str, config: str | None = None, *, split: str, trust_remote_code: bool
+    ) -> list[dict[str, str]]:
+        assert not trust_remote_code
         asked.append((name, split))
         part = split.partition("[")[0]
         return [{"text": f"{part} {i}", "answer": "a", "id": f"{part}{i}"} for i in range(2 if part == "train" else 1)]
@@ -369,5 +372,5 @@ def test_a_sample_made_by_a_function_is_checked() -> None:
     [([{"text": "x"}], r"acme/toy, row 1: field 'answer' is missing"), ([], r"acme/toy: no rows")],
 )
 def test_bad_rows_of_the_hub_are_named(rows_of_hub: list[Any], message: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(datasets, "load_dataset", lambda name, config, split: rows_of_hub)
+    monkeypatch.setattr(datasets, "load_dataset", lambda name, config, **options: rows_of_hub)
     refuse("hub", message)

@@ -36,7 +36,7 @@ def test_texts_are_a_list_of_dicts() -> None:
     observations, infos = envs.reset(options=[{"index": i} for i in (0, 1, 4)])
     assert isinstance(observations, list)
     assert [told["agent_0"] for told in observations] == [f"post {i}\n\nwrite the first part" for i in (0, 1, 4)]
-    assert infos == [{agent: {"reward/hits": 0.0} for agent in HIT}] * 3
+    assert infos == [{agent: {"reward/hits": 0.0, "asked": 1.0} for agent in HIT}] * 3
 
 
 def test_numbers_are_one_array_per_agent() -> None:

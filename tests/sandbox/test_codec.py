@@ -164,8 +164,8 @@ def test_depth_is_capped() -> None:
 
 @pytest.mark.parametrize(
     "value",
-    ["x" * (MAX_SIZE + 1), b"x" * MAX_SIZE * 2, 1 << 9 * MAX_SIZE, [1.0] * (MAX_SIZE // 9 + 1), "ü" * MAX_SIZE],
-    ids=["text", "bytes", "number", "list", "characters"],
+    ["x" * (MAX_SIZE + 1), b"x" * MAX_SIZE * 2, [1.0] * (MAX_SIZE // 9 + 1), "ü" * MAX_SIZE],
+    ids=["text", "bytes", "list", "characters"],
 )
 def test_size_is_capped(value: Any) -> None:
     with pytest.raises(CodecError, match="larger than"):
@@ -184,7 +184,7 @@ def test_many_items_of_one_hash_are_refused(kind: str) -> None:
     collide = [i * ((1 << 61) - 1) for i in range(6_000)]
     value = b"N" if kind == "D" else b""
     data = kind.encode() + struct.pack(">I", 6_000) + b"".join(encode(number) + value for number in collide)
-    with pytest.raises(CodecError, match="6000 items of the same hash"):
+    with pytest.raises(CodecError, match="more than 64 different items of the same hash"):
         decode(data)
 
 

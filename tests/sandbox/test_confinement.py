@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import errno
 import json
 import struct
@@ -10,57 +9,135 @@ import subprocess
 
 import pytest
 
-from llm_dec_pomdp.sandbox import Capabilities, boot, capabilities, confine, seccomp
-from llm_dec_pomdp.sandbox import capabilities as capabilities_function
+from llm_dec_pomdp.sandbox import (
+    Capabilities,
+    Job,
+    SandboxError,
+    SandboxPool,
+    boot,
+    capabilities,
+    confine,
+    probes,
+    seccomp,
+)
 
-ALLOW, KILL = 0x7FFF0000, 0x80000000
+ALLOW, KILL, ASK = 0x7FFF0000, 0x80000000, 0x7FC00000
+REFUSED, UNKNOWN = 0x50000 | errno.EPERM, 0x50000 | errno.ENOSYS
 ARCHITECTURE = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 THREAD = 0x3D0F00  # the flags of pthread_create
 CLONE = {"x86_64": 56, "aarch64": 220}
+HIGH = 1 << 32
 
 
-def answer(machine: str, number: int, *, flags: int = 0, architecture: int | None = None) -> int:
+def answer(
+    machine: str,
+    number: int,
+    *arguments: int,
+    architecture: int | None = None,
+    judge: bool = False,
+    program: bytes | None = None,
+) -> int:
     """What the filter of a machine says to a system call: a classic BPF machine with the five codes that it uses."""
-    data = struct.pack("<IIQQ", number, architecture or ARCHITECTURE[machine], 0, flags)
-    program = seccomp.program(machine)
+    data = struct.pack("<IIQ6Q", number, architecture or ARCHITECTURE[machine], 0, *(*arguments, *[0] * 6)[:6])
+    program = program or seccomp.program(machine, judge=judge)
     lines = [struct.unpack_from("HBBI", program, at) for at in range(0, len(program), 8)]
     accumulator = place = 0
     while True:
         code, yes, no, value = lines[place]
+        place += 1
         if code == 0x06:
             return value
-        if code == 0x20:
+        elif code == 0x20:
             accumulator = struct.unpack_from("<I", data, value)[0]
-            place += 1
-            continue
-        holds = {0x15: accumulator == value, 0x35: accumulator >= value, 0x45: bool(accumulator & value)}[code]
-        place += 1 + (yes if holds else no)
+        elif code == 0x54:
+            accumulator &= value
+        else:
+            place += yes if {0x15: accumulator == value, 0x35: accumulator >= value}[code] else no
 
 
 machines = pytest.mark.parametrize("machine", ARCHITECTURE)
+GUARDED = {"fcntl": (72, 25), "ioctl": (16, 29), "clone": (56, 220), "prctl": (157, 167), "prlimit64": (302, 261)} | {
+    "socketpair": (53, 199), "sendto": (44, 206)
+}  # fmt: skip
+
+
+def number_of(machine: str, name: str) -> int:
+    return GUARDED[name][machine == "aarch64"]
 
 
 @machines
-def test_every_call_on_the_list_is_denied(machine: str) -> None:
-    denied = seccomp.numbers(machine)
-    assert {"execve", "socket", "ptrace", "kill", "unshare", "io_uring_setup", "mount", "shmget"} <= denied.keys()
-    assert {name: answer(machine, number) for name, number in denied.items()} == dict.fromkeys(
-        denied, 0x50000 | errno.EPERM
-    )
+def test_what_is_not_on_the_list_is_refused(machine: str) -> None:
+    allowed = set(seccomp.allowed(machine).values())
+    assert len(allowed) < 110
+    others = set(range(600)) - allowed - {number_of(machine, name) for name in GUARDED}
+    assert {number: answer(machine, number) for number in others} == {
+        number: UNKNOWN if number >= 424 else REFUSED for number in others
+    }
+    assert {answer(machine, number) for number in allowed} == {ALLOW}
+
+
+DENIED = {  # (x86-64, arm64)
+    "execve": (59, 221), "kill": (62, 129), "tgkill": (234, 131), "ptrace": (101, 117), "socket": (41, 198),
+    "connect": (42, 203), "sendmsg": (46, 211), "setsockopt": (54, 208), "unshare": (272, 97), "mount": (165, 40),
+    "fchmod": (91, 52), "fchown": (93, 55), "shmget": (29, 194), "memfd_create": (319, 279), "keyctl": (250, 219),
+    "io_setup": (206, 0), "perf_event_open": (298, 241), "userfaultfd": (323, 282), "bpf": (321, 280),
+    "inotify_init1": (294, 26), "fanotify_init": (300, 262), "timer_create": (222, 107), "mlock": (149, 228),
+    "flock": (73, 32), "seccomp": (317, 277), "io_uring_setup": (425, 425), "pidfd_open": (434, 434),
+    "clone3": (435, 435), "landlock_create_ruleset": (444, 444),
+}  # fmt: skip
 
 
 @machines
-def test_other_calls_are_allowed(machine: str) -> None:
-    others = set(range(460)) - set(seccomp.numbers(machine).values()) - {CLONE[machine], 435}
-    assert {answer(machine, number) for number in others} == {ALLOW}
-    assert len(others) > 250
+def test_calls_that_attacks_are_made_of_are_refused(machine: str) -> None:
+    for judge in (False, True):
+        answers = {name: answer(machine, pair[machine == "aarch64"], judge=judge) for name, pair in DENIED.items()}
+        assert {name for name, found in answers.items() if found not in (REFUSED, UNKNOWN)} == (
+            {"sendmsg"} if judge else set()
+        )
 
 
 @machines
-def test_threads_may_be_started_and_processes_not(machine: str) -> None:
-    assert answer(machine, CLONE[machine], flags=THREAD) == ALLOW
-    assert answer(machine, CLONE[machine], flags=17) == 0x50000 | errno.EPERM
-    assert answer(machine, 435) == 0x50000 | errno.ENOSYS
+@pytest.mark.parametrize(
+    ("name", "arguments", "allowed"),
+    [
+        ("fcntl", (3, 1), True),
+        ("fcntl", (3, 4, 0x800), True),  # O_NONBLOCK
+        ("fcntl", (3, 4, 0x2800), False),  # O_ASYNC
+        ("fcntl", (3, HIGH | 4, 0x2000), False),
+        *(("fcntl", (3, command, 0), False) for command in (8, 10, 15, 1024, 1026, 1031, 1033, HIGH | 1024)),
+        ("ioctl", (1, 0x5401), True),
+        *(("ioctl", (1, request), False) for request in (0x8901, 0x8902, 0x5452, 0x5412, 0xC020660B)),
+        ("clone", (THREAD,), True),
+        ("clone", (THREAD | 0x400000,), True),  # musl
+        *(("clone", (flags,), False) for flags in (17, THREAD | 0x10000000, THREAD | 0x2000, 0x10F00)),
+        ("prctl", (15,), True),
+        *(("prctl", (option,), False) for option in (1, 4, 22, 24, 36, 0x59616D61)),
+        ("prlimit64", (0, 7, 0, HIGH), True),
+        ("prlimit64", (0, 7, HIGH, 0), False),
+        ("prlimit64", (1, 7, 0, HIGH), False),
+        ("socketpair", (1, 0x80801), True),
+        ("socketpair", (1, 2), False),  # datagrams could be sent to any address
+        ("socketpair", (2, 1), False),
+        ("sendto", (3, HIGH, 1, 0, 0, 0), True),
+        ("sendto", (3, HIGH, 1, 0, HIGH, 16), False),
+    ],
+)
+def test_calls_with_dangerous_modes_are_allowed_for_others(
+    machine: str, name: str, arguments: tuple[int, ...], allowed: bool
+) -> None:
+    assert answer(machine, number_of(machine, name), *arguments) == (ALLOW if allowed else REFUSED)
+
+
+@machines
+def test_the_judge_may_start_no_thread(machine: str) -> None:
+    assert answer(machine, CLONE[machine], THREAD, judge=True) == REFUSED
+
+
+@machines
+def test_every_new_thread_is_asked_for(machine: str) -> None:
+    program = seccomp.asking_for_threads(machine)
+    assert answer(machine, CLONE[machine], THREAD, program=program) == ASK
+    assert {answer(machine, number, program=program) for number in range(500)} == {ALLOW}
 
 
 @machines
@@ -69,7 +146,7 @@ def test_calls_of_another_architecture_kill(machine: str) -> None:
 
 
 def test_the_other_numbering_of_x86_is_denied() -> None:
-    assert answer("x86_64", 0x40000000) == 0x50000 | errno.EPERM
+    assert answer("x86_64", 0x40000000) == UNKNOWN
 
 
 # --- capabilities -----------------------------------------------------------------------------------------------------
@@ -106,7 +183,7 @@ def test_what_is_missing_is_a_sentence_with_advice(layers: tuple[str, ...], gap:
 
 
 PROBE = """
-import sys
+import os, sys
 sys.path.insert(0, sys.argv[1])
 from llm_dec_pomdp.sandbox import capabilities as module
 import llm_dec_pomdp.sandbox.probes
@@ -125,7 +202,7 @@ def probed(change: str) -> dict[str, str]:
         timeout=60,
         check=True,
     )
-    return json.loads(done.stdout)
+    return dict(json.loads(line) for line in done.stdout.splitlines())
 
 
 @pytest.mark.skipif(bool(capabilities().missing), reason="not confined here")
@@ -135,6 +212,7 @@ def probed(change: str) -> dict[str, str]:
         ("limits", "module.confine.limit = lambda *a: None", "more memory than allowed"),
         ("landlock", "module.confine.landlock = lambda rules: None", "files could be read"),
         ("seccomp", "module.confine.filter_calls = lambda program: None", "a connection could be made"),
+        ("seccomp", "module.confine.listen_for_threads = lambda: os.dup(0)", "a thread could be started unasked"),
         ("seccomp", "module.confine.seccomp.supported = lambda: False", "are not known"),
         ("landlock", "module.confine._LANDLOCK_CREATE = 9999", "Function not implemented"),
     ],
@@ -147,11 +225,16 @@ def test_a_layer_that_does_nothing_is_found_out(layer: str, change: str, reason:
     }
 
 
-def test_a_probe_that_does_not_answer_means_nothing_holds(monkeypatch: pytest.MonkeyPatch) -> None:
-    def silent(*args: object, **kwargs: object) -> subprocess.Popen[bytes]:
-        return subprocess.Popen(["true"], stdout=subprocess.PIPE)
+@pytest.mark.parametrize("change", ["os.kill(os.getpid(), 9)", "__import__('time').sleep(60)"], ids=["dies", "waits"])
+def test_a_probe_that_does_not_answer_is_an_error(change: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = str(boot._FOLDER).removesuffix("/llm_dec_pomdp/sandbox")
+    code = PROBE.format(change=f"module._landlock = lambda: {change}")
 
-    monkeypatch.setattr(boot, "start", silent)
-    found = capabilities_function.__wrapped__()
-    assert set(found.layers.values()) == {"the probe did not answer"}
-    assert dataclasses.replace(found).missing
+    def start(*args: object, **kwargs: object) -> subprocess.Popen[bytes]:
+        return subprocess.Popen([boot.sys.executable, "-c", code, root], stdout=subprocess.PIPE, start_new_session=True)
+
+    monkeypatch.setattr(boot, "start", start)
+    monkeypatch.setattr(probes, "PATIENCE", 3.0)
+    probes.capabilities.cache_clear()
+    with pytest.raises(SandboxError, match=r"the probe of 'landlock' did not answer within 3 s.*/proc/locks"):
+        SandboxPool(1, allow_weak=True).run([Job("def f(x): return x", "def check(c): assert c(1)", "f")])

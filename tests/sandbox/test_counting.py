@@ -26,12 +26,12 @@ CAREFUL = "def f(x):\n    if x < 0:\n        raise ValueError\n    return x\n"
 COUNTED: dict[str, tuple[str, list[str], tuple[str, int, int]]] = {
     "all hold": (IDENTITY, ["assert c(1) == 1", "assert c(2) == 2"], ("passed", 2, 2)),
     "none holds": (IDENTITY, ["assert c(1) == 2", "assert c(1) == 3"], ("failed", 0, 2)),
-    "once per round of a loop": (IDENTITY, ["for i in range(5):", "    assert c(i) != 2"], ("failed", 4, 5)),
-    "in a while loop": (IDENTITY, ["i = 0", "while i < 3:", "    assert c(i) == i", "    i += 1"], ("passed", 3, 3)),
+    "the share of rounds of a loop": (IDENTITY, ["for i in range(5):", "    assert c(i) != 2"], ("failed", 0.8, 1)),
+    "in a while loop": (IDENTITY, ["i = 0", "while i < 3:", "    assert c(i) == i", "    i += 1"], ("passed", 1, 1)),
     "in a nested function": (
         IDENTITY,
-        ["def both(x):", "    assert c(x) == x", "both(1)", "both(2)"],
-        ("passed", 2, 2),
+        ["def both(x):", "    assert c(x) == 1", "both(1)", "both(2)"],
+        ("failed", 0.5, 1),
     ),
     "a false constant counts": (IDENTITY, ["assert False", "assert c(1) == 1"], ("failed", 1, 2)),
     "nothing to count is not passed": (IDENTITY, ["assert True"], ("failed", 0, 0)),
@@ -39,7 +39,7 @@ COUNTED: dict[str, tuple[str, list[str], tuple[str, int, int]]] = {
     "later rounds run after one that raises": (
         "def f(x):\n    return 6 // (x - 1) + 6\n",
         ["for i in range(4):", "    y = c(i)", "    assert y >= 0"],
-        ("failed", 3, 4),
+        ("failed", 0.75, 1),
     ),
     "SystemExit fails one assert": (
         "def f(x):\n    if x: raise SystemExit\n",
@@ -162,7 +162,7 @@ def test_a_solution_cannot_change_the_helpers_of_the_tests(pool: SandboxPool) ->
             "Exception",
         ),
         ("AssertionError('no')", "AssertionError"),
-        ("StopIteration(3)", "StopIteration"),
+        ("SystemExit(3)", "SystemExit"),
         ("RecursionError()", "RuntimeError"),
         ("OSError(2, 'gone')", "OSError"),
     ],

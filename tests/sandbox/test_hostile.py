@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import gc
 import os
-import queue
 import signal
 import time
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from llm_dec_pomdp.sandbox import Job, SandboxPool, capabilities, confine, doctor
-from llm_dec_pomdp.sandbox.doctor import CHECK, GOLD, LIMITS, WRONG, Bait, Finding, Program, attempt, bait, programs
+from llm_dec_pomdp.sandbox import Job, SandboxPool, capabilities, confine
+from llm_dec_pomdp.sandbox.doctor import CHECK, GOLD, LIMITS, WRONG, Bait, Program, attempt, bait, examine, programs
 
 PROGRAMS = programs()
-SIDE_BY_SIDE = 3  # most programs sleep or are refused at once
 
 confined = pytest.mark.skipif(bool(capabilities().missing), reason=capabilities().missing or "confined")
 
@@ -36,38 +33,11 @@ def pool() -> Iterator[SandboxPool]:
         yield shared
 
 
-def attempts(chosen: Sequence[Program], laid: Bait, without: Sequence[str] = ()) -> list[Finding]:
-    """Try programs side by side, each in a pool of its own with one judge, so that a good one follows in the same."""
-    with contextlib.ExitStack() as stack:
-        pools = [
-            stack.enter_context(SandboxPool(1, allow_weak=bool(without), without=without)) for _ in range(SIDE_BY_SIDE)
-        ]
-        free: queue.SimpleQueue[SandboxPool] = queue.SimpleQueue()
-
-        def one(program: Program) -> Finding:
-            pool = free.get()
-            try:
-                return attempt(pool, program, laid)
-            finally:
-                free.put(pool)
-
-        for pool in pools:
-            assert pool.run([Job(GOLD, CHECK, "f")])[0].outcome == "passed"
-            free.put(pool)
-        with ThreadPoolExecutor(SIDE_BY_SIDE) as threads:
-            findings = list(threads.map(one, chosen))
-        assert [laid.left(pool) for pool in pools] == [[]] * SIDE_BY_SIDE
-    return findings
-
-
-def problems(findings: Sequence[Finding]) -> dict[str, tuple[str, ...]]:
-    return {finding.program.name: finding.problems for finding in findings if finding.problems}
-
-
 def test_every_category_has_many_programs() -> None:
     assert len(PROGRAMS) >= 70
-    counts = {category: sum(p.category == category for p in PROGRAMS) for category in ("lies", "resources", "escapes")}
-    assert sum(counts.values()) == len(PROGRAMS)
+    counts = Counter(program.category for program in PROGRAMS)
+    assert counts.keys() == {"lies", "resources", "escapes", "tasks"}
+    assert counts.pop("tasks") >= 4
     assert min(counts.values()) >= 20
 
 
@@ -78,23 +48,29 @@ def test_the_yardsticks_are_right(pool: SandboxPool) -> None:
 
 
 @confined
-def test_every_program_is_held_off(laid: Bait) -> None:
+def test_every_program_is_held_off() -> None:
     """The reward of a wrong program, a good one judged right after, nothing left behind, in time."""
-    findings = attempts(PROGRAMS, laid)
-    assert problems(findings) == {}
-    unexpected = {f.program.name: f.verdict for f in findings if f.verdict.outcome not in f.program.expect}
+    found = examine(PROGRAMS)
+    assert found.problems == {}
+    assert found.not_tried == ()
+    unexpected = {f.program.name: f.verdict for f in found.findings if f.verdict.outcome not in f.program.expect}
     assert unexpected == {}
-    assert {f.verdict.cases for f in findings} == {(False,) * 4}
+    assert {f.verdict.cases for f in found.findings if f.program.category != "tasks"} == {(False,) * 4}
 
 
+@confined
 @pytest.mark.slow
 @pytest.mark.parametrize("layer", confine.LAYERS)
-def test_no_false_pass_and_nothing_left_without(layer: str, laid: Bait) -> None:
-    assert problems(attempts(PROGRAMS, laid, [layer])) == {}
+def test_no_false_pass_and_nothing_left_without(layer: str) -> None:
+    found = examine(PROGRAMS, [layer])
+    assert found.problems == {}
+    assert found.counts == {"false_passes": 0, "escapes": 0, "broken_workers": 0}
+    assert len(found.findings) + len(found.not_tried) == len(PROGRAMS)
 
 
-def test_no_lie_passes_without_any_layer(laid: Bait) -> None:
-    assert problems(attempts([p for p in PROGRAMS if p.category == "lies"], laid, confine.LAYERS)) == {}
+def test_no_lie_passes_without_any_layer() -> None:
+    lies = [program for program in PROGRAMS if program.category == "lies"]
+    assert examine(lies, confine.LAYERS).problems == {}
 
 
 # --- the doctor itself ------------------------------------------------------------------------------------------------
@@ -145,10 +121,9 @@ def test_the_doctor_sees_a_process_left(pool: SandboxPool, laid: Bait) -> None:
 def test_escapes_are_not_tried_where_nothing_holds_them(monkeypatch: pytest.MonkeyPatch) -> None:
     unable = dataclasses.replace(capabilities(), layers=dict.fromkeys(confine.LAYERS, "missing"))
     monkeypatch.setattr("llm_dec_pomdp.sandbox.pool.capabilities", lambda: unable)
-    chosen = [p for p in PROGRAMS if p.name in ("tcp", "always_equal")]
-    assert [(f.program.name, f.verdict.weak, f.problems) for f in doctor.examine(chosen)] == [
-        ("always_equal", True, ())
-    ]
+    found = examine([p for p in PROGRAMS if p.name in ("tcp", "task_connects", "always_equal")])
+    assert [(f.program.name, f.verdict.weak, f.problems) for f in found.findings] == [("always_equal", True, ())]
+    assert found.not_tried == ("task_connects", "tcp")
 
 
 def test_a_folder_without_programs_is_an_error(tmp_path: Path) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import os
 import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
@@ -15,6 +17,7 @@ import pytest
 from llm_dec_pomdp.sandbox import capabilities
 from llm_dec_pomdp.sandbox import judge as judge_module
 from llm_dec_pomdp.sandbox.judge import Judge, Record, explain, judge, read_frame, slowness, verdict, write_frame
+from llm_dec_pomdp.sandbox.rewrite import rewrite_check
 from llm_dec_pomdp.sandbox.solution import OverError, Solution, UnsupportedError, Zygote, ZygoteLostError
 
 
@@ -25,11 +28,11 @@ class Idle:
         pass
 
 
-def record(*results: bool, over: str = "", **flags: Any) -> Record:
-    made = Record(cast(Solution, Idle()), 1.0)
+def record(*results: bool, asserts: int = 2, over: str = "", **flags: Any) -> Record:
+    made = Record(cast(Solution, Idle()), 1.0, rewrite_check("assert c(1) == 1\n" * asserts))
     made.loaded = made.done = True
-    for holds in results:
-        made.case(holds, "s")
+    for number, holds in enumerate(results):
+        made.case(None, holds, number)
     made.over = OverError(over, "why") if over else None
     for name, value in flags.items():
         setattr(made, name, value)
@@ -54,18 +57,20 @@ def record(*results: bool, over: str = "", **flags: Any) -> Record:
     ],
 )
 def test_what_was_not_reached_counts_as_failed(made: Record, outcome: str, cases: list[bool]) -> None:
-    found = verdict(made, 2)
+    found = verdict(made)
     assert (found["outcome"], found["cases"], found["passed"]) == (outcome, cases, sum(cases))
     assert found["total"] == len(cases)
 
 
 def test_nothing_to_count_is_not_passed() -> None:
-    assert verdict(record(), 0)["outcome"] == "failed"
+    assert verdict(record(asserts=0))["outcome"] == "failed"
 
 
 def test_no_case_holds_once_the_program_is_over() -> None:
     made = record(over="died")
-    for late in (lambda: made.start(), lambda: made.case(True, "s"), lambda: made.broke(ValueError(), "s"), made.call):
+    made.tests.statements.append((made.tests.tree.body[0], range(0)))
+    late_calls = (made.start, lambda: made.case(None, True, 0), lambda: made.broke(ValueError(), 0), made.call)
+    for late in late_calls:
         with pytest.raises(OverError):
             late()
     assert made.cases == []
@@ -73,8 +78,8 @@ def test_no_case_holds_once_the_program_is_over() -> None:
 
 def test_a_refused_result_makes_the_outcome_unsupported() -> None:
     made = record(True)
-    made.failed(UnsupportedError("Thing is no plain value"), "c(1) == 1")
-    assert verdict(made, 2)["outcome"] == "unsupported"
+    made.failed(UnsupportedError("Thing is no plain value"), 1)
+    assert verdict(made)["outcome"] == "unsupported"
     assert made.notes == ["c(1) == 1: UnsupportedError: Thing is no plain value"]
 
 
@@ -110,7 +115,10 @@ def test_slowness_is_a_factor_between_one_and_four() -> None:
 def zygote(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Zygote]:
     before = signal.signal(signal.SIGPROF, judge_module._on_case_timeout)
     made = Zygote(str(tmp_path_factory.mktemp("zygote")), [], list(capabilities().working))
-    yield made
+    made.open()
+    with pytest.MonkeyPatch.context() as patch:  # this process has threads of other tests, which use CPU meanwhile
+        patch.setattr(judge_module, "cpu_limit", lambda seconds: contextlib.nullcontext())
+        yield made
     made.close()
     signal.signal(signal.SIGPROF, before)
 
@@ -179,14 +187,16 @@ def test_nothing_matters_once_the_caller_has_gone(zygote: Zygote) -> None:
 def test_a_zygote_that_was_lost_is_told_from_a_program_that_died(zygote: Zygote) -> None:
     zygote.spawn(1 << 28, 2)[0].close()
     zygote.end()
-    assert zygote._process is not None
-    zygote._process.kill()
-    zygote._process.wait()
+    assert zygote.alive()
+    os.kill(zygote.pid, signal.SIGKILL)
+    end = time.monotonic() + 5.0
+    while zygote.alive() and time.monotonic() < end:
+        time.sleep(0.01)
     assert not zygote.alive()
     with pytest.raises(ZygoteLostError) as lost:
         judge(job("def f(x):\n    return x\n", "assert c(1)"), zygote, 1.0, stay)
     assert lost.value.ours
-    zygote.close()
+    zygote.replace()
     assert judge(job("def f(x):\n    return x\n", "assert c(1)"), zygote, 1.0, stay)["outcome"] == "passed"
 
 
@@ -195,6 +205,7 @@ def test_a_program_that_cannot_be_confined_is_not_run(tmp_path: Path) -> None:
     options = {"root": str(tmp_path), "parent": os.getppid(), "site": [], "layers": ["landlock"], "core": None}
     this = Judge(options)
     this.zygote._options["folder"] = str(tmp_path / "no such folder")
+    this.zygote.open()
     answer = this.answer(job(f"open({str(marker)!r}, 'w')\n", "assert c(1)"), 1.0)
     this.zygote.close()
     assert answer["outcome"] == "infra_error"

@@ -15,8 +15,7 @@ from typing import Any
 import pytest
 from judging import HONEST, IDENTITY, QUICK, job
 
-from llm_dec_pomdp.sandbox import Job, SandboxPool, Verdict, default_pool
-from llm_dec_pomdp.sandbox import pool as pool_module
+from llm_dec_pomdp.sandbox import Job, SandboxPool, Verdict, default_pool, worker
 
 # --- judges that are lost ---------------------------------------------------------------------------------------------
 
@@ -41,13 +40,16 @@ def test_an_idle_judge_that_was_killed_is_replaced(pool: SandboxPool) -> None:
     assert judge_of(pool) != killed
 
 
-@pytest.mark.parametrize("who", ["judge", "zygote"])
+@pytest.mark.parametrize("who", ["judge", "keeper", "zygote"])
 def test_a_job_whose_process_was_killed_is_tried_again(who: str, pool: SandboxPool) -> None:
     judge = judge_of(pool)
     with ThreadPoolExecutor(1) as thread:
         running = thread.submit(pool.run, [SLOW])
         time.sleep(0.15)
-        os.kill(judge if who == "judge" else children(judge)[0], signal.SIGKILL)
+        [keeper] = children(judge)
+        [zygote] = children(keeper)
+        for killed in {"judge": [judge], "zygote": [zygote], "keeper": [keeper, zygote]}[who]:
+            os.kill(killed, signal.SIGKILL)
         assert running.result()[0].outcome == "passed"
 
 
@@ -55,16 +57,16 @@ def test_a_job_that_loses_two_judges_is_an_infra_error(pool: SandboxPool, monkey
     def lose(judge: Any, job: Job) -> None:
         judge._process.kill()
         judge.close()
-        raise pool_module._LostError
+        raise worker.LostError
 
     with monkeypatch.context() as patched:
-        patched.setattr(pool_module._Judge, "run", lose)
+        patched.setattr(worker.Worker, "run", lose)
         assert pool.run([HONEST])[0] == Verdict("infra_error", notes=("the judge process was lost twice",))
 
 
 @pytest.mark.slow
 def test_a_silent_judge_counts_as_lost(pool: SandboxPool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pool_module, "_GRACE", 4.0 - QUICK.wall_seconds)  # time for another judge to start, too
+    monkeypatch.setattr(worker, "GRACE", 4.0 - QUICK.wall_seconds)  # time for another judge to start, too
     stopped = judge_of(pool)
     os.kill(stopped, signal.SIGSTOP)
     assert pool.run([HONEST])[0].outcome == "passed"

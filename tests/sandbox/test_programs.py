@@ -143,10 +143,50 @@ def test_global_state_is_lost_with_a_case_that_took_too_long(pool: SandboxPool) 
         ("def f(x):\n    return input()\n", "assert c.__name__ == 'f'"),
         ("if __name__ == '__main__':\n    raise SystemExit\ndef f(x):\n    return x\n", "assert c(1) == 1"),
         ("f = lambda x: x\n", "assert c(1) == 1"),
+        (
+            "from concurrent.futures import ThreadPoolExecutor\ndef f(x):\n"
+            "    with ThreadPoolExecutor(4) as threads:\n        return list(threads.map(abs, x))\n",
+            "assert all(c([-1, 2] * 8) == [1, 2] * 8 for _ in range(30))",
+        ),
+        (
+            "import asyncio\nasync def g(x):\n    await asyncio.sleep(0.001)\n"
+            "    return await asyncio.to_thread(abs, x)\ndef f(x):\n    return asyncio.run(g(x))\n",
+            "assert c(-1) == 1",
+        ),
+        (
+            "import os, shutil, tempfile\nfrom pathlib import Path\ndef f(x):\n"
+            "    with tempfile.TemporaryDirectory() as top:\n        Path(top, 'a').write_text(x)\n"
+            "        shutil.copyfile(top + '/a', top + '/b')\n        os.replace(top + '/b', top + '/c')\n"
+            "        return sorted(os.listdir(top)), Path(top, 'c').read_text(), Path(top, 'a').stat().st_size\n",
+            "assert c('text') == (['a', 'c'], 'text', 4)",
+        ),
+        (
+            "import sqlite3\ndef f(x):\n    with sqlite3.connect('data') as data:\n"
+            "        data.execute('create table t(n)')\n        data.execute('insert into t values (?)', [x])\n"
+            "    return data.execute('select n from t').fetchone()\n",
+            "assert c(3) == (3,)",
+        ),
+        (
+            "import signal, time\nclass Late(Exception): pass\ndef stop(*_): raise Late\ndef f(x):\n"
+            "    signal.signal(signal.SIGALRM, stop)\n    signal.setitimer(signal.ITIMER_REAL, 0.02)\n"
+            "    try:\n        time.sleep(5)\n    except Late:\n        return x\n",
+            "assert c(1) == 1",
+        ),
+        (
+            "import os, platform, resource, secrets, time, uuid\ndef f(x):\n    time.sleep(0.001)\n"
+            "    return [bool(v) for v in (os.cpu_count(), os.getpid(), platform.system(), time.time(), uuid.uuid4(),\n"
+            "            secrets.token_hex(), resource.getrlimit(resource.RLIMIT_AS), os.urandom(4), os.times())]\n",
+            "assert c(1) == [True] * 9",
+        ),
+        (
+            "import locale, colorsys, xml.dom.minidom\ndef f(x):\n"
+            "    return xml.dom.minidom.parseString(x).documentElement.tagName\n",
+            "assert c('<a/>') == 'a'",
+        ),
     ],
     ids=(
         "prints stderr deep unicode emoji dataclass annotations nested global decimal generator counter mutates "
-        "imports input main lambda"
+        "imports input main lambda threads asyncio files database alarm machine rare-imports"
     ).split(),
 )
 def test_honest_oddities_pass(pool: SandboxPool, solution: str, line: str) -> None:

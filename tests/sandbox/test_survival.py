@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from llm_dec_pomdp.sandbox import Job, Limits, SandboxError, SandboxPool
+from llm_dec_pomdp.sandbox import Job, Limits, SandboxError, SandboxPool, worker, zygote
 from llm_dec_pomdp.sandbox import pool as pool_module
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
@@ -46,7 +46,7 @@ if os.fork() == 0:
 
 
 def processes_of(folder: str) -> list[int]:
-    """Judges, zygotes and programs of a pool."""
+    """Judges, keepers, zygotes and programs of a pool."""
     found: list[int] = []
     for path in Path("/proc").glob("[0-9]*"):
         try:
@@ -65,7 +65,7 @@ def wait_until(holds: Callable[[], object], seconds: float) -> None:
 
 @pytest.mark.parametrize(
     ("then", "processes"),
-    [pytest.param(IDLE, 4, marks=pytest.mark.slow), (BUSY, 6), (FORKED, 6)],
+    [pytest.param(IDLE, 6, marks=pytest.mark.slow), (BUSY, 8), (FORKED, 8)],
     ids=["idle", "busy", "with a child that lives on"],
 )
 def test_nothing_is_left_of_a_killed_trainer(then: str, processes: int, tmp_path: Path) -> None:
@@ -98,9 +98,9 @@ def outcome_after_the_judge_was_killed(pool: SandboxPool) -> str:
     """The outcome of a program that wants to live on, whose first judge is killed and ends with all of its own."""
     with ThreadPoolExecutor(1) as thread:
         running = thread.submit(pool.run, [Job(IMMORTAL, CHECK, "f", limits=Limits(0.1, 0.1))])
-        wait_until(lambda: len(processes_of(pool.folder)) == 3, 2.0)
+        wait_until(lambda: len(processes_of(pool.folder)) == 4, 2.0)
         first = processes_of(pool.folder)
-        assert len(first) == 3
+        assert len(first) == 4
         [judge] = [int(path.name) for path in Path(pool.folder).iterdir() if path.name.isdigit()]
         os.kill(judge, signal.SIGKILL)
         wait_until(lambda: not set(first) & set(processes_of(pool.folder)), 3.0)
@@ -267,12 +267,13 @@ def test_a_zygote_is_replaced_after_many_calls(tmp_path: Path) -> None:
         "from llm_dec_pomdp.sandbox import solution, confine\n"
         "from pathlib import Path\n"
         "solution.CALLS_PER_ZYGOTE = 3\n"
-        f"zygote = solution.Zygote({str(tmp_path)!r}, [], [])\n"
+        f"zygote = solution.Zygote({str(tmp_path / 'folder')!r}, [], [])\n"
+        "zygote.open()\n"
         "pids = []\n"
         "for _ in range(7):\n"
         "    made, pid = zygote.spawn(1 << 29, 2)\n"
         "    made.close()\n"
-        "    pids.append(zygote._process.pid)\n"
+        "    pids.append(zygote.pid)\n"
         "    zygote.end()\n"
         "zygote.close()\n"
         "print(json.dumps([pids.count(pid) for pid in dict.fromkeys(pids)]))\n"
@@ -297,6 +298,35 @@ def test_a_starved_program_is_judged_once_more_alone(monkeypatch: pytest.MonkeyP
     with SandboxPool(2) as pool:
         assert pool.run([HONEST])[0].outcome == "passed"
     assert asked == [1, 0]  # the second time with every other judge held back
+
+
+def test_second_runs_take_a_bounded_share_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    took = 0.05
+
+    def starve(self: SandboxPool, job: Job, judge: object) -> object:
+        time.sleep(took)
+        asked.append(threading.get_ident())
+        return worker.well_formed({"outcome": "timeout", "starved": True}), judge
+
+    monkeypatch.setattr(SandboxPool, "_ask", starve)
+    for workers in (1, 2):
+        asked: list[int] = []
+        with SandboxPool(workers) as pool:
+            started = time.monotonic()
+            verdicts = pool.run([HONEST] * 20)
+            spent = time.monotonic() - started
+        assert {verdict.outcome for verdict in verdicts} == {"timeout"}
+        again = len(asked) - 20
+        assert 1 <= again <= 1 + (0.1 * spent) / took + 1  # one at any time, and then a tenth
+
+
+def test_a_program_that_sleeps_is_not_starved(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def states(pid: int, waited: float) -> bool:
+        (tmp_path / "schedstat").write_text(f"{10**9} {int(waited * 1e9)} 7")
+        return zygote.starved(pid, 22.0)
+
+    monkeypatch.setattr(zygote, "Path", lambda path: tmp_path / path.rpartition("/")[2])
+    assert [states(1, waited) for waited in (0.0, 3.0, 10.9, 11.1, 20.0)] == [False, False, False, True, True]
 
 
 # --- where confinement is missing -------------------------------------------------------------------------------------

@@ -65,9 +65,9 @@ def find_function(text: str, name: str) -> str:
     """
     text = text[: 4 * MAX_SOURCE]
     for candidate in (*_FENCE.findall(text), text):
-        found = _function_in(candidate, name)
-        if found:
-            return found
+        function = _function_in(candidate, name)
+        if function:
+            return function
     return ""
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from ... import sandbox
-from ...registry import nearest
+from ...registries import nearest
 from ...sandbox import Job, Verdict
 from ...types import Score, TaskItem
 from ..pays import Pays
@@ -41,6 +41,7 @@ class CodeTask(TextTask):
     score_range = (0.0, 4.0)
     max_return = 4.0
     judges_code = True
+    hidden_fields = ("test",)
 
     def __init__(
         self,
@@ -97,7 +98,7 @@ class CodeTask(TextTask):
         """The gated reward of `envs.coding.reward`."""
         return reward.score(item, self.program(item, actions), judge)
 
-    def transition(self, item: TaskItem, actions: Mapping[str, str], score: Score) -> Mapping[str, str]:
+    def respond(self, item: TaskItem, actions: Mapping[str, str], score: Score) -> Mapping[str, str]:
         """External feedback on the turn, as `feedback` says."""
         program = self.program(item, actions)
         edits = ask_expert(self._expert, item, program, self._expert_seconds) if self._expert else {}

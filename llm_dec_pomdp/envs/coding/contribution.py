@@ -1,4 +1,4 @@
-"""The reward of v1: did both agents matter? Found by running the program with one of them replaced.
+"""The reward of v1: did both agents matter? Found by running the program beside an observer.
 
     structure 0.4 + 0.6  ->  syntax 0.5  ->  tests 0..1  ->  cooperation 0.5 + 1.0
 
@@ -6,152 +6,55 @@ Structure and syntax are those of v0. The rest is paid for what the team solved 
 
 * h = (p - c) / (1 - c): p is the share of passed asserts among those that the problem does not show as examples (all,
   where it shows all), c the share that the best constant answer would pass. What can be guessed pays nothing.
-* aux matters where its value does: results are lost when it returns its first value for ever (where there is only one
-  assert: None, or an empty value of the type it returned), and its values are not always the same part of its
-  arguments, boxed or not. A main which falls back when the helper fails keeps the bonus, and a main which calls the
-  helper and ignores it gets none.
-* main matters where results are lost when it is replaced by `return aux(*arguments)`, or by that out of its box, and
-  where its result is not always the same part of what aux made of main's own arguments and the same further ones: a
-  wrapper by meaning, however long.
+* aux matters where results follow its values: some are lost when main gets what aux returned in another call, and not
+  as by a check of a token, after which all wrong values do the same (`evidence.follows`). It does not matter where its
+  values are all the same, or always the same part of its arguments, or where its first value for ever loses nothing and
+  gains something. A main which falls back when the helper fails keeps the bonus.
+* main matters where it does more than take a coat off (`coats`): its results are not, in one way for all of a type, a
+  coat of what aux returned for main's own arguments, nor of what aux returns when it is asked in place of main; and
+  where it does more than read a code (`evidence.reads`).
 * where both matter tests = h and cooperation = h (0.5 + 1.0); else both are 0, so that a wrapper stays below 40 %.
 
-A result is the outcome of one assert, and lost when it passed and does not pass any more. A helper whose absence is an
-improvement does not matter. A box is a list, tuple, set or dictionary of one element; a part of a value is the whole,
-or the first or last element of a longer one. What this cannot see: a team that hides who does the work behind a code of
-its own.
+A result is the outcome of one assert, and lost when it passed and does not pass any more. What is found beside the
+observer counts only if no assert is lost there. What this cannot see stands in docs/code_rewards.md.
 """
 
 from __future__ import annotations
 
 import ast
+import dataclasses
+import functools
+import hashlib
+import inspect
 import math
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
-from itertools import zip_longest
+from itertools import chain, zip_longest
 
 from ...sandbox import Job, Verdict
 from ...types import Score, TaskItem
-from . import analysis, reward
+from . import analysis, coats, evidence, observer, reward
 from .reward import Program
 
 DIAGNOSTICS = (*reward.DIAGNOSTICS, "held_out_passed", "held_out_total", "aux_matters", "main_matters")
+WAYS = ("swapped", "evidence", "constant")  # of the observer; the last is for programs that fail some asserts
+STARTING = 0.5  # CPU seconds for the process and the observer
+RUNS = 12  # times what the program took alone is what it may take beside the observer
 Judge = Callable[[Sequence[Job]], Sequence[Verdict]]
 
-NONE = """
-def aux(*args, **kwargs):
-    return None
+OBSERVED = """
+{name} = (lambda scope: (
+    exec(compile({text!r}, {file!r}, "exec"), scope),
+    scope["observed"]({sources!r}, {name!r}, globals(), {way!r}, {secret!r}),
+))({{"__builtins__": dict(vars(__import__("builtins"))), "__name__": {file!r}}})[1]
 """
-EMPTY = """
-_real = aux
-def aux(*args, **kwargs):
-    value = _real(*args, **kwargs)
-    try:
-        return type(value)()
-    except Exception:
-        return None
-"""
-CONSTANT = """
-_real, _first = aux, []
-def aux(*args, **kwargs):
-    if not _first:
-        _first.append(_real(*args, **kwargs))
-    return _first[0]
-"""
-_PLACES = """
-def _unbox(value):
-    while type(value) in (list, tuple, set, frozenset, dict) and len(value) == 1:
-        value = next(iter(value.values() if type(value) is dict else value))
-    return list(value) if type(value) is tuple else value
-def _places(named):
-    # The values by name, with the first and the last element of those that hold several, all as text.
-    named = dict(named)
-    for name, value in list(named.items()):
-        if type(value) is dict:
-            value = list(value.values())
-        if type(value) in (list, tuple) and len(value) > 1:
-            named[name, "first"], named[name, "last"] = value[0], value[-1]
-    return {name: repr(_unbox(value)) for name, value in named.items()}
-"""
-# Whence aux's values come is what all its calls (not its own) agree on; main gives out no result before they differ.
-OWN_VALUES = (
-    _PLACES
-    + """
-_real, _depth, _copied = aux, [0], []
-def aux(*args, **kwargs):
-    given = _places({"all": [*args, *kwargs.values()], **dict(enumerate(args)), **kwargs})
-    _depth[0] += 1
-    try:
-        value = _real(*args, **kwargs)
-    finally:
-        _depth[0] -= 1
-    if not _depth[0]:
-        text = repr(_unbox(value))
-        same = {name for name in given if given[name] == text}
-        _copied[:] = [same & _copied[0] if _copied else same]
-    return value
-"""
-)
-AFTER_MAIN = """
-_main = {name}
-def {name}(*args, **kwargs):
-    result = _main(*args, **kwargs)
-    if not _copied or _copied[0]:
-        raise RuntimeError("aux hands its arguments back")
-    return result
-"""
-# How main hands aux's value on is what all its calls agree on: the arguments that it adds to its own, and the place of
-# its result in the value; it gives out no result before they differ.
-HANDED_ON = (
-    _PLACES
-    + """
-_real, _depth, _calls = aux, [0], []
-def aux(*args, **kwargs):
-    given = [repr(_unbox(value)) for value in (*args, *kwargs.values())]
-    _depth[0] += 1
-    try:
-        value = _real(*args, **kwargs)
-    finally:
-        _depth[0] -= 1
-    if not _depth[0]:
-        _calls.append((given, _places({"": value})))
-    return value
-"""
-)
-AROUND_MAIN = """
-_main, _level, _ways = {name}, [0], []
-def {name}(*args, **kwargs):
-    if _level[0]:
-        return _main(*args, **kwargs)
-    own = [repr(_unbox(value)) for value in (*args, *kwargs.values())]
-    _calls.clear()
-    _level[0] += 1
-    try:
-        result = _main(*args, **kwargs)
-    finally:
-        _level[0] -= 1
-    ways, text = set(), repr(_unbox(result))
-    for given, places in _calls:
-        if all(own.count(one) <= given.count(one) for one in own):
-            added = list(given)
-            for one in own:
-                added.remove(one)
-            ways |= {{(tuple(added), place) for place in places if places[place] == text}}
-    _ways[:] = [ways & _ways[0] if _ways else ways]
-    if _ways[0]:
-        raise RuntimeError("main hands on what aux returns")
-    return result
-"""
-WRAPPER = """
-def {name}(*args, **kwargs):
-    return aux(*args, **kwargs)
-"""
-UNBOXING_WRAPPER = """
-def {name}(*args, **kwargs):
-    value = aux(*args, **kwargs)
-    if type(value) in (list, tuple, set, frozenset, dict) and len(value) == 1:
-        return next(iter(value.values() if type(value) is dict else value))
-    return value
+QUESTIONS = """
+{first} = check
+def check(candidate):
+    {first}(candidate)
+    assert candidate({secret!r}, "aux")
+    assert candidate({secret!r}, "main")
 """
 _BOUND = re.compile(r">>>[ \t]*\w+[ \t]*=[ \t]*(.+)")
 
@@ -179,9 +82,10 @@ def score(item: TaskItem, program: Program, judge: Judge) -> Score:
     verdicts = [whole, *rest]
     if unseen.passed and program.aux and re.search(r"\baux\b", program.main):
         share = _beyond_guessing(unseen, hidden or item.fields["test"])
-        replaced = judge([reward.job(item, source) for source in _replacements(item, program)])
-        verdicts += replaced
-        aux_matters, main_matters = _matters(whole, replaced)
+        ways = WAYS[: 2 if whole.outcome == "passed" else 3]
+        observed = judge([_observed(item, program, way, whole.cpu_seconds) for way in ways])
+        verdicts += observed
+        aux_matters, main_matters = _matters(whole, *observed)
         facts |= {"aux_matters": float(aux_matters), "main_matters": float(main_matters)}
         if aux_matters and main_matters:
             parts["tests"] = reward.TESTS * share
@@ -192,34 +96,46 @@ def score(item: TaskItem, program: Program, judge: Judge) -> Score:
     return Score(plain.total, plain.components, {**plain.diagnostics, **facts}, plain.notes)
 
 
-def _replacements(item: TaskItem, program: Program) -> list[str]:
-    """The program with one of its functions replaced in each of the ways above."""
-    name, aux, main = item.fields["entry_point"], program.aux, program.main
-    return [
-        *("\n".join((aux, stub, main)) for stub in (NONE, EMPTY, CONSTANT)),
-        "\n".join((aux, OWN_VALUES, main, AFTER_MAIN.format(name=name))),
-        *("\n".join((aux, wrapper.format(name=name))) for wrapper in (WRAPPER, UNBOXING_WRAPPER)),
-        "\n".join((aux, HANDED_ON, main, AROUND_MAIN.format(name=name))),
-    ]
+@functools.cache
+def _observer() -> str:
+    """The source of the observer with all that it needs of ours, as one text."""
+    sources = [inspect.getsource(module) for module in (coats, evidence, observer)]
+    ours = re.compile(r"^from (__future__|\.\w+) import .*\n", re.MULTILINE)
+    return "\n".join(ours.sub("", source) for source in sources)
 
 
-def _matters(whole: Verdict, replaced: Sequence[Verdict]) -> tuple[bool, bool]:
-    """Whether aux and whether main matters, from the verdicts on `_replacements`."""
-    none, empty, constant, own_values, wrapper, unboxing, handed_on = replaced
-    stubs = (none, empty) if len(whole.cases) == 1 else (constant,)  # one assert cannot tell a constant
-    aux = any(_loses(whole, stub) for stub in stubs) and _keeps(whole, own_values)
-    main = _loses(whole, wrapper) and _loses(whole, unboxing) and _keeps(whole, handed_on)
-    return aux, main
+def _observed(item: TaskItem, program: Program, way: str, cpu_seconds: float) -> Job:
+    """The program beside the observer, in one of `WAYS`, after a run without it that took so many CPU seconds.
+
+    What programs and tests of one process can tell apart is named after a secret: the hash of texts that no agent has
+    all of, so that a program is judged alike each time.
+    """
+    name, check = item.fields["entry_point"], item.fields["test"]
+    secret = hashlib.sha256("\n".join((program.source, check, way)).encode("utf-8", "replace")).hexdigest()
+    sources = (program.aux, program.main)
+    source = OBSERVED.format(
+        name=name, text=_observer(), file=f"<{secret[:16]}>", sources=sources, way=way, secret=secret
+    )
+    asked = check + QUESTIONS.format(first=f"_{secret[16:32]}", secret=secret) if way == "evidence" else check
+    seconds = observer.BESIDES + STARTING + RUNS * cpu_seconds
+    job = reward.job(item, source, asked)
+    return dataclasses.replace(job, limits=dataclasses.replace(job.limits, cpu_seconds=seconds, case_seconds=seconds))
 
 
-def _keeps(whole: Verdict, replaced: Verdict) -> bool:
-    """True when an assert that passed passes still."""
-    return any(was and now for was, now in zip(whole.cases, replaced.cases, strict=False))
+def _matters(whole: Verdict, swapped: Verdict, asked: Verdict, constant: Verdict | None = None) -> tuple[bool, bool]:
+    """Whether aux and whether main matters, from the verdicts on the program and on it in each of `WAYS`."""
+    follows, adds = (share == 1 for share in asked.shares[-2:]) if asked.shares else (False, False)
+    undisturbed = not _loses(whole, asked)
+    better_without = constant is not None and not _loses(whole, constant) and _loses(constant, whole)
+    aux = undisturbed and follows and _loses(whole, swapped) and not better_without
+    return aux, undisturbed and adds
 
 
-def _loses(whole: Verdict, replaced: Verdict) -> bool:
-    """True when an assert that passed does not pass any more."""
-    return any(was and not now for was, now in zip_longest(whole.cases, replaced.cases, fillvalue=False))
+def _loses(before: Verdict, after: Verdict) -> bool:
+    """True when an assert that passed passes less: one of its executions that are listed, or its share of all."""
+    listed = zip_longest(before.cases, after.cases, fillvalue=False)
+    shares = zip_longest(before.shares, after.shares, fillvalue=0.0)
+    return any(now < was for was, now in chain(listed, shares))
 
 
 def _beyond_guessing(verdict: Verdict, check: str) -> float:
@@ -266,12 +182,12 @@ def examples(prompt: str, entry_point: str) -> frozenset[str]:
 
     A doctest line that binds a literal (`>>> values = [1, 2]`) shows the call with that one argument.
     """
-    found = {f"{entry_point}({value})" for value in map(_literal, _BOUND.findall(prompt)) if value}
+    calls = {f"{entry_point}({value})" for value in map(_literal, _BOUND.findall(prompt)) if value}
     for match in re.finditer(rf"\b{re.escape(entry_point)}\s*\(", prompt):
         call = _call_at(prompt, match.start())
         if call:
-            found.add(call)
-    return frozenset(found)
+            calls.add(call)
+    return frozenset(calls)
 
 
 def _literal(text: str) -> str:

@@ -108,6 +108,8 @@ class Attempt:
             return f"failed, {error}"
         if not self.program.main:
             return "not tried, the entry point is missing"
+        if not analysis.has_return(self.program.main):
+            return "not tried, the entry point has no return"
         return "failed in the other function; yours parses"
 
     def _failures(self, role: str) -> list[str]:
@@ -118,12 +120,12 @@ class Attempt:
         return [_masked(line, secrets) for line in self.score.notes.get("detail", "").splitlines()[: self.shown]]
 
     def _helper(self, *, reasons: bool) -> str:
-        found = analysis.cooperation(self.program.main)
-        if not found.calls:
+        use = analysis.cooperation(self.program.main)
+        if not use.calls:
             return "not used" + (", call `aux(...)` where it helps" if reasons else "")
-        if found.wraps and reasons:
+        if use.wraps and reasons:
             return "used, but your function only hands its result on; do a part of the work yourself"
-        if found.drops and reasons:
+        if use.drops and reasons:
             return "used, but the value of a call is dropped"
         return "used"
 
@@ -190,12 +192,12 @@ def ask_expert(expert: Expert, item: TaskItem, program: Program, seconds: float)
         for number in range(EXPERT_TRIES):
             try:
                 answer = expert(prompt, number)
-                found = _edits(answer)
+                edited = _edits(answer)
             except Exception as error:  # a reviewer that fails has nothing to say
                 failures.append(f"it raised {type(error).__name__}: {error}")
                 continue
-            if found is not None:
-                edits.append(found)
+            if edited is not None:
+                edits.append(edited)
                 return
             failures.append(f"it said {answer!r:.100}, which holds no JSON object with 'aux' or 'main'")
 
@@ -216,11 +218,11 @@ def _edits(answer: str) -> dict[str, str] | None:
         if character != "{":
             continue
         try:
-            found: object = decoder.raw_decode(answer, position)[0]
+            value: object = decoder.raw_decode(answer, position)[0]
         except (ValueError, RecursionError):
             continue
-        if isinstance(found, dict):
-            values = cast("dict[str, object]", found)
+        if isinstance(value, dict):
+            values = cast("dict[str, object]", value)
             edits = {role: text for role in ("aux", "main") if isinstance(text := values.get(role), str)}
             if edits:
                 return edits

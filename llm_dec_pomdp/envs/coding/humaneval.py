@@ -23,8 +23,8 @@ Reward (one float for the team; levels are gated, the first that fails ends the 
 | tests | 0..1 | passed / total asserts; loading raises: 0 |
 | cooperation | 0..1.5 | a test passed, aux exists: main calls it +0.5, is no thin wrapper +1.0, drops its value -0.5 |
 
-Every assert of `check` counts once per execution, in loops too; asserts of a true constant are dropped; helpers given
-in the problem are in scope of the program and of the tests.
+Every assert of `check` weighs once: in a loop it is worth the share of its executions that held. Asserts of a true
+constant are dropped; helpers given in the problem are in scope of the program and of the tests.
 
 Source: "LLM Collaboration With Multi-Agent Reinforcement Learning", arXiv:2508.04652, and its released experiments;
 problems: "Evaluating Large Language Models Trained on Code", arXiv:2107.03374 (MIT licence).

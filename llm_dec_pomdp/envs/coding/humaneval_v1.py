@@ -21,18 +21,22 @@ among those that the problem does not show as examples, beyond what the best con
 | tests | 0..1 | h where both agents matter, else 0 |
 | cooperation | 0..1.5 | 1.5 h where both agents matter, else 0 |
 
-aux matters where its value does: results are lost when it repeats its first value, and its values are not always the
-same part of its arguments. main matters where results are lost when it is replaced by `return aux(*arguments)`, boxed
-or not, and where its result is not always the same part of what aux makes of its arguments. So a helper that is not
-used, used and ignored, a constant or an identity earns nothing, nor does a wrapper by meaning, nor do answers looked up
-from the examples: such programs stay below 40 %. The infos hold asserts passed with and without the shown ones, and who
-mattered.
+aux matters where results follow its values: some are lost when main gets what aux returned in other calls, and not
+only because main checks that it is what it expects; a helper that says always the same, or gives its arguments back,
+does not matter. main matters where it does more than take a coat off: where its results are not what aux returns, or
+returns when asked in place of main, as it is or negated, moved, reversed, as text, in a code or within other values, in
+one way for all calls. So a helper that is not used, used and ignored, or only checked earns nothing, nor does a wrapper
+by meaning, nor do answers looked up from the examples: such programs stay below 40 %. Functions have namespaces of
+their own when this is tried, and cannot look at frames or code; what else they share is lost.
+The infos hold asserts passed with and without the shown ones, and who mattered. What remains open:
+`docs/code_rewards.md`.
 
 Source: levels and weights from "LLM Collaboration With Multi-Agent Reinforcement Learning", arXiv:2508.04652;
 problems from "Evaluating Large Language Models Trained on Code", arXiv:2107.03374 (MIT licence); contributions are
 this suite's own.
 
-Version history: v1, the first hardened version. Its returns do not compare with those of v0.
+Version history: v1, the first hardened version; before its release it learnt to see through checks of tokens, answers
+in a coat and programs that look at their surroundings. Its returns do not compare with those of v0.
 
 Example:
     >>> import llm_dec_pomdp

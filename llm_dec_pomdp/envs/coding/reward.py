@@ -3,7 +3,7 @@
     structure 0.4 + 0.6  ->  syntax 0.5  ->  tests 0..1  ->  cooperation 0..1.5
 
 Levels and weights are the published ones. What the published code does by text we do by syntax tree, and every assert
-counts once per execution; `golden` pairs pin the agreement.
+of the source weighs once: the share of its executions that held. `golden` pairs pin the agreement.
 """
 
 from __future__ import annotations
@@ -90,11 +90,11 @@ def detail(verdict: Verdict) -> str:
     return "\n".join(" ".join(note.split()) for note in verdict.notes)
 
 
-def cooperation_part(found: analysis.Cooperation) -> float:
+def cooperation_part(use: analysis.Cooperation) -> float:
     """Calling the helper +0.5, not merely wrapping it +1.0, dropping its value -0.5."""
-    if not found.calls:
+    if not use.calls:
         return 0.0
-    return CALLS_AUX + (0.0 if found.wraps else NO_WRAPPER) + (DROPS_RESULT if found.drops else 0.0)
+    return CALLS_AUX + (0.0 if use.wraps else NO_WRAPPER) + (DROPS_RESULT if use.drops else 0.0)
 
 
 def summed(parts: dict[str, float], note: str, verdict: Verdict | None = None) -> Score:

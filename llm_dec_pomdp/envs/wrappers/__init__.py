@@ -2,7 +2,16 @@
 
 from .discrete import DiscreteMenu, TokenIds
 from .numeric import ByteObservation, FixedRoster, NumericWrapper
-from .protocols import PROTOCOLS, Centralized, Discussion, GymnasiumView, ProtocolWrapper, Sequential, with_protocol
+from .protocols import (
+    PROTOCOLS,
+    Centralized,
+    Discussion,
+    GymnasiumView,
+    ProtocolWrapper,
+    Sequential,
+    register_protocol,
+    with_protocol,
+)
 from .vector import VecEnv, make_vec
 
 __all__ = [
@@ -19,5 +28,6 @@ __all__ = [
     "TokenIds",
     "VecEnv",
     "make_vec",
+    "register_protocol",
     "with_protocol",
 ]

@@ -79,7 +79,7 @@ class DiscreteMenu(NumericWrapper):
         self._now = {}
         for agent in self.agents:
             if self.asked(agent):
-                told = self.unwrapped.history(agent)[-1]
+                told = self.unwrapped.history(agent)[-1].text
                 n = int(self.action_spaces[agent].n)  # type: ignore[attr-defined]  # Discrete
                 self._now[agent] = self._texts(agent, self._offer(agent, told), n)
 

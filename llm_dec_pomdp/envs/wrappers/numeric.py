@@ -29,7 +29,7 @@ import numpy.typing as npt
 from gymnasium import spaces
 from pettingzoo import ParallelEnv
 
-from ...registry import nearest
+from ...registries import nearest
 from ...spaces import FreeText
 from ..base import MAX_TEXT, TextDecPOMDP
 
@@ -238,10 +238,9 @@ class ByteObservation(NumericWrapper):
 class FixedRoster(NumericWrapper):
     """All agents are there until the whole episode is over, for libraries that need all of them at all times.
 
-    Agents that are not asked, or that left early, get an empty text or zeros; what they do is ignored. An agent that
-    left shares the team's reward to the end. Every info gains
+    Agents that are not there yet, or left early, get an empty text or zeros; what they do is ignored. They share the
+    team's reward, and where agents are paid individually they get 0. With `Discrete` actions every info gains
 
-    * `asked`: 1.0 or 0.0;
     * `action_mask`, with `Discrete` actions (Gymnasium's int8 mask): all ones, and entry 0 alone when not asked, so
       that a masked distribution stays one. Use it, or drop the turns with `asked` 0 from the loss.
     """
@@ -256,7 +255,7 @@ class FixedRoster(NumericWrapper):
     ) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
         """Start an episode; seed and options as in `TextDecPOMDP.reset`."""
         observations, infos = self.env.reset(seed=seed, options=options)
-        self._now = {"agents": list(self.possible_agents), "infos": infos, "terminated": {}}
+        self._now = {"agents": list(self.possible_agents), "terminated": {}}
         return self._all_observations(observations), self._all_infos(infos)
 
     def step(self, actions: Mapping[str, Any]) -> NumericStep:
@@ -268,15 +267,16 @@ class FixedRoster(NumericWrapper):
         self._now["terminated"].update({a: terminations[a] for a in terminations if terminations[a] or truncations[a]})
         over = not self.env.agents
         ended: dict[str, bool] = self._now["terminated"]
-        team_reward = next(iter(rewards.values()))
+        inner = self.unwrapped
+        share = inner.latest.reward if inner.joint_reward else 0.0
         roster = self.possible_agents
         if over:
             self._now["agents"] = []
         return (
             self._all_observations(observations),
-            {agent: rewards.get(agent, team_reward) for agent in roster},
-            {agent: over and ended[agent] for agent in roster},
-            {agent: over and not ended[agent] for agent in roster},
+            {agent: rewards.get(agent, share) for agent in roster},
+            {agent: over and ended.get(agent, inner.latest.terminated) for agent in roster},
+            {agent: over and not ended.get(agent, inner.latest.terminated) for agent in roster},
             self._all_infos(infos),
         )
 
@@ -284,16 +284,17 @@ class FixedRoster(NumericWrapper):
         return {a: observations.get(a, _blank(self.observation_spaces[a])) for a in self.possible_agents}
 
     def _all_infos(self, infos: Mapping[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-        """Infos of all agents; those who left keep the numbers of their reset, all zero."""
-        return {a: {**infos.get(a, self._now["infos"][a]), **self._asked_info(a)} for a in self.possible_agents}
+        """Infos of all agents; those who are not there have the same numbers, all zero."""
+        zero = dict.fromkeys(next(iter(infos.values())), 0.0)
+        return {a: {**infos.get(a, zero), **self._mask(a)} for a in self.possible_agents}
 
-    def _asked_info(self, agent: str) -> dict[str, Any]:
-        asked, space = self.asked(agent), self.action_spaces[agent]
-        info: dict[str, Any] = {"asked": float(asked)}
-        if isinstance(space, spaces.Discrete):
-            info["action_mask"] = np.full(int(space.n), asked, dtype=np.int8)
-            info["action_mask"][0] = 1
-        return info
+    def _mask(self, agent: str) -> dict[str, Any]:
+        space = self.action_spaces[agent]
+        if not isinstance(space, spaces.Discrete):
+            return {}
+        mask = np.full(int(space.n), self.asked(agent), dtype=np.int8)
+        mask[0] = 1
+        return {"action_mask": mask}
 
 
 def _blank(space: Space) -> Any:

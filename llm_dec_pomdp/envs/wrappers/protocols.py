@@ -7,7 +7,8 @@
 | `Sequential` | n | agents speak in order; each sees the texts of those before it |
 | `Discussion(rounds)` | rounds + 1 | unscored drafts of the others, then everyone writes the final text |
 
-Every learner can train under every protocol. Unscored phases pay 0.
+Every learner can train under every protocol. Unscored phases pay 0. In a hierarchy agents call each other instead: it
+is played as it is, or by one agent alone (`TextDecPOMDP.alone`), which "centralized" then stands for.
 """
 
 from __future__ import annotations
@@ -15,14 +16,16 @@ from __future__ import annotations
 import copy
 import os
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import gymnasium
 
-from ...registry import nearest
-from ...types import TaskItem
-from ..base import Outcome, TextDecPOMDP
+from ...registries import Registry
+from ...types import Scale, TaskItem
+from ..base import TextDecPOMDP
+from ..episode import Outcome
 
 
 class ProtocolWrapper(TextDecPOMDP):
@@ -36,10 +39,18 @@ class ProtocolWrapper(TextDecPOMDP):
     hears_others = True
 
     def __init__(self, env: TextDecPOMDP, phases: int, n_agents: int | None = None) -> None:
+        if env.hierarchical:
+            raise ValueError(
+                f"{env.metadata['name']} is a hierarchy, in which agents see their subtask alone and call each other; "
+                f"{type(self).__name__} is for agents of one task. Play it in parallel, or its alone() by one agent"
+            )
         self.env = env
         self.phases = phases
         self.roles = env.roles
-        self.score_range = env.score_range
+        self.reference_share = env.reference_share
+        self.silence_is_lowest = env.silence_is_lowest
+        self.joint_reward = env.joint_reward
+        self.hidden_fields = env.hidden_fields
         self.components = env.components
         self.diagnostics = env.diagnostics
         self.judges_code = env.judges_code
@@ -55,9 +66,43 @@ class ProtocolWrapper(TextDecPOMDP):
         return self.env.reward_range
 
     @property
+    def score_range(self) -> tuple[float, float]:  # type: ignore[override]  # may follow max_turns
+        """That of the inner environment."""
+        return self.env.score_range
+
+    @property
     def items(self) -> tuple[TaskItem, ...]:
         """The task set of the inner environment."""
         return self.env.items
+
+    def with_items(self, items: Sequence[TaskItem]) -> TextDecPOMDP:
+        """A copy that plays other tasks, as they are given."""
+        twin = copy.copy(self)
+        twin.env = self.env.with_items(items)
+        return twin
+
+    @property
+    def task(self) -> TextDecPOMDP:
+        """The task inside all protocol wrappers."""
+        return self.env.task
+
+    @property
+    def max_return(self) -> float:
+        """That of the inner environment."""
+        return self.env.max_return
+
+    @property
+    def score_scale(self) -> Scale:
+        """That of the inner environment."""
+        return self.env.score_scale
+
+    def menu(self, agent: str) -> Sequence[str]:
+        """That of the inner environment."""
+        return self.env.menu(agent)
+
+    def hidden(self) -> Mapping[str, Any]:
+        """That of the inner environment."""
+        return self.env.hidden()
 
     @property
     def max_turns(self) -> int:
@@ -81,24 +126,33 @@ class ProtocolWrapper(TextDecPOMDP):
         """What the agents asked in `phase` are told, from `_observed` (inner observations) and `_texts` (so far)."""
 
     def _joint_action(self) -> Mapping[str, str]:
-        return {agent: self._texts.get(agent, "") for agent in self.env.possible_agents}
+        return {agent: self._texts.get(agent, "") for agent in self.env.agents}
 
-    def _begin(self, item: TaskItem) -> Mapping[str, str]:
-        self._observed, _ = self.env.reset(options={"task_id": item.id})
+    def _begin(self, item: TaskItem, seed: int) -> Outcome:
+        self._observed, _ = self.env.reset(seed=seed, options={"task_id": item.id})
         self._texts = {}
-        return self._ask(0)
+        return Outcome(self._ask(0), agents=self._roster())
 
-    def _advance(self, item: TaskItem, actions: Mapping[str, str]) -> Outcome:
+    def _advance(self, item: TaskItem, actions: Mapping[str, str], seed: int) -> Outcome:
         self._texts = {**self._texts, **actions}
         phase = (self.turn + 1) % self.phases
         if phase:
-            return Outcome(self._ask(phase), score=None, reward=0.0)
-        self._observed, rewards, terminations, truncations, _ = self.env.step(self._joint_action())
+            return Outcome(self._ask(phase))
+        self._observed, *_ = self.env.step(self._joint_action())
         self._texts = {}
-        terminated = all(terminations.values())
-        over = terminated or all(truncations.values())
-        score = self.env.last_score if self.env.scored else None
-        return Outcome({} if over else self._ask(0), score, next(iter(rewards.values())), terminated)
+        inner, over = self.env.latest, not self.env.agents
+        told: Mapping[str, str] = {} if over else self._ask(0)
+        anew = inner.anew & told.keys()
+        rewards = self._rewards(inner)
+        return replace(inner, told=told, asked=None, agents=self._roster(), rewards=rewards, anew=anew, state=None)
+
+    def _roster(self) -> list[str] | None:
+        """Who is there: whoever is there inside; when all is over, as before."""
+        return self.env.agents or None
+
+    def _rewards(self, inner: Outcome) -> Mapping[str, float] | None:
+        """What each agent is paid, where the inner environment pays individually."""
+        return inner.rewards
 
     def snapshot(self) -> Any:
         """The state of wrapper and inner environment."""
@@ -127,7 +181,7 @@ class Sequential(ProtocolWrapper):
 
     def _ask(self, phase: int) -> Mapping[str, str]:
         agent = self.possible_agents[phase]
-        if not self._observed[agent]:
+        if not self._observed.get(agent):
             return {}
         earlier = [f"[{self.role(other)}]\n{text}" for other, text in self._texts.items()]
         lines = [self._observed[agent]]
@@ -173,18 +227,28 @@ class Centralized(ProtocolWrapper):
             raise ValueError(f"{env.metadata['name']} is centralized already: one agent writes all parts")
         super().__init__(env, phases=1, n_agents=1)
         self.parts_per_action = len(env.possible_agents)
+        self.joint_reward = True  # that of the team
+
+    def _roster(self) -> None:
+        """The one agent, always."""
+
+    def _rewards(self, inner: Outcome) -> None:
+        """The team's."""
+
+    def menu(self, agent: str) -> Sequence[str]:
+        """None: its texts hold all parts."""
+        return ()
 
     def role(self, agent: str) -> str:
         """Always "team"."""
         return "team"
 
     def _ask(self, phase: int) -> Mapping[str, str]:
-        texts = [self._observed[agent] for agent in self.env.possible_agents]
+        agents = [agent for agent in self.env.possible_agents if self._observed.get(agent)]
+        texts = [self._observed[agent] for agent in agents]
         shared = os.path.commonprefix(texts)  # noqa: RUF071  # of texts, not of paths
         shared = shared[: shared.rfind("\n\n") + 2] if "\n\n" in shared else ""
-        requests = [
-            f"[{self.env.role(agent)}] {self._observed[agent][len(shared) :]}" for agent in self.env.possible_agents
-        ]
+        requests = [f"[{self.env.role(agent)}] {self._observed[agent][len(shared) :]}" for agent in agents]
         headers = " and ".join(f"[{role}]" for role in self.roles)
         end = f"Write all parts, each below a line with its name: {headers}."
         return {self.possible_agents[0]: shared + "\n".join([*requests, end])}
@@ -195,17 +259,18 @@ class Centralized(ProtocolWrapper):
 
     def _joint_action(self) -> Mapping[str, str]:
         parts = self.env.split_joint_text(self._texts[self.possible_agents[0]])
-        return dict(zip(self.env.possible_agents, parts, strict=True))
+        texts = dict(zip(self.env.possible_agents, parts, strict=True))
+        return {agent: texts[agent] for agent in self.env.agents}
 
 
 class GymnasiumView(gymnasium.Env[str, str]):
-    """A `Centralized` environment as a `gymnasium.Env`: the team is the one agent.
+    """An environment of one agent as a `gymnasium.Env`: a `Centralized` one, whose agent is the team, or `alone()`.
 
     Args:
         env: The environment that is played.
     """
 
-    def __init__(self, env: Centralized) -> None:
+    def __init__(self, env: TextDecPOMDP) -> None:
         self.env = env
         [self._agent] = env.possible_agents
         self.metadata = {**env.metadata, "render_fps": 1}
@@ -243,12 +308,26 @@ def _parallel(env: TextDecPOMDP) -> TextDecPOMDP:
     return env
 
 
-PROTOCOLS: Mapping[str, Callable[[TextDecPOMDP], TextDecPOMDP]] = {
-    "parallel": _parallel,
-    "centralized": Centralized,
-    "sequential": Sequential,
-    "discussion": Discussion,
-}
+def _centralized(env: TextDecPOMDP) -> TextDecPOMDP:
+    """The task as one agent plays it, which where the task does not say otherwise writes all parts."""
+    return env.alone() or Centralized(env)
+
+
+PROTOCOLS = Registry("protocol", group="llm_dec_pomdp.protocols")
+PROTOCOLS.register("parallel", _parallel)
+PROTOCOLS.register("centralized", _centralized)
+PROTOCOLS.register("sequential", Sequential)
+PROTOCOLS.register("discussion", Discussion)
+
+
+def register_protocol(name: str, entry_point: str | Callable[[TextDecPOMDP], TextDecPOMDP]) -> None:
+    """Make a protocol known under a name.
+
+    Args:
+        name: What `Algorithm.protocol` says, and `play --protocol` takes.
+        entry_point: `"package.module:Wrapper"` (imported on first use) or a callable, which is given the environment.
+    """
+    PROTOCOLS.register(name, entry_point)
 
 
 def with_protocol(env: TextDecPOMDP, protocol: str) -> TextDecPOMDP:
@@ -256,11 +335,9 @@ def with_protocol(env: TextDecPOMDP, protocol: str) -> TextDecPOMDP:
 
     Args:
         env: A task.
-        protocol: "parallel", "centralized", "sequential" or "discussion".
+        protocol: "parallel", "centralized", "sequential", "discussion", or one that is registered.
 
     Raises:
         KeyError: Unknown protocol; the message names the nearest.
     """
-    if protocol not in PROTOCOLS:
-        raise KeyError(f"no protocol {protocol!r}; {nearest(protocol, PROTOCOLS)}")
-    return PROTOCOLS[protocol](env)
+    return PROTOCOLS.find(protocol).build(env)

@@ -23,9 +23,10 @@ import numpy as np
 import numpy.typing as npt
 from gymnasium.vector import AutoresetMode
 
-from ...registry import nearest
+from ...registries import nearest
 from ...spaces import FreeText
-from ..base import StepResult, TextDecPOMDP, step_many
+from ..base import TextDecPOMDP
+from ..many import step_many
 from ..registration import make
 from .numeric import NumericWrapper, Space
 
@@ -108,7 +109,10 @@ class VecEnv:
             if i not in results:
                 told, info = env.reset()
             else:
-                told, rewards[i], terminations[i], truncations[i], info = _of_the_team(results[i])
+                told, _, _, _, info = results[i]
+                latest = (env.unwrapped if isinstance(env, NumericWrapper) else env).latest
+                rewards[i], terminations[i] = latest.reward, latest.terminated
+                truncations[i] = not env.agents and not latest.terminated
                 if not env.agents and self.autoreset is AutoresetMode.SAME_STEP:
                     last, (told, first_info) = {"final_obs": told, "final_info": info}, env.reset()
                     info = {**first_info, **last}
@@ -139,6 +143,9 @@ class VecEnv:
     def _batch(self, observations: list[dict[str, Any]]) -> Batch:
         if self._text:
             return observations
+        for told in observations:
+            if missing := [agent for agent in self.possible_agents if agent not in told]:
+                raise ValueError(f"{missing[0]!r} has no observation, since it is not there; wrap in FixedRoster")
         return {agent: np.stack([told[agent] for told in observations]) for agent in self.possible_agents}
 
 
@@ -166,11 +173,3 @@ def make_vec(
         autoreset = AutoresetMode[autoreset]
     copies = [make(env, **kwargs) if isinstance(env, str) else env(**kwargs) for _ in range(num_envs)]
     return VecEnv(copies, autoreset)
-
-
-def _of_the_team(result: StepResult) -> tuple[dict[str, Any], float, bool, bool, dict[str, Any]]:
-    """A step result with one reward and one end for all, which a team has."""
-    observations, rewards, terminations, truncations, infos = result
-    terminated = all(terminations.values())
-    over = all(terminations[agent] or truncations[agent] for agent in terminations)
-    return observations, next(iter(rewards.values())), terminated, over and not terminated, infos

@@ -43,7 +43,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from ...registry import nearest
+from ...registries import nearest
 from ...types import TaskItem
 from ..tasks import TaskSource
 from . import reward

@@ -12,7 +12,7 @@
 Observation, action: as in arxiv-v0.
 
 Reward: the levels and components of arxiv-v0, with signs neither counted as words nor as length, and connectives
-counted as words and with diminishing returns per sentence; every component is then multiplied by the product of five
+counted as words and with diminishing returns per sentence; every component is then multiplied by the product of seven
 properties in [0, 1] that natural texts have in full:
 
 | property | what it stops |
@@ -21,15 +21,19 @@ properties in [0, 1] that natural texts have in full:
 | variety | one sentence repeated: bigrams do not repeat |
 | originality | copying: 5-grams of the abstract do not make up the text |
 | independence | one text as a copy of the other |
-| grammar | random words: function words stand beside each other as they do in English |
+| rewording | copying with changes: the abstract's words do not follow each other as they do there |
+| context | words of the abstract put into a template: they have the neighbours that they have there |
+| grammar | random words: classes of words follow each other as they do in English |
 
-Ramps and measures: `llm_dec_pomdp.envs.writing.quality`. Each is in the infos as `diagnostic/<name>`.
+Ramps and measures: `llm_dec_pomdp.envs.writing.quality`. Each is in the infos as `diagnostic/<name>`. Equations, and
+what degenerate strategies earn: docs/degenerate_writing.md.
 `length_ratio="paper"` as in arxiv-v0.
 
 Source: "LLM Collaboration With Multi-Agent Reinforcement Learning", arXiv:2508.04652, for the levels; the properties
 are this suite's own.
 
-Version history: v1, the first hardened version. Its returns do not compare with those of v0.
+Version history: v1, the first hardened version. Its returns do not compare with those of v0. Before its release
+rewording and context were added and grammar made stricter; figures from before that do not compare.
 
 Example:
     >>> import llm_dec_pomdp

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar
 
-from ...registry import nearest
+from ...registries import nearest
 from ...types import Score, TaskItem
 from ..pays import Pays
 from ..text_task import TextTask
@@ -63,7 +63,7 @@ class WritingTask(TextTask):
         first, second = self.possible_agents
         return reward.score(reward.PublishedPair(actions[first], actions[second]), self.formula)
 
-    def transition(self, item: TaskItem, actions: Mapping[str, str], score: Score) -> Mapping[str, str]:
+    def respond(self, item: TaskItem, actions: Mapping[str, str], score: Score) -> Mapping[str, str]:
         """The levels that passed, in words, the same for both."""
         return dict.fromkeys(self.possible_agents, message(self.feedback, score, self.formula, self.roles))
 
@@ -84,7 +84,7 @@ class HardenedWritingTask(WritingTask):
             return dataclasses.replace(
                 plain, diagnostics={**dict.fromkeys(quality.PROPERTIES, 0.0), **plain.diagnostics}
             )
-        found = pair.properties()
-        factor = quality.factor(found)
+        properties = pair.properties()
+        factor = quality.factor(properties)
         parts = {name: value * factor for name, value in plain.components.items()}
-        return Score(sum(parts.values()), parts, {**plain.diagnostics, **found}, plain.notes)
+        return Score(sum(parts.values()), parts, {**plain.diagnostics, **properties}, plain.notes)

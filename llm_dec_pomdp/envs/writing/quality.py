@@ -1,7 +1,7 @@
 """What the published writing rewards do not look at, and v1 does: is it a text, about the source, in own words?
 
-Five properties between 0 and 1, each a linear ramp between two measured values; natural texts of a few sentences lie on
-the full side. The reward of v1 is the gated formula times their product.
+Seven properties between 0 and 1, each a linear ramp between two measured values; natural texts of a few sentences lie
+on the full side. The reward of v1 is the gated formula times their product.
 
 | property | measured | 0 at | 1 at |
 |---|---|---|---|
@@ -9,34 +9,46 @@ the full side. The reward of v1 is the gated formula times their product.
 | variety | different bigrams / bigrams of a text | 0.50 | 0.80 |
 | originality | share of a text's 5-grams that stand in the source | 0.90 | 0.40 |
 | independence | share of the first text's 5-grams that stand in the second | 0.90 | 0.40 |
-| grammar | share of neighbouring function words that are neighbours in real text | 0.50 | 0.60 |
-| grammar, too | share of function words among the words | 0.06 | 0.15 |
+| rewording | P: pairs of words that follow each other as in the source | 0.72 | 0.62 |
+| rewording, too | R: runs of three content words that follow each other as in the source | 0.65 | 0.50 |
+| rewording, too | share of the different content words that occur in the source | 0.80 | 0.72 |
+| context | C: neighbours that are neighbours in the source, less those that are so the other way round | 0.02 | 0.10 |
+| grammar | mean association of the word classes that follow each other, `grammar.association` | 0.14 | 0.24 |
+| grammar, too | share of function words among the words | 0.60 | 0.53 |
 
-For a property of each text the lower of the two counts; both of grammar are multiplied. Words, function words and their
-neighbours count once however often they are said, and punctuation is not looked at, so commas hide nothing. Words are
-compared by their first five letters for relevance.
+For the first three the lower of the two texts counts. The last three are of both texts together, and what has several
+measures is their product. Rewording and context read only the words that the source has, as if nothing stood between
+them: with s the words of the source, c its content words, and w, v those of the texts that it has (a pair or run counts
+once, however often it is said; near: at most three places behind),
 
-What this cannot see: a copy of the source without every fourth word, with three connectives put before it: 73 % on
-tldr-v1, mean over its 120 posts.
+    P = |{(w_i, w_i+1)} and {(s_j, s_k), k near j}| / |{(w_i, w_i+1)}|
+    R = |{(v_i, v_i+1, v_i+2)} and {(c_j, c_k, c_l), k near j, l near k}| / |{(v_i, v_i+1, v_i+2)}|
+    C = (|V and K| - |V turned and K|) / |V|,  V = {(v_i, v_i+1)},  K = {content words (s_j, s_k), 0 < k - j <= 12}
 
-The ramps were set on the embedded reference pairs (full side) and on pairs of other rows, shuffled and copied texts
-(zero side); `tests/envs/test_degenerate.py` holds the table of strategies.
+Punctuation is not looked at, but for the ends of sentences in grammar, so commas hide nothing. Words are compared by
+their first five letters for relevance.
+
+What this cannot see: whether it is true, and a text that a person wrote about something else with phrases of the source
+in the place of some of its own; docs/degenerate_writing.md has figures.
+
+The ramps were set on the embedded train rows: references on the full side; copied, mixed, shuffled and templated ones
+on the zero side. `tests/envs/test_degenerate_writing.py` holds the table of strategies on the test rows.
 """
 
 from __future__ import annotations
 
 import functools
 import math
-from importlib import resources
-from itertools import compress, product
+from itertools import compress, pairwise, product
 from operator import itemgetter
 
 from . import reward
+from .grammar import association
 from .text import Text, lexicon, words_of
 
-PROPERTIES = ("relevance", "variety", "originality", "independence", "grammar")
+PROPERTIES = ("relevance", "variety", "originality", "independence", "rewording", "context", "grammar")
 _stem = itemgetter(slice(5))  # the letters of a word that are compared for relevance: a plain stemmer
-_PRIOR = 2  # neighbours that a text is given for free, so that short texts are not judged on one pair
+_NEAR, _CLOSE = range(1, 4), 12  # words from one to the next: as good as next to each other; in the same context
 _OWN = 0.40  # share of 5-grams that a text may have in common with another one
 
 
@@ -67,20 +79,23 @@ class HardenedPair(reward.Pair):
         return self.first.content, self.second.content
 
     def properties(self) -> dict[str, float]:
-        """The five properties, each in [0, 1]."""
+        """The seven properties, each in [0, 1]."""
         first, second, source = self.first, self.second, self._source
+        retold = _Retold((first, second), source)
         return {
             "relevance": min(_relevance(first, source), _relevance(second, source)),
             "variety": min(_variety(first), _variety(second)),
             "originality": min(_own_words(first, source.text), _own_words(second, source.text)),
             "independence": _own_words(first, second),
-            "grammar": min(_grammar(first), _grammar(second)),
+            "rewording": _rewording(retold, source),
+            "context": _context(retold, source),
+            "grammar": _grammar(first, second),
         }
 
 
-def factor(found: dict[str, float]) -> float:
+def factor(properties: dict[str, float]) -> float:
     """What the reward is multiplied by: the product of the properties."""
-    return math.prod(found.values())
+    return math.prod(properties.values())
 
 
 def categories_as_words(*texts: Text) -> float:
@@ -120,30 +135,37 @@ def _connectives() -> dict[str, list[tuple[list[str], int, int, str]]]:
     return index
 
 
-@functools.cache
-def _known_neighbours() -> frozenset[tuple[str, str]]:
-    """Pairs of function words that follow each other in real text, from `data/function_word_pairs.txt`."""
-    text = (resources.files("llm_dec_pomdp.data") / "function_word_pairs.txt").read_text(encoding="utf-8")
-    return frozenset((first, second) for first, second in map(str.split, text.splitlines()))
-
-
-@functools.cache
-def _pairs_of_function_words() -> frozenset[tuple[str, str]]:
-    return frozenset(product(lexicon()[1], lexicon()[1]))
-
-
-def function_word_pairs(text: Text) -> set[tuple[str, str]]:
-    """The different pairs of function words that stand beside each other."""
-    return text.bigrams & _pairs_of_function_words()
-
-
 class _Source:
-    """A source text, its content words and their stems; the texts of a group share one."""
+    """A source text and what is read off it; the texts of a group share one.
+
+    Attributes:
+        text: The text.
+        content: Its different content words.
+        stems: Their stems.
+        pairs: Two words of which the second stands at most three words behind the first.
+        runs: Three content words, each at most three content words behind the one before.
+        close: Two content words of which the second stands at most twelve words behind the first.
+    """
 
     def __init__(self, raw: str) -> None:
         self.text = Text(raw)
         self.content = self.text.content
         self.stems = set(map(_stem, self.content))
+        words = self.text.words
+        self.pairs = {pair for gap in _NEAR for pair in zip(words, words[gap:], strict=False)}
+        told = [word for word in words if word in self.content]
+        self.runs = {
+            run
+            for gap, next_gap in product(_NEAR, _NEAR)
+            for run in zip(told, told[gap:], told[gap + next_gap :], strict=False)
+        }
+        self.close = {
+            (word, later)
+            for place, word in enumerate(words)
+            if word in self.content
+            for later in words[place + 1 : place + 1 + _CLOSE]
+            if later in self.content
+        }
 
 
 _source = functools.lru_cache(maxsize=256)(_Source)
@@ -174,11 +196,50 @@ def _own_words(text: Text, other: Text) -> float:
     return _ramp(sum(gram in common for gram in grams) / max(len(grams), 1), 0.90, _OWN)
 
 
-def _grammar(text: Text) -> float:
-    pairs = function_word_pairs(text)
-    order = (len(pairs & _known_neighbours()) + _PRIOR) / (len(pairs) + _PRIOR)
-    vocabulary = len(text.vocabulary)
-    return _ramp(order, 0.50, 0.60) * _ramp((vocabulary - len(text.content)) / max(vocabulary, 1), 0.06, 0.15)
+class _Retold:
+    """What two texts say in the words of a source, all others left out.
+
+    Attributes:
+        pairs: The different pairs of neighbouring words.
+        neighbours: Those of neighbouring content words.
+        runs: The different runs of three content words.
+        borrowed: Share of all different content words of the texts that the source has.
+    """
+
+    def __init__(self, texts: tuple[Text, Text], source: _Source) -> None:
+        known, content = source.text.vocabulary, source.content
+        self.pairs: set[tuple[str, str]] = set()
+        self.neighbours: set[tuple[str, str]] = set()
+        self.runs: set[tuple[str, str, str]] = set()
+        for text in texts:
+            words = [word for word in text.words if word in known]
+            self.pairs.update(pairwise(words))
+            words = [word for word in words if word in content]
+            self.neighbours.update(pairwise(words))
+            self.runs.update(zip(words, words[1:], words[2:], strict=False))
+        all_content = texts[0].content | texts[1].content
+        self.borrowed = len(all_content & content) / max(len(all_content), 1)
+
+
+def _rewording(retold: _Retold, source: _Source) -> float:
+    """1 for texts that have words of their own and do not say the source's in its order, 0 for copies with changes."""
+    pairs = len(retold.pairs & source.pairs) / max(len(retold.pairs), 1)
+    runs = len(retold.runs & source.runs) / max(len(retold.runs), 1)
+    return _ramp(pairs, 0.72, 0.62) * _ramp(runs, 0.65, 0.50) * _ramp(retold.borrowed, 0.80, 0.72)
+
+
+def _context(retold: _Retold, source: _Source) -> float:
+    """1 for texts whose content words of the source have the neighbours that they have there, 0 for drawn ones."""
+    turned = {(second, first) for first, second in retold.neighbours}
+    surplus = len(retold.neighbours & source.close) - len(turned & source.close)
+    return _ramp(surplus / max(len(retold.neighbours), 1), 0.02, 0.10)
+
+
+def _grammar(first: Text, second: Text) -> float:
+    """1 for texts whose words follow each other as in real text and are not function words for the most part."""
+    words, functional = len(first.words) + len(second.words), lexicon()[1]
+    share = sum(map(functional.__contains__, first.words + second.words)) / max(words, 1)
+    return _ramp(association(first, second), 0.14, 0.24) * _ramp(share, 0.60, 0.53)
 
 
 def _ramp(x: float, zero: float, one: float) -> float:

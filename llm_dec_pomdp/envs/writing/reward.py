@@ -179,14 +179,14 @@ def categories_as_substrings(text: str, vocabulary: Set[str] = frozenset()) -> i
         vocabulary: Words that are known to stand in it, which need not be looked for.
     """
     categories = _categories_by_word()
-    found: set[str] = set()
+    present: set[str] = set()
     for word in categories.keys() & vocabulary:
-        found |= categories[word]
+        present |= categories[word]
     lowered = text.lower()
-    for category, phrases in lexicon()[0].items():  # short phrases first: they are found soonest
-        if category not in found and any(map(lowered.__contains__, phrases)):
-            found.add(category)
-    return len(found)
+    for category, phrases in lexicon()[0].items():  # short phrases first: they are met soonest
+        if category not in present and any(map(lowered.__contains__, phrases)):
+            present.add(category)
+    return len(present)
 
 
 @functools.cache

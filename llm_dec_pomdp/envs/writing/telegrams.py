@@ -120,7 +120,7 @@ class Telegrams(TextTask):
         dealt = [word for word in dict.fromkeys(words_of(item.prompt)) if word in content][: self._goal(content)]
         return {agent: " ".join(dealt[i :: len(self.roles)]) for i, agent in enumerate(self.possible_agents)}
 
-    def transition(self, item: TaskItem, actions: Mapping[str, str], score: Score) -> Mapping[str, str]:
+    def respond(self, item: TaskItem, actions: Mapping[str, str], score: Score) -> Mapping[str, str]:
         """The counts of the last try, the same for all."""
         facts = score.diagnostics
         told = (

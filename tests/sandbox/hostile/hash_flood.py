@@ -1,6 +1,6 @@
 # Returns a dict whose keys all have the same hash.
 # category: resources
-# expect: failed, timeout, unsupported
+# expect: died, failed, unsupported, timeout
 P = (1 << 61) - 1
 
 

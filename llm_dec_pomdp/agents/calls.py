@@ -1,0 +1,74 @@
+"""Calls of tools as servers of the OpenAI kind write them, and as text.
+
+In a history a call is text, `<tool_call>{"name": ..., "arguments": {...}}</tool_call>`, as the templates of many models
+have it. A server gives and takes calls as objects with ids, and wants a message of the tool for every one of them.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from ..types import Message
+from .base import chat
+
+_CALL = re.compile(r"<tool_call>(.*?)</tool_call>", re.DOTALL)
+_WITH_THE_FIRST = "(given with the first call)"
+
+
+def text_with_calls(message: Any) -> Any:
+    """The content of a server's message with its calls behind it, as text; its content where it has no calls.
+
+    Raises:
+        LookupError, TypeError, AttributeError, ValueError: The calls are none.
+    """
+    calls = message.get("tool_calls")
+    if not calls:
+        return message["content"]
+    shown: list[str] = [message.get("content") or ""]
+    for call in calls:
+        function = call["function"]
+        arguments = json.loads(function["arguments"] or "{}")
+        shown.append(f"<tool_call>{json.dumps({'name': function['name'], 'arguments': arguments})}</tool_call>")
+    return "\n".join(filter(None, shown))
+
+
+def messages_of(history: Sequence[Message]) -> list[dict[str, Any]]:
+    """A history as the messages of a server: calls as objects, and what tools gave as answers to them.
+
+    What a tool gave to an agent that called in lines of its own is told by the user, below the name of the tool.
+    """
+    messages: list[dict[str, Any]] = []
+    plain: list[Message] = []  # since the last call
+    waiting: list[str] = []  # ids of calls that have no answer yet
+    for message in history:
+        calls = _calls(message) if message.role == "said" else []
+        if not calls and not (message.role == "tool" and waiting):
+            plain.append(message)
+            continue
+        messages += chat(plain, tools=False)
+        plain = []
+        if calls:
+            waiting = [f"call_{len(messages)}_{number}" for number in range(len(calls))]
+            content = _CALL.sub("", message.text).strip() or None
+            made = [{"id": i, "type": "function", "function": f} for i, f in zip(waiting, calls, strict=True)]
+            messages.append({"role": "assistant", "content": content, "tool_calls": made})
+        else:
+            given = [message.text, *[_WITH_THE_FIRST] * (len(waiting) - 1)]
+            messages += [{"role": "tool", "tool_call_id": i, "content": t} for i, t in zip(waiting, given, strict=True)]
+            waiting = []
+    return messages + chat(plain, tools=False)
+
+
+def _calls(message: Message) -> list[dict[str, str]]:
+    """The calls in a text, as a server writes them; none where one cannot be read."""
+    calls: list[dict[str, str]] = []
+    for match in _CALL.finditer(message.text):
+        try:
+            call: Any = json.loads(match[1])
+            calls.append({"name": str(call["name"]), "arguments": json.dumps(call["arguments"])})
+        except (ValueError, RecursionError, LookupError, TypeError):
+            return []
+    return calls

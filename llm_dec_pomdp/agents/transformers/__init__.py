@@ -1,0 +1,1 @@
+"""Language models of the transformers library as policies: prompts, sampling, log-probabilities, adapters."""

@@ -1,0 +1,141 @@
+# pyright: basic
+"""LoRA adapters of several agents in one forward pass.
+
+peft mixes adapters by cutting the batch apart in every layer. Here the adapters of a layer stand side by side in one
+pair of matrices, and a mask keeps for each row only the low-rank part of its own adapter:
+
+    y = W x + B (m * (A x)),   A = [A_1; ...; A_n],   B = [s_1 B_1, ..., s_n B_n],   m = 1 on the row's own block
+
+The modules and their parameters stay peft's: what is saved is loaded by peft.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from peft.tuners.lora import Linear as LoraLinear
+from peft.tuners.lora import LoraLayer
+from torch.nn.functional import linear
+
+_BEYOND = ("use_dora", "lora_bias", "modules_to_save", "trainable_token_indices")  # more than the equation above
+
+
+class Rows:
+    """Which adapter each row of the current batch uses; shared by all layers of a model.
+
+    Args:
+        names: All adapters.
+        rank: Rank of each.
+    """
+
+    def __init__(self, names: Sequence[str], rank: int) -> None:
+        self.names = list(names)
+        self.rank = rank
+        self.mask: torch.Tensor | None = None
+        self._chosen: tuple[Any, ...] = ()
+
+    def choose(self, adapters: Sequence[str | None], device: torch.device) -> None:
+        """Set the adapters of the next batch; a row whose adapter is not ours uses the base model."""
+        wanted = (*adapters, device)
+        if wanted == self._chosen:
+            return
+        self._chosen = wanted
+        with torch.inference_mode(False):  # the next batch may be trained on
+            mask = torch.zeros(len(adapters), len(self.names))
+            for row, name in enumerate(adapters):
+                if name in self.names:
+                    mask[row, self.names.index(name)] = 1
+            self.mask = mask.repeat_interleave(self.rank, dim=1)[:, None].to(device) if mask.any() else None
+
+
+class _LowRank(torch.autograd.Function):
+    """B (m * (A x)), which keeps for the way back x as it is, and beside it nothing that is not kept anyway.
+
+    Autograd would keep the x that was cast to the type of A: with adapters in float32 on a base in bfloat16 a copy of
+    twice the size in every layer, beside the one that all layers with this input share; and A, B and A x for each pass.
+    Here A x is computed again, which takes little of the time of W x.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, x: torch.Tensor, mask: torch.Tensor, scales: Sequence[float], *factors: torch.Tensor
+    ) -> torch.Tensor:
+        """`factors` are A_1, ..., A_n, B_1, ..., B_n."""
+        ctx.save_for_backward(x, mask, *factors)
+        ctx.scales = scales
+        down, up = _side_by_side(factors, scales)
+        return linear(linear(x.to(down.dtype), down) * mask, up)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: torch.Tensor) -> Any:
+        x, mask, *factors = ctx.saved_tensors
+        down, up = _side_by_side(factors, ctx.scales)
+        inputs, outputs = x.to(down.dtype), gradients[0]
+        low = linear(inputs, down) * mask
+        by_low = (outputs @ up) * mask
+        by_down = (by_low.flatten(0, -2).T @ inputs.flatten(0, -2)).chunk(len(ctx.scales))
+        by_up = (outputs.flatten(0, -2).T @ low.flatten(0, -2)).chunk(len(ctx.scales), dim=1)
+        scaled = [part * scale for part, scale in zip(by_up, ctx.scales, strict=True)]
+        return (by_low @ down).to(x.dtype), None, None, *by_down, *scaled
+
+
+def _side_by_side(factors: Sequence[torch.Tensor], scales: Sequence[float]) -> tuple[torch.Tensor, torch.Tensor]:
+    """A and B of the equation."""
+    downs, ups = factors[: len(scales)], factors[len(scales) :]
+    return torch.cat(list(downs)), torch.cat([up * scale for up, scale in zip(ups, scales, strict=True)], dim=1)
+
+
+class MixedLinear(LoraLinear):
+    """A linear layer of peft whose adapters are applied by the mask of `rows`."""
+
+    rows: Rows
+
+    def forward(self, x: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
+        """[B, L, in] -> [B, L, out], every row through its own adapter."""
+        result = self.base_layer(x)
+        rows = self.rows
+        if rows.mask is None:
+            return result
+        factors: list[Any] = [layer[name].weight for layer in (self.lora_A, self.lora_B) for name in rows.names]
+        scales = [self.scaling[name] for name in rows.names]
+        low: Any = _LowRank.apply(x, rows.mask.to(factors[0].dtype), scales, *factors)
+        return result + low.to(result.dtype)
+
+
+def mix_adapters(model: Any) -> Rows:
+    """Let all linear adapters of a peft model be mixed in one pass; returns what chooses them.
+
+    Raises:
+        ValueError: The model has adapters of several ranks, or of another kind than linear LoRA.
+    """
+    layers: list[Any] = [module for module in model.modules() if isinstance(module, LoraLayer)]
+    unlike = [type(layer).__name__ for layer in layers if not isinstance(layer, LoraLinear)]
+    if unlike:
+        raise ValueError(f"adapters on {unlike[0]} layers cannot be mixed in a batch; put LoRA on linear layers only")
+    _refuse_more_than_lora(model, layers)
+    mixed_before = next((layer.rows for layer in layers if isinstance(layer, MixedLinear)), None)
+    if mixed_before is not None:
+        return mixed_before
+    ranks = {rank for layer in layers for rank in layer.r.values()}
+    if len(ranks) != 1:
+        raise ValueError(f"the adapters have ranks {sorted(ranks)}; give all the same rank to mix them in a batch")
+    rows = Rows(list(layers[0].lora_A), ranks.pop())
+    for layer in layers:
+        layer.__class__ = MixedLinear  # the parameters and their names stay as they are
+        layer.rows = rows
+    return rows
+
+
+def _refuse_more_than_lora(model: Any, layers: Sequence[Any]) -> None:
+    """The equation of the module is all that is computed."""
+    unsupported = {
+        (name, f"{option}={value!r}")
+        for name, config in model.peft_config.items()
+        for option in _BEYOND
+        if (value := getattr(config, option, None))
+    }
+    unsupported |= {(name, type(variant).__name__) for layer in layers for name, variant in layer.lora_variant.items()}
+    for name, what in sorted(unsupported, key=lambda pair: "=" not in pair[1]):
+        raise ValueError(f"adapter {name!r} has {what}, and adapters mixed in a batch are plain LoRA; make it without")

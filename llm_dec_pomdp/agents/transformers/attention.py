@@ -1,0 +1,210 @@
+# pyright: basic
+"""Keys and values of sequences that grow by one token at a time, and attention to them.
+
+A prompt is mostly continued several times. `RowCaches` copies its keys and values to each of its rows. `SharedCaches`
+keeps them once per prompt and reads them once for all of its rows, which saves memory and, on a processor and where
+prompts are long, most of the time. It takes more calls, which are what costs for short prompts and on an accelerator;
+there prompts are copied.
+
+On a processor attention is two products and a softmax: torch's own function takes up to four times as long for a single
+query with two threads.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import torch
+from torch.nn import functional
+
+_GROWTH = 64  # new tokens for which room is made at once
+_WORTH_SHARING = 1 << 18  # numbers of a layer that would be read again for every further row of their prompt
+Pair = tuple[torch.Tensor, torch.Tensor]  # keys and values
+
+
+class Caches(Protocol):
+    """Keys and values of all layers for B rows.
+
+    Attributes:
+        capacity: How many tokens a row has room for, those of the prompt included.
+    """
+
+    capacity: int
+
+    def keep(self, rows: torch.Tensor) -> None:
+        """Go on with these rows alone."""
+        ...
+
+    def advance(self) -> None:
+        """Make room for a token of every row, before the first layer attends to it."""
+        ...
+
+    def attend(self, number: int, queries: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
+        """Attention of a new token to all before and itself, in layer `number`.
+
+        Args:
+            number: The layer.
+            queries: Of the new tokens [B, H, g, D]: H heads of keys with g queries each.
+            keys, values: Of the new tokens [B, H, D].
+
+        Returns:
+            The values [B, H, g, D], averaged with the weights of attention.
+        """
+        ...
+
+
+def caches(cache: Any, mask: torch.Tensor, index: torch.Tensor, most: int, scaling: float) -> Caches:
+    """What continues prompts that were read.
+
+    Args:
+        cache: Keys and values of P prompts of T tokens, from transformers; it is used up.
+        mask: Their attention mask [P, T], left-padded.
+        index: Prompt of every row [B]; rows of a prompt stand together.
+        most: Tokens that will be appended to a row at most.
+        scaling: Of the queries.
+    """
+    numbers = cache.layers[0].keys[0].numel()
+    if mask.device.type == "cpu" and (len(index) - len(mask)) * numbers >= _WORTH_SHARING:
+        return SharedCaches(cache, mask, index, most, scaling)
+    return RowCaches(cache, mask, index, most, scaling)
+
+
+class RowCaches:
+    """A copy of the prompt for every row; see `caches` for the arguments."""
+
+    def __init__(self, cache: Any, mask: torch.Tensor, index: torch.Tensor, most: int, scaling: float) -> None:
+        self.scaling, self.left = scaling, most
+        self.used = self.capacity = mask.shape[1]
+        self.padding = _padding(mask[index], cache.layers[0].keys.dtype)
+        room = self._make_room()
+        self.stored: list[Pair] = []
+        while cache.layers:  # a copy at a time, and what was copied goes
+            layer = cache.layers.pop(0)
+            self.stored.append((_longer(layer.keys[index], room), _longer(layer.values[index], room)))
+
+    def keep(self, rows: torch.Tensor) -> None:
+        """Go on with these rows alone."""
+        self.stored = [(keys[rows], values[rows]) for keys, values in self.stored]
+        self.padding = self.padding[rows] if self.padding is not None else None
+
+    def advance(self) -> None:
+        """Make room for a token of every row."""
+        if self.used == self.capacity:
+            room = self._make_room()
+            self.stored = [(_longer(keys, room), _longer(values, room)) for keys, values in self.stored]
+        self.used += 1
+
+    def attend(self, number: int, queries: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
+        """Attention of a new token to all before and itself."""
+        keys, values = _with(self.stored[number], keys, values, self.used)
+        padding = self.padding[..., : self.used] if self.padding is not None else None
+        if queries.device.type != "cpu":
+            return functional.scaled_dot_product_attention(queries, keys, values, padding, scale=self.scaling)
+        return torch.matmul(_weights(_scores(queries * self.scaling, keys, padding)), values)
+
+    def _make_room(self) -> int:
+        """Let every row attend to what will be written next; returns how many tokens that is."""
+        room = min(_GROWTH, self.left)
+        self.left -= room
+        self.capacity += room
+        self.padding = functional.pad(self.padding, (0, room)) if self.padding is not None else None
+        return room
+
+
+class SharedCaches:
+    """Prompts once, and what was appended for every row; see `caches` for the arguments.
+
+    With at most C rows per prompt and t tokens appended,
+
+        far  = queries by prompt [P, H, C g, D] x keys of the prompts [P, H, T, D]
+        near = queries by row    [B, H, g, D]   x keys of the rows    [B, H, t, D]
+
+    and the weights are the softmax over both.
+    """
+
+    def __init__(self, cache: Any, mask: torch.Tensor, index: torch.Tensor, most: int, scaling: float) -> None:
+        self.scaling, self.left, self.used = scaling, most, 0
+        self.capacity = mask.shape[1]
+        self.prompts: list[Pair] = [(layer.keys, layer.values) for layer in cache.layers]
+        self.padding = _padding(mask, cache.layers[0].keys.dtype)
+        self.own: list[Pair] = [(keys[index, :, :0], values[index, :, :0]) for keys, values in self.prompts]
+        self._place(index)
+
+    def keep(self, rows: torch.Tensor) -> None:
+        """Go on with these rows alone."""
+        self.own = [(keys[rows], values[rows]) for keys, values in self.own]
+        self._place(self.index[rows])
+
+    def advance(self) -> None:
+        """Make room for a token of every row."""
+        if self.used == self.own[0][0].shape[2]:
+            room = min(_GROWTH, self.left)
+            self.left -= room
+            self.capacity += room
+            self.own = [(_longer(keys, room), _longer(values, room)) for keys, values in self.own]
+        self.used += 1
+
+    def attend(self, number: int, queries: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
+        """Attention of a new token to all before and itself."""
+        prompt_keys, prompt_values = self.prompts[number]
+        keys, values = _with(self.own[number], keys, values, self.used)
+        queries = queries * self.scaling
+        far = _scores(self._by_prompt(queries), prompt_keys, self.padding)
+        near = self._by_prompt(_scores(queries, keys))
+        weights = _weights(torch.cat([far, near], dim=-1))
+        far, near = weights.split([far.shape[-1], near.shape[-1]], dim=-1)
+        return self._by_row(torch.matmul(far, prompt_values)) + torch.matmul(self._by_row(near), values)
+
+    def _place(self, index: torch.Tensor) -> None:
+        """Note which rows belong to which prompt [B]; prompts without rows go."""
+        present, self.index, counts = torch.unique_consecutive(index, return_inverse=True, return_counts=True)
+        if len(present) < len(self.prompts[0][0]):
+            self.prompts = [(keys[present], values[present]) for keys, values in self.prompts]
+            self.padding = self.padding[present] if self.padding is not None else None
+        self.copies = int(counts.max())
+        first = (counts.cumsum(0) - counts)[self.index]  # of the rows of the same prompt
+        self.places = self.index * self.copies + torch.arange(len(index), device=index.device) - first
+        self.even = len(index) == len(present) * self.copies
+
+    def _by_prompt(self, x: torch.Tensor) -> torch.Tensor:
+        """[B, H, g, N] -> [P, H, C g, N], with zeros where a prompt has fewer rows than another."""
+        prompts, heads, width = len(self.prompts[0][0]), x.shape[1], x.shape[3]
+        if not self.even:
+            x = x.new_zeros(prompts * self.copies, *x.shape[1:]).index_copy_(0, self.places, x)
+        return x.view(prompts, self.copies, heads, -1, width).transpose(1, 2).reshape(prompts, heads, -1, width)
+
+    def _by_row(self, x: torch.Tensor) -> torch.Tensor:
+        """[P, H, C g, N] -> [B, H, g, N]."""
+        prompts, heads, _, width = x.shape
+        x = x.reshape(prompts, heads, self.copies, -1, width).transpose(1, 2)
+        x = x.reshape(prompts * self.copies, heads, -1, width)
+        return x if self.even else x[self.places]
+
+
+def _padding(mask: torch.Tensor, dtype: torch.dtype) -> torch.Tensor | None:
+    """What a mask [B, T] adds to scores: minus infinity at padding [B, 1, 1, T]; None where there is no padding."""
+    if mask.all():
+        return None
+    return torch.zeros_like(mask, dtype=dtype).masked_fill_(mask == 0, -torch.inf)[:, None, None]
+
+
+def _scores(queries: torch.Tensor, keys: torch.Tensor, padding: torch.Tensor | None = None) -> torch.Tensor:
+    """[B, H, g, D] x [B, H, t, D] -> [B, H, g, t]."""
+    scores = torch.matmul(queries, keys.transpose(2, 3))
+    return scores if padding is None else scores + padding
+
+
+def _weights(scores: torch.Tensor) -> torch.Tensor:
+    """Their softmax, in single precision at least."""
+    return scores.softmax(-1, dtype=torch.promote_types(scores.dtype, torch.float32)).to(scores.dtype)
+
+
+def _longer(stored: torch.Tensor, room: int) -> torch.Tensor:
+    """Keys or values [B, H, t, D] with room for further tokens."""
+    return functional.pad(stored, (0, 0, 0, room))
+
+
+def _with(stored: Pair, keys: torch.Tensor, values: torch.Tensor, used: int) -> Pair:
+    """Keys and values [B, H, used, D] after those of a new token [B, H, D] were written into the last place."""
+    stored[0][:, :, used - 1], stored[1][:, :, used - 1] = keys, values
+    return stored[0][:, :, :used], stored[1][:, :, :used]

@@ -1,0 +1,169 @@
+# pyright: basic
+"""Log-probabilities of given tokens from hidden states, without ever holding all logits.
+
+For T tokens and V vocabulary entries the logits are T x V numbers, by far the largest thing of an update. Here they
+exist for `CHUNK` numbers at a time. With h the hidden state of a position, W the output layer, tau the temperature:
+
+    log pi(v | h) = (W h)_v / tau - logsumexp((W h) / tau)
+    d log pi(v | h) / d h = (W_v - sum over u of pi(u | h) W_u) / tau
+    d log pi(v | h) / d W_u = ([u = v] - pi(u | h)) h / tau
+
+Where W is frozen (LoRA) the expected row of W is computed on the way forward, and the way back needs no logits at all;
+where it is trained they are computed a second time, chunk by chunk, unless one chunk holds them all.
+
+Products are in the type of h, gradients of W in that of W: with h in bfloat16 and W in float32 that is mixed precision.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from .layers import plain
+from .stepping import forward
+
+CHUNK = {"cpu": 1 << 22, "cuda": 1 << 24}  # logits held at a time: on a processor, what a cache holds
+_LARGE = 1000.0  # a logit that no model takes for a small one, and that every type of number holds
+
+
+def chunked_logprobs(
+    hidden: torch.Tensor,
+    weight: torch.Tensor,
+    bias: torch.Tensor | None,
+    ids: torch.Tensor,
+    temperature: float,
+    chunk: int | None = None,
+) -> torch.Tensor:
+    """log pi of one token per position.
+
+    Args:
+        hidden: Hidden states [T, H].
+        weight: Output layer [V, H]; used in the type of `hidden`.
+        bias: Its bias [V], or None.
+        ids: The tokens [T].
+        temperature: Divides the logits.
+        chunk: Logits to hold at a time; None: `CHUNK` of the device.
+
+    Returns:
+        Log-probabilities [T] in float32, differentiable in hidden, weight and bias.
+    """
+    if chunk is None:
+        chunk = CHUNK.get(hidden.device.type, CHUNK["cuda"])
+    rows = max(1, chunk // weight.shape[0])
+    return _ChunkedLogprobs.apply(hidden, weight, bias, ids, temperature, rows)  # type: ignore[return-value]
+
+
+def _logits(hidden: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, temperature: float) -> torch.Tensor:
+    logits = torch.nn.functional.linear(hidden, weight, bias).float()
+    return logits if temperature == 1 else logits.div_(temperature)
+
+
+class _ChunkedLogprobs(torch.autograd.Function):
+    """The equations of the module, chunk by chunk."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        hidden: torch.Tensor,
+        weight: torch.Tensor,
+        bias: torch.Tensor | None,
+        ids: torch.Tensor,
+        temperature: float,
+        rows: int,
+    ) -> torch.Tensor:
+        trained = weight.requires_grad or (bias is not None and bias.requires_grad)
+        expected = torch.empty_like(hidden) if hidden.requires_grad and not trained else None
+        used, offset = _in_type_of(hidden, weight, bias)
+        kept = None  # the probabilities, where a single chunk holds them all
+        parts: list[torch.Tensor] = []
+        for start in range(0, len(hidden), rows):
+            part = slice(start, start + rows)
+            logits = _logits(hidden[part], used, offset, temperature)
+            logits.sub_(logits.amax(-1, keepdim=True))  # and from here on in place: a copy costs more than the rest
+            chosen = logits.gather(1, ids[part, None])
+            total = logits.exp_().sum(-1, keepdim=True)
+            parts.append((chosen - total.log())[:, 0])
+            if trained and len(hidden) <= rows:
+                kept = logits.div_(total).to(used.dtype)
+            if expected is not None:
+                expected[part] = logits.div_(total).to(used.dtype) @ used
+        ctx.save_for_backward(hidden, weight, bias, ids, expected, kept)
+        ctx.temperature, ctx.rows = temperature, rows
+        return torch.cat(parts) if parts else hidden.new_empty(0, dtype=torch.float32)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: torch.Tensor) -> Any:
+        hidden, weight, bias, ids, expected, kept = ctx.saved_tensors
+        scale = (gradients[0] / ctx.temperature)[:, None]
+        if expected is not None:
+            return (scale * (weight[ids].float() - expected.float())).to(hidden.dtype), None, None, None, None, None
+        scaled = scale.to(hidden.dtype)
+        used, offset = _in_type_of(hidden, weight, bias)
+        by_hidden = used[ids]
+        by_weight = torch.zeros_like(weight)
+        by_bias = torch.zeros_like(bias) if bias is not None else None
+        for start in range(0, len(hidden), ctx.rows):
+            part = slice(start, start + ctx.rows)
+            probabilities = kept
+            if probabilities is None:
+                probabilities = _logits(hidden[part], used, offset, ctx.temperature).softmax(-1).to(used.dtype)
+            by_hidden[part] -= probabilities @ used
+            _subtract_product(by_weight, probabilities.T, hidden[part] * scaled[part])
+            if by_bias is not None:
+                by_bias -= probabilities.T @ scaled[part, 0]
+        by_weight.index_add_(0, ids, (hidden * scaled).to(by_weight.dtype))
+        if by_bias is not None:
+            by_bias.index_add_(0, ids, scaled[:, 0].to(by_bias.dtype))
+        return by_hidden.mul_(scaled), by_weight, by_bias, None, None, None
+
+
+def _in_type_of(
+    hidden: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None
+) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """The output layer as it is multiplied with hidden states; no copy where it has their type."""
+    return weight.to(hidden.dtype), bias.to(hidden.dtype) if bias is not None else None
+
+
+def _subtract_product(total: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
+    """total -= a b, the product in the type of its factors."""
+    if total.dtype == a.dtype:
+        total.addmm_(a, b, alpha=-1)
+    else:
+        total.sub_(a @ b)
+
+
+def has_plain_head(model: Any, adapter: str | None) -> bool:
+    """Are the logits the output layer of the last hidden state, and nothing else?
+
+    Some families scale or cap them, and the layer may have adapters. It is tried on noise in the place of the last
+    hidden state, so large that a cap would show.
+
+    Args:
+        model: A causal language model of transformers, or a peft model.
+        adapter: What to name as the adapter of a row; None where there are no adapters.
+    """
+    head = model.get_output_embeddings()
+    network = model if adapter is None else model.get_base_model()
+    if not plain(head) or network.base_model is network:
+        return False
+    generator = torch.Generator().manual_seed(0)
+    noise: list[torch.Tensor] = []
+
+    def disturb(module: Any, inputs: Any, output: Any) -> Any:
+        hidden = torch.randn(output.last_hidden_state.shape, generator=generator).to(output.last_hidden_state)
+        hidden *= _LARGE / head(hidden).abs().max()
+        noise.append(hidden)
+        output.last_hidden_state = hidden
+        return output
+
+    hook = network.base_model.register_forward_hook(disturb)
+    try:
+        with torch.no_grad():
+            ids = torch.arange(4, device=head.weight.device)[None] % head.weight.shape[0]
+            logits = forward(model, [adapter], input_ids=ids).logits
+            expected = [head(hidden).to(logits.dtype) for hidden in noise]
+    finally:
+        hook.remove()
+    tolerance = 2 * torch.finfo(head.weight.dtype).eps * _LARGE
+    return len(expected) == 1 and bool((logits - expected[0]).abs().max() <= tolerance)

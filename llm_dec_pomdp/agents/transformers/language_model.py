@@ -1,0 +1,376 @@
+# pyright: basic
+"""A policy that is a causal language model of transformers: sampling, and log-probabilities to train on.
+
+One policy may play several agents: all with the same weights, or each with a LoRA adapter of its own on a shared base;
+either way their requests share one batch.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from ...types import Completion, Message, Tool
+from ..base import Request, Sampling, WeightFile
+from ..memory import BatchSize
+from .batching import batches
+from .decoding import Prompt, Sampled, left_padded, prefill, sample
+from .head import chunked_logprobs, has_plain_head
+from .prompts import Prompts, PromptTooLongError, fitted, refuse_foreign_tokenizer, stop_ids
+from .recomputing import recomputed
+from .stepping import forward
+
+_FACTOR = re.compile(r"(\.lora_[AB])\.([^.]+)")
+
+__all__ = ["LanguageModel", "PromptTooLongError"]
+
+
+class LanguageModel:
+    """A causal language model as a policy.
+
+    Args:
+        model: A causal language model, or a peft model with one adapter per agent.
+        tokenizer: Its tokenizer; the chat template is used where there is one.
+        adapters: Adapter name by agent; None when all agents use the same weights.
+        batch_rows: Sequences sampled at once. Halved when the device has too little memory.
+        chat_template_kwargs: Variables of the chat template, e.g. {"enable_thinking": False} for Qwen3.
+        compute_dtype: Mixed precision: products are computed in this type, whatever that of the weights is. None: in
+            that of the weights.
+        truncate_prompts: Keep the end of a prompt that is too long for the context, instead of refusing it.
+        gradient_checkpointing: Let an update keep the input of every layer alone and compute the rest again: much less
+            memory, and more time, since prompts are then not shared by their samples either.
+
+    Raises:
+        ValueError: The tokenizer has no end-of-sequence token, or more tokens than the model, or no such variables in
+            its chat template; or the model has adapters and `adapters` does not say whose, or adapters of a kind that
+            cannot be mixed.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        tokenizer: Any,
+        *,
+        adapters: Mapping[str, str] | None = None,
+        batch_rows: int = 64,
+        chat_template_kwargs: Mapping[str, Any] | None = None,
+        compute_dtype: torch.dtype | None = None,
+        truncate_prompts: bool = False,
+        gradient_checkpointing: bool = False,
+    ) -> None:
+        self.model = model.eval()  # dropout off: what is trained on is what was sampled from
+        self.tokenizer = tokenizer
+        self.adapters = dict(adapters) if adapters is not None else None
+        if adapters is None:
+            _refuse_unassigned_adapters(model)
+        else:
+            from .adapters import mix_adapters  # loads peft
+
+            model.mixed_rows = mix_adapters(model)
+        self.batch_rows = BatchSize("batch_rows", batch_rows)
+        self.compute_dtype = compute_dtype
+        self.truncate_prompts = truncate_prompts
+        self.gradient_checkpointing = gradient_checkpointing
+        refuse_foreign_tokenizer(model, tokenizer)
+        self.stop_ids = stop_ids(model, tokenizer)
+        self.prompts = Prompts(tokenizer, self.stop_ids, chat_template_kwargs or {})
+        self.pad_id = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else min(self.stop_ids)
+
+    @property
+    def device(self) -> torch.device:
+        """Where it computes."""
+        return next(self.model.parameters()).device
+
+    @functools.cached_property
+    def processor_load(self) -> int:
+        """How many parameters work on the processor: what its cores are divided by. 0 on an accelerator."""
+        return sum(p.numel() for p in self.model.parameters()) if self.accelerator is None else 0
+
+    @functools.cached_property
+    def accelerator(self) -> str | None:
+        """The accelerator it computes on, e.g. "cuda:1"; None on the processor."""
+        return None if self.device.type == "cpu" else str(self.device)
+
+    def _precision(self) -> Any:
+        """In this context the model computes in `compute_dtype`."""
+        if self.compute_dtype is None:
+            return contextlib.nullcontext()
+        return torch.autocast(self.device.type, self.compute_dtype)
+
+    # --- acting ---------------------------------------------------------------------------------------------------
+
+    def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[list[Completion]]:
+        """Answer all requests; prompts of similar length are sampled together."""
+        prompts = [
+            Prompt(self.encode(r.history, sampling.max_new_tokens, r.ids, r.tools), r.seeds, self._adapter(r.agent))
+            for r in requests
+        ]
+        answers: list[list[Completion]] = [[] for _ in requests]
+
+        def sample_rest(rows: int) -> None:
+            """What is not answered yet."""
+            rest = [
+                Prompt(prompt.ids, prompt.seeds[len(completions) :], prompt.adapter)
+                for prompt, completions in zip(prompts, answers, strict=True)
+            ]
+            for batch in batches(rest, rows):
+                sampled = sample(self.model, [prompt for _, prompt in batch], sampling, self.stop_ids, self.pad_id)
+                for (number, prompt), sequences in zip(batch, sampled, strict=True):
+                    answers[number] += self._completions(prompt, sequences)
+
+        with self._precision():
+            self.batch_rows.run(sample_rest)
+        return answers
+
+    def _completions(self, prompt: Prompt, sequences: Sequence[Sampled]) -> list[Completion]:
+        ids = tuple(prompt.ids)
+        return [
+            Completion(
+                text=self.decode(s.ids),
+                prompt_ids=ids,
+                token_ids=tuple(s.ids),
+                logprobs=tuple(s.logprobs),
+                truncated=s.truncated,
+                seconds=s.seconds,
+            )
+            for s in sequences
+        ]
+
+    def encode(
+        self,
+        history: Sequence[Message],
+        new_tokens: int = 0,
+        ids: Sequence[int] = (),
+        tools: Sequence[Tool] = (),
+    ) -> list[int]:
+        """Token ids of an agent's history, ready for its next text; `ids` are those up to its last text, see `Request`.
+
+        Raises:
+            PromptTooLongError: It does not fit into the context together with `new_tokens`.
+        """
+        prompt = self.prompts.encode(history, ids, tools)
+        return fitted(prompt, new_tokens, self.model, history, truncate=self.truncate_prompts)
+
+    def written(self, request: Request, text: str, limit: int) -> Completion:
+        """A text as this model would have sampled it; see `TeachablePolicy`."""
+        prompt = self.encode(request.history, limit, request.ids)
+        end = self.tokenizer.eos_token_id if self.tokenizer.eos_token_id is not None else min(self.stop_ids)
+        ids = [*self.prompts.text_ids(text), end]
+        own = tuple(ids[:limit])
+        return Completion(text, tuple(prompt), own, (0.0,) * len(own), truncated=len(ids) > limit)
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text of sampled ids, without special tokens."""
+        return self.tokenizer.decode(ids, skip_special_tokens=True).strip()
+
+    def _adapter(self, agent: str) -> str | None:
+        if self.adapters is None:
+            return None
+        if agent not in self.adapters:
+            raise KeyError(f"no adapter for {agent!r}; this model has adapters for {sorted(self.adapters)}")
+        return self.adapters[agent]
+
+    # --- learning -------------------------------------------------------------------------------------------------
+
+    def parameters(self) -> Iterable[torch.nn.Parameter]:
+        """The trainable parameters."""
+        return (parameter for parameter in self.model.parameters() if parameter.requires_grad)
+
+    def parameters_of(self, agent: str) -> Iterable[torch.nn.Parameter]:
+        """The trainable parameters that an agent uses: all but those of other agents' adapters."""
+        usable = (None, self._adapter(agent))
+        named = self.model.named_parameters()
+        return (p for name, p in named if p.requires_grad and (usable[1] is None or _adapter_of(name) in usable))
+
+    @property
+    def sampler_differs(self) -> bool:
+        """Less than 32 bits round by the shape of the batch, which is another one in an update; `MismatchedPolicy`."""
+        rounded = self.compute_dtype is not None or torch.is_autocast_enabled(self.device.type)
+        return rounded or any(parameter.dtype.itemsize < 4 for parameter in self.model.parameters())
+
+    def token_logprobs(
+        self, samples: Sequence[tuple[str, Completion]], temperature: float
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """log pi of the sampled tokens [N, L] and the mask [N, L]; see `TrainablePolicy`."""
+        states, ids, mask = self._states(samples, body=self._plain_head)
+        rows = mask.bool()
+        if self._plain_head:
+            head = self.model.get_output_embeddings()
+            hidden = states[rows].to(self.compute_dtype or states.dtype)
+            sampled_logprobs = chunked_logprobs(hidden, head.weight, head.bias, ids[rows], temperature or 1.0)
+        else:
+            logits = states[rows].float() / (temperature or 1.0)
+            sampled_logprobs = logits.gather(-1, ids[rows][:, None])[:, 0] - logits.logsumexp(-1)
+        logprobs = sampled_logprobs.new_zeros(mask.shape)
+        logprobs[rows] = sampled_logprobs
+        return logprobs, mask
+
+    def token_logprobs_and_entropies(
+        self, samples: Sequence[tuple[str, Completion]], temperature: float
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """The same with the entropy of every token's distribution [N, L], in nats; see `EntropyPolicy`.
+
+        Holds the logits of all tokens.
+        """
+        logits, ids, mask = self._states(samples, body=False)
+        logprobs = (logits.float() / (temperature or 1.0)).log_softmax(-1)
+        entropies = -(logprobs.exp() * logprobs).sum(-1)
+        return logprobs.gather(-1, ids[..., None])[..., 0] * mask, entropies, mask
+
+    @functools.cached_property
+    def _plain_head(self) -> bool:
+        """Logits are the output layer of the last hidden state, and nothing else."""
+        return has_plain_head(self.model, None if self.adapters is None else "__base__")
+
+    def base(self) -> LanguageModel | None:
+        """The model below the adapters, as a policy that cannot be trained; None when there are no adapters."""
+        if self.adapters is None:
+            return None
+        adapters = dict.fromkeys(self.adapters, "__base__")
+        return _Base(self.model, self.tokenizer, adapters=adapters, compute_dtype=self.compute_dtype)
+
+    def _states(
+        self, samples: Sequence[tuple[str, Completion]], *, body: bool
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """For every sampled token what it was predicted from, its id [N, L], and the mask [N, L].
+
+        What it was predicted from are logits [N, L, V], with `body` the last hidden state [N, L, H].
+        """
+        length = max(len(c.token_ids) for _, c in samples)
+        ids = torch.full((len(samples), length), self.pad_id)
+        mask = torch.zeros_like(ids)
+        for row, (_, completion) in enumerate(samples):
+            ids[row, : len(completion.token_ids)] = torch.tensor(completion.token_ids)
+            mask[row, : len(completion.token_ids)] = 1
+        ids, mask = ids.to(self.device), mask.to(self.device)
+        whole = self.gradient_checkpointing and torch.is_grad_enabled()
+        with self._precision():
+            states = (self._from_whole_texts if whole else self._from_shared_prompts)(samples, ids, mask, body=body)
+        return states, ids, mask.float()
+
+    def _from_shared_prompts(
+        self, samples: Sequence[tuple[str, Completion]], ids: torch.Tensor, mask: torch.Tensor, *, body: bool
+    ) -> torch.Tensor:
+        """What tokens were predicted from: samples with the same prompt share it.
+
+        Its keys and values are computed once, with gradient, and expanded to the samples, which is exact.
+        """
+        rows = {(agent if self.adapters else "", c.prompt_ids): agent for agent, c in samples}
+        prompts = [Prompt(list(prompt), (), self._adapter(agent)) for (_, prompt), agent in rows.items()]
+        row_of = {key: row for row, key in enumerate(rows)}
+        index = torch.tensor([row_of[agent if self.adapters else "", c.prompt_ids] for agent, c in samples])
+        index = index.to(ids.device)
+        first, cache, prompt_mask = prefill(self.model, prompts, ids.device, self.pad_id, body=body)
+        cache.batch_select_indices(index)
+        prompt_mask = prompt_mask[index]
+        states = first[index][:, None]
+        length = ids.shape[1]
+        if length == 1:
+            return states
+        output = forward(
+            self.model,
+            [self._adapter(agent) for agent, _ in samples],
+            body=body,
+            input_ids=ids[:, :-1],
+            attention_mask=torch.cat([prompt_mask, mask[:, :-1]], dim=1),
+            position_ids=prompt_mask.sum(1, keepdim=True) + torch.arange(length - 1, device=ids.device),
+            past_key_values=cache,
+        )
+        return torch.cat([states, output.last_hidden_state if body else output.logits], dim=1)
+
+    def _from_whole_texts(
+        self, samples: Sequence[tuple[str, Completion]], ids: torch.Tensor, mask: torch.Tensor, *, body: bool
+    ) -> torch.Tensor:
+        """The same from every sample in full, with gradient checkpointing."""
+        prompts, prompt_mask = left_padded([c.prompt_ids for _, c in samples], ids.device, self.pad_id)
+        attended = torch.cat([prompt_mask, mask[:, :-1]], dim=1)
+        with recomputed(self.model):
+            output = forward(
+                self.model,
+                [self._adapter(agent) for agent, _ in samples],
+                body=body,
+                input_ids=torch.cat([prompts, ids[:, :-1]], dim=1),
+                attention_mask=attended,
+                position_ids=(attended.cumsum(1) - 1).clamp(min=0),
+                use_cache=False,
+                **({} if body else {"logits_to_keep": ids.shape[1]}),
+            )
+        return (output.last_hidden_state if body else output.logits)[:, -ids.shape[1] :]
+
+    def state_dict(self) -> dict[str, torch.Tensor]:
+        """The trainable tensors by name."""
+        return {name: p.detach() for name, p in self.model.named_parameters() if p.requires_grad}
+
+    def load_state_dict(self, state: Mapping[str, torch.Tensor]) -> None:
+        """Copy tensors into the trainable parameters.
+
+        Raises:
+            ValueError: Missing, unexpected or differently shaped tensors, by name.
+        """
+        own = self.state_dict()
+        wrong = [f"{name} is missing" for name in own.keys() - state.keys()]
+        wrong += [f"{name} is unexpected" for name in state.keys() - own.keys()]
+        wrong += [
+            f"{name} has shape {tuple(state[name].shape)}, not {tuple(own[name].shape)}"
+            for name in own.keys() & state.keys()
+            if own[name].shape != state[name].shape
+        ]
+        if wrong:
+            shown = "; ".join(sorted(wrong)[:5])
+            raise ValueError(f"the weights do not fit this model, {len(wrong)} tensors differ: {shown}")
+        with torch.no_grad():
+            for name, tensor in own.items():
+                tensor.copy_(state[name])
+
+    def weight_files(self, agents: Sequence[str]) -> dict[str, WeightFile]:
+        """A folder of transformers for all weights, or one of peft for each agent's adapter; see `PortablePolicy`."""
+        names = list(self.state_dict())
+        if self.adapters is None:
+            configs = {"config.json": self.model.config, "generation_config.json": self.model.generation_config}
+            plain = {name: json.loads(config.to_json_string()) for name, config in configs.items()}
+            return {agents[0]: WeightFile("model.safetensors", {name: name for name in names}, plain)}
+        files: dict[str, WeightFile] = {}
+        owners = {self.adapters[agent]: agent for agent in reversed(agents)}  # the first of those who share one
+        for adapter, agent in reversed(owners.items()):
+            tensors = {_without_adapter(name): name for name in names if _adapter_of(name) == adapter}
+            config = {**self.model.peft_config[adapter].to_dict(), "inference_mode": True}
+            files[agent] = WeightFile("adapter_model.safetensors", tensors, {"adapter_config.json": config})
+        return files
+
+
+def _adapter_of(name: str) -> str | None:
+    """Whose tensor this is: peft puts the adapter's name, which has no dot, behind that of the factor."""
+    match = _FACTOR.search(name)
+    return match[2] if match else None
+
+
+def _without_adapter(name: str) -> str:
+    """peft's name of a tensor in a file, where the name of the adapter is left out."""
+    return _FACTOR.sub(r"\1", name, count=1)
+
+
+class _Base(LanguageModel):
+    """A model with its adapters switched off: shares all memory, and has nothing to train or to save."""
+
+    def parameters(self) -> Iterable[torch.nn.Parameter]:
+        """None."""
+        return ()
+
+    def state_dict(self) -> dict[str, torch.Tensor]:
+        """Nothing."""
+        return {}
+
+
+def _refuse_unassigned_adapters(model: Any) -> None:
+    names = sorted(getattr(model, "peft_config", ()))
+    if names:
+        raise ValueError(
+            f"the model has adapters ({', '.join(names)}), and no agent is said to use one; give "
+            f"adapters={{agent: {names[0]!r}, ...}} for all agents, or the model that merge_and_unload() returns"
+        )

@@ -1,0 +1,53 @@
+# pyright: basic
+"""What the layers of a model of the Llama form compute for one new token a row, without the cost of module calls."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.nn import functional
+
+_COPIED = 1 << 20  # weights of a layer that are copied to be used side by side, at most
+Function = Callable[[torch.Tensor], torch.Tensor]
+
+
+class Layer:
+    """The parts of a layer of a model as functions of states [B, in]."""
+
+    def __init__(self, layer: Any) -> None:
+        attention, mlp = layer.self_attn, layer.mlp
+        self.norm, self.second_norm = norm(layer.input_layernorm), norm(layer.post_attention_layernorm)
+        self.qkv, self.o = joined(attention.q_proj, attention.k_proj, attention.v_proj), linear(attention.o_proj)
+        self.gate_and_up, self.down = joined(mlp.gate_proj, mlp.up_proj), linear(mlp.down_proj)
+
+
+def norm(module: Any) -> Function:
+    """The root-mean-square norm."""
+    weight = module.weight
+    return functools.partial(torch.rms_norm, normalized_shape=weight.shape, weight=weight, eps=module.variance_epsilon)
+
+
+def linear(module: Any) -> Function:
+    """A linear layer of any kind."""
+    if plain(module):
+        return functools.partial(functional.linear, weight=module.weight, bias=module.bias)
+    return lambda x: module(x[:, None])[:, 0]
+
+
+def joined(*modules: Any) -> Function:
+    """The outputs of linear layers side by side: of one product where they are plain and small enough to be copied."""
+    alike = plain(*modules) and len({module.bias is None for module in modules}) == 1
+    if alike and sum(module.weight.numel() for module in modules) <= _COPIED:
+        weight = torch.cat([module.weight for module in modules])
+        bias = torch.cat([module.bias for module in modules]) if modules[0].bias is not None else None
+        return functools.partial(functional.linear, weight=weight, bias=bias)
+    functions = [linear(module) for module in modules]
+    return lambda x: torch.cat([function(x) for function in functions], dim=-1)
+
+
+def plain(*modules: Any) -> bool:
+    """Linear layers without anything around them."""
+    return all(type(module) is torch.nn.Linear for module in modules)

@@ -1,0 +1,168 @@
+# pyright: basic
+"""Prompts: an agent's history as token ids.
+
+At its first turn a history is rendered by the chat template and tokenised. From then on a prompt begins with the ids
+that were shown and sampled, to which those of what the template writes after the last text are appended: a text that
+the tokenizer would cut differently stays as it was sampled. Where the template changes the last text (it may leave out
+what a model thought), the whole history is rendered and tokenised as the template wants it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from jinja2 import TemplateError
+
+from ...registries import nearest
+from ...types import Message, Tool
+from ..base import chat, definitions
+
+_TEXT = "\ue0f7text\ue0f7"  # stands for a text while the template is looked at; no text holds characters of private use
+_OURS = ("messages", "add_generation_prompt")  # variables of a template that are not the user's
+
+
+class PromptTooLongError(ValueError):
+    """A prompt and its completion do not fit into the model's context."""
+
+
+class Prompts:
+    """Makes the prompts of a model.
+
+    Args:
+        tokenizer: Its chat template is used where it has one.
+        stop_ids: Tokens that end a text.
+        options: Variables of the chat template, e.g. `enable_thinking` of Qwen3.
+
+    Raises:
+        ValueError: The chat template has no such variable, or there is no template.
+    """
+
+    def __init__(self, tokenizer: Any, stop_ids: frozenset[int], options: Mapping[str, Any]) -> None:
+        self._tokenizer = tokenizer
+        self._stop_ids = stop_ids
+        self._options = dict(options)
+        _refuse_unknown_variables(tokenizer, self._options)
+
+    def encode(self, history: Sequence[Message], ids: Sequence[int] = (), tools: Sequence[Tool] = ()) -> list[int]:
+        """Token ids of an agent's history, ready for its next text.
+
+        Args:
+            history: What it was told and said, what it was told last at the end.
+            ids: What was shown and sampled up to its last text; empty: all of the history is tokenised.
+            tools: What it may call; told by the template where it has a place for them.
+        """
+        added = self._after_last_text(history, tools) if ids else None
+        if added is None:
+            return self._tokenise(self._rendered(history, tools), beginning=True)
+        following = self._tokenise(added.lstrip())
+        if ids[-1] in self._stop_ids and following[:1] == [ids[-1]]:  # the template ends the text as the model did
+            return [*ids, *following[1:]]
+        return [*ids, *self._tokenise(added)]
+
+    def text_ids(self, text: str) -> list[int]:
+        """Token ids of a text that an agent says, without its end."""
+        return self._tokenise(text)
+
+    def _after_last_text(self, history: Sequence[Message], tools: Sequence[Tool]) -> str | None:
+        """What the template writes after the agent's last text; None where it changes that text."""
+        last = max(place for place, message in enumerate(history) if message.role == "said")
+        marked = [*history[:last], Message("said", _TEXT), *history[last + 1 :]]
+        before, _, after = self._rendered(marked, tools).rpartition(_TEXT)
+        return after if self._rendered(history, tools) == before + history[last].text + after else None
+
+    def _rendered(self, history: Sequence[Message], tools: Sequence[Tool]) -> str:
+        if not self._tokenizer.chat_template:
+            return "\n\n".join(message.text for message in history) + "\n\n"
+        turns = chat(history, tools="tool" in self._tokenizer.chat_template)
+        told = {"tools": definitions(tools)} if tools and "tools" in self._tokenizer.chat_template else {}
+        try:  # in the sandbox of transformers
+            return self._tokenizer.apply_chat_template(
+                turns, tokenize=False, add_generation_prompt=True, **told, **self._options
+            )
+        except (TemplateError, OverflowError) as error:
+            raise ValueError(
+                f"the chat template of {self._tokenizer.name_or_path!r} failed ({type(error).__name__}: {error}); take "
+                "a model whose template renders turns of a user and an assistant"
+            ) from error
+
+    def _tokenise(self, text: str, *, beginning: bool = False) -> list[int]:
+        """Token ids; at the beginning with those that the tokenizer puts before a text and no template does.
+
+        Halves of characters, which tokenizers do not take, are replaced by U+FFFD.
+        """
+        text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        special = beginning and not self._tokenizer.chat_template
+        return list(self._tokenizer(text, add_special_tokens=special)["input_ids"])
+
+
+def fitted(ids: list[int], new_tokens: int, model: Any, history: Sequence[Message], *, truncate: bool) -> list[int]:
+    """A prompt that fits into the model's context together with its completion.
+
+    Args:
+        ids: The prompt.
+        new_tokens: Longest completion.
+        model: Whose context it is.
+        history: For the message.
+        truncate: Keep the end of a prompt that is too long, instead of refusing it.
+
+    Raises:
+        PromptTooLongError: It does not fit.
+    """
+    limit = getattr(model.config, "max_position_embeddings", None)
+    if limit in (None, -1) or len(ids) + new_tokens <= limit:  # some families have none
+        return ids
+    if truncate and new_tokens < limit:
+        return ids[-(limit - new_tokens) :]
+    raise PromptTooLongError(
+        f"a prompt of {len(ids)} tokens and up to {new_tokens} new ones exceed the model's context of {limit}; "
+        f"shorten the task (it begins {history[0].text[:60]!r}), lower max_new_tokens, take another model, or keep "
+        "only the end of long prompts with truncate_prompts=true"
+    )
+
+
+def stop_ids(model: Any, tokenizer: Any) -> frozenset[int]:
+    """Every token that ends a turn: the tokenizer's end of sequence and those of the generation config.
+
+    Raises:
+        ValueError: There is none.
+    """
+    configured = getattr(model.generation_config, "eos_token_id", None)
+    listed = configured if isinstance(configured, (list, tuple)) else [configured]
+    ids = {i for i in (*listed, tokenizer.eos_token_id) if i is not None}
+    if not ids:
+        raise ValueError(
+            f"the tokenizer of {getattr(model.config, 'name_or_path', 'this model')!r} has no end-of-sequence token, "
+            "so no text would ever end; set tokenizer.eos_token"
+        )
+    return frozenset(ids)
+
+
+def refuse_foreign_tokenizer(model: Any, tokenizer: Any) -> None:
+    """A tokenizer may not have more tokens than the model."""
+    rows = model.get_input_embeddings().weight.shape[0]
+    if len(tokenizer) > rows:
+        raise ValueError(
+            f"the tokenizer has {len(tokenizer)} tokens and {getattr(model.config, 'name_or_path', '') or 'the model'} "
+            f"only {rows}, so they do not belong together; load the tokenizer that was saved with the model"
+        )
+
+
+def _refuse_unknown_variables(tokenizer: Any, options: Mapping[str, Any]) -> None:
+    """A template ignores what it has no variable for, so that a slip would go unnoticed."""
+    if not options:
+        return
+    name = next(iter(options))
+    if not tokenizer.chat_template:
+        raise ValueError(
+            f"chat_template_kwargs has {name} = {options[name]!r}, but the tokenizer has no chat template; leave it out"
+        )
+    template = tokenizer.get_chat_template()
+    for name, value in options.items():
+        if name in _OURS or not re.search(rf"\b{re.escape(name)}\b", template):
+            asked_for = set(re.findall(r"(\w+) is (?:not )?defined", template)) - set(_OURS)
+            raise ValueError(
+                f"chat_template_kwargs has {name} = {value!r}, which is no variable of this model's chat template that "
+                f"can be set; {nearest(name, asked_for)}"
+            )

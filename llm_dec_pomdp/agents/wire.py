@@ -1,0 +1,192 @@
+"""One question to an HTTP server, bounded: no redirects, and a limit of bytes and of seconds for all that comes back.
+
+Standard library, with the proxies of the environment and the certificates of the system. Its own time limit is one for
+every read, which a server that sends a byte now and then never reaches; here it holds from the first byte to the last.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import email.utils
+import functools
+import io
+import re
+import ssl
+import time
+import urllib.error
+import urllib.request
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from typing import Any
+from urllib.parse import urlsplit
+
+MOST_BYTES = 1 << 24  # of one answer, headers included
+_AT_ONCE = 1 << 20  # bytes read at once
+_SHOWN = 300  # bytes of a refusal in a message
+_AGAIN = (408, 425, 429)  # of the refusals of a request, those that may pass
+
+
+class WireError(Exception):
+    """A question that was not answered.
+
+    Attributes:
+        again: Whether asking again may help.
+        wait: Seconds that the server asks to wait; None where it says nothing.
+    """
+
+    def __init__(self, reason: str, *, again: bool = True, wait: float | None = None) -> None:
+        super().__init__(reason)
+        self.again = again
+        self.wait = wait
+
+
+def checked_address(url: str) -> str:
+    """The base address of a server, without a slash at its end.
+
+    Raises:
+        ValueError: It is none, or holds what must not be stored: a user name, a password, a query or a fragment. The
+            message leaves those out.
+    """
+    shown = re.split("[?#]", url.rpartition("@")[2])[0]
+    if not url.startswith(("http://", "https://")):
+        raise ValueError(f"url is {shown!r}; it must begin with http:// or https://")
+    try:
+        parts = urlsplit(url)
+        whole = bool(parts.hostname) and parts.port != 0 and url.isprintable() and " " not in url
+    except ValueError:  # of the port, or of brackets; its message quotes what may be a password
+        whole, parts = False, None
+    if "@" in url.split("/")[2] or "?" in url or "#" in url:
+        raise ValueError(
+            f"the address of the server {shown!r} has a user name, a password, a query or a fragment, and addresses "
+            "are stored with every run; write it as http://host:port/v1 and give the key as OPENAI_API_KEY (in Python: "
+            "api_key)"
+        )
+    if not whole:
+        raise ValueError(f"url is {shown!r}, which is no address; write it as http://host:port/v1")
+    return url.rstrip("/")
+
+
+def post(url: str, body: bytes, headers: dict[str, str], timeout: float) -> bytes:
+    """What a server answers.
+
+    Args:
+        url: Whom to ask.
+        body: What to send.
+        headers: Beside the usual ones.
+        timeout: Seconds to connect, to send, and until the answer has ended.
+
+    Raises:
+        WireError: Whatever goes wrong between here and there, refusals and redirects included.
+    """
+    try:
+        with _opener().open(urllib.request.Request(url, body, headers), timeout=timeout) as answer:
+            received = bytearray()
+            while part := answer.read1(_AT_ONCE):
+                received += part
+            return bytes(received)
+    except urllib.error.HTTPError as error:
+        raise _refusal(error) from None
+    except (OSError, HTTPException, ValueError) as error:
+        raise WireError(str(error) or type(error).__name__) from None
+
+
+def _refusal(error: urllib.error.HTTPError) -> WireError:
+    """What a status other than success means; its body is read as far as it is shown."""
+    with error:
+        if 300 <= error.code < 400:
+            reason = "it redirects to another address, which is not followed; give the address that answers itself"
+            return WireError(f"HTTP {error.code}: {reason}", again=False)
+        try:
+            said = error.read(_SHOWN).decode(errors="replace")
+        except (OSError, HTTPException, ValueError):
+            said = "its reason could not be read"
+        again = error.code >= 500 or error.code in _AGAIN
+        return WireError(f"{error}: {said}", again=again, wait=wait_asked(error.headers.get("Retry-After")))
+
+
+def wait_asked(retry_after: str | None) -> float | None:
+    """Seconds to wait by a Retry-After header, a number of seconds or a date; None where it says neither."""
+    if retry_after is None:
+        return None
+    if re.fullmatch("[0-9]{1,9}", retry_after.strip()):
+        return float(retry_after)
+    try:
+        return max(0.0, email.utils.parsedate_to_datetime(retry_after).timestamp() - time.time())
+    except (ValueError, OverflowError):
+        return None
+
+
+# --- limits -----------------------------------------------------------------------------------------------------------
+
+
+class _Received(io.RawIOBase):
+    """What a socket receives, up to a moment and a number of bytes; it stands in for the socket of a response."""
+
+    def __init__(self, sock: Any, end: float) -> None:
+        self._socket, self._raw, self._end = sock, sock.makefile("rb", buffering=0), end
+        self._bytes = 0
+
+    def makefile(self, mode: str) -> io.BufferedReader:
+        return io.BufferedReader(self)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        count = None
+        if (left := self._end - time.monotonic()) > 0:
+            self._socket.settimeout(left)
+            with contextlib.suppress(TimeoutError):
+                count = self._raw.readinto(buffer)
+        if count is None:
+            raise TimeoutError(f"timed out after {self._bytes} bytes")
+        self._bytes += count
+        if self._bytes > MOST_BYTES:
+            raise OSError(f"its answer is longer than {MOST_BYTES} bytes")
+        return count
+
+    def close(self) -> None:
+        self._raw.close()
+        super().close()
+
+
+class _Bounded:
+    """A connection whose responses have limits."""
+
+    def __init__(self, host: str, *, timeout: float = 60.0, **options: Any) -> None:
+        super().__init__(host, timeout=timeout, **options)  # pyright: ignore[reportCallIssue]
+        end = time.monotonic() + timeout
+        self.response_class = lambda sock, **how: HTTPResponse(_Received(sock, end), **how)  # pyright: ignore
+
+
+class _Plain(_Bounded, HTTPConnection):
+    pass
+
+
+class _Secure(_Bounded, HTTPSConnection):
+    pass
+
+
+class _Connect(urllib.request.HTTPHandler, urllib.request.HTTPSHandler):
+    def __init__(self) -> None:
+        super().__init__()
+        self._certificates = ssl.create_default_context()
+
+    def http_open(self, req: urllib.request.Request) -> HTTPResponse:
+        return self.do_open(_Plain, req)
+
+    def https_open(self, req: urllib.request.Request) -> HTTPResponse:
+        return self.do_open(_Secure, req, context=self._certificates)
+
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """A redirect would take the key and the prompt to another host: it is an error like other statuses."""
+
+    def http_error_302(self, req: Any, fp: Any, code: int, msg: str, headers: Any) -> None:
+        return None
+
+    http_error_301 = http_error_303 = http_error_307 = http_error_308 = http_error_302
+
+
+@functools.cache
+def _opener() -> urllib.request.OpenerDirector:
+    return urllib.request.build_opener(_Connect, _NoRedirects)

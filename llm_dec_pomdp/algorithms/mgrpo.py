@@ -1,0 +1,358 @@
+"""M-GRPO: group-relative policy optimization of a main agent and the sub-agents that it calls (arXiv:2511.13288).
+
+For a query, K rollouts are played. Rollout k has one trajectory of the main agent, which earns R_M^(k), and d_k
+trajectories of sub-agents, one for each invocation, which earn R_S(o_i^(k)); what they are paid is the environment's
+matter. d_k differs from rollout to rollout. With
+
+    A_M^(k)   = (R_M^(k) - mean_k R_M) / std_k R_M                                                              (main)
+    A_S,i^(k) = (R_S(o_i^(k)) - mean R_S) / std R_S,  over the aligned invocations of the same query             (sub)
+
+all texts of a trajectory share its advantage, and each policy ascends, over its own samples alone, the clipped
+objective that `updater` implements; what tools and reports say is observed and never trained on. Every rollout with
+invocations has d of them after alignment, as published by duplicate_drop                                 (alignment)
+
+| alignment | d_k < d | d_k > d |
+|---|---|---|
+| duplicate_drop | all, and random duplicates of the rollout's own | d at random, without replacement |
+| mask | all, and empty slots, which weigh 0 and are in no mean | d at random, without replacement |
+| weight | each weighs d / d_k, the expectation of duplicate_drop | the same |
+| none | each weighs 1 | the same |
+
+A rollout without invocations has empty slots under each: nothing is made up. These are the equations of the paper's
+sections on advantages and on trajectory alignment; the code cites their names at the lines that implement them.
+
+Departures from the paper, each an option:
+* rho per token (`ratio="token"`, common practice); "trajectory" is the whole-trajectory ratio as printed.
+* d is the 0.99 quantile of d_k over the run so far, by kind (`d=None`); the paper takes 8, from preliminary runs.
+* alignments other than duplicate_drop; baselines by kind of sub-agent or by place in the rollout (`group_by`); no
+  division by the standard deviation (`advantage="mean"`).
+* either side may stay as it is (`train`).
+
+Who was never called, as an event `spawn` says, is a main agent. So an environment without invocations is trained as by
+MAGRPO with returns of whole trajectories.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from ..agents.base import Sampling, Team
+from ..seeding import generator
+from ..types import Completion, Episode, Group
+from .advantages import Array, Kind, group_advantages, weighted_advantages
+from .base import Metrics, Prompting
+from .diagnostics import describe
+from .options import Alignment, GroupBy, MGRPOConfig
+from .samples import Sample, refuse_bad_rewards, usable
+from .updater import Updater, step_all, updaters_of
+
+COVERED = 0.99  # share of the rollouts whose d_k is to be at most d
+MAIN = ""  # the kind of an agent that nobody called
+
+
+@dataclass(frozen=True, slots=True)
+class Trajectory:
+    """What one agent said in one rollout, and earned by it.
+
+    Attributes:
+        agent: Who.
+        kind: Of the sub-agent; "" of a main agent.
+        rollout: Place of the episode in its group.
+        place: How many were called before it in this rollout.
+        reward: The sum over all turns; NaN where it could not be scored.
+        texts: In their order.
+    """
+
+    agent: str
+    kind: str
+    rollout: int
+    place: int
+    reward: float
+    texts: tuple[Completion, ...]
+
+
+class Credit(NamedTuple):
+    """A trajectory with what it is worth: `weight` is how many times it counts."""
+
+    trajectory: Trajectory
+    advantage: float
+    weight: float
+
+
+# --- credit: from the groups to samples with advantages ---------------------------------------------------------------
+
+
+def trajectories_of(episode: Episode, rollout: int = 0) -> list[Trajectory]:
+    """The trajectories of an episode: of those who were called, in the order of their calls, and of main agents.
+
+    Who said nothing has none.
+    """
+    called = {event.agent: event for turn in episode.turns for event in turn.events if event.kind == "spawn"}
+    texts: dict[str, list[Completion]] = {}
+    for agent, completion in itertools.chain.from_iterable(turn.actions.items() for turn in episode.turns):
+        texts.setdefault(agent, []).append(completion)
+    trajectories: list[Trajectory] = []
+    for place, (agent, event) in enumerate(called.items()):
+        if said := texts.pop(agent, None):
+            kind = event.details.get("role", "sub")
+            trajectories.append(Trajectory(agent, kind, rollout, place, _earned(episode, agent), tuple(said)))
+    for agent, said in texts.items():
+        trajectories.append(Trajectory(agent, MAIN, rollout, 0, _earned(episode, agent), tuple(said)))
+    return trajectories
+
+
+def _earned(episode: Episode, agent: str) -> float:
+    """What an agent was paid in all: its own rewards, or where all get the team's, those."""
+    earned = sum(turn.rewards.get(agent, 0.0) if turn.rewards else turn.reward for turn in episode.turns)
+    if math.isinf(earned):
+        raise ValueError(
+            f"task {episode.item_id!r} paid {agent!r} {earned}; a reward is finite, or NaN where there is no score"
+        )
+    return earned
+
+
+def align(counts: Sequence[int], d: int, alignment: Alignment, random: np.random.Generator) -> list[Array]:
+    """How many times each invocation of each rollout counts.
+
+    Args:
+        counts: d_k of every rollout.
+        d: What they are aligned to.
+        alignment: See the table of this module.
+        random: Chooses duplicates and what is dropped.
+
+    Returns:
+        For every rollout an array [d_k].
+    """
+    weights: list[Array] = []
+    for count in counts:
+        times = np.ones(count)
+        if alignment == "weight" and count:
+            times *= d / count
+        elif alignment in ("duplicate_drop", "mask") and count > d:  # (alignment)
+            times[random.permutation(count)[d:]] = 0.0
+        elif alignment == "duplicate_drop" and count:  # (alignment)
+            np.add.at(times, random.integers(count, size=d - count), 1.0)
+        weights.append(times)
+    return weights
+
+
+def credit_main(trajectories: Sequence[Trajectory], kind: Kind) -> Iterator[Credit]:
+    """The main trajectories of a group, one agent's with each other."""
+    for agent in dict.fromkeys(t.agent for t in trajectories):
+        own = [t for t in trajectories if t.agent == agent]
+        advantages = group_advantages([t.reward for t in own], kind).tolist()  # (main)
+        yield from (Credit(t, advantage, 1.0) for t, advantage in zip(own, advantages, strict=True))
+
+
+def credit_sub(invocations: Sequence[tuple[Trajectory, float]], group_by: GroupBy, kind: Kind) -> Iterator[Credit]:
+    """The invocations of a group, those that share a baseline with each other.
+
+    Args:
+        invocations: Each with how many times it counts.
+        group_by: Which share a baseline.
+        kind: Of the advantage.
+    """
+    pools: dict[str | int, list[tuple[Trajectory, float]]] = {}
+    for t, weight in invocations:
+        pools.setdefault({"query": 0, "kind": t.kind, "place": t.place}[group_by], []).append((t, weight))
+    for pool in pools.values():
+        advantages = weighted_advantages([t.reward for t, _ in pool], [w for _, w in pool], kind).tolist()  # (sub)
+        yield from (Credit(t, advantage, w) for (t, w), advantage in zip(pool, advantages, strict=True) if w)
+
+
+@dataclass
+class Running:
+    """How often each d_k was seen in a run, by kind of sub-agent; the estimate of d follows from it.
+
+    Attributes:
+        seen: By kind, the number of rollouts with 0, 1, 2, ... invocations of it.
+    """
+
+    seen: dict[str, list[int]] = field(default_factory=dict[str, "list[int]"])
+
+    def count(self, kind: str, counts: Iterable[int]) -> None:
+        """Note the d_k of some rollouts."""
+        table = self.seen.setdefault(kind, [])
+        for count in counts:
+            table.extend([0] * (count + 1 - len(table)))
+            table[count] += 1
+
+    def quantile(self, kind: str) -> int:
+        """The smallest d with P(d_k <= d) >= 0.99 of what was seen, at least 1."""
+        cumulated = np.cumsum(self.seen[kind])
+        return max(1, int(np.argmax(cumulated >= COVERED * cumulated[-1])))
+
+
+# --- the learner ------------------------------------------------------------------------------------------------------
+
+
+class MGRPO(Prompting):
+    """Trains a main agent and the sub-agents that it calls, each policy on its own trajectories.
+
+    Args:
+        team: Who acts; members that cannot be trained stay as they are. With beta > 0 it is also the reference.
+        sampling: How the samples were drawn; its temperature is part of the policy that is trained.
+        config: Options.
+    """
+
+    protocol = "parallel"
+    individual_rewards = True
+    Config: ClassVar[type[MGRPOConfig]] = MGRPOConfig  # pyright: ignore[reportIncompatibleVariableOverride]
+
+    def __init__(self, team: Team, sampling: Sampling, config: MGRPOConfig | None = None) -> None:
+        super().__init__(team, sampling)
+        self.config = config or self.Config()
+        self.updaters = updaters_of(team, sampling.temperature, self.config)
+        self.running = Running()
+
+    def trajectories(self, group: Group) -> list[Trajectory]:
+        """All trajectories of a group."""
+        return [t for rollout, episode in enumerate(group.episodes) for t in trajectories_of(episode, rollout)]
+
+    def credit(self, groups: Sequence[Group]) -> tuple[list[list[Credit]], Metrics]:
+        """By group, every trajectory that counts with its advantage; and numbers about the invocations.
+
+        The d_k of these groups enter the running estimate first.
+
+        Raises:
+            ValueError: A reward is infinite.
+        """
+        refuse_bad_rewards(groups, decisions=False)
+        played = [self.trajectories(group) for group in groups]
+        kinds = {t.kind: None for trajectories in played for t in trajectories if t.kind != MAIN}
+        pairs = list(zip(groups, played, strict=True))
+        counts = {kind: [_counts(all_of, kind, len(group.episodes)) for group, all_of in pairs] for kind in kinds}
+        for kind, of_groups in counts.items():
+            self.running.count(kind, itertools.chain(*of_groups))
+        d = {kind: self.config.d or self.running.quantile(kind) for kind in kinds}
+        credited: list[list[Credit]] = []
+        subs: list[tuple[Trajectory, float]] = []
+        for place, (group, all_of) in enumerate(pairs):
+            main = credit_main([t for t in all_of if t.kind == MAIN], self.config.advantage)
+            own = [p for kind in kinds for p in self._aligned(group, all_of, kind, counts[kind][place], d[kind])]
+            credited.append([*main, *credit_sub(own, self.config.group_by, self.config.advantage)])
+            subs += own
+        return credited, _describe(counts, d, subs)
+
+    def _aligned(
+        self, group: Group, trajectories: Sequence[Trajectory], kind: str, counts: Sequence[int], d: int
+    ) -> list[tuple[Trajectory, float]]:
+        """The invocations of one kind in a group, with how many times each counts; random by the group's own seed."""
+        random = generator(group.episodes[0].seed, "alignment", kind)
+        weights = align(counts, d, self.config.alignment, random)
+        own = [t for t in trajectories if t.kind == kind]  # rollout by rollout
+        return list(zip(own, np.concatenate(weights).tolist(), strict=True))
+
+    def samples(self, groups: Sequence[Group], credited: Sequence[Sequence[Credit]]) -> list[Sample]:
+        """Every text that is learnt from, those of a kind of sub-agent in the name of its first agent."""
+        everything = [(place, credit) for place, own in enumerate(credited) for credit in own]
+        owners = self._owners(t for _, (t, _, _) in everything)
+        given: list[Sample] = []
+        for number, (place, (t, advantage, weight)) in enumerate(everything):
+            if ("main" if t.kind == MAIN else "sub") in self.config.train:
+                given += [
+                    Sample(owners[t.agent], text, advantage, weight, place, trajectory=number) for text in t.texts
+                ]
+        learning = {agent for updater in self.updaters for agent in updater.agents}
+        return usable(s for s in given if s.agent in learning)
+
+    def _owners(self, trajectories: Iterable[Trajectory]) -> dict[str, str]:
+        """By agent, in whose name it learns: of a main agent its own, of an invocation the first agent of its kind.
+
+        Raises:
+            ValueError: Invocations of one kind are played by policies, or adapters, of their own.
+        """
+        kinds = {t.agent: t.kind for t in trajectories}
+        weights = {
+            agent: group.agents for updater in self.updaters for group in updater.groups for agent in group.agents
+        }
+        owners: dict[str, str] = {}
+        for agent in [agent for agent in self.team.members if agent in kinds]:
+            kind = kinds[agent]
+            owner = next((a for a in owners if kinds[a] == kind), agent) if kind != MAIN else agent
+            if weights.get(agent) != weights.get(owner):
+                raise ValueError(
+                    f"{owner!r} and {agent!r} are invocations of {kind!r} and have weights of their own, of which each "
+                    "would learn from its place in the rollout alone; let one policy or adapter play all of them "
+                    "(load_team(..., roles=...))"
+                )
+            owners[agent] = owners.get(owner, owner)
+        return owners
+
+    def update(self, groups: Sequence[Group]) -> Metrics:
+        """Give credit, and let every policy that has samples step on its own.
+
+        Returns:
+            What `Updater.step` returns, means over the policies that stepped; what `diagnostics.describe` says of the
+            texts; `surprisal_main` and `surprisal_sub` (mean of -log p of a token, an estimate of the entropy); and
+            numbers about invocations, see docs/hierarchy.md.
+
+        Raises:
+            ValueError: A reward is infinite, a text lacks log-probabilities, the temperature is 0, or invocations of
+                one kind do not share their weights.
+        """
+        credited, metrics = self.credit(groups)
+        samples = self.samples(groups, credited)
+        seed = next((episode.seed for group in groups for episode in group.episodes), 0)
+        learners: list[Updater] = [u for u in self.updaters if any(s.agent in u.agents for s in samples)]
+        metrics = step_all(learners or self.updaters, samples, seed) | metrics
+        trainer = {place: logprobs for updater in learners for place, logprobs in updater.logprobs.items()}
+        mains = {t.agent for own in credited for t, _, _ in own if t.kind == MAIN}
+        for name, own in (
+            ("surprisal_main", [s for s in samples if s.agent in mains]),
+            ("surprisal_sub", [s for s in samples if s.agent not in mains]),
+        ):
+            said = [logprob for s in own for logprob in s.completion.logprobs]
+            metrics[name] = -float(np.mean(said)) if said else 0.0
+        return metrics | describe(samples, len(groups), trainer)
+
+    # --- restarts -----------------------------------------------------------------------------------------------------
+
+    def state_dict(self) -> dict[str, Any]:
+        """The states of the updaters, and the d_k that were seen."""
+        return {"updaters": [updater.state_dict() for updater in self.updaters], "seen": self.running.seen}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore them."""
+        for updater, saved in zip(self.updaters, state["updaters"], strict=True):
+            updater.load_state_dict(saved)
+        self.running = Running({kind: list(table) for kind, table in state["seen"].items()})
+
+
+# --- numbers ----------------------------------------------------------------------------------------------------------
+
+
+def _counts(trajectories: Sequence[Trajectory], kind: str, rollouts: int) -> list[int]:
+    """d_k of one kind, for every rollout of a group."""
+    of_rollouts = [t.rollout for t in trajectories if t.kind == kind]
+    return [of_rollouts.count(rollout) for rollout in range(rollouts)]
+
+
+def _describe(
+    counts: Mapping[str, Sequence[Sequence[int]]], d: Mapping[str, int], subs: Sequence[tuple[Trajectory, float]]
+) -> Metrics:
+    """Numbers about the invocations of all groups and kinds; 0 where there are none."""
+    per_rollout = [count for of_groups in counts.values() for count in itertools.chain(*of_groups)]
+    slots = sum(d[kind] for kind, of_groups in counts.items() for _ in itertools.chain(*of_groups))
+    weights = np.array([w for t, w in subs if not math.isnan(t.reward)])
+    rewards = np.array([t.reward for t, _ in subs if not math.isnan(t.reward)])
+    mean = float(np.average(rewards, weights=weights)) if weights.sum() else 0.0
+    deviation = float(np.sqrt(np.average((rewards - mean) ** 2, weights=weights))) if weights.sum() else 0.0
+    filled = sum(min(count, d[kind]) for kind, gs in counts.items() for count in itertools.chain(*gs))
+    return {
+        "d_mean": float(np.mean(per_rollout)) if per_rollout else 0.0,
+        "d_max": float(max(per_rollout, default=0)),
+        "d": float(max(d.values(), default=0)),
+        "invocations": float(sum(per_rollout)),
+        "masked_slots": 1 - filled / slots if slots else 0.0,
+        "alignment_weight_max": float(max((w for _, w in subs), default=0.0)),
+        "dropped": float(np.mean([w == 0 for _, w in subs])) if subs else 0.0,
+        "sub_reward_mean": mean,
+        "sub_reward_std": deviation,
+    }

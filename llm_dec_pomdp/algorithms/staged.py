@@ -1,0 +1,69 @@
+"""Learners one after another on the same team: a cold start by imitation, then reinforcement, as one run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from ..agents.base import Policy, Team
+from ..rollout import Rollout
+from ..types import Group
+from .base import Metrics
+
+
+class Stage(NamedTuple):
+    """A learner and how many updates it has before the next one takes over; those of the last do not end."""
+
+    learner: Any
+    updates: int
+
+
+class Staged:
+    """Plays and learns as the learner of the present stage does; each has optimizers of its own.
+
+    Args:
+        stages: In their order, all with one team.
+
+    Attributes:
+        team: Of all stages.
+        updates: Done so far, in all stages.
+    """
+
+    def __init__(self, stages: Sequence[Stage]) -> None:
+        self.stages = list(stages)
+        self.updates = 0
+        self.team: Team = self.stages[-1].learner.team
+        self.individual_rewards = all(getattr(stage.learner, "individual_rewards", False) for stage in self.stages)
+
+    @property
+    def number(self) -> int:
+        """The present stage, from 0."""
+        ends = [sum(stage.updates for stage in self.stages[: k + 1]) for k in range(len(self.stages) - 1)]
+        return sum(self.updates >= end for end in ends)
+
+    @property
+    def policy(self) -> Policy:
+        """Who speaks."""
+        return self.stages[self.number].learner.policy
+
+    @property
+    def rollout(self) -> Rollout:
+        """What is played for the present stage."""
+        return self.stages[self.number].learner.rollout
+
+    def update(self, groups: Sequence[Group]) -> Metrics:
+        """Learn as the present stage does; `stage` is its number, from 1."""
+        number = self.number
+        metrics = self.stages[number].learner.update(groups)
+        self.updates += 1
+        return {**metrics, "stage": float(number + 1)}
+
+    def state_dict(self) -> dict[str, Any]:
+        """The states of all stages, and the updates done."""
+        return {"updates": self.updates, "stages": [stage.learner.state_dict() for stage in self.stages]}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore them."""
+        self.updates = state["updates"]
+        for stage, saved in zip(self.stages, state["stages"], strict=True):
+            stage.learner.load_state_dict(saved)

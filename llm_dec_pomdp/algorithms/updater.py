@@ -1,0 +1,362 @@
+# pyright: basic
+"""How the weights of one policy move: samples with advantages in, optimizer steps out.
+
+Which text a is worth what after a history h is the learner's matter; a policy ascends for each of its agents
+
+    J = mean of w min(rho A, clip(rho, 1 - eps, 1 + eps) A),  rho = pi(a | h) / pi_old(a | h)               (objective)
+        - beta KL(pi || pi_ref) + entropy bonus.                                                                  (KL)
+
+pi_old is the policy as a step finds it, noted in the first forward pass. What sampled may differ: numbers of 16 bits
+round by the shape of the batch, and another program has other kernels. The importance w weighs such draws by the
+trainer's likelihood over the recorded one, see `UpdaterOptions.importance`. Log-probabilities are those at the sampling
+temperature; every sampled token counts, the last one and the end-of-turn token included, padding never does. Samples
+whose advantage is 0 take part in the mean and not in the forward pass, since their gradient is 0.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import torch
+
+from ..agents.base import (
+    AdaptedPolicy,
+    EntropyPolicy,
+    MismatchedPolicy,
+    ParameterGroup,
+    Team,
+    TrainablePolicy,
+    side_by_side,
+)
+from ..agents.memory import BatchSize
+from ..seeding import derive
+from .base import Metrics
+from .batches import in_forward_passes, in_minibatches, weigh
+from .losses import Clip, clipped_objective, count_clipped, importance_weights, kl_k3
+from .options import UpdaterOptions
+from .samples import Sample, usable
+from .schedules import factor
+
+# --- all policies of a team -------------------------------------------------------------------------------------------
+
+
+def updaters_of(
+    team: Team, temperature: float, options: UpdaterOptions, kind: type[Updater] | None = None
+) -> list[Updater]:
+    """One updater, of that kind, for each trainable policy of a team, in agent order.
+
+    Raises:
+        ValueError: Nobody can be trained, or two policies share a network; or see `Updater`.
+    """
+    if not team.trainable:
+        raise ValueError("no member of the team can be trained; give at least one agent a language model")
+    owners: dict[int, str] = {}
+    for policy in team.trainable:
+        agent = next(agent for agent, member in team.members.items() if member is policy)
+        for parameter in policy.parameters():
+            owner = owners.setdefault(id(parameter), agent)
+            if owner != agent:
+                raise ValueError(
+                    f"{owner!r} and {agent!r} have policies of their own on the same network; let one policy play both"
+                )
+    rate = options.learning_rate
+    build = kind or Updater
+    return [build(p, team.parameter_groups(p, rate), temperature, options) for p in team.trainable]
+
+
+def step_all(updaters: Sequence[Updater], samples: Sequence[Sample], seed: int) -> Metrics:
+    """Step with every updater on the samples of its agents, at the same time where they are on different devices.
+
+    Returns:
+        What `Updater.step` returns, means over the updaters.
+    """
+    works = [partial(updater.step, samples, seed) for updater in updaters]
+    results = side_by_side([updater.policy for updater in updaters], works)
+    return {name: sum(result[name] for result in results) / len(results) for name in results[0]}
+
+
+# --- one policy -------------------------------------------------------------------------------------------------------
+
+
+class Updater:
+    """Moves the weights of one policy.
+
+    Args:
+        policy: Whose weights. With beta > 0 it is, as it is now, also the reference.
+        groups: Its parameters by the agents that use them, with their learning rates (`Team.parameter_groups`).
+        temperature: At which its texts are drawn; it is part of the policy that is trained.
+        options: How they move.
+
+    Attributes:
+        agents: Who plays with this policy: of whose samples it learns.
+        updates: Steps so far.
+
+    Raises:
+        ValueError: The weights are float16, or there is an entropy bonus and the policy does not tell its entropy.
+    """
+
+    def __init__(
+        self, policy: TrainablePolicy, groups: Sequence[ParameterGroup], temperature: float, options: UpdaterOptions
+    ) -> None:
+        _refuse_untrainable(policy, options)
+        self.policy, self.groups, self.temperature, self.options = policy, groups, temperature, options
+        self.agents = {agent for group in groups for agent in group.agents}
+        self.updates = 0
+        self.micro_batch = BatchSize("micro_batch", options.micro_batch)
+        self.optimizer = torch.optim.AdamW(
+            [{"params": g.parameters, "lr": g.learning_rate, "full_lr": g.learning_rate} for g in groups],
+            weight_decay=options.weight_decay,
+            fused=True,
+        )
+        # pi_ref: the base below the adapters, which is in memory and never changes, or else a copy of the policy.
+        base = policy.base() if isinstance(policy, AdaptedPolicy) else None
+        self._copied = copy.deepcopy(policy) if options.beta and base is None else None
+        self.reference = (self._copied if base is None else base) if options.beta else None
+        self._old: dict[int, torch.Tensor] = {}  # log pi_old, by the number of the sample
+        self._elsewhere: dict[int, float] = {}  # log rho of the other texts of its trajectory, by the same; 0 before
+
+    @property
+    def logprobs(self) -> dict[int, list[float]]:
+        """log pi_old of every text that the last step read, by its place among the samples."""
+        return {number: logprobs.tolist() for number, logprobs in self._old.items()}
+
+    # --- steps --------------------------------------------------------------------------------------------------------
+
+    def step(self, samples: Sequence[Sample], seed: int = 0) -> Metrics:
+        """All epochs and minibatches over the samples of this policy's agents.
+
+        Where a loss, gradient or ratio is not finite the optimizer does not step, and the rest is left out; earlier
+        minibatches and epochs have stepped all the same.
+
+        Args:
+            samples: Those of other agents, without tokens, or with advantage NaN (not scored) are left alone.
+            seed: The order of the minibatches follows from it, another one at every step.
+
+        Returns:
+            `loss`, `grad_norm`, `skipped` (1 when nothing was to be learnt or a gradient was not finite),
+            `clipped` (share of the ratios outside the clip range) and `tokens`; with beta `kl`, with an entropy bonus
+            `entropy`, each per token.
+
+        Raises:
+            ValueError: A text lacks log-probabilities, or the temperature is 0.
+        """
+        c = self.options
+        own = usable([replace(s, number=place) for place, s in enumerate(samples) if s.agent in self.agents])
+        self._refuse_unlearnable(own)
+        if c.truncated == "mask":
+            own = [s for s in own if not s.completion.truncated]
+        self.updates += 1
+        self._old, self._elsewhere = {}, {}
+        for group in self.optimizer.param_groups:
+            group["lr"] = group["full_lr"] * factor(self.updates, c.schedule, c.warmup, c.horizon)
+        metrics: Metrics = {"loss": 0.0, "grad_norm": 0.0, "skipped": 1.0, "clipped": 0.0}
+        metrics |= {name: 0.0 for name, used in (("kl", c.beta), ("entropy", c.entropy)) if used}
+        metrics["tokens"] = float(sum(len(s.completion.token_ids) for s in own))
+        if c.minibatches > 1:  # the second one is not at the weights that sampled any more
+            self._note(self._with_gradient(own))
+        order = derive(seed, "minibatches", self.updates)
+        for epoch in range(c.epochs):
+            results: list[Metrics] = []
+            for part in in_minibatches(own, c.minibatches, derive(order, epoch)):
+                if not (learning := self._with_gradient(weigh(part, c))):
+                    continue
+                if c.ratio == "trajectory" and self._old:
+                    self._note_elsewhere(self._with_gradient(own))
+                result = self._gradient(learning)
+                if not all(map(math.isfinite, result.values())):
+                    self.optimizer.zero_grad()
+                    return metrics | result
+                self.optimizer.step()
+                results.append(result)
+            if results:
+                metrics |= {name: sum(result[name] for result in results) / len(results) for name in results[0]}
+                metrics["skipped"] = 0.0
+        return metrics
+
+    def _with_gradient(self, samples: list[Sample]) -> list[Sample]:
+        """The samples that have a gradient: with a KL term or an entropy bonus all, else those with an advantage."""
+        return samples if self.options.beta or self.options.entropy else [s for s in samples if s.advantage]
+
+    # --- the gradient of one optimizer step ---------------------------------------------------------------------------
+
+    def _gradient(self, samples: list[Sample]) -> Metrics:
+        """Of the loss, with the micro-batch that fits into memory, and scaled down; its parts and its norm before."""
+        known = set(self._old)
+
+        def undo() -> None:
+            self.optimizer.zero_grad()
+            self._old = {number: self._old[number] for number in known}  # without those of the pass that did not fit
+
+        self.optimizer.zero_grad()
+        terms = self.micro_batch.run(lambda size: self._accumulate(in_forward_passes(samples, size)), undo)
+        terms["grad_norm"] = self._clip_gradients({s.agent for s in samples})
+        return terms
+
+    def _clip_gradients(self, agents: set[str]) -> float:
+        """Scale down the gradient of each group of parameters on its own; returns the norm of all before.
+
+        What none of these agents uses has no gradient, so that the momentum of earlier steps does not move it either.
+        """
+        norms: list[float] = []
+        for group in self.groups:
+            if agents.isdisjoint(group.agents):
+                for parameter in group.parameters:
+                    parameter.grad = None
+            else:
+                norms.append(float(torch.nn.utils.clip_grad_norm_(group.parameters, self.options.max_grad_norm)))
+        return math.hypot(*norms)
+
+    def _accumulate(self, batches: list[list[Sample]]) -> Metrics:
+        """One forward and backward pass per batch; the parts of the loss over all of them."""
+        tokens = sum(len(s.completion.token_ids) for batch in batches for s in batch)
+        ratios = tokens if self.options.ratio == "token" else sum(map(len, batches))
+        counts = {"loss": 1, "clipped": ratios, "kl": tokens, "entropy": tokens}
+        sums: Metrics = {}
+        for batch in batches:
+            loss, terms = self.loss(batch)
+            loss.backward()
+            for name, value in terms.items():
+                sums[name] = sums.get(name, 0.0) + value / counts[name]
+        return sums
+
+    def loss(self, batch: list[Sample]) -> tuple[torch.Tensor, Metrics]:
+        """The loss of a batch, each sample by its `weight`, and its parts summed over texts, ratios or tokens."""
+        c = self.options
+        pairs = [(s.agent, s.completion) for s in batch]
+        entropies = None
+        if c.entropy:
+            assert isinstance(self.policy, EntropyPolicy)
+            logprobs, entropies, mask = self.policy.token_logprobs_and_entropies(pairs, self.temperature)
+        else:
+            logprobs, mask = self.policy.token_logprobs(pairs, self.temperature)
+        old = self._old_logprobs(batch, logprobs, mask)
+        advantages = torch.tensor([s.advantage for s in batch], device=logprobs.device)
+        weights = torch.tensor([s.weight for s in batch], device=logprobs.device)
+        clip = Clip(c.ratio, c.clip_low, c.clip_high)
+        importance = self._importance(batch, old, mask)
+        elsewhere = logprobs.new_tensor([self._elsewhere.get(s.number, 0.0) for s in batch])[:, None]
+        objective = clipped_objective(logprobs, old, mask, advantages, clip, importance, elsewhere)  # (objective)
+        loss = -(objective * weights).sum()
+        terms = {"clipped": count_clipped(logprobs, old, mask, clip, elsewhere)}
+        if self.reference is not None:
+            with torch.no_grad():
+                reference, _ = self.reference.token_logprobs(pairs, self.temperature)
+            kl = kl_k3(logprobs, reference, mask)  # (KL)
+            loss = loss + c.beta * (kl * weights).sum()
+            terms["kl"] = kl.sum().item()
+        if entropies is not None:
+            entropy = (entropies * mask).sum(-1)
+            loss = loss - c.entropy * (entropy * weights).sum()
+            terms["entropy"] = entropy.sum().item()
+        return loss, terms | {"loss": loss.item()}
+
+    def _old_logprobs(self, batch: list[Sample], logprobs: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        """log pi_old of a batch [N, L]: as noted, which is done now where a text is read for the first time."""
+        rows = mask.bool()
+        now = logprobs.detach()
+        lengths = [len(s.completion.token_ids) for s in batch]
+        for sample, own in zip(batch, now[rows].split(lengths), strict=True):
+            self._old.setdefault(sample.number, own)
+        old = now.clone()
+        old[rows] = torch.cat([self._old[sample.number] for sample in batch])
+        return old
+
+    def _note(self, samples: list[Sample]) -> None:
+        """Note log pi_old of all samples."""
+
+        def note(size: int) -> None:
+            with torch.no_grad():
+                for batch in in_forward_passes(samples, size):
+                    pairs = [(s.agent, s.completion) for s in batch]
+                    self._old_logprobs(batch, *self.policy.token_logprobs(pairs, self.temperature))
+
+        self.micro_batch.run(note, self._old.clear)
+
+    def _note_elsewhere(self, samples: list[Sample]) -> None:
+        """Note log rho of the other texts of every trajectory, at the weights of now."""
+        own: dict[int, float] = {}
+
+        def note(size: int) -> None:
+            with torch.no_grad():
+                for batch in in_forward_passes(samples, size):
+                    logprobs, mask = self.policy.token_logprobs(
+                        [(s.agent, s.completion) for s in batch], self.temperature
+                    )
+                    changes = ((logprobs - self._old_logprobs(batch, logprobs, mask)) * mask).sum(-1)
+                    own.update(zip([s.number for s in batch], changes.tolist(), strict=True))
+
+        self.micro_batch.run(note, own.clear)
+        whole: dict[int, float] = {}
+        for s in samples:
+            whole[s.trajectory] = whole.get(s.trajectory, 0.0) + own[s.number]
+        self._elsewhere = {s.number: whole[s.trajectory] - own[s.number] for s in samples}
+
+    def _importance(self, batch: list[Sample], old: torch.Tensor, mask: torch.Tensor) -> torch.Tensor | float:
+        """What the draws of a batch weigh, for which the sampler may have computed differently."""
+        level = self.options.importance
+        if level == "auto":
+            differs = isinstance(self.policy, MismatchedPolicy) and self.policy.sampler_differs
+            level = self.options.ratio if differs else "none"
+        if level == "none":
+            return 1.0
+        recorded = torch.zeros_like(mask)
+        recorded[mask.bool()] = mask.new_tensor([p for s in batch for p in s.completion.logprobs])
+        return importance_weights(old, recorded, mask, level)
+
+    def _refuse_unlearnable(self, samples: Sequence[Sample]) -> None:
+        if self.temperature == 0:
+            raise ValueError("the temperature is 0, at which nothing is drawn by chance; train with one above 0")
+        for s in samples:
+            tokens, recorded = len(s.completion.token_ids), len(s.completion.logprobs)
+            if recorded != tokens:
+                raise ValueError(
+                    f"a text of {s.agent!r} has {tokens} tokens and {recorded} log-probabilities; a policy that is "
+                    "trained records one for every token it samples (Completion.logprobs)"
+                )
+
+    # --- restarts -----------------------------------------------------------------------------------------------------
+
+    def state_dict(self) -> dict[str, Any]:
+        """Moments of the optimizer, steps so far, micro-batch, and the reference where it is a copy."""
+        return {
+            "optimizer": self.optimizer.state_dict(),
+            "updates": self.updates,
+            "micro_batch": self.micro_batch.size,
+            "reference": {} if self._copied is None else self._copied.state_dict(),
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore them."""
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.updates = state["updates"]
+        self.micro_batch.size = state["micro_batch"]
+        if self._copied is not None:
+            self._copied.load_state_dict(state["reference"])
+
+
+def _refuse_untrainable(policy: TrainablePolicy, options: UpdaterOptions) -> None:
+    """Refuse a policy that cannot be trained as it is, and warn of one that hardly can."""
+    types = {parameter.dtype for parameter in policy.parameters()}
+    if torch.float16 in types:
+        raise ValueError(
+            "the parameters to be trained are float16, whose gradients vanish or overflow; load the model with dtype "
+            "'float32', or train adapters on it (sharing 'lora')"
+        )
+    if options.entropy and not isinstance(policy, EntropyPolicy):
+        raise ValueError(
+            f"entropy is {options.entropy}, but {type(policy).__name__} does not tell its entropy; set it to 0 or give "
+            "the policy token_logprobs_and_entropies"
+        )
+    if torch.bfloat16 in types:
+        warnings.warn(
+            "the parameters to be trained are bfloat16, which rounds a change of less than about 1/256 of a weight "
+            "away, so that small learning rates do next to nothing; load the model with dtype 'float32', or train "
+            "adapters on it (sharing 'lora')",
+            stacklevel=4,
+        )

@@ -1,0 +1,131 @@
+"""What a cell names, built: environments, team and algorithm."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..agents.assembly import assemble_team
+from ..agents.base import Sampling, Team
+from ..agents.loading import load_policy, load_team
+from ..agents.remote import Expert
+from ..algorithms.base import check_algorithm
+from ..algorithms.registration import build_algorithm, find_algorithm
+from ..algorithms.staged import Stage, Staged
+from ..config import ConfigError
+from ..envs.base import TextDecPOMDP
+from ..envs.registration import make
+from ..envs.wrappers import with_protocol
+from ..seeding import derive
+from ..training.checkpoint import load_weights
+from .suite import Cell
+
+_OPTIONS = {"max_turns": "turns", "fields": "field"}  # of the command line
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """A cell, built: its algorithm with its team, and the two environments under the algorithm's protocol."""
+
+    algorithm: Any
+    team: Team
+    train_env: TextDecPOMDP
+    eval_env: TextDecPOMDP
+    sampling: Sampling
+
+
+def build_env(cell: Cell, protocol: str, *, evaluation: bool) -> TextDecPOMDP:
+    """The same as `build_task`, under a protocol."""
+    return with_protocol(build_task(cell, evaluation=evaluation), protocol)
+
+
+def build_task(cell: Cell, *, evaluation: bool) -> TextDecPOMDP:
+    """The training or the evaluation environment of a cell."""
+    config = cell.environment
+    split: str | None = cell.evaluation.split if evaluation else "train"
+    tasks = config.tasks
+    if config.eval_tasks is not None:
+        tasks, split = (config.eval_tasks if evaluation else tasks), "all"
+    options = dict(config.options)
+    if isinstance(options.get("expert"), str):
+        options["expert"] = Expert(load_policy(options["expert"]))
+    if config.fields:
+        options["fields"] = config.fields
+    return make_task(config.id, options, tasks=tasks, split=split, max_turns=config.max_turns)
+
+
+def make_task(env_id: str, options: Mapping[str, Any], **given: Any) -> Any:
+    """Make an environment with options that a user wrote.
+
+    Args:
+        env_id: A registered id or "module:Class".
+        options: Of its constructor, by name.
+        given: Further arguments, which have settings of their own; None leaves the constructor's default.
+
+    Raises:
+        ConfigError: An option that has a setting of its own, or a value that its constructor does not take.
+        KeyError: Unknown id; the message names the nearest ones.
+    """
+    for name in options:
+        if name in given or name == "max_cycles":
+            own = {"max_cycles": "max_turns"}.get(name, name)
+            raise ConfigError(
+                f"option {name} = {options[name]!r} of {env_id}: give it as --{_OPTIONS.get(own, own)}, or as `{own}` "
+                "in a suite"
+            )
+    try:
+        return make(env_id, **{name: value for name, value in given.items() if value is not None}, **options)
+    except TypeError as error:
+        said = ", ".join(f"{name} = {value!r}" for name, value in options.items()) or "no options"
+        raise ConfigError(
+            f"{env_id} cannot be made with {said}: {error}; its manual says what they take (llm-dec-pomdp list "
+            "--verbose)"
+        ) from error
+
+
+def build_cell(cell: Cell, weights: Path | None = None) -> Setup:
+    """Build everything that a cell names.
+
+    Args:
+        cell: What to build.
+        weights: Folder of a saved team whose weights to take.
+    """
+    kind: Any = find_algorithm(cell.method.name).load()
+    check_algorithm(kind, cell.method.name)
+    eval_env = build_env(cell, kind.protocol, evaluation=True)
+    learns = callable(getattr(kind, "update", None))
+    train_env = build_env(cell, kind.protocol, evaluation=False) if learns else eval_env
+    team = build_team(cell, eval_env, train_env, train=learns)
+    if weights is not None:
+        load_weights(weights, team)
+    sampling = cell.sampling.build()
+    algorithm, *earlier = (
+        build_algorithm(one.name, one.options, team, sampling) for one in (cell.method, *cell.method.stages)
+    )
+    if earlier:
+        ends = [Stage(one, stage.steps) for one, stage in zip(earlier, cell.method.stages, strict=True)]
+        algorithm = Staged([*ends, Stage(algorithm, 0)])
+    return Setup(algorithm, team, train_env, eval_env, sampling)
+
+
+def build_team(cell: Cell, env: TextDecPOMDP, *others: TextDecPOMDP, train: bool = True) -> Team:
+    """The team that a cell names, for the agents of an environment; scripted members know the tasks of all.
+
+    Without `train` no weights are trainable, so that on CUDA all of them are bfloat16.
+    """
+    model, seed = cell.model, derive(cell.seed, "team")
+    roles = [env.role(agent) for agent in env.possible_agents]
+    tasks: list[Any] = [one.task for one in (env, *others)]
+    words = {"menus": {agent: env.menu(agent) for agent in env.possible_agents}, "vocabulary": tasks[0].vocabulary}
+    if model.members:
+
+        def gold() -> dict[tuple[str, str], str]:
+            tables = [task.gold_table() for task in tasks]
+            return {key: text for table in tables for key, text in table.items()}
+
+        known: dict[str, Any] = {"gold": gold, "scripts": tasks[0].scripts, "choices": tasks[0].choices, **words}
+        return assemble_team(env.possible_agents, roles, model.members, seed=seed, **known)
+    how: dict[str, Any] = {"roles": roles, "seed": seed, "train": train, **words, **model.options()}
+    return load_team(env.possible_agents, model.name, **how)

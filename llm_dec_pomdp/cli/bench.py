@@ -1,0 +1,113 @@
+"""The command `bench`: run a suite."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperCommand
+
+from .console import err, failure, out, print_json, say_where, stop, usage
+from .options import Json, OtherVersions
+from .trust import Trust, allow, typed
+
+
+class WithSuites(TyperCommand):
+    """A command whose help page ends with the built-in suites, which are read when the page is shown."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:  # types that newer releases of typer have of their own
+        """Add them."""
+        from ..benchmarks.suite import about_suites
+
+        suites = [f"[bold]{name}[/]: {about}" for name, about in about_suites().items()]
+        self.epilog = "\n\n".join(["[bold]Suites[/]", *suites])
+        super().format_help(ctx, formatter)
+
+
+def bench(
+    suite_name: Annotated[
+        str | None, typer.Argument(metavar="SUITE", help="A suite by name (quick when left out), or a .toml file.")
+    ] = None,
+    algorithm: Annotated[list[str] | None, typer.Option(help="A further method: a name or module:Class.")] = None,
+    model: Annotated[list[str] | None, typer.Option(help="Models instead of the suite's.")] = None,
+    seed: Annotated[list[int] | None, typer.Option(help="Seeds instead of the suite's.")] = None,
+    setting: Annotated[list[str] | None, typer.Option("--set", help="Override, e.g. training.steps=10.")] = None,
+    out_folder: Annotated[Path | None, typer.Option("--out", help="Folder of the run.")] = None,
+    resume: Annotated[Path | None, typer.Option(help="Go on with the run in this folder: finished cells stay.")] = None,
+    other_versions: OtherVersions = False,
+    trust: Trust = False,
+    overwrite: Annotated[
+        bool,
+        typer.Option("--overwrite", help="With --resume: run cells again whose configuration is another one now."),
+    ] = False,
+    jobs: Annotated[int, typer.Option(min=1, help="Cells at once; they share the machine.")] = 1,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what it would cost.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Compare methods: train what learns, measure all on the same tasks, write a report.
+
+    Examples: [bold]llm-dec-pomdp bench quick[/]
+              [bold]llm-dec-pomdp bench paper --dry-run[/]
+              [bold]llm-dec-pomdp bench --resume runs/my-bench[/]
+              [bold]llm-dec-pomdp bench quick --algorithm my_module:MyLearner --seed 0 --seed 1[/]
+    """
+    from ..benchmarks.checks import check_methods
+    from ..benchmarks.estimate import estimate_table, estimates
+    from ..benchmarks.suite import MethodConfig, load_suite, saved_suite
+
+    if overwrite and resume is None:
+        stop("--overwrite is for --resume RUN; a new run has nothing to overwrite")
+    with usage():
+        if resume is not None and suite_name is None:
+            suite = saved_suite(resume, setting or [])
+        else:
+            suite = load_suite(suite_name or "quick", setting or [])
+        allow(suite.cells(), resume or Path(suite_name or "quick"), trust=trust)
+        typed(*(algorithm or ()))
+        changes: dict[str, Any] = {}
+        if algorithm:
+            changes["methods"] = [*suite.methods, *(MethodConfig(name=name) for name in algorithm)]
+        if model:
+            changes["models"] = [suite.models[0].model_copy(update={"name": name}) for name in model]
+        if seed:
+            changes["seeds"] = seed
+        suite = suite.model_copy(update=changes)
+    if dry_run:
+        cells = suite.cells()
+        with usage():
+            check_methods(cells)
+            estimated = estimates(cells)
+        if as_json:
+            print_json([dataclasses.asdict(e) for e in estimated])
+        else:
+            out.print(estimate_table(suite, cells, estimated))
+        return
+    from ..benchmarks.findings import findings
+    from ..benchmarks.progress import shown
+    from ..benchmarks.report import tables
+    from ..benchmarks.runner import new_run_folder, run_suite
+
+    folder = resume or out_folder or new_run_folder(suite.name)
+    with failure(folder), shown(err, quiet=as_json) as progress:
+        run = run_suite(
+            suite,
+            folder,
+            progress,
+            jobs=jobs,
+            resume=resume is not None,
+            other_versions=other_versions,
+            overwrite=overwrite,
+        )
+    failures = {entry.cell.label: entry.failure for entry in run.entries if entry.result is None}
+    if as_json:
+        results = [result.to_dict() for result in run.results]
+        said = findings(run.entries).to_dict()
+        print_json({"folder": str(folder), "results": results, **said, "failures": failures})
+    else:
+        for table in tables(run.results, run.entries):
+            out.print(table)
+        say_where(folder)
+    if failures:
+        raise typer.Exit(1)

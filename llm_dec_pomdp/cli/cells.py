@@ -1,0 +1,192 @@
+"""What `eval` and `train` share: options, the cell that they make, and running it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ..algorithms.registration import find_algorithm
+from .console import err, failure, out, print_json, say_where, stop
+from .options import (
+    EnvOption,
+    Fields,
+    Json,
+    Model,
+    NewTokens,
+    Tasks,
+    Turns,
+    from_options,
+    read_fields,
+    read_options,
+    with_options,
+)
+from .trust import Trust
+
+if TYPE_CHECKING:
+    from ..benchmarks.cell import Result
+    from ..benchmarks.suite import Cell, ModelConfig
+    from ..training import TrainerConfig
+
+_OPTIONS: dict[str, tuple[Any, Any]] = {
+    "model": (Model, "builtin:tiny"),
+    "sharing": (
+        Annotated[str, typer.Option(help="separate (a model per role), shared, or lora (an adapter per role).")],
+        "separate",
+    ),
+    "device": (Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...")], "auto"),
+    "dtype": (
+        Annotated[str, typer.Option(help="auto (float32 weights where all are trained), float32, bfloat16, float16.")],
+        "auto",
+    ),
+    "load": (
+        Annotated[
+            list[str] | None,
+            typer.Option(help="Further option of the model, e.g. lora_rank=16 or gradient_checkpointing=true."),
+        ],
+        None,
+    ),
+    "tasks": (Tasks, "sample"),
+    "field": (Fields, None),
+    "turns": (Turns, None),
+    "env_option": (EnvOption, None),
+    "items": (Annotated[int | None, typer.Option(help="Evaluate on the first so many tasks only.")], None),
+    "samples": (Annotated[int, typer.Option(help="Episodes per task in the evaluation.")], 1),
+    "temperature": (Annotated[float, typer.Option(help="Sampling temperature; 0 is greedy.")], 1.0),
+    "top_p": (Annotated[float, typer.Option(help="Nucleus of the sampling; 1 keeps all tokens.")], 1.0),
+    "max_new_tokens": (NewTokens, 128),
+    "seed": (Annotated[int, typer.Option(help="Seed of the run.")], 0),
+    "out_folder": (Annotated[Path | None, typer.Option("--out", help="Folder of the run.")], None),
+    "trust": (Trust, False),
+    "as_json": (Json, False),
+}
+
+
+def cell_options(**defaults: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command the options of a cell, which it takes as `**options`; some with other defaults."""
+    return with_options(
+        {name: (annotation, defaults.get(name, default)) for name, (annotation, default) in _OPTIONS.items()}
+    )
+
+
+def make_cell(
+    env_id: str,
+    algorithm: str,
+    options: dict[str, Any],
+    *,
+    played: ModelConfig | None,
+    training: TrainerConfig,
+    settings: list[str] | None = None,
+    eval_tasks: str | None = None,
+    **evaluation: Any,
+) -> Cell:
+    """The cell that options describe.
+
+    Args:
+        env_id: Environment.
+        algorithm: A name or module:Class.
+        options: Values of `cell_options`.
+        played: Who plays whom, where a file says so.
+        training: How long to train.
+        settings: Options of the algorithm.
+        eval_tasks: Where the tasks of the evaluation come from, if elsewhere.
+        evaluation: Further values of the evaluation.
+
+    Raises:
+        ConfigError: A value that is refused, named as its option.
+    """
+    from ..benchmarks.suite import Cell, EnvironmentConfig, EvaluationConfig, MethodConfig, SamplingConfig
+
+    environment = from_options(
+        EnvironmentConfig,
+        id=env_id,
+        tasks=options["tasks"],
+        eval_tasks=eval_tasks,
+        fields=read_fields(options["field"]),
+        max_turns=options["turns"],
+        options=read_options(options["env_option"]),
+    )
+    return Cell(
+        environment,
+        MethodConfig(name=algorithm, options=read_options(settings)),
+        played or _model(options),
+        options["seed"],
+        from_options(SamplingConfig, **{name: options[name] for name in ("temperature", "top_p", "max_new_tokens")}),
+        training,
+        from_options(EvaluationConfig, items=options["items"], samples=options["samples"], **evaluation),
+    )
+
+
+def _model(options: dict[str, Any]) -> ModelConfig:
+    from ..benchmarks.suite import ModelConfig
+
+    load = read_options(options["load"])
+    for name in ("name", "members", "sharing", "device", "dtype"):
+        if name in load:
+            stop(f"--load {name}: it has an option of its own, or a file (--team); see --help")
+    if "lora_rank" in load and options["sharing"] != "lora":
+        refuse(["--load lora_rank"], f"it is for --sharing lora, and this is --sharing {options['sharing']}")
+    named = {name: options[name] for name in ("sharing", "device", "dtype")}
+    return from_options(ModelConfig, further=list(load), name=options["model"], **named, **load)
+
+
+def refuse(options: list[str], reason: str) -> None:
+    """Options that would have no effect are no options."""
+    if options:
+        stop(f"{', '.join(options)} would have no effect: {reason}; leave it out")
+
+
+def check_cell(cell: Cell, *, learn: bool = True) -> None:
+    """Find what is wrong with a cell before its folder is made.
+
+    Raises:
+        ConfigError, KeyError, ValueError: The message says what.
+    """
+    from ..benchmarks.checks import check_cells
+
+    check_cells([cell], learn=learn)
+    name = cell.method.name
+    if learn and not callable(getattr(find_algorithm(name).load(), "update", None)):
+        stop(f"{name!r} does not learn; train magrpo, grpo or a learner of your own, or measure it with eval")
+
+
+def run_cells(
+    cells: list[Cell],
+    folder: Path | None,
+    name: str,
+    as_json: bool,
+    weights: Path | None = None,
+    *,
+    learn: bool = True,
+    resume: bool = False,
+    other_versions: bool = False,
+) -> None:
+    """Run cells into one folder and show what came out."""
+    from ..benchmarks.cell import run_cell
+    from ..benchmarks.progress import shown
+    from ..benchmarks.report import write_report
+    from ..benchmarks.runner import new_run_folder, run_folder, write_results
+
+    folder = folder or new_run_folder(name)
+    with failure(folder, goes_on=learn), shown(err, quiet=as_json) as progress, run_folder(folder, resume=resume):
+        results = [
+            run_cell(cell, folder / "cells" / cell.label, progress, weights, learn=learn, other_versions=other_versions)
+            for cell in cells
+        ]
+        write_results(folder, results)
+        write_report(folder)
+    _show(results, folder, as_json)
+
+
+def _show(results: list[Result], folder: Path, as_json: bool) -> None:
+    from ..benchmarks.report import tables
+    from ..benchmarks.runs import read_run
+
+    if as_json:
+        print_json({"folder": str(folder), "results": [result.to_dict() for result in results]})
+        return
+    for table in tables(results, read_run(folder).entries):
+        out.print(table)
+    say_where(folder)

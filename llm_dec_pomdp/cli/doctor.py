@@ -1,0 +1,124 @@
+"""The command that looks at what confines generated code: `doctor`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ..visible import plain
+from .console import err, out, print_json, stop, usage
+from .options import Json
+
+if TYPE_CHECKING:
+    from ..sandbox import Capabilities, Job
+    from ..sandbox.doctor import Examination, Program
+
+_WITH_REFERENCES = ("humaneval-v0", "coophumaneval-v0", "mbpp-v0")
+
+
+def doctor(
+    only: Annotated[list[str] | None, typer.Option(help="Try only this hostile program; may be repeated.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Show what confines generated code and try the judge with hostile programs, each layer switched off in turn.
+
+    Without --only it judges honest programs, too: the reference solutions of the code tasks. Exit code 1 when a hostile
+    program gets through or an honest one fails.
+
+    Example: [bold]llm-dec-pomdp doctor[/]
+    """
+    from ..sandbox import SandboxError, capabilities
+    from ..sandbox.doctor import examine
+
+    chosen = _chosen(only)
+    try:
+        able = capabilities()
+    except SandboxError as silent:
+        stop(str(silent))
+    examinations: dict[str, Examination] = {}
+    for layer in ("", *able.working):
+        with err.status(f"trying {len(chosen)} hostile programs{_without(layer)}"):
+            examinations[layer] = examine(chosen, [layer] if layer else [])
+    honest = {} if only else _references()
+    with err.status(f"judging {len(honest)} honest programs"):
+        failed = _failed(honest)
+    totals = {kind: sum(e.counts[kind] for e in examinations.values()) for kind in examinations[""].counts}
+    if as_json:
+        layers = {**able.to_dict(), "missing": able.missing or None}
+        print_json({**layers, **_plain(examinations), **totals, "honest": len(honest), "honest_failed": failed})
+    else:
+        _print_layers(able)
+        for layer, examination in examinations.items():
+            _print(layer, examination)
+        out.print("; ".join(f"{kind.replace('_', ' ')} {count}" for kind, count in totals.items()))
+        if honest:
+            names = f"; not {', '.join(failed)}" if failed else ""
+            out.print(f"{len(honest) - len(failed)} of {len(honest)} honest programs pass{names}")
+    if failed or any(e.problems for e in examinations.values()):
+        raise typer.Exit(1)
+
+
+def _chosen(only: list[str] | None) -> list[Program]:
+    from ..registries import nearest
+    from ..sandbox.doctor import programs
+
+    with usage():
+        known = {program.name: program for program in programs()}
+        if unknown := [name for name in only or () if name not in known]:
+            stop(f"no hostile program {unknown[0]!r}; {nearest(unknown[0], known)}")
+    return [known[name] for name in only or known]
+
+
+def _print_layers(able: Capabilities) -> None:
+    for layer, reason in able.layers.items():
+        state = plain("missing", "red") if reason else plain("holds", "green")
+        out.print(f"{layer:11}", state, *(["", reason] if reason else []))
+    if able.missing:
+        out.print(plain(able.missing, "yellow"))
+
+
+def _without(layer: str) -> str:
+    return f" without {layer}" if layer else ""
+
+
+def _plain(examinations: dict[str, Examination]) -> dict[str, Any]:
+    whole = examinations[""]
+    tried = {f.program.name: {"outcome": f.verdict.outcome, "problems": f.problems} for f in whole.findings}
+    without = {
+        layer: {**examination.counts, "problems": examination.problems, "not_tried": examination.not_tried}
+        for layer, examination in examinations.items()
+        if layer
+    }
+    return {"programs": tried, "left": whole.left, "not_tried": whole.not_tried, "without": without}
+
+
+def _print(layer: str, examination: Examination) -> None:
+    for name, problems in examination.problems.items():
+        out.print(plain(f"{name}{_without(layer)}:", "red"), "; ".join(problems))
+    skipped = len(examination.not_tried)
+    rest = f"; {skipped} that try to escape were not tried, nothing would hold them" if skipped else ""
+    held = sum(not finding.problems for finding in examination.findings)
+    out.print(f"{held} of {len(examination.findings)} hostile programs held off{_without(layer)}{rest}")
+
+
+def _references() -> dict[str, Job]:
+    """The reference solutions of the code tasks that need no download."""
+    from ..envs.coding import reward
+    from ..envs.registration import make
+
+    jobs: dict[str, Job] = {}
+    for env_id in _WITH_REFERENCES:
+        env: Any = make(env_id, split="all")
+        for item in env.items:
+            program = env.program(item, dict(zip(env.possible_agents, item.reference, strict=True)))
+            jobs[f"{env_id} {item.id}"] = reward.job(item, program.source)
+    return jobs
+
+
+def _failed(honest: dict[str, Job]) -> list[str]:
+    from ..sandbox import SandboxPool
+
+    with SandboxPool(allow_weak=True) as pool:
+        verdicts = pool.run(list(honest.values()))
+    return [name for name, verdict in zip(honest, verdicts, strict=True) if verdict.outcome != "passed"]

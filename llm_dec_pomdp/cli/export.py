@@ -1,0 +1,33 @@
+"""The command `export`: take a trained team out of a run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from .console import out, stop, usage
+from .trust import Trust, allow
+
+
+def export(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run, or of one of its cells.")],
+    place: Annotated[Path, typer.Argument(metavar="OUT", help="New folder; one folder per agent goes into it.")],
+    trust: Trust = False,
+) -> None:
+    """Write a trained team as plain folders of transformers or peft, with tokenizer and model card.
+
+    Example: [bold]llm-dec-pomdp export runs/my-run my-team[/]
+    """
+    from ..benchmarks.export import export_run, trained_cell
+
+    with usage():
+        allow([trained_cell(run)[0]], run, trust=trust)
+        try:
+            source, agents = export_run(run, place)
+        except FileExistsError as error:
+            stop(str(error))
+        except OSError as error:
+            stop(str(error), code=1)
+    out.print(f"{', '.join(agents)} from {source} in {place}")

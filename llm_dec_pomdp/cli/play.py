@@ -1,0 +1,129 @@
+"""`play`: a person takes a role."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, cast
+
+import typer
+
+from ..visible import plain
+from .console import out, stop, usage
+from .options import EnvId, EnvOption, Model, NewTokens, Turns, read_options
+from .trust import typed
+
+if TYPE_CHECKING:
+    from ..agents.base import Policy, Request, Sampling
+    from ..types import Completion
+
+
+def play(
+    env_id: EnvId,
+    role: Annotated[str | None, typer.Option(help="The role you take; the first one when left out.")] = None,
+    model: Model = "builtin:tiny",
+    task: Annotated[str | None, typer.Option(help="Task id; one at random when left out.")] = None,
+    protocol: Annotated[str, typer.Option(help="parallel, centralized, sequential or discussion.")] = "parallel",
+    turns: Turns = None,
+    env_option: EnvOption = None,
+    tokens: NewTokens = 128,
+    seed: Annotated[int | None, typer.Option(min=0, help="Seed of the task and of the others' texts.")] = None,
+) -> None:
+    """Take one role yourself, for all agents that have it; a policy plays the rest. An empty line ends your text.
+
+    Examples: [bold]llm-dec-pomdp play tldr-v0 --role elaboration[/]
+              [bold]llm-dec-pomdp play research-v0 --role sub --model script:optimal[/]
+    """
+    from ..agents.assembly import MemberConfig, assemble_team
+    from ..agents.base import Sampling, Team
+    from ..agents.human import Human
+    from ..agents.loading import load_policy, locate, server_model
+    from ..benchmarks.setup import make_task
+    from ..envs.wrappers import with_protocol
+    from ..registries import nearest
+    from ..rollout import Trajectories
+
+    typed(env_id)
+    with usage():
+        sampling = Sampling(max_new_tokens=tokens)
+        env = with_protocol(make_task(env_id, read_options(env_option), split="all", max_turns=turns), protocol)
+        roles = [env.role(agent) for agent in env.possible_agents]
+        if role is not None and role not in roles:
+            stop(f"no role {role!r} in {env_id}; {nearest(role, dict.fromkeys(roles))}")
+        env.reset(seed=seed, options={"task_id": task} if task else None)
+        own = role or roles[0]
+        mine = [agent for agent in env.possible_agents if env.role(agent) == own]
+        others = [agent for agent in env.possible_agents if agent not in mine]
+        scripted = model.startswith("script:")
+        if others and not scripted and not server_model(model):
+            locate(model)
+        out.print("You are", plain(own, "bold"), f"in {env_id}, task {env.item.id}.")
+        rest: Mapping[str, Policy] = {}
+        if others and scripted:
+            names, task_of = [env.role(agent) for agent in others], cast("Any", env.task)
+            known = {"gold": task_of.gold_table, "scripts": task_of.scripts}
+            rest = assemble_team(others, names, [MemberConfig(agents=others, model=model)], **known).members
+        elif others:
+            rest = dict.fromkeys(others, LoadedMeanwhile(lambda: load_policy(model)))
+        person = Human(partial(_ask_person, several=len(mine) > 1))
+        team = Team({**dict.fromkeys(mine, person), **rest})  # in this order: the person does not wait for a model
+        try:
+            groups = Trajectories().play(env, team, [env.item.id], [seed or 0], sampling)
+        except EOFError:
+            stop("the input ended before your text, so nothing was played", code=1)
+    episode = groups[0].episodes[0]
+    for turn in episode.turns:
+        for agent, completion in turn.actions.items():
+            if agent not in mine:
+                out.rule(f"{env.role(agent)} wrote")
+                out.print(completion.text)
+    out.rule("score")
+    for turn in episode.turns:
+        if turn.score is not None:
+            parts = "  ".join(f"{name} {value:.2f}" for name, value in turn.score.components.items())
+            out.print(f"{turn.score.total:.2f} of {env.score_range[1]:g}   {parts}")
+
+
+class LoadedMeanwhile:
+    """A policy that is loaded while a person reads and writes.
+
+    Args:
+        load: Loads it, in another thread.
+    """
+
+    def __init__(self, load: Callable[[], Policy]) -> None:
+        self._policy: Future[Policy] = Future()
+        threading.Thread(target=self._load, args=[load], daemon=True).start()
+
+    def _load(self, load: Callable[[], Policy]) -> None:
+        try:
+            self._policy.set_result(load())
+        except Exception as error:
+            self._policy.set_exception(error)
+
+    def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[list[Completion]]:
+        """What the policy answers, once it is there."""
+        with out.status("the others write"):
+            return self._policy.result().generate(requests, sampling)
+
+
+def _ask_person(agent: str, observation: str, *, several: bool) -> str:
+    """Ask in the terminal.
+
+    Raises:
+        EOFError: The input has ended.
+    """
+    out.rule(f"you are told, as {agent}" if several else "you are told")
+    out.print(observation)
+    out.rule("your text (an empty line ends it)")
+    lines: list[str] = []
+    for line in sys.stdin:
+        if not line.strip():
+            return "\n".join(lines)
+        lines.append(line.rstrip("\n"))
+    if not lines:
+        raise EOFError
+    return "\n".join(lines)

@@ -1,0 +1,40 @@
+"""The command `report`: look at runs again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ..visible import plain
+from .console import err, failure, out, print_json, say_where, stop
+from .options import Json
+
+
+def report(
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run folders.")],
+    out_folder: Annotated[Path | None, typer.Option("--out", help="Where it goes; the folder of a single run.")] = None,
+    allow_mixed: Annotated[bool, typer.Option("--allow-mixed", help="Report what does not compare too.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Write report.html and report.md again, or for several runs together; say which differences are more than chance.
+
+    Examples: [bold]llm-dec-pomdp report runs/quick-20260101-120000[/]
+              [bold]llm-dec-pomdp report runs/mine runs/theirs --out compared[/]
+    """
+    from ..benchmarks.report import finding_tables, report_runs
+
+    if out_folder is None and len(runs) > 1:
+        stop("give a folder for the report of several runs with --out")
+    folder = out_folder or runs[0]
+    with failure(folder):
+        said, warnings = report_runs(runs, folder, allow_mixed=allow_mixed)
+    if as_json:
+        print_json({"folder": str(folder), "warnings": warnings, **said.to_dict()})
+        return
+    for warning in warnings:
+        err.print(plain("does not compare:", "yellow"), warning)
+    for table in finding_tables(said):
+        out.print(table)
+    say_where(folder)

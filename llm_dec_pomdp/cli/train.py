@@ -1,0 +1,131 @@
+"""The command `train`: train a team, and measure it before and after."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from .cells import cell_options, check_cell, make_cell, refuse, run_cells
+from .console import stop, usage
+from .options import OtherVersions, from_options, given
+from .trust import allow, typed
+
+if TYPE_CHECKING:
+    from ..benchmarks.suite import Cell
+
+
+@cell_options()
+def train(
+    context: typer.Context,
+    env_id: Annotated[str | None, typer.Argument(help="Environment id; with --resume the run's when left out.")] = None,
+    algorithm: Annotated[str, typer.Option(help="A registered learner or module:Class.")] = "magrpo",
+    team: Annotated[
+        Path | None, typer.Option(help="A .toml file that says who plays whom, instead of --model and --sharing.")
+    ] = None,
+    eval_tasks: Annotated[
+        str | None, typer.Option(help="File for the evaluation; else the test split of --tasks.")
+    ] = None,
+    steps: Annotated[int, typer.Option(help="Updates.")] = 40,
+    prompts: Annotated[int, typer.Option(help="Tasks per update.")] = 8,
+    group_size: Annotated[int, typer.Option(help="Episodes per task (G).")] = 4,
+    eval_every: Annotated[int, typer.Option(help="Evaluate every so many updates; 0: before and after only.")] = 0,
+    save_every: Annotated[
+        int, typer.Option(help="Checkpoint after every so many updates; 0: after the last, and on a signal.")
+    ] = 10,
+    setting: Annotated[
+        list[str] | None, typer.Option("--set", help="Option of the algorithm, e.g. learning_rate=1e-4.")
+    ] = None,
+    resume: Annotated[Path | None, typer.Option(help="Go on with the run in this folder, bit for bit.")] = None,
+    other_versions: OtherVersions = False,
+    **options: Any,
+) -> None:
+    """Train a team and measure it before and after on the test rows.
+
+    A run that is done goes on to more steps with --resume RUN --steps N, and is measured again.
+
+    Examples: [bold]llm-dec-pomdp train tldr-v0 --steps 40[/]
+              [bold]llm-dec-pomdp train --resume runs/my-run[/]
+              [bold]llm-dec-pomdp train --resume runs/my-run --steps 80[/]
+              [bold]llm-dec-pomdp train tldr-v0 --model model.gguf --sharing lora --tasks my.jsonl --field prompt=x[/]
+              [bold]llm-dec-pomdp train tldr-v0 --team team.toml[/]
+    """
+    from ..benchmarks.suite import read_team
+    from ..training import TrainerConfig
+
+    with usage():
+        if env_id is None:
+            cell = _cell_to_resume(context, resume, trust=options["trust"])
+        else:
+            if team is not None:
+                refuse(given(context, "model", "sharing", "load", "device", "dtype"), f"{team} says who plays")
+            cell = make_cell(
+                env_id,
+                algorithm,
+                options,
+                played=read_team(team) if team is not None else None,
+                training=from_options(
+                    TrainerConfig, steps=steps, prompts_per_step=prompts, group_size=group_size, save_every=save_every
+                ),
+                settings=setting,
+                eval_tasks=eval_tasks,
+                every=eval_every,
+            )
+            typed(env_id, algorithm)
+            if team is not None:
+                allow([cell], team, (env_id, algorithm), trust=options["trust"])
+            if resume is not None:
+                _refuse_another(cell, resume)
+        check_cell(cell)
+    folder, name = resume or options["out_folder"], f"train-{cell.environment.id}"
+    run_cells([cell], folder, name, options["as_json"], resume=resume is not None, other_versions=other_versions)
+
+
+def _refuse_another(cell: Cell, folder: Path) -> None:
+    """A run that is gone on with trains what it trained.
+
+    Raises:
+        CheckpointError: The message names every value that differs.
+    """
+    from ..benchmarks.cell import refuse_conflicts
+    from ..benchmarks.suite import Cell
+
+    for path in sorted(folder.glob("cells/*/cell.json")):
+        refuse_conflicts(Cell.from_dict(json.loads(path.read_text(encoding="utf-8"))), cell, folder)
+
+
+def _cell_to_resume(context: typer.Context, folder: Path | None, *, trust: bool) -> Cell:
+    """The only cell of a run, when nothing but its folder was given, or with more steps or another cadence."""
+    from ..benchmarks.suite import Cell, EvaluationConfig
+    from ..training import TrainerConfig
+
+    if folder is None:
+        stop("give an environment id to train on, see `llm-dec-pomdp list`, or a run to go on with: --resume RUN")
+    changes = {"steps", "save_every", "eval_every"}
+    free = given(context, "resume", "other_versions", "trust", "as_json", *changes)
+    if own := [option for option in given(context) if option not in free]:
+        stop(
+            f"{', '.join(own)}: --resume takes the options of the run, of which --steps, --save-every and --eval-every "
+            "may change; leave it out, or give the environment and all options"
+        )
+    cells = sorted(folder.glob("cells/*/cell.json"))
+    if not cells:
+        stop(f"{str(folder)!r} says not yet what it was to train; give the environment and all options with --resume")
+    if len(cells) != 1:
+        stop(f"{str(folder)!r} holds {len(cells)} trainings, not one; a benchmark goes on with bench --resume {folder}")
+    cell = Cell.from_dict(json.loads(cells[0].read_text(encoding="utf-8")))
+    allow([cell], folder, trust=trust)
+    if not cell.training.steps:
+        stop(f"{str(folder)!r} holds an evaluation, in which nothing is trained; measure again with eval")
+    changed = {name: context.params[name] for name in changes if given(context, name)}
+    every = {"every": changed.pop("eval_every")} if "eval_every" in changed else {}
+    cell = dataclasses.replace(
+        cell,
+        training=from_options(TrainerConfig, **{**cell.training.model_dump(), **changed}),
+        evaluation=from_options(EvaluationConfig, **{**cell.evaluation.model_dump(), **every}),
+    )
+    _refuse_another(cell, folder)
+    return cell

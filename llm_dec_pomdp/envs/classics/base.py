@@ -1,0 +1,250 @@
+"""A textbook Dec-POMDP in words: observations as sentences, actions as words anywhere in a text."""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+from collections.abc import Mapping, Sequence
+from importlib import resources
+from pathlib import Path
+from typing import Any, ClassVar, Literal, NamedTuple, get_args
+
+from ...registries import nearest
+from ...seeding import derive, uniforms
+from ...types import Message, Scale, Score, TaskItem
+from ..task import Task, Transition
+from ..tasks import TaskSource
+from .model import Model, embedded
+
+Words = Literal["fixed", "paraphrased"]
+PENALTY = 1.0  # for a text without a known action
+
+
+class State(NamedTuple):
+    """The state of a `Classic`.
+
+    Attributes:
+        item: Its prompt explains the problem.
+        hidden: Place of the model's state.
+        observed: Place of what each agent observed last; () at the beginning.
+        total: Return so far.
+        turn: Joint actions played.
+        wording: Seed of how the observations are said.
+    """
+
+    item: TaskItem
+    hidden: int
+    observed: tuple[int, ...] = ()
+    total: float = 0.0
+    turn: int = 0
+    wording: int = 0
+
+
+class Classic(Task[State]):
+    """Declare the class attributes; the model is `data/classics/<file>.dpomdp`.
+
+    An agent's action is the last action name that stands in its text as whole words, in any case, with spaces, hyphens
+    or underscores between them; of names that begin at the same place the longest. A text without any is the harmless
+    action, and costs `PENALTY`, so that it never pays.
+
+    Args:
+        tasks: "sample" is the one problem; items of your own explain it in other words.
+        split: The one problem is in every split.
+        fields, render_mode: See `Task`.
+        max_turns: H, the horizon.
+        words: How observations are said: "fixed", always in one sentence, or "paraphrased", in one of several that
+            the seed chooses.
+
+    Attributes:
+        file: Name of the model.
+        explanation: What the problem is, told at the first turn.
+        harmless: The action of a text without a known action.
+        phrases: Sentences for each observation; "fixed" takes the first.
+        published: Optimal values by horizon.
+    """
+
+    file: ClassVar[str]
+    explanation: ClassVar[str]
+    harmless: ClassVar[str]
+    phrases: ClassVar[Mapping[str, Sequence[str]]]
+    published: ClassVar[Mapping[int, float]]
+    silence_is_lowest = False
+    components = ("return",)
+    diagnostics = ("unknown_actions",)
+
+    def __init_subclass__(cls) -> None:
+        item = TaskItem(cls.file, cls.explanation)
+        cls.source = TaskSource(cls.file, sample=lambda: [item])
+        cls.metadata = {**Task.metadata, "name": f"{cls.file}-v0"}
+
+    def __init__(
+        self,
+        tasks: str | Path | Sequence[TaskItem] = "sample",
+        *,
+        split: str | None = None,
+        fields: Mapping[str, str] | None = None,
+        max_turns: int = 3,
+        render_mode: str | None = None,
+        words: Words = "fixed",
+    ) -> None:
+        if words not in get_args(Words):
+            raise ValueError(f"words is {words!r}; {nearest(words, get_args(Words))}")
+        self.words: Words = words
+        self.roles = tuple(map(_spoken, self.model.agents))
+        if tasks == "sample" and split in ("train", "test"):
+            split = "all"
+        super().__init__(tasks, split=split, fields=fields, max_turns=max_turns, render_mode=render_mode)
+
+    @property
+    def model(self) -> Model:
+        """The tables."""
+        return embedded(self.file)
+
+    @property
+    def reward_range(self) -> tuple[float, float]:
+        """Lowest and highest reward of the tables, and below it the penalty of every agent."""
+        return _range(self.file)
+
+    @property
+    def score_range(self) -> tuple[float, float]:  # type: ignore[override]  # follows max_turns
+        """Bounds of the return: `reward_range`, `max_turns` times."""
+        low, high = self.reward_range
+        return min(low * self.max_turns, 0.0), max(high * self.max_turns, 0.0)
+
+    @property
+    def optimum(self) -> float | None:  # type: ignore[override]  # follows max_turns
+        """The published value of an optimal team at this horizon."""
+        return self.published.get(self.max_turns)
+
+    @property
+    def score_scale(self) -> Scale:
+        """A team that chooses its actions at random is 0 %, an optimal one 100 %; else the bounds of the return."""
+        if self.optimum is None:
+            return Scale(*self.score_range)
+        return Scale(self.model.value_at_random(self.max_turns), self.optimum)
+
+    def menu(self, agent: str) -> Sequence[str]:
+        """The actions by name."""
+        return [_spoken(name) for name in self.model.actions[self.possible_agents.index(agent)]]
+
+    # --- the task ------------------------------------------------------------------------------------------------
+
+    def initial_state(self, item: TaskItem, seed: int) -> State:
+        """A state that the model begins in."""
+        return State(item, self.model.first(uniforms(seed, 1)[0]))
+
+    def told(self, state: State) -> Mapping[str, str]:
+        """At first what the problem is, then its own observation to each agent; nothing after the last turn."""
+        left = self.max_turns - state.turn
+        if left <= 0:
+            return {}
+        if not state.observed:
+            return {agent: self._introduction(state.item, place) for place, agent in enumerate(self.possible_agents)}
+        return {
+            agent: f"{self._sentence(place, state)} Turns left: {left}."
+            for place, agent in enumerate(self.possible_agents)
+        }
+
+    def transition(self, state: State, actions: Mapping[str, str], seed: int) -> Transition[State]:
+        """Read the actions, draw the next state and what is observed, and pay R(s, a, s')."""
+        model = self.model
+        named = [_named(model.actions[place], actions[agent]) for place, agent in enumerate(self.possible_agents)]
+        unknown = named.count(None)
+        played = tuple(
+            names.index(self.harmless) if action is None else action
+            for names, action in zip(model.actions, named, strict=True)
+        )
+        following, observed = model.follow(state.hidden, played, uniforms(seed, 2).tolist())
+        reward = float(model.rewards[played][state.hidden, following]) - PENALTY * unknown
+        total = state.total + reward
+        wording = derive(seed, "words") if self.words == "paraphrased" else 0
+        score = Score(total, {"return": total}, {"unknown_actions": float(unknown)})
+        return Transition(State(state.item, following, observed, total, state.turn + 1, wording), reward, score)
+
+    def describe(self, state: State) -> Mapping[str, Any]:
+        """The model's state, by name."""
+        return {"state": self.model.states[state.hidden], "return": state.total}
+
+    # --- words ---------------------------------------------------------------------------------------------------
+
+    def _introduction(self, item: TaskItem, place: int) -> str:
+        actions = ", ".join(map(_spoken, self.model.actions[place]))
+        return (
+            f"{item.prompt}\n\nYou are {self.roles[place]}. At every turn choose one action by its name: {actions}. "
+            f"The last action that you name counts. Turns left: {self.max_turns}."
+        )
+
+    def _sentence(self, place: int, state: State) -> str:
+        sentences = self.phrases[self.model.observations[place][state.observed[place]]]
+        chosen = derive(state.wording, place) % len(sentences) if self.words == "paraphrased" else 0
+        return sentences[chosen]
+
+    def _heard(self, place: int, text: str) -> int:
+        """Place of the observation that a message begins with."""
+        for number, name in enumerate(self.model.observations[place]):
+            if text.startswith(tuple(self.phrases[name])):
+                return number
+        raise ValueError(
+            f"the optimal team does not know the observation {text[:60]!r}; it plays {self.metadata['name']} without "
+            "drafts and with one text per agent"
+        )
+
+    # --- the optimal team ----------------------------------------------------------------------------------------
+
+    def optimal_action(self, agent: str, history: Sequence[Message]) -> str:
+        """What an agent of an optimal team does after its own history, by `data/classics/optimal.json`.
+
+        Raises:
+            ValueError: No optimal team is known at this horizon, or the history has what this task tells nobody.
+        """
+        place = self.possible_agents.index(agent)
+        team = _optimal_teams()[self.file].get(str(self.max_turns))
+        if team is None:
+            raise ValueError(
+                f"no optimal team of {self.metadata['name']} is known at max_turns = {self.max_turns}; take one of "
+                + ", ".join(_optimal_teams()[self.file])
+            )
+        heard = [self._heard(place, message.text) for message in history[1:] if message.role == "told"]
+        seen = functools.reduce(lambda code, one: code * len(self.model.observations[place]) + one, heard, 0)
+        if len(heard) >= self.max_turns:
+            raise ValueError(
+                f"{agent} was told {len(heard)} observations in {self.max_turns} turns; start a new episode"
+            )
+        return _spoken(self.model.actions[place][int(team[place][len(heard)][seen])])
+
+
+def _spoken(name: str) -> str:
+    """The name of a model's action as agents say it."""
+    return name.replace("-", " ")
+
+
+@functools.cache
+def _pattern(names: tuple[str, ...]) -> re.Pattern[str]:
+    """Any of the names as whole words; the longest first."""
+    ordered = sorted(names, key=len, reverse=True)
+    alternatives = "|".join(r"[\s_-]{1,3}".join(map(re.escape, name.split("-"))) for name in ordered)
+    return re.compile(rf"(?<!\w)(?:{alternatives})(?!\w)", re.IGNORECASE | re.ASCII)
+
+
+def _named(names: tuple[str, ...], text: str) -> int | None:
+    """Place of the last action that a text names; None where it names none."""
+    said = _pattern(names).findall(text)
+    return names.index("-".join(re.split(r"[\s_-]+", said[-1].lower()))) if said else None
+
+
+@functools.cache
+def _range(file: str) -> tuple[float, float]:
+    model = embedded(file)
+    possible = model.rewards[model.transitions > 0]
+    return float(possible.min()) - PENALTY * len(model.agents), float(possible.max())
+
+
+@functools.cache
+def _optimal_teams() -> Mapping[str, Mapping[str, Sequence[Sequence[str]]]]:
+    """By problem and horizon, for each agent: a digit (its action) per observation history, by their length.
+
+    Histories of a length are in the order of the observations' places, the earliest observation counting most.
+    """
+    file = resources.files("llm_dec_pomdp.data") / "classics" / "optimal.json"
+    return json.loads(file.read_text(encoding="utf-8"))

@@ -1,0 +1,74 @@
+"""boxpushing-v0: two agents push small boxes alone or a large one together.
+
+| fact | value |
+|---|---|
+| agents | agent_0 "agent 1", agent_1 "agent 2" |
+| turns | 3 (`max_turns`, the horizon) |
+| optimal value | 17.6, 66.08, 98.59 at horizon 2, 3, 4 (published) |
+| tables | `data/classics/boxpushing.dpomdp` |
+| options | `words`: "fixed" (the same sentence for an observation always) or "paraphrased" (one of several) |
+
+Observation. At first the problem, the actions and the turns left; then, each agent for itself, what is in front of
+it, and the turns left. Nobody sees what the other does or observes.
+
+Action. The last name of an action that stands in the text as whole words, in any case, with spaces, hyphens or
+underscores between them: turn left, turn right, forward, stay. A text without any is "stay", and costs 1.
+
+Reward (one float for the team): 10 for a small box that is pushed, 100 for the large one, which both have to push
+at once; 5 less for each that bumps into something, and 0.1 less for each agent and turn. An action works with
+probability 0.9. After a box was pushed the problem begins anew, in a turn that pays nothing. The score is the
+return so far.
+
+Source: Seuken, Zilberstein, "Improved memory-bounded dynamic programming for decentralized POMDPs", UAI 2007. An
+optimal team plays as `script:optimal` for horizons 2 to 4.
+
+Version history: v0, the first.
+
+Example:
+    >>> import llm_dec_pomdp
+    >>> env = llm_dec_pomdp.make("boxpushing-v0", max_turns=2)
+    >>> env.optimum
+    17.6
+    >>> _ = env.reset(seed=0)
+    >>> _, rewards, _, _, _ = env.step({"agent_0": "turn left", "agent_1": "turn right"})
+    >>> rewards["agent_0"]
+    -0.2
+"""
+
+from __future__ import annotations
+
+from .base import Classic
+
+
+class BoxPushing(Classic):
+    """Two agents push boxes; the module is the manual."""
+
+    file = "boxpushing"
+    explanation = (
+        "The lower row of a field has four columns. North of columns 1 and 4 stands a small box, north of "
+        "columns 2 and 3 one large box. Agent 1 begins in column 1 and faces east, agent 2 in column 4 and "
+        "faces west. Going forward against a small box pushes it, for 10; the large box pays 100 when both "
+        "push it at the same time from columns 2 and 3. Bumping into anything costs 5, and every turn 0.1 for "
+        "each agent. Actions fail once in 10 times. After a box was pushed everything begins anew."
+    )
+    harmless = "stay"
+    phrases = {
+        "empty-field": ("In front of you is an empty field.", "The way ahead is free.", "You look at bare ground."),
+        "wall": ("In front of you is a wall.", "A wall blocks the way ahead.", "You look at bricks."),
+        "other-agent": (
+            "In front of you is the other agent.",
+            "Your partner stands in your way.",
+            "You look at your partner.",
+        ),
+        "small-box": (
+            "In front of you is a small box.",
+            "A small box is right ahead.",
+            "You look at a box that one can push.",
+        ),
+        "large-box": (
+            "In front of you is a large box.",
+            "A large box is right ahead.",
+            "You look at a box that takes two.",
+        ),
+    }
+    published = {2: 17.6, 3: 66.08, 4: 98.59}

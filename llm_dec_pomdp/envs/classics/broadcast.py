@@ -1,0 +1,65 @@
+"""broadcast-v0: two stations share a channel that carries one message at a time.
+
+| fact | value |
+|---|---|
+| agents | agent_0 "station 1", agent_1 "station 2" |
+| turns | 3 (`max_turns`, the horizon) |
+| optimal value | 2, 2.99, 3.89 at horizon 2, 3, 4 (published) |
+| tables | `data/classics/broadcast.dpomdp` |
+| options | `words`: "fixed" (the same sentence for an observation always) or "paraphrased" (one of several) |
+
+Observation. At first the problem, the actions and the turns left; then, each agent for itself, whether it noticed a
+collision, and the turns left. Nobody sees what the other does or observes.
+
+Action. The last name of an action that stands in the text as whole words, in any case, with spaces, hyphens or
+underscores between them: send, wait. A text without any is "wait", and costs 1.
+
+Reward (one float for the team): 1 for a message that is sent while the other station waits, else 0. The buffer of
+station 1 fills with probability 0.9 a turn, that of station 2 with 0.1; at first both have a message. The score is
+the return so far.
+
+Source: Hansen, Bernstein, Zilberstein, "Dynamic programming for partially observable stochastic games", AAAI 2004.
+An optimal team plays as `script:optimal` for horizons 2 to 4.
+
+Version history: v0, the first.
+
+Example:
+    >>> import llm_dec_pomdp
+    >>> env = llm_dec_pomdp.make("broadcast-v0", max_turns=2)
+    >>> env.optimum
+    2.0
+    >>> _ = env.reset(seed=0)
+    >>> _, rewards, _, _, _ = env.step({"agent_0": "send", "agent_1": "I will wait."})
+    >>> rewards["agent_0"]
+    1.0
+"""
+
+from __future__ import annotations
+
+from .base import Classic
+
+
+class Broadcast(Classic):
+    """Two stations share a channel; the module is the manual."""
+
+    file = "broadcast"
+    explanation = (
+        "Two stations share a channel. A message that one station sends while the other waits gets through "
+        "and pays 1; when both send, nothing gets through. A station that sends without having a message pays "
+        "nothing. Both have a message at first; later the empty buffer of station 1 fills in 9 turns of 10, "
+        "that of station 2 in 1 of 10. Whether there was a collision is reported wrongly in 1 turn of 10."
+    )
+    harmless = "wait"
+    phrases = {
+        "collision": (
+            "You notice a collision on the channel.",
+            "Two messages seem to have met.",
+            "The channel reports a collision.",
+        ),
+        "no-collision": (
+            "You notice no collision on the channel.",
+            "The channel seems clear.",
+            "No two messages seem to have met.",
+        ),
+    }
+    published = {2: 2.0, 3: 2.99, 4: 3.89}

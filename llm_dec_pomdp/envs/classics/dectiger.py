@@ -1,0 +1,69 @@
+"""dectiger-v0: two doors, behind one a treasure and behind the other a tiger; two explorers listen and open.
+
+| fact | value |
+|---|---|
+| agents | agent_0 "explorer 1", agent_1 "explorer 2" |
+| turns | 3 (`max_turns`, the horizon) |
+| optimal value | -4, 5.1908, 4.8028 at horizon 2, 3, 4 (published) |
+| tables | `data/classics/dectiger.dpomdp` |
+| options | `words`: "fixed" (the same sentence for an observation always) or "paraphrased" (one of several) |
+
+Observation. At first the problem, the actions and the turns left; then, each agent for itself, behind which door it
+heard a growl, and the turns left. Nobody sees what the other does or observes.
+
+Action. The last name of an action that stands in the text as whole words, in any case, with spaces, hyphens or
+underscores between them: listen, open left, open right. A text without any is "listen", and costs 1.
+
+Reward (one float for the team): both listen -2; both open the treasure +20, the tiger -50, different doors -100;
+one opens the treasure while the other listens +9, the tiger -101. When both listen the tiger stays and each hears
+the right side with probability 0.85; after anything else it is behind either door again, and what is heard means
+nothing. The score is the return so far.
+
+Source: Nair, Tambe, Yokoo, Pynadath, Marsella, "Taming decentralized POMDPs", IJCAI 2003. An optimal team plays as
+`script:optimal` for horizons 2 to 4.
+
+Version history: v0, the first.
+
+Example:
+    >>> import llm_dec_pomdp
+    >>> env = llm_dec_pomdp.make("dectiger-v0", max_turns=2)
+    >>> env.optimum
+    -4.0
+    >>> _ = env.reset(seed=0)
+    >>> _, rewards, _, _, _ = env.step({"agent_0": "I open the door: open left", "agent_1": "open-right"})
+    >>> rewards["agent_0"]
+    -100.0
+"""
+
+from __future__ import annotations
+
+from .base import Classic
+
+
+class DecTiger(Classic):
+    """Two doors, a treasure and a tiger; the module is the manual."""
+
+    file = "dectiger"
+    explanation = (
+        "There are two doors. Behind one is a tiger, behind the other a treasure. You and a partner, whom you "
+        "cannot hear, act at the same time. If both listen, each hears a growl from the tiger's side, and is "
+        "wrong 15 times in 100. Opening the treasure together pays 20, the tiger together -50, different "
+        "doors -100. If one opens while the other listens, the treasure pays 9 and the tiger -101. Listening "
+        "together costs 2. Whenever a door was opened, tiger and treasure are placed anew."
+    )
+    harmless = "listen"
+    phrases = {
+        "growl-left": (
+            "You hear a growl behind the left door.",
+            "A low growl comes from the left.",
+            "Something growls on the left-hand side.",
+            "The left door shakes from a growl.",
+        ),
+        "growl-right": (
+            "You hear a growl behind the right door.",
+            "A low growl comes from the right.",
+            "Something growls on the right-hand side.",
+            "The right door shakes from a growl.",
+        ),
+    }
+    published = {2: -4.0, 3: 5.1908, 4: 4.8028}

@@ -1,0 +1,66 @@
+"""gridsmall-v0: two robots that see one wall try to meet on a grid of 2 x 2 cells.
+
+| fact | value |
+|---|---|
+| agents | agent_0 "robot 1", agent_1 "robot 2" |
+| turns | 3 (`max_turns`, the horizon) |
+| optimal value | 0.91, 1.5504, 2.2416 at horizon 2, 3, 4 (published) |
+| tables | `data/classics/gridsmall.dpomdp` |
+| options | `words`: "fixed" (the same sentence for an observation always) or "paraphrased" (one of several) |
+
+Observation. At first the problem, the actions and the turns left; then, each agent for itself, on which side it
+sees a wall, left or right, and the turns left. Nobody sees what the other does or observes.
+
+Action. The last name of an action that stands in the text as whole words, in any case, with spaces, hyphens or
+underscores between them: up, down, left, right, stay. A text without any is "stay", and costs 1.
+
+Reward (one float for the team): 1 whenever both are in one cell after the turn, else 0. A move goes as wanted with
+0.6, and with 0.1 each in the other three directions or nowhere; against a wall it goes nowhere. Robot 1 begins in
+the upper right cell, robot 2 in the lower left one. The score is the return so far.
+
+Source: Bernstein, Hansen, Zilberstein, "Bounded policy iteration for decentralized POMDPs", IJCAI 2005; with the
+two observations of Amato, Bernstein, Zilberstein, AAMAS workshop MSDM 2006. An optimal team plays as
+`script:optimal` for horizons 2 to 4.
+
+Version history: v0, the first.
+
+Example:
+    >>> import llm_dec_pomdp
+    >>> env = llm_dec_pomdp.make("gridsmall-v0", max_turns=2)
+    >>> env.optimum
+    0.91
+    >>> _ = env.reset(seed=0)
+    >>> _, rewards, _, _, _ = env.step({"agent_0": "stay", "agent_1": "stay"})
+    >>> rewards["agent_0"]
+    0.0
+"""
+
+from __future__ import annotations
+
+from .base import Classic
+
+
+class GridSmall(Classic):
+    """Two robots meet on a grid; the module is the manual."""
+
+    file = "gridsmall"
+    explanation = (
+        "Two robots are on a grid of two rows and two columns, robot 1 in the upper right cell and robot 2 in "
+        "the lower left one. Every turn after which both are in the same cell pays 1. A move goes as wanted 6 "
+        "times in 10, otherwise somewhere else or nowhere; staying always works. All a robot sees is on which "
+        "side of it the outer wall is."
+    )
+    harmless = "stay"
+    phrases = {
+        "left-wall": (
+            "You see a wall on your left.",
+            "The wall to the left is close.",
+            "There is nothing but wall in the west.",
+        ),
+        "right-wall": (
+            "You see a wall on your right.",
+            "The wall to the right is close.",
+            "There is nothing but wall in the east.",
+        ),
+    }
+    published = {2: 0.91, 3: 1.5504, 4: 2.2416}

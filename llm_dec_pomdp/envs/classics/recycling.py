@@ -1,0 +1,59 @@
+"""recycling-v0: two robots collect cans, small ones alone and large ones together, and watch their batteries.
+
+| fact | value |
+|---|---|
+| agents | agent_0 "robot 1", agent_1 "robot 2" |
+| turns | 3 (`max_turns`, the horizon) |
+| optimal value | 7, 10.66, 13.38 at horizon 2, 3, 4 (published) |
+| tables | `data/classics/recycling.dpomdp` |
+| options | `words`: "fixed" (the same sentence for an observation always) or "paraphrased" (one of several) |
+
+Observation. At first the problem, the actions and the turns left; then, each agent for itself, the level of its
+battery, and the turns left. Nobody sees what the other does or observes.
+
+Action. The last name of an action that stands in the text as whole words, in any case, with spaces, hyphens or
+underscores between them: recharge, small, large. A text without any is "recharge", and costs 1.
+
+Reward (one float for the team): 2 for each robot that collects small cans, 5 when both collect large ones. A robot
+whose battery was low may run it down (0.2 for small, 0.3 for large cans): that costs 10, nobody collects anything,
+and its battery is full again. A full battery becomes low with 0.3 or 0.5. Given is the expected value of state and
+actions. The score is the return so far.
+
+Source: Amato, Bernstein, Zilberstein, "Optimizing memory-bounded controllers for decentralized POMDPs", UAI 2007.
+An optimal team plays as `script:optimal` for horizons 2 to 4.
+
+Version history: v0, the first.
+
+Example:
+    >>> import llm_dec_pomdp
+    >>> env = llm_dec_pomdp.make("recycling-v0", max_turns=2)
+    >>> env.optimum
+    7.0
+    >>> _ = env.reset(seed=0)
+    >>> _, rewards, _, _, _ = env.step({"agent_0": "large", "agent_1": "Let us take the large one."})
+    >>> rewards["agent_0"]
+    5.0
+"""
+
+from __future__ import annotations
+
+from .base import Classic
+
+
+class Recycling(Classic):
+    """Two robots collect cans; the module is the manual."""
+
+    file = "recycling"
+    explanation = (
+        "Two robots collect cans. Collecting small cans pays 2 for each robot that does it; collecting a "
+        "large can pays 5 and needs both robots at once. Small cans leave a full battery low in 3 turns of "
+        "10, large ones in 5 of 10. With a low battery, small cans run it down in 2 turns of 10 and large "
+        "ones in 3 of 10, which costs 10. Recharging pays nothing and fills the battery. Both batteries are "
+        "full at first."
+    )
+    harmless = "recharge"
+    phrases = {
+        "high": ("Your battery is full.", "The battery light is green.", "There is plenty of charge left."),
+        "low": ("Your battery is low.", "The battery light is red.", "There is little charge left."),
+    }
+    published = {2: 7.0, 3: 10.66, 4: 13.38}

@@ -1,0 +1,147 @@
+"""What happens in an episode: what an advance of it produced, and all that changes while it is played."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ..registries import nearest
+from ..types import Event, Message, Score, TaskItem
+
+
+class EpisodeError(ValueError):
+    """An environment produced what no episode can hold; the message names the thing and its value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What the beginning of an episode, or one advance of it, produced.
+
+    Attributes:
+        told: What agents are told next; nothing for those who are missing or get empty text.
+        score: The value of the joint action; None where it is not scored (a draft, a beginning).
+        reward: What the turn pays the team; NaN where the score is.
+        terminated: The task is over.
+        asked: Who has to answer; None: everybody who is told something.
+        agents: Who is there from now on; None: the same as before, at the beginning everybody.
+        rewards: What the turn pays each agent that was there; None: the team's reward.
+        events: What happened beside texts.
+        anew: Agents whose history begins anew with what they are told next.
+        state: The hidden state from now on, an immutable value.
+    """
+
+    told: Mapping[str, str | Message]
+    score: Score | None = None
+    reward: float = 0.0
+    terminated: bool = False
+    asked: Collection[str] | None = None
+    agents: Sequence[str] | None = None
+    rewards: Mapping[str, float] | None = None
+    events: tuple[Event, ...] = ()
+    anew: frozenset[str] = frozenset()
+    state: Any = None
+
+
+@dataclass(slots=True)
+class Progress:
+    """Everything that changes during an episode.
+
+    Attributes:
+        item: The task; None before the first.
+        chance: Seed of all chance in the episode.
+        agents: Who is there.
+        left: Who was there and is gone.
+        turn: Joint actions played.
+        histories: Messages by agent.
+        asked: Who owes an answer.
+        score: The last one that is known.
+        latest: What the last advance produced.
+    """
+
+    item: TaskItem | None = None
+    chance: int = 0
+    agents: tuple[str, ...] = ()
+    left: frozenset[str] = frozenset()
+    turn: int = 0
+    histories: dict[str, list[Message]] = field(default_factory=dict[str, list[Message]])
+    asked: frozenset[str] = frozenset()
+    score: Score | None = None
+    latest: Outcome = Outcome({})  # frozen
+
+    def copy(self) -> Progress:
+        """An independent copy; what never changes is shared."""
+        return replace(self, histories={agent: list(messages) for agent, messages in self.histories.items()})
+
+    def take(self, outcome: Outcome, possible: Sequence[str], *, over: bool) -> dict[str, str]:
+        """Go on with what an advance produced.
+
+        Args:
+            outcome: Of the advance.
+            possible: Every agent that there may be.
+            over: Nobody is asked any more.
+
+        Returns:
+            What is told, by agent, for everybody who was there or is there from now on.
+
+        Raises:
+            EpisodeError: Somebody is told, asked, paid or there who cannot be.
+        """
+        before = self.agents
+        present = before if outcome.agents is None else tuple(outcome.agents)
+        if present != before:
+            self._check_roster(present, possible)
+        messages = {agent: _message(agent, told) for agent, told in outcome.told.items() if told}
+        asked = messages.keys() if outcome.asked is None else outcome.asked
+        for what, names in (("told something", messages), ("asked", asked)):
+            if missing := sorted(set(names) - set(present)):
+                raise EpisodeError(f"{missing[0]!r} is {what} and is not there; there are {list(present)}")
+        if unable := sorted(agent for agent in asked if agent not in messages and not self.histories.get(agent)):
+            raise EpisodeError(f"{unable[0]!r} is asked and was never told anything; tell it what to do first")
+        if untold := sorted(outcome.anew - messages.keys()):
+            raise EpisodeError(f"the history of {untold[0]!r} begins anew, and it is told nothing; say what it knows")
+        for agent, message in messages.items():
+            self.histories[agent] = [*(() if agent in outcome.anew else self.histories[agent]), message]
+        self.left |= set(before) - set(present)
+        self.agents = () if over else present
+        self.asked = frozenset() if over else frozenset(asked)
+        self.score = outcome.score or self.score
+        self.latest = outcome
+        return dict.fromkeys([*before, *present], "") | {agent: message.text for agent, message in messages.items()}
+
+    def _check_roster(self, present: Sequence[str], possible: Sequence[str]) -> None:
+        for agent in present:
+            if agent not in possible:
+                raise EpisodeError(f"the roster has {agent!r}, which is no possible agent; {nearest(agent, possible)}")
+            if agent in self.left:
+                raise EpisodeError(f"the roster revives {agent!r}, which has left; who comes again has another name")
+        if len(set(present)) < len(present):
+            raise EpisodeError(f"the roster {list(present)} has an agent twice; every agent is there once")
+
+
+def _message(agent: str, told: str | Message) -> Message:
+    if isinstance(told, Message):
+        if told.role == "said":
+            raise EpisodeError(f"{agent!r} is given the message {told!r:.80}; only an agent itself says something")
+        return told
+    if not isinstance(told, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise EpisodeError(f"{agent!r} is told {told!r:.60}; what agents are told is text or a Message")
+    return Message("told", told)
+
+
+def paid(outcome: Outcome, there: Sequence[str], *, joint: bool) -> dict[str, float]:
+    """What an advance pays each agent that was there: the identical float, unless agents are paid individually.
+
+    Raises:
+        EpisodeError: Somebody who is gone is paid, somebody is not, or agents are paid individually undeclared.
+    """
+    if outcome.rewards is None:
+        return dict.fromkeys(there, outcome.reward)
+    if joint:
+        raise EpisodeError(
+            f"agents are paid {dict(outcome.rewards)}, and the environment declares one joint reward; set "
+            "joint_reward = False, or pay the team alone"
+        )
+    if set(outcome.rewards) != set(there):
+        raise EpisodeError(f"agents are paid {dict(outcome.rewards)}, and there are {list(there)}; pay each of them")
+    return {agent: float(outcome.rewards[agent]) for agent in there}

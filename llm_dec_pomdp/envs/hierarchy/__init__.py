@@ -1,0 +1,1 @@
+"""Hierarchies: a main agent delegates subtasks to sub-agents that it calls."""

@@ -1,0 +1,177 @@
+"""Teams without a model, under both grammars; what they earn is in the manual.
+
+Main knows the steps of the question, as a reader of it would; it does not know the facts. Sub-agents know how things
+are said, and believe no rumour.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from ...types import Message, TaskItem
+from .choice import CHOOSE, LETTERS, SHORT
+from .questions import Hop, hops_of
+from .relations import RELATIONS, RUMOURS, Relation
+from .state import MAIN
+
+UNKNOWN = "unknown"
+
+
+class Known(NamedTuple):
+    """A step of a question with its subject and its value, as far as main was told them."""
+
+    hop: Hop
+    subject: str | None
+    value: str | None
+
+
+class Scripts:
+    """What the scripted teams say.
+
+    Args:
+        items: The tasks; questions are known by their text.
+        grammar: "free" or "choice".
+        kinds: Names of the specialists.
+        parts: Parts of the corpus that each searches.
+        most: How many invocations there may be.
+    """
+
+    def __init__(
+        self,
+        items: Sequence[TaskItem],
+        grammar: str,
+        kinds: tuple[str, ...],
+        parts: tuple[tuple[str, ...], ...],
+        most: int,
+    ) -> None:
+        self._items = {item.prompt: item for item in items}
+        self._choice = grammar == "choice"
+        self._kinds, self._parts, self._most = kinds, parts, most
+
+    def optimal(self, agent: str, history: Sequence[Message]) -> str:
+        """Asks for each step that is open, several at once where they can be, and answers."""
+        return self._main(history, everything=False) if agent == MAIN else self._sub(history)
+
+    def ask_everything(self, agent: str, history: Sequence[Message]) -> str:
+        """The same, but asks until no invocation is left."""
+        return self._main(history, everything=True) if agent == MAIN else self._sub(history)
+
+    def never_ask(self, agent: str, history: Sequence[Message]) -> str:
+        """Answers at once, knowing nothing."""
+        if self._choice:
+            return LETTERS[-1] if history[-1].text.endswith(CHOOSE) else UNKNOWN
+        return f"ANSWER: {UNKNOWN}"
+
+    def alone(self, agent: str, history: Sequence[Message]) -> str:
+        """One agent that has the tools: looks for each step that is open, and answers."""
+        text = "\n".join(message.text for message in history if message.role != "said")
+        last = text.split("\n")[-1].removesuffix(f" {SHORT}")
+        if self._choice and not text.endswith(CHOOSE) and last not in self._items:  # a note on what it read
+            return self._sub(history)
+        if self._choice:
+            return self._main(history, everything=False)
+        steps = self._steps(text)
+        wanted = next((hop.question(subject) for hop, subject, value in steps if subject and not value), None)
+        return f"SEARCH: {wanted}" if wanted else f"ANSWER: {_answer(steps)}"
+
+    # --- main ----------------------------------------------------------------------------------------------------
+
+    def _main(self, history: Sequence[Message], *, everything: bool) -> str:
+        text = "\n".join(message.text for message in history if message.role != "said")
+        return (self._letter if self._choice else self._line)(text, self._steps(text), everything=everything)
+
+    def _steps(self, text: str) -> list[Known]:
+        """The steps of the question that main was told, as far as it was told more."""
+        item = self._item(text)
+        steps: list[Known] = []
+        for hop in hops_of(item):
+            subject = hop.subject or steps[hop.after].value
+            statements = stated(RELATIONS[hop.relation], subject, text) if subject else None
+            steps.append(Known(hop, subject, statements[0] if statements else None))
+        return steps
+
+    def _item(self, text: str) -> TaskItem:
+        """The task whose question stands in what main was told."""
+        lines = [line.removeprefix("Question: ") for line in text.split("\n")]
+        lines += [line.removesuffix(f" {SHORT}") for line in lines]
+        item = next((self._items[line] for line in lines if line in self._items), None)
+        if item is None or not item.fields.get("hops"):
+            raise ValueError(f"the scripted team does not know the question of {text[:80]!r}; it plays embedded ones")
+        return item
+
+    def _line(self, text: str, steps: Sequence[Known], *, everything: bool) -> str:
+        told = re.findall(r"You may ask (\d+) more", text)
+        left = int(told[-1]) if told else self._most
+        asks = [
+            f"ASK {self._holder(hop)}: {hop.question(subject)}"
+            for hop, subject, value in steps
+            if subject and not value
+        ]
+        if everything and not asks:
+            hop, subject, _ = steps[0]
+            asks = [f"ASK {self._holder(hop)}: {hop.question(subject or '')}"] * left
+        return "\n".join(asks[:left]) if asks and left else f"ANSWER: {_answer(steps)}"
+
+    def _letter(self, text: str, steps: Sequence[Known], *, everything: bool) -> str:
+        if not text.endswith(CHOOSE):
+            return f"{_answer(steps)}."
+        wanted = next((hop.question(s) for hop, s, value in steps if s and not value), None)
+        if wanted is None:
+            return LETTERS[0] if everything else LETTERS[-1]
+        lines = text.split("\n")
+        return next((c for c in LETTERS for line in lines if line.startswith(f"{c}:") and wanted in line), LETTERS[-1])
+
+    def _holder(self, hop: Hop) -> str:
+        part = RELATIONS[hop.relation].subject
+        return next((k for k, own in zip(self._kinds, self._parts, strict=True) if part in own), self._kinds[0])
+
+    # --- sub-agents ----------------------------------------------------------------------------------------------
+
+    def _sub(self, history: Sequence[Message]) -> str:
+        told = [message.text for message in history if message.role != "said"]
+        asked = told[0].split("\n")[0].removeprefix("Find out: ")
+        if self._choice:
+            asked = told[0].split("\n")[-1].removesuffix(f" {SHORT}")
+        relation, subject = meant(asked)
+        statements = stated(relation, subject, "\n".join(told))
+        if self._choice:
+            return statements[1] if statements else UNKNOWN
+        if statements or len(told) > 1:
+            return f"REPORT: {statements[1] if statements else UNKNOWN}"
+        return f"SEARCH: {asked}"
+
+
+def meant(question: str) -> tuple[Relation, str]:
+    """The relation and the subject of a sub-question.
+
+    Raises:
+        ValueError: It is none.
+    """
+    for relation in RELATIONS.values():
+        match = re.fullmatch(re.escape(relation.question).replace(r"\{x\}", "(.+)"), question)
+        if match:
+            return relation, match[1]
+    raise ValueError(f"the scripted team does not know the sub-question {question[:80]!r}; main is to be scripted, too")
+
+
+def stated(relation: Relation, subject: str, text: str) -> tuple[str, str] | None:
+    """The value that a sentence of a text states for a subject, rumours aside, and the sentence; None: none does."""
+    pairs: list[tuple[str, str]] = []
+    for line in re.split(r"\n|(?<=\.) ", text):
+        sentence = re.sub(r"^(?:\[\d+\] |reports: |Found: )", "", line)
+        for template in () if sentence.startswith(RUMOURS) else relation.sentences:
+            match = re.fullmatch(re.escape(template.format(x=subject, y="\0")).replace("\0", "(.+)"), sentence)
+            if match:
+                pairs.append((match[1], sentence))
+    return min(pairs, key=lambda one: len(one[0])) if pairs else None
+
+
+def _answer(steps: Sequence[Known]) -> str:
+    """What follows from the steps."""
+    if any(value is None for _, _, value in steps):
+        return UNKNOWN
+    if len(steps) > 1 and all(hop.subject for hop, _, _ in steps):  # a comparison
+        return str(min((int(value or 0), subject) for _, subject, value in steps)[1])
+    return str(steps[-1][2])

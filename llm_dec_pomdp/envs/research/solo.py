@@ -1,0 +1,189 @@
+"""research-v0 for one agent that has the tools itself: what a hierarchy is to be compared with.
+
+It searches and reads in a history of its own, which therefore fills with passages where main's fills with reports; with
+`context` it sees the last words of them alone. Rewards, questions and both grammars are those of the hierarchy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+from ...seeding import derive
+from ...types import Event, Message, Score, TaskItem, Tool
+from ..task import Task, Transition
+from .choice import Choice
+from .corpus import corpus
+from .free import PAGE, SHOWN, TOOLS, last_words, listed, page
+from .grammar import ALONE, read, spoken
+from .questions import embedded
+from .scoring import FORMAT, Work, reward_of_main, truth_of
+from .scripts import Scripts
+from .state import MAIN, Invocation, Lead, State
+
+if TYPE_CHECKING:
+    from .task import Research
+
+
+@dataclass(frozen=True)
+class OwnNotes(Choice):
+    """The options of one agent, which sees what it read and what it noted."""
+
+    def found(self, state: State) -> str:
+        """Passages and notes, in order."""
+        passages = corpus(state.item.fields["corpus"]).passages
+        seen = [text for one in state.invocations for text in (*(passages[p].text for p in one.retrieved), one.report)]
+        text = " ".join(filter(None, seen))
+        return text if self.context is None else last_words(text, self.context)
+
+
+class Solo(Task[State]):
+    """One agent searches, reads and answers.
+
+    Args:
+        team: The task for a hierarchy.
+    """
+
+    roles = ("solo",)
+    components = ("format", "correct", "cost")
+    diagnostics = ("right", "support", "retrieval_hit", "searches")
+    hidden_fields = ("answer", "hops")
+
+    def __init__(self, team: Research) -> None:
+        self.metadata = {**team.metadata, "name": f"{team.metadata['name']}/alone"}
+        self.source = team.source  # type: ignore[misc]
+        self.team = team
+        self.silence_is_lowest = not team.cost_per_turn
+        # One specialist that has all parts, since there is one agent.
+        self._words = OwnNotes(("sub",), ((),), team.max_invocations, team.context)
+        super(Task, self).__init__(1, team.max_turns, team.render_mode)
+        self._items = team.items
+
+    @property
+    def reward_range(self) -> tuple[float, float]:
+        """From the costs of all turns to 1."""
+        return -self.max_turns * self.team.cost_per_turn, 1.0
+
+    @property
+    def score_range(self) -> tuple[float, float]:  # type: ignore[override]  # follows max_turns
+        """That of the reward, which is paid at once."""
+        return self.reward_range
+
+    def initial_state(self, item: TaskItem, seed: int) -> State:
+        """The question and the tools."""
+        state = State(item, derive(seed, "options"))
+        return state._replace(told=((MAIN, self._question(state)),))
+
+    def told(self, state: State) -> Mapping[str, str | Message]:
+        """What was made of the last text."""
+        return dict(state.told)
+
+    def optimal_action(self, agent: str, history: Sequence[Message]) -> str:
+        """Looks for each step that is open, and answers.
+
+        Raises:
+            ValueError: The question is none of the embedded ones.
+        """
+        return Scripts((*embedded(), *self.items), self.team.grammar, ("sub",), ((),), 0).alone(agent, history)
+
+    def tools(self, agent: str) -> tuple[Tool, ...]:
+        """The calls of the grammar "free"."""
+        return tuple(TOOLS[name] for name in ALONE) if self.team.grammar == "free" else ()
+
+    def describe(self, state: State) -> Mapping[str, Any]:
+        """What was searched, read and noted."""
+        return {"searches": [{**one._asdict(), "retrieved": list(one.retrieved)} for one in state.invocations]}
+
+    def transition(self, state: State, actions: Mapping[str, str], seed: int) -> Transition[State]:
+        """The agent searches, reads, notes or answers."""
+        [text] = actions.values()
+        now = state._replace(turn=state.turn + 1, told=())
+        if state.writing:
+            return self._end(now, Lead("answer", text=text) if text.strip() else Lead("invalid", text="it is empty"))
+        return (self._pick if self.team.grammar == "choice" else self._search)(now, text)
+
+    def _pick(self, state: State, text: str) -> Transition[State]:
+        """A letter, or a note on what was read."""
+        if state.working:
+            *earlier, last = state.invocations
+            note = self._words.work(state, last, text, corpus(state.item.fields["corpus"]))
+            following = state._replace(invocations=(*earlier, last._replace(report=note.report, valid=note.valid)))
+            full = len(following.invocations) == self._words.most
+            told = self._words.question(following)
+            return self._on(following._replace(writing=full, told=((MAIN, told),)), ())
+        lead = self._words.lead(state, text)
+        if lead.what == "write":
+            return self._on(state._replace(writing=True, told=((MAIN, self._words.request(state)),)), ())
+        if lead.what != "ask":
+            return self._end(state, lead)
+        one = Invocation(MAIN, *lead.asks[0])
+        step = self._words.brief(state, one, corpus(state.item.fields["corpus"]))
+        one = one._replace(retrieved=step.retrieved)
+        following = state._replace(invocations=(*state.invocations, one), told=((MAIN, cast("Message", step.told)),))
+        return self._on(following, (Event("call", MAIN, {"tool": "search", "input": one.subtask}),))
+
+    def _search(self, state: State, text: str) -> Transition[State]:
+        """A search, a page, or the answer."""
+        actions = read(text, ALONE)
+        if not actions:
+            return self._end(state, Lead("invalid", text="no line SEARCH: ..., READ: ..., ANSWER: ... or STOP"))
+        first = actions[0]
+        if first.name in ("answer", "stop"):
+            return self._end(state, Lead(first.name, text=first.text))
+        read_from = corpus(state.item.fields["corpus"])
+        places = read_from.search(first.text, SHOWN, ()) if first.name == "search" else page(read_from, first.text, ())
+        shown = listed(read_from, places) or "There is nothing."
+        one = Invocation(MAIN, "sub", spoken(first), retrieved=places, report=shown)
+        following = state._replace(invocations=(*state.invocations, one))
+        message = Message("tool", shown, first.name) if self.team.context is None else self._question(following)
+        events = (
+            Event("call", MAIN, {"tool": first.name, "input": first.text}),
+            Event("result", MAIN, {"tool": first.name, "output": shown}),
+        )
+        return self._on(following._replace(told=((MAIN, message),)), events)
+
+    def _question(self, state: State) -> Message:
+        """What the agent is told at first, and whole where its context is limited or it has options."""
+        if self.team.grammar == "choice":
+            return self._words.question(state)
+        lines = [
+            f"Question: {state.item.prompt}",
+            "In each turn write one of these:",
+            f"SEARCH: words to look for   (gives {SHOWN} passages)",
+            f"READ: number of a passage, to see the {PAGE} before and after it",
+            "ANSWER: the answer in a few words",
+            "STOP",
+            f"You have {self.max_turns} turns. Letters without a name, gossip and rumours may be wrong.",
+        ]
+        if self.team.context is not None and state.invocations:
+            notes = "\n".join(f"{one.subtask}\n{one.report}" for one in state.invocations)
+            lines.append(last_words(notes, self.team.context))
+        return Message("told", "\n".join(lines))
+
+    def _on(self, state: State, events: Sequence[Event]) -> Transition[State]:
+        if state.turn >= self.max_turns:
+            late = Lead("invalid", text=f"no answer in {self.max_turns} turns")
+            return self._end(state._replace(told=()), late, terminated=False)
+        whole = self.team.grammar == "choice" or self.team.context is not None
+        return Transition(state, 0.0, events=tuple(events), anew=frozenset({MAIN} if whole else ()))
+
+    def _end(self, state: State, lead: Lead, *, terminated: bool = True) -> Transition[State]:
+        """R_M of arXiv:2511.13288; supported is what was retrieved."""
+        truth = truth_of(state.item)
+        seen = tuple(place for one in state.invocations for place in one.retrieved)
+        work = [Work(state.item.prompt, seen, lead.text if lead.what == "answer" else "")]
+        valid, right = lead.what != "invalid", truth.right(work[0].report)
+        support = truth.supported(work)
+        cost = self.team.cost_per_turn * state.turn
+        earned = reward_of_main(valid=valid, correct=right and support)
+        parts = {"format": FORMAT * valid, "correct": earned - FORMAT * valid, "cost": 0.0 - cost}
+        facts = {
+            "right": float(right),
+            "support": float(support),
+            "retrieval_hit": truth.hits(work),
+            "searches": float(len(state.invocations)),
+        }
+        score = Score(sum(parts.values()), parts, facts, {} if valid else {MAIN: lead.text})
+        event = Event("answer" if lead.what == "answer" else "stop", MAIN, {"text": lead.text})
+        return Transition(state, score.total, score, terminated=terminated, events=(event,))

@@ -1,0 +1,203 @@
+"""A task of its own: its items, a hidden state, chance, and what agents are told.
+
+    class Door(Task[bool]):                                        # the state: is the tiger behind the left door?
+        def initial_state(self, item, seed): return uniforms(seed, 1)[0] < 0.5
+        def told(self, state): return dict.fromkeys(self.possible_agents, "Listen or open?")
+        def transition(self, state, actions, seed): return Transition(state, reward=-1.0)
+
+A state is an immutable value, so that snapshots, forks and replays are right by construction; chance comes from the
+seeds that are given, never from a generator of one's own. `envs.text_task` is the special case of scored texts.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import enum
+from abc import abstractmethod
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Generic, TypeVar, cast
+
+from ..types import Event, Message, Score, TaskItem
+from .base import TextDecPOMDP
+from .episode import EpisodeError, Outcome
+from .tasks import TaskError, TaskSource, load_tasks
+
+S = TypeVar("S")
+
+
+@dataclass(frozen=True, slots=True)
+class Transition(Generic[S]):
+    """What follows a joint action.
+
+    Attributes:
+        state: The next one.
+        reward: What the turn pays the team; NaN where it could not be scored.
+        score: What the team has delivered by now; None where that is not known yet.
+        terminated: The task is over.
+        rewards: What the turn pays each agent that was there; None: the team's reward.
+        events: What happened beside texts.
+        anew: Agents whose history begins anew with what they are told next: of a limited context, or told all of it.
+    """
+
+    state: S
+    reward: float
+    score: Score | None = None
+    terminated: bool = False
+    rewards: Mapping[str, float] | None = None
+    events: tuple[Event, ...] = ()
+    anew: frozenset[str] = frozenset()
+
+
+class Task(TextDecPOMDP, Generic[S]):
+    """Declare the class attributes, implement `initial_state`, `told` and `transition`.
+
+    Args:
+        tasks: `"sample"`, `"hub"`, a path, or items; see `envs.tasks.load_tasks`.
+        split: "train", "test" or "all".
+        fields: Field mapping for files, e.g. `{"prompt": "abstract"}`.
+        max_turns: H.
+        render_mode: None, "ansi" or "human".
+    """
+
+    source: ClassVar[TaskSource]
+
+    def __init__(
+        self,
+        tasks: str | Path | Sequence[TaskItem] = "sample",
+        *,
+        split: str | None = None,
+        fields: Mapping[str, str] | None = None,
+        max_turns: int = 1,
+        render_mode: str | None = None,
+    ) -> None:
+        super().__init__(len(self.roles), max_turns, render_mode)
+        loaded = load_tasks(self.source, tasks, split, fields)
+        for item in loaded if tasks != "sample" else ():
+            if problem := self.problem(item):
+                raise TaskError(f"{tasks if isinstance(tasks, (str, Path)) else 'items'}, task {item.id!r}, {problem}")
+        self._items = self.prepare(loaded)
+        if not self._items:
+            raise TaskError(f"{self.metadata['name']} leaves out every row ({loaded[0].id!r}, ...); give others")
+
+    # --- what a task says ----------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def initial_state(self, item: TaskItem, seed: int) -> S:
+        """The state at the beginning. Pure: all chance follows from the seed."""
+
+    @abstractmethod
+    def told(self, state: S) -> Mapping[str, str | Message]:
+        """What agents are told in a state; nothing for those who are missing."""
+
+    @abstractmethod
+    def transition(self, state: S, actions: Mapping[str, str], seed: int) -> Transition[S]:
+        """What follows the texts of the agents that were asked. Pure: all chance follows from the seed."""
+
+    def asks(self, state: S) -> Collection[str] | None:
+        """Who has to answer in a state. Default: everybody who is told something (None)."""
+        return None
+
+    def roster(self, state: S) -> Sequence[str]:
+        """Who is there in a state. Default: everybody."""
+        return self.possible_agents
+
+    def describe(self, state: S) -> Mapping[str, Any]:
+        """The hidden part of the state as plain data for `state()`, never for an agent. Default: nothing."""
+        return {}
+
+    def prepare(self, items: tuple[TaskItem, ...]) -> tuple[TaskItem, ...]:
+        """A last look at the task set as it was loaded: what is to be added to its rows or left out. Default: all."""
+        return items
+
+    def problem(self, item: TaskItem) -> str:
+        """What keeps a row of the caller from ever being scored, naming its field; "" (the default): nothing."""
+        return ""
+
+    def gold_table(self) -> Mapping[tuple[str, str], str]:
+        """Reference texts by (agent, first observation), for a policy that plays them. Default: none is known."""
+        return {}
+
+    def optimal_action(self, agent: str, history: Sequence[Message]) -> str:
+        """What an agent of an optimal team says after its own history. Default: no optimal team is known.
+
+        Raises:
+            ValueError: None is known, or the history is none of this task.
+        """
+        raise ValueError(f"no optimal team of {self.metadata['name']} is known; use another model")
+
+    def choices(self, agent: str, history: Sequence[Message]) -> Sequence[str]:
+        """Every well-formed text of an agent after its own history, where these are few. Default: its `menu`.
+
+        Raises:
+            ValueError: They are not few.
+        """
+        if menu := self.menu(agent):
+            return menu
+        raise ValueError(f"{self.metadata['name']} knows no list of well-formed texts; use another model")
+
+    @property
+    def scripts(self) -> Mapping[str, Callable[[str, Sequence[Message]], str]]:
+        """Teams without a model, by name: what an agent says after its own history. Default: the optimal one."""
+        return {"optimal": self.optimal_action}
+
+    # --- what the base makes of it -------------------------------------------------------------------------------
+
+    @property
+    def items(self) -> tuple[TaskItem, ...]:
+        """The task set."""
+        return self._items
+
+    def with_items(self, items: Sequence[TaskItem]) -> TextDecPOMDP:
+        """A copy that plays other tasks, as they are given."""
+        twin = copy.copy(self)
+        twin._items = tuple(items)
+        return twin
+
+    def hidden(self) -> Mapping[str, Any]:
+        """The hidden part of the present state as plain data."""
+        state = self._now.latest.state
+        return {} if state is None else self.describe(state)
+
+    def _begin(self, item: TaskItem, seed: int) -> Outcome:
+        state = self.initial_state(item, seed)
+        if problem := mutable_part(state):
+            raise EpisodeError(f"the state of {self.metadata['name']} is {state!r:.80}: {problem}")
+        return Outcome(self.told(state), asked=self.asks(state), agents=self.roster(state), state=state)
+
+    def _advance(self, item: TaskItem, actions: Mapping[str, str], seed: int) -> Outcome:
+        step = self.transition(self._now.latest.state, actions, seed)
+        state = step.state
+        return Outcome(
+            self.told(state),
+            step.score,
+            step.reward,
+            step.terminated,
+            asked=self.asks(state),
+            agents=self.roster(state),
+            rewards=step.rewards,
+            events=step.events,
+            anew=step.anew,
+            state=state,
+        )
+
+
+def mutable_part(value: Any) -> str:
+    """What in a state could change behind its back, in words; "" where nothing can."""
+    if value is None or isinstance(value, (bool, int, float, complex, str, bytes, range, enum.Enum, TaskItem)):
+        return ""
+    parts: Iterable[Any] | None = None
+    kind: Any = type(value)  # pyright: ignore[reportUnknownVariableType]
+    if isinstance(value, (tuple, frozenset)):
+        parts = cast("Iterable[Any]", value)
+    elif dataclasses.is_dataclass(value) and kind.__dataclass_params__.frozen:
+        parts = [getattr(value, part.name) for part in dataclasses.fields(value)]
+    if parts is not None:
+        problems = [mutable_part(part) for part in parts]
+        return next(filter(None, problems), "")
+    return (
+        f"{value!r:.40} is a {kind.__name__}, which can change; a state is made of numbers, texts, tuples, "
+        "frozensets and frozen dataclasses"
+    )

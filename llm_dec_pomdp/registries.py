@@ -1,0 +1,153 @@
+"""Named things that are imported when first used.
+
+One mechanism serves environments and algorithms: a name maps to `"module:attribute"` or to a callable, other packages
+add names by calling `register` or through an entry point, and an unknown name is answered with its nearest neighbours.
+"""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import importlib
+import importlib.util
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+_SHOWN = 20  # names that a message lists
+
+
+def nearest(name: object, known: Iterable[str]) -> str:
+    """A half-sentence for error messages: the names that `name` may have been meant for, or all of them."""
+    names = sorted(known)
+    close = difflib.get_close_matches(str(name), names, n=3, cutoff=0.5)
+    if close:
+        return "did you mean " + " or ".join(close) + "?"
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return "known: " + (", ".join(names[:_SHOWN]) or "none") + more
+
+
+@dataclass(frozen=True)
+class Spec:
+    """What a name stands for.
+
+    Attributes:
+        name: The registered id.
+        entry_point: `"package.module:attribute"` or a callable.
+        kwargs: Defaults given to the callable; the caller's own win.
+    """
+
+    name: str
+    entry_point: str | Callable[..., Any]
+    kwargs: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+    def load(self) -> Callable[..., Any]:
+        """The callable itself; imports its module when the entry point is a string."""
+        if callable(self.entry_point):
+            return self.entry_point
+        return load_attribute(self.entry_point, what=self.name)
+
+    def about(self) -> str:
+        """The first line of its docstring. A module that is not loaded yet is read and not run.
+
+        Raises:
+            ImportError: There is no such module, or it does not define the name.
+        """
+        if callable(self.entry_point):
+            return _first_line(self.entry_point.__doc__)
+        module_name, _, attribute = self.entry_point.partition(":")
+        source = None if module_name in sys.modules else importlib.util.find_spec(module_name)
+        if source is not None and source.origin is not None and source.origin.endswith(".py"):
+            for node in ast.parse(Path(source.origin).read_bytes()).body:
+                if isinstance(node, (ast.ClassDef, ast.FunctionDef)) and node.name == attribute:
+                    return _first_line(ast.get_docstring(node))
+        return _first_line(self.load().__doc__)
+
+    def build(self, *args: Any, **kwargs: Any) -> Any:
+        """Call it."""
+        return self.load()(*args, **{**self.kwargs, **kwargs})
+
+
+def _first_line(docstring: str | None) -> str:
+    return (docstring or "").strip().partition("\n")[0]
+
+
+def load_attribute(path: str, what: str) -> Callable[..., Any]:
+    """Import `"package.module:attribute"`.
+
+    Raises:
+        ImportError: naming `what`, the path, and whether the module or the attribute is missing.
+    """
+    module_name, _, attribute = path.partition(":")
+    if not attribute:
+        raise ImportError(f"{what}: entry point {path!r} has no attribute; write it as 'package.module:Attribute'")
+    try:
+        module = importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        raise ImportError(
+            f"{what}: importing {module_name!r} failed because {error.name!r} is not installed; install it first"
+        ) from error
+    if attribute not in vars(module):
+        raise ImportError(f"{what}: module {module_name!r} has no {attribute!r}; {nearest(attribute, vars(module))}")
+    loaded: Callable[..., Any] = vars(module)[attribute]
+    return loaded
+
+
+class Registry(Mapping[str, Spec]):
+    """A read-only mapping from name to `Spec`, with `register` to add to it.
+
+    Args:
+        kind: What the names are, for messages ("environment").
+        group: Entry-point group in which installed packages announce more of them. Each entry point's name is the id
+            and its value the `"module:attribute"` to build.
+    """
+
+    def __init__(self, kind: str, group: str) -> None:
+        self.kind = kind
+        self.group = group
+        self._specs: dict[str, Spec] = {}
+        self._announced: dict[str, Spec] | None = None
+
+    def register(self, name: str, entry_point: str | Callable[..., Any], **kwargs: Any) -> None:
+        """Add a name.
+
+        Args:
+            name: The id; registering it twice with something else is an error.
+            entry_point: `"package.module:attribute"` (imported on first use) or a callable.
+            kwargs: Defaults for the callable.
+        """
+        spec = Spec(name, entry_point, kwargs)
+        if self._specs.get(name, spec) != spec:
+            raise ValueError(f"{self.kind} {name!r} is registered already, as {self._specs[name].entry_point!r}")
+        self._specs[name] = spec
+
+    def find(self, name: str) -> Spec:
+        """The spec of `name`.
+
+        Raises:
+            KeyError: naming the nearest known names.
+        """
+        if name in self._specs:
+            return self._specs[name]
+        announced = self._entry_points()
+        if name in announced:
+            return announced[name]
+        raise KeyError(f"no {self.kind} {name!r}; {nearest(name, self)}")
+
+    def _entry_points(self) -> dict[str, Spec]:
+        if self._announced is None:
+            points = metadata.entry_points(group=self.group)
+            self._announced = {point.name: Spec(point.name, point.value) for point in points}
+        return self._announced
+
+    def __getitem__(self, name: str) -> Spec:
+        return self.find(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter({**self._entry_points(), **self._specs})
+
+    def __len__(self) -> int:
+        return len({**self._entry_points(), **self._specs})

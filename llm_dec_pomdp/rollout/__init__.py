@@ -1,0 +1,10 @@
+"""Where environments and policies meet: ways to play tasks, each an object of its own file."""
+
+from .base import Rollout
+from .counterfactual import Counterfactual
+from .crossed import Crossed
+from .demonstrations import Demonstrations
+from .trajectories import Trajectories
+from .tree import Tree
+
+__all__ = ["Counterfactual", "Crossed", "Demonstrations", "Rollout", "Trajectories", "Tree"]

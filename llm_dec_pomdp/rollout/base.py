@@ -1,0 +1,214 @@
+"""What a rollout is, and what every way to play shares.
+
+Everything advances in lockstep: at every turn the requests of all unfinished episodes go to the policy together, so
+that agents, tasks and samples share forward passes, and then all environments step, with rewards judged concurrently.
+Episodes of a group whose histories are still the same, token by token, share one request, whose prompt a model reads
+once.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol, get_args
+
+from ..agents.base import Policy, Request, Sampling
+from ..envs.base import TextDecPOMDP
+from ..envs.many import step_many
+from ..registries import nearest
+from ..seeding import derive
+from ..types import Completion, Episode, Group, Message, Tool, Turn
+
+SILENT = Completion("")
+
+
+class Rollout(Protocol):
+    """A way to play tasks. What a learner wants to be played for it is such an object, its `rollout`."""
+
+    def play(
+        self,
+        env: TextDecPOMDP,
+        policy: Policy,
+        item_ids: Sequence[str],
+        seeds: Sequence[int],
+        sampling: Sampling,
+        width: int = 1,
+    ) -> list[Group]:
+        """Play every task.
+
+        Args:
+            env: The environment (under its protocol); it is copied, and stays as it is.
+            policy: Speaks for all agents.
+            item_ids: Tasks by id.
+            seeds: One per task; everything in the episodes of a task follows from it.
+            sampling: How texts are drawn; `max_new_tokens` is per agent's part.
+            width: G, the episodes per task; where texts are crossed or turns branch, the texts per agent and decision
+                point.
+
+        Returns:
+            One group per task, in order.
+
+        Raises:
+            ValueError: The environment cannot be played in this way, or its episodes do not begin alike.
+        """
+        ...
+
+
+@dataclass(slots=True)
+class RunningEpisode:
+    """An episode in progress.
+
+    Attributes:
+        env: Its own copy of the environment.
+        group: Place of its task among all that are played.
+        item_id: Its task.
+        seed: Of its texts.
+        turns: Those that were played.
+        terminated: The task has ended it.
+        decision_points: Copies of the environment before every turn, for rollouts that come back to them.
+    """
+
+    env: TextDecPOMDP
+    group: int
+    item_id: str
+    seed: int
+    turns: list[Turn] = field(default_factory=list[Turn])
+    terminated: bool = False
+    decision_points: list[TextDecPOMDP] = field(default_factory=list[TextDecPOMDP])
+
+
+class Question(NamedTuple):
+    """What one agent is asked, once; all but the seed say what it may know and use, `ids` in tokens."""
+
+    group: int
+    agent: str
+    history: tuple[Message, ...]
+    ids: tuple[int, ...]
+    tools: tuple[Tool, ...]
+    seed: int
+
+
+class Stepped(NamedTuple):
+    """What one step of an environment gave."""
+
+    turn: Turn
+    terminated: bool
+
+
+# --- beginnings -------------------------------------------------------------------------------------------------------
+
+
+def begin(env: TextDecPOMDP, group: int, item_id: str, seed: int, chance: int) -> RunningEpisode:
+    """A copy of the environment at the start of a task; `chance` seeds what the environment draws, `seed` the texts."""
+    own = env.fork()
+    own.reset(seed=derive(chance, "env"), options={"task_id": item_id})
+    return RunningEpisode(own, group, item_id, seed)
+
+
+def begin_groups(
+    env: TextDecPOMDP, item_ids: Sequence[str], seeds: Sequence[int], width: int, *, shared_chance: bool = True
+) -> list[RunningEpisode]:
+    """`width` episodes of every task; episode g of a task has the seed `derive(seed, g)`.
+
+    Raises:
+        ValueError: With shared chance, the episodes of a task do not begin alike.
+    """
+    episodes: list[RunningEpisode] = []
+    for group, (item_id, task_seed) in enumerate(zip(item_ids, seeds, strict=True)):
+        for number in range(width):
+            seed = derive(task_seed, number)
+            episodes.append(begin(env, group, item_id, seed, task_seed if shared_chance else seed))
+            first = episodes[group * width]
+            if shared_chance and first.env.state() != episodes[-1].env.state():
+                raise ValueError(
+                    f"task {item_id!r} of {env.metadata['name']} began in two ways with the same seed, so its episodes "
+                    "cannot be compared; let reset() draw from the seed that it is given and nothing else"
+                )
+    return episodes
+
+
+def per_action(sampling: Sampling, env: TextDecPOMDP) -> Sampling:
+    """`sampling` with the token limit of a whole action, which may hold the parts of several agents."""
+    return dataclasses.replace(sampling, max_new_tokens=sampling.max_new_tokens * env.parts_per_action)
+
+
+def refuse_unknown(name: str, value: str, kind: Any) -> None:
+    """Refuse a value that is not among those of a `Literal`."""
+    if value not in get_args(kind):
+        raise ValueError(f"{name} is {value!r}, which does not exist; {nearest(value, get_args(kind))}")
+
+
+# --- one turn ---------------------------------------------------------------------------------------------------------
+
+
+def agents_asked(env: TextDecPOMDP) -> list[str]:
+    """The agents that owe an answer."""
+    return [agent for agent in env.agents if env.asked(agent)]
+
+
+def question(env: TextDecPOMDP, group: int, agent: str, turns: Sequence[Turn], seed: int) -> Question:
+    """What an agent is asked now, after these turns."""
+    history = env.history(agent)
+    went_on = any(message.role == "said" for message in history)  # else it begins, or began anew
+    last = next((turn.actions[agent] for turn in reversed(turns) if agent in turn.actions and went_on), SILENT)
+    return Question(group, agent, history, last.prompt_ids + last.token_ids, env.tools(agent), seed)
+
+
+def ask(policy: Policy, sampling: Sampling, questions: Sequence[Question]) -> list[Completion]:
+    """One text for each; those with the same group, agent and history share a request, equal ones are drawn once."""
+    seeds: dict[tuple[int, str, tuple[Message, ...], tuple[int, ...], tuple[Tool, ...]], dict[int, None]] = {}
+    for one in questions:
+        seeds.setdefault(one[:5], {})[one.seed] = None
+    requests = [Request(agent, said, tuple(own), ids, tools) for (_, agent, said, ids, tools), own in seeds.items()]
+    answers: dict[Question, Completion] = {}
+    for key, request, completions in zip(seeds, requests, policy.generate(requests, sampling), strict=True):
+        for seed, completion in zip(request.seeds, completions, strict=True):
+            answers[Question(*key, seed)] = completion
+    return [answers[one] for one in questions]
+
+
+def step_all(envs: Sequence[TextDecPOMDP], said: Sequence[Mapping[str, Completion]]) -> list[Stepped]:
+    """Step all environments; agents that said nothing are silent."""
+    observations = [{agent: env.history(agent)[-1].text for agent in s} for env, s in zip(envs, said, strict=True)]
+    actions = [{agent: s.get(agent, SILENT).text for agent in env.agents} for env, s in zip(envs, said, strict=True)]
+    stepped: list[Stepped] = []
+    for i, (_, rewards, _, _, _) in enumerate(step_many(envs, actions)):
+        latest = envs[i].latest
+        paid = {} if envs[i].joint_reward else rewards
+        turn = Turn(observations[i], said[i], latest.reward, latest.score, paid, latest.events)
+        stepped.append(Stepped(turn, latest.terminated))
+    return stepped
+
+
+# --- trajectories side by side ----------------------------------------------------------------------------------------
+
+
+def unfinished(episodes: Sequence[RunningEpisode]) -> list[RunningEpisode]:
+    """The episodes that go on."""
+    return [episode for episode in episodes if episode.env.agents]
+
+
+def advance(episodes: Sequence[RunningEpisode], policy: Policy, sampling: Sampling) -> None:
+    """Play one turn of unfinished episodes."""
+    questions: list[tuple[int, Question]] = []
+    for i, episode in enumerate(episodes):
+        env = episode.env
+        for agent in agents_asked(env):
+            seed = derive(episode.seed, agent, env.turn)
+            questions.append((i, question(env, episode.group, agent, episode.turns, seed)))
+    said: list[dict[str, Completion]] = [{} for _ in episodes]
+    answers = ask(policy, sampling, [one for _, one in questions])
+    for (i, one), completion in zip(questions, answers, strict=True):
+        said[i][one.agent] = completion
+    for episode, stepped in zip(episodes, step_all([e.env for e in episodes], said), strict=True):
+        episode.turns.append(stepped.turn)
+        episode.terminated = stepped.terminated
+
+
+def in_groups(item_ids: Sequence[str], episodes: Sequence[RunningEpisode]) -> list[Group]:
+    """Finished episodes, by task."""
+    played: list[list[Episode]] = [[] for _ in item_ids]
+    for e in episodes:
+        played[e.group].append(Episode(e.item_id, e.seed, tuple(e.turns), e.terminated))
+    return [Group(item_id, tuple(mine)) for item_id, mine in zip(item_ids, played, strict=True)]

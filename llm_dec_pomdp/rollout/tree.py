@@ -1,0 +1,203 @@
+"""Trees of joint actions: every turn branches again."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from ..agents.base import Policy, Sampling
+from ..envs.base import TextDecPOMDP
+from ..seeding import derive
+from ..types import Branch, Completion, Decision, Episode, Group, Turn
+from .base import (
+    Question,
+    RunningEpisode,
+    Stepped,
+    agents_asked,
+    ask,
+    begin,
+    per_action,
+    question,
+    refuse_unknown,
+    step_all,
+)
+
+MAX_JOINT_ACTIONS = 4096  # of one task at one turn
+Pairing = Literal["aligned", "cross"]
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """G texts per agent at every decision point, and from every joint action that is made of them on again.
+
+    The environment's chance is shared by all branches of a task, always. An agent with the same own history draws the
+    same texts: it cannot tell such decision points apart, and so its seeds are the same there. At the first turn they
+    are the texts of trajectories side by side.
+
+    Attributes:
+        pairing: "aligned" plays the g-th text of every agent together, G joint actions; "cross" plays all combinations,
+            G^n joint actions of n agents.
+    """
+
+    pairing: Pairing = "aligned"
+
+    def __post_init__(self) -> None:
+        refuse_unknown("pairing", self.pairing, Pairing)
+
+    def play(
+        self,
+        env: TextDecPOMDP,
+        policy: Policy,
+        item_ids: Sequence[str],
+        seeds: Sequence[int],
+        sampling: Sampling,
+        width: int = 1,
+    ) -> list[Group]:
+        """See `Rollout`. A group holds every decision point, turn by turn, and an episode for every leaf.
+
+        Raises:
+            ValueError: There are too many joint actions.
+        """
+        sampling = per_action(sampling, env)
+        tasks = enumerate(zip(item_ids, seeds, strict=True))
+        starts = [begin(env, i, item_id, seed, seed) for i, (item_id, seed) in tasks]
+        roots = [_Node(start, start.env, (), 1.0) for start in starts]
+        levels: list[list[_Node]] = []
+        level = roots
+        while level:
+            levels.append(level)
+            _draw_texts(level, policy, sampling, width)
+            level = _play_turn(level, self.pairing)
+        groups: list[Group] = []
+        for root in roots:
+            mine = [(t, node) for t, nodes in enumerate(levels) for node in nodes if node.start is root.start]
+            decisions = tuple(_decision(node, t, width) for t, node in mine)
+            groups.append(Group(root.start.item_id, tuple(_episodes(root)), decisions))
+        return groups
+
+
+@dataclass(slots=True)
+class _Node:
+    """A decision point: its task, the turns that led to it, the texts drawn there, and the joint actions of them."""
+
+    start: RunningEpisode
+    env: TextDecPOMDP
+    turns: tuple[Turn, ...]
+    share: float
+    texts: dict[str, list[Completion]] = field(default_factory=dict[str, list[Completion]])
+    joint_actions: list[_JointAction] = field(default_factory=list["_JointAction"])
+
+
+@dataclass(slots=True)
+class _JointAction:
+    """Which text each agent said, what that gave, and the decision point it led to, if any."""
+
+    choice: tuple[int, ...]
+    stepped: Stepped
+    next: _Node | None
+
+
+def _draw_texts(level: Sequence[_Node], policy: Policy, sampling: Sampling, width: int) -> None:
+    """G texts of every asked agent of every decision point of a turn."""
+    questions: list[tuple[_Node, Question]] = []
+    for node in level:
+        env, start = node.env, node.start
+        for agent in agents_asked(env):
+            heard = [message.text for message in env.history(agent)] if env.turn else []
+            address = (agent, env.turn, *heard)
+            seeds = [derive(derive(start.seed, g), *address) for g in range(width)]
+            questions += [(node, question(env, start.group, agent, node.turns, seed)) for seed in seeds]
+    answers = ask(policy, sampling, [one for _, one in questions])
+    for (node, one), completion in zip(questions, answers, strict=True):
+        node.texts.setdefault(one.agent, []).append(completion)
+
+
+def _play_turn(level: Sequence[_Node], pairing: Pairing) -> list[_Node]:
+    """Step every joint action of a turn; returns the decision points of the next one."""
+    _refuse_too_many(level, pairing)
+    chosen = [(node, choice) for node in level for choice in _choices(node, pairing)]
+    envs = [node.env.fork() for node, _ in chosen]
+    said = [
+        {agent: texts[k] for (agent, texts), k in zip(node.texts.items(), choice, strict=True)}
+        for node, choice in chosen
+    ]
+    following: list[_Node] = []
+    for (node, choice), env, stepped in zip(chosen, envs, step_all(envs, said), strict=True):
+        child = None
+        if env.agents:
+            child = _Node(node.start, env, (*node.turns, stepped.turn), node.share / _count(node, pairing))
+            following.append(child)
+        node.joint_actions.append(_JointAction(choice, stepped, child))
+    return following
+
+
+def _choices(node: _Node, pairing: Pairing) -> list[tuple[int, ...]]:
+    """Which texts are said together: the g-th of every agent, or all combinations."""
+    width = _width(node)
+    if pairing == "cross":
+        return list(itertools.product(range(width), repeat=len(node.texts)))
+    return [(g,) * len(node.texts) for g in range(width)]
+
+
+def _count(node: _Node, pairing: Pairing) -> int:
+    """How many choices there are."""
+    return _width(node) ** len(node.texts) if pairing == "cross" else _width(node)
+
+
+def _width(node: _Node) -> int:
+    """Texts per agent; one joint action of silence where nobody is asked."""
+    return max((len(texts) for texts in node.texts.values()), default=1)
+
+
+def _refuse_too_many(level: Sequence[_Node], pairing: Pairing) -> None:
+    counts: Counter[int] = Counter()
+    for node in level:
+        counts[node.start.group] += _count(node, pairing)
+        if counts[node.start.group] > MAX_JOINT_ACTIONS:
+            raise ValueError(
+                f"task {node.start.item_id!r} would play more than {MAX_JOINT_ACTIONS} joint actions in one turn; "
+                "lower the group size or the number of turns, or do without tree or 'cross'"
+            )
+
+
+# --- what came of it --------------------------------------------------------------------------------------------------
+
+
+def _decision(node: _Node, turn: int, width: int) -> Decision:
+    texts = {agent: tuple(said) for agent, said in node.texts.items()}
+    branches = tuple(Branch(one.choice, _rewards(one)) for one in node.joint_actions)
+    return Decision(turn, texts, width, branches, node.share)
+
+
+def _rewards(joint_action: _JointAction) -> tuple[float, ...]:
+    """Reward of a joint action and mean rewards of the turns after it."""
+    after = joint_action.next
+    following = [] if after is None else [_rewards(one) for one in after.joint_actions]
+    return (joint_action.stepped.turn.reward, *_mean_rewards(following))
+
+
+def _mean_rewards(rewards: Sequence[Sequence[float]]) -> list[float]:
+    """Turn by turn; who ended earns no more, and what could not be scored is left out."""
+    means: list[float] = []
+    for t in range(max(map(len, rewards), default=0)):
+        now = [r[t] if t < len(r) else 0.0 * r[-1] for r in rewards]  # 0 * NaN: ended without a score
+        scored = [r for r in now if not math.isnan(r)]
+        means.append(math.fsum(scored) / len(scored) if scored else math.nan)
+    return means
+
+
+def _episodes(node: _Node) -> list[Episode]:
+    """All trajectories through a decision point."""
+    episodes: list[Episode] = []
+    start, share = node.start, node.share / len(node.joint_actions)
+    for one in node.joint_actions:
+        if one.next is not None:
+            episodes += _episodes(one.next)
+        else:
+            turns = (*node.turns, one.stepped.turn)
+            episodes.append(Episode(start.item_id, start.seed, turns, one.stepped.terminated, share))
+    return episodes

@@ -1,0 +1,139 @@
+"""The trainer's end of one judge process: a job goes in, an answer comes out, or the judge counts as lost.
+
+A judge runs tests of task files, which may write anything in place of its answers: what arrives has a size, a time and
+a form, and whatever has another is no answer.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import subprocess
+import time
+from collections.abc import Generator
+from dataclasses import asdict
+from typing import Any, get_args
+
+from . import boot, judge
+from .jobs import Job, OutcomeName
+
+GRACE = 10.0  # seconds beyond a job's wall limit after which a silent judge counts as lost
+START = 20.0  # seconds that a judge may take to start
+REST = 5.0  # seconds from the first byte of an answer to its last
+READING = 10.0  # seconds that a judge may take to read what it is handed
+LONGEST = 1 << 24  # bytes of an answer
+_NUMBERS = ("passed", "total", "cpu_seconds", "wall_seconds")
+_LISTS = {"notes": {str}, "cases": {bool}, "shares": {int, float}}
+
+
+class LostError(Exception):
+    """A judge process ended, went silent, or wrote what is no answer."""
+
+
+class TestsTooLongError(Exception):
+    """A judge process was ended because the tests used up its CPU time within one operation."""
+
+
+class Worker:
+    """One judge process. Whatever interrupts a question ends it: the answer to come would be taken for the next one's.
+
+    Attributes:
+        over: It was ended, and takes no more jobs.
+        slowness: How much slower than usual it found this machine.
+    """
+
+    def __init__(self, options: dict[str, Any]) -> None:
+        self.over = False
+        self._process = boot.start("judge", options, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        assert self._process.stdin and self._process.stdout
+        self._in, self._out = self._process.stdin.fileno(), self._process.stdout.fileno()
+        os.set_blocking(self._in, False)
+        with self._ending_if_interrupted():
+            self.slowness = float(self._read(START)["slowness"])
+
+    def run(self, job: Job) -> dict[str, Any]:
+        """The verdict on one job as the judge wrote it. LostError, TestsTooLongError: there is none."""
+        with self._ending_if_interrupted():
+            try:
+                if select.select([self._out], [], [], 0)[0]:  # it wrote without being asked, or ended
+                    raise LostError
+                self._write(judge.frame(asdict(job)))
+                return well_formed(self._read(self.slowness * job.limits.wall_seconds + GRACE))
+            except LostError:
+                self.close()
+                if self._process.returncode == -signal.SIGXCPU:
+                    raise TestsTooLongError from None
+                raise
+
+    @contextlib.contextmanager
+    def _ending_if_interrupted(self) -> Generator[None]:
+        try:
+            yield
+        except BaseException:  # a signal's handler may raise anything, at any place
+            self.close()
+            raise
+
+    def _write(self, data: bytes) -> None:
+        """Hand a frame over; a judge that does not read for `READING` seconds is lost."""
+        left = memoryview(data)
+        while left:
+            if not select.select([], [self._in], [], READING)[1]:
+                raise LostError
+            try:
+                left = left[os.write(self._in, left) :]
+            except BrokenPipeError as error:
+                raise LostError from error
+
+    def _read(self, patience: float) -> Any:
+        """What the next frame says. It begins within `patience` seconds and ends `REST` seconds later."""
+        first = self._exactly(1, patience)
+        end = time.monotonic() + REST
+        [length] = judge.HEADER.unpack(first + self._exactly(judge.HEADER.size - 1, REST))
+        if length > LONGEST:
+            raise LostError
+        try:
+            return json.loads(self._exactly(length, end - time.monotonic()))
+        except (ValueError, RecursionError) as error:
+            raise LostError from error
+
+    def _exactly(self, count: int, seconds: float) -> bytes:
+        data = bytearray()
+        end = time.monotonic() + seconds
+        while len(data) < count:
+            ready, _, _ = select.select([self._out], [], [], max(0.0, end - time.monotonic()))
+            chunk = os.read(self._out, count - len(data)) if ready else b""
+            if not chunk:
+                raise LostError
+            data += chunk
+        return bytes(data)
+
+    def close(self) -> None:
+        """End it; it ends its own processes."""
+        self.over = True
+        assert self._process.stdin and self._process.stdout
+        with contextlib.suppress(OSError, ValueError):  # it has ended, or was closed before
+            os.write(self._process.stdin.fileno(), judge.frame({}))
+        self._process.stdin.close()
+        try:
+            self._process.wait(timeout=1.0)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._process.stdout.close()
+
+
+def well_formed(answer: Any) -> dict[str, Any]:
+    """An answer with all that a verdict needs. LostError: it is none."""
+    whole: dict[str, Any] = {**dict.fromkeys(_NUMBERS, 0), **dict.fromkeys(_LISTS, ()), "starved": False}
+    whole |= answer if type(answer) is dict else {}
+    if (
+        whole.get("outcome") not in get_args(OutcomeName)
+        or not all(type(whole[name]) in (int, float) for name in _NUMBERS)
+        or not 0 <= whole["passed"] <= whole["total"]
+        or not all(type(whole[name]) in (list, tuple) and {*map(type, whole[name])} <= _LISTS[name] for name in _LISTS)
+    ):
+        raise LostError
+    return whole

@@ -1,0 +1,226 @@
+"""The folder of a run: one writer, a state that can be read from outside, and logs that only grow.
+
+`lock` names the process that writes (pid, time of its start, boot id, host) and is locked by the kernel as long as it
+lives; what a dead process left is taken over. `status.json` says running, interrupted, failed (with the reason) or
+done. JSONL files are appended to, line by line and durably; a resumed run cuts what lies beyond its checkpoint.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import math
+import os
+import platform
+import time
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal, cast
+
+from .files import replace_json
+from .signals import Interrupted, before_the_end
+
+LOCK, STATUS = "lock", "status.json"
+State = Literal["running", "interrupted", "failed", "done"]
+
+
+class RunFolderError(OSError):
+    """A run folder that cannot be used; the message names it and says what to do."""
+
+
+# --- one writer -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """Who writes to a folder."""
+
+    pid: int
+    started: str
+    boot: str
+    host: str
+
+    @classmethod
+    def current(cls) -> Holder:
+        """This process."""
+        return cls(os.getpid(), _start_of(os.getpid()), _boot_id(), platform.node())
+
+    def lives(self) -> bool:
+        """Whether that very process is running on this machine, since this boot."""
+        if self.boot != _boot_id():
+            return False
+        try:
+            os.kill(self.pid, 0)
+        except ProcessLookupError:
+            return False
+        except PermissionError:
+            pass
+        return _start_of(self.pid) == self.started
+
+
+def _boot_id() -> str:
+    path = Path("/proc/sys/kernel/random/boot_id")
+    return path.read_text().strip() if path.exists() else ""
+
+
+def _start_of(pid: int) -> str:
+    """Start of a process in ticks since boot: pids come again, the pair does not. Empty where there is no /proc."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return ""
+    state, *fields = stat.rpartition(")")[2].split()
+    return "" if state == "Z" else fields[18]
+
+
+def read_holder(folder: Path) -> Holder | None:
+    """Who holds a folder, or held it when it was killed; None when it was left in order."""
+    try:
+        return Holder(**json.loads((folder / LOCK).read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError):
+        return None
+
+
+@contextlib.contextmanager
+def locked(folder: Path) -> Generator[None]:
+    """Be the only writer of a folder.
+
+    Raises:
+        RunFolderError: Another process is.
+    """
+    path = folder / LOCK
+    with path.open("a+", encoding="utf-8") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            _refuse(folder)
+        holder = read_holder(folder)
+        if holder is not None and holder.lives() and holder != Holder.current():
+            _refuse(folder)
+        file.truncate(0)
+        file.write(json.dumps(asdict(Holder.current())))
+        file.flush()
+        try:
+            yield
+        finally:
+            file.truncate(0)
+
+
+def _refuse(folder: Path) -> None:
+    holder = read_holder(folder)
+    who = f"process {holder.pid} on {holder.host}" if holder else "another process"
+    raise RunFolderError(f"{str(folder)!r} is being written by {who}; wait for it, stop it, or give another folder")
+
+
+# --- a run ------------------------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def open_run(folder: Path, *, resume: bool = False) -> Generator[None]:
+    """Hold a run folder, and leave a status behind however the work ends.
+
+    Args:
+        folder: A new or an empty folder, unless `resume`.
+        resume: Go on with the run that is there.
+
+    Raises:
+        FileExistsError: The folder holds something and `resume` is off.
+        RunFolderError: There is no run to resume, or another process is writing to it.
+    """
+    if resume and not (folder / STATUS).is_file():
+        raise RunFolderError(f"{str(folder)!r} holds no run to resume ({STATUS} is missing); give the folder of one")
+    if not resume:
+        _refuse_content(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    with locked(folder):
+        if not resume:
+            _refuse_content(folder)  # a run that began and ended between the first look and the lock
+        for left in folder.rglob(".*.json-*"):  # of a process that was killed while it wrote
+            left.unlink()
+        _note(folder, "running")
+        try:
+            with before_the_end(lambda: _note(folder, "interrupted", "a second signal ended it at once")):
+                yield
+        except Interrupted as stop:
+            _note(folder, "interrupted", stop.reason)
+            raise
+        except BaseException as error:
+            with contextlib.suppress(OSError):  # a full disk has a better message than this
+                _note(folder, "failed", f"{type(error).__name__}: {error}")
+            raise
+        _note(folder, "done")
+
+
+def _refuse_content(folder: Path) -> None:
+    if not folder.exists() or not {path.name for path in folder.iterdir()} - {LOCK}:
+        return
+    holder = read_holder(folder)
+    if holder is not None and holder.lives():
+        _refuse(folder)
+    go_on = f", or go on with the run in it: --resume {folder}" if (folder / STATUS).is_file() else ""
+    raise FileExistsError(f"{str(folder)!r} is not empty; give a new folder with --out{go_on}")
+
+
+def _note(folder: Path, state: State, reason: str = "") -> None:
+    replace_json(folder / STATUS, {"state": state, "reason": reason, "time": time.time()})
+
+
+def read_status(folder: Path) -> tuple[State, str, float] | None:
+    """State, reason and time of the last change of a run; None when the folder holds none.
+
+    A run that says running and has no living process was killed.
+    """
+    try:
+        status = json.loads((folder / STATUS).read_text(encoding="utf-8"))
+        state, reason, changed = status["state"], status["reason"], status["time"]
+    except (OSError, ValueError, KeyError):
+        return None
+    if state == "running":
+        holder = read_holder(folder)
+        if holder is None or not holder.lives():
+            return "failed", "the process was killed", changed
+    return state, reason, changed
+
+
+# --- logs -------------------------------------------------------------------------------------------------------------
+
+
+def append(path: Path, record: Mapping[str, Any]) -> None:
+    """Add a line to a JSONL file, durably. What is not finite becomes null: JSON has no other word for it."""
+    with path.open("a", encoding="utf-8") as file:
+        file.write(json.dumps(finite(record)) + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def read_lines(path: Path) -> Sequence[dict[str, Any]]:
+    """The records of a JSONL file, without a last line that was not finished; none when it does not exist."""
+    if not path.exists():
+        return []
+    complete, _, _ = path.read_text(encoding="utf-8").rpartition("\n")
+    return [json.loads(line) for line in complete.split("\n") if line]
+
+
+def cut(path: Path, key: str, last: int) -> None:
+    """Drop the end of a JSONL file from the first record on whose `key` is beyond `last`, or which was not finished."""
+    if not path.exists():
+        return
+    keep = 0
+    with path.open("rb+") as file:
+        for line in file:
+            if not line.endswith(b"\n") or json.loads(line)[key] > last:
+                break
+            keep += len(line)
+        file.truncate(keep)
+        os.fsync(file.fileno())
+
+
+def finite(value: Any) -> Any:
+    """The same value with None for every number that is not finite."""
+    if isinstance(value, Mapping):
+        return {key: finite(item) for key, item in cast("Mapping[Any, Any]", value).items()}
+    if isinstance(value, (list, tuple)):
+        return [finite(item) for item in cast("Sequence[Any]", value)]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,324 @@
+# pyright: basic
+"""Trained teams and interrupted runs on disk.
+
+`save_team` keeps the result of a run: the folders of the agents below, and in `team.json` what is needed to build the
+team again. `Checkpoints` keeps what a run needs to go on bit for bit:
+
+    step-000120/
+      agent_0/model.safetensors, config.json                   all weights of a policy, under its first agent's name;
+      agent_0/adapter_model.safetensors, adapter_config.json   with LoRA only the adapter, one folder per agent
+      state.safetensors, state.json                            optimizers and whatever else the algorithm keeps
+      checkpoint.json                                          counters, data cursor, configuration, versions
+      manifest.json                                            size and SHA-256 of every file, written last
+
+Both are built beside their place, made durable, and renamed, so that a reader never sees half of one. An agent's folder
+is what transformers and peft load by themselves.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from platform import python_version
+from typing import Any
+from urllib.parse import quote
+
+from ..__about__ import __version__
+from ..agents.base import PortablePolicy, Team, TrainablePolicy, WeightFile
+from ..storage.files import (
+    DamagedError,
+    Draft,
+    pack,
+    remove_drafts,
+    unpack,
+    verify,
+)
+
+DESCRIPTION = "team.json"
+FORMAT = 1  # of a checkpoint folder
+_PACKAGES = ("torch", "transformers", "peft", "numpy")
+_log = logging.getLogger(__name__)
+
+
+class CheckpointError(ValueError):
+    """A saved team or checkpoint that cannot be used; the message names the place and what is wrong."""
+
+
+# --- teams ------------------------------------------------------------------------------------------------------------
+
+
+def save_team(folder: Path, team: Team, description: Mapping[str, Any]) -> None:
+    """Write the trainable weights of a team, as in a checkpoint.
+
+    Args:
+        folder: Where; an older team there is replaced.
+        team: Its trainable policies are saved.
+        description: Plain values from which the team can be built again.
+    """
+    remove_drafts(folder.parent, folder.name)
+    with Draft(folder) as draft:
+        _write_team(draft, team)
+        draft.write_json(DESCRIPTION, dict(description))
+        draft.publish()
+
+
+def read_description(folder: Path) -> dict[str, Any]:
+    """What was saved with a team.
+
+    Raises:
+        CheckpointError: There is no saved team.
+    """
+    path = folder / DESCRIPTION
+    if not path.is_file():
+        raise CheckpointError(f"{str(folder)!r} holds no saved team ({DESCRIPTION} is missing); give the folder of one")
+    try:
+        description: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise CheckpointError(f"{str(path)!r} is damaged ({error}); take another saved team") from error
+    return description
+
+
+def load_weights(folder: Path, team: Team) -> None:
+    """Load the weights of a saved team, or of a checkpoint, into a team built as that one was.
+
+    Raises:
+        CheckpointError: They do not fit.
+    """
+    expected = {folder_of(agent) for policy, agents in players(team) for agent in weight_files(policy, agents)}
+    there = {path.name for path in folder.glob("*/") if path.is_dir()}
+    if there != expected:
+        raise CheckpointError(
+            f"{str(folder)!r} holds weights of {sorted(there)}, and the team learns those of {sorted(expected)}; build "
+            "it as it was saved"
+        )
+    for policy, agents in players(team):
+        state: dict[str, Any] = {}
+        for agent, weights in weight_files(policy, agents).items():
+            names = weights.tensors
+            place = folder / folder_of(agent) / weights.name
+            if not place.is_file():
+                raise CheckpointError(f"{str(place)!r} is missing: these are the weights of another kind of team")
+            state |= {names.get(name, name): tensor for name, tensor in _load(place).items()}
+        try:
+            policy.load_state_dict(state)
+        except ValueError as error:
+            raise CheckpointError(f"{str(folder)!r}, {', '.join(agents)}: {error}") from error
+
+
+def _write_team(draft: Draft, team: Team) -> None:
+    for policy, agents in players(team):
+        for agent, weights in weight_files(policy, agents).items():
+            write_weights(draft, folder_of(agent), policy, weights)
+
+
+# --- checkpoints ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A verified checkpoint.
+
+    Attributes:
+        folder: Where it lies.
+        step: Updates done when it was saved.
+        counters: What the trainer counts.
+        config: What was run.
+        versions: With which packages.
+    """
+
+    folder: Path
+    step: int
+    counters: Mapping[str, Any]
+    config: Mapping[str, Any]
+    versions: Mapping[str, str]
+
+
+class Checkpoints:
+    """The checkpoints of one run.
+
+    Args:
+        folder: Their parent; created with the first.
+        config: What is run, as plain values; only a run of the same configuration goes on from them.
+        keep: How many of the newest stay; at least 2, for the newest may be damaged.
+        other_versions: Go on although packages have changed since, in which case the run is not the same bit for bit.
+    """
+
+    def __init__(self, folder: Path, config: Mapping[str, Any], *, keep: int = 2, other_versions: bool = False) -> None:
+        if keep < 2:
+            raise ValueError(f"keep is {keep}; at least 2 checkpoints have to stay, for the newest may be damaged")
+        self.folder = folder
+        self.config = json.loads(json.dumps(config))  # as it comes back from a file
+        self.keep = keep
+        self.other_versions = other_versions
+
+    def save(self, step: int, team: Team, state: Mapping[str, Any], counters: Mapping[str, Any]) -> Path:
+        """Save a step, then remove what is older than the newest `keep`.
+
+        Args:
+            step: Updates done.
+            team: Its trainable policies are saved.
+            state: The algorithm's `state_dict()`.
+            counters: Plain values of the trainer.
+
+        Returns:
+            The folder of the checkpoint.
+        """
+        self.folder.mkdir(parents=True, exist_ok=True)
+        remove_drafts(self.folder, "step")
+        tensors: dict[str, Any] = {}
+        packed = pack(dict(state), tensors)
+        with Draft(self.folder / f"step-{step:06d}") as draft:
+            _write_team(draft, team)
+            draft.write_tensors("state.safetensors", tensors)
+            draft.write_json("state.json", packed)
+            about = {"format": FORMAT, "step": step, "counters": dict(counters)}
+            draft.write_json("checkpoint.json", {**about, "config": self.config, "versions": versions()})
+            draft.publish()
+        self._prune(step)
+        return draft.place
+
+    def newest(self) -> Checkpoint | None:
+        """The newest checkpoint that is whole; why others were skipped is logged as a warning.
+
+        Returns:
+            None when nothing was ever saved.
+
+        Raises:
+            CheckpointError: There are checkpoints, and all of them are damaged.
+        """
+        damaged: list[str] = []
+        for folder in reversed(self._folders()):
+            try:
+                return read_checkpoint(folder)
+            except DamagedError as error:
+                damaged.append(f"{folder.name}: {error}")
+                _log.warning("checkpoint %s is skipped: %s", folder, error)
+        if damaged:
+            raise CheckpointError(
+                f"all checkpoints in {str(self.folder)!r} are damaged ({'; '.join(damaged)}); put an undamaged copy of "
+                "one there, or start a new run in another folder"
+            )
+        return None
+
+    def restore(self, checkpoint: Checkpoint, team: Team) -> dict[str, Any]:
+        """Load a checkpoint's weights into a team.
+
+        Returns:
+            What `save` was given as `state`, for the algorithm's `load_state_dict`.
+
+        Raises:
+            CheckpointError: It belongs to another configuration or other versions, or does not fit the team.
+        """
+        self._refuse_other_run(checkpoint)
+        load_weights(checkpoint.folder, team)
+        packed = json.loads((checkpoint.folder / "state.json").read_text(encoding="utf-8"))
+        tensors = _load(checkpoint.folder / "state.safetensors")
+        return unpack(packed, {name: tensor.clone() for name, tensor in tensors.items()})  # off the mapped file
+
+    def _refuse_other_run(self, checkpoint: Checkpoint) -> None:
+        differing = differences(checkpoint.config, self.config)
+        if differing:
+            raise CheckpointError(
+                f"{str(checkpoint.folder)!r} belongs to another configuration (there -> here): {'; '.join(differing)}; "
+                "resume with the configuration of the run, or start a new run in another folder"
+            )
+        differing = [] if self.other_versions else differences(checkpoint.versions, versions())
+        if differing:
+            raise CheckpointError(
+                f"{str(checkpoint.folder)!r} was saved by other versions (there -> here): {'; '.join(differing)}; "
+                "install those, or go on with --other-versions, which need not give the same numbers"
+            )
+
+    def _folders(self) -> list[Path]:
+        """Oldest first."""
+        return sorted(self.folder.glob("step-*"), key=lambda path: int(path.name.removeprefix("step-")))
+
+    def _prune(self, step: int) -> None:
+        """Remove what is old, and what is newer than the newest: it was damaged, or this run would have begun there."""
+        folders = self._folders()
+        newer = [folder for folder in folders if int(folder.name.removeprefix("step-")) > step]
+        older = folders[: len(folders) - len(newer)]
+        for folder in (*newer, *older[: -self.keep]):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def read_checkpoint(folder: Path) -> Checkpoint:
+    """A checkpoint after verification.
+
+    Raises:
+        DamagedError: It is not what was written.
+        CheckpointError: It has a format that this version does not know.
+    """
+    verify(folder)
+    about = json.loads((folder / "checkpoint.json").read_text(encoding="utf-8"))
+    if about["format"] != FORMAT:
+        raise CheckpointError(f"{str(folder)!r} has format {about['format']}, this version reads {FORMAT}")
+    return Checkpoint(folder, about["step"], about["counters"], about["config"], about["versions"])
+
+
+def players(team: Team) -> list[tuple[TrainablePolicy, list[str]]]:
+    """Every trainable policy with the agents that it plays."""
+    return [(policy, [a for a, member in team.members.items() if member is policy]) for policy in team.trainable]
+
+
+def weight_files(policy: TrainablePolicy, agents: Sequence[str]) -> dict[str, WeightFile]:
+    """How a policy's weights are kept, by agent: as other libraries expect them where it can tell, else as they are."""
+    if isinstance(policy, PortablePolicy):
+        return policy.weight_files(agents)
+    return {agents[0]: WeightFile("weights.safetensors", {name: name for name in policy.state_dict()})}
+
+
+def write_weights(draft: Draft, folder: str, policy: TrainablePolicy, weights: WeightFile) -> None:
+    """Write one agent's weights, and the configurations beside them."""
+    state = policy.state_dict()
+    tensors = {name: state[own] for name, own in weights.tensors.items()}
+    draft.write_tensors(f"{folder}/{weights.name}", tensors)
+    for name, config in weights.configs.items():
+        draft.write_json(f"{folder}/{name}", config)
+
+
+def folder_of(agent: str) -> str:
+    """An agent's name as that of a folder, which is never the parent of another."""
+    name = quote(agent, " ", "utf-8", "surrogatepass")
+    return name if name.strip(".") else name.replace(".", "%2E")
+
+
+def versions() -> dict[str, str]:
+    """What the numbers of a run depend on."""
+    packages = {name: metadata.version(name) for name in _PACKAGES}
+    return {"llm_dec_pomdp": __version__, "python": python_version(), **packages}
+
+
+def differences(there: Any, here: Any, path: str = "") -> list[str]:
+    """Every value in which two nested dictionaries differ, as "a.b: 1 -> 2"."""
+    if isinstance(there, Mapping) and isinstance(here, Mapping):
+        keys = [*there, *(key for key in here if key not in there)]
+        return [
+            line
+            for key in keys
+            for line in differences(there.get(key, _ABSENT), here.get(key, _ABSENT), f"{path}.{key}" if path else key)
+        ]
+    return [] if there == here else [f"{path}: {there!r} -> {here!r}"]
+
+
+class _Absent:
+    def __repr__(self) -> str:
+        return "absent"
+
+
+_ABSENT = _Absent()
+
+
+def _load(path: Path) -> dict[str, Any]:
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    try:
+        return load_file(path)
+    except SafetensorError as error:  # a pickle too: nothing else is read
+        raise CheckpointError(f"{str(path)!r} is no safetensors file ({error}); take another checkpoint") from error

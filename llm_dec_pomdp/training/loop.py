@@ -1,0 +1,335 @@
+"""The training loop: choose tasks, play, check, learn, report, save.
+
+Everything drawn has an address (`seeding.derive`), so an extra evaluation never shifts training, and a run with the
+same seed on the same kind of machine is the same run. For the same reason a run that was killed goes on from its last
+checkpoint as if nothing had happened: `restore`, then `train` with what it returned.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import math
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Annotated, Any, Protocol, runtime_checkable
+
+from pydantic import Field
+
+from ..agents.base import Sampling
+from ..algorithms.base import Learner
+from ..config import Config, Count, Positive
+from ..envs.base import TextDecPOMDP
+from ..seeding import derive, generator
+from ..storage.files import replace_json
+from ..storage.runfolder import finite
+from ..storage.signals import StopRequest
+from ..types import Episode, Group
+from .checkpoint import CheckpointError, Checkpoints
+
+MAX_UNSCORABLE = 0.05  # share of a step's episodes that may have no score before the run stops
+MAX_SKIPPED = 3  # steps in a row without a finite gradient before the run stops
+_log = logging.getLogger(__name__)
+
+
+class TrainingError(RuntimeError):
+    """A run that cannot go on; the message says what happened and what to look at."""
+
+
+class DivergedError(TrainingError):
+    """Step after step had a loss, gradient or ratio that is not finite, or a model cannot speak any more."""
+
+
+@runtime_checkable
+class Restartable(Protocol):
+    """A learner whose run can be resumed; see `Algorithm`."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that has to survive a restart beside the weights of its team."""
+        ...
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore it."""
+        ...
+
+
+class TrainerConfig(Config):
+    """How long and how broadly to train."""
+
+    steps: Count = 40
+    """Updates."""
+    prompts_per_step: Positive = 8
+    """Tasks per update."""
+    group_size: Positive = 4
+    """G: episodes per task; where a learner crosses texts or grows trees, texts per agent and decision point."""
+    save_every: Count = 10
+    """Checkpoint after every so many updates, and after the last; 0: only after the last, and when a signal comes."""
+    keep: Annotated[int, Field(ge=2)] = 2
+    """Newest checkpoints that stay, at least 2."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What one training step did.
+
+    Attributes:
+        number: From 1.
+        episodes: Joint trajectories played, crossed and branched ones included.
+        mean_return: Of the scorable episodes, in units of the reward; each by its `Episode.share`.
+        return_percent: Mean score of what the episodes delivered last, in % of the maximum, as in an evaluation.
+        components: Mean of its parts.
+        metrics: What the learner reported.
+        texts: Fingerprint of all that was said: two runs with the same one said the same.
+        seconds_rollout: Wall time of playing and judging.
+        seconds_update: Wall time of learning.
+    """
+
+    number: int
+    episodes: int
+    mean_return: float
+    return_percent: float
+    components: Mapping[str, float]
+    metrics: Mapping[str, float]
+    texts: str
+    seconds_rollout: float
+    seconds_update: float
+
+
+@dataclass(frozen=True, slots=True)
+class Counters:
+    """How far a run has come.
+
+    Attributes:
+        step: Updates done.
+        skipped: Steps in a row, up to now, that were not finite.
+        bad: Steps in all that were not finite.
+        seconds: Wall time spent in `train`.
+    """
+
+    step: int = 0
+    skipped: int = 0
+    bad: int = 0
+    seconds: float = 0.0
+
+
+def restore(learner: Learner, env: TextDecPOMDP, checkpoints: Checkpoints) -> Counters:
+    """Bring a learner and its team to the newest checkpoint that is whole.
+
+    Returns:
+        What to give to `train` as `done`; all zero when nothing has been saved yet.
+
+    Raises:
+        CheckpointError: No checkpoint is whole, or the newest one belongs to other tasks, versions or options.
+    """
+    newest = checkpoints.newest()
+    if newest is None:
+        return Counters()
+    saved = dict(newest.counters)
+    cursor = saved.pop("cursor")
+    if cursor["tasks"] != _fingerprint(item.id for item in env.items):
+        raise CheckpointError(
+            f"{str(newest.folder)!r} was trained on {cursor['of']} tasks that are not the {len(env.items)} of now, so "
+            "its place among them means nothing; give the tasks it was trained on"
+        )
+    _restartable(learner).load_state_dict(checkpoints.restore(newest, learner.team))
+    return Counters(**saved)
+
+
+def train(
+    learner: Learner,
+    env: TextDecPOMDP,
+    sampling: Sampling,
+    config: TrainerConfig,
+    seed: int,
+    on_step: Callable[[Step], None] = lambda step: None,
+    *,
+    checkpoints: Checkpoints | None = None,
+    done: Counters = Counters(),  # frozen
+    stop: StopRequest | None = None,
+) -> Counters:
+    """Train a learner on all tasks of an environment, each epoch in a new order.
+
+    Args:
+        learner: Says who plays and what, and learns from the groups.
+        env: The training environment, under the learner's protocol.
+        sampling: How texts are drawn.
+        config: Steps, tasks per step, group size, checkpoints.
+        seed: The run's seed.
+        on_step: Called after every step and before its checkpoint, for logs, progress and evaluation.
+        checkpoints: Where to save.
+        done: What `restore` returned.
+        stop: Ends the run after the step in which a signal comes, and a checkpoint; see `storage.signals.finishing`.
+
+    Returns:
+        How far the run has come.
+
+    Raises:
+        TrainingError: More than 5 % of a step could not be scored.
+        DivergedError: Three steps in a row were not finite, or a model's weights are not.
+    """
+    if not env.joint_reward and not getattr(learner, "individual_rewards", False):
+        raise TrainingError(
+            f"{env.metadata['name']} pays its agents individually, and {type(learner).__name__} learns from one reward "
+            "of the team; take a learner that reads Turn.rewards and says so (individual_rewards = True)"
+        )
+    started = time.perf_counter() - done.seconds
+    if checkpoints is not None:
+        _restartable(learner)
+    stop = stop or StopRequest()
+    for number in range(done.step + 1, config.steps + 1):
+        stop.work = f"step {number}"
+        step, groups = _step(learner, env, sampling, config, seed, number)
+        bad = not all(math.isfinite(value) for value in step.metrics.values())
+        if bad:
+            _keep_bad_step(checkpoints, step, groups)
+        done = Counters(number, done.skipped + 1 if bad else 0, done.bad + bad, time.perf_counter() - started)
+        if done.skipped == MAX_SKIPPED:
+            raise DivergedError(
+                f"step {number}: {done.skipped} steps in a row had a loss or gradient that is not finite "
+                f"({dict(step.metrics)}); lower the learning rate or look at the last batches"
+            )
+        on_step(step)
+        due = number == config.steps or (config.save_every > 0 and number % config.save_every == 0)
+        if checkpoints is not None and (due or stop.signal):
+            done = replace(done, seconds=time.perf_counter() - started)
+            _save(learner, env, config, checkpoints, done)
+        if stop.signal:
+            break
+    return done
+
+
+def _step(
+    learner: Learner, env: TextDecPOMDP, sampling: Sampling, config: TrainerConfig, seed: int, number: int
+) -> tuple[Step, list[Group]]:
+    """Play and learn once."""
+    item_ids = tasks_of_step(env, config.prompts_per_step, number, seed)
+    started = time.perf_counter()
+    seeds = [derive(seed, "rollout", number, i) for i in range(len(item_ids))]
+    groups = learner.rollout.play(env, learner.policy, item_ids, seeds, sampling, config.group_size)
+    played = time.perf_counter()
+    episodes = [episode for group in groups for episode in group.episodes]
+    _check_rewards(groups, env, number)
+    _check_logprobs(episodes, number)
+    metrics = learner.update(groups)
+    if not isinstance(metrics, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TrainingError(
+            f"update() of {type(learner).__name__} returned {metrics!r:.60}; return numbers by name, {{}} for none"
+        )
+    step = Step(
+        number,
+        len(episodes),
+        *mean_scores(groups, env),
+        metrics=metrics,
+        texts=_fingerprint(c.text for e in episodes for turn in e.turns for c in turn.actions.values()),
+        seconds_rollout=played - started,
+        seconds_update=time.perf_counter() - played,
+    )
+    return step, groups
+
+
+def _save(learner: Learner, env: TextDecPOMDP, config: TrainerConfig, checkpoints: Checkpoints, done: Counters) -> None:
+    epoch, place = divmod(done.step * config.prompts_per_step, len(env.items))
+    tasks = _fingerprint(item.id for item in env.items)
+    cursor = {"epoch": epoch, "place": place, "of": len(env.items), "tasks": tasks}
+    state = _restartable(learner).state_dict()
+    checkpoints.save(done.step, learner.team, state, {**asdict(done), "cursor": cursor})
+
+
+def _keep_bad_step(checkpoints: Checkpoints | None, step: Step, groups: Sequence[Group]) -> None:
+    """The learner took no step with what was not finite; keep what it was given, to look at."""
+    kept = ""
+    if checkpoints is not None:
+        folder = checkpoints.folder.parent / "bad_steps"
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / f"step-{step.number:06d}.json"
+        replace_json(path, finite({**asdict(step), "groups": [asdict(group) for group in groups]}))
+        kept = f"; its batch is in {path}"
+    _log.warning("step %d was not learnt from in full, %s is not finite%s", step.number, dict(step.metrics), kept)
+
+
+def _restartable(learner: Learner) -> Restartable:
+    if not isinstance(learner, Restartable):
+        raise TrainingError(
+            f"{type(learner).__name__} cannot be saved: give it state_dict() and load_state_dict(state), which hold "
+            "all that has to survive a restart beside the weights of its team"
+        )
+    return learner
+
+
+def _fingerprint(texts: Iterable[str]) -> str:
+    digest = hashlib.blake2b(digest_size=8)
+    for text in texts:
+        digest.update(repr(text).encode("utf-8", "backslashreplace"))
+    return digest.hexdigest()
+
+
+# --- which tasks, and what came of them -------------------------------------------------------------------------------
+
+
+def tasks_of_step(env: TextDecPOMDP, count: int, number: int, seed: int) -> list[str]:
+    """The tasks of step `number` (from 1): the next `count` of an endless run of shuffled epochs."""
+    size = len(env.items)
+    chosen: list[str] = []
+    for position in range((number - 1) * count, number * count):
+        epoch, place = divmod(position, size)
+        order = generator(seed, "epoch", epoch).permutation(size)
+        chosen.append(env.items[int(order[place])].id)
+    return chosen
+
+
+def mean_scores(groups: Sequence[Group], env: TextDecPOMDP) -> tuple[float, float, dict[str, float]]:
+    """Mean return; mean score of what was delivered last, in % of the maximum; and its mean parts.
+
+    Every episode counts by its `share`, so that the mean return of a tree is an unbiased one of the policies. What
+    could not be scored is left out.
+    """
+    episodes = [episode for group in groups for episode in group.episodes]
+    final = [(e.share, e.final) for e in episodes if e.final is not None and e.final.scorable]
+    percent = env.score_scale.percent
+    return (
+        _mean((e.share, e.total) for e in episodes if not math.isnan(e.total)),
+        _mean((share, percent(score.total)) for share, score in final),
+        {name: _mean((share, score.components[name]) for share, score in final) for name in env.components},
+    )
+
+
+def _mean(weighed: Iterable[tuple[float, float]]) -> float:
+    """The mean of pairs of weight and value; 0 when there are none."""
+    pairs = list(weighed)
+    return sum(weight * value for weight, value in pairs) / (sum(weight for weight, _ in pairs) or 1.0)
+
+
+def _check_rewards(groups: Sequence[Group], env: TextDecPOMDP, number: int) -> None:
+    """Every reward is in range, those of joint actions that were only tried too, and few are missing."""
+    low, high = env.reward_range
+    lost: list[Episode] = []
+    everything = [episode for group in groups for episode in group.episodes]
+    for group in groups:
+        scored = [turn.reward for e in group.episodes for turn in e.turns if turn.score is not None]
+        tried = [r for decision in group.decisions for branch in decision.branches for r in branch.rewards]
+        wrong = [r for r in scored if not (math.isnan(r) or low <= r <= high)]
+        wrong += [r for r in tried if not (math.isnan(r) or min(low, 0.0) <= r <= max(high, 0.0))]  # 0: unscored turns
+        if wrong:
+            raise TrainingError(
+                f"step {number}: task {group.item_id!r} paid {wrong[0]}, not in {env.reward_range}; mend the reward"
+            )
+        lost += [episode for episode in group.episodes if math.isnan(episode.total)]
+    if sum(e.share for e in lost) > MAX_UNSCORABLE * sum(e.share for e in everything):
+        raise TrainingError(
+            f"step {number}: {len(lost)} of {len(everything)} episodes could not be scored (more than "
+            f"{MAX_UNSCORABLE:.0%}); the judge is failing: see the notes of their scores"
+        )
+
+
+def _check_logprobs(episodes: Sequence[Episode], number: int) -> None:
+    """A model with a weight that is not finite samples noise, earns the same everywhere, and would learn nothing."""
+    for episode in episodes:
+        for turn in episode.turns:
+            for agent, completion in turn.actions.items():
+                if not all(map(math.isfinite, completion.logprobs)):
+                    raise DivergedError(
+                        f"step {number}: what {agent} said on task {episode.item_id!r} has a log-probability that is "
+                        "not finite, so its weights are damaged; lower the learning rate and start from an earlier "
+                        "checkpoint"
+                    )

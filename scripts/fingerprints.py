@@ -1,0 +1,93 @@
+"""What runs with fixed seeds said, earned and learnt, as one JSON object: a refactor leaves it as it is.
+
+    python scripts/fingerprints.py > before.json        # the same after the change, and compare
+
+Float32, one thread, the built-in model. `texts` and `weights` are hashes, so that equal means equal to the last bit.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import io
+import json
+import sys
+import tempfile
+from pathlib import Path
+
+import torch
+from safetensors.torch import load_file
+
+from llm_dec_pomdp.cli import app
+
+PLAY = ["--items", "2", "--max-new-tokens", "24", "--seed", "3"]
+TRAIN = ["--steps", "2", "--prompts", "2", "--group-size", "3", *PLAY]
+TRAINED = {
+    "magrpo": ["tldr-v0"],
+    "magrpo turns": ["coophumaneval-v0", "--turns", "2", "--set", "epochs=2", "--set", "minibatches=2"],
+    "magrpo kl entropy": ["arxiv-v0", "--set", "beta=0.1", "--set", "entropy=0.01"],
+    "magrpo lora": ["tldr-v0", "--sharing", "lora", "--load", "lora_rank=4"],
+    "magrpo shared": ["telegrams-v0", "--sharing", "shared"],
+    "marloo": ["tldr-v0", "--algorithm", "marloo"],
+    "mareinforce": ["tldr-v0", "--algorithm", "mareinforce", "--set", "ratio=sequence"],
+    "grpo": ["tldr-v0", "--algorithm", "grpo"],
+    "crossed": ["arxiv-v0", "--set", "pairing=cross"],
+    "tree": ["humaneval-v0", "--turns", "2", "--set", "tree=true"],
+    "crossed tree": ["tldr-v0", "--turns", "2", "--set", "tree=true", "--set", "pairing=cross"],
+    "counterfactual": ["tldr-v0", "--turns", "2", "--set", "credit=counterfactual"],
+    "resampled": [*"tldr-v0 --turns 2 --set credit=counterfactual --set continuation=resampled".split()],
+}
+PLAYED = [(task, protocol) for task in ("tldr-v1", "coophumaneval-v0") for protocol in ("single", "concat")]
+PLAYED += [(task, protocol) for task in ("arxiv-v0", "humaneval-v0") for protocol in ("sequential", "discussion")]
+TRAINED_FIGURES = ("episodes", "mean_return", "return_percent", "components", "texts")
+METRICS = ("loss", "grad_norm", "clipped", "tokens", "kl", "entropy")
+
+
+def command_line(*arguments: str) -> None:
+    """Run the program in this process, without what it prints."""
+    print(*arguments, file=sys.stderr)
+    with contextlib.redirect_stdout(io.StringIO()):
+        app(list(arguments), standalone_mode=False)
+
+
+def hash_of_tensors(paths: list[Path]) -> str:
+    """One hash of all tensors in files, however they are named and put together."""
+    tensors = [tensor for path in paths for tensor in load_file(path).values()]
+    hashes = sorted(hashlib.sha256(tensor.numpy().tobytes()).hexdigest() for tensor in tensors)
+    return hashlib.sha256("".join(hashes).encode()).hexdigest()[:16]
+
+
+def trained(folder: Path) -> dict[str, object]:
+    """Figures of a training run."""
+    steps = [json.loads(line) for path in folder.glob("**/train.jsonl") for line in path.read_text().splitlines()]
+    shown = [
+        {n: s[n] for n in TRAINED_FIGURES} | {n: s["metrics"][n] for n in METRICS if n in s["metrics"]} for s in steps
+    ]
+    return {"steps": shown, "weights": hash_of_tensors(list(folder.glob("**/team/**/*.safetensors")))}
+
+
+def played(folder: Path) -> str:
+    """Hash of the episodes of an evaluation, without their times."""
+    rows = [json.loads(line) for path in folder.glob("**/episodes.jsonl") for line in path.read_text().splitlines()]
+    text = json.dumps([{k: v for k, v in row.items() if "seconds" not in k} for row in rows], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def main() -> None:
+    """Run everything and print."""
+    torch.set_num_threads(1)
+    result: dict[str, object] = {}
+    with tempfile.TemporaryDirectory() as name:
+        for title, arguments in TRAINED.items():
+            folder = Path(name) / title.replace(" ", "-")
+            command_line("train", *arguments, *TRAIN, "--out", str(folder))
+            result[title] = trained(folder)
+        for task, protocol in PLAYED:
+            folder = Path(name) / f"{task}-{protocol}"
+            command_line("eval", task, "--method", protocol, *PLAY, "--out", str(folder))
+            result[f"{task} {protocol}"] = played(folder)
+    print(json.dumps(result, indent=1))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,156 @@
+"""Calls of tools: in a server's own format, as text, and in chat templates."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import pytest
+from servers import Server, reply, reply_with_calls
+
+import llm_dec_pomdp
+from llm_dec_pomdp.agents import Remote, Request, Sampling, Team
+from llm_dec_pomdp.agents.base import definitions
+from llm_dec_pomdp.agents.calls import messages_of
+from llm_dec_pomdp.agents.transformers.prompts import Prompts
+from llm_dec_pomdp.rollout import Trajectories
+from llm_dec_pomdp.types import Message, Tool
+
+SEARCH = Tool("search", "Search.", (("query", "Words."),))
+
+
+def called(name: str, **arguments: str) -> str:
+    return f"<tool_call>{json.dumps({'name': name, 'arguments': arguments})}</tool_call>"
+
+
+def test_a_tool_is_described_as_servers_want_it() -> None:
+    [one] = definitions([SEARCH])
+    assert one["function"]["parameters"] == {
+        "type": "object",
+        "properties": {"query": {"type": "string", "description": "Words."}},
+        "required": ["query"],
+    }
+
+
+def test_every_call_has_an_answer() -> None:
+    history = (
+        Message("told", "q"),
+        Message("said", "So.\n" + called("ask", subtask="a") + "\n" + called("ask", subtask="b")),
+        Message("tool", "both reports", "ask"),
+        Message("said", "ASK sub: c"),
+        Message("tool", "a report", "ask"),
+    )
+    user, assistant, first, second, line, given = messages_of(history)
+    assert user == {"role": "user", "content": "q"}
+    assert assistant["content"] == "So."
+    asked = [json.loads(call["function"]["arguments"])["subtask"] for call in assistant["tool_calls"]]
+    assert asked == ["a", "b"]
+    assert [first["tool_call_id"], second["tool_call_id"]] == [call["id"] for call in assistant["tool_calls"]]
+    assert (first["role"], first["content"]) == ("tool", "both reports")
+    assert line == {"role": "assistant", "content": "ASK sub: c"}
+    assert given == {"role": "user", "content": "ask:\na report"}  # nothing was called that it could answer
+
+
+@pytest.mark.parametrize("call", ["{", "[]", '{"name": 1}', "[" * 100_000])
+def test_a_call_that_cannot_be_read_stays_text(call: str) -> None:
+    text = f"<tool_call>{call}</tool_call>"
+    assert messages_of((Message("told", "q"), Message("said", text)))[1] == {"role": "assistant", "content": text}
+
+
+def test_calls_of_a_server_become_text(server: Server) -> None:
+    server.answer = lambda body, number: reply_with_calls(("search", {"query": "x"}), ("search", {"query": "y"}))
+    request = Request("a", (Message("told", "q"),), tools=(SEARCH,))
+    [[answer]] = Remote(server.url, "m").generate([request], Sampling())
+    assert answer.text == called("search", query="x") + "\n" + called("search", query="y")
+    assert server.asked[0]["tools"] == definitions([SEARCH])
+
+
+def test_without_tools_a_server_is_told_of_none(server: Server) -> None:
+    Remote(server.url, "m").generate([Request("a", (Message("told", "q"),))], Sampling())
+    assert "tools" not in server.asked[0]
+
+
+# --- a whole question -------------------------------------------------------------------------------------------------
+
+
+def plays_by_calls(body: dict[str, Any], number: int) -> Any:
+    """A model that was taught to call; it knows one question."""
+    tools = {tool["function"]["name"] for tool in body["tools"]}
+    last = body["messages"][-1]
+    step = sum(message["role"] == "assistant" for message in body["messages"])
+    if "ask" in tools:
+        subtasks = ["Who wrote Horwin by Night?", "In which town was Tilda Harvik born?"]
+        if step < 2:
+            return reply_with_calls(("ask", {"to": "sub", "subtask": subtasks[step]}))
+        return reply_with_calls(("answer", {"text": last["content"].partition("born in ")[2].partition(".")[0]}))
+    if step == 0:
+        query = last["content"].split("\n")[0].removeprefix("Find out: ")
+        return reply_with_calls(("search", {"query": query}))
+    assert last["tool_call_id"] == body["messages"][-2]["tool_calls"][0]["id"]
+    found = last["content"].split("\n")[0].partition("] ")[2]
+    return reply_with_calls(("report", {"text": found}))
+
+
+def test_a_remote_team_asks_searches_and_reports_by_calls(server: Server) -> None:
+    server.answer = plays_by_calls
+    env = llm_dec_pomdp.make("research-v0")
+    team = Team(dict.fromkeys(env.possible_agents, Remote(server.url, "m")))
+    [group] = Trajectories().play(env, team, [env.items[1].id], [0], Sampling(), width=2)
+    kinds = [event.kind for turn in group.episodes[0].turns for event in turn.events]
+    assert kinds == ["spawn", "call", "result", "return"] * 2 + ["answer"]
+    for episode in group.episodes:
+        assert episode.total == pytest.approx(1.0)
+        assert episode.turns[-1].rewards == pytest.approx({"agent_0": 1.0, "agent_1": 1.0, "agent_2": 1.0})
+
+
+@pytest.mark.slow
+def test_a_server_is_evaluated_by_the_command_line(server: Server, tmp_path: Path) -> None:
+    server.answer = lambda body, number: (
+        plays_by_calls(body, number) if "Horwin" in str(body) or "Tilda" in str(body) else reply("I do not know.")
+    )
+    command = [str(Path(sys.executable).parent / "llm-dec-pomdp"), "eval", "research-v0", "--split", "train"]
+    options = ["--model", f"{server.url}#m", "--items", "2", "--out", str(tmp_path / "run"), "--json"]
+    done = subprocess.run([*command, *options], capture_output=True, text=True, timeout=200, check=False)
+    assert done.returncode == 0, done.stderr
+    [result] = json.loads(done.stdout)["results"]
+    assert result["summary"]["return_percent"]["mean"] == pytest.approx(50.0)  # of two questions it knows one
+    assert result["summary"]["response_seconds"] > 0
+
+
+# --- a local model ----------------------------------------------------------------------------------------------------
+
+TEMPLATE = (
+    "{% if tools %}TOOLS {{ tools | tojson }}\n{% endif %}"
+    "{% for m in messages %}<{{ m.role }}>{{ m.content }}</{{ m.role }}>{% endfor %}<assistant>"
+)
+
+
+class Letters:
+    """A tokenizer of letters, with a chat template that knows tools."""
+
+    name_or_path = "letters"
+
+    def __init__(self, template: str) -> None:
+        self.chat_template = template
+
+    def __call__(self, text: str, add_special_tokens: bool) -> dict[str, list[int]]:
+        return {"input_ids": [ord(letter) for letter in text]}
+
+    def apply_chat_template(self, messages: Any, **variables: Any) -> str:
+        return jinja2.Template(self.chat_template).render(messages=messages, **variables)
+
+
+@pytest.mark.parametrize(("template", "told"), [(TEMPLATE, True), (TEMPLATE.partition("endif %}")[2], False)])
+def test_a_chat_template_with_a_place_for_tools_is_told_of_them(template: str, told: bool) -> None:
+    prompts = Prompts(Letters(template), frozenset(), {})
+    history = [Message("told", "q"), Message("said", called("search", query="x")), Message("tool", "[1] x", "search")]
+    shown = "".join(map(chr, prompts.encode(history, tools=(SEARCH,))))
+    assert shown.endswith(f"<assistant>{history[1].text}</assistant><tool>[1] x</tool><assistant>") is told
+    assert ("TOOLS" in shown and "Words." in shown) is told
+    begun = prompts.encode(history[:1], tools=(SEARCH,))
+    ids = [*begun, *map(ord, history[1].text)]
+    assert "".join(map(chr, prompts.encode(history, ids, (SEARCH,)))) == shown

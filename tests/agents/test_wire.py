@@ -1,0 +1,291 @@
+"""What a server can do to those who ask it: each answer of these is sent by a real one, byte by byte."""
+
+from __future__ import annotations
+
+import contextlib
+import email.utils
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from llm_dec_pomdp.agents import Remote, RemoteError, Request, Sampling, wire
+from llm_dec_pomdp.agents.loading import ModelError, load_policy
+from llm_dec_pomdp.types import conversation
+
+KEY = "sk-secret-0123456789"
+GOOD = b'{"choices": [{"message": {"content": "well"}}]}'
+Talk = Callable[[socket.socket], None]
+
+
+def full(body: bytes, status: str = "200 OK", *headers: str) -> bytes:
+    lines = [f"HTTP/1.1 {status}", f"Content-Length: {len(body)}", *headers]
+    return "\r\n".join(lines).encode("latin-1") + b"\r\n\r\n" + body
+
+
+class Server:
+    """Answers the nth connection with the nth of its answers, later ones with the last, and keeps what it heard."""
+
+    def __init__(self) -> None:
+        self.answers: list[bytes | Talk] = []
+        self.heard: list[bytes] = []
+        self.times: list[float] = []
+        self.over = threading.Event()
+        self._socket = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self._socket.getsockname()[1]}/v1"
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def _serve(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                connection = self._socket.accept()[0]
+                threading.Thread(target=self._talk, args=[connection], daemon=True).start()
+
+    def _talk(self, connection: socket.socket) -> None:
+        with contextlib.suppress(OSError), connection:
+            self.times.append(time.monotonic())
+            answer = self.answers[min(len(self.times), len(self.answers)) - 1]
+            self.heard.append(connection.recv(1 << 16))
+            if callable(answer):
+                answer(connection)
+            else:
+                connection.sendall(answer)
+
+    def close(self) -> None:
+        self.over.set()
+        self._socket.close()
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    made = Server()
+    yield made
+    made.close()
+
+
+def ask(server: Server, *, tries: int = 1, timeout: float = 5.0, api_key: str | None = None) -> str:
+    policy = Remote(server.url, "m", tries=tries, timeout=timeout, api_key=api_key)
+    [[answer]] = policy.generate([Request("a", conversation("hello"))], Sampling())
+    return answer.text
+
+
+# --- redirects --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("status", ["301 Moved", "302 Found", "303 See Other", "307 Again", "308 Again"])
+def test_a_redirect_takes_the_key_nowhere(server: Server, status: str) -> None:
+    other = Server()
+    other.answers = [full(GOOD)]
+    server.answers = [full(b"", status, f"Location: {other.url}/chat/completions")]
+    with pytest.raises(RemoteError, match=r"in 1 try: HTTP 30\d: it redirects to another address, which is not follow"):
+        ask(server, tries=3, api_key=KEY)
+    assert other.heard == []
+    assert len(server.heard) == 1
+    other.close()
+
+
+# --- limits -----------------------------------------------------------------------------------------------------------
+
+
+def drip(server: Server, before: bytes, piece: bytes) -> Talk:
+    def talk(connection: socket.socket) -> None:
+        connection.sendall(before)
+        while not server.over.wait(0.02):
+            connection.sendall(piece)
+
+    return talk
+
+
+DRIPS = {
+    "status": (b"", b"H"),
+    "headers": (b"HTTP/1.1 200 OK\r\nX: ", b"x"),
+    "continue": (b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
+    "body": (b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n", b" "),
+    "endless body": (b"HTTP/1.1 200 OK\r\n\r\n", b" "),
+    "chunks": (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", b"1\r\n \r\n"),
+    "refusal": (b"HTTP/1.1 500 Out\r\nContent-Length: 100000\r\n\r\n", b" "),
+}
+
+
+@pytest.mark.parametrize(("before", "piece"), DRIPS.values(), ids=DRIPS)
+def test_a_server_that_drips_is_given_up_in_time(server: Server, before: bytes, piece: bytes) -> None:
+    server.answers = [drip(server, before, piece)]
+    started = time.monotonic()
+    with pytest.raises(RemoteError, match=r"timed out after \d+ bytes|its reason could not be read"):
+        ask(server, timeout=0.4)
+    assert 0.3 <= time.monotonic() - started < 3
+
+
+def flood(before: bytes, piece: bytes) -> Talk:
+    def talk(connection: socket.socket) -> None:
+        connection.sendall(before)
+        while True:
+            connection.sendall(piece)
+
+    return talk
+
+
+FLOODS = {
+    "one header": (b"HTTP/1.1 200 OK\r\nX: ", b"x" * 4096, "header line"),
+    "many headers": (b"HTTP/1.1 200 OK\r\n", b"X: x\r\n" * 1024, "100 headers"),
+    "continue": (b"", b"HTTP/1.1 100 Continue\r\n\r\n" * 1024, "longer than 16777216 bytes"),
+    "body": (b"HTTP/1.1 200 OK\r\n\r\n", b" " * 65536, "longer than 16777216 bytes"),
+    "announced": (b"HTTP/1.1 200 OK\r\nContent-Length: 1" + b"0" * 18 + b"\r\n\r\n", b" " * 65536, "longer than 167"),
+    "chunk": (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nfffffffffff\r\n", b" " * 65536, "longer than 1"),
+}
+
+
+@pytest.mark.parametrize(("before", "piece", "reason"), FLOODS.values(), ids=FLOODS)
+def test_a_server_that_never_stops_is_given_up(server: Server, before: bytes, piece: bytes, reason: str) -> None:
+    server.answers = [flood(before, piece)]
+    with pytest.raises(RemoteError, match=reason):
+        ask(server, timeout=60)
+
+
+BROKEN = {
+    "nothing": b"",
+    "no HTTP": b"hello\r\n\r\n",
+    "a wrong length": b"HTTP/1.1 200 OK\r\nContent-Length: many\r\n\r\nwell",
+    "a short body": b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n" + GOOD[:20],
+    "a wrong chunk": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+    "brackets": full(b"[" * 200_000),
+    "a number": full(b"9" * 10_000),
+    "a broken refusal": b"HTTP/1.1 500 Out\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+}
+
+
+@pytest.mark.parametrize("answer", BROKEN.values(), ids=BROKEN)
+def test_whatever_breaks_is_asked_again_and_has_one_type(server: Server, answer: bytes) -> None:
+    server.answers = [answer]
+    with pytest.raises(RemoteError, match="gave no usable answer in 2 tries"):
+        ask(server, tries=2)
+    server.answers = [answer, *[full(GOOD)] * 4]
+    server.times.clear()
+    assert ask(server, tries=2) == "well"
+
+
+def test_a_connection_that_is_reset_is_asked_again(server: Server) -> None:
+    def reset(connection: socket.socket) -> None:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\0\0\0\0\0\0\0")  # its close sends a reset
+
+    server.answers = [reset, full(GOOD)]
+    assert ask(server, tries=2) == "well"
+
+
+# --- waiting ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("status", ["429 Too Many Requests", "503 Service Unavailable"])
+def test_the_next_try_comes_when_the_server_wants_it(server: Server, status: str) -> None:
+    server.answers = [full(b"", status, "Retry-After: 1"), full(GOOD)]
+    assert ask(server, tries=2) == "well"
+    assert 1.0 <= server.times[1] - server.times[0] < 3
+
+
+def test_waits_grow_where_the_server_says_nothing(server: Server) -> None:
+    server.answers = [full(b"", "503 Busy"), full(b"", "429 Busy", "Retry-After: soon"), full(GOOD)]
+    assert ask(server, tries=3) == "well"
+    first, second, third = server.times
+    assert 0.25 <= second - first < 1
+    assert 0.5 <= third - second < 2
+
+
+@pytest.mark.parametrize(
+    ("header", "seconds"),
+    [
+        ("7", 7.0),
+        (" 0 ", 0.0),
+        ("999999999", 999999999.0),
+        ("Sun, 22 Nov 2020 19:06:32 GMT", 0.0),
+        ("-5", None),
+        ("1e9", None),
+        ("9" * 5000, None),
+        ("nan", None),
+        ("", None),
+        (None, None),
+    ],
+)
+def test_a_wish_to_wait_is_read_from_seconds_and_dates(header: str | None, seconds: float | None) -> None:
+    assert wire.wait_asked(header) == seconds
+
+
+def test_a_date_is_waited_for() -> None:
+    assert wire.wait_asked(email.utils.formatdate(time.time() + 100, usegmt=True)) == pytest.approx(100, abs=2)
+
+
+def test_a_wish_to_wait_for_years_is_not_followed(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("llm_dec_pomdp.agents.remote._LONGEST_WAIT", 0.3)
+    server.answers = [full(b"", "503 Busy", "Retry-After: 99999999"), full(GOOD)]
+    assert ask(server, tries=2) == "well"
+    assert 0.3 <= server.times[1] - server.times[0] < 2
+
+
+@pytest.mark.parametrize("status", ["400 Bad", "401 Unauthorized", "404 Not Found", "413 Long"])
+def test_what_would_fail_again_is_not_asked_again(server: Server, status: str) -> None:
+    server.answers = [full(b'{"error": "why"}', status)]
+    with pytest.raises(RemoteError, match=f'in 1 try: HTTP Error {status[:3]}: {status[4:]}: {{"error": "why"}}'):
+        ask(server, tries=3)
+
+
+def test_the_first_sample_that_fails_ends_the_others(server: Server) -> None:
+    server.answers = [full(b"", "503 Busy", "Retry-After: 30"), full(b"", "401 No")]
+    policy = Remote(server.url, "m", concurrency=2)
+    started = time.monotonic()
+    with pytest.raises(RemoteError, match="gave no usable answer"):
+        policy.generate([Request("a", conversation("hello"), seeds) for seeds in ((1,), tuple(range(100)))], Sampling())
+    assert len(server.heard) < 104
+    assert time.monotonic() - started < 10
+
+
+# --- keys and addresses -----------------------------------------------------------------------------------------------
+
+
+def test_a_key_that_a_server_repeats_is_not_told_on(server: Server) -> None:
+    server.answers = [full(f"wrong key {KEY}".encode(), f"401 {KEY} is wrong")]
+    with pytest.raises(RemoteError, match=r"\[key\] is wrong: wrong key \[key\]") as caught:
+        ask(server, api_key=KEY)
+    chain = [caught.value, caught.value.__cause__, caught.value.__context__]
+    assert all(KEY not in repr(error) for error in chain)
+    assert KEY.encode() in server.heard[0]
+
+
+@pytest.mark.parametrize("key", [KEY + "\n", KEY + "\r\nX: y", "schlüssel" + KEY, KEY + "\u2028", KEY + " "])
+def test_a_key_that_no_header_can_hold_is_refused_unseen(key: str) -> None:
+    with pytest.raises(ValueError, match="api_key holds") as caught:
+        Remote("http://127.0.0.1:9/v1", "m", api_key=key)
+    assert KEY not in str(caught.value)
+
+
+def test_a_policy_shows_no_key() -> None:
+    assert KEY not in repr(Remote("http://127.0.0.1:9/v1", "m", api_key=KEY))
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://me:pa55@host/v1",
+        "http://pa55@host/v1",
+        "http://me:pa/pa55@host:1/v1",
+        "https://host/v1?key=pa55",
+        "https://host/v1?",
+        "https://host/v1#pa55",
+        "ftp://me:pa55@host/v1",
+        "http://host:pa55@x:y/v1",
+    ],
+)
+def test_an_address_with_secrets_is_refused_without_them(url: str) -> None:
+    with pytest.raises(ValueError) as caught:
+        Remote(url, "m")
+    assert "pa55" not in str(caught.value)
+    if url.startswith("http") and "#" not in url:
+        with pytest.raises((ModelError, ValueError)) as caught:
+            load_policy(f"{url}#model")
+        assert "pa55" not in str(caught.value)
+
+
+@pytest.mark.parametrize("url", ["http://", "http:///v1", "http://host:port/v1", "http://ho st/v1", "http://[::1/v1"])
+def test_what_is_no_address_is_refused(url: str) -> None:
+    with pytest.raises(ValueError, match="is no address; write it as http://host:port/v1"):
+        Remote(url, "m")

@@ -1,0 +1,185 @@
+"""Imitation: what a teacher says in an agent's place gets likely, by the cross-entropy of its tokens."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from models import AGENTS, Recorder, Softmax, gradients, match, said, same, softmax_team, weights
+
+from llm_dec_pomdp.agents import Request, Sampling, Scripted, Team
+from llm_dec_pomdp.agents.loading import load_team
+from llm_dec_pomdp.agents.scripted import Uniform
+from llm_dec_pomdp.algorithms.imitation import Imitation
+from llm_dec_pomdp.benchmarks.cell import episode_record
+from llm_dec_pomdp.envs.hierarchy.keys import Keys
+from llm_dec_pomdp.rollout import Demonstrations, Trajectories
+from llm_dec_pomdp.training import TrainerConfig, restore, train
+from llm_dec_pomdp.training.checkpoint import Checkpoints
+from llm_dec_pomdp.types import Completion, Episode, Event, Group, Turn
+
+ONE = Sampling(max_new_tokens=1)
+
+
+class Pupil(Softmax):
+    """A table that can be shown a word."""
+
+    def written(self, request: Request, text: str, limit: int) -> Completion:
+        return Completion(text, (0,), (self.words.index(text),), (0.0,))
+
+
+def pupils(**options: Any) -> Team:
+    return Team({agent: Pupil(**options) for agent in AGENTS})
+
+
+def learner(team: Team, sampling: Sampling = ONE, **options: Any) -> Imitation:
+    return Imitation(team, sampling, Imitation.Config(**{"max_grad_norm": 1e9, "source": "script:gold", **options}))
+
+
+def test_the_gradient_is_that_of_the_cross_entropy() -> None:
+    team = pupils()
+    one = learner(team, learning_rate=0.0)
+    metrics = one.update(one.rollout.play(match(), team, ["t0", "t1"], [0, 1], ONE, 2))
+    wanted = torch.full((4,), 0.25)
+    wanted[0] -= 1  # d(-log p(red)) / d logits
+    for found in gradients(team):
+        torch.testing.assert_close(found, wanted)
+    assert metrics["cross_entropy"] == pytest.approx(math.log(4))
+
+
+def test_the_teacher_speaks_and_the_team_learns_to() -> None:
+    team = pupils()
+    one = learner(team, learning_rate=0.2)
+    train(one, match(), ONE, TrainerConfig(steps=40, prompts_per_step=2, group_size=1), 0)
+    groups = Trajectories().play(match(), one.policy, ["t0"], [0], ONE, 50)
+    assert sum(e.total for e in groups[0].episodes) > 45
+    assert all(p.state_dict()["logits"].softmax(-1)[0] > 0.95 for p in team.trainable)
+
+
+def test_policies_are_not_asked_while_the_teacher_speaks() -> None:
+    recorder = Recorder()
+    [group] = Demonstrations("script:gold").play(match(), Team(dict.fromkeys(AGENTS, recorder)), ["t1"], [0], ONE, 2)
+    assert recorder.calls == []
+    assert {c.text for e in group.episodes for c in e.turns[0].actions.values()} == {"red"}
+
+
+def test_who_cannot_be_shown_a_text_is_refused_in_a_sentence() -> None:
+    team = softmax_team()
+    one = learner(team)
+    groups = one.rollout.play(match(), team, ["t1"], [0], ONE)
+    with pytest.raises(ValueError, match="no policy of the team can be shown a text"):
+        one.update(groups)
+
+
+def test_members_that_cannot_learn_stay_as_they_are() -> None:
+    team = Team({"agent_0": Pupil(), "agent_1": Scripted(lambda agent, history: "blue")})
+    one = learner(team)
+    [group] = one.rollout.play(match(), team, ["t1"], [0], ONE)
+    assert {s.agent for s in one.samples([group])} == {"agent_0"}
+
+
+def test_a_teacher_that_does_not_exist_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"no teacher 'script:optimum'.*did you mean script:optimal"):
+        learner(pupils(), source="script:optimum")
+    with pytest.raises(ValueError, match="epochs"):
+        Imitation.Config(epochs=2)  # type: ignore[arg-type]
+
+
+# --- recorded episodes ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("options", [{}, {"context": 6}])
+def test_recorded_episodes_are_said_again_word_for_word(options: dict[str, int], tmp_path: Path) -> None:
+    env = Keys(delegations=2, entities=6, **options)
+    ids = [item.id for item in env.items[:4]]
+    recorded = Trajectories().play(env, Uniform(env.choices), ids, range(4), ONE, 3)
+    file = tmp_path / "episodes.jsonl"
+    rows = [json.dumps(episode_record(e)) + "\n" for group in recorded for e in group.episodes]
+    file.write_text("".join(rows), encoding="utf-8")
+    played = Demonstrations(str(tmp_path)).play(env, words(env), ids, range(9, 13), ONE, 12)
+
+    def said(groups: list[Group]) -> list[set[tuple[str, ...]]]:
+        return [{tuple(c.text for t in e.turns for c in t.actions.values()) for e in g.episodes} for g in groups]
+
+    assert said(played) == said(recorded)
+    assert all(c.token_ids for g in played for e in g.episodes for t in e.turns for c in t.actions.values())
+    with pytest.raises(ValueError, match=f"holds no episode of task {env.items[5].id!r}, but of 4 others"):
+        Demonstrations(str(file)).play(env, words(env), [env.items[5].id], [0], ONE)
+
+
+def test_a_file_of_something_else_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "rows.jsonl"
+    file.write_text('{"task": "t", "turns": []}\n{"prompt": "x"}\n', encoding="utf-8")
+    with pytest.raises(ValueError, match=r"rows.jsonl, row 2: is no episode \(KeyError: 'turns'\)"):
+        learner(pupils(), source=str(file))
+
+
+# --- kinds of turns ---------------------------------------------------------------------------------------------------
+
+
+def turn(text: int, event: Event | None) -> Turn:
+    return Turn({"agent_0": "?"}, {"agent_0": said(text)}, 0.0, events=(event,) if event else ())
+
+
+SPAWN, ANSWER = Event("spawn", "agent_1", {"by": "agent_0"}), Event("answer", "agent_0")
+TURNS = (*[turn(0, SPAWN)] * 3, turn(1, ANSWER), turn(2, None))
+EPISODE = Episode("q", 0, TURNS, terminated=True)
+
+
+@pytest.mark.parametrize(
+    ("shares", "wanted"),
+    [
+        ({}, [1, 1, 1, 1, 1]),
+        ({"spawn": 1.0, "answer": 1.0}, [2 / 3, 2 / 3, 2 / 3, 2, 1]),
+        ({"spawn": 1.0, "answer": 3.0}, [1 / 3, 1 / 3, 1 / 3, 3, 1]),
+        ({"answer": 2.0}, [1, 1, 1, 1, 1]),
+        ({"answer": 1.0, "say": 3.0, "never": 5.0}, [1, 1, 1, 0.5, 1.5]),
+    ],
+)
+def test_kinds_of_turns_weigh_as_told(shares: Mapping[str, float], wanted: list[float]) -> None:
+    found = learner(pupils(), shares=shares).samples([Group("q", (EPISODE,))])
+    assert [s.share for s in found] == pytest.approx(wanted)
+    assert {s.advantage for s in found} == {1.0}
+
+
+# --- a language model -------------------------------------------------------------------------------------------------
+
+
+def words(env: Keys) -> Team:
+    roles = [env.role(agent) for agent in env.possible_agents]
+    return load_team(env.possible_agents, "builtin:words", roles=roles, vocabulary=env.vocabulary, device="cpu")
+
+
+def accuracy(env: Keys, team: Team) -> float:
+    groups = Trajectories().play(env, team, [item.id for item in env.items[:32]], range(32), ONE)
+    return sum(group.episodes[0].total == 1.0 for group in groups) / 32
+
+
+@pytest.mark.slow
+def test_a_word_model_learns_what_an_optimal_team_says_and_knows_it_of_new_questions() -> None:
+    env, test = (Keys(split=split, delegations=2, entities=6) for split in ("train", "test"))
+    team = words(env)
+    one = learner(team, source="script:optimal", learning_rate=3e-3)
+    train(one, env, ONE, TrainerConfig(steps=80, prompts_per_step=16, group_size=1), 0)
+    assert accuracy(test, team) > 0.9
+
+
+def test_a_run_goes_on_bit_for_bit(tmp_path: Path) -> None:
+    env = Keys(delegations=2, entities=6)
+
+    def run(steps: int, folder: str) -> Team:
+        team = words(env)
+        one = learner(team, source="script:uniform", learning_rate=1e-3)
+        places = Checkpoints(tmp_path / folder, {"learner": "imitation"})
+        config = TrainerConfig(steps=steps, prompts_per_step=4, group_size=1, save_every=1)
+        train(one, env, ONE, config, 3, checkpoints=places, done=restore(one, env, places))
+        return team
+
+    whole = run(4, "whole")
+    run(2, "parts")
+    assert same(weights(whole), weights(run(4, "parts")))

@@ -1,0 +1,136 @@
+"""The updater alone: one policy learns from advantages that are given by hand, and goes on where it was saved."""
+
+from __future__ import annotations
+
+import copy
+import math
+import runpy
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from models import Softmax, gradients, group, language_model, said, same, softmax_team, weights
+from updates import SAMPLING, THREE, both, score_function
+
+from llm_dec_pomdp.agents import Request, Team
+from llm_dec_pomdp.algorithms.options import UpdaterOptions
+from llm_dec_pomdp.algorithms.samples import Sample
+from llm_dec_pomdp.algorithms.updater import Updater, step_all, updaters_of
+from llm_dec_pomdp.types import Completion, conversation
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+
+
+def updater(policy: Any = None, **options: Any) -> Updater:
+    """Of one policy, whose gradients are left unscaled unless asked otherwise."""
+    team = Team({"agent_0": policy or Softmax(**THREE)})
+    [only] = updaters_of(team, 1.0, UpdaterOptions(**{"max_grad_norm": 1e9, **options}))
+    return only
+
+
+def samples(*pairs: tuple[Sequence[int], float], agent: str = "agent_0") -> list[Sample]:
+    """Texts of the given ids, each with its advantage."""
+    return [Sample(agent, said(*ids), advantage) for ids, advantage in pairs]
+
+
+GIVEN = samples(((0, 1), 2.0), ((2,), -0.5), ((2,), -0.5))
+
+
+def table(of: Updater) -> Softmax:
+    assert isinstance(of.policy, Softmax)
+    return of.policy
+
+
+# --- one policy -------------------------------------------------------------------------------------------------------
+
+
+def test_the_first_gradient_is_the_mean_of_the_given_advantages_by_hand() -> None:
+    one = updater()
+    metrics = one.step(GIVEN)
+    torch.testing.assert_close(table(one).logits.grad, -(2.0 * score_function(0, 1) - score_function(2)) / 4)
+    assert metrics["tokens"] == 4
+    assert metrics["loss"] == pytest.approx(-(2 * 2.0 - 2 * 0.5) / 4)
+    assert metrics["clipped"] == 0
+
+
+def test_what_is_given_a_positive_advantage_gets_likely() -> None:
+    one = updater(learning_rate=0.1)
+    for number in range(60):
+        assert one.step(samples(((0,), -1.0), ((1,), 1.0), ((2,), -1.0)), seed=number)["skipped"] == 0
+    assert float(table(one).logits.detach().softmax(-1)[1]) > 0.95
+
+
+def test_texts_of_others_without_tokens_and_without_score_are_left_alone() -> None:
+    strange = [*samples(((1,), 9.0), agent="agent_1"), *samples(((), 9.0), ((1,), math.nan))]
+    mixed, plain = updater(learning_rate=0.1), updater(learning_rate=0.1)
+    assert mixed.step([*strange, *GIVEN]) == plain.step(GIVEN)
+    assert torch.equal(table(mixed).logits, table(plain).logits)
+    assert list(plain.logprobs) == [0, 1, 2]
+    assert mixed.logprobs == {place + len(strange): p for place, p in plain.logprobs.items()}
+
+
+def test_a_text_in_half_of_the_trajectories_has_half_the_weight() -> None:
+    one, first = updater(), GIVEN[0]
+    one.step([replace(first, share=0.5), GIVEN[1]])
+    torch.testing.assert_close(table(one).logits.grad, -(score_function(0, 1) - 0.5 * score_function(2)) / 2)
+
+
+# --- all policies of a team -------------------------------------------------------------------------------------------
+
+
+def test_every_policy_steps_on_its_own_samples_and_the_metrics_are_means() -> None:
+    team = softmax_team(**THREE)
+    options = UpdaterOptions(learning_rate=0.0, max_grad_norm=1e9)
+    metrics = step_all(updaters_of(team, 1.0, options), [*GIVEN, *samples(((1,), 1.0), agent="agent_1")], seed=0)
+    torch.testing.assert_close(gradients(team)[1], -score_function(1))
+    assert metrics["tokens"] == (4 + 1) / 2
+    assert metrics["loss"] == pytest.approx((-3 / 4 - 1) / 2)
+
+
+def test_a_learner_from_outside_takes_the_updaters_and_brings_its_own_credit() -> None:
+    """Imitates the best episode that could be scored; goes on exactly where it was saved."""
+    told = group([1.0, math.nan, 0.0], [both(said(0)), both(said(2)), both(said(1))])
+    team, again = softmax_team(**THREE), softmax_team(**THREE)
+    kind = runpy.run_path(str(EXAMPLES / "best_of_group.py"))["BestOfGroup"]
+    learner = kind(team, SAMPLING, UpdaterOptions(learning_rate=0.1))
+    for _ in range(30):
+        learner.update([told])
+    assert all(float(state["logits"].softmax(-1)[0]) > 0.9 for state in weights(team))
+    resumed = kind(again, SAMPLING, UpdaterOptions(learning_rate=0.1))
+    resumed.load_state_dict(copy.deepcopy(learner.state_dict()))
+    for policy, saved in zip(again.trainable, weights(team), strict=True):
+        policy.load_state_dict(saved)
+    assert learner.update([told]) == resumed.update([told])
+    assert same(weights(team), weights(again))
+
+
+# --- restarts ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_restored_updater_steps_as_the_one_that_was_saved() -> None:
+    """Moments, schedule, order of minibatches, micro-batch, and the reference that is not the policy any more."""
+    options: dict[str, Any] = {"beta": 0.1, "minibatches": 2, "schedule": "linear", "horizon": 9, "warmup": 2}
+    options |= {"learning_rate": 0.01, "epochs": 2, "micro_batch": 2}
+    policy = language_model(1)
+    drawn = policy.generate(
+        [Request("agent_0", conversation(f"say {word}"), (1, 2)) for word in ("red", "blue")], SAMPLING
+    )
+    texts: list[Completion] = [text for texts in drawn for text in texts]
+    told = [Sample("agent_0", text, advantage) for text, advantage in zip(texts, (1.0, -1.0, 0.5, -2.0), strict=True)]
+    alone = updater(policy, **options)
+    for seed in (1, 2):
+        alone.step(told, seed)
+    alone.micro_batch.size = 1
+    state, trained = copy.deepcopy((alone.state_dict(), policy.state_dict()))
+
+    other = language_model(2)  # its reference would be another one
+    restored = updater(other, **options)
+    restored.load_state_dict(state)
+    other.load_state_dict(trained)
+    assert restored.step(told, 3) == alone.step(told, 3)
+    assert same([policy.state_dict()], [other.state_dict()])
+    assert not same([trained], [other.state_dict()])
+    assert restored.micro_batch.size == 1

@@ -1,0 +1,84 @@
+"""Tables of a Dec-POMDP: what is read, and what is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from llm_dec_pomdp.envs.classics.model import ModelError, embedded, read_model
+
+SMALL = """
+agents: left right   # a comment
+discount: 1
+states: off on
+start: 0.25 0.75
+actions:
+wait press
+wait press
+observations:
+dark light
+1
+T: * : uniform
+T: press * : off : on : 1
+T: press * : off : off : 0
+O: * : off : 1 0
+O: * : on : light * : 1
+R: * : * : * : * : -1
+R: press press : 1 : * : * : 5
+"""
+
+
+def test_wildcards_numbers_and_later_lines_are_read() -> None:
+    model = read_model(SMALL, "small")
+    assert model.agents == ("left", "right")
+    assert model.observations == (("dark", "light"), ("o0",))
+    assert model.transitions[1, 0].tolist() == [[0, 1], [0.5, 0.5]]
+    assert model.transitions[0, 1].tolist() == [[0.5, 0.5], [0.5, 0.5]]
+    assert model.watching[0, 0].tolist() == [[[1], [0]], [[0], [1]]]
+    assert model.rewards[1, 1].tolist() == [[-1, -1], [5, 5]]
+    assert [model.first(draw) for draw in (0.0, 0.2499, 0.25, 0.9999)] == [0, 0, 1, 1]
+    assert model.follow(0, (1, 0), (0.3, 0.9)) == (1, (1, 0))
+
+
+def test_a_model_cannot_be_changed() -> None:
+    with pytest.raises(ValueError, match="read-only"):
+        read_model(SMALL, "small").rewards[0] = 1
+
+
+def test_draws_follow_the_tables() -> None:
+    model, random = embedded("dectiger"), np.random.default_rng(0)
+    heard = [model.follow(0, (0, 0), random.random(2)) for _ in range(20_000)]
+    assert {state for state, _ in heard} == {0}
+    share = np.mean([observed == (0, 1) for _, observed in heard])
+    assert abs(share - 0.1275) < 4 * np.sqrt(0.1275 * 0.8725 / 20_000)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        (
+            "off : off : 0\n",
+            "off : off : 0.1\n",
+            r"T of 'press wait' and state 'off' .*\[0.1 1\] that sum to 1.1; give",
+        ),
+        ("O: * : off : 1 0", "O: * : off : 1 -1", r"O of 'wait wait' and state 'off' .*sum to 0; give"),
+        ("start: 0.25 0.75", "start: 0.25 0.7", r"start has probabilities \[0.25 0.7\] that sum to 0.95"),
+        ("start: 0.25 0.75", "start: onn", "no state 'onn'; did you mean on"),
+        ("start: 0.25 0.75", "start: 0.2 0.2 0.6", "start has 3 numbers for 2 states"),
+        ("T: press * : off : on", "T: pres * : off : on", "no action 'pres'; did you mean press"),
+        ("light * : 1\n", "lihgt * : 1\n", "no observation 'lihgt'; did you mean light"),
+        ("T: press * : off", "T: press : off", "'press' names 1 actions for 2 agents"),
+        ("T: press * : off : on : 1", "T: press * : off : on : one", "has 'one' where a number belongs"),
+        ("T: * : uniform", "T: * : 1 2 3", "gives 3 numbers where 4 belong"),
+        ("start: 0.25 0.75", "", "the part 'start:' is missing"),
+        ("wait press\nwait press", "wait press", "actions have 1 lines for 2 agents"),
+        ("states: off on", "states: on on", "states are 'on on'; give different names"),
+        ("discount: 1", "discount: 0.9", "discount is '0.9'; only 1.0 is read"),
+        ("R: press press : 1 : * : * : 5", "R: press press : 1 : * : light o0 : 5", "is not read; write 'R: actions"),
+        ("R: press press : 1 : * : * : 5", "R: press press : 1 : * : * : nan", "a reward is not finite"),
+    ],
+)
+def test_what_is_not_whole_is_named(old: str, new: str, said: str) -> None:
+    assert old in SMALL
+    with pytest.raises(ModelError, match=said):
+        read_model(SMALL.replace(old, new, 1), "small")

@@ -1,0 +1,119 @@
+"""What holds for every way to play, and what a new one costs."""
+
+from __future__ import annotations
+
+import pickle
+import re
+import runpy
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from models import AGENTS, ITEMS, Recorder, match, softmax_team
+from worth import ROLLOUTS, Colours, numbers, play
+
+from llm_dec_pomdp.agents import RandomText, Sampling
+from llm_dec_pomdp.algorithms.magrpo import MAGRPO
+from llm_dec_pomdp.envs.wrappers import with_protocol
+from llm_dec_pomdp.rollout import Counterfactual, Crossed, Rollout, Trajectories, Tree
+from llm_dec_pomdp.training import Step, TrainerConfig, train
+from llm_dec_pomdp.types import Completion, Group
+
+PAGE = Path(__file__).parents[2] / "docs" / "extend.md"
+
+
+@pytest.mark.parametrize("rollout", ROLLOUTS, ids=repr)
+def test_playing_twice_gives_the_same(rollout: Rollout) -> None:
+    def once() -> list[Group]:
+        return play(numbers(), rollout, ids=["t1", "t2"], policy=RandomText())
+
+    assert once() == once()
+
+
+@pytest.mark.parametrize(
+    ("rollout", "protocol"),
+    [*((rollout, "parallel") for rollout in ROLLOUTS), (Tree(), "sequential"), (Crossed(), "centralized")],
+    ids=repr,
+)
+def test_the_environment_stays_as_it_is(rollout: Rollout, protocol: str) -> None:
+    env = with_protocol(numbers(), protocol)
+    env.reset(seed=3, options={"task_id": "t4"})
+    before = (env.state(), list(env.agents), env.turn)
+    play(env, rollout)
+    assert (env.state(), env.agents, env.turn) == before
+
+
+@pytest.mark.parametrize("rollout", ROLLOUTS, ids=repr)
+def test_nothing_to_play_is_no_group(rollout: Rollout) -> None:
+    recorder = Recorder(Colours())
+    assert play(numbers(), rollout, ids=[], policy=recorder) == []
+    assert recorder.calls == []
+
+
+@pytest.mark.parametrize("rollout", [Crossed(), Tree(), Tree("cross")], ids=repr)
+def test_the_first_texts_are_those_of_trajectories_side_by_side(rollout: Rollout) -> None:
+    [plain] = play(numbers(), Trajectories())
+    [group] = play(numbers(), rollout)
+    wanted = {agent: tuple(e.turns[0].actions[agent] for e in plain.episodes) for agent in AGENTS}
+    assert dict(group.decisions[0].actions) == wanted
+
+
+def test_rollouts_are_values() -> None:
+    assert [ROLLOUTS.index(one) for one in ROLLOUTS] == list(range(len(ROLLOUTS)))
+    assert pickle.loads(pickle.dumps(ROLLOUTS)) == ROLLOUTS
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: Trajectories("mine"), "chance is 'mine', which does not exist; known: own, shared"),  # type: ignore[arg-type]
+        (lambda: Tree("crossed"), "pairing is 'crossed', which does not exist; did you mean cross"),  # type: ignore[arg-type]
+        (lambda: Counterfactual("none"), "continuation is 'none', which does not exist"),  # type: ignore[arg-type]
+    ],
+)
+def test_a_word_that_does_not_exist_is_refused(make: Callable[[], Rollout], said: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(said)):
+        make()
+
+
+# --- a new one --------------------------------------------------------------------------------------------------------
+
+
+class Awakening:
+    """Says the same to everybody at its first call, and colours of its own afterwards."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def generate(self, requests: Sequence[Any], sampling: Sampling) -> list[list[Completion]]:
+        self.calls += 1
+        if self.calls == 1:
+            return [[Completion("red") for _ in r.seeds] for r in requests]
+        return Colours().generate(requests, sampling)
+
+
+@pytest.fixture
+def example(tmp_path: Path) -> dict[str, Any]:
+    """What the page's example defines."""
+    section = PAGE.read_text(encoding="utf-8").split("\n## A rollout\n")[1]
+    [code] = re.findall(r"```python\n(.*?)```", section.split("\n## ")[0], re.DOTALL)
+    (tmp_path / "example.py").write_text(code, encoding="utf-8")
+    return runpy.run_path(str(tmp_path / "example.py"), run_name="example")
+
+
+def test_the_example_of_the_page_plays_again_what_all_earned_alike(example: dict[str, Any]) -> None:
+    policy = Awakening()
+    groups = play(numbers(), example["UntilReturnsDiffer"](), ids=["t1", "t2"], policy=policy)
+    assert [g.item_id for g in groups] == ["t1", "t2"]
+    assert all(len({e.total for e in g.episodes}) > 1 for g in groups)
+    assert policy.calls == 2
+
+
+def test_the_example_of_the_page_trains_and_wastes_fewer_groups(example: dict[str, Any]) -> None:
+    one_word, steps = Sampling(max_new_tokens=1), list[Step]()
+    config = TrainerConfig(steps=1, prompts_per_step=len(ITEMS), group_size=2)
+    for kind in (MAGRPO, example["Persistent"]):
+        train(kind(softmax_team(), one_word), match(), one_word, config, 0, steps.append)
+    plain, persistent = (step.metrics["groups_without_signal"] for step in steps)
+    assert persistent < plain

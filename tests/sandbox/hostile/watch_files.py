@@ -1,0 +1,15 @@
+# Watches what other processes do with files.
+# category: escapes
+# expect: failed
+import ctypes
+import platform
+
+NUMBERS = {"x86_64": {294: (0,), 300: (0, 0)}, "aarch64": {26: (0,), 262: (0, 0)}}
+
+
+def f(x):
+    libc = ctypes.CDLL(None)
+    for number, arguments in NUMBERS[platform.machine()].items():
+        if libc.syscall(ctypes.c_long(number), *map(ctypes.c_void_p, arguments)) >= 0:
+            raise RuntimeError("@ACHIEVED@")
+    return None

@@ -1,0 +1,76 @@
+"""The examples of docs/extend.md: each runs as it stands, and does what the page says."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from models import match, softmax_team
+
+from llm_dec_pomdp.agents import Sampling, Team
+from llm_dec_pomdp.algorithms.magrpo import MAGRPO
+from llm_dec_pomdp.envs import check_env, make
+from llm_dec_pomdp.envs.wrappers import PROTOCOLS, with_protocol
+from llm_dec_pomdp.rollout import Trajectories
+from llm_dec_pomdp.types import Group
+
+PAGE = Path(__file__).parents[1] / "docs" / "extend.md"
+Example = Callable[[str], dict[str, Any]]
+ONE_WORD = Sampling(max_new_tokens=1)
+
+
+def play(team: Team, step: int = 0) -> list[Group]:
+    return Trajectories().play(match(), team, ["t0", "t1"], [2 * step, 2 * step + 1], ONE_WORD, 4)
+
+
+@pytest.fixture
+def example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Example:
+    """What the one example of a section defines, as a module of a user's."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    def run(section: str) -> dict[str, Any]:
+        text = PAGE.read_text(encoding="utf-8").split(f"\n## {section}\n")[1].split("\n## ")[0]
+        [code] = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+        name = "page_" + section.lower().replace(" ", "_")
+        (tmp_path / f"{name}.py").write_text(code, encoding="utf-8")
+        return vars(importlib.import_module(name))
+
+    return run
+
+
+def test_a_credit_gives_long_texts_less(example: Example) -> None:
+    team = softmax_team()
+    groups = play(team)
+    plain, brief = (kind(team, ONE_WORD).samples(groups) for kind in (MAGRPO, example("A credit")["Brief"]))
+    assert any(sample.advantage for sample in plain)
+    for one, other in zip(plain, brief, strict=True):
+        assert other.advantage == pytest.approx(one.advantage / (1 + len(one.completion.token_ids) / 100))
+
+
+def test_an_updater_with_another_loss_moves_weights_otherwise(example: Example) -> None:
+    sizes: list[float] = []
+    for kind in (MAGRPO, example("An updater")["Shrinking"]):
+        team = softmax_team(logits=[1.0, 2.0, -1.0, 0.5])
+        learner = kind(team, ONE_WORD)
+        for step in range(20):
+            learner.update(play(team, step))
+        sizes.append(sum(float(p.detach().square().sum()) for policy in team.trainable for p in policy.parameters()))
+    assert sizes[1] < sizes[0]
+    assert torch.tensor(sizes).isfinite().all()
+
+
+def test_a_protocol_keeps_the_laws_and_is_learnt_under(example: Example, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(PROTOCOLS, "_specs", dict(PROTOCOLS))  # the name is for this test
+    learner = example("A protocol")["NotedMAGRPO"]
+    env = with_protocol(make("telegrams-v0"), learner.protocol)
+    assert "forks" in check_env(env)
+    observations, _ = env.reset(seed=1, options={"index": 0})
+    assert [agent for agent in env.agents if env.asked(agent)] == ["agent_0"]
+    assert observations["agent_0"].endswith("First write a note to the others.")
+    observations, *_ = env.step(dict.fromkeys(env.agents, "meet at noon"))
+    assert all(text.endswith("Note: meet at noon") for text in observations.values())
