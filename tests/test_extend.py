@@ -13,7 +13,9 @@ import torch
 from models import match, softmax_team
 
 from llm_dec_pomdp.agents import Sampling, Team
-from llm_dec_pomdp.algorithms.magrpo import MAGRPO
+from llm_dec_pomdp.agents.engines import ENGINES
+from llm_dec_pomdp.agents.loading import load_team
+from llm_dec_pomdp.algorithms.magrpo import MAGRPO, MAGRPOConfig
 from llm_dec_pomdp.envs import check_env, make
 from llm_dec_pomdp.envs.wrappers import PROTOCOLS, with_protocol
 from llm_dec_pomdp.rollout import Trajectories
@@ -62,6 +64,22 @@ def test_an_updater_with_another_loss_moves_weights_otherwise(example: Example) 
         sizes.append(sum(float(p.detach().square().sum()) for policy in team.trainable for p in policy.parameters()))
     assert sizes[1] < sizes[0]
     assert torch.tensor(sizes).isfinite().all()
+
+
+def test_an_engine_draws_with_the_weights_of_now(example: Example, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ENGINES, "_specs", dict(ENGINES))  # the name is for this test
+    example("An engine")
+    env = make("tldr-v0")
+    team = load_team(env.possible_agents, engine={"kind": "generate"})
+    learner = MAGRPO(team, Sampling(max_new_tokens=8), MAGRPOConfig(learning_rate=0.01))
+    for step in (0, 1):
+        groups = Trajectories().play(env, team, [env.items[0].id], [step], learner.sampling, 4)
+        for agent, policy in zip(env.possible_agents, team.trainable, strict=True):
+            texts = [turn.actions[agent] for episode in groups[0].episodes for turn in episode.turns]
+            logprobs, mask = policy.token_logprobs([(agent, text) for text in texts], 1.0)
+            recorded = [p for text in texts for p in text.logprobs]
+            assert logprobs[mask.bool()].tolist() == pytest.approx(recorded, abs=1e-3)
+        learner.update(groups)
 
 
 def test_a_protocol_keeps_the_laws_and_is_learnt_under(example: Example, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -36,7 +36,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "sandbox": {"sandbox"},
     "data": set(),
     "envs": {*LEAVES, "sandbox", "envs"},
-    "agents": {*LEAVES, "agents"},
+    "agents": {*LEAVES, "storage", "agents"},
     "rollout": {*LEAVES, "envs.base", "envs.many", "agents.base", "agents.scripted", "rollout"},
     "algorithms": {*LEAVES, "agents.base", "agents.memory", "rollout", "algorithms"},
     "storage": {"storage"},

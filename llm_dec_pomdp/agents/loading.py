@@ -28,6 +28,7 @@ from ..config import Config, Positive, build
 from ..registries import nearest
 from . import words
 from .base import Policy, Team
+from .engines import make_engine
 from .remote import Remote
 from .wire import checked_address
 
@@ -50,6 +51,8 @@ class RunOptions(Config):
     """Keep the end of prompts that are too long for the context, instead of refusing them."""
     gradient_checkpointing: bool = False
     """Keep the input of every layer alone in updates and compute the rest again: less memory, more time."""
+    engine: dict[str, Any] = {}
+    """Who draws the texts, { kind = "vllm", url = "http://localhost:8000", ... }; the model itself when left out."""
 
     def arguments(self) -> dict[str, Any]:
         """Those of `LanguageModel`."""
@@ -265,14 +268,17 @@ def load_policy(
     return _policy(network, tokenizer, dtype, trained, **how)
 
 
-def _policy(network: Any, tokenizer: Any, dtype: str, trained: bool, **options: Any) -> Policy:
-    """A `LanguageModel` of a model that was loaded with a dtype."""
+def _policy(
+    network: Any, tokenizer: Any, dtype: str, trained: bool, *, engine: Mapping[str, Any], **options: Any
+) -> Policy:
+    """A `LanguageModel` of a model that was loaded with a dtype; with an engine of its own where one is described."""
     import torch
 
     from .transformers.language_model import LanguageModel
 
     mixed = mixed_precision(dtype, str(network.device), trained)
-    return LanguageModel(network, tokenizer, compute_dtype=torch.bfloat16 if mixed else None, **options)
+    how = {"compute_dtype": torch.bfloat16 if mixed else None, "engine": make_engine(engine) if engine else None}
+    return LanguageModel(network, tokenizer, **how, **options)
 
 
 def load_team(
@@ -304,6 +310,8 @@ def load_team(
         ModelError: See `load_model`.
     """
     o = build(ModelOptions, options, source=f"options of {model}")
+    if o.engine:
+        make_engine(o.engine)  # what is wrong with it is told before anything is loaded
     made: dict[str, Any] = {"device": o.device, "dtype": o.dtype, "vocabulary": vocabulary, "seed": seed}
     made["trained"] = train and o.sharing != "lora"
     role_of = dict(zip(agents, roles or agents, strict=True))

@@ -13,13 +13,9 @@ from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from typing import Any
 
 from ..types import Completion, conversation
-from ..visible import visible
 from .base import Request, Sampling, definitions
 from .calls import messages_of, text_with_calls
-from .wire import WireError, checked_address, post
-
-_FIRST_WAIT = 0.25  # seconds before the second try; they double from try to try
-_LONGEST_WAIT = 60.0  # seconds, also where a server asks for more
+from .wire import WireError, checked_address, post, retried, without_key
 
 
 class RemoteError(RuntimeError):
@@ -34,8 +30,7 @@ class Remote:
         model: Name of the model as the server knows it.
         api_key: Sent as a bearer token where given, to this address alone: redirects are refused.
         timeout: Seconds to wait for one answer; one that begins, but does not end in time, is given up too.
-        tries: How often a sample is asked for before `RemoteError` is raised. Between tries it waits: as long as the
-            server asks (Retry-After), else 0.25 s, then twice as long each time; at most a minute. What would fail
+        tries: How often a sample is asked for before `RemoteError` is raised, see `wire.retried`. What would fail
             again, such as a wrong key, is not asked again.
         concurrency: Samples asked for at the same time.
 
@@ -102,18 +97,16 @@ class Remote:
         if request.tools:
             body["tools"] = definitions(request.tools)
         started = time.perf_counter()
-        number, failure, pause = 0, WireError("it was not asked"), 0.0
-        while failure.again and number < self._tries and not given_up.wait(min(pause, _LONGEST_WAIT)):
-            number += 1
-            try:
-                text, truncated = _text_of(self._post(body))
-                return Completion(text, truncated=truncated, seconds=time.perf_counter() - started)
-            except WireError as error:
-                failure, pause = error, _FIRST_WAIT * 2 ** (number - 1) if error.wait is None else error.wait
-        reason = str(failure).replace(self._api_key, "[key]") if self._api_key else str(failure)
-        reason = visible(reason)  # it may have what the server sent
-        tries = "1 try" if number == 1 else f"{number} tries"
-        raise RemoteError(f"{self.url} gave no usable answer in {tries}: {reason}; is the server running?")
+
+        def ask() -> tuple[str, bool]:
+            return _text_of(self._post(body))
+
+        try:
+            text, truncated = retried(ask, self._tries, given_up)
+            return Completion(text, truncated=truncated, seconds=time.perf_counter() - started)
+        except WireError as error:
+            reason = without_key(error, self._api_key)
+        raise RemoteError(f"{self.url} gave {reason}; is the server running?")
 
     def _post(self, body: dict[str, Any]) -> bytes:
         headers = {"Content-Type": "application/json"}

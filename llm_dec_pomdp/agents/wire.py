@@ -12,15 +12,22 @@ import functools
 import io
 import re
 import ssl
+import threading
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Callable
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
+from ..visible import visible
+
+T = TypeVar("T")
 MOST_BYTES = 1 << 24  # of one answer, headers included
 _AT_ONCE = 1 << 20  # bytes read at once
+_FIRST_WAIT = 0.25  # seconds before the second try; they double from try to try
+_LONGEST_WAIT = 60.0  # seconds, also where a server asks for more
 _SHOWN = 300  # bytes of a refusal in a message
 _AGAIN = (408, 425, 429)  # of the refusals of a request, those that may pass
 
@@ -31,12 +38,40 @@ class WireError(Exception):
     Attributes:
         again: Whether asking again may help.
         wait: Seconds that the server asks to wait; None where it says nothing.
+        status: Of the server's refusal; None where there was none.
     """
 
-    def __init__(self, reason: str, *, again: bool = True, wait: float | None = None) -> None:
+    def __init__(
+        self, reason: str, *, again: bool = True, wait: float | None = None, status: int | None = None
+    ) -> None:
         super().__init__(reason)
         self.again = again
         self.wait = wait
+        self.status = status
+
+
+def retried(attempt: Callable[[], T], tries: int, given_up: threading.Event | None = None) -> T:
+    """What an attempt gives, tried again after a while where that may help.
+
+    Args:
+        attempt: Asks once; WireError where there is no usable answer.
+        tries: The most attempts. Between them it waits: as long as the server asks (Retry-After), else 0.25 s, then
+            twice as long each time; at most a minute.
+        given_up: Once it is set, nothing is tried again.
+
+    Raises:
+        WireError: The last one, with the number of tries.
+    """
+    given_up = given_up or threading.Event()
+    number, failure, pause = 0, WireError("it was not asked"), 0.0
+    while failure.again and number < tries and not given_up.wait(min(pause, _LONGEST_WAIT)):
+        number += 1
+        try:
+            return attempt()
+        except WireError as error:
+            failure, pause = error, _FIRST_WAIT * 2 ** (number - 1) if error.wait is None else error.wait
+    times = "1 try" if number == 1 else f"{number} tries"
+    raise WireError(f"no usable answer in {times}: {failure}", again=failure.again, status=failure.status)
 
 
 def checked_address(url: str) -> str:
@@ -63,6 +98,11 @@ def checked_address(url: str) -> str:
     if not whole:
         raise ValueError(f"url is {shown!r}, which is no address; write it as http://host:port/v1")
     return url.rstrip("/")
+
+
+def without_key(error: WireError, key: str | None) -> str:
+    """What an error says, for messages: it may repeat what the server sent, and that what it was sent."""
+    return visible(str(error).replace(key, "[key]") if key else str(error))
 
 
 def post(url: str, body: bytes, headers: dict[str, str], timeout: float) -> bytes:
@@ -100,7 +140,8 @@ def _refusal(error: urllib.error.HTTPError) -> WireError:
         except (OSError, HTTPException, ValueError):
             said = "its reason could not be read"
         again = error.code >= 500 or error.code in _AGAIN
-        return WireError(f"{error}: {said}", again=again, wait=wait_asked(error.headers.get("Retry-After")))
+        wait = wait_asked(error.headers.get("Retry-After"))
+        return WireError(f"{error}: {said}", again=again, wait=wait, status=error.code)
 
 
 def wait_asked(retry_after: str | None) -> float | None:

@@ -48,7 +48,7 @@ from .base import Metrics, Prompting
 from .diagnostics import describe
 from .options import MAGRPOConfig, MAREINFORCEConfig, MAREMAXConfig, MARLOOConfig
 from .samples import Sample, of_decisions, of_trajectories, refuse_bad_rewards, returns_of_decision, usable
-from .updater import Updater, step_all, updaters_of
+from .updater import Updater, refuse_uncorrected, step_all, updaters_of
 
 __all__ = ["GRPO", "MAGRPO", "MAGRPOConfig", "MAREINFORCE", "MARLOO", "MAREMAX"]
 
@@ -69,6 +69,7 @@ class MAGRPO(Prompting):
     def __init__(self, team: Team, sampling: Sampling, config: MAGRPOConfig | None = None) -> None:
         super().__init__(team, sampling)
         self.config = config or self.Config()
+        refuse_uncorrected(team, self.config)
         self.updaters = updaters_of(team, sampling.temperature, self.config, self.updater)
 
     # --- credit: from the groups to samples with advantages -----------------------------------------------------------

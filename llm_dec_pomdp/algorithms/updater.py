@@ -340,6 +340,20 @@ class Updater:
             self._copied.load_state_dict(state["reference"])
 
 
+def refuse_uncorrected(team: Team, options: UpdaterOptions) -> None:
+    """Refuse to learn from what another engine draws as if the trained model had.
+
+    Raises:
+        ValueError: importance is "none" and such an engine draws the texts of a member.
+    """
+    for policy in team.trainable if options.importance == "none" else ():
+        if getattr(policy, "sampled_elsewhere", False):
+            raise ValueError(
+                "importance is 'none', but another engine draws the texts, with other probabilities than those that "
+                "are trained; leave it at 'auto'"
+            )
+
+
 def _refuse_untrainable(policy: TrainablePolicy, options: UpdaterOptions) -> None:
     """Refuse a policy that cannot be trained as it is, and warn of one that hardly can."""
     types = {parameter.dtype for parameter in policy.parameters()}

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from ..agents.base import PortablePolicy
 from ..agents.transformers.language_model import LanguageModel
+from ..agents.weights import weight_files, write_weights
 from ..storage.files import Draft
 from ..training.checkpoint import (
     DESCRIPTION,
@@ -20,8 +21,6 @@ from ..training.checkpoint import (
     load_weights,
     players,
     read_description,
-    weight_files,
-    write_weights,
 )
 from ..visible import visible
 from .markdown import inline

@@ -20,7 +20,7 @@ from __future__ import annotations
 import json
 import logging
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -29,7 +29,8 @@ from typing import Any
 from urllib.parse import quote
 
 from ..__about__ import __version__
-from ..agents.base import PortablePolicy, Team, TrainablePolicy, WeightFile
+from ..agents.base import Team, TrainablePolicy
+from ..agents.weights import weight_files, write_weights
 from ..storage.files import (
     DamagedError,
     Draft,
@@ -264,22 +265,6 @@ def read_checkpoint(folder: Path) -> Checkpoint:
 def players(team: Team) -> list[tuple[TrainablePolicy, list[str]]]:
     """Every trainable policy with the agents that it plays."""
     return [(policy, [a for a, member in team.members.items() if member is policy]) for policy in team.trainable]
-
-
-def weight_files(policy: TrainablePolicy, agents: Sequence[str]) -> dict[str, WeightFile]:
-    """How a policy's weights are kept, by agent: as other libraries expect them where it can tell, else as they are."""
-    if isinstance(policy, PortablePolicy):
-        return policy.weight_files(agents)
-    return {agents[0]: WeightFile("weights.safetensors", {name: name for name in policy.state_dict()})}
-
-
-def write_weights(draft: Draft, folder: str, policy: TrainablePolicy, weights: WeightFile) -> None:
-    """Write one agent's weights, and the configurations beside them."""
-    state = policy.state_dict()
-    tensors = {name: state[own] for name, own in weights.tensors.items()}
-    draft.write_tensors(f"{folder}/{weights.name}", tensors)
-    for name, config in weights.configs.items():
-        draft.write_json(f"{folder}/{name}", config)
 
 
 def folder_of(agent: str) -> str:

@@ -109,5 +109,5 @@ def test_the_reference_computes_as_the_policy_does() -> None:
 
 def test_what_steps_a_model_is_chosen_by_its_weights_and_not_in_mixed_precision() -> None:
     policy = mixed_model()
-    with policy._precision():
+    with policy.precision():
         assert layerwise(policy.model)

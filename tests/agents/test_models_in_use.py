@@ -19,7 +19,7 @@ from llm_dec_pomdp.agents import Remote, Request, Sampling
 from llm_dec_pomdp.agents.assembly import MemberConfig, assemble_team
 from llm_dec_pomdp.agents.loading import ModelError, load_team
 from llm_dec_pomdp.agents.memory import OutOfDeviceMemoryError
-from llm_dec_pomdp.agents.transformers import language_model as module
+from llm_dec_pomdp.agents.transformers import own as module
 from llm_dec_pomdp.agents.transformers.decoding import draw
 from llm_dec_pomdp.agents.transformers.language_model import LanguageModel
 from llm_dec_pomdp.benchmarks.suite import ModelConfig, load_suite

@@ -216,7 +216,7 @@ def test_a_date_is_waited_for() -> None:
 
 
 def test_a_wish_to_wait_for_years_is_not_followed(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("llm_dec_pomdp.agents.remote._LONGEST_WAIT", 0.3)
+    monkeypatch.setattr("llm_dec_pomdp.agents.wire._LONGEST_WAIT", 0.3)
     server.answers = [full(b"", "503 Busy", "Retry-After: 99999999"), full(GOOD)]
     assert ask(server, tries=2) == "well"
     assert 0.3 <= server.times[1] - server.times[0] < 2

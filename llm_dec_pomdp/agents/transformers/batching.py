@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .decoding import Prompt
+from ..engines import Prompt
 
 Batch = list[tuple[int, Prompt]]  # numbers of prompts, each with the seeds that are sampled now
 

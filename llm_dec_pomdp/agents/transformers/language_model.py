@@ -15,18 +15,29 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
+from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from ...types import Completion, Message, Tool
 from ..base import Request, Sampling, WeightFile
+from ..engines import Engine, Prompt, Sampled
 from ..memory import BatchSize
-from .batching import batches
-from .decoding import Prompt, Sampled, left_padded, prefill, sample
+from .decoding import left_padded, prefill
 from .head import chunked_logprobs, has_plain_head
+from .own import OwnLoop
 from .prompts import Prompts, PromptTooLongError, fitted, refuse_foreign_tokenizer, stop_ids
 from .recomputing import recomputed
 from .stepping import forward
 
 _FACTOR = re.compile(r"(\.lora_[AB])\.([^.]+)")
+_steps = 0  # of all optimizers: fused ones leave no trace in the tensors that they change
+
+
+def _count_step(*args: Any) -> None:
+    global _steps
+    _steps += 1
+
+
+register_optimizer_step_post_hook(_count_step)
 
 __all__ = ["LanguageModel", "PromptTooLongError"]
 
@@ -45,6 +56,7 @@ class LanguageModel:
         truncate_prompts: Keep the end of a prompt that is too long for the context, instead of refusing it.
         gradient_checkpointing: Let an update keep the input of every layer alone and compute the rest again: much less
             memory, and more time, since prompts are then not shared by their samples either.
+        engine: Who draws its texts; the model itself when left out.
 
     Raises:
         ValueError: The tokenizer has no end-of-sequence token, or more tokens than the model, or no such variables in
@@ -63,6 +75,7 @@ class LanguageModel:
         compute_dtype: torch.dtype | None = None,
         truncate_prompts: bool = False,
         gradient_checkpointing: bool = False,
+        engine: Engine | None = None,
     ) -> None:
         self.model = model.eval()  # dropout off: what is trained on is what was sampled from
         self.tokenizer = tokenizer
@@ -81,6 +94,8 @@ class LanguageModel:
         self.stop_ids = stop_ids(model, tokenizer)
         self.prompts = Prompts(tokenizer, self.stop_ids, chat_template_kwargs or {})
         self.pad_id = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else min(self.stop_ids)
+        self.engine: Engine = engine or OwnLoop(self)
+        self._loaded: int | None = None  # version of the weights that the engine has
 
     @property
     def device(self) -> torch.device:
@@ -97,36 +112,30 @@ class LanguageModel:
         """The accelerator it computes on, e.g. "cuda:1"; None on the processor."""
         return None if self.device.type == "cpu" else str(self.device)
 
-    def _precision(self) -> Any:
+    def precision(self) -> Any:
         """In this context the model computes in `compute_dtype`."""
         if self.compute_dtype is None:
             return contextlib.nullcontext()
         return torch.autocast(self.device.type, self.compute_dtype)
 
+    @property
+    def version(self) -> int:
+        """Of the trainable weights: grows when they may have changed, by any optimizer or in place."""
+        return _steps + sum(parameter._version for parameter in self.parameters())
+
     # --- acting ---------------------------------------------------------------------------------------------------
 
     def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[list[Completion]]:
-        """Answer all requests; prompts of similar length are sampled together."""
+        """Answer all requests with the present weights."""
         prompts = [
             Prompt(self.encode(r.history, sampling.max_new_tokens, r.ids, r.tools), r.seeds, self._adapter(r.agent))
             for r in requests
         ]
-        answers: list[list[Completion]] = [[] for _ in requests]
-
-        def sample_rest(rows: int) -> None:
-            """What is not answered yet."""
-            rest = [
-                Prompt(prompt.ids, prompt.seeds[len(completions) :], prompt.adapter)
-                for prompt, completions in zip(prompts, answers, strict=True)
-            ]
-            for batch in batches(rest, rows):
-                sampled = sample(self.model, [prompt for _, prompt in batch], sampling, self.stop_ids, self.pad_id)
-                for (number, prompt), sequences in zip(batch, sampled, strict=True):
-                    answers[number] += self._completions(prompt, sequences)
-
-        with self._precision():
-            self.batch_rows.run(sample_rest)
-        return answers
+        if self._loaded != (version := self.version):
+            self.engine.load(self, version)
+            self._loaded = version
+        drawn = self.engine.generate(prompts, sampling, self.stop_ids)
+        return [self._completions(prompt, sequences) for prompt, sequences in zip(prompts, drawn, strict=True)]
 
     def _completions(self, prompt: Prompt, sequences: Sequence[Sampled]) -> list[Completion]:
         ids = tuple(prompt.ids)
@@ -189,8 +198,17 @@ class LanguageModel:
         return (p for name, p in named if p.requires_grad and (usable[1] is None or _adapter_of(name) in usable))
 
     @property
+    def sampled_elsewhere(self) -> bool:
+        """Another engine draws its texts."""
+        return not isinstance(self.engine, OwnLoop)
+
+    @property
     def sampler_differs(self) -> bool:
-        """Less than 32 bits round by the shape of the batch, which is another one in an update; `MismatchedPolicy`."""
+        """Another engine has other kernels, and less than 32 bits round by the shape of the batch, which is another one
+        in an update; see `MismatchedPolicy`.
+        """
+        if self.sampled_elsewhere:
+            return True
         rounded = self.compute_dtype is not None or torch.is_autocast_enabled(self.device.type)
         return rounded or any(parameter.dtype.itemsize < 4 for parameter in self.model.parameters())
 
@@ -250,7 +268,7 @@ class LanguageModel:
             mask[row, : len(completion.token_ids)] = 1
         ids, mask = ids.to(self.device), mask.to(self.device)
         whole = self.gradient_checkpointing and torch.is_grad_enabled()
-        with self._precision():
+        with self.precision():
             states = (self._from_whole_texts if whole else self._from_shared_prompts)(samples, ids, mask, body=body)
         return states, ids, mask.float()
 

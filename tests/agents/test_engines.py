@@ -1,0 +1,214 @@
+"""Engines: who draws the texts of a model, with which weights, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from models import ITEMS, Match, match
+from safetensors.torch import load_file
+from servers import Reply, Server, serving
+
+from llm_dec_pomdp.agents.base import Sampling, Team
+from llm_dec_pomdp.agents.engines import EngineError, Prompt, make_engine
+from llm_dec_pomdp.agents.loading import load_team
+from llm_dec_pomdp.agents.transformers.decoding import sample
+from llm_dec_pomdp.agents.transformers.language_model import LanguageModel
+from llm_dec_pomdp.algorithms.magrpo import MAGRPO, MAGRPOConfig
+from llm_dec_pomdp.config import ConfigError
+from llm_dec_pomdp.rollout import Trajectories
+from llm_dec_pomdp.types import Score, TaskItem
+
+AGENTS = ("agent_0", "agent_1")
+SHORT = Sampling(max_new_tokens=6)
+
+
+class Letters(Match):
+    """Pays the share of one letter, so that random models differ in what they earn."""
+
+    def score(self, item: TaskItem, actions: Mapping[str, str]) -> Score:
+        text = "".join(actions.values())
+        value = text.count("e") / max(len(text), 1)
+        return Score(value, {"match": value})
+
+
+class FakeVLLM:
+    """Keeps the contract of vLLM's server: draws with the adapter that a request names, from its files."""
+
+    def __init__(self) -> None:
+        self.model = only_policy(load_team(AGENTS, sharing="lora"))
+        self.loaded: dict[str, Path] = {}
+        self.orders: list[tuple[str, str]] = []
+        self._lock = threading.Lock()
+
+    def answer(self, path: str, body: dict[str, Any]) -> Reply:
+        with self._lock:
+            if path.endswith("completions"):
+                return self._complete(body)
+            self.orders.append((path.rpartition("/")[2], body["lora_name"]))
+            if path.endswith("unload_lora_adapter"):
+                return (200, b"ok") if self.loaded.pop(body["lora_name"], None) else (404, b"not found")
+            self.loaded[body["lora_name"]] = Path(body["lora_path"])
+            return 200, b"ok"
+
+    def _complete(self, body: dict[str, Any]) -> Reply:
+        if body["model"] not in self.loaded:
+            return 404, b"The model does not exist."
+        tensors = load_file(self.loaded[body["model"]] / "adapter_model.safetensors")
+        state = self.model.state_dict()
+        named = {name.replace(".agent_0.", "."): name for name in state if ".agent_0." in name}
+        self.model.load_state_dict(state | {named[name]: tensor for name, tensor in tensors.items()})
+        sampling = Sampling(body["temperature"], body["top_p"], max(0, body["top_k"]), body["max_tokens"])
+        prompt = Prompt(body["prompt"], [body["seed"]], "agent_0")
+        [[drawn]] = sample(self.model.model, [prompt], sampling, frozenset(body["stop_token_ids"]), 0)
+        choice = {"token_ids": drawn.ids, "logprobs": {"token_logprobs": drawn.logprobs}}
+        return 200, json.dumps({"model": body["model"], "choices": [choice]}).encode()
+
+
+def only_policy(team: Team) -> LanguageModel:
+    [policy] = team.policies
+    assert isinstance(policy, LanguageModel)
+    return policy
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    yield from serving()
+
+
+@pytest.fixture
+def vllm(server: Server) -> FakeVLLM:
+    fake = FakeVLLM()
+    server.answer = lambda body, number: fake.answer(server.paths[number], body)
+    return fake
+
+
+def team_of(server: Server, folder: Path | str, **options: Any) -> Team:
+    url = server.url.removesuffix("/v1")
+    engine = {"kind": "vllm", "url": url, "model": "base", "adapters": str(folder), "tries": 2, **options}
+    return load_team(AGENTS, sharing="lora", engine=engine)
+
+
+def trained(team: Team) -> tuple[list[str], torch.Tensor]:
+    """What was said in three steps of training, and all weights after it."""
+    learner = MAGRPO(team, SHORT, MAGRPOConfig(learning_rate=0.01))
+    said: list[str] = []
+    for step in range(3):
+        groups = Trajectories().play(Letters(ITEMS), team, ["t0"], [step], SHORT, 4)
+        said += [c.text for episode in groups[0].episodes for turn in episode.turns for c in turn.actions.values()]
+        learner.update(groups)
+    return said, flat(team)
+
+
+def flat(team: Team) -> torch.Tensor:
+    return torch.cat([tensor.flatten() for tensor in only_policy(team).state_dict().values()])
+
+
+def assert_same_training(there: tuple[list[str], torch.Tensor]) -> None:
+    """As with the own loop, up to the rounding of batches that were drawn otherwise."""
+    here = trained(load_team(AGENTS, sharing="lora"))
+    assert there[0] == here[0]
+    assert (there[1] - here[1]).norm() < 0.01 * (here[1] - flat(load_team(AGENTS, sharing="lora"))).norm()
+
+
+def test_training_with_a_server_is_training_with_the_own_loop(server: Server, vllm: FakeVLLM, tmp_path: Path) -> None:
+    assert_same_training(trained(team_of(server, tmp_path)))
+    loads = [name for order, name in vllm.orders if order == "load_lora_adapter"]
+    assert len(loads) == len(set(loads)) == 3 * len(AGENTS)  # every version under names of its own
+    assert sorted(vllm.loaded) == sorted(loads[-2:]) == sorted(path.name for path in tmp_path.iterdir())
+
+
+def test_a_server_that_was_started_anew_gets_the_adapters_again(server: Server, vllm: FakeVLLM, tmp_path: Path) -> None:
+    team = team_of(server, tmp_path)
+    [first] = Trajectories().play(match(), team, ["t0"], [1], SHORT, 2)
+    vllm.loaded.clear()  # and the weights are those that it had
+    [again] = Trajectories().play(match(), team, ["t0"], [1], SHORT, 2)
+    assert [e.turns[0].actions["agent_0"].text for e in first.episodes] == [
+        e.turns[0].actions["agent_0"].text for e in again.episodes
+    ]
+    assert [order for order, _ in vllm.orders].count("load_lora_adapter") == 2 * len(AGENTS)
+
+
+def test_weights_that_did_not_change_are_not_loaded_again(server: Server, vllm: FakeVLLM, tmp_path: Path) -> None:
+    team = team_of(server, tmp_path)
+    for seed in (1, 2):
+        Trajectories().play(match(), team, ["t0"], [seed], SHORT, 2)
+    policy = only_policy(team)
+    assert len(vllm.orders) == 2
+    policy.load_state_dict({name: tensor + 1 for name, tensor in policy.state_dict().items()})
+    Trajectories().play(match(), team, ["t0"], [3], SHORT, 2)
+    assert [order for order, _ in vllm.orders[2:]] == ["load_lora_adapter"] * 2 + ["unload_lora_adapter"] * 2
+
+
+ONE = {"token_ids": [5], "logprobs": {"token_logprobs": [-0.5]}}
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        (b"<html>", "without choices.*2 tries|2 tries.*without choices"),
+        (json.dumps({"model": "base", "choices": []}).encode(), "without choices"),
+        (json.dumps({"model": "other", "choices": [ONE]}).encode(), "a text of 'other'.*was asked"),
+        (json.dumps({"choices": [ONE | {"token_ids": [5, 6]}]}).encode(), "KeyError.*model"),
+        (
+            b'{"model": "MODEL", "choices": [{"token_ids": [5, 6], "logprobs": {"token_logprobs": [-1]}}]}',
+            "2 token ids",
+        ),
+        (b'{"model": "MODEL", "choices": [{"token_ids": [5], "logprobs": {"token_logprobs": [NaN]}}]}', "finite"),
+    ],
+)
+def test_what_is_no_text_of_these_weights_stops_the_run(
+    server: Server, vllm: FakeVLLM, tmp_path: Path, answer: bytes, message: str
+) -> None:
+    def reply(body: dict[str, Any], number: int) -> Reply:
+        if "prompt" in body:
+            return 200, answer.replace(b"MODEL", body["model"].encode())
+        return vllm.answer(server.paths[number], body)
+
+    server.answer = reply
+    with pytest.raises(EngineError, match=message):
+        Trajectories().play(match(), team_of(server, tmp_path), ["t0"], [1], SHORT, 2)
+
+
+def test_a_server_that_is_busy_for_a_moment_is_asked_again(server: Server, vllm: FakeVLLM, tmp_path: Path) -> None:
+    def reply(body: dict[str, Any], number: int) -> Reply:
+        return (503, b"busy") if number == 2 else vllm.answer(server.paths[number], body)
+
+    server.answer = reply
+    [group] = Trajectories().play(match(), team_of(server, tmp_path), ["t0"], [1], SHORT, 2)
+    assert len(group.episodes) == 2
+
+
+def test_what_the_server_cannot_do_is_refused(server: Server, vllm: FakeVLLM, tmp_path: Path) -> None:
+    env = match()
+    url = server.url.removesuffix("/v1")
+    with pytest.raises(EngineError, match="train adapters"):
+        whole = load_team(AGENTS, engine={"kind": "vllm", "url": url, "model": "base"})
+        Trajectories().play(env, whole, ["t0"], [1], SHORT, 2)
+    with pytest.raises(EngineError, match="adapters is ''"):
+        Trajectories().play(env, team_of(server, ""), ["t0"], [1], SHORT, 2)
+    team = team_of(server, tmp_path)
+    with pytest.raises(EngineError, match=r"top_p is 0\.5"):
+        Trajectories().play(env, team, ["t0"], [1], Sampling(top_p=0.5, max_new_tokens=6), 2)
+    with pytest.raises(ValueError, match="importance is 'none'"):
+        MAGRPO(team, SHORT, MAGRPOConfig(importance="none"))
+    assert only_policy(team).sampler_differs
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, "kind is None; known: vllm"),
+        ({"kind": "vlm"}, "kind is 'vlm'"),
+        ({"kind": "vllm", "url": "localhost", "model": "m"}, "must begin with http"),
+        ({"kind": "vllm", "url": "http://h", "model": "m", "adaptors": "x"}, "adaptors: no such key"),
+    ],
+)
+def test_wrong_options_are_told_before_anything_is_loaded(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        make_engine(options)
