@@ -24,7 +24,7 @@ from ..envs.base import TextDecPOMDP
 from ..envs.registration import spec as find_environment
 from ..visible import plain
 from .setup import build_env
-from .suite import Cell, Suite
+from .suite import Cell, Suite, named_model
 
 _CHARACTERS_PER_TOKEN = 4.0
 _PROMPTS = 8  # tasks whose prompts are looked at
@@ -104,7 +104,7 @@ def _look(cell: Cell, protocol: str) -> tuple[TextDecPOMDP, int, str]:
     environment = cell.environment
     note = ""
     if "hub" in (environment.tasks, environment.eval_tasks):
-        options = {key: value for key, value in environment.options.items() if key != "expert"}
+        options = {key: value for key, value in environment.options.items() if not named_model(value)}
         changes = {"tasks": "sample", "eval_tasks": None, "fields": {}, "options": options}
         cell = dataclasses.replace(cell, environment=environment.model_copy(update=changes))
         note = "prompts of the embedded tasks"

@@ -20,7 +20,7 @@ from ..envs.registration import make
 from ..envs.wrappers import with_protocol
 from ..seeding import derive
 from ..training.checkpoint import load_weights
-from .suite import Cell
+from .suite import Cell, named_model
 
 _OPTIONS = {"max_turns": "turns", "fields": "field"}  # of the command line
 
@@ -48,9 +48,7 @@ def build_task(cell: Cell, *, evaluation: bool) -> TextDecPOMDP:
     tasks = config.tasks
     if config.eval_tasks is not None:
         tasks, split = (config.eval_tasks if evaluation else tasks), "all"
-    options = dict(config.options)
-    if isinstance(options.get("expert"), str):
-        options["expert"] = Expert(load_policy(options["expert"]))
+    options = {key: Expert(load_policy(m)) if (m := named_model(o)) else o for key, o in config.options.items()}
     if config.fields:
         options["fields"] = config.fields
     return make_task(config.id, options, tasks=tasks, split=split, max_turns=config.max_turns)

@@ -211,10 +211,9 @@ class Cell:
 
     @property
     def models(self) -> list[str]:
-        """The names of all models in it, a reviewer's too."""
-        reviewer = self.environment.options.get("expert")
+        """The names of all models in it, those that an option of its environment names too."""
         players = [member.model for member in self.model.members] or [self.model.name]
-        return [*players, reviewer] if isinstance(reviewer, str) else players
+        return [*players, *filter(None, map(named_model, self.environment.options.values()))]
 
     @property
     def outside(self) -> list[str]:
@@ -255,6 +254,15 @@ class Cell:
             build(TrainerConfig, values["training"], source="training"),
             build(EvaluationConfig, values["evaluation"], source="evaluation"),
         )
+
+
+def named_model(option: Any) -> str | None:
+    """The model that an option of an environment names: { model = "NAME" } is a reviewer, or whom else it asks."""
+    match option:
+        case {"model": str(name), **others} if not others:
+            return name
+        case _:
+            return None
 
 
 def clean(name: str, kept: str) -> str:

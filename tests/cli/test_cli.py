@@ -139,7 +139,7 @@ def test_check_of_a_broken_environment_fails_with_exit_code_1(tmp_path: Path) ->
         ),
         (["eval", "tldr-v0", "--model", "http://me:word@host/v1#m"], "the server 'host/v1' has a user name"),
         (
-            ["eval", "mbpp-v0", "--env", "expert=https://host/v1?key=word#m"],
+            ["eval", "mbpp-v0", "--env", "expert.model=https://host/v1?key=word#m"],
             "the server 'https://host/v1' has a",
         ),
         (["bench", "quick", "--model", "http://host/v1?key=word#m"], "the server 'http://host/v1' has"),

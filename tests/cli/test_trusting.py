@@ -161,7 +161,7 @@ def test_a_run_that_is_trusted_goes_on(tmp_path: Path, monkeypatch: pytest.Monke
     [
         'methods = [{ name = "strangers:MAGRPO" }]\nenvironments = [{ id = "tldr-v0" }]',
         'methods = [{ name = "concat" }]\nenvironments = [{ id = "strangers:TLDR" }]',
-        'methods = [{ name = "concat" }]\nenvironments = [{ id = "tldr-v0", options = { expert = "http://h/v1#m" } }]',
+        'methods = [{ name = "concat" }]\nenvironments = [{ id = "tldr-v0", options.expert.model = "http://h/v1#m" }]',
         'methods = [{ name = "concat" }]\nenvironments = [{ id = "tldr-v0", model = { name = "http://h/v1#m" } }]',
     ],
 )
