@@ -82,6 +82,19 @@ def test_an_engine_draws_with_the_weights_of_now(example: Example, monkeypatch: 
         learner.update(groups)
 
 
+def test_an_integration_tells_and_scores_what_the_environment_does(example: Example) -> None:
+    module, env = example("An integration"), make("tldr-v0")
+    rows = list(module["rows"](env))
+    assert [(row["task"], row["agent"]) for row in rows[:2]] == [
+        (env.items[0].id, agent) for agent in env.possible_agents
+    ]
+    first = env.items[0]
+    assert rows[1]["prompt"] == env.reset(options={"index": 0})[0]["agent_1"]
+    gold = dict(zip(env.possible_agents, first.reference, strict=True))
+    assert module["score"](env, first.id, gold) == env.max_return
+    assert module["score"](env, first.id, dict.fromkeys(gold, "")) == 0.0
+
+
 def test_a_protocol_keeps_the_laws_and_is_learnt_under(example: Example, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(PROTOCOLS, "_specs", dict(PROTOCOLS))  # the name is for this test
     learner = example("A protocol")["NotedMAGRPO"]

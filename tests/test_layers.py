@@ -41,6 +41,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "algorithms": {*LEAVES, "agents.base", "agents.memory", "rollout", "algorithms"},
     "storage": {"storage"},
     "training": {*LEAVES, "storage", "envs", "agents", "rollout", "algorithms", "training"},
+    "integrations": {"envs", "integrations"},
     "benchmarks": {*EVERYTHING, "benchmarks"},
     "cli": {*EVERYTHING, "benchmarks", "cli"},
     "__main__": {"cli"},
