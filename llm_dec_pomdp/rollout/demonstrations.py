@@ -58,12 +58,12 @@ class Demonstrations:
             ValueError: No episode of a task was recorded.
         """
         if made := TEACHERS.get(self.teacher):
-            return Trajectories().play(env, _Shown(made(env.task), policy), item_ids, seeds, sampling, width)
+            return Trajectories().play(env, Shown(made(env.task), policy), item_ids, seeds, sampling, width)
         groups: list[Group] = []
         for item_id, seed in zip(item_ids, seeds, strict=True):
             chosen = [_one_of(self.teacher, item_id, derive(seed, "recorded", k)) for k in range(width)]
             played = [
-                Trajectories().play(env, _Shown(Replay(texts), policy), [item_id], [seed], sampling)[0].episodes[0]
+                Trajectories().play(env, Shown(Replay(texts), policy), [item_id], [seed], sampling)[0].episodes[0]
                 for texts in chosen
             ]
             groups.append(Group(item_id, tuple(played)))
@@ -111,7 +111,7 @@ def _recorded(name: str) -> Mapping[str, Sequence[Texts]]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Shown:
+class Shown:
     """What the teacher says, as the pupil would have sampled it."""
 
     teacher: Policy

@@ -53,7 +53,8 @@ class Run:
         self.env: TextDecPOMDP = with_protocol(Colourful(ITEMS), kind.protocol)
         agents = self.env.possible_agents
         self.team = Team({agent: language_model(seed=3 + i) for i, agent in enumerate(agents)})
-        self.learner = kind(self.team, SAMPLING, kind.Config(learning_rate=0.01, epochs=2, **config))
+        passes = {"replay": 1} if name == "madpo" else {"epochs": 2}
+        self.learner = kind(self.team, SAMPLING, kind.Config(learning_rate=0.01, **passes, **config))
         self.places = Checkpoints(folder / "checkpoints", {"learner": name})
         self.done = restore(self.learner, self.env, self.places)
         self.steps: list[Any] = []

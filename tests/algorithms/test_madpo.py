@@ -1,0 +1,177 @@
+"""MADPO: pairs of joint texts, by hand, against autograd, and on a task that it learns."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from models import AGENTS, ITEMS, Softmax, episode, gradients, match, said, same, separate_team, softmax_team, weights
+
+from llm_dec_pomdp.agents import Sampling, Team
+from llm_dec_pomdp.algorithms.madpo import MADPO, MADPOConfig
+from llm_dec_pomdp.config import ConfigError, build
+from llm_dec_pomdp.types import Group
+
+SAMPLING = Sampling(max_new_tokens=2)
+START: dict[str, Any] = {"words": ["a", "b", "c"], "logits": [0.3, -0.2, 0.5]}
+
+
+def pair_group(chosen: Sequence[Sequence[int]], rejected: Sequence[Sequence[int]], gap: float = 1.0) -> Group:
+    """A group of two episodes; in each every agent says the given ids."""
+    played = [
+        episode([reward], [{agent: said(*ids) for agent, ids in zip(AGENTS, texts, strict=True)}])
+        for reward, texts in ((0.0, rejected), (gap, chosen))
+    ]
+    return Group("t", tuple(played))
+
+
+def learner(team: Team, **options: Any) -> MADPO:
+    given: dict[str, Any] = {"max_grad_norm": 1e9, "learning_rate": 0.1, **options}
+    return MADPO(team, SAMPLING, MADPOConfig(**given))
+
+
+def move(team: Team, *shifts: Sequence[float]) -> None:
+    """Away from the reference."""
+    with torch.no_grad():
+        for policy, shift in zip(team.policies, shifts, strict=True):
+            assert isinstance(policy, Softmax)
+            policy.logits.add_(torch.tensor(shift))
+
+
+def log_ratio(policy: Any, start: torch.Tensor, ids: Sequence[int]) -> torch.Tensor:
+    return (policy.logits.log_softmax(-1) - start.log_softmax(-1))[list(ids)].sum()
+
+
+def test_the_gradient_of_each_agent_is_that_of_the_loss_with_the_others_held() -> None:
+    team = softmax_team(**START)
+    start = torch.tensor(START["logits"])
+    one = learner(team, beta=0.7, pairs="all")
+    move(team, [0.4, 0.0, -0.3], [-0.2, 0.6, 0.0])
+    given = [(((0, 1), (2,)), ((2,), (1, 1))), (((1,), (0,)), ((0, 0), (2, 2)))]
+    twin = softmax_team(**START)
+    move(twin, [0.4, 0.0, -0.3], [-0.2, 0.6, 0.0])
+    losses: list[torch.Tensor] = []
+    for chosen, rejected in given:
+        deltas = [
+            log_ratio(policy, start, better) - log_ratio(policy, start, worse)
+            for policy, better, worse in zip(twin.policies, chosen, rejected, strict=True)
+        ]
+        losses.append(-torch.nn.functional.logsigmoid(0.7 * torch.stack(deltas).sum()))
+    expected = torch.stack(losses).mean()
+    expected.backward()  # the product policy's: each agent's part of it holds the others as they are
+    metrics = one.update([pair_group(chosen, rejected) for chosen, rejected in given])
+    assert metrics["preference_loss"] == pytest.approx(expected.item(), abs=1e-6)
+    for own, exact in zip(gradients(team), gradients(twin), strict=True):
+        torch.testing.assert_close(own, exact)
+
+
+def test_with_one_agent_it_is_dpo() -> None:
+    policy = Softmax(**START)
+    one = learner(Team({"agent_0": policy}), beta=0.3)
+    move(one.team, [0.1, -0.5, 0.2])
+    now, start = policy.logits.detach().log_softmax(-1), torch.tensor(START["logits"]).log_softmax(-1)
+    played = [episode([reward], [{"agent_0": said(*ids)}]) for reward, ids in ((0.0, (1,)), (2.0, (0, 2)))]
+    metrics = one.update([Group("t", tuple(played))])
+    # as libraries compute it: chosen and rejected log-ratios of policy and of reference
+    logits = (now[[0, 2]].sum() - now[1]) - (start[[0, 2]].sum() - start[1])
+    assert metrics["preference_loss"] == pytest.approx(-math.log(1 / (1 + math.exp(-0.3 * logits.item()))), abs=1e-6)
+    assert metrics["gap"] == pytest.approx(logits.item(), abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("pairs", "margin", "expected"),
+    [
+        ("extremes", 0.0, [(3.0, 0.0)]),
+        ("all", 0.0, [(1.0, 0.0), (3.0, 0.0), (3.0, 1.0), (3.0, 1.0), (1.0, 0.0)]),
+        ("all", 1.5, [(3.0, 0.0), (3.0, 1.0), (3.0, 1.0)]),
+        ("extremes", 3.0, []),
+        ("random", 2.5, [(3.0, 0.0)]),
+    ],
+)
+def test_which_episodes_make_pairs(pairs: str, margin: float, expected: list[tuple[float, float]]) -> None:
+    rewards = (1.0, 0.0, 3.0, 1.0, math.nan)
+    played = [episode([r], [{agent: said(k) for agent in AGENTS}]) for k, r in enumerate(rewards)]
+    one = learner(softmax_team(words=[*"abcde"]), pairs=pairs, margin=margin)
+    made = one.pairs([Group("t", tuple(played))])
+    values = [tuple(rewards[t.completion.token_ids[0]] for t in pair if t.agent == "agent_0") for pair in made]
+    assert sorted(values) == sorted(expected)
+
+
+def test_equal_returns_teach_nothing() -> None:
+    team = softmax_team(**START)
+    before = weights(team)
+    metrics = learner(team).update([pair_group(((0,), (1,)), ((1,), (2,)), gap=0.0)])
+    assert metrics["pairs"] == 0
+    assert same(before, weights(team))
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_a_team_learns_to_say_the_same(seed: int) -> None:
+    team = softmax_team()
+    one = learner(team, learning_rate=0.1, beta=0.02)
+    env = match()
+    for step in range(80):
+        one.update(one.rollout.play(env, team, ["t0"], [1000 * seed + step], SAMPLING, 8))
+    first, second = (policy.logits.detach().softmax(-1) for policy in team.policies if isinstance(policy, Softmax))
+    assert (first * second).sum() > 0.9
+
+
+def test_old_pairs_are_learnt_from_again_and_survive_a_restart() -> None:
+    given = [pair_group(((0,), (1,)), ((1,), (2,))), pair_group(((2,), (1,)), ((0,), (0,)))]
+    whole, parted = softmax_team(**START), softmax_team(**START)
+    one, first = learner(whole, replay=1), learner(parted, replay=1)
+    one.update(given[:1])
+    assert one.update(given[1:])["pairs"] == 2
+    first.update(given[:1])
+    state = json.loads(json.dumps(first.state_dict()["rounds"]))
+    saved = {**first.state_dict(), "rounds": state}
+    again = softmax_team(**START)
+    second = learner(again, replay=1)
+    for policy, old in zip(again.trainable, parted.trainable, strict=True):
+        policy.load_state_dict(old.state_dict())
+    second.load_state_dict(saved)
+    second.update(given[1:])
+    assert same(weights(whole), weights(again))
+
+
+def test_pairs_of_a_file_are_learnt_from(tmp_path: Path) -> None:
+    path = tmp_path / "pairs.jsonl"
+    row = {"task": "t0", "chosen": dict.fromkeys(AGENTS, "red"), "rejected": dict.fromkeys(AGENTS, "left")}
+    path.write_text(json.dumps(row) + "\n")
+    team = separate_team()
+    one = learner(team, source=str(path), learning_rate=0.01)
+    env = match()
+    results = [one.update(one.rollout.play(env, team, ["t0"], [step], SAMPLING)) for step in range(8)]
+    assert results[0]["gap"] == 0
+    assert results[0]["preference_loss"] == pytest.approx(math.log(2))
+    assert results[-1]["preferred"] == 1
+    assert results[-1]["preference_loss"] < results[0]["preference_loss"]
+    with pytest.raises(ValueError, match=f"holds no pair of task '{ITEMS[1].id}'"):
+        one.rollout.play(env, team, ["t1"], [0], SAMPLING)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", "is empty"),
+        ('{"task": "t0", "chosen": {"agent_0": "a"}}\n', r"row 1: is no pair \(KeyError: 'rejected'\)"),
+        ('{"task": "t0", "chosen": {"agent_0": 3}, "rejected": {}}\n', "row 1: is no pair"),
+        ("[]\n", "row 1: is no pair"),
+    ],
+)
+def test_a_file_that_holds_no_pairs_is_refused(tmp_path: Path, content: str, message: str) -> None:
+    path = tmp_path / "pairs.jsonl"
+    path.write_text(content)
+    with pytest.raises(ValueError, match=message):
+        learner(softmax_team(**START), source=str(path))
+
+
+@pytest.mark.parametrize("options", [{"beta": 0.0}, {"ratio": "token"}, {"epochs": 2}, {"pairs": "best"}])
+def test_options_without_effect_are_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match=next(iter(options))):
+        build(MADPOConfig, options, source="options")
