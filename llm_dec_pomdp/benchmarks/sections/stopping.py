@@ -21,10 +21,10 @@ class WhenStopped(Section):
 
     title = "When teams stop"
     note = (
-        "Where the best rule is known: looks that were made, looks of the best rule on the same offers, and the share of "
-        "episodes with fewer (too early) or more (too late). Where a task was made to be stopped: turns that were played, "
-        "the share of episodes that the team ended, the share that would have earned more by an earlier end (too late), "
-        "and what going on lost on average; whether it stopped too early cannot be seen."
+        "Where the best rule is known: looks that were made, looks of the best rule on the same offers, and the share "
+        "of episodes with fewer (too early) or more (too late). Where a task was made to be stopped: turns that were "
+        "played, the share of episodes that the team ended, the share that would have earned more by an earlier end "
+        "(too late), and what going on lost on average; whether it stopped too early cannot be seen."
     )
     digits = 2
 

@@ -8,23 +8,24 @@
 | return | the best offer that was shown, less the cost of all looks |
 | optimal value | 6.114 with the defaults; known for all, see below |
 
-Observation. The coordinator is told the task, then after every look what each scout reported and how many looks are left.
-A scout is told the offer of this look that it alone sees, one of 0 to V - 1, each equally likely and independent of all
-others; nothing of earlier looks. Offers stay where they are (recall): the best one counts, whoever saw it, whenever.
+Observation. The coordinator is told the task, then after every look what each scout reported and how many looks are
+left. A scout is told the offer of this look that it alone sees, one of 0 to V - 1, each equally likely and
+independent of all others; nothing of earlier looks. Offers stay where they are (recall): the best one counts, whoever
+saw it, whenever.
 
-Action. The coordinator says LOOK or STOP: the last of them that stands in its text as a whole word counts, in any case. A
-text without either stops and costs as much as a look. A scout says anything; the coordinator reads it, on one line. What a
-report means is up to the team; poor and good (`menu`) are enough for the optimum.
+Action. The coordinator says LOOK or STOP: the last of them that stands in its text as a whole word counts, in any
+case. A text without either stops and costs as much as a look. A scout says anything; the coordinator reads it, on one
+line. What a report means is up to the team; poor and good (`menu`) are enough for the optimum.
 
-Reward (one float for the team). A LOOK pays by how much it betters the best offer, less its cost; STOP and reports pay 0.
-Their sum is the score: `offer` (the best one) and `cost` (negative). The last look ends the episode, since nothing is left
-to decide. `looks` counts them; `optimal_looks` is how many the best rule makes on the same offers.
+Reward (one float for the team). A LOOK pays by how much it betters the best offer, less its cost; STOP and reports
+pay 0. Their sum is the score: `offer` (the best one) and `cost` (negative). The last look ends the episode, since
+nothing is left to decide. `looks` counts them; `optimal_looks` is how many the best rule makes on the same offers.
 
-Optimum. A look is a box of Weitzman whose prize M is the best of its n offers: look while the best offer so far is below
-z, the same at every look, where E[(M - z)+] = cost (Weitzman, Econometrica 1979). The coordinator never sees an offer, and
-loses nothing by that: a scout whose offer is at least z says so. `script:optimal` plays that team; `script:never-stop`,
-`script:stop-at-once` and `script:fixed-looks` (as many as are best when fixed beforehand) hear nothing. Equations, and
-what learners reach: docs/stopping.md.
+Optimum. A look is a box of Weitzman whose prize M is the best of its n offers: look while the best offer so far is
+below z, the same at every look, where E[(M - z)+] = cost (Weitzman, Econometrica 1979). The coordinator never sees an
+offer, and loses nothing by that: a scout whose offer is at least z says so. `script:optimal` plays that team;
+`script:never-stop`, `script:stop-at-once` and `script:fixed-looks` (as many as are best when fixed beforehand) hear
+nothing. Equations, and what learners reach: docs/stopping.md.
 
 Source: this suite's own.
 
@@ -33,11 +34,11 @@ Version history: v0, the first.
 Example:
     >>> import llm_dec_pomdp
     >>> env = llm_dec_pomdp.make("scouts-v0")
-    >>> round(env.optimum, 3), round(env.search.threshold(), 3)
+    >>> round(env.optimum, 3), round(env.threshold, 3)
     (6.114, 6.118)
     >>> _ = env.reset(seed=0)
     >>> env.step(dict.fromkeys(env.agents, "LOOK"))[0]["agent_1"].splitlines()[-1]
-    'Your offer: 9'
+    'Your offer: 8'
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ...seeding import generator
+from ...seeding import derive
 from ...types import Event, Message, Scale, Score, TaskItem
 from ..task import Task, Transition
 from ..tasks import TaskSource
@@ -63,9 +64,9 @@ _OFFER = "Your offer:"
 _REPORTS = "reports:"
 _TASK = TaskItem(
     "scouts",
-    "You coordinate scouts who look for an offer. A look shows every scout an offer of its own, which you do not see, and "
-    "costs the team. The best offer that was ever shown counts, whoever saw it. After a look the scouts report. Say "
-    "LOOK for another look, or STOP.",
+    "You coordinate scouts who look for an offer. A look shows every scout an offer of its own, which you do not see, "
+    "and costs the team. The best offer that was ever shown counts, whoever saw it. After a look the scouts report. "
+    "Say LOOK for another look, or STOP.",
 )
 _SCOUT = "You are a scout. Only you see this offer. Report it to the coordinator in a word, such as poor or good."
 
@@ -105,6 +106,9 @@ class Scouts(Task[State]):
         scouts: n, at least 1.
         offers: V, at least 2.
         cost: Of a look, above 0.
+
+    Attributes:
+        threshold: z, from which on an offer is good enough to stop.
     """
 
     metadata = {**Task.metadata, "name": "scouts-v0"}
@@ -132,16 +136,27 @@ class Scouts(Task[State]):
         if isinstance(cost, bool) or not isinstance(cost, (int, float)) or not 0 < cost < math.inf:  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ValueError(f"cost is {cost!r}; it is the price of a look, a number above 0")
         self.scouts, self.offers, self.cost = scouts, offers, float(cost)
+        self.threshold = Search(scouts, offers, self.cost, looks=1).threshold()  # z
         self.roles = ("coordinator", *["scout"] * scouts)
         if tasks == "sample" and split in ("train", "test"):
             split = "all"
         super().__init__(tasks, split=split, fields=fields, max_turns=max_turns, render_mode=render_mode)
         numbers = map(str, range(max(offers, scouts + 1, self.search.looks + 1)))
-        self.vocabulary = (LOOK, STOP, POOR, GOOD, "Scout", *_REPORTS.split(), *_OFFER.split(), *_LEFT.split(), *numbers)
+        self.vocabulary = (
+            LOOK,
+            STOP,
+            POOR,
+            GOOD,
+            "Scout",
+            *_REPORTS.split(),
+            *_OFFER.split(),
+            *_LEFT.split(),
+            *numbers,
+        )
 
     @property
     def search(self) -> Search:
-        """What is looked for, and what is known of it: threshold and values."""
+        """What is looked for, and what is known of it."""
         return Search(self.scouts, self.offers, self.cost, (self.max_turns + 1) // 2)
 
     @property
@@ -161,7 +176,7 @@ class Scouts(Task[State]):
 
     @property
     def score_scale(self) -> Scale:
-        """A team that stops at once is 0 %, an optimal one 100 %; else, where no look is worth its price, the bounds."""
+        """A team that stops at once is 0 %, an optimal one 100 %; the bounds where no look is worth its price."""
         best = self.search.value()
         return Scale(0.0, best) if best > 0 else Scale(*self.score_range)
 
@@ -177,7 +192,7 @@ class Scouts(Task[State]):
 
     def shown_at(self, seed: int, look: int) -> tuple[int, ...]:
         """The offer that each scout sees at a look (from 1)."""
-        return tuple(generator(seed, "offers", look).integers(self.offers, size=self.scouts).tolist())
+        return tuple(derive(seed, "offer", look, scout) % self.offers for scout in range(self.scouts))
 
     def told(self, state: State) -> Mapping[str, str]:
         """Each scout its offer while they look, else the coordinator the task or what was reported."""
@@ -223,9 +238,8 @@ class Scouts(Task[State]):
 
     def optimal_looks(self, seed: int) -> int:
         """How many looks the best rule makes on the offers of a seed."""
-        search, z = self.search, self.search.threshold()
-        looks = best = 0
-        while looks < search.looks and best < z:
+        most, looks, best = self.search.looks, 0, 0
+        while looks < most and best < self.threshold:
             looks += 1
             best = max(best, *self.shown_at(seed, looks))
         return looks
@@ -243,12 +257,11 @@ class Scouts(Task[State]):
         Raises:
             ValueError: The history is none of this task.
         """
-        z = self.search.threshold()
         if agent != COORDINATOR:
-            return GOOD if _number_after(_OFFER, history[-1].text) >= z else POOR
+            return GOOD if _number_after(_OFFER, history[-1].text) >= self.threshold else POOR
         _number_after(_LEFT, history[-1].text)
         heard = (word for one in history if one.role == "told" for word in _reports(one.text))
-        return STOP if z <= 0 or GOOD in heard else LOOK
+        return STOP if self.threshold <= 0 or GOOD in heard else LOOK
 
     @property
     def scripts(self) -> Mapping[str, Callable[[str, Sequence[Message]], str]]:
@@ -286,7 +299,7 @@ def _number_after(label: str, told: str) -> int:
     before, _, number = told.rpartition(f"{label} ")
     if not before or not number.isdigit():
         raise ValueError(
-            f"the scripts of scouts-v0 are told a message that ends with {label!r} and a number, not {told[-60:]!r}; play "
-            "it without drafts and with one text per agent"
+            f"the scripts of scouts-v0 are told a message that ends with {label!r} and a number, not {told[-60:]!r}; "
+            "play it without drafts and with one text per agent"
         )
     return int(number)

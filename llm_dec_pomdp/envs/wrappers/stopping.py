@@ -1,14 +1,17 @@
 """The decision to stop: a task of several turns whose episodes a team may end, and in which every turn costs.
 
-    env = make("humaneval-v0", max_turns=4, stopping={"cost": 0.1, "who": "main"})      # --env stopping.cost=0.1 ...
+    env = make("humaneval-v0", max_turns=4, stopping={"cost": 0.1, "who": "main"})
 
-A text ends at its first `<stop>`, whatever follows it. Nobody but its author and the learner ever sees the mark: not the
-scorer, not the others, under no protocol. With s_t the score of what was delivered by turn t, s_0 = 0, and T turns played:
+A text ends at its first `<stop>`, whatever follows it. Nobody but its author and the learner ever sees the mark: not
+the scorer, not the others, under no protocol. Who may stop is told how. With s_t the score of what was delivered by
+turn t, s_0 = 0, and T turns played:
 
     r_t = s_t - s_(t-1) - cost        sum over an episode = s_T - cost T: what was delivered last, less cost per turn
 
-A stop beside a text delivers the text as the last one. A stop alone delivers nothing, and what was delivered last stands,
-also where the others wrote something at that turn; it costs its turn too.
+A stop beside a text delivers the text as the last one. A stop alone delivers nothing, and what was delivered last
+stands, also where the others wrote something at that turn; it costs its turn too. `who` is "any", "all" (of those who
+are asked, in the same turn), or the name or role of those of whom any may. Tasks whose turns pay otherwise (`pays`
+"shifted" or "each") are refused; where agents are paid individually, each that is there is charged.
 """
 
 from __future__ import annotations
@@ -43,8 +46,8 @@ class Stopped(NamedTuple):
 class Stopping(Task[Stopped]):
     """A task that may be stopped; the module says what that pays.
 
-    Agents that may stop are told so, except where an environment has few words (`vocabulary`, which gains the mark). Their
-    menus gain the mark alone. Every stop is an event "stop" of each agent that said so.
+    Agents that may stop are told so, except where an environment has few words (`vocabulary`, which gains the mark).
+    Their menus gain the mark alone. Every stop is an event "stop" of each agent that said so.
 
     Args:
         env: A task of several turns. A protocol goes around this wrapper, not into it.
@@ -66,8 +69,8 @@ class Stopping(Task[Stopped]):
             raise ValueError(f"{name} has one turn, after which nothing is left to stop; set max_turns, at least 2")
         if isinstance(env, TextTask) and env.pays != "final":
             raise ValueError(
-                f"pays is {env.pays!r} in {name}: its turns do not add up to what was delivered last, which is what a team "
-                "that stops earns; use pays='final'"
+                f"pays is {env.pays!r} in {name}: its turns do not add up to what was delivered last, which is what a "
+                "team that stops earns; use pays='final'"
             )
         if isinstance(cost, bool) or not isinstance(cost, (int, float)) or not 0 <= cost < math.inf:  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ValueError(f"cost is {cost!r}; it is the price of a turn, a number of at least 0")
@@ -131,8 +134,8 @@ class Stopping(Task[Stopped]):
             return told
         together = " It takes all of you in the same turn." if self.who == ALL else ""
         return (
-            f"{told}\n\nA turn costs {self.cost:g}. End your text with {MARK} to make it the last, or say {MARK} alone to "
-            f"keep what was delivered before.{together}"
+            f"{told}\n\nA turn costs {self.cost:g}. End your text with {MARK} to make it the last, or say {MARK} alone "
+            f"to keep what was delivered before.{together}"
         )
 
     def shown(self, text: str) -> str:
@@ -143,7 +146,7 @@ class Stopping(Task[Stopped]):
 
     @property
     def reward_range(self) -> tuple[float, float]:
-        """Bounds: the lowest of the task, or nothing, less the cost of a turn; and the highest of the task, or nothing."""
+        """Bounds: the lowest of the task, or nothing, less the cost of a turn; the highest of it, or nothing."""
         low, high = self.env.reward_range
         return min(low, 0.0) - self.cost, max(high, 0.0)
 
