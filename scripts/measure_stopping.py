@@ -101,6 +101,7 @@ def row(episodes: Sequence[Episode]) -> dict[str, Any]:
         "turns": fmean(len(e.turns) for e in episodes),
         "generated tokens": fmean(sum(len(c.token_ids) for c in texts) for texts in said),
         "prompt tokens": fmean(sum(len(c.prompt_ids) for c in texts) for texts in said),
+        "characters said": fmean(sum(len(c.text) for c in texts) for texts in said),
         "return": fmean(e.total for e in episodes),
         "stopped": fmean(any(event.kind == "stop" for event in e.turns[-1].events) for e in episodes),
         "scores": [[turn.score.total if turn.score else None for turn in e.turns] for e in episodes],

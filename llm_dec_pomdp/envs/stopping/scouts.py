@@ -58,7 +58,7 @@ from .search import Search
 COORDINATOR = "agent_0"
 POOR, GOOD = "poor", "good"
 LOOK, STOP = "LOOK", "STOP"
-_DECISION = re.compile(rf"\b(?:{LOOK}|{STOP})\b", re.IGNORECASE)
+_DECISION = re.compile(rf"\b(?:{LOOK}|{STOP})\b", re.IGNORECASE | re.ASCII)
 _LEFT = "Looks left:"
 _OFFER = "Your offer:"
 _REPORTS = "reports:"
@@ -142,17 +142,8 @@ class Scouts(Task[State]):
             split = "all"
         super().__init__(tasks, split=split, fields=fields, max_turns=max_turns, render_mode=render_mode)
         numbers = map(str, range(max(offers, scouts + 1, self.search.looks + 1)))
-        self.vocabulary = (
-            LOOK,
-            STOP,
-            POOR,
-            GOOD,
-            "Scout",
-            *_REPORTS.split(),
-            *_OFFER.split(),
-            *_LEFT.split(),
-            *numbers,
-        )
+        labels = f"Scout {_REPORTS} {_OFFER} {_LEFT}".split()
+        self.vocabulary = (LOOK, STOP, POOR, GOOD, *labels, *numbers)
 
     @property
     def search(self) -> Search:
@@ -215,9 +206,10 @@ class Scouts(Task[State]):
             reports = tuple(" ".join(actions[agent].split()) for agent in self.possible_agents[1:])
             return Transition(state._replace(looking=False, reports=reports), 0.0)
         decisions = _DECISION.findall(actions[COORDINATOR])
-        if not decisions or decisions[-1].upper() == STOP:
-            why = "" if decisions else "the text is neither LOOK nor STOP"
-            return self._ended(state, paid=0.0 if decisions else -self.cost, why=why)
+        if not decisions:
+            return self._ended(state, paid=-self.cost, why="the text is neither LOOK nor STOP")
+        if decisions[-1].upper() == STOP:
+            return self._ended(state, paid=0.0, why="it said STOP")
         looks = state.looks + 1
         best = max(state.best, *self.shown_at(state.seed, looks))
         paid = best - state.best - self.cost
@@ -229,7 +221,7 @@ class Scouts(Task[State]):
 
     def _ended(self, state: State, paid: float, why: str) -> Transition[State]:
         state = state._replace(over=True, total=state.total + paid)
-        stop = Event("stop", COORDINATOR, {"why": why or "it said STOP"})
+        stop = Event("stop", COORDINATOR, {"why": why})
         return Transition(state, paid, self._score(state), terminated=True, events=(stop,))
 
     def _score(self, state: State) -> Score:
