@@ -39,6 +39,21 @@ UNFINISHED = "def {name}(*args):\n    return None"
 UNUSED_HELPER = "def aux(value):\n    return value"
 
 
+class Remembering:
+    """A policy that is asked the same thing once: before a stop, texts are the same under all rules."""
+
+    def __init__(self, inner: Policy) -> None:
+        self._inner = inner
+        self._said: dict[Any, list[Completion]] = {}
+
+    def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[list[Completion]]:
+        """Ask the inner policy for what is new."""
+        keys = [(one.agent, tuple(one.history), tuple(one.seeds)) for one in requests]
+        new = {key: one for key, one in zip(keys, requests, strict=True) if key not in self._said}
+        self._said |= zip(new, self._inner.generate(list(new.values()), sampling), strict=True)
+        return [self._said[key] for key in keys]
+
+
 @dataclass(frozen=True)
 class Ruled:
     """A policy under a rule of when to stop."""
@@ -125,7 +140,7 @@ def main() -> None:
     sampling = Sampling(temperature=given.temperature, max_new_tokens=given.tokens)
     teams: dict[str, Policy] = {"replay": replayed(env)}
     if given.model:
-        teams["model"] = load_team(env.possible_agents, given.model, sharing="shared", train=False)
+        teams["model"] = Remembering(load_team(env.possible_agents, given.model, sharing="shared", train=False))
     rows: dict[str, dict[str, Any]] = {}
     for team, policy in teams.items():
         for rule in RULES if team == "model" else RULES[:2]:
