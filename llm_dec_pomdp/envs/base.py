@@ -289,6 +289,10 @@ class TextDecPOMDP(ParallelEnv[str, str, str]):
         """The human name of an agent, e.g. "summary"."""
         return self.roles[self.possible_agents.index(agent)]
 
+    def shown(self, text: str) -> str:
+        """What others may be shown of an agent's text."""
+        return text
+
     def tools(self, agent: str) -> tuple[Tool, ...]:
         """What the agent may call, by texts such as `<tool_call>{"name": ..., "arguments": {...}}</tool_call>`."""
         return ()

@@ -11,7 +11,7 @@ import functools
 import inspect
 import sys
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..registries import Registry, Spec, nearest
@@ -42,7 +42,8 @@ def make(env_id: str, **kwargs: Any) -> Any:
 
     Args:
         env_id: A registered id, e.g. "coophumaneval-v0", or "module:Class".
-        kwargs: For its constructor: `tasks`, `split`, `fields`, `max_turns`, `render_mode`, and what it adds.
+        kwargs: For its constructor: `tasks`, `split`, `fields`, `max_turns`, `render_mode`, and what it adds; and, of
+            any, `stopping`: a mapping with the `cost` of a turn and `who` may stop, see `wrappers.stopping`.
 
     Raises:
         KeyError: Unknown id; the message names the nearest ones.
@@ -52,13 +53,23 @@ def make(env_id: str, **kwargs: Any) -> Any:
         raise ValueError(f"{env_id}: max_turns and max_cycles (PettingZoo's name for it) are the same; give one")
     if "max_cycles" in kwargs:
         kwargs["max_turns"] = kwargs.pop("max_cycles")
+    stopping = kwargs.pop("stopping", None)
     registered = spec(env_id)
     takes = inspect.signature(registered.load()).parameters
     if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in takes.values()):
         for name in kwargs:
             if name not in takes:
-                raise ValueError(f"{env_id} takes no argument {name!r}; {nearest(name, takes)}")
-    return registered.build(**kwargs)
+                raise ValueError(f"{env_id} takes no argument {name!r}; {nearest(name, [*takes, 'stopping'])}")
+    env = registered.build(**kwargs)
+    return env if stopping is None else _stopped(env, stopping)
+
+
+def _stopped(env: TextDecPOMDP, stopping: Mapping[str, Any]) -> TextDecPOMDP:
+    from .wrappers.stopping import Stopping  # wrappers make environments
+
+    if not isinstance(stopping, Mapping) or not {"cost"} <= stopping.keys() <= {"cost", "who"}:  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ValueError(f"stopping is {stopping!r}; give a mapping such as {{'cost': 0.1, 'who': 'any'}}")
+    return Stopping(env, **stopping)
 
 
 def manual(env_id: str) -> str:
@@ -102,3 +113,4 @@ register("firefighting-v0", "llm_dec_pomdp.envs.classics.firefighting:FireFighti
 register("boxpushing-v0", "llm_dec_pomdp.envs.classics.boxpushing:BoxPushing")
 register("research-v0", "llm_dec_pomdp.envs.research.task:Research")
 register("keys-v0", "llm_dec_pomdp.envs.hierarchy.keys:Keys")
+register("scouts-v0", "llm_dec_pomdp.envs.stopping.scouts:Scouts")

@@ -12,6 +12,7 @@ from .protocols import (
     register_protocol,
     with_protocol,
 )
+from .stopping import Stopping
 from .vector import VecEnv, make_vec
 
 __all__ = [
@@ -25,6 +26,7 @@ __all__ = [
     "NumericWrapper",
     "ProtocolWrapper",
     "Sequential",
+    "Stopping",
     "TokenIds",
     "VecEnv",
     "make_vec",

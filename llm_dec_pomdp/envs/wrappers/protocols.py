@@ -57,6 +57,7 @@ class ProtocolWrapper(TextDecPOMDP):
         name = f"{env.metadata['name']}/{type(self).__name__.lower()}"
         self.metadata = {**env.metadata, "name": name}
         self._observed: dict[str, str] = {}
+        self._said: dict[str, str] = {}
         self._texts: dict[str, str] = {}
         super().__init__(n_agents or len(env.possible_agents), env.max_turns * phases, env.render_mode)
 
@@ -113,6 +114,10 @@ class ProtocolWrapper(TextDecPOMDP):
     def max_turns(self, value: int) -> None:
         self.env.max_turns = -(-value // self.phases)
 
+    def shown(self, text: str) -> str:
+        """As the inner environment does."""
+        return self.env.shown(text)
+
     def split_joint_text(self, text: str) -> tuple[str, ...]:
         """As the inner environment does."""
         return self.env.split_joint_text(text)
@@ -123,23 +128,25 @@ class ProtocolWrapper(TextDecPOMDP):
 
     @abstractmethod
     def _ask(self, phase: int) -> Mapping[str, str]:
-        """What the agents asked in `phase` are told, from `_observed` (inner observations) and `_texts` (so far)."""
+        """What the agents asked in `phase` are told, from `_observed` (inner observations) and `_texts` (so far, as
+        others may read them)."""
 
     def _joint_action(self) -> Mapping[str, str]:
-        return {agent: self._texts.get(agent, "") for agent in self.env.agents}
+        return {agent: self._said.get(agent, "") for agent in self.env.agents}
 
     def _begin(self, item: TaskItem, seed: int) -> Outcome:
         self._observed, _ = self.env.reset(seed=seed, options={"task_id": item.id})
-        self._texts = {}
+        self._said, self._texts = {}, {}
         return Outcome(self._ask(0), agents=self._roster())
 
     def _advance(self, item: TaskItem, actions: Mapping[str, str], seed: int) -> Outcome:
-        self._texts = {**self._texts, **actions}
+        self._said = {**self._said, **actions}
+        self._texts = {agent: self.shown(text) for agent, text in self._said.items()}
         phase = (self.turn + 1) % self.phases
         if phase:
             return Outcome(self._ask(phase))
         self._observed, *_ = self.env.step(self._joint_action())
-        self._texts = {}
+        self._said, self._texts = {}, {}
         inner, over = self.env.latest, not self.env.agents
         told: Mapping[str, str] = {} if over else self._ask(0)
         anew = inner.anew & told.keys()
@@ -156,14 +163,14 @@ class ProtocolWrapper(TextDecPOMDP):
 
     def snapshot(self) -> Any:
         """The state of wrapper and inner environment."""
-        return super().snapshot(), self.env.snapshot(), copy.deepcopy((self._observed, self._texts))
+        return super().snapshot(), self.env.snapshot(), copy.deepcopy((self._observed, self._said, self._texts))
 
     def restore(self, snapshot: Any) -> None:
         """Go back to a snapshot of this environment or of a fork of it."""
         own, inner, texts = snapshot
         super().restore(own)
         self.env.restore(inner)
-        self._observed, self._texts = copy.deepcopy(texts)
+        self._observed, self._said, self._texts = copy.deepcopy(texts)
 
     def fork(self) -> TextDecPOMDP:
         """An independent copy at the same decision point."""
@@ -258,7 +265,7 @@ class Centralized(ProtocolWrapper):
         return GymnasiumView(self)
 
     def _joint_action(self) -> Mapping[str, str]:
-        parts = self.env.split_joint_text(self._texts[self.possible_agents[0]])
+        parts = self.env.split_joint_text(self._said[self.possible_agents[0]])
         texts = dict(zip(self.env.possible_agents, parts, strict=True))
         return {agent: texts[agent] for agent in self.env.agents}
 

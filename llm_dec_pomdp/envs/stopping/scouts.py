@@ -1,0 +1,297 @@
+"""scouts-v0: scouts look for an offer and report, and a coordinator decides when to stop.
+
+| fact | value |
+|---|---|
+| agents | agent_0 "coordinator", agent_1 ... agent_n "scout" |
+| turns | 2 L - 1: the coordinator and the scouts speak in turn (`max_turns`, 11), L = 6 looks at most |
+| options | `scouts` n = 2, `offers` V = 10, `cost` = 1.0 of a look |
+| return | the best offer that was shown, less the cost of all looks |
+| optimal value | 6.114 with the defaults; known for all, see below |
+
+Observation. The coordinator is told the task, then after every look what each scout reported and how many looks are
+left. A scout is told the offer of this look that it alone sees, one of 0 to V - 1, each equally likely and
+independent of all others; nothing of earlier looks. Offers stay where they are (recall): the best one counts, whoever
+saw it, whenever.
+
+Action. The coordinator says LOOK or STOP: the last of them that stands in its text as a whole word counts, in any
+case. A text without either stops and costs as much as a look. A scout says anything; the coordinator reads it, on one
+line. What a report means is up to the team; poor and good (`menu`) are enough for the optimum.
+
+Reward (one float for the team). A LOOK pays by how much it betters the best offer, less its cost; STOP and reports
+pay 0. Their sum is the score: `offer` (the best one) and `cost` (negative). The last look ends the episode, since
+nothing is left to decide. `looks` counts them; `optimal_looks` is how many the best rule makes on the same offers.
+
+Optimum. A look is a box of Weitzman whose prize M is the best of its n offers: look while the best offer so far is
+below z, the same at every look, where E[(M - z)+] = cost (Weitzman, Econometrica 1979). The coordinator never sees an
+offer, and loses nothing by that: a scout whose offer is at least z says so. `script:optimal` plays that team;
+`script:never-stop`, `script:stop-at-once` and `script:fixed-looks` (as many as are best when fixed beforehand) hear
+nothing. Equations, and what learners reach: docs/stopping.md.
+
+Source: this suite's own.
+
+Version history: v0, the first.
+
+Example:
+    >>> import llm_dec_pomdp
+    >>> env = llm_dec_pomdp.make("scouts-v0")
+    >>> round(env.optimum, 3), round(env.threshold, 3)
+    (6.114, 6.118)
+    >>> _ = env.reset(seed=0)
+    >>> env.step(dict.fromkeys(env.agents, "LOOK"))[0]["agent_1"].splitlines()[-1]
+    'Your offer: 8'
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ...seeding import derive
+from ...types import Event, Message, Scale, Score, TaskItem
+from ..task import Task, Transition
+from ..tasks import TaskSource
+from .search import Search
+
+COORDINATOR = "agent_0"
+POOR, GOOD = "poor", "good"
+LOOK, STOP = "LOOK", "STOP"
+_DECISION = re.compile(rf"\b(?:{LOOK}|{STOP})\b", re.IGNORECASE | re.ASCII)
+_LEFT = "Looks left:"
+_OFFER = "Your offer:"
+_REPORTS = "reports:"
+_TASK = TaskItem(
+    "scouts",
+    "You coordinate scouts who look for an offer. A look shows every scout an offer of its own, which you do not see, "
+    "and costs the team. The best offer that was ever shown counts, whoever saw it. After a look the scouts report. "
+    "Say LOOK for another look, or STOP.",
+)
+_SCOUT = "You are a scout. Only you see this offer. Report it to the coordinator in a word, such as poor or good."
+
+
+class State(NamedTuple):
+    """The state of `Scouts`.
+
+    Attributes:
+        item: Its prompt explains the task to the coordinator.
+        seed: All offers follow from it.
+        looks: How many were made.
+        best: The best offer shown so far, 0 before.
+        looking: The scouts are to report.
+        reports: What they reported last.
+        over: Nobody is told anything more.
+        total: Return so far.
+    """
+
+    item: TaskItem
+    seed: int
+    looks: int = 0
+    best: int = 0
+    looking: bool = False
+    reports: tuple[str, ...] = ()
+    over: bool = False
+    total: float = 0.0
+
+
+class Scouts(Task[State]):
+    """Search with recall by a team; the module is the manual.
+
+    Args:
+        tasks: "sample" is the one task; items of your own explain it to the coordinator in other words.
+        split: The one task is in every split.
+        fields, render_mode: See `Task`.
+        max_turns: H; there are (H + 1) // 2 looks.
+        scouts: n, at least 1.
+        offers: V, at least 2.
+        cost: Of a look, above 0.
+
+    Attributes:
+        threshold: z, from which on an offer is good enough to stop.
+    """
+
+    metadata = {**Task.metadata, "name": "scouts-v0"}
+    components = ("offer", "cost")
+    diagnostics = ("looks", "optimal_looks")
+    silence_is_lowest = False
+    hears_others = True
+    source = TaskSource("scouts", sample=lambda: [_TASK])
+
+    def __init__(
+        self,
+        tasks: str | Path | Sequence[TaskItem] = "sample",
+        *,
+        split: str | None = None,
+        fields: Mapping[str, str] | None = None,
+        max_turns: int = 11,
+        render_mode: str | None = None,
+        scouts: int = 2,
+        offers: int = 10,
+        cost: float = 1.0,
+    ) -> None:
+        for name, value, least in (("scouts", scouts, 1), ("offers", offers, 2)):
+            if isinstance(value, bool) or not isinstance(value, int) or value < least:  # pyright: ignore[reportUnnecessaryIsInstance]
+                raise ValueError(f"{name} is {value!r}; it must be an integer of at least {least}")
+        if isinstance(cost, bool) or not isinstance(cost, (int, float)) or not 0 < cost < math.inf:  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ValueError(f"cost is {cost!r}; it is the price of a look, a number above 0")
+        self.scouts, self.offers, self.cost = scouts, offers, float(cost)
+        self.threshold = Search(scouts, offers, self.cost, looks=1).threshold()  # z
+        self.roles = ("coordinator", *["scout"] * scouts)
+        if tasks == "sample" and split in ("train", "test"):
+            split = "all"
+        super().__init__(tasks, split=split, fields=fields, max_turns=max_turns, render_mode=render_mode)
+        numbers = map(str, range(max(offers, scouts + 1, self.search.looks + 1)))
+        labels = f"Scout {_REPORTS} {_OFFER} {_LEFT}".split()
+        self.vocabulary = (LOOK, STOP, POOR, GOOD, *labels, *numbers)
+
+    @property
+    def search(self) -> Search:
+        """What is looked for, and what is known of it."""
+        return Search(self.scouts, self.offers, self.cost, (self.max_turns + 1) // 2)
+
+    @property
+    def reward_range(self) -> tuple[float, float]:
+        """A look that betters nothing, and one that shows the highest offer at once."""
+        return -self.cost, max(0.0, self.offers - 1 - self.cost)
+
+    @property
+    def score_range(self) -> tuple[float, float]:  # type: ignore[override]  # follows max_turns
+        """All looks for nothing, and the highest offer at once."""
+        return -self.cost * self.search.looks, max(0.0, self.offers - 1 - self.cost)
+
+    @property
+    def optimum(self) -> float | None:  # type: ignore[override]  # follows max_turns
+        """The value of the best rule, by dynamic programming."""
+        return self.search.value()
+
+    @property
+    def score_scale(self) -> Scale:
+        """A team that stops at once is 0 %, an optimal one 100 %; the bounds where no look is worth its price."""
+        best = self.search.value()
+        return Scale(0.0, best) if best > 0 else Scale(*self.score_range)
+
+    def menu(self, agent: str) -> Sequence[str]:
+        """LOOK and STOP, or poor and good."""
+        return (LOOK, STOP) if agent == COORDINATOR else (POOR, GOOD)
+
+    # --- the task ----------------------------------------------------------------------------------------------------
+
+    def initial_state(self, item: TaskItem, seed: int) -> State:
+        """Nothing was shown yet; all offers follow from the seed."""
+        return State(item, seed)
+
+    def shown_at(self, seed: int, look: int) -> tuple[int, ...]:
+        """The offer that each scout sees at a look (from 1)."""
+        return tuple(derive(seed, "offer", look, scout) % self.offers for scout in range(self.scouts))
+
+    def told(self, state: State) -> Mapping[str, str]:
+        """Each scout its offer while they look, else the coordinator the task or what was reported."""
+        if state.over:
+            return {}
+        if state.looking:
+            offers = self.shown_at(state.seed, state.looks)
+            pairs = zip(self.possible_agents[1:], offers, strict=True)
+            return {agent: f"{_SCOUT}\n{_OFFER} {offer}" for agent, offer in pairs}
+        left = f"{_LEFT} {self.search.looks - state.looks}"
+        if state.reports:
+            lines = [f"Scout {i} {_REPORTS} {said}" for i, said in enumerate(state.reports, start=1)]
+            return {COORDINATOR: "\n".join([*lines, left])}
+        facts = f"A look costs {self.cost:g}. Offers are 0 to {self.offers - 1}, each equally likely. "
+        return {COORDINATOR: f"{state.item.prompt}\n\n{facts}There are {self.scouts} scouts.\n{left}"}
+
+    def transition(self, state: State, actions: Mapping[str, str], seed: int) -> Transition[State]:
+        """The scouts report, or the coordinator looks or stops."""
+        if state.looking:
+            reports = tuple(" ".join(actions[agent].split()) for agent in self.possible_agents[1:])
+            return Transition(state._replace(looking=False, reports=reports), 0.0)
+        decisions = _DECISION.findall(actions[COORDINATOR])
+        if not decisions:
+            return self._ended(state, paid=-self.cost, why="the text is neither LOOK nor STOP")
+        if decisions[-1].upper() == STOP:
+            return self._ended(state, paid=0.0, why="it said STOP")
+        looks = state.looks + 1
+        best = max(state.best, *self.shown_at(state.seed, looks))
+        paid = best - state.best - self.cost
+        state = state._replace(looks=looks, best=best)
+        if looks == self.search.looks:
+            return self._ended(state, paid=paid, why="no look is left")
+        state = state._replace(looking=True, total=state.total + paid)
+        return Transition(state, paid, self._score(state), anew=frozenset(self.possible_agents[1:]))
+
+    def _ended(self, state: State, paid: float, why: str) -> Transition[State]:
+        state = state._replace(over=True, total=state.total + paid)
+        stop = Event("stop", COORDINATOR, {"why": why})
+        return Transition(state, paid, self._score(state), terminated=True, events=(stop,))
+
+    def _score(self, state: State) -> Score:
+        facts = {"looks": float(state.looks), "optimal_looks": float(self.optimal_looks(state.seed))}
+        return Score(state.total, {"offer": float(state.best), "cost": state.total - state.best}, facts)
+
+    def optimal_looks(self, seed: int) -> int:
+        """How many looks the best rule makes on the offers of a seed."""
+        most, looks, best = self.search.looks, 0, 0
+        while looks < most and best < self.threshold:
+            looks += 1
+            best = max(best, *self.shown_at(seed, looks))
+        return looks
+
+    def describe(self, state: State) -> Mapping[str, Any]:
+        """The best offer, and those of the last look."""
+        shown = self.shown_at(state.seed, state.looks) if state.looks else ()
+        return {"looks": state.looks, "best": state.best, "offers": list(shown)}
+
+    # --- teams without a model ---------------------------------------------------------------------------------------
+
+    def optimal_action(self, agent: str, history: Sequence[Message]) -> str:
+        """A scout says good to an offer of at least z; the coordinator stops at the first good.
+
+        Raises:
+            ValueError: The history is none of this task.
+        """
+        if agent != COORDINATOR:
+            return GOOD if _number_after(_OFFER, history[-1].text) >= self.threshold else POOR
+        _number_after(_LEFT, history[-1].text)
+        heard = (word for one in history if one.role == "told" for word in _reports(one.text))
+        return STOP if self.threshold <= 0 or GOOD in heard else LOOK
+
+    @property
+    def scripts(self) -> Mapping[str, Callable[[str, Sequence[Message]], str]]:
+        """The optimal team, and three that hear nothing."""
+        return {
+            "optimal": self.optimal_action,
+            "never-stop": self._making(self.search.looks),
+            "stop-at-once": self._making(0),
+            "fixed-looks": self._making(self.search.best_fixed_looks()),
+        }
+
+    def _making(self, looks: int) -> Callable[[str, Sequence[Message]], str]:
+        """A team that makes so many looks."""
+        stops_at = self.search.looks - looks
+
+        def say(agent: str, history: Sequence[Message]) -> str:
+            if agent != COORDINATOR:
+                return POOR
+            return LOOK if _number_after(_LEFT, history[-1].text) > stops_at else STOP
+
+        return say
+
+
+def _reports(told: str) -> list[str]:
+    """What the scouts said, of what the coordinator is told."""
+    return [line.partition(_REPORTS)[2].strip() for line in told.splitlines() if line.startswith("Scout ")]
+
+
+def _number_after(label: str, told: str) -> int:
+    """The number at the end of a message.
+
+    Raises:
+        ValueError: It is not there.
+    """
+    before, _, number = told.rpartition(f"{label} ")
+    if not before or not number.isdigit():
+        raise ValueError(
+            f"the scripts of scouts-v0 are told a message that ends with {label!r} and a number, not {told[-60:]!r}; "
+            "play it without drafts and with one text per agent"
+        )
+    return int(number)

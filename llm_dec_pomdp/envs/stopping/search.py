@@ -1,0 +1,68 @@
+"""When to stop looking for a better offer, where every look costs and the best offer so far is kept.
+
+A look shows n offers, each uniform on 0, ..., V - 1; only the best of them matters, M, so that a look is one box of
+Weitzman with the prize M: P(M <= m) = ((m + 1) / V)^n. At most L looks; nothing is worth 0.
+
+    z solves E[(M - z)+] = cost; the best rule looks while the best offer so far is below z   (Weitzman 1979)
+    W_k(b) = max(b, E[W_(k-1)(max(b, M))] - cost), W_0(b) = b; its value is W_L(0)             (dynamic programming)
+
+z is the same at every look, whatever is left, because all looks are alike. Source: M. L. Weitzman, "Optimal search for
+the best alternative", Econometrica 47 (1979).
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import NamedTuple
+
+
+class Search(NamedTuple):
+    """What is looked for, and at which price.
+
+    Attributes:
+        scouts: n, offers per look.
+        offers: V, different offers.
+        cost: Of a look, in the unit of the offers; above 0.
+        looks: L.
+    """
+
+    scouts: int
+    offers: int
+    cost: float
+    looks: int
+
+    def best_of_a_look(self) -> list[float]:
+        """P(M = m) for m = 0, ..., V - 1."""
+        at_most = [(m / self.offers) ** self.scouts for m in range(self.offers + 1)]
+        return [high - low for low, high in pairwise(at_most)]
+
+    def gain(self, best: float) -> float:
+        """E[(M - best)+]: by how much a look betters the best offer so far."""
+        return sum(chance * max(offer - best, 0.0) for offer, chance in enumerate(self.best_of_a_look()))
+
+    def threshold(self) -> float:
+        """z, where a look gains its cost; negative where not even the first look is worth it."""
+        for k in reversed(range(self.offers)):
+            if self.gain(k) >= self.cost:  # linear from k to k + 1, with the slope -P(M > k)
+                return k + (self.gain(k) - self.cost) / sum(self.best_of_a_look()[k + 1 :])
+        return self.gain(0) - self.cost  # below all offers E[(M - z)+] = E[M] - z
+
+    def value(self) -> float:
+        """W_L(0): what the best rule earns on average."""
+        chances = self.best_of_a_look()
+        worth = [float(best) for best in range(self.offers)]  # W_0
+        for _ in range(self.looks):
+            worth = [
+                max(best, sum(p * worth[max(best, m)] for m, p in enumerate(chances)) - self.cost)
+                for best in range(self.offers)
+            ]
+        return worth[0]
+
+    def value_of_looks(self, looks: int) -> float:
+        """What a fixed number of looks earns on average: E of the best of n looks offers, less what they cost."""
+        below = [(m / self.offers) ** (self.scouts * looks) for m in range(1, self.offers)]
+        return sum(1 - chance for chance in below) - self.cost * looks  # E[max] = sum over m >= 1 of P(max >= m)
+
+    def best_fixed_looks(self) -> int:
+        """The number of looks that earns most where it is fixed beforehand; the smallest of equal ones."""
+        return max(range(self.looks + 1), key=self.value_of_looks)

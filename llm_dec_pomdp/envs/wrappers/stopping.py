@@ -1,0 +1,248 @@
+"""The decision to stop: a task of several turns whose episodes a team may end, and in which every turn costs.
+
+    env = make("humaneval-v0", max_turns=4, stopping={"cost": 0.1, "who": "main"})
+
+A text ends at its first `<stop>`, whatever follows it. Nobody but its author and the learner ever sees the mark: not
+the scorer, not the others, under no protocol. Who may stop is told how. With s_t the score of what was delivered by
+turn t, s_0 = 0, and T turns played:
+
+    r_t = s_t - s_(t-1) - cost        sum over an episode = s_T - cost T: what was delivered last, less cost per turn
+
+A stop beside a text delivers the text as the last one. A stop alone delivers nothing, and what was delivered last
+stands, also where the others wrote something at that turn; it costs its turn too. `who` is "any", "all" (of those who
+are asked, in the same turn), or the name or role of those of whom any may. Tasks whose turns pay otherwise (`pays`
+"shifted" or "each") are refused; where agents are paid individually, each that is there is charged.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from ...registries import nearest
+from ...types import Event, Message, Scale, TaskItem, Tool
+from ..base import TextDecPOMDP
+from ..task import Task, Transition
+from ..text_task import TextTask
+
+MARK = "<stop>"
+ANY, ALL = "any", "all"
+
+
+class Stopped(NamedTuple):
+    """The state of `Stopping`.
+
+    Attributes:
+        inner: That of the task.
+        over: The team has stopped.
+    """
+
+    inner: Any
+    over: bool = False
+
+
+class Stopping(Task[Stopped]):
+    """A task that may be stopped; the module says what that pays.
+
+    Agents that may stop are told so, except where an environment has few words (`vocabulary`, which gains the mark).
+    Their menus gain the mark alone. Every stop is an event "stop" of each agent that said so.
+
+    Args:
+        env: A task of several turns. A protocol goes around this wrapper, not into it.
+        cost: Of a turn, in the unit of the score; at least 0.
+        who: "any" agent that is asked may stop, "all" have to say so in the same turn, or the name or role of those of
+            whom any may.
+
+    Raises:
+        TypeError: `env` is no task.
+        ValueError: It has one turn or is stopped already, its turns do not add up to the last score (`pays`), or a cost
+            or an agent that does not exist.
+    """
+
+    def __init__(self, env: TextDecPOMDP, cost: float, who: str = ANY) -> None:
+        name = env.metadata["name"]
+        if not isinstance(env, Task) or isinstance(env, Stopping):
+            raise TypeError(f"{name} is a {type(env).__name__}; stopping wraps a task, and protocols wrap stopping")
+        if env.max_turns < 2:
+            raise ValueError(f"{name} has one turn, after which nothing is left to stop; set max_turns, at least 2")
+        if isinstance(env, TextTask) and env.pays != "final":
+            raise ValueError(
+                f"pays is {env.pays!r} in {name}: its turns do not add up to what was delivered last, which is what a "
+                "team that stops earns; use pays='final'"
+            )
+        if isinstance(cost, bool) or not isinstance(cost, (int, float)) or not 0 <= cost < math.inf:  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ValueError(f"cost is {cost!r}; it is the price of a turn, a number of at least 0")
+        self.env: Task[Any] = env
+        self.cost = float(cost)
+        self.who = who
+        self.may_stop = frozenset(a for a in env.possible_agents if who in (ANY, ALL, a, env.role(a)))
+        if not self.may_stop:
+            raise ValueError(f"who is {who!r}; {nearest(str(who), [ANY, ALL, *env.roles, *env.possible_agents])}")
+        self.roles = env.roles
+        self.components = env.components
+        self.diagnostics = env.diagnostics
+        self.hidden_fields = env.hidden_fields
+        self.reference_share = env.reference_share
+        self.silence_is_lowest = env.silence_is_lowest
+        self.joint_reward = env.joint_reward
+        self.judges_code = env.judges_code
+        self.hears_others = env.hears_others
+        self.hierarchical = env.hierarchical
+        self.vocabulary = (*env.vocabulary, MARK) if env.vocabulary else ()
+        self.metadata = {**env.metadata, "name": f"{name}/stopping"}
+        TextDecPOMDP.__init__(self, len(env.possible_agents), env.max_turns, env.render_mode)  # has tasks already
+
+    # --- the decision ------------------------------------------------------------------------------------------------
+
+    def initial_state(self, item: TaskItem, seed: int) -> Stopped:
+        """That of the task."""
+        return Stopped(self.env.initial_state(item, seed))
+
+    def told(self, state: Stopped) -> Mapping[str, str | Message]:
+        """What the task says, and to those who may stop how to; nothing after a stop."""
+        if state.over:
+            return {}
+        return {agent: self._with_notice(agent, text) for agent, text in self.env.told(state.inner).items()}
+
+    def transition(self, state: Stopped, actions: Mapping[str, str], seed: int) -> Transition[Stopped]:
+        """Deliver the texts without marks, unless a stop stands alone, and charge the turn."""
+        texts = {agent: text.partition(MARK)[0] for agent, text in actions.items()}
+        stops = [agent for agent in actions if agent in self.may_stop and texts[agent] != actions[agent]]
+        over = bool(stops) and (self.who != ALL or len(stops) == len(actions))
+        events = tuple(Event("stop", agent, {"why": "it said " + MARK}) for agent in stops if over)
+        if over and not all(texts[agent].strip() for agent in stops):
+            step = Transition(state.inner, 0.0)
+            if not self.joint_reward:
+                step = Transition(state.inner, 0.0, rewards=dict.fromkeys(self.env.roster(state.inner), 0.0))
+        else:
+            step = self.env.transition(state.inner, texts, seed)
+        rewards = None if step.rewards is None else {agent: r - self.cost for agent, r in step.rewards.items()}
+        return Transition(
+            Stopped(step.state, over),
+            step.reward - self.cost,
+            step.score,
+            step.terminated or over,
+            rewards,
+            (*step.events, *events),
+            frozenset() if over else step.anew,
+        )
+
+    def _with_notice(self, agent: str, told: str | Message) -> str | Message:
+        if agent not in self.may_stop or self.vocabulary or not told or isinstance(told, Message):
+            return told
+        together = " It takes all of you in the same turn." if self.who == ALL else ""
+        return (
+            f"{told}\n\nA turn costs {self.cost:g}. End your text with {MARK} to make it the last, or say {MARK} alone "
+            f"to keep what was delivered before.{together}"
+        )
+
+    def shown(self, text: str) -> str:
+        """The text up to the mark."""
+        return text.partition(MARK)[0]
+
+    # --- as the task has it ------------------------------------------------------------------------------------------
+
+    @property
+    def reward_range(self) -> tuple[float, float]:
+        """Bounds: the lowest of the task, or nothing, less the cost of a turn; the highest of it, or nothing."""
+        low, high = self.env.reward_range
+        return min(low, 0.0) - self.cost, max(high, 0.0)
+
+    @property
+    def score_range(self) -> tuple[float, float]:  # type: ignore[override]  # may follow max_turns
+        """That of the task: a score is without the cost of turns."""
+        return self.env.score_range
+
+    @property
+    def max_return(self) -> float:
+        """That of the task."""
+        return self.env.max_return
+
+    @property
+    def score_scale(self) -> Scale:
+        """That of the task."""
+        return self.env.score_scale
+
+    @property
+    def max_turns(self) -> int:
+        """That of the task."""
+        return self.env.max_turns
+
+    @max_turns.setter
+    def max_turns(self, value: int) -> None:
+        self.env.max_turns = value
+
+    @property
+    def items(self) -> tuple[TaskItem, ...]:
+        """The task set."""
+        return self.env.items
+
+    def with_items(self, items: Sequence[TaskItem]) -> TextDecPOMDP:
+        """A copy that plays other tasks, as they are given."""
+        return self._around(self.env.with_items(items))
+
+    def fork(self) -> TextDecPOMDP:
+        """An independent copy at the same decision point."""
+        twin = self._around(self.env.fork())
+        return super(Stopping, twin).fork()
+
+    def _around(self, env: Any) -> Stopping:
+        twin = copy.copy(self)
+        twin.env = env
+        return twin
+
+    def alone(self) -> TextDecPOMDP | None:
+        """The task for one agent that has all tools itself, which may stop."""
+        alone = self.env.alone()
+        return alone and Stopping(alone, self.cost)
+
+    def asks(self, state: Stopped) -> Collection[str] | None:
+        """As the task has it; nobody after a stop."""
+        return () if state.over else self.env.asks(state.inner)
+
+    def roster(self, state: Stopped) -> Sequence[str]:
+        """As the task has it."""
+        return self.env.roster(state.inner)
+
+    def describe(self, state: Stopped) -> Mapping[str, Any]:
+        """As the task has it."""
+        return self.env.describe(state.inner)
+
+    def tools(self, agent: str) -> tuple[Tool, ...]:
+        """As the task has it."""
+        return self.env.tools(agent)
+
+    def menu(self, agent: str) -> Sequence[str]:
+        """That of the task, and the mark for those who may stop."""
+        return self._and_mark(agent, self.env.menu(agent))
+
+    def choices(self, agent: str, history: Sequence[Message]) -> Sequence[str]:
+        """Those of the task, and the mark for those who may stop."""
+        return self._and_mark(agent, self.env.choices(agent, history))
+
+    def _and_mark(self, agent: str, texts: Sequence[str]) -> Sequence[str]:
+        return [*texts, MARK] if texts and agent in self.may_stop else texts
+
+    def gold(self, item: TaskItem) -> dict[str, str]:
+        """As the task has it."""
+        return self.env.gold(item)
+
+    def gold_table(self) -> Mapping[tuple[str, str], str]:
+        """That of the task, by what agents are told here."""
+        table = self.env.gold_table()
+        return {(agent, str(self._with_notice(agent, told))): text for (agent, told), text in table.items()}
+
+    @property
+    def scripts(self) -> Mapping[str, Callable[[str, Sequence[Message]], str]]:
+        """Those of the task, which never stop; not the optimal one, which knows no cost."""
+        return {name: say for name, say in self.env.scripts.items() if name != "optimal"}
+
+    def split_joint_text(self, text: str) -> tuple[str, ...]:
+        """As the task does."""
+        return self.env.split_joint_text(text)
+
+    def join_texts(self, texts: Sequence[str]) -> str:
+        """As the task does."""
+        return self.env.join_texts(texts)
