@@ -4,7 +4,8 @@ from .base import Rollout
 from .counterfactual import Counterfactual
 from .crossed import Crossed
 from .demonstrations import Demonstrations
+from .messages import Messages
 from .trajectories import Trajectories
 from .tree import Tree
 
-__all__ = ["Counterfactual", "Crossed", "Demonstrations", "Rollout", "Trajectories", "Tree"]
+__all__ = ["Counterfactual", "Crossed", "Demonstrations", "Messages", "Rollout", "Trajectories", "Tree"]
