@@ -22,7 +22,7 @@ from llm_dec_pomdp.envs.relay import NOTHING, WORDS
 from llm_dec_pomdp.envs.wrappers import with_protocol
 from llm_dec_pomdp.rollout import Rollout, Trajectories
 from llm_dec_pomdp.seeding import uniforms
-from llm_dec_pomdp.types import Completion, Group, Message, Score, TaskItem
+from llm_dec_pomdp.types import Completion, Group, Score, TaskItem
 
 ONE_WORD = Sampling(max_new_tokens=1)
 Array = npt.NDArray[np.float64]
