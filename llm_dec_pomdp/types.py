@@ -217,8 +217,8 @@ class Decision:
 
     Attributes:
         turn: t, from 0.
-        actions: Texts of every asked agent. The first `drawn` were drawn here and are to be learnt from; the others
-            come from other trajectories of the group and were only tried here, to compare with.
+        actions: Texts of the agents that are compared. The first `drawn` were drawn here and are to be learnt from; the
+            others (from other trajectories of the group, or silence) were only tried here, to compare with.
         drawn: Texts per agent that were drawn here.
         branches: The joint actions that were tried.
         share: Share of the trajectories that come here: weight of this decision point among those of its turn.
@@ -231,6 +231,18 @@ class Decision:
     share: float = 1.0
 
 
+class Cost(NamedTuple):
+    """What playing cost.
+
+    Attributes:
+        generations: Texts that were drawn.
+        joint_rewards: Joint actions that were scored.
+    """
+
+    generations: int = 0
+    joint_rewards: int = 0
+
+
 @dataclass(frozen=True, slots=True)
 class Group:
     """Episodes of the same task, the unit over which a group baseline is taken.
@@ -239,8 +251,18 @@ class Group:
         item_id: Which task was played.
         episodes: All joint trajectories.
         decisions: Every decision point with all that was tried there; empty where trajectories alone were played.
+        extra: What was spent on alternatives that are part of no episode.
     """
 
     item_id: str
     episodes: tuple[Episode, ...]
     decisions: tuple[Decision, ...] = ()
+    extra: Cost = field(default_factory=Cost)
+
+    @property
+    def cost(self) -> Cost:
+        """What was spent on all of it; a text or turn that several episodes share counts once."""
+        turns = {id(turn): turn for episode in self.episodes for turn in episode.turns}.values()
+        texts = {id(completion) for turn in turns for completion in turn.actions.values()}
+        scored = sum(turn.score is not None for turn in turns)
+        return Cost(len(texts) + self.extra.generations, scored + self.extra.joint_rewards)

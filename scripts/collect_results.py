@@ -21,6 +21,7 @@ from llm_dec_pomdp.benchmarks.setup import build_env
 from llm_dec_pomdp.storage.runfolder import read_lines
 
 CURVE = ("step", "return_percent", "components", "distinct_2", "truncated")
+COSTS = ("generations", "joint_rewards")  # of the metrics of an update
 
 
 def boiled(entry: Entry, also: str | None, samples: int) -> dict[str, Any]:
@@ -31,7 +32,7 @@ def boiled(entry: Entry, also: str | None, samples: int) -> dict[str, Any]:
         "cell": without_folders(entry.cell.to_dict()),
         "summary": dataclasses.asdict(entry.result.summary),
         "train_seconds": entry.result.train_seconds,
-        "curve": [{name: point[name] for name in CURVE} for point in entry.curve()],
+        "curve": [{name: point[name] for name in CURVE} | spent(steps, point["step"]) for point in entry.curve()],
         "training_return_percent": [round(step["return_percent"], 2) for step in steps],
         "returns": {task: round(value, 4) for task, value in entry.returns().items()},
         "samples": [said(episode) for episode in list(entry.episodes())[:samples]],
@@ -39,6 +40,12 @@ def boiled(entry: Entry, also: str | None, samples: int) -> dict[str, Any]:
     if also is not None:
         kept["also"] = {"environment": also, **rescored(entry, also)}
     return kept
+
+
+def spent(steps: Sequence[dict[str, Any]], updates: int) -> dict[str, float]:
+    """What the first updates cost; nothing of a learner that does not say."""
+    known = [name for name in COSTS if all(name in step["metrics"] for step in steps)]
+    return {name: sum(step["metrics"][name] for step in steps[:updates]) for name in known}
 
 
 def without_folders(value: Any) -> Any:
@@ -91,7 +98,7 @@ def table(cells: Sequence[dict[str, Any]]) -> str:
         lines.append(
             f"| {method['label'] or method['name']} | {environment['label'] or environment['id']} | "
             f"{cell['cell']['seed']} | {start} | {shown(cell['summary']['return_percent'])} | "
-            f"{' -> '.join(f'{value:.3f}' for value in distinct)} | {also} |"
+            f"{' -> '.join('' if value is None else f'{value:.3f}' for value in distinct)} | {also} |"
         )
     return "\n".join(lines)
 

@@ -1,4 +1,4 @@
-"""Tables over seeds from files that `collect_results.py` wrote: returns, differences, and episodes to a return.
+"""Tables over seeds from files that `collect_results.py` wrote: returns, differences, and what a return cost.
 
     python scripts/compare_results.py docs/results/NAME.json [--reach 70 75]
 
@@ -23,6 +23,7 @@ from llm_dec_pomdp.benchmarks.findings import verdict
 from llm_dec_pomdp.benchmarks.intervals import LEAST_SEEDS, Estimate, holm, mean_interval
 from llm_dec_pomdp.benchmarks.text_tables import bounds, p_value
 
+COSTS = ("generations", "joint_rewards")  # of the points of a curve, where they are kept
 ALL_TASKS = "mean of all tasks"  # stands for them where a file does not keep each
 
 Seeds = Mapping[int, dict[str, Any]]  # seed -> what was collected of its cell
@@ -86,11 +87,15 @@ def difference_rows(by_method: Mapping[str, Seeds]) -> list[str]:
     return lines
 
 
-def episodes_to(goal: float, cell: Mapping[str, Any]) -> float:
-    """Training episodes to a return in %, between evaluations on a straight line; NaN where it was not reached."""
+def needed(what: str, goal: float, cell: Mapping[str, Any]) -> float:
+    """Episodes, generations or joint rewards of training to a return in %; NaN where it was not reached.
+
+    Between evaluations on a straight line.
+    """
     training = cell["cell"]["training"]
     width = training["prompts_per_step"] * training["group_size"]
-    points = [(width * p["step"], p["return_percent"]["mean"]) for p in cell["curve"]]
+    spent = [width * p["step"] if what == "episodes" else p[what] for p in cell["curve"]]
+    points = [(x, p["return_percent"]["mean"]) for x, p in zip(spent, cell["curve"], strict=True)]
     for (x, y), (next_x, next_y) in itertools.pairwise(points):
         if next_y >= goal:
             return x + (goal - y) / (next_y - y) * (next_x - x)
@@ -98,12 +103,16 @@ def episodes_to(goal: float, cell: Mapping[str, Any]) -> float:
 
 
 def reach_rows(by_method: Mapping[str, Seeds], goal: float) -> list[str]:
-    """A row per method: training episodes to a return, mean over the seeds that came to it."""
-    reached = {method: {s: episodes_to(goal, c) for s, c in seeds.items()} for method, seeds in by_method.items()}
-    lines = [f"| method | seeds that reached {goal:g} % | episodes |", "|---|---|---|"]
-    for method, by_seed in reached.items():
-        there = [episodes for episodes in by_seed.values() if not math.isnan(episodes)]
-        lines.append(f"| {method} | {len(there)} of {len(by_seed)} | {over_seeds(there)} |")
+    """A row per method: training episodes to a return and what they cost, means over the seeds that came to it."""
+    points = [point for seeds in by_method.values() for cell in seeds.values() for point in cell["curve"]]
+    columns = ["episodes", *(cost for cost in COSTS if all(cost in point for point in points))]
+    shown = " | ".join(columns).replace("_", " ")
+    lines = [f"| method | seeds that reached {goal:g} % | {shown} |", "|---" * (2 + len(columns)) + "|"]
+    for method, seeds in by_method.items():
+        numbers = {column: [needed(column, goal, cell) for cell in seeds.values()] for column in columns}
+        there = {column: [n for n in of_seeds if not math.isnan(n)] for column, of_seeds in numbers.items()}
+        shown = " | ".join(over_seeds(of_seeds) for of_seeds in there.values())
+        lines.append(f"| {method} | {len(there['episodes'])} of {len(seeds)} | {shown} |")
     return lines
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from ..types import Cost, Group
 from .samples import Sample
 
 _FAR = 0.01  # in nats: about 1 % of a token's probability
@@ -51,6 +52,12 @@ def describe(samples: Sequence[Sample], groups: int, trainer: Mapping[int, Seque
         "sampler_gap_max": float(gap.max(initial=0.0)),
         "sampler_gap_share": _mean(gap > _FAR),
     }
+
+
+def spent(groups: Sequence[Group]) -> dict[str, float]:
+    """What playing took, alternatives included: `generations` (texts drawn) and `joint_rewards` (actions scored)."""
+    costs = [group.cost for group in groups]
+    return {name: float(sum(getattr(cost, name) for cost in costs)) for name in Cost._fields}
 
 
 def _mean(values: Sequence[float] | np.ndarray) -> float:

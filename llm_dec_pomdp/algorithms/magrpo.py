@@ -25,6 +25,8 @@ Departures from the paper, each an option:
   later turns counterfactual credit borrows texts that were said after other histories; as a baseline that is unbiased.
   What follows the replaced text is repeated as recorded (`continuation="frozen"`: no generation, biased where others
   would have reacted) or drawn anew where a history changed ("resampled").
+* `credit="message"` (C3, arXiv:2603.06859) draws the other texts from the same history, for every text that was said,
+  and plays on; silence may be one of them. It is unbiased at every turn, and costs generations.
 * entropy bonus, minibatches, schedules: off by default, not in the paper.
 
 | option | what is compared with what | joint rewards per task, one turn |
@@ -32,6 +34,7 @@ Departures from the paper, each an option:
 | aligned | joint trajectories of a group, turn by turn (in a tree: siblings) | G |
 | cross | an agent's texts, each by its mean over the others' texts | G^n |
 | counterfactual | an agent's texts beside the same texts of the others | up to G + n G (G - 1) |
+| message | a text and K others from the same history, and silence | up to G + n G (K + 1) |
 """
 
 from __future__ import annotations
@@ -41,11 +44,11 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 from ..agents.base import Sampling, Team
-from ..rollout import Counterfactual, Crossed, Rollout, Trajectories, Tree
+from ..rollout import Counterfactual, Crossed, Messages, Rollout, Trajectories, Tree
 from ..types import Group
 from .advantages import Array, returns_of_group
 from .base import Metrics, Prompting
-from .diagnostics import describe
+from .diagnostics import describe, spent
 from .options import MAGRPOConfig, MAREINFORCEConfig, MAREMAXConfig, MARLOOConfig
 from .samples import Sample, of_decisions, of_trajectories, refuse_bad_rewards, returns_of_decision, usable
 from .updater import Updater, refuse_uncorrected, step_all, updaters_of
@@ -82,7 +85,9 @@ class MAGRPO(Prompting):
             return Tree(c.pairing)
         if c.pairing == "cross":
             return Crossed()
-        return Counterfactual(c.continuation) if c.credit == "counterfactual" else Trajectories()
+        if c.credit == "message":
+            return Messages(c.continuation or "resampled", c.alternatives, c.silence, c.budget)
+        return Counterfactual(c.continuation or "frozen") if c.credit == "counterfactual" else Trajectories()
 
     def returns(self, group: Group) -> list[Array]:
         """What is compared: trajectories turn by turn [G, T], or the joint actions [B] of each decision point."""
@@ -109,7 +114,8 @@ class MAGRPO(Prompting):
         """Give credit, and let every policy step on its own samples.
 
         Returns:
-            What `Updater.step` returns, means over the policies, and what `diagnostics.describe` says of the texts.
+            What `Updater.step` returns, means over the policies; what `diagnostics.describe` says of the texts; and
+            `generations` and `joint_rewards`, what playing the groups took.
 
         Raises:
             ValueError: A reward is infinite, the groups were not played by this learner's plan, a text lacks
@@ -119,7 +125,7 @@ class MAGRPO(Prompting):
         seed = next((episode.seed for group in groups for episode in group.episodes), 0)
         metrics = step_all(self.updaters, samples, seed)
         trainer = {place: logprobs for updater in self.updaters for place, logprobs in updater.logprobs.items()}
-        return metrics | describe(samples, len(groups), trainer)
+        return metrics | describe(samples, len(groups), trainer) | spent(groups)
 
     # --- restarts -----------------------------------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from ..config import Config, NotNegative, Positive
+from ..config import Config, Count, NotNegative, Positive
 from .advantages import Kind
 from .schedules import Schedule
 
@@ -94,42 +94,65 @@ class MAGRPOConfig(UpdaterOptions):
     """Which texts are scored together: the g-th of every agent, or all combinations."""
     tree: bool = False
     """Branch every joint action again at the next turn, instead of continuing G trajectories."""
-    credit: Literal["joint", "counterfactual"] = "joint"
-    """Whose merit a return is: everybody's, or each agent's, against its other texts beside the same ones of others.
-    With pairing="cross" the latter is advantage="leave_one_out" by another name, where everything could be scored."""
-    continuation: Literal["frozen", "resampled"] = "frozen"
-    """With counterfactual credit: later turns repeat the recorded texts, or are drawn anew where histories changed.
-    Where only what is delivered last is paid (`pays` of the environment), repeated texts leave earlier ones no merit
-    but that of ending the episode."""
+    credit: Literal["joint", "counterfactual", "message"] = "joint"
+    """Whose merit a return is: everybody's; each agent's, against its texts of the group's other trajectories, beside
+    the same ones of others; or each message's, against others that are drawn from the same history (C3,
+    arXiv:2603.06859). With pairing="cross", counterfactual is advantage="leave_one_out" by another name, where
+    everything could be scored."""
+    continuation: Literal["frozen", "resampled"] | None = None
+    """With counterfactual and message credit: later turns repeat the recorded texts, or are drawn anew where histories
+    changed; left out, frozen with counterfactual and resampled with message. Where only what is delivered last is paid
+    (drafts, `pays` of the environment), repeated texts leave earlier ones no merit but that of ending the episode."""
+    alternatives: Count = 1
+    """With message credit: texts drawn from the same history, for each text that was said. They are learnt from too."""
+    silence: bool = False
+    """With message credit: the empty text is an alternative, which is compared with and not learnt from."""
+    budget: Positive | None = None
+    """With message credit: most generations per task that alternatives and what follows them may take; texts that are
+    left without alternatives are not learnt from. Left out: no limit."""
     advantage: Kind = "std"
-    """Baseline and scale of the advantage: std, mean, leave_one_out, max or raw; counterfactual credit has its own."""
+    """Baseline and scale of the advantage: std, mean, leave_one_out, max or raw; counterfactual and message credit have
+    leave_one_out over the alternatives."""
 
     @property
     def at_decisions(self) -> bool:
         """Whether credit is given at decision points with several joint actions, and not along trajectories."""
-        return self.tree or self.pairing == "cross" or self.credit == "counterfactual"
+        return self.tree or self.pairing == "cross" or self.credit != "joint"
 
     @property
     def least_group_size(self) -> int:
-        """Episodes per task without which nothing is learnt: alone in its group, a text has advantage 0."""
-        return 1 if self.advantage == "raw" and self.credit == "joint" else 2
+        """Episodes per task without which nothing is learnt: without alternatives, a text has advantage 0."""
+        return 1 if self.credit == "message" or (self.advantage == "raw" and self.credit == "joint") else 2
 
     @model_validator(mode="after")
     def _refuse_credit_without_effect(self) -> MAGRPOConfig:
-        counterfactual = self.credit == "counterfactual"
         default = MAGRPOConfig.model_fields["advantage"].default
-        if counterfactual and ("advantage" in self.model_fields_set or self.advantage != default):
+        if self.credit != "joint" and ("advantage" in self.model_fields_set or self.advantage != default):
             raise ValueError(
-                f"credit='counterfactual' has a baseline of its own, advantage={self.advantage!r} would have no "
+                f"credit={self.credit!r} has a baseline of its own, advantage={self.advantage!r} would have no "
                 "effect; leave one of them at its default"
             )
-        if counterfactual and self.tree and self.pairing == "aligned":
+        if self.credit == "counterfactual" and self.tree and self.pairing == "aligned":
             raise ValueError(
                 "credit='counterfactual' compares joint actions that an aligned tree does not play; set "
                 "pairing='cross' or tree=false"
             )
-        if "continuation" in self.model_fields_set and not (counterfactual and self.pairing == "aligned"):
-            raise ValueError("continuation is for credit='counterfactual' with pairing='aligned'; leave it out")
+        if self.credit == "message" and (self.tree or self.pairing == "cross"):
+            raise ValueError("credit='message' draws alternatives beside trajectories; leave out tree and pairing")
+        if self.continuation is not None and (self.credit == "joint" or self.pairing == "cross"):
+            raise ValueError(
+                "continuation is for credit='counterfactual' with pairing='aligned', and for credit='message'; leave "
+                "it out"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _refuse_message_options_without_effect(self) -> MAGRPOConfig:
+        options = {"alternatives", "silence", "budget"}
+        if self.credit != "message" and (given := sorted(options & self.model_fields_set)):
+            raise ValueError(f"{given[0]} is for credit='message'; leave it out")
+        if not self.alternatives and not self.silence:
+            raise ValueError("alternatives=0 leaves a text nothing to be compared with; set silence=true too")
         return self
 
 

@@ -69,7 +69,7 @@ def of_trajectories(group: Group, values: Sequence[Array], kind: Kind) -> Iterat
 
 
 def of_decisions(
-    group: Group, values: Sequence[Array], kind: Kind, credit: Literal["joint", "counterfactual"]
+    group: Group, values: Sequence[Array], kind: Kind, credit: Literal["joint", "counterfactual", "message"]
 ) -> Iterator[Sample]:
     """Decision points with several joint actions each: an advantage per agent and text.
 
@@ -77,7 +77,7 @@ def of_decisions(
         group: Its decision points.
         values: Returns of the joint actions [B], one array per decision point.
         kind: Baseline and scale of joint credit.
-        credit: Whose merit a return is: everybody's, or each agent's, against its other texts.
+        credit: Whose merit a return is: everybody's, or an agent's, against its other texts.
     """
     for decision, joint in zip(group.decisions, values, strict=True):
         choices: Choices = np.array([branch.choice for branch in decision.branches], dtype=np.int64)

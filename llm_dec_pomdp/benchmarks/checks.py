@@ -41,16 +41,11 @@ def check_cells(cells: Sequence[Cell], *, learn: bool = True) -> None:
     check_devices(cells)
     check_methods(cells)
     for cell in cells:
-        with_protocol(tasks[_task_key(cell)], _protocol(cell))
+        with_protocol(tasks[_task_key(cell)], cell.protocol)
 
 
 def _task_key(cell: Cell) -> str:
     return json.dumps([cell.environment.model_dump(), cell.evaluation.split], sort_keys=True, default=str)
-
-
-def _protocol(cell: Cell) -> str:
-    kind: Any = find_algorithm(cell.method.name).load()
-    return kind.protocol
 
 
 def check_devices(cells: Sequence[Cell]) -> None:

@@ -77,7 +77,7 @@ def estimate(cell: Cell) -> Estimate:
     """The cost of one cell."""
     kind: Any = find_algorithm(cell.method.name).load()
     learns = callable(getattr(kind, "update", None))
-    env, tasks, note = _look(cell, kind.protocol)
+    env, tasks, note = _look(cell)
     steps = cell.training.steps if learns else 0
     inner = len([n for n in range(1, steps) if cell.evaluation.every and n % cell.evaluation.every == 0])
     evaluations = inner + 2 if learns else 1
@@ -99,7 +99,7 @@ def estimate(cell: Cell) -> Estimate:
     return Estimate(cell.label, episodes, int(prompts), int(generated), minutes, memory, note)
 
 
-def _look(cell: Cell, protocol: str) -> tuple[TextDecPOMDP, int, str]:
+def _look(cell: Cell) -> tuple[TextDecPOMDP, int, str]:
     """The evaluation environment and its number of tasks; for data from the hub without loading them."""
     environment = cell.environment
     note = ""
@@ -108,7 +108,7 @@ def _look(cell: Cell, protocol: str) -> tuple[TextDecPOMDP, int, str]:
         changes = {"tasks": "sample", "eval_tasks": None, "fields": {}, "options": options}
         cell = dataclasses.replace(cell, environment=environment.model_copy(update=changes))
         note = "prompts of the embedded tasks"
-    env = build_env(cell, protocol, evaluation=True)
+    env = build_env(cell, cell.protocol, evaluation=True)
     count = len(env.items)
     if note:
         source: Any = getattr(find_environment(environment.id).load(), "source", None)

@@ -169,17 +169,9 @@ def _card(cell: Cell, role: str, agent: str, *, agents: list[str], steps: int) -
         group=cell.training.group_size,
         model=inline(name),
         seed=cell.seed,
-        protocol=build_protocol(cell),
+        protocol=cell.protocol,
         code=(LOAD_ADAPTER if lora else LOAD_ALL).format(folder=folder, base=base),
         temperature=cell.sampling.temperature,
         top_p=cell.sampling.top_p,
         tokens=cell.sampling.max_new_tokens,
     )
-
-
-def build_protocol(cell: Cell) -> str:
-    """The communication protocol of a cell's method."""
-    from ..algorithms.registration import find_algorithm
-
-    kind = find_algorithm(cell.method.name).load()
-    return kind.protocol  # pyright: ignore[reportFunctionMemberAccess]

@@ -27,7 +27,7 @@ _OPTIONS = {"max_turns": "turns", "fields": "field"}  # of the command line
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """A cell, built: its algorithm with its team, and the two environments under the algorithm's protocol."""
+    """A cell, built: its algorithm with its team, and the two environments under the protocol of the cell."""
 
     algorithm: Any
     team: Team
@@ -92,9 +92,9 @@ def build_cell(cell: Cell, weights: Path | None = None) -> Setup:
     """
     kind: Any = find_algorithm(cell.method.name).load()
     check_algorithm(kind, cell.method.name)
-    eval_env = build_env(cell, kind.protocol, evaluation=True)
+    eval_env = build_env(cell, cell.protocol, evaluation=True)
     learns = callable(getattr(kind, "update", None))
-    train_env = build_env(cell, kind.protocol, evaluation=False) if learns else eval_env
+    train_env = build_env(cell, cell.protocol, evaluation=False) if learns else eval_env
     team = build_team(cell, eval_env, train_env, train=learns)
     if weights is not None:
         load_weights(weights, team)

@@ -61,6 +61,8 @@ class EnvironmentConfig(Config):
     """Field mapping for files."""
     max_turns: Positive | None = None
     """H; the environment's own when left out."""
+    protocol: str | None = None
+    """Under which every team acts here: parallel, sequential, discussion, ...; each method's own when left out."""
     options: dict[str, Any] = {}
     """Further arguments of its constructor."""
     sampling: dict[str, Any] = {}
@@ -208,6 +210,12 @@ class Cell:
         model = Path(self.model.name).stem if self.model.name.endswith(".gguf") else self.model.name
         parts = (self.environment.title, self.method.title, model, f"seed{self.seed}")
         return "-".join(clean(part, "._") for part in parts)
+
+    @property
+    def protocol(self) -> str:
+        """Under which its team acts: as the environment says, or its method."""
+        kind: Any = find_algorithm(self.method.name).load()
+        return self.environment.protocol or kind.protocol
 
     @property
     def models(self) -> list[str]:

@@ -80,6 +80,7 @@ def make_cell(
     training: TrainerConfig,
     settings: list[str] | None = None,
     eval_tasks: str | None = None,
+    protocol: str | None = None,
     **evaluation: Any,
 ) -> Cell:
     """The cell that options describe.
@@ -92,6 +93,7 @@ def make_cell(
         training: How long to train.
         settings: Options of the algorithm.
         eval_tasks: Where the tasks of the evaluation come from, if elsewhere.
+        protocol: Under which the team acts; the algorithm's own when left out.
         evaluation: Further values of the evaluation.
 
     Raises:
@@ -106,6 +108,7 @@ def make_cell(
         eval_tasks=eval_tasks,
         fields=read_fields(options["field"]),
         max_turns=options["turns"],
+        protocol=protocol,
         options=read_options(options["env_option"]),
     )
     return Cell(

@@ -55,7 +55,9 @@ def eval_(
             saved = find_team(team)
             told = Cell.from_dict(read_description(saved))
             places = {name: getattr(cell.model, name) for name in ("device", "dtype") if given(context, name)}
-            cell = dataclasses.replace(cell, method=told.method, model=told.model.model_copy(update=places))
+            environment = cell.environment.model_copy(update={"protocol": told.environment.protocol})
+            model = told.model.model_copy(update=places)
+            cell = dataclasses.replace(cell, environment=environment, method=told.method, model=model)
         if team is not None:
             allow([cell], team, by_hand, trust=options["trust"])
         check_cell(cell, learn=False)

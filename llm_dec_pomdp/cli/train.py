@@ -29,6 +29,9 @@ def train(
     eval_tasks: Annotated[
         str | None, typer.Option(help="File for the evaluation; else the test split of --tasks.")
     ] = None,
+    protocol: Annotated[
+        str | None, typer.Option(help="parallel, sequential, discussion, ...; the learner's own when left out.")
+    ] = None,
     steps: Annotated[int, typer.Option(help="Updates.")] = 40,
     prompts: Annotated[int, typer.Option(help="Tasks per update.")] = 8,
     group_size: Annotated[int, typer.Option(help="Episodes per task (G).")] = 4,
@@ -72,6 +75,7 @@ def train(
                 ),
                 settings=setting,
                 eval_tasks=eval_tasks,
+                protocol=protocol,
                 every=eval_every,
             )
             typed(env_id, algorithm)

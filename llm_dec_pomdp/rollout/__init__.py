@@ -4,8 +4,9 @@ from .base import Rollout
 from .counterfactual import Counterfactual
 from .crossed import Crossed
 from .demonstrations import Demonstrations
+from .messages import Messages
 from .preferences import Preferences
 from .trajectories import Trajectories
 from .tree import Tree
 
-__all__ = ["Counterfactual", "Crossed", "Demonstrations", "Preferences", "Rollout", "Trajectories", "Tree"]
+__all__ = ["Counterfactual", "Crossed", "Demonstrations", "Messages", "Preferences", "Rollout", "Trajectories", "Tree"]

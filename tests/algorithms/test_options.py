@@ -19,7 +19,7 @@ from llm_dec_pomdp.algorithms.options import MAGRPOConfig
 from llm_dec_pomdp.algorithms.registration import find_algorithm
 from llm_dec_pomdp.config import ConfigError, build
 from llm_dec_pomdp.envs.wrappers import with_protocol
-from llm_dec_pomdp.rollout import Counterfactual, Crossed, Rollout, Trajectories, Tree
+from llm_dec_pomdp.rollout import Counterfactual, Crossed, Messages, Rollout, Trajectories, Tree
 from llm_dec_pomdp.types import Completion, Group
 
 FAMILY: list[type[MAGRPO]] = [MAGRPO, MAREINFORCE, MARLOO, MAREMAX]
@@ -240,6 +240,11 @@ def test_a_later_minibatch_refers_to_the_policy_that_sampled() -> None:
         ({"credit": "counterfactual"}, Counterfactual("frozen")),
         ({"credit": "counterfactual", "continuation": "resampled"}, Counterfactual("resampled")),
         ({"credit": "counterfactual", "pairing": "cross"}, Crossed()),
+        ({"credit": "message"}, Messages("resampled", 1)),
+        (
+            {"credit": "message", "continuation": "frozen", "alternatives": 0, "silence": True, "budget": 9},
+            Messages("frozen", 0, True, 9),
+        ),
     ],
 )
 def test_the_rollout_follows_from_the_options(options: dict[str, Any], rollout: Rollout) -> None:
@@ -283,6 +288,11 @@ def test_crossing_one_agent_changes_nothing() -> None:
         ({"credit": "counterfactual", "tree": True}, "an aligned tree does not play"),
         ({"continuation": "resampled"}, "continuation is for credit='counterfactual'"),
         ({"credit": "counterfactual", "pairing": "cross", "continuation": "frozen"}, "continuation is for"),
+        ({"credit": "message", "tree": True}, "credit='message' draws alternatives beside trajectories"),
+        ({"credit": "message", "advantage": "mean"}, "has a baseline of its own"),
+        ({"credit": "message", "alternatives": 0}, "alternatives=0 leaves a text nothing to be compared with"),
+        ({"credit": "counterfactual", "silence": True}, "silence is for credit='message'"),
+        ({"alternatives": 2}, "alternatives is for credit='message'"),
         ({"ratio": "sequence", "average": "sequences"}, "average is for ratio='token'"),
         ({"ratio": "sequence", "importance": "token"}, "importance='token' weighs tokens"),
         ({"schedule": "linear"}, r"falls from update 0 \(warmup\) to horizon=0"),
@@ -323,4 +333,5 @@ def test_numbers_stay_finite_with_everything_switched_on(team: Team, groups: lis
     of_the_texts = {"truncated", "length", "length_max", "groups_without_signal", "advantage_spread", "surprisal"}
     of_the_sampler = {"sampler_gap", "sampler_gap_max", "sampler_gap_share"}
     of_the_steps = {"loss", "grad_norm", "skipped", "clipped", "tokens", "kl", "entropy"}
-    assert set(metrics) == of_the_steps | of_the_texts | of_the_sampler
+    of_the_rollout = {"generations", "joint_rewards"}
+    assert set(metrics) == of_the_steps | of_the_texts | of_the_sampler | of_the_rollout

@@ -46,6 +46,12 @@ def test_an_environment_overrides_the_defaults_of_the_suite(tmp_path: Path) -> N
     assert tldr.sampling.temperature == arxiv.sampling.temperature == 0.5
 
 
+def test_an_environment_may_say_under_which_protocol_everybody_acts(tmp_path: Path) -> None:
+    cells = load_suite(write(tmp_path, TWO.replace('"arxiv-v0"', '"arxiv-v0", protocol = "discussion"'))).cells()
+    assert [cell.protocol for cell in cells] == ["parallel"] * 4 + ["discussion"] * 4
+    assert Cell.from_dict(cells[-1].to_dict()).protocol == "discussion"
+
+
 def test_assignments_override_the_file(tmp_path: Path) -> None:
     assert load_suite(write(tmp_path, TWO), ["training.steps=3"]).training.steps == 3
 

@@ -100,6 +100,7 @@ def test_check_of_a_broken_environment_fails_with_exit_code_1(tmp_path: Path) ->
         (["train", "tldr-v0", "--set", "learning_rat=1"], "did you mean learning_rate"),
         (["train", "tldr-v0", "--algorithm", "concat"], "does not learn"),
         (["train", "tldr-v0", "--sharing", "loar"], "sharing"),
+        (["train", "tldr-v0", "--protocol", "discusion"], "did you mean discussion"),
         (["bench", "quik"], "did you mean quick"),
         (["bench", "quick", "--set", "training.step=1"], "did you mean steps"),
         (["bench", "quick", "--algorithm", "no_such_module:X"], "no_such_module"),
@@ -188,6 +189,21 @@ def test_a_trained_team_is_measured_again(tmp_path: Path) -> None:
     third = document("eval", "tldr-v0", *QUICK, "--team", str(run), "--out", str(tmp_path / "third"))
     means = [found["results"][0]["summary"]["return_percent"]["mean"] for found in (trained, again, third)]  # type: ignore[index]
     assert means[0] == means[1] == means[2]
+
+
+def test_a_team_that_was_trained_under_a_protocol_is_measured_under_it(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    table = ["--model", "builtin:table", "--set", "credit=message", "--set", "budget=9", "--protocol", "sequential"]
+    document("train", "relay-v0", *QUICK, "--steps", "1", "--group-size", "1", *table, "--out", str(run))
+    document("eval", "relay-v0", *QUICK, "--team", str(run), "--out", str(tmp_path / "again"))
+    told = [json.loads(path.read_text())["environment"]["protocol"] for path in tmp_path.glob("*/cells/*/cell.json")]
+    assert told == ["sequential"] * 2
+    first, again = (path.read_text() for path in tmp_path.glob("*/cells/*/episodes.jsonl"))
+    assert first == again
+    assert "Already written by the others" in first
+    (path,) = run.glob("cells/*/train.jsonl")
+    metrics = json.loads(path.read_text())["metrics"]
+    assert 8 * 3 < metrics["generations"] <= 8 * (3 + 9)
 
 
 def test_bench_help_lists_the_suites() -> None:

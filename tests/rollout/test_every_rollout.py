@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 from models import AGENTS, ITEMS, Recorder, match, softmax_team
-from worth import ROLLOUTS, Colours, numbers, play
+from worth import ROLLOUTS, Colours, Echo, numbers, play
 
 from llm_dec_pomdp.agents import RandomText, Sampling
 from llm_dec_pomdp.algorithms.magrpo import MAGRPO
 from llm_dec_pomdp.envs.wrappers import with_protocol
-from llm_dec_pomdp.rollout import Counterfactual, Crossed, Rollout, Trajectories, Tree
+from llm_dec_pomdp.rollout import Counterfactual, Crossed, Messages, Rollout, Trajectories, Tree
 from llm_dec_pomdp.training import Step, TrainerConfig, train
 from llm_dec_pomdp.types import Completion, Group
 
@@ -49,6 +49,23 @@ def test_nothing_to_play_is_no_group(rollout: Rollout) -> None:
     recorder = Recorder(Colours())
     assert play(numbers(), rollout, ids=[], policy=recorder) == []
     assert recorder.calls == []
+
+
+@pytest.mark.parametrize(
+    ("rollout", "protocol"),
+    [
+        *((rollout, "parallel") for rollout in ROLLOUTS),
+        (Counterfactual("resampled"), "discussion"),
+        (Messages(alternatives=2, silence=True), "discussion"),
+        (Messages(silence=True), "sequential"),
+    ],
+    ids=repr,
+)
+def test_the_cost_of_a_group_is_what_was_asked_for_and_scored(rollout: Rollout, protocol: str) -> None:
+    recorder, env = Recorder(Colours()), numbers(Echo, max_turns=1 if isinstance(rollout, Crossed) else 2)
+    groups = play(with_protocol(env, protocol), rollout, 3, ["t1", "t2"], recorder)
+    assert sum(g.cost.generations for g in groups) == sum(len(r.seeds) for call in recorder.calls for r in call)
+    assert sum(g.cost.joint_rewards for g in groups) == len(env.judged) > 0
 
 
 @pytest.mark.parametrize("rollout", [Crossed(), Tree(), Tree("cross")], ids=repr)

@@ -9,7 +9,7 @@ from typing import Any
 from models import COLOURS, ITEMS, Match
 
 from llm_dec_pomdp.agents import Sampling, Team
-from llm_dec_pomdp.rollout import Counterfactual, Crossed, Rollout, Trajectories, Tree
+from llm_dec_pomdp.rollout import Counterfactual, Crossed, Messages, Rollout, Trajectories, Tree
 from llm_dec_pomdp.seeding import generator
 from llm_dec_pomdp.types import Completion, Decision, Group, Score, TaskItem
 
@@ -22,6 +22,8 @@ ROLLOUTS: list[Rollout] = [
     Tree("cross"),
     Counterfactual("frozen"),
     Counterfactual("resampled"),
+    Messages(),
+    Messages("frozen", alternatives=2, silence=True),
 ]
 
 

@@ -1,0 +1,126 @@
+"""relay-v0: one of n agents is told a word, and the last one, who is told nothing, has to say it.
+
+| fact | value |
+|---|---|
+| agents | agent_0 "speaker 1" ... agent_{n-2} "speaker n-1", agent_{n-1} "listener", n from 2 to 5 (`n_agents`, 3) |
+| turns | 1 (`max_turns` for more; nobody is told how the last try went) |
+| several turns pay | the score of the last one, or as `pays` says, see `envs.pays` |
+| data | 48 tasks: 4 words x 12, dealt out to the speakers evenly; the same for training and test |
+| files | rows of `prompt` (the request to the listener), `word`, and `speaker`, the number of who is told it, from 0 |
+| return | 0 to 1.0 |
+
+Observation. One speaker is told the word; the other speakers are told that they do not know it, and the listener is
+asked for it.
+
+Action. Any text. The listener's counts where it is one of the words red, green, blue, black, in any case, and nothing
+else.
+
+Reward (one float for the team): 1 where the listener says the word, else 0. What the speakers say is paid by nobody: it
+counts through what the listener makes of it, which takes a protocol under which agents hear each other ("sequential",
+"discussion"). Without one the listener guesses, and is right one time in four.
+
+This task is there to show who deserves the credit: a single speaker can help, the others can at best be quiet, and a
+joint reward praises and blames all of them alike.
+
+Source: this suite's own.
+
+Version history: v0, the first.
+
+Example:
+    >>> import llm_dec_pomdp
+    >>> env = llm_dec_pomdp.make("relay-v0")
+    >>> env.reset(options={"index": 0})[0]["agent_0"]
+    'The word is red. Tell the listener.'
+    >>> _, rewards, _, _, _ = env.step({"agent_0": "red", "agent_1": "pass", "agent_2": "red"})
+    >>> rewards["agent_0"]
+    1.0
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from ..types import Score, TaskItem
+from .pays import Pays
+from .tasks import TaskSource
+from .text_task import TextTask
+
+WORDS = ("red", "green", "blue", "black")
+NOTHING = "pass"  # what a speaker says who does not know the word
+MOST_AGENTS = 5
+_ROWS = 12  # per word: every number of speakers divides it
+
+
+def _tasks() -> list[TaskItem]:
+    fields = [{"word": word, "speaker": str(number)} for word in WORDS for number in range(_ROWS)]
+    return [TaskItem(f"relay/{f['word']}/{f['speaker']}", "Name the word.", fields=f) for f in fields]
+
+
+class Relay(TextTask):
+    """A word and who knows it; the module is the manual.
+
+    Args:
+        tasks, fields, max_turns, pays, render_mode: See `TextTask`.
+        split: The embedded tasks are in every split.
+        n_agents: The speakers and the listener, 2 to 5.
+    """
+
+    metadata = {**TextTask.metadata, "name": "relay-v0"}
+    source = TaskSource("relay", required=("prompt", "word", "speaker"), sample=_tasks)
+    components = ("right",)
+    score_range = (0.0, 1.0)
+    max_return = 1.0
+
+    def __init__(
+        self,
+        tasks: str | Path | Sequence[TaskItem] = "sample",
+        *,
+        split: str | None = None,
+        fields: Mapping[str, str] | None = None,
+        max_turns: int = 1,
+        pays: Pays = "final",
+        render_mode: str | None = None,
+        n_agents: int = 3,
+    ) -> None:
+        if isinstance(n_agents, bool) or n_agents not in range(2, MOST_AGENTS + 1):
+            raise ValueError(f"n_agents is {n_agents!r}; a word is relayed by 2 to {MOST_AGENTS} agents")
+        self.roles = (*(f"speaker {number}" for number in range(1, n_agents)), "listener")
+        if tasks == "sample" and split in ("train", "test"):
+            split = "all"
+        super().__init__(tasks, split=split, fields=fields, max_turns=max_turns, pays=pays, render_mode=render_mode)
+
+    def problem(self, item: TaskItem) -> str:
+        """A word that nobody can say, or no number."""
+        if item.fields["word"] not in WORDS:
+            return f"field 'word': {item.fields['word']!r} is none of {WORDS}"
+        if not (item.fields["speaker"].isascii() and item.fields["speaker"].isdigit()):
+            return f"field 'speaker': {item.fields['speaker']!r} is not a number from 0 on"
+        return ""
+
+    def knowing(self, item: TaskItem) -> str:
+        """The agent that is told the word; speakers are counted round and round."""
+        return self.possible_agents[int(item.fields["speaker"]) % (len(self.roles) - 1)]
+
+    def menu(self, agent: str) -> Sequence[str]:
+        """The words, and for a speaker one that is none of them."""
+        return WORDS if agent == self.possible_agents[-1] else (*WORDS, NOTHING)
+
+    def observe(self, item: TaskItem, agent: str) -> str:
+        """The word, or that it is not known, or the request."""
+        if agent == self.possible_agents[-1]:
+            return item.prompt
+        if agent == self.knowing(item):
+            return f"The word is {item.fields['word']}. Tell the listener."
+        return f"You do not know the word. Say {NOTHING}."
+
+    def score(self, item: TaskItem, actions: Mapping[str, str]) -> Score:
+        """Whether the listener says the word."""
+        said = actions[self.possible_agents[-1]].strip().lower()
+        value = float(said == item.fields["word"])
+        return Score(value, {"right": value})
+
+    def gold(self, item: TaskItem) -> dict[str, str]:
+        """Who knows the word says it, the other speakers say nothing, and the listener has it."""
+        word, knowing, listener = item.fields["word"], self.knowing(item), self.possible_agents[-1]
+        return {agent: word if agent in (knowing, listener) else NOTHING for agent in self.possible_agents}

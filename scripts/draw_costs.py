@@ -1,0 +1,52 @@
+"""Draw return against what it cost, from a file that `collect_results.py` wrote: a row per environment.
+
+    python scripts/draw_costs.py docs/results/NAME.json --out docs/results/NAME.png
+
+Lines are means over the seeds, bands the range of the seeds, at the evaluations while training.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from compare_results import COSTS, methods
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+
+def draw(axes: Axes, cost: str, label: str, seeds: Sequence[dict[str, Any]]) -> None:
+    """One method: mean and range of its seeds."""
+    columns = list(zip(*(cell["curve"] for cell in seeds), strict=True))
+    x = [fmean(point[cost] for point in column) for column in columns]
+    values = [[point["return_percent"]["mean"] for point in column] for column in columns]
+    (line,) = axes.plot(x, [fmean(column) for column in values], linewidth=2, label=label)
+    low, high = [min(column) for column in values], [max(column) for column in values]
+    axes.fill_between(x, low, high, alpha=0.15, color=line.get_color())
+
+
+def main() -> None:
+    """Draw."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("results", type=Path)
+    parser.add_argument("--out", type=Path, required=True)
+    arguments = parser.parse_args()
+    environments = methods(json.loads(arguments.results.read_text(encoding="utf-8")))
+    figure = Figure(figsize=(10, 3.5 * len(environments)), layout="constrained")
+    grid = figure.subplots(len(environments), len(COSTS), sharey=True, squeeze=False)
+    for row, (environment, by_method) in zip(grid, environments.items(), strict=True):
+        for axes, cost in zip(row, COSTS, strict=True):
+            for label, seeds in by_method.items():
+                draw(axes, cost, label, list(seeds.values()))
+            axes.set(xlabel=cost.replace("_", " "), title=environment, ylim=(0, 100))
+        row[0].set_ylabel("return, % of maximum")
+    grid[0][-1].legend()
+    figure.savefig(arguments.out, dpi=110)
+
+
+if __name__ == "__main__":
+    main()

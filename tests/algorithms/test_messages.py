@@ -1,0 +1,191 @@
+"""Credit for messages: its gradient by enumeration, and who gets it where only one knows anything."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from models import ITEMS, Match, Softmax
+
+import llm_dec_pomdp
+from llm_dec_pomdp.agents import Sampling, Team
+from llm_dec_pomdp.agents.base import Request
+from llm_dec_pomdp.agents.table import number_of
+from llm_dec_pomdp.algorithms.magrpo import MAGRPO
+from llm_dec_pomdp.envs.base import TextDecPOMDP
+from llm_dec_pomdp.envs.relay import NOTHING, WORDS
+from llm_dec_pomdp.envs.wrappers import with_protocol
+from llm_dec_pomdp.rollout import Rollout, Trajectories
+from llm_dec_pomdp.seeding import uniforms
+from llm_dec_pomdp.types import Completion, Group, Score, TaskItem
+
+ONE_WORD = Sampling(max_new_tokens=1)
+Array = npt.NDArray[np.float64]
+Row = tuple[str, int]  # of a table of logits: agent and number of its history
+
+# --- all that can be drawn, each with its probability -----------------------------------------------------------------
+
+
+class Listed:
+    """Says of all that it might say what a list of choices tells it to, and notes how likely that was."""
+
+    def __init__(self, menu: Sequence[str], chances: Callable[[Request], Array], choices: Sequence[int] = ()) -> None:
+        self.menu, self.chances, self.choices = menu, chances, choices
+        self.made: list[tuple[int, int]] = []  # which of how many
+        self.likelihood = 1.0
+        self.rows: dict[Row, Array] = {}
+        self._said: dict[tuple[Row, int], Completion] = {}
+
+    def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[list[Completion]]:
+        return [[self._say(request, seed) for seed in request.seeds] for request in requests]
+
+    def _say(self, request: Request, seed: int) -> Completion:
+        """The same history and seed give the same text, as with any policy."""
+        row = (request.agent, number_of(request.history))
+        if (row, seed) not in self._said:
+            p = self.rows[row] = self.chances(request)
+            possible = np.flatnonzero(p)
+            place = 0
+            if len(possible) > 1:
+                place = self.choices[len(self.made)] if len(self.made) < len(self.choices) else 0
+                self.made.append((place, len(possible)))
+            token = int(possible[place])
+            self.likelihood *= p[token]
+            self._said[row, seed] = Completion(self.menu[token], (row[1],), (token,), (math.log(p[token]),))
+        return self._said[row, seed]
+
+    def next_choices(self) -> list[int] | None:
+        """Those of the next of all possible plays; None after the last."""
+        made = list(self.made)
+        while made and made[-1][0] == made[-1][1] - 1:
+            made.pop()
+        return [*(place for place, _ in made[:-1]), made[-1][0] + 1] if made else None
+
+
+def expected_gradient(
+    env: Any,
+    chances: Callable[[Request], Array],
+    rollout: Rollout,
+    worths: Callable[[Group], Iterable[tuple[str, Completion, float]]],
+) -> dict[Row, Array]:
+    """Mean, over all that can be drawn, of the sum over texts of worth * d log p(text) / d logits, by row."""
+    total: Mapping[Row, Array] = defaultdict(lambda: np.zeros(len(MENU)))
+    certain = 0.0
+    choices: list[int] | None = []
+    while choices is not None:
+        policy = Listed(MENU, chances, choices)
+        [group] = rollout.play(env, Team(dict.fromkeys(env.possible_agents, policy)), ["t1"], [0], ONE_WORD, 1)
+        certain += policy.likelihood
+        for agent, said, worth in worths(group):
+            row = (agent, said.prompt_ids[0])
+            total[row][:] += policy.likelihood * worth * (np.eye(len(MENU))[said.token_ids[0]] - policy.rows[row])
+        choices = policy.next_choices()
+    assert certain == pytest.approx(1.0)
+    return {row: gradient for row, gradient in total.items() if np.abs(gradient).max() > 1e-12}
+
+
+# --- unbiased ---------------------------------------------------------------------------------------------------------
+
+MENU = ("red", "green")
+
+
+class Priced(Match):
+    """Every joint action has a price of its own, silence too."""
+
+    prices = np.array([[0.1, 0.9, 0.3], [0.7, 0.2, 0.6], [0.5, 0.8, 0.0]])
+
+    def score(self, item: TaskItem, actions: Mapping[str, str]) -> Score:
+        first, second = ((*MENU, "").index(actions[agent]) for agent in self.possible_agents)
+        value = float(self.prices[first, second])
+        return Score(value, {"match": value})
+
+
+def some_logits(request: Request) -> Array:
+    """A row for every history. Under discussion, agent_1's draft and agent_0's last text are certain."""
+    drafts, last = "draft first" in request.history[-1].text, "final version" in request.history[-1].text
+    if (drafts and request.agent == "agent_1") or (last and request.agent == "agent_0"):
+        return np.array([1.0, 0.0])
+    [u] = uniforms(number_of(request.history), 1)
+    return np.array([0.2 + 0.6 * u, 0.8 - 0.6 * u])
+
+
+@pytest.mark.parametrize("options", [{"alternatives": 2}, {"silence": True}, {"alternatives": 0, "silence": True}])
+@pytest.mark.parametrize("protocol", ["sequential", "discussion"])
+def test_the_mean_gradient_is_that_of_the_expected_return(protocol: str, options: dict[str, Any]) -> None:
+    """Of messages and of scored texts; the exact one is that of REINFORCE over all trajectories."""
+    env = with_protocol(Priced(ITEMS), protocol)
+    learner = learner_for(env, credit="message", **options)
+
+    def credited(group: Group) -> Iterable[tuple[str, Completion, float]]:
+        for s in learner.credit(group):
+            yield s.agent, s.completion, s.advantage / (1 + learner.config.alternatives)
+
+    def returned(group: Group) -> Iterable[tuple[str, Completion, float]]:
+        for turn in group.episodes[0].turns:
+            for agent, said in turn.actions.items():
+                yield agent, said, group.episodes[0].total
+
+    estimated = expected_gradient(env, some_logits, learner.rollout, credited)
+    exact = expected_gradient(env, some_logits, Trajectories(), returned)
+    assert len(exact) == 3  # a message, and what may answer it
+    assert estimated.keys() == exact.keys()
+    for row, gradient in exact.items():
+        assert estimated[row] == pytest.approx(gradient, abs=1e-12)
+
+
+def learner_for(env: TextDecPOMDP, **options: Any) -> MAGRPO:
+    """It gives credit; somebody else plays."""
+    return MAGRPO(Team({agent: Softmax() for agent in env.possible_agents}), ONE_WORD, MAGRPO.Config(**options))
+
+
+# --- who gets it ------------------------------------------------------------------------------------------------------
+
+
+class Relaying:
+    """Speakers say what they know, right in 7 of 10 cases, or nothing; the listener repeats the first word it heard."""
+
+    def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[list[Completion]]:
+        return [[self._say(r.agent, r.history[-1].text, seed) for seed in r.seeds] for r in requests]
+
+    def _say(self, agent: str, text: str, seed: int) -> Completion:
+        right, which = uniforms(seed, 2)
+        guess = WORDS[int(which * len(WORDS))]
+        if agent == "agent_3":
+            said = next((line for line in text.splitlines() if line in WORDS), guess)
+        elif text.startswith("The word is "):
+            said = text.split()[3].strip(".") if right < 0.7 else guess
+        else:
+            said = NOTHING if right < 0.7 else guess
+        return Completion(said, (0,), (0,), (0.0,))
+
+
+@pytest.mark.parametrize("protocol", ["sequential", "discussion"])
+def test_who_knows_something_gets_the_credit(protocol: str) -> None:
+    env = with_protocol(llm_dec_pomdp.make("relay-v0", n_agents=4), protocol)
+    team = Team(dict.fromkeys(env.possible_agents, Relaying()))
+    ids = [item.id for item in env.items]
+
+    def of_speakers(**options: Any) -> tuple[float, float]:
+        """Mean |credit| of first texts: of the speaker who knows the word, and of the others."""
+        learner = learner_for(env, **options)
+        by_knowing: dict[bool, list[float]] = {True: [], False: []}
+        for item, group in zip(
+            env.items, learner.rollout.play(env, team, ids, range(len(ids)), ONE_WORD, 2), strict=True
+        ):
+            first = {id(c) for e in group.episodes for t in e.turns[:3] for c in t.actions.values()}
+            for s in learner.credit(group):
+                if s.agent != "agent_3" and id(s.completion) in first:
+                    by_knowing[s.agent == env.task.knowing(item)].append(abs(s.advantage))  # type: ignore[attr-defined]
+        return float(np.mean(by_knowing[True])), float(np.mean(by_knowing[False]))
+
+    knowing, others = of_speakers(credit="message", alternatives=2)
+    assert knowing > 1.5 * others
+    knowing, others = of_speakers(credit="message", alternatives=0, silence=True)
+    assert knowing > 4 * others
+    knowing, others = of_speakers(advantage="mean")
+    assert knowing == pytest.approx(others)
