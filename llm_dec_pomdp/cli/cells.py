@@ -172,7 +172,7 @@ def run_cells(
 
     folder = folder or new_run_folder(name)
     with failure(folder, goes_on=learn), shown(err, quiet=as_json) as progress, run_folder(folder, resume=resume):
-        how = {"learn": learn, "other_versions": other_versions, "executor": executor}
+        how: dict[str, Any] = {"learn": learn, "other_versions": other_versions, "executor": executor}
         results = [run_cell(cell, folder / "cells" / cell.label, progress, weights, **how) for cell in cells]
         write_results(folder, results)
         write_report(folder)

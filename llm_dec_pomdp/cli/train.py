@@ -86,7 +86,7 @@ def train(
                 _refuse_another(cell, resume)
         check_cell(cell)
     folder, name = resume or options["out_folder"], f"train-{cell.environment.id}"
-    how = {"resume": resume is not None, "other_versions": other_versions, "executor": executor}
+    how: dict[str, Any] = {"resume": resume is not None, "other_versions": other_versions, "executor": executor}
     run_cells([cell], folder, name, options["as_json"], **how)
 
 

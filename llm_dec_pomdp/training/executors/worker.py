@@ -69,7 +69,7 @@ class PolicyWorker:
                 f"for {list(team.members)}; place every policy on its own"
             )
         self.agents = list(agents)
-        [self.policy] = team.policies
+        self.policy: Any = team.policies[0]
         self.updaters: list[Updater] = []
 
     def about(self) -> About:
