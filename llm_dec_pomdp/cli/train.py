@@ -42,7 +42,7 @@ def train(
     resume: Annotated[Path | None, typer.Option(help="Go on with the run in this folder, bit for bit.")] = None,
     other_versions: OtherVersions = False,
     executor: Annotated[
-        str, typer.Option(help="Where the models live: local (this process) or processes (one for each).")
+        str, typer.Option(help="Where the models live: local (this process), processes (one for each), ray (actors).")
     ] = "local",
     **options: Any,
 ) -> None:
@@ -85,6 +85,7 @@ def train(
             if resume is not None:
                 _refuse_another(cell, resume)
         check_cell(cell)
+        executors.find(executor).load()  # whose package may not be installed
     folder, name = resume or options["out_folder"], f"train-{cell.environment.id}"
     how: dict[str, Any] = {"resume": resume is not None, "other_versions": other_versions, "executor": executor}
     run_cells([cell], folder, name, options["as_json"], **how)

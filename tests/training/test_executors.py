@@ -44,9 +44,7 @@ def test_main_and_sub_agents_in_processes_of_their_own_learn_as_in_one(whole: di
         pytest.param(
             cell(TLDR, {"name": "magrpo"}, {"name": "team", "members": MEMBERS}, 2, tokens=8), marks=pytest.mark.slow
         ),
-        pytest.param(
-            cell({"id": "dectiger-v0"}, {"name": "magrpo"}, {"name": "builtin:table"}, 2), marks=pytest.mark.slow
-        ),
+        cell({"id": "dectiger-v0"}, {"name": "magrpo"}, {"name": "builtin:table"}, 2),
     ],
     ids=["a model each", "adapters on one model", "adapters and a frozen member", "tables"],
 )

@@ -111,9 +111,8 @@ def started(folder: Path, steps: int) -> subprocess.Popen[bytes]:
     code = "from llm_dec_pomdp.cli import main; main()"
     command = [sys.executable, "-c", code, *COMMAND.split(), "--steps", str(steps), "--out", str(folder)]
     process = subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL, start_new_session=True)
-    lines = folder / "cells" / "keys-v0-mgrpo-builtin_words-seed1" / "train.jsonl"
     until = time.monotonic() + 120
-    while not (lines.exists() and lines.read_text()):
+    while not any(lines.read_text() for lines in folder.glob("cells/*/train.jsonl")):
         assert process.poll() is None and time.monotonic() < until
         time.sleep(0.1)
     return process

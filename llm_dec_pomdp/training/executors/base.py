@@ -22,6 +22,7 @@ _log = logging.getLogger(__name__)
 executors = Registry("executor", group="llm_dec_pomdp.executors")
 executors.register("local", "llm_dec_pomdp.training.executors.local:Local")
 executors.register("processes", "llm_dec_pomdp.training.executors.processes:Processes")
+executors.register("ray", "llm_dec_pomdp.training.executors.on_ray:Ray")
 
 
 class WorkerLostError(TrainingError):

@@ -45,13 +45,6 @@ class Worker(Protocol):
         ...
 
 
-class WorkerTraceback(Exception):  # noqa: N818  # a text that stands below an error, none itself
-    """Where in its worker an error came from."""
-
-    def __str__(self) -> str:
-        return f"\n{self.args[0]}"
-
-
 class Workers:
     """An executor with a worker for each policy; a subclass says how one is started."""
 

@@ -17,19 +17,17 @@ import pickle
 import queue
 import signal
 import threading
-import traceback
 from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
 from ...agents.base import Team
 from ...storage.signals import SIGNALS, exit_reason
-from ..loop import TrainingError
 from .base import WorkerLostError
-from .placed import Worker, Workers, WorkerTraceback
-from .worker import PolicyWorker
+from .placed import Worker, Workers
+from .worker import BUILD, Answer, AnsweringWorker
 
 _PRELOAD = ["torch", "transformers", "peft", __name__]
 _SECONDS = 5.0  # until an ended process has told its exit code
@@ -41,19 +39,6 @@ class Processes(Workers):
     def start(self, agents: Sequence[str], build: Callable[[], Team]) -> Worker:
         """See `Workers`."""
         return _Process(agents, build)
-
-
-class _Answer(NamedTuple):
-    """What a call came to: a value, or an error and where it came from."""
-
-    value: Any = None
-    error: Exception | None = None
-    trace: str = ""
-
-    def get(self) -> Any:
-        if self.error is not None:
-            raise self.error from WorkerTraceback(self.trace)
-        return self.value
 
 
 # --- the driver's end -------------------------------------------------------------------------------------------------
@@ -72,8 +57,8 @@ class _Process:
         theirs.close()
         atexit.register(self.end)  # before multiprocessing waits for a process that heeds no signal
         self._lock = threading.Lock()
-        self._built: _Answer | None = None
-        self._send("", list(agents), build)
+        self._built: Answer | None = None
+        self._send(BUILD, list(agents), build)
 
     def call(self, method: str, *given: Any) -> Any:
         """See `Worker`."""
@@ -100,7 +85,7 @@ class _Process:
         except OSError:
             raise self._lost() from None
 
-    def _receive(self) -> _Answer:
+    def _receive(self) -> Answer:
         try:
             return pickle.loads(self._connection.recv_bytes())
         except (EOFError, OSError):
@@ -128,19 +113,13 @@ def _serve(connection: Connection) -> None:
         signal.signal(number, signal.SIG_IGN)
     messages: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=[connection, messages], daemon=True).start()
-    worker: PolicyWorker | None = None
+    worker = AnsweringWorker()
     while True:
         message = messages.get()
         try:
-            method, given, threads = pickle.loads(message)
-            torch.set_num_threads(threads)
-            if worker is None:
-                worker, answer = PolicyWorker(*given), _Answer()
-            else:
-                answer = _Answer(getattr(worker, method)(*given))
-            reply = pickle.dumps(answer)
-        except Exception as error:
-            reply = pickle.dumps(_Answer(None, _portable(error), traceback.format_exc()))
+            reply = pickle.dumps(worker.answer(*pickle.loads(message)))
+        except Exception as error:  # something in a message is of a module that only one of the two can import
+            reply = pickle.dumps(Answer.of(error))
         with contextlib.suppress(OSError):  # without a driver `_listen` ends the process
             connection.send_bytes(reply)
 
@@ -152,12 +131,3 @@ def _listen(connection: Connection, messages: queue.SimpleQueue[bytes]) -> None:
             messages.put(connection.recv_bytes())
         except (EOFError, OSError):
             os._exit(1)
-
-
-def _portable(error: Exception) -> Exception:
-    """The error itself where it can be sent."""
-    try:
-        pickle.loads(pickle.dumps(error))
-    except Exception:
-        return TrainingError(f"{type(error).__name__}: {error}")
-    return error

@@ -1,15 +1,17 @@
 # pyright: basic
 """What a worker does: it owns one policy and the updaters that move its weights.
 
-An executor makes a `PolicyWorker` where the policy is to live, and calls its methods from afar. Arguments and results
-can be pickled; tensors leave it on the processor.
+An executor makes a `PolicyWorker` where the policy is to live, and calls its methods from afar, in another process by
+way of an `AnsweringWorker`. Arguments and results can be pickled; tensors leave it on the processor.
 """
 
 from __future__ import annotations
 
+import pickle
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -29,7 +31,9 @@ from ...algorithms.updater import Updater
 from ...storage.files import pack, unpack
 from ...types import Completion
 from ..checkpoint import weight_files
+from ..loop import TrainingError
 
+BUILD = "build"  # the first thing that an `AnsweringWorker` is asked
 Group = tuple[tuple[str, ...], list[int], float]  # a `ParameterGroup` whose parameters are places among all
 
 
@@ -140,3 +144,51 @@ def _on_the_processor(state: dict[str, Any]) -> dict[str, Any]:
     tensors: dict[str, torch.Tensor] = {}
     packed = pack(state, tensors)
     return unpack(packed, {name: tensor.detach().cpu().clone() for name, tensor in tensors.items()})
+
+
+# --- in another process -----------------------------------------------------------------------------------------------
+
+
+class WorkerTraceback(Exception):  # noqa: N818  # a text that stands below an error, none itself
+    """Where in its worker an error came from."""
+
+    def __str__(self) -> str:
+        return f"\n{self.args[0]}"
+
+
+class Answer(NamedTuple):
+    """What a call came to: a value, or an error and where it came from."""
+
+    value: Any = None
+    error: Exception | None = None
+    trace: str = ""
+
+    @classmethod
+    def of(cls, error: Exception) -> Answer:
+        """That of an error that is being handled; one that cannot be sent is told by its message."""
+        try:
+            pickle.loads(pickle.dumps(error))
+        except Exception:
+            return cls(None, TrainingError(f"{type(error).__name__}: {error}"), traceback.format_exc())
+        return cls(None, error, traceback.format_exc())
+
+    def get(self) -> Any:
+        """The value; raises the error."""
+        if self.error is not None:
+            raise self.error from WorkerTraceback(self.trace)
+        return self.value
+
+
+class AnsweringWorker:
+    """A `PolicyWorker` behind one method, which raises nothing."""
+
+    def answer(self, method: str, given: Sequence[Any], threads: int) -> Answer:
+        """Build the worker (`BUILD`, with its arguments), or call a method of it, with so many threads to compute."""
+        try:
+            torch.set_num_threads(threads)
+            if method == BUILD:
+                self._worker = PolicyWorker(*given)
+                return Answer()
+            return Answer(getattr(self._worker, method)(*given))
+        except Exception as error:
+            return Answer.of(error)
