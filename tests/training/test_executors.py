@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +59,11 @@ def test_a_run_goes_on_on_another_executor(first: str, then: str, whole: dict[st
     assert ran(hierarchy(), tmp_path, then) == whole
 
 
-def test_an_unknown_executor_is_refused_before_anything_is_made(tmp_path: Path) -> None:
-    done = CliRunner().invoke(app, ["train", "tldr-v0", "--executor", "proceses", "--out", str(tmp_path / "run")])
+def test_an_executor_whose_package_is_missing_is_refused_before_anything_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    monkeypatch.delitem(sys.modules, "llm_dec_pomdp.training.executors.on_ray", raising=False)
+    done = CliRunner().invoke(app, ["train", "tldr-v0", "--executor", "ray", "--out", str(tmp_path / "run")])
     assert (done.exit_code, list(tmp_path.iterdir())) == (2, [])
-    assert "no executor 'proceses'; did you mean processes?" in done.output
+    assert "'ray' is not installed" in " ".join(done.output.split())

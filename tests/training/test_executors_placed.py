@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -150,3 +151,4 @@ def test_an_error_in_a_worker_is_raised_here_with_where_it_came_from() -> None:
                 odd.generate([Request("agent_0", conversation("hello"))], Sampling())
         with pytest.raises(TypeError, match=r"cannot be sent to it .*; give functions and classes of modules"):
             executor.place(["agent_0"], lambda: load_team(["agent_0"]))
+        assert len(multiprocessing.active_children()) == len(executor.workers)

@@ -60,15 +60,16 @@ def run(name: str, work: Callable[[Executor], T]) -> T:
         WorkerLostError: A worker was lost once more than `RESTARTS` times. The checkpoints stay.
     """
     make: Callable[[], Executor] = executors.find(name).load()
-    for left in reversed(range(RESTARTS + 1)):
+    losses = 0
+    while True:
         try:
             with make() as executor:
                 return work(executor)
         except WorkerLostError as lost:
-            if not left:
+            losses += 1
+            if losses > RESTARTS:
                 raise WorkerLostError(
-                    f"{lost}; that was the worker number {RESTARTS + 1} that this run has lost, so it stops. What was "
-                    "learnt up to the newest checkpoint is kept: see what ends the workers, then resume the run"
+                    f"{lost}; that was the worker number {losses} that this run has lost, so it stops. What was learnt "
+                    "up to the newest checkpoint is kept: see what ends the workers, then resume the run"
                 ) from lost
             _log.warning("%s; all workers are started anew and go on from the newest checkpoint", lost)
-    raise AssertionError

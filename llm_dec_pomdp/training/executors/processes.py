@@ -58,7 +58,11 @@ class _Process:
         atexit.register(self.end)  # before multiprocessing waits for a process that heeds no signal
         self._lock = threading.Lock()
         self._built: Answer | None = None
-        self._send(BUILD, list(agents), build)
+        try:
+            self._send(BUILD, list(agents), build)
+        except BaseException:
+            self.end()
+            raise
 
     def call(self, method: str, *given: Any) -> Any:
         """See `Worker`."""

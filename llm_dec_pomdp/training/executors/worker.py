@@ -182,6 +182,8 @@ class Answer(NamedTuple):
 class AnsweringWorker:
     """A `PolicyWorker` behind one method, which raises nothing."""
 
+    _worker: PolicyWorker
+
     def answer(self, method: str, given: Sequence[Any], threads: int) -> Answer:
         """Build the worker (`BUILD`, with its arguments), or call a method of it, with so many threads to compute."""
         try:
