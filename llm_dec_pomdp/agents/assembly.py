@@ -59,6 +59,7 @@ def assemble_team(
     menus: Mapping[str, Sequence[str]] | None = None,
     vocabulary: Sequence[str] = (),
     seed: int = 0,
+    load: Callable[..., Team] = load_team,
 ) -> Team:
     """Build a team from its members.
 
@@ -72,6 +73,7 @@ def assemble_team(
         menus: What each agent may say, for "builtin:table", e.g. `TextDecPOMDP.menu`.
         vocabulary: Words of the environment, for "builtin:words".
         seed: Seed of the adapters' first weights.
+        load: Loads the models of a member as `load_team` does, maybe elsewhere.
 
     Raises:
         ModelError: An agent is played by nobody or twice, an unknown agent, or a model that cannot be loaded.
@@ -101,7 +103,7 @@ def assemble_team(
             players |= dict.fromkeys(names, makers[member.model]())
         else:
             how: dict[str, Any] = {"seed": seed, "train": member.train, **words, **member.options()}
-            players |= load_team(names, member.model, roles=[role_of[name] for name in names], **how).members
+            players |= load(names, member.model, roles=[role_of[name] for name in names], **how).members
         if member.learning_rate is not None:
             rates |= dict.fromkeys(names, member.learning_rate)
     missing = [agent for agent in agents if agent not in players]

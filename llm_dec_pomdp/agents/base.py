@@ -241,6 +241,15 @@ class ParameterGroup:
     learning_rate: float
 
 
+@runtime_checkable
+class PlacedPolicy(TrainablePolicy, Protocol):
+    """A trainable policy whose weights live elsewhere, and with them what moves these weights."""
+
+    def updater(self, kind: Any, groups: Sequence[ParameterGroup], temperature: float, options: Any) -> Any:
+        """What speaks for `kind(policy, groups, temperature, options)`, which is built where the weights live."""
+        ...
+
+
 class Team:
     """Who plays which agent.
 

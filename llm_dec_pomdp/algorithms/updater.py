@@ -30,6 +30,7 @@ from ..agents.base import (
     EntropyPolicy,
     MismatchedPolicy,
     ParameterGroup,
+    PlacedPolicy,
     Team,
     TrainablePolicy,
     side_by_side,
@@ -49,7 +50,7 @@ from .schedules import factor
 def updaters_of(
     team: Team, temperature: float, options: UpdaterOptions, kind: type[Updater] | None = None
 ) -> list[Updater]:
-    """One updater, of that kind, for each trainable policy of a team, in agent order.
+    """One updater, of that kind, for each trainable policy of a team, in agent order; each lives beside its policy.
 
     Raises:
         ValueError: Nobody can be trained, or two policies share a network; or see `Updater`.
@@ -65,9 +66,13 @@ def updaters_of(
                 raise ValueError(
                     f"{owner!r} and {agent!r} have policies of their own on the same network; let one policy play both"
                 )
-    rate = options.learning_rate
     build = kind or Updater
-    return [build(p, team.parameter_groups(p, rate), temperature, options) for p in team.trainable]
+    updaters: list[Updater] = []
+    for policy in team.trainable:
+        how = team.parameter_groups(policy, options.learning_rate), temperature, options
+        placed = isinstance(policy, PlacedPolicy)
+        updaters.append(policy.updater(build, *how) if placed else build(policy, *how))
+    return updaters
 
 
 def step_all(updaters: Sequence[Updater], samples: Sequence[Sample], seed: int) -> Metrics:

@@ -28,6 +28,7 @@ from ..storage.runfolder import append, cut, read_lines
 from ..storage.signals import finishing
 from ..training import Step, restore, train
 from ..training.checkpoint import CheckpointError, Checkpoints, save_team
+from ..training.executors import Executor, run
 from ..types import Episode, Group, Scale
 from .intervals import Interval, mean_interval
 from .metrics import Summary, summarise
@@ -89,6 +90,7 @@ def run_cell(
     learn: bool = True,
     other_versions: bool = False,
     tracking: Sequence[Tracker] = ("tensorboard",),
+    executor: str = "local",
 ) -> Result:
     """Run a cell and write its folder, or what is missing of it.
 
@@ -100,18 +102,38 @@ def run_cell(
         learn: Whether a learner is trained; False measures its team as it is.
         other_versions: Go on from a checkpoint although packages have changed since.
         tracking: Where the numbers of a training run also go.
+        executor: Where its models live, which changes no number; a name of `training.executors`.
 
     Raises:
         CheckpointError: The folder is that of another cell, or its checkpoints cannot be used.
+        WorkerLostError: The executor lost its workers too often; the checkpoints stay.
     """
     progress = progress or Silent()
     folder.mkdir(parents=True, exist_ok=True)
     done = _begin(cell, folder)
     if done is not None:
         return done
-    with progress.stage(f"{cell.label}: load", 1) as advance:
-        setup = build_cell(cell, weights)
-        advance(1, "")
+
+    def carry_out(placement: Executor) -> Result:
+        with progress.stage(f"{cell.label}: load", 1) as advance:
+            setup = build_cell(cell, weights, placement.load_team)
+            advance(1, "")
+        return _carry_out(cell, setup, folder, progress, tracking, learn=learn, other_versions=other_versions)
+
+    return run(executor, carry_out)
+
+
+def _carry_out(
+    cell: Cell,
+    setup: Setup,
+    folder: Path,
+    progress: Progress,
+    tracking: Sequence[Tracker],
+    *,
+    learn: bool,
+    other_versions: bool,
+) -> Result:
+    """What of a cell is not done yet."""
     train_seconds = 0.0
     learns = learn and isinstance(setup.algorithm, Learner)
     with Trackers.open(tracking if learns else (), folder, cell.label, cell.to_dict()) as trackers:

@@ -36,7 +36,7 @@ from ..config import ConfigError
 from ..sandbox import capabilities
 from ..storage.files import replace_json
 from ..storage.runfolder import STATUS, open_run
-from ..storage.signals import Interrupted, stopping_at_once
+from ..storage.signals import Interrupted, exit_reason, stopping_at_once
 from ..visible import visible
 from .cell import Result, run_cell
 from .checks import check_cells
@@ -264,9 +264,7 @@ def _make_room(cell: Cell, folder: Path) -> None:
 def _how_it_ended(code: int) -> str:
     if code == Interrupted.CODE:
         return "stopped by a signal, goes on with bench --resume"
-    how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
-    memory = " (often: out of memory)" if code == -signal.SIGKILL else ""
-    return f"its process ended with {how}{memory}"
+    return f"its process ended with {exit_reason(code)}"
 
 
 def _work(values: dict[str, Any], folder: str, options: dict[str, Any], threads: int, said: Connection) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -83,19 +83,20 @@ def make_task(env_id: str, options: Mapping[str, Any], **given: Any) -> Any:
         ) from error
 
 
-def build_cell(cell: Cell, weights: Path | None = None) -> Setup:
+def build_cell(cell: Cell, weights: Path | None = None, load: Callable[..., Team] = load_team) -> Setup:
     """Build everything that a cell names.
 
     Args:
         cell: What to build.
         weights: Folder of a saved team whose weights to take.
+        load: Loads its models, as `load_team` does.
     """
     kind: Any = find_algorithm(cell.method.name).load()
     check_algorithm(kind, cell.method.name)
     eval_env = build_env(cell, cell.protocol, evaluation=True)
     learns = callable(getattr(kind, "update", None))
     train_env = build_env(cell, cell.protocol, evaluation=False) if learns else eval_env
-    team = build_team(cell, eval_env, train_env, train=learns)
+    team = build_team(cell, eval_env, train_env, train=learns, load=load)
     if weights is not None:
         load_weights(weights, team)
     sampling = cell.sampling.build()
@@ -108,10 +109,12 @@ def build_cell(cell: Cell, weights: Path | None = None) -> Setup:
     return Setup(algorithm, team, train_env, eval_env, sampling)
 
 
-def build_team(cell: Cell, env: TextDecPOMDP, *others: TextDecPOMDP, train: bool = True) -> Team:
+def build_team(
+    cell: Cell, env: TextDecPOMDP, *others: TextDecPOMDP, train: bool = True, load: Callable[..., Team] = load_team
+) -> Team:
     """The team that a cell names, for the agents of an environment; scripted members know the tasks of all.
 
-    Without `train` no weights are trainable, so that on CUDA all of them are bfloat16.
+    Without `train` no weights are trainable, so that on CUDA all of them are bfloat16. `load` loads its models.
     """
     model, seed = cell.model, derive(cell.seed, "team")
     roles = [env.role(agent) for agent in env.possible_agents]
@@ -124,6 +127,6 @@ def build_team(cell: Cell, env: TextDecPOMDP, *others: TextDecPOMDP, train: bool
             return {key: text for table in tables for key, text in table.items()}
 
         known: dict[str, Any] = {"gold": gold, "scripts": tasks[0].scripts, "choices": tasks[0].choices, **words}
-        return assemble_team(env.possible_agents, roles, model.members, seed=seed, **known)
+        return assemble_team(env.possible_agents, roles, model.members, seed=seed, load=load, **known)
     how: dict[str, Any] = {"roles": roles, "seed": seed, "train": train, **words, **model.options()}
-    return load_team(env.possible_agents, model.name, **how)
+    return load(env.possible_agents, model.name, **how)

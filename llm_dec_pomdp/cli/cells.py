@@ -165,6 +165,7 @@ def run_cells(
     learn: bool = True,
     resume: bool = False,
     other_versions: bool = False,
+    executor: str = "local",
 ) -> None:
     """Run cells into one folder and show what came out."""
     from ..benchmarks.cell import run_cell
@@ -174,10 +175,8 @@ def run_cells(
 
     folder = folder or new_run_folder(name)
     with failure(folder, goes_on=learn), shown(err, quiet=as_json) as progress, run_folder(folder, resume=resume):
-        results = [
-            run_cell(cell, folder / "cells" / cell.label, progress, weights, learn=learn, other_versions=other_versions)
-            for cell in cells
-        ]
+        how: dict[str, Any] = {"learn": learn, "other_versions": other_versions, "executor": executor}
+        results = [run_cell(cell, folder / "cells" / cell.label, progress, weights, **how) for cell in cells]
         write_results(folder, results)
         write_report(folder)
     _show(results, folder, as_json)

@@ -44,6 +44,9 @@ def train(
     ] = None,
     resume: Annotated[Path | None, typer.Option(help="Go on with the run in this folder, bit for bit.")] = None,
     other_versions: OtherVersions = False,
+    executor: Annotated[
+        str, typer.Option(help="Where the models live: local (this process), processes (one for each), ray (actors).")
+    ] = "local",
     **options: Any,
 ) -> None:
     """Train a team and measure it before and after on the test rows.
@@ -58,8 +61,10 @@ def train(
     """
     from ..benchmarks.suite import read_team
     from ..training import TrainerConfig
+    from ..training.executors import executors
 
     with usage():
+        executors.find(executor)
         if env_id is None:
             cell = _cell_to_resume(context, resume, trust=options["trust"])
         else:
@@ -84,8 +89,10 @@ def train(
             if resume is not None:
                 _refuse_another(cell, resume)
         check_cell(cell)
+        executors.find(executor).load()  # whose package may not be installed
     folder, name = resume or options["out_folder"], f"train-{cell.environment.id}"
-    run_cells([cell], folder, name, options["as_json"], resume=resume is not None, other_versions=other_versions)
+    how: dict[str, Any] = {"resume": resume is not None, "other_versions": other_versions, "executor": executor}
+    run_cells([cell], folder, name, options["as_json"], **how)
 
 
 def _refuse_another(cell: Cell, folder: Path) -> None:
@@ -109,7 +116,7 @@ def _cell_to_resume(context: typer.Context, folder: Path | None, *, trust: bool)
     if folder is None:
         stop("give an environment id to train on, see `llm-dec-pomdp list`, or a run to go on with: --resume RUN")
     changes = {"steps", "save_every", "eval_every"}
-    free = given(context, "resume", "other_versions", "trust", "as_json", *changes)
+    free = given(context, "resume", "other_versions", "executor", "trust", "as_json", *changes)
     if own := [option for option in given(context) if option not in free]:
         stop(
             f"{', '.join(own)}: --resume takes the options of the run, of which --steps, --save-every and --eval-every "

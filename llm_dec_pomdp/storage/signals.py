@@ -28,6 +28,14 @@ class Interrupted(SystemExit):  # no error: the work is saved
         self.reason = reason
 
 
+def exit_reason(code: int) -> str:
+    """What an exit code tells; below 0 it is that of a process that a signal ended."""
+    if code >= 0:
+        return f"exit code {code}"
+    memory = " (often: out of memory)" if code == -signal.SIGKILL else ""
+    return f"signal {signal.Signals(-code).name}{memory}"
+
+
 @dataclass
 class StopRequest:
     """Whether a signal came, and what is finished first.

@@ -31,6 +31,7 @@ COMMANDS: dict[str, tuple[list[str], int, str]] = {
     "missing tasks": (["train", "tldr-v0", "--tasks", "none.jsonl"], 2, "'none.jsonl' does not exist"),
     "missing test tasks": (["train", "tldr-v0", "--eval-tasks", "none.jsonl"], 2, "'none.jsonl' does not exist"),
     "wrong split": (["eval", "tldr-v0", "--split", "tset"], 2, "did you mean test"),
+    "wrong executor": (["train", "tldr-v0", "--executor", "proceses"], 2, "did you mean processes"),
     "wrong environment": (["eval", "tdlr-v0"], 2, "did you mean tldr-v0"),
     "wrong option": (["eval", "tldr-v0", "--env", "feedbck=x"], 2, "takes no argument 'feedbck'"),
     "no run": (["report", "nowhere"], 2, "is no run folder"),

@@ -1,0 +1,215 @@
+# pyright: basic
+"""Policies that live in workers, as whoever trains them sees them.
+
+A `Placed` policy and its `PlacedUpdater` pass on what they are asked, so that a team of them plays, learns, is saved
+and restored like any other. An executor of workers says how one is started, and how it is called.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any, Protocol
+
+import torch
+
+from ...agents.base import ParameterGroup, Request, Sampling, Team, WeightFile
+from ...agents.loading import load_team, server_model
+from ...algorithms.base import Metrics
+from ...algorithms.samples import Sample
+from ...types import Completion
+from .worker import About
+
+
+class Worker(Protocol):
+    """A `PolicyWorker` from afar.
+
+    Attributes:
+        name: For messages; no other worker has it.
+    """
+
+    name: str
+
+    def call(self, method: str, *given: Any) -> Any:
+        """What a method of it returns.
+
+        Raises:
+            WorkerLostError: It has ended.
+            Exception: What the method raised, caused by a `WorkerTraceback`.
+        """
+        ...
+
+    def end(self) -> None:
+        """End it at once, whatever it is doing."""
+        ...
+
+
+class Workers:
+    """An executor with a worker for each policy; a subclass says how one is started."""
+
+    def __init__(self) -> None:
+        self.workers: list[Worker] = []
+
+    def start(self, agents: Sequence[str], build: Callable[[], Team]) -> Worker:
+        """Start a worker with `PolicyWorker(agents, build)`, without waiting for it."""
+        raise NotImplementedError
+
+    def place(self, agents: Sequence[str], build: Callable[[], Team]) -> Placed:
+        """A policy that is built in a worker of its own; all workers build at the same time.
+
+        Args:
+            agents: Who plays with it.
+            build: Makes a team of these agents and one policy; a function of a module, or a `partial` of one.
+        """
+        self.workers.append(self.start(agents, build))
+        return Placed(agents, self.workers[-1])
+
+    def load_team(self, agents: Sequence[str], model: str = "builtin:tiny", **how: Any) -> Team:
+        """See `Executor`. What shares weights shares a worker: with sharing="lora" and "shared" all agents.
+
+        A model behind a server stays there.
+        """
+        if server_model(model):
+            return load_team(agents, model, **how)
+        role_of = dict(zip(agents, how.pop("roles", ()) or agents, strict=True))
+        apart = how.get("sharing", "separate") == "separate"
+        parts: dict[str, list[str]] = {}
+        for agent, role in role_of.items():
+            parts.setdefault(role if apart else "", []).append(agent)
+        players: dict[str, Placed] = {}
+        for own in parts.values():
+            build = partial(load_team, own, model, roles=[role_of[agent] for agent in own], **how)
+            players |= dict.fromkeys(own, self.place(own, build))
+        return Team({agent: players[agent] for agent in agents})
+
+    def __enter__(self) -> Workers:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        """End all workers."""
+        while self.workers:
+            self.workers.pop().end()
+
+
+class Placed:
+    """A policy that lives in a worker.
+
+    Args:
+        agents: Who plays with it.
+        worker: Where it lives.
+    """
+
+    def __init__(self, agents: Sequence[str], worker: Worker) -> None:
+        self.agents, self.worker = list(agents), worker
+
+    @functools.cached_property
+    def _about(self) -> About:
+        return self.worker.call("about")
+
+    @property
+    def processor_load(self) -> int:
+        """As if it lived here, so that the same share of the cores goes to it."""
+        return self._about.processor_load
+
+    @property
+    def accelerator(self) -> str | None:
+        """That of its worker, which works for nobody else."""
+        own = self._about.accelerator
+        return own and f"{own} of {self.worker.name}"
+
+    # --- acting -------------------------------------------------------------------------------------------------------
+
+    def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[list[Completion]]:
+        """See `Policy`."""
+        return self.worker.call("generate", list(requests), sampling)
+
+    def written(self, request: Request, text: str, limit: int) -> Completion:
+        """See `TeachablePolicy`."""
+        return self.worker.call("written", request, text, limit)
+
+    # --- learning -----------------------------------------------------------------------------------------------------
+
+    @functools.cached_property
+    def _stand_ins(self) -> list[torch.nn.Parameter]:
+        return [
+            torch.nn.Parameter(torch.empty(shape, dtype=dtype, device="meta"))
+            for shape, dtype in self._about.parameters
+        ]
+
+    def parameters(self) -> Iterable[torch.nn.Parameter]:
+        """Stand-ins of the trainable parameters, which have their shapes and no values."""
+        return list(self._stand_ins)
+
+    def parameters_of(self, agent: str) -> Iterable[torch.nn.Parameter]:
+        """Those that an agent uses."""
+        return [self._stand_ins[place] for place in self._about.used_by[agent]]
+
+    def base(self) -> None:
+        """What lies below adapters is known to their updater alone."""
+
+    def token_logprobs(self, samples: Sequence[tuple[str, Completion]], temperature: float) -> Any:
+        """Refused: a gradient does not leave its worker.
+
+        Raises:
+            ValueError: Always.
+        """
+        raise ValueError(
+            f"the gradient of {', '.join(self.agents)} stays in the worker where the weights live; let an updater "
+            "learn (algorithms.updater.updaters_of), or train with the executor 'local'"
+        )
+
+    def updater(self, kind: Any, groups: Sequence[ParameterGroup], temperature: float, options: Any) -> PlacedUpdater:
+        """See `PlacedPolicy`."""
+        places = {id(stand_in): place for place, stand_in in enumerate(self._stand_ins)}
+        sent = [(g.agents, [places[id(p)] for p in g.parameters], g.learning_rate) for g in groups]
+        return PlacedUpdater(self, self.worker.call("add_updater", kind, sent, temperature, options), groups)
+
+    # --- what is saved and loaded -------------------------------------------------------------------------------------
+
+    def state_dict(self) -> dict[str, torch.Tensor]:
+        """The trainable tensors by name."""
+        return self.worker.call("weights")
+
+    def load_state_dict(self, state: Mapping[str, torch.Tensor]) -> None:
+        """Restore them."""
+        self.worker.call("load_weights", dict(state))
+
+    def weight_files(self, agents: Sequence[str]) -> dict[str, WeightFile]:
+        """See `PortablePolicy`."""
+        return self.worker.call("weight_files", list(agents))
+
+
+class PlacedUpdater:
+    """An updater that lives beside its policy, in the worker of that.
+
+    Args:
+        policy: Whose weights move.
+        number: Of the updater in the worker.
+        groups: See `Updater`; the parameters are stand-ins.
+
+    Attributes:
+        agents: Who plays with this policy: of whose samples it learns.
+        logprobs: See `Updater`.
+    """
+
+    def __init__(self, policy: Placed, number: int, groups: Sequence[ParameterGroup]) -> None:
+        self.policy, self.number, self.groups = policy, number, groups
+        self.agents = {agent for group in groups for agent in group.agents}
+        self.logprobs: dict[int, list[float]] = {}
+
+    def step(self, samples: Sequence[Sample], seed: int = 0) -> Metrics:
+        """See `Updater.step`; samples of other agents are not sent."""
+        places = [place for place, sample in enumerate(samples) if sample.agent in self.agents]
+        own = [samples[place] for place in places]
+        metrics, logprobs = self.policy.worker.call("improve", self.number, own, seed)
+        self.logprobs = {places[place]: values for place, values in logprobs.items()}
+        return metrics
+
+    def state_dict(self) -> dict[str, Any]:
+        """See `Updater`."""
+        return self.policy.worker.call("state", self.number)
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore it."""
+        self.policy.worker.call("load_state", self.number, dict(state))

@@ -1,0 +1,137 @@
+# pyright: basic
+"""Workers as plain processes on this machine.
+
+They are forked from one that has imported torch and started nothing, so that a worker costs no second import and one
+that is lost is soon replaced. A worker has no terminal and heeds no signal: it ends with its driver, or when it is
+killed. Messages are pickled, since both ends are ours; what is asked comes with the number of threads that the driver
+would compute with, so that numbers are rounded alike.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import multiprocessing
+import os
+import pickle
+import queue
+import signal
+import threading
+from collections.abc import Callable, Sequence
+from multiprocessing.connection import Connection
+from typing import Any
+
+import torch
+
+from ...agents.base import Team
+from ...storage.signals import SIGNALS, exit_reason
+from .base import WorkerLostError
+from .placed import Worker, Workers
+from .worker import BUILD, Answer, AnsweringWorker
+
+_PRELOAD = ["torch", "transformers", "peft", __name__]
+_SECONDS = 5.0  # until an ended process has told its exit code
+
+
+class Processes(Workers):
+    """A process of its own on this machine for each policy."""
+
+    def start(self, agents: Sequence[str], build: Callable[[], Team]) -> Worker:
+        """See `Workers`."""
+        return _Process(agents, build)
+
+
+# --- the driver's end -------------------------------------------------------------------------------------------------
+
+
+class _Process:
+    """A worker in a process of its own."""
+
+    def __init__(self, agents: Sequence[str], build: Callable[[], Team]) -> None:
+        self.name = f"the worker of {', '.join(agents)}"
+        context = multiprocessing.get_context("forkserver")
+        context.set_forkserver_preload(_PRELOAD)
+        self._connection, theirs = context.Pipe()
+        self._process = context.Process(target=_serve, args=[theirs], daemon=True)
+        self._process.start()
+        theirs.close()
+        atexit.register(self.end)  # before multiprocessing waits for a process that heeds no signal
+        self._lock = threading.Lock()
+        self._built: Answer | None = None
+        try:
+            self._send(BUILD, list(agents), build)
+        except BaseException:
+            self.end()
+            raise
+
+    def call(self, method: str, *given: Any) -> Any:
+        """See `Worker`."""
+        with self._lock:
+            try:
+                self._built = self._built or self._receive()
+                self._built.get()
+                self._send(method, *given)
+                answer = self._receive()
+            except BaseException:  # a signal, too: the answer that still comes is none to another question
+                self.end()
+                raise
+        return answer.get()
+
+    def _send(self, method: str, *given: Any) -> None:
+        try:
+            message = pickle.dumps((method, given, torch.get_num_threads()))
+        except (pickle.PicklingError, AttributeError, TypeError) as error:
+            raise TypeError(
+                f"what {self.name} needs cannot be sent to it ({error}); give functions and classes of modules"
+            ) from error
+        try:
+            self._connection.send_bytes(message)
+        except OSError:
+            raise self._lost() from None
+
+    def _receive(self) -> Answer:
+        try:
+            return pickle.loads(self._connection.recv_bytes())
+        except (EOFError, OSError):
+            raise self._lost() from None
+
+    def _lost(self) -> WorkerLostError:
+        self._process.join(_SECONDS)
+        code = self._process.exitcode
+        return WorkerLostError(f"{self.name} ended with {'no exit code' if code is None else exit_reason(code)}")
+
+    def end(self) -> None:
+        """See `Worker`."""
+        atexit.unregister(self.end)
+        self._process.kill()
+        self._process.join()
+        self._connection.close()
+
+
+# --- in the process ---------------------------------------------------------------------------------------------------
+
+
+def _serve(connection: Connection) -> None:
+    """Answer one message after the other, the first of which says what to build."""
+    for number in SIGNALS:  # which a terminal or a scheduler sends to all processes; the driver finishes its step
+        signal.signal(number, signal.SIG_IGN)
+    messages: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+    threading.Thread(target=_listen, args=[connection, messages], daemon=True).start()
+    worker = AnsweringWorker()
+    while True:
+        message = messages.get()
+        try:
+            reply = pickle.dumps(worker.answer(*pickle.loads(message)))
+        except Exception as error:  # something in a message is of a module that only one of the two can import
+            reply = pickle.dumps(Answer.of(error))
+        with contextlib.suppress(OSError):  # without a driver `_listen` ends the process
+            connection.send_bytes(reply)
+
+
+def _listen(connection: Connection, messages: queue.SimpleQueue[bytes]) -> None:
+    """Take what the driver sends, also while something is computed; without a driver there is nothing left to do."""
+    while True:
+        try:
+            messages.put(connection.recv_bytes())
+        except (EOFError, OSError):
+            os._exit(1)

@@ -1,0 +1,103 @@
+"""What it costs that policies live elsewhere: seconds per step against this process, a round trip, a new start.
+
+    python perf/executors.py [--executor processes] [--model builtin:tiny] [--json]
+
+Two agents with a model each train on tldr-v0 here and on the executor, in turn, some steps at a time; of each the
+fastest turn counts, as seconds per step. `restart` is the time until two new workers answer, which a lost one costs
+beside the steps since the newest checkpoint; the first start also imports torch. A ratio is executor / local.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import time
+from typing import Any
+
+import llm_dec_pomdp
+from llm_dec_pomdp.agents import Sampling
+from llm_dec_pomdp.algorithms.magrpo import MAGRPO, MAGRPOConfig
+from llm_dec_pomdp.training import Counters, TrainerConfig, train
+from llm_dec_pomdp.training.executors import executors
+
+
+class Trained:
+    """A run that goes on a few steps at a time."""
+
+    def __init__(self, executor: Any, model: str, tokens: int) -> None:
+        self.env = llm_dec_pomdp.make("tldr-v0", split="train")
+        self.sampling = Sampling(max_new_tokens=tokens)
+        started = time.perf_counter()
+        self.team = executor.load_team(self.env.possible_agents, model, device="cpu")
+        self.learner = MAGRPO(self.team, self.sampling, MAGRPOConfig(learning_rate=1e-4))
+        self.start_seconds = time.perf_counter() - started
+        self.done = Counters()
+        self.texts: list[str] = []
+
+    def seconds_per_step(self, steps: int) -> float:
+        """Train some steps more; the mean of their seconds."""
+        seconds: list[float] = []
+
+        def note(step: Any) -> None:
+            seconds.append(step.seconds_rollout + step.seconds_update)
+            self.texts.append(step.texts)
+
+        config = TrainerConfig(steps=self.done.step + steps, prompts_per_step=4, group_size=4)
+        self.done = train(self.learner, self.env, self.sampling, config, 0, note, done=self.done)
+        return statistics.mean(seconds)
+
+
+def measure(name: str, model: str, turns: int, steps: int, tokens: int) -> dict[str, Any]:
+    """All figures as one object."""
+    make = executors.find(name).load()
+    with make() as executor:
+        first_start = Trained(executor, model, tokens).start_seconds
+    with executors.find("local").load()() as here, make() as there:
+        runs = {"local": Trained(here, model, tokens), name: Trained(there, model, tokens)}
+        for run in runs.values():
+            run.seconds_per_step(1)  # warms up
+        seconds = {which: [] for which in runs}
+        for _ in range(turns):
+            for which, run in runs.items():
+                seconds[which].append(run.seconds_per_step(steps))
+        policy = runs[name].team.trainable[0]
+        started = time.perf_counter()
+        for _ in range(100):
+            policy.generate([], runs[name].sampling)
+        round_trip = (time.perf_counter() - started) / 100
+    fastest = {which: min(values) for which, values in seconds.items()}
+    return {
+        "executor": name,
+        "model": model,
+        "steps": turns * steps,
+        "equal_texts": runs["local"].texts == runs[name].texts,
+        "local_s": fastest["local"],
+        "executor_s": fastest[name],
+        "ratio": fastest[name] / fastest["local"],
+        "round_trip_ms": 1000 * round_trip,
+        "first_start_s": first_start,
+        "restart_s": runs[name].start_seconds,
+    }
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--executor", default="processes")
+    parser.add_argument("--model", default="builtin:tiny")
+    parser.add_argument("--turns", type=int, default=6)
+    parser.add_argument("--steps", type=int, default=3)
+    parser.add_argument("--tokens", type=int, default=48)
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    given = parser.parse_args()
+    found = measure(given.executor, given.model, given.turns, given.steps, given.tokens)
+    if given.json:
+        print(json.dumps(found))
+        return
+    for name, value in found.items():
+        print(f"{name:14} {value:.4g}" if isinstance(value, float) else f"{name:14} {value}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,99 @@
+"""Small runs to be placed on executors, and what came of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from llm_dec_pomdp.benchmarks.cell import run_cell
+from llm_dec_pomdp.benchmarks.suite import Cell, Suite
+from llm_dec_pomdp.config import build
+from llm_dec_pomdp.storage.runfolder import read_lines
+from llm_dec_pomdp.training.executors import processes
+
+TIMES = ("seconds_rollout", "seconds_update", "tokens_per_second", "response_seconds")
+
+
+def cell(
+    environment: dict[str, Any],
+    method: dict[str, Any],
+    model: dict[str, Any],
+    steps: int,
+    tokens: int = 1,
+    **training: Any,
+) -> Cell:
+    """A small training with a checkpoint and an evaluation after every second step."""
+    values = {
+        "name": "placed",
+        "environments": [environment],
+        "methods": [method],
+        "models": [{"device": "cpu", **model}],
+        "sampling": {"max_new_tokens": tokens},
+        "training": {"steps": steps, "prompts_per_step": 2, "group_size": 3, "save_every": 2, **training},
+        "evaluation": {"items": 2, "every": 2},
+    }
+    [only] = build(Suite, values, source="test").cells()
+    return only
+
+
+def hierarchy(steps: int = 6) -> Cell:
+    """Main and sub-agents with a small model each, who learn in every step: imitation, then M-GRPO."""
+    cold = {"name": "imitation", "steps": 2, "options": {"source": "script:uniform"}}
+    keys = {"id": "keys-v0", "options": {"delegations": 2, "entities": 4}}
+    method = {"name": "mgrpo", "stages": [cold]}
+    return cell(keys, method, {"name": "builtin:words"}, steps, prompts_per_step=4, group_size=24)
+
+
+def outcome(folder: Path) -> dict[str, Any]:
+    """Every number and text of a run, but for times: metrics, curve, evaluated episodes, weights, all that is saved."""
+    lines = {name: [_timeless(line) for line in read_lines(folder / name)] for name in ("train.jsonl", "curve.jsonl")}
+    newest = max((folder / "checkpoints").glob("step-*"))
+    files = {
+        f"{place.name}/{path.relative_to(place)}": path.read_bytes()
+        for place in (folder / "team", newest)
+        for path in sorted([*place.rglob("*.safetensors"), *place.rglob("state.json")])
+    }
+    episodes = [json.loads(line) for line in (folder / "episodes.jsonl").read_text().splitlines()]
+    return {**lines, **files, "episodes": episodes}
+
+
+def ran(of: Cell, folder: Path, executor: str = "processes") -> dict[str, Any]:
+    """What came of a cell on an executor."""
+    run_cell(of, folder, tracking=(), executor=executor)
+    return outcome(folder)
+
+
+def _timeless(line: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in line.items() if name not in TIMES}
+
+
+class Watched:
+    """Sees every message to every worker, before it is answered.
+
+    Args:
+        monkeypatch: Undoes it.
+        act: Called after each message with its number, the worker that it went to and the method that it calls.
+    """
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, act: Callable[[int, Any, str], None]) -> None:
+        self.workers: list[Any] = []
+        self.messages = 0
+        real = processes._Process._send  # pyright: ignore[reportPrivateUsage]
+
+        def send(worker: Any, method: str, *given: Any) -> None:
+            if worker not in self.workers:
+                self.workers.append(worker)
+            real(worker, method, *given)
+            self.messages += 1
+            act(self.messages, worker, method)
+
+        monkeypatch.setattr(processes._Process, "_send", send)  # pyright: ignore[reportPrivateUsage]
+
+    @property
+    def alive(self) -> list[Any]:
+        """The workers that have not ended."""
+        return [worker for worker in self.workers if worker._process.is_alive()]

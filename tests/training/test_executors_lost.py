@@ -1,0 +1,153 @@
+"""Workers that are killed, and drivers that end: a run ends as if nothing had happened, and nobody is left."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from placing import Watched, hierarchy, ran
+
+from llm_dec_pomdp.training.checkpoint import read_checkpoint
+from llm_dec_pomdp.training.executors import WorkerLostError, base
+from llm_dec_pomdp.training.executors.processes import Processes
+
+POINTS = 5
+
+
+def kill(worker: Any) -> None:
+    os.kill(worker._process.pid, signal.SIGKILL)
+
+
+def test_a_worker_that_dies_when_the_other_has_stepped_changes_nothing(
+    whole: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    improved: list[str] = []
+
+    def act(number: int, worker: Any, method: str) -> None:
+        if method == "improve":
+            improved.append(worker.name)
+            if len(improved) == 8:  # step 4, of which main has done its own; the checkpoint is that of step 2
+                kill(worker)
+
+    watched = Watched(monkeypatch, act)
+    with caplog.at_level(logging.WARNING):
+        assert ran(hierarchy(), tmp_path) == whole
+    assert improved[6] != improved[7]
+    assert len(improved) == 8 + 2 * 4
+    assert "ended with signal SIGKILL (often: out of memory); all workers are started anew" in caplog.text
+    assert watched.alive == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(POINTS))
+def test_kill_9_of_any_worker_at_a_random_point_changes_nothing(
+    seed: int, whole: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """While it loads, plays, learns, is saved or evaluated; during its own work, or that of the other one."""
+    chance = random.Random(seed)
+    point = chance.randrange(1, 150)  # of some 170 messages
+
+    def act(number: int, worker: Any, method: str) -> None:
+        if number == point:
+            victim = chance.choice(watched.workers)
+            time.sleep(chance.uniform(0, 0.01))
+            kill(victim)
+
+    watched = Watched(monkeypatch, act)
+    with caplog.at_level(logging.WARNING):
+        assert ran(hierarchy(), tmp_path) == whole
+    assert caplog.text.count("all workers are started anew") == 1
+    assert watched.alive == []
+
+
+def test_workers_that_die_again_and_again_end_the_run_and_not_its_checkpoint(
+    whole: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(base, "RESTARTS", 1)
+    steps: list[int] = []
+
+    def act(number: int, worker: Any, method: str) -> None:
+        steps.extend([number] if method == "improve" else [])
+        if len(steps) > 4:
+            kill(worker)
+
+    with monkeypatch.context() as patched:
+        watched = Watched(patched, act)
+        with pytest.raises(WorkerLostError, match="the worker number 2 that this run has lost, so it stops"):
+            ran(hierarchy(), tmp_path)
+        assert watched.alive == []
+    assert [read_checkpoint(folder).step for folder in (tmp_path / "checkpoints").iterdir()] == [2]
+    assert ran(hierarchy(), tmp_path, "local") == whole
+
+
+def test_workers_end_with_the_block_that_started_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    watched = Watched(monkeypatch, lambda *what: None)
+    with pytest.raises(ZeroDivisionError), Processes() as executor:
+        executor.load_team(["agent_0", "agent_1"], "builtin:table", menus={"agent_0": ("a",), "agent_1": ("b",)})
+        assert len(watched.alive) == 2
+        raise ZeroDivisionError
+    assert watched.alive == []
+
+
+# --- the command ------------------------------------------------------------------------------------------------------
+
+COMMAND = (
+    "train keys-v0 --algorithm mgrpo --model builtin:words --device cpu --env delegations=2 --env entities=4 --seed 1 "
+    "--prompts 2 --group-size 3 --max-new-tokens 1 --items 2 --executor processes"
+)
+
+
+def started(folder: Path, steps: int) -> subprocess.Popen[bytes]:
+    """The command, in a group of its own, once it has done a step."""
+    code = "from llm_dec_pomdp.cli import main; main()"
+    command = [sys.executable, "-c", code, *COMMAND.split(), "--steps", str(steps), "--out", str(folder)]
+    process = subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL, start_new_session=True)
+    until = time.monotonic() + 120
+    while not any(lines.read_text() for lines in folder.glob("cells/*/train.jsonl")):
+        assert process.poll() is None and time.monotonic() < until
+        time.sleep(0.1)
+    return process
+
+
+def left(group: int) -> list[int]:
+    """Processes of a group that have not ended."""
+    found: list[int] = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            state, _, pgrp = path.read_text().rpartition(")")[2].split()[:3]
+        except OSError:  # it ended meanwhile
+            continue
+        if int(pgrp) == group and state != "Z":
+            found.append(int(path.parent.name))
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc to see processes")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL], ids=lambda number: number.name)
+def test_a_driver_that_ends_leaves_no_process(number: signal.Signals, tmp_path: Path) -> None:
+    """SIGTERM goes to the workers, too, as schedulers do it, and the driver finishes its step and saves."""
+    process = started(tmp_path / "run", 500)
+    assert len(left(process.pid)) >= 3
+    if number == signal.SIGTERM:
+        os.killpg(process.pid, number)
+        assert process.wait(60) == 75
+        [cell] = (tmp_path / "run" / "cells").iterdir()
+        lines = (cell / "train.jsonl").read_text().splitlines()
+        assert max((cell / "checkpoints").iterdir()).name == f"step-{json.loads(lines[-1])['number']:06d}"
+    else:
+        process.kill()
+        process.wait(60)
+    until = time.monotonic() + 10
+    while left(process.pid) and time.monotonic() < until:
+        time.sleep(0.05)
+    assert left(process.pid) == []
