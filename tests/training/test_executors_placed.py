@@ -18,7 +18,7 @@ from llm_dec_pomdp.storage.files import pack
 from llm_dec_pomdp.training.executors.placed import Workers
 from llm_dec_pomdp.training.executors.processes import Processes
 from llm_dec_pomdp.training.executors.worker import PolicyWorker, WorkerTraceback
-from llm_dec_pomdp.types import conversation
+from llm_dec_pomdp.types import Completion, conversation
 
 
 class Here:
@@ -118,7 +118,34 @@ def test_two_policies_in_one_worker_are_refused() -> None:
         Nearby().place(AGENTS, softmax_team)
 
 
-# --- errors, from a process -------------------------------------------------------------------------------------------
+# --- in processes -----------------------------------------------------------------------------------------------------
+
+
+class Counting(Softmax):
+    """Says how many threads it has to compute with."""
+
+    processor_load = 1
+
+    def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[list[Completion]]:
+        return [[Completion(str(torch.get_num_threads()))] for _ in requests]
+
+
+def counting_team(agent: str) -> Team:
+    return Team({agent: Counting()})
+
+
+def test_a_worker_computes_with_the_threads_that_its_policy_would_have_here() -> None:
+    """Models of like size share the cores when both are asked, and each has all of them when it is asked alone."""
+    both = [Request(agent, conversation("how many")) for agent in AGENTS]
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        with Processes() as executor:
+            team = Team({agent: executor.place([agent], partial(counting_team, agent)) for agent in AGENTS})
+            asked = [team.generate(requests, Sampling()) for requests in (both, both[:1])]
+    finally:
+        torch.set_num_threads(before)
+    assert [[completion.text for [completion] in answers] for answers in asked] == [["1", "1"], ["2"]]
 
 
 class Odd(Exception):  # noqa: N818
@@ -149,6 +176,7 @@ def test_an_error_in_a_worker_is_raised_here_with_where_it_came_from() -> None:
         for _ in range(2):  # it goes on after an error
             with pytest.raises(RuntimeError, match="Odd: one and another"):
                 odd.generate([Request("agent_0", conversation("hello"))], Sampling())
+        before = multiprocessing.active_children()
         with pytest.raises(TypeError, match=r"cannot be sent to it .*; give functions and classes of modules"):
             executor.place(["agent_0"], lambda: load_team(["agent_0"]))
-        assert len(multiprocessing.active_children()) == len(executor.workers)
+        assert multiprocessing.active_children() == before

@@ -75,6 +75,15 @@ def test_kill_9_of_any_actor_at_a_random_point_changes_nothing(
     assert caplog.text.count("all workers are started anew") == 1
 
 
+def test_more_policies_than_gpus_are_refused(cluster: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Instead of waiting for ever."""
+    from llm_dec_pomdp.training.executors.on_ray import Ray
+
+    monkeypatch.setattr(ray, "cluster_resources", lambda: {"CPU": 2.0, "GPU": 1.0})
+    with Ray() as executor, pytest.raises(ValueError, match="Ray has 1 GPU, and the policy of agent_1 is number 2"):
+        executor.load_team(["agent_0", "agent_1"], "builtin:tiny")
+
+
 def test_signals_stay_with_whoever_trains() -> None:
     from llm_dec_pomdp.training.executors.on_ray import Ray
 

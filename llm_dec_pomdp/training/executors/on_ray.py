@@ -2,8 +2,8 @@
 """Workers as actors of Ray, on this machine or on a cluster.
 
 Where Ray runs already (`ray.init` was called, or RAY_ADDRESS names a cluster), actors go there; else it is started on
-this machine, and ended with the executor. A worker is told the number of threads that the driver would compute with, so
-that numbers are rounded alike on machines of one type.
+this machine, and ended with the executor. Where there are GPUs, each actor has one of its own. A worker is told the
+number of threads that the driver would compute with, so that numbers are rounded alike on machines of one type.
 """
 
 from __future__ import annotations
@@ -35,8 +35,19 @@ class Ray(Workers):
             _init()
 
     def start(self, agents: Sequence[str], build: Callable[[], Team]) -> Worker:
-        """See `Workers`."""
-        return _Actor(agents, build)
+        """See `Workers`.
+
+        Raises:
+            ValueError: There are GPUs, and fewer of them than policies, so that the actor would wait for ever.
+        """
+        gpus = int(ray.cluster_resources().get("GPU", 0))
+        if 0 < gpus <= len(self.workers):
+            raise ValueError(
+                f"Ray has {gpus} GPU{'s' * (gpus > 1)}, and the policy of {', '.join(agents)} is number "
+                f"{len(self.workers) + 1}; let agents share weights (sharing 'lora' or 'shared'), or train with the "
+                "executor 'processes', whose workers may share a GPU"
+            )
+        return _Actor(agents, build, gpus=min(gpus, 1))
 
     def __exit__(self, *exc: object) -> None:
         """End all workers, and Ray where it was started here."""
@@ -56,9 +67,9 @@ def _init() -> None:
 class _Actor:
     """A worker that is an actor."""
 
-    def __init__(self, agents: Sequence[str], build: Callable[[], Team]) -> None:
+    def __init__(self, agents: Sequence[str], build: Callable[[], Team], gpus: int) -> None:
         self.name = f"the worker of {', '.join(agents)}"
-        self.actor = ray.remote(AnsweringWorker).remote()
+        self.actor = ray.remote(AnsweringWorker).options(num_gpus=gpus).remote()
         self._built = self._ask(BUILD, list(agents), build)
 
     def call(self, method: str, *given: Any) -> Any:
