@@ -171,8 +171,8 @@ class MADPO(Prompting):
             for text in pair
         ]
         gaps = np.zeros(len(pairs))
-        for updater in self.updaters:
-            assert isinstance(updater, PairUpdater)
+        updaters: list[Any] = self.updaters  # of pairs, or speaking for such in a worker
+        for updater in updaters:
             for place, ratio in updater.log_ratios(samples).items():
                 gaps[samples[place].trajectory] += samples[place].advantage * ratio  # (delta)
         worth = self.config.beta / (1 + np.exp(self.config.beta * gaps))  # (gradient)

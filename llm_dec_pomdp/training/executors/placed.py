@@ -118,6 +118,11 @@ class Placed:
         own = self._about.accelerator
         return own and f"{own} of {self.worker.name}"
 
+    @property
+    def sampled_elsewhere(self) -> bool:
+        """Another engine draws its texts."""
+        return self._about.sampled_elsewhere
+
     # --- acting -------------------------------------------------------------------------------------------------------
 
     def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[list[Completion]]:
@@ -200,11 +205,20 @@ class PlacedUpdater:
 
     def step(self, samples: Sequence[Sample], seed: int = 0) -> Metrics:
         """See `Updater.step`; samples of other agents are not sent."""
-        places = [place for place, sample in enumerate(samples) if sample.agent in self.agents]
-        own = [samples[place] for place in places]
+        places, own = self._own(samples)
         metrics, logprobs = self.policy.worker.call("improve", self.number, own, seed)
         self.logprobs = {places[place]: values for place, values in logprobs.items()}
         return metrics
+
+    def log_ratios(self, samples: Sequence[Sample]) -> dict[int, float]:
+        """See `PairUpdater`."""
+        places, own = self._own(samples)
+        ratios = self.policy.worker.call("log_ratios", self.number, own)
+        return {places[place]: ratio for place, ratio in ratios.items()}
+
+    def _own(self, samples: Sequence[Sample]) -> tuple[list[int], list[Sample]]:
+        places = [place for place, sample in enumerate(samples) if sample.agent in self.agents]
+        return places, [samples[place] for place in places]
 
     def state_dict(self) -> dict[str, Any]:
         """See `Updater`."""

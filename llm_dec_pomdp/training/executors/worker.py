@@ -25,12 +25,12 @@ from ...agents.base import (
     TrainablePolicy,
     WeightFile,
 )
+from ...agents.weights import weight_files
 from ...algorithms.base import Metrics
 from ...algorithms.samples import Sample
 from ...algorithms.updater import Updater
 from ...storage.files import pack, unpack
 from ...types import Completion
-from ..checkpoint import weight_files
 from ..loop import TrainingError
 
 BUILD = "build"  # the first thing that an `AnsweringWorker` is asked
@@ -46,12 +46,14 @@ class About:
         used_by: By agent, the places of those that it uses.
         processor_load: See `LanguageModel`; 0 where a policy does not say.
         accelerator: See `LanguageModel`; None where a policy does not say.
+        sampled_elsewhere: See `LanguageModel`; False where a policy does not say.
     """
 
     parameters: list[tuple[torch.Size, torch.dtype]]
     used_by: Mapping[str, list[int]]
     processor_load: int
     accelerator: str | None
+    sampled_elsewhere: bool
 
 
 class PolicyWorker:
@@ -87,6 +89,7 @@ class PolicyWorker:
             {agent: [places[id(parameter)] for parameter in own] for agent, own in used.items()},
             getattr(self.policy, "processor_load", 0),
             getattr(self.policy, "accelerator", None),
+            getattr(self.policy, "sampled_elsewhere", False),
         )
 
     def _parameters(self) -> list[torch.nn.Parameter]:
@@ -116,6 +119,11 @@ class PolicyWorker:
         """Step with an updater; returns its metrics, and log pi_old of every text by its place among the samples."""
         return self.updaters[updater].step(samples, seed), self.updaters[updater].logprobs
 
+    def log_ratios(self, updater: int, samples: Sequence[Sample]) -> dict[int, float]:
+        """See `PairUpdater`; by place among the samples."""
+        own: Any = self.updaters[updater]
+        return own.log_ratios(samples)
+
     # --- what is saved and loaded -------------------------------------------------------------------------------------
 
     def weights(self) -> dict[str, torch.Tensor]:
@@ -127,7 +135,7 @@ class PolicyWorker:
         self.policy.load_state_dict(state)
 
     def weight_files(self, agents: Sequence[str]) -> dict[str, WeightFile]:
-        """How they are kept, see `checkpoint.weight_files`."""
+        """How they are kept, see `agents.weights`."""
         return weight_files(self.policy, agents)
 
     def state(self, updater: int) -> dict[str, Any]:
