@@ -90,7 +90,7 @@ def _note_reads(trace: Trace, turns: Sequence[dict[str, Any]]) -> None:
 
 
 def _completion(event: Mapping[str, Any], *, token_ids: bool) -> Completion:
-    if token_ids and "token_ids" not in event and event["tokens"]["sampled"]:
+    if token_ids and "token_ids" not in event and "tokens" in event:
         _refuse(event, "token_ids", "it has none, and training needs them; export with token ids (bench --traces)")
     return Completion(
         _content(event),
@@ -98,7 +98,7 @@ def _completion(event: Mapping[str, Any], *, token_ids: bool) -> Completion:
         tuple(event.get("token_ids", ())),
         tuple(map(_number, event.get("logprobs", ()))),
         event.get("truncated", False),
-        event["seconds"],
+        event.get("seconds", 0.0),
     )
 
 

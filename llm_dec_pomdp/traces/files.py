@@ -133,7 +133,8 @@ class TraceWriter:
         Raises:
             ValueError: It has a number that is not finite.
         """
-        self._file.write(_encode({**trace, "events": [self._kept(event) for event in trace["events"]]}).encode())
+        kept = {**trace, "events": [self._kept(event) for event in trace["events"]]}
+        self._file.write(_encode(kept).encode("ascii"))
         self._file.write(b"\n")
 
     def _kept(self, event: dict[str, Any]) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from typing import Any
 
 from ..seeding import derive
 from ..types import Completion, Episode, Event, Score, TaskItem, Turn
-from .header import Header, digest, item_as_json, plain_text
+from .header import Header
 
 Trace = dict[str, Any]
 ENVIRONMENT = "environment"  # the lane of what no agent says
@@ -87,17 +87,17 @@ class _Graph:
 
     def begin(self, episode: Episode, seed: int) -> None:
         """The event of the header."""
-        content = item_as_json(self._item)
+        content, named = self._header.task(self._item)
         run = {
             **self._header.shared,
-            "task": {"id": self._item.id, "digest": digest(plain_text(content))},
+            "task": {"id": self._item.id, "digest": named},
             "seed": seed,
             "text_seed": episode.seed,
             "share": episode.share,
             "terminated": episode.terminated,
         }
-        event = self._add("orchestrator_decision", ENVIRONMENT, None)
-        event |= {"decision": "start", "header": run, "content": content}
+        event = {"id": "e0", "t": 0.0, "type": "orchestrator_decision", "agent": ENVIRONMENT}
+        self.events.append({**event, "decision": "start", "header": run, "content": content})
 
     def play(self, number: int, turn: Turn) -> None:
         """The events of a turn."""
@@ -113,18 +113,18 @@ class _Graph:
         self._pay(number, turn)
 
     def _tell(self, number: int, agent: str, text: str) -> None:
-        event = self._add("message", ENVIRONMENT, number)
-        event |= {"from": ENVIRONMENT, "to": agent, "role": self._role(agent), "content": text}
+        event = self._add(number, "message", ENVIRONMENT, content=text, to=agent)
         if agent in self._reads:
             event["reads"] = self._reads.pop(agent)
         self._edge(self._before[0], event, self._before[1])
         self._waiting.setdefault(agent, []).append((event["id"], "message"))
 
     def _say(self, number: int, agent: str, said: Completion) -> None:
-        event = self._add("message", agent, number)
-        tokens = {"prompt": len(said.prompt_ids), "sampled": len(said.token_ids)}
-        event |= {"from": agent, "role": self._role(agent), "content": said.text, "tokens": tokens}
-        event["seconds"] = said.seconds
+        event = self._add(number, "message", agent, content=said.text, role=self._header.players[agent].role)
+        if said.prompt_ids or said.token_ids:
+            event["tokens"] = {"prompt": len(said.prompt_ids), "sampled": len(said.token_ids)}
+        if said.seconds:
+            event["seconds"] = said.seconds
         if said.truncated:
             event["truncated"] = True
         if self._token_ids:
@@ -141,10 +141,9 @@ class _Graph:
             return
         kind = _TYPES.get(what.kind, "orchestrator_decision")
         by = what.details.get("by", ENVIRONMENT) if kind == "spawn" else what.agent
-        event = self._add(kind, by, number)
-        event |= {"kind": what.kind, "content": dict(what.details)}
+        event = self._add(number, kind, by, content=dict(what.details), kind=what.kind)
         if kind == "spawn":
-            event |= {"role": what.details.get("role", ""), "to": what.agent}
+            event["role"], event["to"] = what.details.get("role", ""), what.agent
             if by in self._latest:
                 self._edge(self._latest[by]["id"], event, "causal")
             self._spawner[what.agent] = by
@@ -155,7 +154,7 @@ class _Graph:
             self.counts["tool_calls"] += kind == "tool_call"
         elif kind == "return":
             to = self._spawner.get(what.agent, ENVIRONMENT)
-            event |= {"from": what.agent, "to": to}
+            event["from"], event["to"] = what.agent, to
             self._waiting.setdefault(to, []).append((event["id"], "return"))
         elif kind == "orchestrator_decision":
             event["decision"] = what.kind
@@ -170,8 +169,7 @@ class _Graph:
         self._waiting.setdefault(reader, []).append((message["id"], "message"))
 
     def _pay(self, number: int, turn: Turn) -> None:
-        event = self._add("aggregate", ENVIRONMENT, number)
-        event["reward"] = _number(turn.reward)
+        event = self._add(number, "aggregate", ENVIRONMENT, reward=_number(turn.reward))
         if turn.rewards:
             event["rewards"] = {agent: _number(value) for agent, value in turn.rewards.items()}
             for agent, value in turn.rewards.items():
@@ -186,10 +184,9 @@ class _Graph:
 
     # --- events and edges --------------------------------------------------------------------------------------------
 
-    def _add(self, kind: str, agent: str, turn: int | None) -> dict[str, Any]:
-        event: dict[str, Any] = {"id": f"e{len(self.events)}", "t": self.clock, "type": kind, "agent": agent}
-        if turn is not None:
-            event["turn"] = turn
+    def _add(self, number: int, type_: str, agent: str, **more: Any) -> dict[str, Any]:
+        place = f"e{len(self.events)}"
+        event = {"id": place, "t": self.clock, "type": type_, "agent": agent, "turn": number, **more}
         self.events.append(event)
         return event
 
@@ -205,9 +202,6 @@ class _Graph:
         if before is not None and before["id"] not in (source for source, _ in waiting):
             self._edge(before["id"], event, _own_edge(before["type"], event["type"]))
         self._latest[agent] = event
-
-    def _role(self, agent: str) -> str:
-        return self._header.players[agent].role
 
 
 def _own_edge(before: str, after: str) -> str:

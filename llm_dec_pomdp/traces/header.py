@@ -88,6 +88,19 @@ class Header:
         own = env_id or str(env.task.metadata["name"])
         return cls(own, dict(options or {}), protocol, env.max_turns, _topology(env, protocol), players, sampling)
 
+    def task(self, item: TaskItem) -> tuple[dict[str, Any], str]:
+        """A task as JSON has it, and its digest, which is computed once for all of its episodes."""
+        known, content, named = self._tasks.get(id(item), (None, {}, ""))
+        if known is not item:
+            content = item_as_json(item)
+            named = digest(plain_text(content))
+            self._tasks[id(item)] = item, content, named
+        return content, named
+
+    @functools.cached_property
+    def _tasks(self) -> dict[int, tuple[TaskItem, dict[str, Any], str]]:
+        return {}
+
     @functools.cached_property
     def shared(self) -> dict[str, Any]:
         """The part that is the same in every trace, as JSON has it."""
@@ -121,7 +134,13 @@ def plain_text(content: str | Mapping[str, Any]) -> str:
 
 def item_as_json(item: TaskItem) -> dict[str, Any]:
     """A task as plain values."""
-    return {**dataclasses.asdict(item), "reference": list(item.reference), "fields": dict(item.fields)}
+    return {
+        "id": item.id,
+        "prompt": item.prompt,
+        "split": item.split,
+        "reference": list(item.reference),
+        "fields": dict(item.fields),
+    }
 
 
 def item_of(content: Mapping[str, Any]) -> TaskItem:

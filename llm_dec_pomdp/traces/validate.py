@@ -192,7 +192,7 @@ def _costs(trace: Trace) -> Iterator[str]:
     counted = {
         "messages": len(messages),
         "tool_calls": sum(event["type"] == "tool_call" for event in events),
-        "tokens": sum(event["tokens"]["sampled"] for event in messages),
+        "tokens": sum(event["tokens"]["sampled"] for event in messages if "tokens" in event),
         "wall_clock_s": max(event["t"] for event in events),
     }
     for name, value in counted.items():
