@@ -70,7 +70,8 @@ def measure(env_id: str, protocol: str, count: int) -> None:
 
         base = timed(write_plain)
         print(
-            f"{env_id} {protocol}: {count} episodes, {(place / 'plain.jsonl').stat().st_size / 1e6:.0f} MB of plain JSON"
+            f"{env_id} {protocol}: {count} episodes, plain JSON {base:.2f} s, "
+            f"{(place / 'plain.jsonl').stat().st_size / 1e6:.0f} MB"
         )
         for texts in ("inline", "hashed", "none"):
             before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

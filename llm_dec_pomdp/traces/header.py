@@ -90,12 +90,11 @@ class Header:
 
     def task(self, item: TaskItem) -> tuple[dict[str, Any], str]:
         """A task as JSON has it, and its digest, which is computed once for all of its episodes."""
-        known, content, named = self._tasks.get(id(item), (None, {}, ""))
-        if known is not item:
+        known = self._tasks.get(id(item))
+        if known is None or known[0] is not item:
             content = item_as_json(item)
-            named = digest(plain_text(content))
-            self._tasks[id(item)] = item, content, named
-        return content, named
+            known = self._tasks[id(item)] = item, content, digest(plain_text(content))
+        return known[1:]
 
     @functools.cached_property
     def _tasks(self) -> dict[int, tuple[TaskItem, dict[str, Any], str]]:
@@ -154,14 +153,18 @@ def _made(env_id: str, options: str, protocol: str) -> TextDecPOMDP:
     return with_protocol(make(env_id, **json.loads(options)), protocol)
 
 
-def environment_of(header: Mapping[str, Any]) -> TextDecPOMDP:
+def environment_of(header: Mapping[str, Any], *, trusted: bool = False) -> TextDecPOMDP:
     """The environment of a recorded header.
+
+    Args:
+        header: Of a replayable trace.
+        trusted: Whether code that only the trace names may be run.
 
     Raises:
         TraceError: It is code that only a file names, it is unknown, or it does not take its options.
     """
     env_id, options = header["environment"]["id"], header["environment"]["options"]
-    if ":" in env_id:
+    if ":" in env_id and not trusted:
         raise TraceError(
             f"event 'e0', field header.environment.id: {env_id!r} is code; look at what it is, and make it yourself "
             "(replay(trace, env))"
@@ -173,5 +176,5 @@ def environment_of(header: Mapping[str, Any]) -> TextDecPOMDP:
         )
     try:
         return _made(env_id, json.dumps(options), header["protocol"])
-    except (KeyError, TypeError, ValueError) as error:
+    except (ImportError, KeyError, TypeError, ValueError) as error:
         raise TraceError(f"event 'e0', field header: {env_id} cannot be made: {error}") from error

@@ -12,7 +12,7 @@ import itertools
 import json
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import resources
 from typing import Any, Literal, get_args
 
@@ -35,11 +35,25 @@ def validate(trace: Trace, profile: Profile = "replayable", store: ContentStore 
     """
     if profile not in get_args(Profile):
         raise ValueError(f"profile is {profile!r}, which does not exist; {nearest(profile, get_args(Profile))}")
-    looks = [functools.partial(_against, "trace_schema")]
-    if profile == "replayable":
-        more = functools.partial(_against, "replayable")
-        looks += [_numbers, more, _graph, _course, _costs, functools.partial(_references, store=store)]
-    for look in looks:  # each relies on what those before it have seen
+    if profile == "schema":
+        return _first_problems(trace, _published)
+    references = functools.partial(_references, store=store)
+    return _first_problems(trace, _published, _numbers, _replayable, _graph, _course, _costs, references)
+
+
+def check_graph(trace: Trace) -> None:
+    """Refuse a trace of any system that is not valid by the published schema, or no graph of events in time.
+
+    Raises:
+        TraceError: The message names event and field.
+    """
+    if problems := _first_problems(trace, _published, _numbers, _graph):
+        raise TraceError(problems[0])
+
+
+def _first_problems(trace: Trace, *looks: Callable[[Trace], Iterator[str]]) -> list[str]:
+    """What the first look that sees something wrong sees; each relies on those before it."""
+    for look in looks:
         if problems := list(itertools.islice(look(trace), SHOWN)):
             return problems
     return []
@@ -64,6 +78,14 @@ def _schema(name: str) -> Any:
 
     text = (resources.files("llm_dec_pomdp.traces") / "schema" / f"{name}.json").read_text(encoding="utf-8")
     return Draft202012Validator(json.loads(text))
+
+
+def _published(trace: Trace) -> Iterator[str]:
+    return _against("trace_schema", trace)
+
+
+def _replayable(trace: Trace) -> Iterator[str]:
+    return _against("replayable", trace)
 
 
 def _against(name: str, trace: Trace) -> Iterator[str]:
