@@ -17,6 +17,7 @@ from .options import Json
 from .trust import Trust, allow, typed
 
 if TYPE_CHECKING:
+    from ..envs.base import TextDecPOMDP
     from ..traces import Trace
 
 app = typer.Typer(help="Episodes as graphs: who said what to whom, and what came of it.", no_args_is_help=True)
@@ -84,7 +85,7 @@ def replay(files: Files, trust: Trust = False) -> None:
 
     Example: [bold]llm-dec-pomdp trace replay traces.jsonl[/]
     """
-    from ..traces import check, environment_of, read_whole
+    from ..traces import TraceError, read_whole
     from ..traces import replay as play_again
 
     different = count = 0
@@ -92,13 +93,11 @@ def replay(files: Files, trust: Trust = False) -> None:
         for path in files:
             for number, trace in enumerate(_traces(path, read_whole), 1):
                 count += 1
-                env = None
-                if trust:
-                    check(trace)
-                    header = trace["events"][0]["header"]
-                    typed(header["environment"]["id"])
-                    env = environment_of(header, trusted=True)
-                if difference := play_again(trace, env):
+                try:
+                    difference = play_again(trace, _trusted(trace) if trust else None)
+                except TraceError as error:
+                    stop(f"{path}, trace {number}: {error}")
+                if difference:
                     different += 1
                     err.print(plain(f"{path}, trace {number}: {difference}"), soft_wrap=True)
     out.print(f"{count} traces, {different or 'none'} of them played otherwise")
@@ -158,6 +157,16 @@ def _traces(path: Path, reader: Any) -> Iterator[Trace]:
         yield from reader(path)
     except OSError as error:
         stop(f"{str(path)!r} cannot be read ({error.strerror}); give a file of traces")
+
+
+def _trusted(trace: Trace) -> TextDecPOMDP:
+    """The environment of a trace, though it is code that only the trace names."""
+    from ..traces import check, environment_of
+
+    check(trace)
+    header = trace["events"][0]["header"]
+    typed(header["environment"]["id"])
+    return environment_of(header, trusted=True)
 
 
 def _valid(path: Path, reader: Any) -> Iterator[Trace]:

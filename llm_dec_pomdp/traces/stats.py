@@ -35,6 +35,10 @@ DIMENSIONS: Mapping[str, Sequence[str]] = {
     "robustness": ("amplification",),
 }
 ALIKE = 0.8  # Jaccard similarity of the words of near-duplicates
+_NO_NAMES = frozenset(
+    "A An And As At But By For From He Her His How I If In It Its No Not Of On Or She So That The Their There These "
+    "They This Those To We What When Where Which Who Why With Yes You ASK ANSWER READ REPORT SEARCH STOP".split()
+)
 
 
 def stats(trace: Trace) -> dict[str, float]:
@@ -159,7 +163,7 @@ def _words(event: Mapping[str, Any]) -> frozenset[str]:
 
 def _claims(content: Any) -> set[str]:
     """The names and numbers in what was said."""
-    return set(re.findall(r"\b(?:[A-Z]\w+|\d+)\b", " ".join(_texts(content))))
+    return set(re.findall(r"\b(?:[A-Z]\w+|\d+)\b", " ".join(_texts(content)))) - _NO_NAMES
 
 
 def _texts(content: Any) -> Iterator[str]:
