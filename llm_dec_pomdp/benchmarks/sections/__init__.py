@@ -87,3 +87,5 @@ def _interval(value: float | Interval) -> Interval:
 register_section("regret", "llm_dec_pomdp.benchmarks.sections.regret:Regret")
 register_section("at_k", "llm_dec_pomdp.benchmarks.sections.best_of_k:BestOfK")
 register_section("schemes", "llm_dec_pomdp.benchmarks.sections.schemes:Schemes")
+register_section("orchestration", "llm_dec_pomdp.benchmarks.sections.orchestration:Orchestration")
+register_section("decisions", "llm_dec_pomdp.benchmarks.sections.decisions:Decisions")
