@@ -104,7 +104,8 @@ class Event:
     """What happened at a turn beside texts: an agent joined, a tool was called, somebody stopped.
 
     Attributes:
-        kind: What happened, one word: "spawn", "call", "result", "return", "stop", "read", ...
+        kind: What happened, one word: "spawn", "call", "result", "return", "stop", "read" (the agent is told what
+            another, `of`, said last), ...
         agent: Who did it, or whom it happened to.
         details: The rest, by name.
     """

@@ -27,6 +27,7 @@ EVERYTHING = {
     "storage",
     "algorithms",
     "training",
+    "traces",
     PACKAGE,
 }
 # room -> what it may import: rooms, or single modules of a room ("agents.base")
@@ -42,6 +43,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "storage": {"storage"},
     "training": {*LEAVES, "storage", "envs", "agents", "rollout", "algorithms", "training"},
     "integrations": {"envs", "integrations"},
+    "traces": {*LEAVES, "storage", "envs", "agents.base", "rollout", "traces"},
     "benchmarks": {*EVERYTHING, "benchmarks"},
     "cli": {*EVERYTHING, "benchmarks", "cli"},
     "__main__": {"cli"},

@@ -1,8 +1,9 @@
 """One cell: build it, train if it learns, evaluate, and write it all down.
 
 A cell's folder holds `cell.json` (its resolved configuration), `train.jsonl` (a line per step), `curve.jsonl` (a line
-per evaluation on the test rows), `checkpoints/`, `episodes.jsonl` (every evaluated episode), `team/` (trained weights),
-event files for TensorBoard, and last `result.json`. Run again, a cell with a result is done, and one without goes on
+per evaluation on the test rows), `checkpoints/`, `episodes.jsonl` (every evaluated episode), `traces/` (where they were
+asked for, the traces of every evaluation), `team/` (trained weights), event files for TensorBoard, and last
+`result.json`. Run again, a cell with a result is done, and one without goes on
 from its newest checkpoint.
 """
 
@@ -12,7 +13,7 @@ import dataclasses
 import hashlib
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -29,13 +30,15 @@ from ..storage.signals import finishing
 from ..training import Step, restore, train
 from ..training.checkpoint import CheckpointError, Checkpoints, save_team
 from ..training.executors import Executor, run
-from ..types import Episode, Group, Scale
+from ..types import Group, Scale
 from .intervals import Interval, mean_interval
 from .metrics import Summary, summarise
 from .progress import Progress, Silent
+from .records import episode_record
 from .sections import measure
 from .setup import Setup, build_cell
 from .suite import FREE_IN_CHECKPOINT, Cell, Tracker, conflicts
+from .traces import keeping
 from .tracking import Trackers
 
 _CHUNK = 32  # episodes played at once in an evaluation
@@ -91,6 +94,7 @@ def run_cell(
     other_versions: bool = False,
     tracking: Sequence[Tracker] = ("tensorboard",),
     executor: str = "local",
+    traces: bool = False,
 ) -> Result:
     """Run a cell and write its folder, or what is missing of it.
 
@@ -103,6 +107,7 @@ def run_cell(
         other_versions: Go on from a checkpoint although packages have changed since.
         tracking: Where the numbers of a training run also go.
         executor: Where its models live, which changes no number; a name of `training.executors`.
+        traces: Write the traces of every evaluation, as it goes.
 
     Raises:
         CheckpointError: The folder is that of another cell, or its checkpoints cannot be used.
@@ -118,7 +123,8 @@ def run_cell(
         with progress.stage(f"{cell.label}: load", 1) as advance:
             setup = build_cell(cell, weights, placement.load_team)
             advance(1, "")
-        return _carry_out(cell, setup, folder, progress, tracking, learn=learn, other_versions=other_versions)
+        how = {"learn": learn, "other_versions": other_versions, "traces": traces}
+        return _carry_out(cell, setup, folder, progress, tracking, **how)
 
     return run(executor, carry_out)
 
@@ -132,16 +138,20 @@ def _carry_out(
     *,
     learn: bool,
     other_versions: bool,
+    traces: bool,
 ) -> Result:
     """What of a cell is not done yet."""
     train_seconds = 0.0
     learns = learn and isinstance(setup.algorithm, Learner)
     with Trackers.open(tracking if learns else (), folder, cell.label, cell.to_dict()) as trackers:
         if learns:
-            train_seconds = _train(cell, setup, folder, progress, trackers, other_versions=other_versions)
+            how = {"other_versions": other_versions, "traces": traces}
+            train_seconds = _train(cell, setup, folder, progress, trackers, **how)
             save_team(folder / "team", setup.team, cell.to_dict())
         trained = time.perf_counter()
-        groups, summary = evaluate(cell, setup, progress)
+        steps = cell.training.steps if learns else 0
+        with keeping(cell, setup.eval_env, folder if traces else None, steps) as keep:
+            groups, summary = evaluate(cell, setup, progress, "", keep)
         if learns:
             _note(folder, cell.training.steps, summary)
             trackers.log(cell.training.steps, evaluation_numbers(summary))
@@ -189,7 +199,14 @@ def refuse_conflicts(there: Cell, here: Cell, folder: Path) -> None:
 
 
 def _train(
-    cell: Cell, setup: Setup, folder: Path, progress: Progress, trackers: Trackers, *, other_versions: bool
+    cell: Cell,
+    setup: Setup,
+    folder: Path,
+    progress: Progress,
+    trackers: Trackers,
+    *,
+    other_versions: bool,
+    traces: bool,
 ) -> float:
     """Train, with a line per step in `train.jsonl` and a line per evaluation before the last in `curve.jsonl`.
 
@@ -204,7 +221,8 @@ def _train(
     cut(folder / "curve.jsonl", "step", done.step)
 
     def note(steps: int) -> None:
-        summary = evaluate(cell, setup, progress, f" after step {steps}")[1]
+        with keeping(cell, setup.eval_env, folder if traces else None, steps) as keep:
+            summary = evaluate(cell, setup, progress, f" after step {steps}", keep)[1]
         _note(folder, steps, summary)
         trackers.log(steps, evaluation_numbers(summary))
 
@@ -233,8 +251,22 @@ def _note(folder: Path, steps: int, summary: Summary) -> None:
         append(path, {"step": steps, "training_episodes": episodes, **asdict(summary)})
 
 
-def evaluate(cell: Cell, setup: Setup, progress: Progress, when: str = "") -> tuple[list[Group], Summary]:
-    """Play independent episodes of the evaluation tasks; prompts and seeds depend on the cell's seed alone."""
+def evaluate(
+    cell: Cell,
+    setup: Setup,
+    progress: Progress,
+    when: str = "",
+    keep: Callable[[Sequence[Group]], None] = lambda groups: None,
+) -> tuple[list[Group], Summary]:
+    """Play independent episodes of the evaluation tasks; prompts and seeds depend on the cell's seed alone.
+
+    Args:
+        cell: What to measure.
+        setup: The same, built.
+        progress: Shows how far it is.
+        when: For what it shows.
+        keep: Is given the groups as they are played.
+    """
     env, policy = setup.eval_env, setup.algorithm.policy
     ids = [item.id for item in env.items[: cell.evaluation.items]]
     per_chunk = max(1, _CHUNK // cell.evaluation.samples)
@@ -244,7 +276,9 @@ def evaluate(cell: Cell, setup: Setup, progress: Progress, when: str = "") -> tu
         for first in range(0, len(ids), per_chunk):
             chunk = ids[first : first + per_chunk]
             seeds = [derive(cell.seed, "evaluation", item_id) for item_id in chunk]
-            groups += _MEASURED.play(env, policy, chunk, seeds, setup.sampling, cell.evaluation.samples)
+            played = _MEASURED.play(env, policy, chunk, seeds, setup.sampling, cell.evaluation.samples)
+            keep(played)
+            groups += played
             advance(len(chunk), "")
         seconds = time.perf_counter() - started
         summary = summarise(groups, env.score_scale, env.components, seconds)
@@ -287,26 +321,3 @@ def evaluation_numbers(summary: Summary) -> dict[str, float]:
     }
     means = {"test/return_percent": summary.return_percent.mean, "test/distinct_2": summary.distinct_2}
     return means | parts | measured
-
-
-def episode_record(episode: Episode) -> dict[str, Any]:
-    """An episode as plain values: what each agent saw and said, and what it was worth."""
-    return {
-        "task": episode.item_id,
-        "seed": episode.seed,
-        "return": episode.total,
-        "terminated": episode.terminated,
-        "turns": [
-            {
-                "observations": dict(turn.observations),
-                "actions": {agent: c.text for agent, c in turn.actions.items()},
-                "tokens": {agent: [len(c.prompt_ids), len(c.token_ids)] for agent, c in turn.actions.items()},
-                "reward": turn.reward,
-                "score": turn.score.total if turn.score else None,
-                "components": dict(turn.score.components) if turn.score else None,
-                "diagnostics": dict(turn.score.diagnostics) if turn.score else None,
-                "notes": dict(turn.score.notes) if turn.score else None,
-            }
-            for turn in episode.turns
-        ],
-    }

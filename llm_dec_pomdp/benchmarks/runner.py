@@ -97,7 +97,7 @@ def run_suite(
         with progress.stage(f"suite {suite.name}", len(cells)) as advance:
             advance(len(cells) - len(waiting), "")
             lock = threading.Lock()
-            apart = _Apart(suite.tracking, jobs, other_versions=other_versions)
+            apart = _Apart(suite.tracking, jobs, other_versions=other_versions, traces=suite.traces)
 
             def work(cell: Cell) -> None:
                 apart.run(cell, folder / "cells" / cell.label, progress)
@@ -215,11 +215,12 @@ class _Apart:
         tracking: Where the numbers of a training run also go.
         jobs: Cells at once.
         other_versions: Go on from checkpoints although packages have changed since.
+        traces: Write the traces of every evaluation.
     """
 
-    def __init__(self, tracking: Sequence[Tracker], jobs: int, *, other_versions: bool) -> None:
+    def __init__(self, tracking: Sequence[Tracker], jobs: int, *, other_versions: bool, traces: bool) -> None:
         self._threads = max(1, (os.cpu_count() or 1) // jobs) if jobs > 1 else 0
-        self._options = {"tracking": list(tracking), "other_versions": other_versions}
+        self._options = {"tracking": list(tracking), "other_versions": other_versions, "traces": traces}
         self._context = multiprocessing.get_context("forkserver")
         self._context.set_forkserver_preload(_PRELOAD)
         self._running: set[Any] = set()

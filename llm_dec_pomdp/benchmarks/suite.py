@@ -155,6 +155,8 @@ class Suite(Config):
     """What the suite compares, in a sentence."""
     tracking: list[Tracker] = ["tensorboard"]
     """Where the numbers of a training run also go; event files for TensorBoard lie in each cell's folder."""
+    traces: bool = False
+    """Write the traces of every evaluation as it goes, into each cell's folder."""
 
     def cells(self) -> list[Cell]:
         """Every combination, environments outermost."""

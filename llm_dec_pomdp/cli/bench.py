@@ -43,6 +43,9 @@ def bench(
         typer.Option("--overwrite", help="With --resume: run cells again whose configuration is another one now."),
     ] = False,
     jobs: Annotated[int, typer.Option(min=1, help="Cells at once; they share the machine.")] = 1,
+    traces: Annotated[
+        bool, typer.Option("--traces", help="Write the traces of every evaluation, with token ids; see trace.")
+    ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what it would cost.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -73,6 +76,8 @@ def bench(
             changes["models"] = [suite.models[0].model_copy(update={"name": name}) for name in model]
         if seed:
             changes["seeds"] = seed
+        if traces:
+            changes["traces"] = True
         suite = suite.model_copy(update=changes)
     if dry_run:
         cells = suite.cells()

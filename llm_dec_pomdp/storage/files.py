@@ -11,13 +11,14 @@ the safetensors package, because that copies all tensors first and the hash woul
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import math
 import os
 import shutil
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -125,12 +126,17 @@ def replace_json(path: Path, value: Any) -> None:
 
 def replace(path: Path, content: bytes) -> None:
     """Write a file that is either the old or the new one, whatever happens meanwhile."""
+    with replacing(path) as temporary:
+        temporary.write_bytes(content)
+
+
+@contextlib.contextmanager
+def replacing(path: Path) -> Generator[Path]:
+    """A place to write a file at, which becomes `path` at the end, durably; where that fails, all is as it was."""
     temporary = path.with_name(f".{path.name}-{os.getpid()}")
     try:
-        with temporary.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
+        yield temporary
+        fsync(temporary)
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)

@@ -14,7 +14,7 @@ import math
 import os
 import platform
 import time
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -197,10 +197,14 @@ def append(path: Path, record: Mapping[str, Any]) -> None:
 
 def read_lines(path: Path) -> Sequence[dict[str, Any]]:
     """The records of a JSONL file, without a last line that was not finished; none when it does not exist."""
-    if not path.exists():
-        return []
-    complete, _, _ = path.read_text(encoding="utf-8").rpartition("\n")
-    return [json.loads(line) for line in complete.split("\n") if line]
+    return list(iterate_lines(path))
+
+
+def iterate_lines(path: Path) -> Iterator[dict[str, Any]]:
+    """The same, one at a time."""
+    if path.exists():
+        with path.open("rb") as file:
+            yield from (json.loads(line) for line in file if line.endswith(b"\n") and line != b"\n")
 
 
 def cut(path: Path, key: str, last: int) -> None:

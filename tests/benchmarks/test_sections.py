@@ -169,7 +169,8 @@ def test_every_output_shows_the_regret_and_the_section_of_the_page(outputs: tupl
 
 
 def test_a_section_is_found_again_by_its_name(run: Path) -> None:
-    assert [section.name for section in all_sections()] == ["regret", "at_k", "schemes", "acme/words"]
+    names = ["regret", "at_k", "schemes", "orchestration", "decisions", "acme/words"]
+    assert [section.name for section in all_sections()] == names
     [result, *_] = read_run(run).results
     assert set(result.summary.measured) == {"regret", "acme/words"}
     assert "sections" not in result.to_dict()["summary"]

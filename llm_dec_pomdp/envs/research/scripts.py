@@ -76,10 +76,49 @@ class Scripts:
         wanted = next((hop.question(subject) for hop, subject, value in steps if subject and not value), None)
         return f"SEARCH: {wanted}" if wanted else f"ANSWER: {_answer(steps)}"
 
+    # --- teams that err in one decision ---------------------------------------------------------------------------
+
+    def asks_twice(self, agent: str, history: Sequence[Message]) -> str:
+        """Asks two sub-agents for its first step at once (grammar "free")."""
+        said = self.optimal(agent, history)
+        return f"{_first_line(said)}\n{said}" if _begins(agent, history) else said
+
+    def asks_another(self, agent: str, history: Sequence[Message]) -> str:
+        """Asks a specialist for its first step who cannot know it, and then the right one."""
+        said = self.optimal(agent, history)
+        right = said.partition(":")[0].removeprefix("ASK ")
+        others = [kind for kind in self._kinds if kind != right]
+        return said.replace(right, others[0], 1) if others and _begins(agent, history) else said
+
+    def asks_vaguely(self, agent: str, history: Sequence[Message]) -> str:
+        """Asks for its first step without saying about whom, and then again."""
+        said = self.optimal(agent, history)
+        if not _begins(agent, history):
+            return said
+        relation, _ = meant(_first_line(said).partition(": ")[2])
+        vague = f"{said.partition(':')[0]}: {relation.question.format(x='it')}"
+        return said.replace(_first_line(said), vague, 1)
+
+    def misreads(self, agent: str, history: Sequence[Message]) -> str:
+        """Has all reports, and answers with another name in them."""
+        said = self.optimal(agent, history)
+        if agent != MAIN or not said.startswith("ANSWER: "):
+            return said
+        steps = self._steps(_told(history))
+        names = [name for _, subject, value in steps for name in (subject, value) if name and not name.isdigit()]
+        return "ANSWER: " + next(name for name in reversed(names) if name != said.removeprefix("ANSWER: "))
+
+    def goes_on(self, agent: str, history: Sequence[Message]) -> str:
+        """Knows the answer, and asks for its first step once more."""
+        said = self.optimal(agent, history)
+        asked = "\n".join(message.text for message in history if message.role == "said").split("\n")
+        late = agent == MAIN and said.startswith("ANSWER: ") and asked.count(asked[0]) == 1
+        return asked[0] if late else said
+
     # --- main ----------------------------------------------------------------------------------------------------
 
     def _main(self, history: Sequence[Message], *, everything: bool) -> str:
-        text = "\n".join(message.text for message in history if message.role != "said")
+        text = _told(history)
         return (self._letter if self._choice else self._line)(text, self._steps(text), everything=everything)
 
     def _steps(self, text: str) -> list[Known]:
@@ -141,6 +180,19 @@ class Scripts:
         if statements or len(told) > 1:
             return f"REPORT: {statements[1] if statements else UNKNOWN}"
         return f"SEARCH: {asked}"
+
+
+def _told(history: Sequence[Message]) -> str:
+    return "\n".join(message.text for message in history if message.role != "said")
+
+
+def _begins(agent: str, history: Sequence[Message]) -> bool:
+    """Whether main says its first text."""
+    return agent == MAIN and all(message.role != "said" for message in history)
+
+
+def _first_line(text: str) -> str:
+    return text.partition("\n")[0]
 
 
 def meant(question: str) -> tuple[Relation, str]:

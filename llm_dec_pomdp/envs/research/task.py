@@ -41,7 +41,9 @@ that main is told at most), `expert` (from a prompt and the number of the try to
 
 `env.alone()` is the same task for one agent that has the tools itself. Scripted teams: `script:optimal` earns 1.0 less
 its costs on all embedded questions under both grammars, `script:ask_everything` the same with every invocation spent,
-`script:never_ask` 0.1.
+`script:never_ask` 0.1. Under the grammar "free" these err in one decision each: `script:asks_twice` (when to spawn),
+`script:asks_another` (whom to ask, with specialists), `script:asks_vaguely` (what to say), `script:misreads` (how to
+combine; it earns 0.1) and `script:goes_on` (when to stop).
 
 A row of a task file has `question`, `answer`, `corpus`: the path of a JSONL file (`text`; `title`, `part` where there
 are such) or of a folder of text files (a line is a passage, a sub-folder a part), from the folder of the task file or
@@ -171,9 +173,11 @@ class Research(Task[State]):
 
     @property
     def scripts(self) -> Mapping[str, Callable[[str, Sequence[Message]], str]]:
-        """Teams by name: "optimal", "ask_everything", "never_ask"."""
+        """Teams by name; those that err in one decision write freely."""
         scripts = self._scripts
-        return {"optimal": scripts.optimal, "ask_everything": scripts.ask_everything, "never_ask": scripts.never_ask}
+        teams = [scripts.optimal, scripts.ask_everything, scripts.never_ask]
+        erring = [scripts.asks_twice, scripts.asks_another, scripts.asks_vaguely, scripts.misreads, scripts.goes_on]
+        return {team.__name__: team for team in [*teams, *(erring if self.grammar == "free" else [])]}
 
     def optimal_action(self, agent: str, history: Sequence[Message]) -> str:
         """What the team "optimal" says.

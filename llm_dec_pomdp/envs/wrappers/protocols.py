@@ -23,7 +23,7 @@ from typing import Any
 import gymnasium
 
 from ...registries import Registry
-from ...types import Scale, TaskItem
+from ...types import Event, Scale, TaskItem
 from ..base import TextDecPOMDP
 from ..episode import Outcome
 
@@ -131,6 +131,11 @@ class ProtocolWrapper(TextDecPOMDP):
         """What the agents asked in `phase` are told, from `_observed` (inner observations) and `_texts` (so far, as
         others may read them)."""
 
+    def _reads(self, told: Mapping[str, str]) -> tuple[Event, ...]:
+        """Who is told whose last text after the first phase. Default: everybody who is asked, that of every other."""
+        pairs = ((reader, writer) for reader in told for writer in self._texts if writer != reader)
+        return tuple(Event("read", reader, {"of": writer}) for reader, writer in pairs)
+
     def _joint_action(self) -> Mapping[str, str]:
         return {agent: self._said.get(agent, "") for agent in self.env.agents}
 
@@ -144,7 +149,8 @@ class ProtocolWrapper(TextDecPOMDP):
         self._texts = {agent: self.shown(text) for agent, text in self._said.items()}
         phase = (self.turn + 1) % self.phases
         if phase:
-            return Outcome(self._ask(phase))
+            told = self._ask(phase)
+            return Outcome(told, events=self._reads(told))
         self._observed, *_ = self.env.step(self._joint_action())
         self._said, self._texts = {}, {}
         inner, over = self.env.latest, not self.env.agents

@@ -1,0 +1,70 @@
+"""Evaluated episodes as a run keeps them, a line each: what everybody saw and said, and what it was worth."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..types import Completion, Episode, Event, Score, Turn
+
+
+def episode_record(episode: Episode) -> dict[str, Any]:
+    """An episode as plain values; of tokens their number alone."""
+    return {
+        "task": episode.item_id,
+        "seed": episode.seed,
+        "return": episode.total,
+        "terminated": episode.terminated,
+        "turns": [_turn_record(turn) for turn in episode.turns],
+    }
+
+
+def _turn_record(turn: Turn) -> dict[str, Any]:
+    said = turn.actions.items()
+    return {
+        "observations": dict(turn.observations),
+        "actions": {agent: c.text for agent, c in said},
+        "tokens": {agent: [len(c.prompt_ids), len(c.token_ids)] for agent, c in said},
+        "seconds": {agent: c.seconds for agent, c in said},
+        "truncated": [agent for agent, c in said if c.truncated],
+        "reward": turn.reward,
+        "rewards": dict(turn.rewards),
+        "score": turn.score.total if turn.score else None,
+        "components": dict(turn.score.components) if turn.score else None,
+        "diagnostics": dict(turn.score.diagnostics) if turn.score else None,
+        "notes": dict(turn.score.notes) if turn.score else None,
+        "events": [[event.kind, event.agent, dict(event.details)] for event in turn.events],
+    }
+
+
+def recorded_episode(record: Mapping[str, Any]) -> Episode:
+    """The inverse of `episode_record`; in place of every token stands a 0, since only their number is known.
+
+    Earlier records have no events, seconds and individual rewards.
+    """
+    turns: Sequence[Mapping[str, Any]] = record["turns"]
+    return Episode(record["task"], record["seed"], tuple(map(_recorded_turn, turns)), record["terminated"])
+
+
+def _recorded_turn(turn: Mapping[str, Any]) -> Turn:
+    score = None
+    if turn["components"] is not None:
+        total = turn.get("score", turn["reward"])
+        facts: Mapping[str, float] = turn.get("diagnostics") or {}
+        notes: Mapping[str, str] = turn.get("notes") or {}
+        score = Score(math.nan if total is None else total, turn["components"], facts, notes)
+    return Turn(
+        turn["observations"],
+        {agent: _completion(turn, agent, text) for agent, text in turn["actions"].items()},
+        turn["reward"],
+        score,
+        turn.get("rewards", {}),
+        tuple(Event(*event) for event in turn.get("events", ())),
+    )
+
+
+def _completion(turn: Mapping[str, Any], agent: str, text: str) -> Completion:
+    prompt, sampled = turn.get("tokens", {}).get(agent, (0, 0))
+    seconds = turn.get("seconds", {}).get(agent, 0.0)
+    return Completion(text, (0,) * prompt, (0,) * sampled, (), agent in turn.get("truncated", ()), seconds)

@@ -1,0 +1,125 @@
+"""The traces of a run: written while it is evaluated, or made from the episodes that it keeps.
+
+`cells/LABEL/traces/step-N.jsonl` holds the evaluation of weights that were trained for N steps; 0 for methods that do
+not learn. These have token ids; `episodes.jsonl`, which every cell has, does not.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..algorithms.registration import find_algorithm
+from ..envs.base import TextDecPOMDP
+from ..storage.runfolder import iterate_lines
+from ..traces import Header, Trace, TraceError, TraceWriter, from_episode, read
+from ..traces.files import Texts
+from ..types import Group, TaskItem
+from .records import recorded_episode
+from .setup import build_env
+from .suite import Cell
+
+if TYPE_CHECKING:
+    from .runs import Entry, Run
+
+Keep = Callable[[Sequence[Group]], None]
+
+
+def header_of(cell: Cell, env: TextDecPOMDP, steps: int) -> Header:
+    """What the traces of a cell say about it.
+
+    Args:
+        cell: What ran.
+        env: Its evaluation environment under the protocol.
+        steps: Training steps of the weights.
+    """
+    options = dict(cell.environment.options)
+    if cell.environment.max_turns is not None:
+        options["max_turns"] = cell.environment.max_turns
+    models = dict.fromkeys(env.possible_agents, cell.model.name)
+    for member in cell.model.members:
+        models |= {a: member.model for a in env.possible_agents if {a, env.role(a)} & set(member.agents)}
+    protocol: str = find_algorithm(cell.method.name).load().protocol  # type: ignore[attr-defined]
+    return Header.of(
+        env,
+        cell.environment.id,
+        options=options,
+        protocol=protocol,
+        models=models,
+        weights=steps,
+        sampling=cell.sampling.build(),
+    )
+
+
+@contextlib.contextmanager
+def keeping(cell: Cell, env: TextDecPOMDP, folder: Path | None, steps: int) -> Generator[Keep]:
+    """Write what is evaluated as traces, into a file that is there when all of it was.
+
+    Args:
+        cell: What is evaluated.
+        env: Its evaluation environment.
+        folder: Of the cell; None: nothing is written.
+        steps: Training steps of the weights.
+    """
+    if folder is None:
+        yield lambda groups: None
+        return
+    path = folder / "traces" / f"step-{steps}.jsonl"
+    path.parent.mkdir(exist_ok=True)
+    path.unlink(missing_ok=True)  # of an evaluation after which the cell was stopped
+    header, items = header_of(cell, env, steps), _by_id(env)
+    with TraceWriter(path, token_ids=True) as writer:
+
+        def keep(groups: Sequence[Group]) -> None:
+            for episode in (episode for group in groups for episode in group.episodes):
+                writer.write(from_episode(episode, header, items[episode.item_id], token_ids=True))
+
+        yield keep
+
+
+def checkpoints_of(entry: Entry) -> Mapping[int, Path]:
+    """The files of traces that a cell has, by training steps, the last one last."""
+    paths = (entry.folder / "traces").glob("step-*.jsonl")
+    return dict(sorted((int(re.findall(r"\d+", path.name)[0]), path) for path in paths))
+
+
+def traces_of(entry: Entry) -> Iterator[Trace]:
+    """The traces of a cell's last evaluation, one at a time; with token ids where they were written as it went."""
+    if checkpoints := checkpoints_of(entry):
+        yield from read(list(checkpoints.values())[-1])
+        return
+    protocol: str = find_algorithm(entry.cell.method.name).load().protocol  # type: ignore[attr-defined]
+    env = build_env(entry.cell, protocol, evaluation=True)
+    learnt = entry.result is not None and entry.result.train_seconds > 0
+    header, items = header_of(entry.cell, env, entry.cell.training.steps if learnt else 0), _by_id(env)
+    for record in iterate_lines(entry.folder / "episodes.jsonl"):
+        yield from_episode(recorded_episode(record), header, items[record["task"]])
+
+
+def export(run: Run, path: Path, texts: Texts = "inline", *, token_ids: bool = False) -> int:
+    """Write the last evaluations of all cells of a run into one file of traces; how many there were.
+
+    Raises:
+        TraceError: Token ids are wanted of a cell that was run without `--traces`, or there are no episodes.
+    """
+    if token_ids and (without := [entry.cell.label for entry in run.entries if not checkpoints_of(entry)]):
+        raise TraceError(
+            f"{without[0]} of {str(run.folder)!r} has no token ids: a run keeps them with bench --traces; leave "
+            "--token-ids out, or run it with them"
+        )
+    count = 0
+    with TraceWriter(path, texts, token_ids=token_ids) as writer:
+        for entry in run.entries:
+            for trace in traces_of(entry):
+                writer.write({**trace, "trace_id": f"{entry.cell.label}/{trace['trace_id']}"})
+                count += 1
+        if not count:
+            raise TraceError(f"{str(run.folder)!r} has no evaluated episodes yet; export it when a cell is done")
+    return count
+
+
+def _by_id(env: Any) -> Mapping[str, TaskItem]:
+    return {item.id: item for item in env.items}

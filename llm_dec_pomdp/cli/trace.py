@@ -1,0 +1,194 @@
+"""The commands `trace export | validate | replay | stats | view`: episodes as graphs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from statistics import fmean
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.table import Table
+
+from ..visible import plain
+from .console import err, out, print_json, stop, usage
+from .options import Json
+from .trust import Trust, allow, typed
+
+if TYPE_CHECKING:
+    from ..envs.base import TextDecPOMDP
+    from ..traces import Trace
+
+app = typer.Typer(help="Episodes as graphs: who said what to whom, and what came of it.", no_args_is_help=True)
+
+Files = Annotated[list[Path], typer.Argument(metavar="FILE...", help="Files of traces, one in a line.")]
+Profile = Annotated[
+    str, typer.Option(help="replayable (this package's), or schema (the published one, for any system's traces).")
+]
+
+
+@app.command()
+def export(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run.")],
+    place: Annotated[Path, typer.Argument(metavar="OUT", help="New file; OUT.content.sqlite beside it, if hashed.")],
+    texts: Annotated[str, typer.Option(help="inline, hashed (each text once, in a file beside) or none.")] = "inline",
+    token_ids: Annotated[
+        bool, typer.Option("--token-ids", help="With token ids and log-probabilities, of a run with bench --traces.")
+    ] = False,
+    trust: Trust = False,
+) -> None:
+    """Write the evaluated episodes of a run as traces.
+
+    Example: [bold]llm-dec-pomdp trace export runs/my-run traces.jsonl[/]
+    """
+    from ..benchmarks.runs import read_run
+    from ..benchmarks.traces import export as export_run
+
+    with usage():
+        read = read_run(run)
+        allow([entry.cell for entry in read.entries], run, trust=trust)
+        try:
+            count = export_run(read, place, texts, token_ids=token_ids)  # type: ignore[arg-type]
+        except OSError as error:
+            stop(str(error), code=2 if isinstance(error, FileExistsError) else 1)
+    out.print(f"{count} traces in {place}")
+
+
+@app.command()
+def validate(files: Files, profile: Profile = "replayable") -> None:
+    """Check traces: is each what the profile says? What is wrong is named with its event and field.
+
+    Example: [bold]llm-dec-pomdp trace validate traces.jsonl[/]
+    """
+    from ..traces import ContentStore, read, store_of
+    from ..traces import validate as problems_of
+
+    wrong = count = 0
+    with usage():
+        for path in files:
+            store = ContentStore(store_of(path)) if store_of(path).is_file() else None
+            for number, trace in enumerate(_traces(path, read), 1):
+                count += 1
+                problems = problems_of(trace, profile, store)  # type: ignore[arg-type]
+                wrong += bool(problems)
+                for problem in problems:
+                    err.print(plain(f"{path}, trace {number}: {problem}"), soft_wrap=True)
+    out.print(f"{count} traces, {wrong or 'none'} of them not {profile}")
+    if wrong:
+        raise typer.Exit(1)
+
+
+@app.command()
+def replay(files: Files, trust: Trust = False) -> None:
+    """Play the recorded texts again and compare every observation, reward and component, bit for bit.
+
+    Example: [bold]llm-dec-pomdp trace replay traces.jsonl[/]
+    """
+    from ..traces import TraceError, read_whole
+    from ..traces import replay as play_again
+
+    different = count = 0
+    with usage():
+        for path in files:
+            for number, trace in enumerate(_traces(path, read_whole), 1):
+                count += 1
+                try:
+                    difference = play_again(trace, _trusted(trace) if trust else None)
+                except TraceError as error:
+                    stop(f"{path}, trace {number}: {error}")
+                if difference:
+                    different += 1
+                    err.print(plain(f"{path}, trace {number}: {difference}"), soft_wrap=True)
+    out.print(f"{count} traces, {different or 'none'} of them played otherwise")
+    if different:
+        raise typer.Exit(1)
+
+
+@app.command()
+def stats(files: Files, as_json: Json = False) -> None:
+    """Count what teams did: outcome, efficiency, coordination, robustness; means over the traces of a file.
+
+    Example: [bold]llm-dec-pomdp trace stats traces.jsonl[/]
+    """
+    from ..traces import read_whole
+    from ..traces.stats import DIMENSIONS
+
+    with usage():
+        by_file = {str(path): _means(_valid(path, read_whole)) for path in files}
+    if as_json:
+        print_json(by_file)
+        return
+    table = Table()
+    for header in ("", "statistic", *by_file):
+        table.add_column(plain(header), overflow="fold")
+    for dimension, names in DIMENSIONS.items():
+        for name in names:
+            means = (mean.get(name, math.nan) for mean in by_file.values())
+            table.add_row(dimension, name, *("-" if math.isnan(mean) else f"{mean:.4g}" for mean in means))
+    out.print(table)
+
+
+@app.command()
+def view(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A file of traces.")],
+    place: Annotated[Path | None, typer.Argument(metavar="OUT", help="New page; FILE.html when left out.")] = None,
+) -> None:
+    """Make one page of the traces, with everything in it: lanes, arrows, texts, rewards and costs along time.
+
+    Example: [bold]llm-dec-pomdp trace view traces.jsonl[/]
+    """
+    from ..storage.files import replace
+    from ..traces import read_whole
+    from ..traces.page import render
+
+    place = place or Path(f"{file}.html")
+    with usage():
+        try:
+            replace(place, render(_valid(file, read_whole)).encode("utf-8", "backslashreplace"))
+        except OSError as error:
+            stop(str(error), code=1)
+    out.print(f"open the page: python -m webbrowser {place.resolve().as_uri()}", soft_wrap=True)
+
+
+def _traces(path: Path, reader: Any) -> Iterator[Trace]:
+    """The traces of a file; where it cannot be read, the command ends with a sentence."""
+    try:
+        yield from reader(path)
+    except OSError as error:
+        stop(f"{str(path)!r} cannot be read ({error.strerror}); give a file of traces")
+
+
+def _trusted(trace: Trace) -> TextDecPOMDP:
+    """The environment of a trace, though it is code that only the trace names."""
+    from ..traces import check, environment_of
+
+    check(trace)
+    header = trace["events"][0]["header"]
+    typed(header["environment"]["id"])
+    return environment_of(header, trusted=True)
+
+
+def _valid(path: Path, reader: Any) -> Iterator[Trace]:
+    """Those that are graphs of events in time, whoever wrote them; the first that is not ends the command."""
+    from ..traces import TraceError, check_graph
+
+    for number, trace in enumerate(_traces(path, reader), 1):
+        try:
+            check_graph(trace)
+        except TraceError as error:
+            stop(f"{path}, trace {number}: {error}")
+        yield trace
+
+
+def _means(traces: Iterable[Trace]) -> Mapping[str, float]:
+    from ..traces import stats as stats_of
+
+    values: dict[str, list[float]] = {}
+    count = 0
+    for trace in traces:
+        count += 1
+        for name, value in stats_of(trace).items():
+            values.setdefault(name, []).append(value)
+    known = {name: [value for value in all_values if not math.isnan(value)] for name, all_values in values.items()}
+    return {"traces": count, **{name: fmean(them) if them else math.nan for name, them in known.items()}}

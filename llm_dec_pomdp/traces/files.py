@@ -1,0 +1,240 @@
+"""Files of traces: one trace per line, written whole or not at all and read one at a time; texts in them or beside.
+
+Texts stand in the traces, or in a content store beside the file, each once, under its SHA-256, or nowhere. The store is
+an SQLite file, so that neither writing nor reading it needs memory for all of it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import sqlite3
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, BinaryIO, Literal, get_args
+
+from ..registries import nearest
+from ..storage.files import replacing
+from .graph import Trace
+from .header import TraceError, digest, plain_text
+
+Texts = Literal["inline", "hashed", "none"]
+LONGEST = 1 << 26  # bytes of one trace
+_TOKENS = ("prompt_ids", "token_ids", "logprobs")
+_encode = json.JSONEncoder(separators=(",", ":"), check_circular=False, allow_nan=False, default=float).encode
+
+
+class ContentStore:
+    """Texts by their references; use it as a context manager.
+
+    Args:
+        path: An SQLite file.
+        new: Create it, to `put` texts; else it is there, and only read.
+
+    Raises:
+        TraceError: It is not there.
+    """
+
+    def __init__(self, path: Path, *, new: bool = False) -> None:
+        if not new and not path.is_file():
+            raise TraceError(f"{str(path)!r}, the texts of the traces, is missing; copy it beside them")
+        self.path = path
+        mode = "rwc" if new else "ro"
+        self._file = sqlite3.connect(f"{path.absolute().as_uri()}?mode={mode}", uri=True)
+        if new:
+            self._file.execute("PRAGMA journal_mode = OFF")  # the file gets its name when it is whole
+            self._file.execute("PRAGMA synchronous = OFF")
+            self._file.execute("CREATE TABLE content (digest BLOB PRIMARY KEY, text BLOB)")
+
+    def __enter__(self) -> ContentStore:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._file.commit()
+        self._file.close()
+
+    def put(self, text: str) -> str:
+        """Keep a text; its reference."""
+        reference = digest(text)
+        row = bytes.fromhex(reference[7:]), text.encode("utf-8", "surrogatepass")
+        self._file.execute("INSERT OR IGNORE INTO content VALUES (?, ?)", row)
+        return reference
+
+    def get(self, reference: str) -> str | None:
+        """The text of a reference; None where it is not there or not what was put.
+
+        Raises:
+            TraceError: The file is damaged.
+        """
+        try:
+            key = bytes.fromhex(reference.removeprefix("sha256:"))
+        except ValueError:
+            return None
+        try:
+            row = self._file.execute("SELECT text FROM content WHERE digest = ?", (key,)).fetchone()
+            text = row[0].decode("utf-8", "surrogatepass") if row else None
+        except (sqlite3.Error, UnicodeDecodeError, AttributeError) as error:
+            raise TraceError(f"{str(self.path)!r} is damaged ({error}); export the traces again") from error
+        return text if text is not None and digest(text) == reference else None
+
+
+def store_of(path: Path) -> Path:
+    """Where the texts of a file of traces lie, when it was exported with references."""
+    return Path(f"{path}.content.sqlite")
+
+
+# --- writing ----------------------------------------------------------------------------------------------------------
+
+
+class TraceWriter:
+    """Writes traces to a file as they come; use it as a context manager. Without its end there is no file.
+
+    Args:
+        path: Of the file; there must be none yet.
+        texts: "inline"; "hashed": by reference into a content store beside the file; "none": left out.
+        token_ids: Keep token ids and log-probabilities, where the traces have them.
+
+    Raises:
+        FileExistsError: There is a file.
+    """
+
+    def __init__(self, path: Path, texts: Texts = "inline", *, token_ids: bool = False) -> None:
+        if texts not in get_args(Texts):
+            raise ValueError(f"texts is {texts!r}, which does not exist; {nearest(texts, get_args(Texts))}")
+        if path.exists():
+            raise FileExistsError(f"{str(path)!r} is there already; give a new file, or remove it")
+        self.path, self._texts, self._token_ids = path, texts, token_ids
+        self._open = ExitStack()
+        self._file: BinaryIO
+        self._store: ContentStore | None = None
+
+    def __enter__(self) -> TraceWriter:
+        begun = tuple(f".{path.name}-" for path in (self.path, store_of(self.path)))
+        for left in self.path.parent.iterdir():
+            if left.name.startswith(begun):  # of a process that was killed
+                left.unlink(missing_ok=True)
+        with ExitStack() as opening:
+            place = opening.enter_context(replacing(self.path))
+            self._file = opening.enter_context(place.open("wb"))
+            if self._texts == "hashed":  # entered last, so that it has its name before the traces have theirs
+                place = opening.enter_context(replacing(store_of(self.path)))
+                self._store = opening.enter_context(ContentStore(place, new=True))
+            self._open = opening.pop_all()
+        return self
+
+    def __exit__(self, *exc: Any) -> None:
+        self._open.__exit__(*exc)
+
+    def write(self, trace: Trace) -> None:
+        """Add a trace, which stays as it is.
+
+        Raises:
+            ValueError: It has a number that is not finite.
+        """
+        kept = {**trace, "events": [self._kept(event) for event in trace["events"]]}
+        self._file.write(_encode(kept).encode("ascii"))
+        self._file.write(b"\n")
+
+    def _kept(self, event: dict[str, Any]) -> dict[str, Any]:
+        if not self._token_ids and "token_ids" in event:
+            event = {key: value for key, value in event.items() if key not in _TOKENS}
+        if self._texts == "inline" or "content" not in event:
+            return event
+        kept = {key: value for key, value in event.items() if key != "content"}
+        if self._store is not None:
+            kept["content_ref"] = self._store.put(plain_text(event["content"]))
+        return kept
+
+
+def write(traces: Iterable[Trace], path: Path, texts: Texts = "inline", *, token_ids: bool = False) -> int:
+    """Write traces to a file, one at a time; how many there were. See `TraceWriter`."""
+    count = 0
+    with TraceWriter(path, texts, token_ids=token_ids) as writer:
+        for trace in traces:
+            writer.write(trace)
+            count += 1
+    return count
+
+
+# --- reading ----------------------------------------------------------------------------------------------------------
+
+
+def read(path: Path) -> Iterator[Trace]:
+    """The traces of a file, one at a time: a line each, or one JSON document.
+
+    Raises:
+        TraceError: Something in it is no JSON object, or larger than a trace may be; the message names the line.
+    """
+    with path.open("rb") as file:
+        first = _line(file, path, 1)
+        try:
+            trace = _parsed(first, f"{path}, line 1")
+        except TraceError:
+            if not file.read(1):  # a single line
+                raise
+            yield _parsed(_whole(path), str(path))
+            return
+        yield trace
+        for number in itertools.count(2):
+            if not (line := _line(file, path, number)):
+                return
+            if line.strip():
+                yield _parsed(line, f"{path}, line {number}")
+
+
+def _line(file: BinaryIO, path: Path, number: int) -> bytes:
+    line = file.readline(LONGEST + 1)
+    if len(line) > LONGEST:
+        raise TraceError(f"{path}, line {number}: it is longer than {LONGEST >> 20} MB; a file has one trace in a line")
+    return line
+
+
+def _whole(path: Path) -> bytes:
+    if (size := path.stat().st_size) > LONGEST:
+        raise TraceError(
+            f"{path}: its first line is no trace and it has {size / 1e6:.0f} MB, more than the {LONGEST >> 20} MB of "
+            "one trace; a file of many has one in a line"
+        )
+    return path.read_bytes()
+
+
+def _parsed(text: bytes, where: str) -> Trace:
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise TraceError(f"{where}: it is no JSON ({error}); a trace is a JSON object, one in a line") from None
+    if not isinstance(value, dict):
+        raise TraceError(f"{where}: it is a {type(value).__name__} ({value!r:.40}); a trace is a JSON object")
+    return value  # pyright: ignore[reportUnknownVariableType]
+
+
+def resolve(trace: Trace, store: ContentStore) -> Trace:
+    """A trace with its texts in it.
+
+    Raises:
+        TraceError: A reference does not resolve; the message names the event.
+    """
+
+    def whole(event: dict[str, Any]) -> dict[str, Any]:
+        if (reference := event.get("content_ref")) is None:
+            return event
+        text = store.get(reference)
+        if text is None:
+            raise TraceError(
+                f"event {event['id']!r}, field content_ref: {reference!r:.80} is not in {str(store.path)!r}"
+            )
+        kept = {key: value for key, value in event.items() if key != "content_ref"}
+        return {**kept, "content": text if event["type"] == "message" else json.loads(text)}
+
+    return {**trace, "events": [whole(event) for event in trace["events"]]}
+
+
+def read_whole(path: Path) -> Iterator[Trace]:
+    """The traces of a file with their texts in them, where a content store lies beside it."""
+    with contextlib.ExitStack() as opened:
+        place = store_of(path)
+        store = opened.enter_context(ContentStore(place)) if place.is_file() else None
+        for trace in read(path):
+            yield resolve(trace, store) if store is not None else trace

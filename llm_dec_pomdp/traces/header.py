@@ -1,0 +1,180 @@
+"""The header of a trace: all that is needed to play its texts again, and who played."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from ..__about__ import __version__
+from ..agents.base import Sampling
+from ..envs.base import TextDecPOMDP
+from ..envs.registration import make
+from ..envs.wrappers import with_protocol
+from ..types import TaskItem
+
+FORMAT = 1  # of the header and of the keys that events have beyond the published schema
+
+
+class TraceError(ValueError):
+    """A trace, or a file of them, that cannot be used; the message names it, the event, the field and its value."""
+
+
+class Player(NamedTuple):
+    """Who plays an agent.
+
+    Attributes:
+        role: Human name of the agent.
+        model: Name of the model; "" where nobody said.
+        weights: Training steps that its weights have seen.
+    """
+
+    role: str
+    model: str = ""
+    weights: int = 0
+
+
+@dataclass(frozen=True)
+class Header:
+    """What the episodes of one evaluation share.
+
+    Attributes:
+        environment: Id.
+        options: Arguments of its constructor, as JSON has them; the tasks, which every trace has itself, aside.
+        protocol: Communication protocol.
+        max_turns: H under the protocol.
+        topology: One of the words that the published schema has for it.
+        players: By agent, in the order of the environment.
+        sampling: How texts were drawn; None where nobody said.
+    """
+
+    environment: str
+    options: Mapping[str, Any]
+    protocol: str
+    max_turns: int
+    topology: str
+    players: Mapping[str, Player]
+    sampling: Sampling | None = None
+
+    @classmethod
+    def of(
+        cls,
+        env: TextDecPOMDP,
+        env_id: str | None = None,
+        *,
+        options: Mapping[str, Any] | None = None,
+        protocol: str = "parallel",
+        models: Mapping[str, str] | str = "",
+        weights: int = 0,
+        sampling: Sampling | None = None,
+    ) -> Header:
+        """Describe an environment and who plays it.
+
+        Args:
+            env: Under its protocol.
+            env_id: Under which it was made; its own name when left out.
+            options: That it was made with, `tasks`, `split` and `fields` aside.
+            protocol: That it stands under.
+            models: Name of the model of every agent, or of them all.
+            weights: Training steps that their weights have seen.
+            sampling: How texts are drawn.
+        """
+        names = {agent: models if isinstance(models, str) else models[agent] for agent in env.possible_agents}
+        players = {agent: Player(env.role(agent), names[agent], weights) for agent in env.possible_agents}
+        own = env_id or str(env.task.metadata["name"])
+        return cls(own, dict(options or {}), protocol, env.max_turns, _topology(env, protocol), players, sampling)
+
+    def task(self, item: TaskItem) -> tuple[dict[str, Any], str]:
+        """A task as JSON has it, and its digest, which is computed once for all of its episodes."""
+        known = self._tasks.get(id(item))
+        if known is None or known[0] is not item:
+            content = item_as_json(item)
+            known = self._tasks[id(item)] = item, content, digest(plain_text(content))
+        return known[1:]
+
+    @functools.cached_property
+    def _tasks(self) -> dict[int, tuple[TaskItem, dict[str, Any], str]]:
+        return {}
+
+    @functools.cached_property
+    def shared(self) -> dict[str, Any]:
+        """The part that is the same in every trace, as JSON has it."""
+        return {
+            "format": FORMAT,
+            "version": __version__,
+            "environment": {"id": self.environment, "options": dict(self.options)},
+            "protocol": self.protocol,
+            "max_turns": self.max_turns,
+            "players": {agent: player._asdict() for agent, player in self.players.items()},
+            "sampling": dataclasses.asdict(self.sampling) if self.sampling else None,
+        }
+
+
+def _topology(env: TextDecPOMDP, protocol: str) -> str:
+    """The schema's word; it has none for teams whose members are alike and do not speak to each other."""
+    if env.hierarchical:
+        return "hierarchical"
+    return {"centralized": "centralized", "discussion": "debate"}.get(protocol, "unknown")
+
+
+def digest(text: str) -> str:
+    """The reference of a text in a content store: SHA-256 of its UTF-8, lone surrogates kept."""
+    return "sha256:" + hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def plain_text(content: str | Mapping[str, Any]) -> str:
+    """The text of which a content has its reference: itself, or its JSON with sorted keys."""
+    return content if isinstance(content, str) else json.dumps(content, sort_keys=True)
+
+
+def item_as_json(item: TaskItem) -> dict[str, Any]:
+    """A task as plain values."""
+    return {
+        "id": item.id,
+        "prompt": item.prompt,
+        "split": item.split,
+        "reference": list(item.reference),
+        "fields": dict(item.fields),
+    }
+
+
+def item_of(content: Mapping[str, Any]) -> TaskItem:
+    """The inverse of `item_as_json`."""
+    values: dict[str, Any] = {**content, "reference": tuple(content["reference"])}
+    return TaskItem(**values)
+
+
+@functools.lru_cache(maxsize=8)
+def _made(env_id: str, options: str, protocol: str) -> TextDecPOMDP:
+    return with_protocol(make(env_id, **json.loads(options)), protocol)
+
+
+def environment_of(header: Mapping[str, Any], *, trusted: bool = False) -> TextDecPOMDP:
+    """The environment of a recorded header.
+
+    Args:
+        header: Of a replayable trace.
+        trusted: Whether code that only the trace names may be run.
+
+    Raises:
+        TraceError: It is code that only a file names, it is unknown, or it does not take its options.
+    """
+    env_id, options = header["environment"]["id"], header["environment"]["options"]
+    if ":" in env_id and not trusted:
+        raise TraceError(
+            f"event 'e0', field header.environment.id: {env_id!r} is code; look at what it is, and make it yourself "
+            "(replay(trace, env))"
+        )
+    if isinstance(expert := options.get("expert"), str):
+        raise TraceError(
+            f"event 'e0', field header.environment.options: the environment asks the model {expert!r}; make it "
+            "yourself (replay(trace, env))"
+        )
+    try:
+        return _made(env_id, json.dumps(options), header["protocol"])
+    except (ImportError, KeyError, TypeError, ValueError) as error:
+        raise TraceError(f"event 'e0', field header: {env_id} cannot be made: {error}") from error

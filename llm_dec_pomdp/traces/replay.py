@@ -1,0 +1,106 @@
+"""Play a trace again: its texts through its environment, and compare all that follows from them, bit for bit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..envs.base import TextDecPOMDP
+from ..rollout.base import agents_asked, step_all
+from ..types import Episode, Turn
+from .episodes import to_episode
+from .graph import Trace, from_episode
+from .header import Header, Player, TraceError, environment_of, item_of
+from .validate import check
+
+# What was measured while the texts were generated, which an environment does not produce.
+_MEASURED = {"t", "seconds", "tokens", "truncated", "prompt_ids", "token_ids", "logprobs", "header"}
+
+
+def replay(trace: Trace, env: TextDecPOMDP | None = None) -> str:
+    """Play the recorded texts again and compare every observation, reward, component and event.
+
+    Args:
+        trace: Replayable, with its texts in it.
+        env: The environment under its protocol; when left out, it is made from the header. Only registered ones are:
+            no code that a file names is run.
+
+    Returns:
+        The first difference, in a sentence that names event and field; "" where there is none.
+
+    Raises:
+        TraceError: It cannot be played: it is not replayable, or its texts are missing.
+    """
+    check(trace)
+    first: Mapping[str, Any] = trace["events"][0]
+    if "content" not in first:
+        raise TraceError(f"event {first['id']!r}, field content: the task is missing; export with texts")
+    recorded, header, item = to_episode(trace), first["header"], item_of(first["content"])
+    playing = (env or environment_of(header)).with_items([item]).fork()
+    playing.reset(seed=header["seed"], options={"task_id": item.id})
+    players = {agent: Player(**player) for agent, player in header["players"].items()}
+    if unknown := sorted(set(playing.possible_agents) ^ players.keys()):
+        return (
+            f"event {first['id']!r}, field header.players: they differ from the environment's in {', '.join(unknown)}"
+        )
+    turns, terminated, note = _play(playing, recorded)
+    again = Episode(item.id, recorded.seed, tuple(turns), terminated, recorded.share)
+    topology, protocol = trace.get("topology", ""), header["protocol"]
+    same = Header(header["environment"]["id"], {}, protocol, playing.max_turns, topology, players)
+    other = from_episode(again, same, item, seed=header["seed"])
+    if difference := _first_difference(trace["events"], other["events"], note):
+        return difference
+    if terminated != recorded.terminated:
+        return f"event {first['id']!r}, field header.terminated: it is {recorded.terminated}, played again {terminated}"
+    for field in ("edges", "rewards", "metrics"):
+        if trace.get(field) != other[field]:
+            return f"field {field}: it is {trace.get(field)!r:.200}, played again {other[field]!r:.200}"
+    return ""
+
+
+def _play(env: TextDecPOMDP, recorded: Episode) -> tuple[list[Turn], bool, str]:
+    """Play the texts as far as the environment asks for those that there are; why it ended before, if it did."""
+    turns: list[Turn] = []
+    terminated = False
+    for number, turn in enumerate(recorded.turns):
+        asked = agents_asked(env)
+        if not env.agents or set(asked) != set(turn.actions):
+            return turns, terminated, f"turn {number} asks {asked}, and the trace has texts of {list(turn.actions)}"
+        said = {agent: turn.actions[agent] for agent in asked}
+        [stepped] = step_all([env], [said])
+        turns.append(stepped.turn)
+        terminated = stepped.terminated
+    return turns, terminated, f"turn {len(turns)} asks {agents_asked(env)}, and the trace ends" if env.agents else ""
+
+
+def _first_difference(there: Sequence[Mapping[str, Any]], here: Sequence[Mapping[str, Any]], note: str) -> str:
+    for one, other in zip(there, here, strict=False):
+        for field in dict.fromkeys((*one, *other)):
+            if field not in _MEASURED and (difference := _compare(one.get(field), other.get(field), field)):
+                return f"event {one['id']!r}, {difference}"
+    if len(there) != len(here) or note:
+        return f"event {there[min(len(there), len(here)) - 1]['id']!r}, field turn: {note or 'events follow it'}"
+    return ""
+
+
+def _compare(there: Any, here: Any, field: str) -> str:
+    """The first difference of two plain values; numbers are compared bit for bit."""
+    if isinstance(there, dict) and isinstance(here, dict):
+        for name in dict.fromkeys((*there, *here)):  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+            if name not in there or name not in here:
+                return f"field {field}.{name}: it is {'missing' if name not in there else 'there'}, played again not so"
+            if difference := _compare(there[name], here[name], f"{field}.{name}"):
+                return difference
+        return ""
+    if isinstance(there, float) and isinstance(here, float):
+        return "" if there.hex() == here.hex() else f"field {field}: it is {there!r}, played again {here!r}"
+    return "" if there == here else f"field {field}: it is {_short(there, here)}, played again {_short(here, there)}"
+
+
+def _short(value: Any, other: Any) -> str:
+    """A value as a message shows it; of long texts, from where they differ."""
+    if not (isinstance(value, str) and isinstance(other, str)) or len(value) < 120:
+        return repr(value)[:200]
+    same = next((n for n, (a, b) in enumerate(zip(value, other, strict=False)) if a != b), min(len(value), len(other)))
+    start = max(0, same - 20)
+    return f"... {value[start : start + 100]!r} (from character {start})"

@@ -1,0 +1,173 @@
+"""What a trace says about a team, in numbers: the five statistics of arXiv:2605.02801, Table 13, in four dimensions.
+
+| dimension | statistic | definition |
+|---|---|---|
+| outcome | reward, score | the team's return; the score of what was delivered last |
+| efficiency | parallelism | T_serial / T_parallel: the seconds of all events in a row, by those from first to last |
+| | tokens, seconds, tool calls, messages | as the trace has them under `costs` |
+| coordination | utilisation | of the agents that did something, the share whose events lead to the last result |
+| | overhead | tokens of texts that are no part of a scored joint action (orders, reports, drafts), by all tokens |
+| | redundancy | messages that nearly repeat an earlier one (Jaccard similarity of words 0.8 or more), by all messages |
+| robustness | amplification | later messages that carry a claim of a wrong report, by the wrong reports |
+
+The seconds of an event are those since the last of the events that caused it. An event leads to the last result by
+edges, but for those through earlier results. A report is wrong where the environment says so (`expert` 0 in what a
+sub-agent returns); its claims are the names and numbers that stand neither in its subtask nor in the task, and who
+carries one says it later, after edges that lead there. A statistic is NaN where a trace does not say enough.
+
+The survey gives the five by name and idea; what is said here more exactly is this package's reading of it.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from .graph import ENVIRONMENT, Trace
+
+DIMENSIONS: Mapping[str, Sequence[str]] = {
+    "outcome": ("reward", "score"),
+    "efficiency": ("parallelism", "tokens", "seconds", "tool calls", "messages"),
+    "coordination": ("utilisation", "overhead", "redundancy"),
+    "robustness": ("amplification",),
+}
+ALIKE = 0.8  # Jaccard similarity of the words of near-duplicates
+_NO_NAMES = frozenset(
+    "A An And As At But By For From He Her His How I If In It Its No Not Of On Or She So That The Their There These "
+    "They This Those To We What When Where Which Who Why With Yes You ASK ANSWER READ REPORT SEARCH STOP".split()
+)
+
+
+def stats(trace: Trace) -> dict[str, float]:
+    """The statistics of a trace that is valid by the published schema, by name; NaN where it does not say enough."""
+    graph = _Graph(trace)
+    costs, metrics = trace["costs"], trace.get("metrics", {})
+    return {
+        "reward": trace["rewards"].get("team", math.nan),
+        "score": metrics.get("score", metrics.get("task_success", math.nan)),
+        "parallelism": graph.parallelism(),
+        "tokens": costs["tokens"],
+        "seconds": costs["wall_clock_s"],
+        "tool calls": costs.get("tool_calls", math.nan),
+        "messages": costs.get("messages", math.nan),
+        "utilisation": graph.utilisation(),
+        "overhead": graph.overhead(),
+        "redundancy": redundancy([_words(event) for event in graph.messages]),
+        "amplification": graph.amplification(),
+    }
+
+
+class _Graph:
+    """A trace, with its edges both ways."""
+
+    def __init__(self, trace: Trace) -> None:
+        self.events: list[Mapping[str, Any]] = trace["events"]
+        self.by_id = {event["id"]: event for event in self.events}
+        self.causes: dict[str, list[str]] = {}
+        self.effects: dict[str, list[str]] = {}
+        for edge in trace["edges"]:
+            if edge["src"] in self.by_id and edge["dst"] in self.by_id:
+                self.causes.setdefault(edge["dst"], []).append(edge["src"])
+                self.effects.setdefault(edge["src"], []).append(edge["dst"])
+
+    @property
+    def messages(self) -> list[Mapping[str, Any]]:
+        """What agents said."""
+        return [event for event in self.events if event["type"] == "message" and event["agent"] != ENVIRONMENT]
+
+    def parallelism(self) -> float:
+        """T_serial / T_parallel."""
+        times = [event["t"] for event in self.events]
+        whole = max(times) - min(times)
+        spent = 0.0
+        for event in self.events:
+            before = [self.by_id[cause]["t"] for cause in self.causes.get(event["id"], ())]
+            spent += event["t"] - max(before) if before else 0.0
+        return spent / whole if whole else math.nan
+
+    def utilisation(self) -> float:
+        """Share of the agents whose events lead to the last result."""
+        acted = {e["agent"] for e in self.events if e["type"] != "tool_result"} - {ENVIRONMENT}
+        results = [e for e in self.events if e["type"] == "aggregate" and ("score" in e or "reward" not in e)]
+        if not results or not acted:
+            return math.nan
+        inner = {event["id"] for event in self.events if event["type"] == "aggregate" or event["agent"] == ENVIRONMENT}
+        leading = self._reached(results[-1]["id"], self.causes, inner - {results[-1]["id"]})
+        return len(acted & {self.by_id[name]["agent"] for name in leading}) / len(acted)
+
+    def overhead(self) -> float:
+        """Tokens of texts that are no part of a scored joint action, by all tokens."""
+        spent = {True: 0, False: 0}
+        for event in self.messages:
+            ends = (self.by_id[effect] for effect in self.effects.get(event["id"], ()))
+            spent[any("score" in end for end in ends)] += event.get("tokens", {}).get("sampled", 0)
+        whole = sum(spent.values())
+        return spent[False] / whole if whole else math.nan
+
+    def amplification(self) -> float:
+        """Later messages that carry a wrong claim, by the reports that first had one."""
+        first, later = 0, set[str]()
+        task = _claims(self.events[0].get("content", ""))
+        for event in self.events:
+            content = event.get("content")
+            if event["type"] != "return" or not isinstance(content, dict) or content.get("expert") != "0":
+                continue
+            subtasks = (e.get("content") for e in self.events if e["type"] == "spawn" and e.get("to") == event["agent"])
+            known = task.union(*(_claims(subtask) for subtask in subtasks))
+            wrong = _claims(content.get("report", "")) - known  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
+            first += bool(wrong)
+            behind = self._reached(event["id"], self.effects, set())
+            later |= {e["id"] for e in self.messages if e["id"] in behind and wrong & _claims(e.get("content", ""))}
+        return len(later) / first if first else math.nan
+
+    def _reached(self, start: str, ways: Mapping[str, Sequence[str]], closed: set[str]) -> set[str]:
+        """All events to which ways lead from one, itself aside, not through closed ones."""
+        seen, waiting = {start}, [start]
+        while waiting:
+            for other in ways.get(waiting.pop(), ()):
+                if other not in seen and other not in closed:
+                    seen.add(other)
+                    waiting.append(other)
+        return seen - {start}
+
+
+def redundancy(texts: Sequence[frozenset[str]]) -> float:
+    """Share of the texts, given as their words, that nearly repeat an earlier one; NaN without texts.
+
+    Two texts with a similarity of s share one of the rarest (1 - s) |words| + 1 words of either, so that only those
+    that do are compared (prefix filtering; Chaudhuri et al. 2006).
+    """
+    texts = [text for text in texts if text]
+    often = Counter(word for text in texts for word in text)
+    with_word: dict[str, list[int]] = {}
+    repeated = 0
+    for number, text in enumerate(texts):
+        rare = sorted(text, key=lambda word: (often[word], word))[: len(text) - math.ceil(ALIKE * len(text)) + 1]
+        others = {other for word in rare for other in with_word.get(word, ())}
+        repeated += any(len(text & texts[other]) >= ALIKE * len(text | texts[other]) for other in others)
+        if text not in (texts[other] for other in others):  # of equal ones, the first will do
+            for word in rare:
+                with_word.setdefault(word, []).append(number)
+    return repeated / len(texts) if texts else math.nan
+
+
+def _words(event: Mapping[str, Any]) -> frozenset[str]:
+    """The words of a text; where only its reference is known, that."""
+    if "content" in event:
+        return frozenset(re.findall(r"\w+", str(event["content"]).lower()))
+    return frozenset([event["content_ref"]] if "content_ref" in event else [])
+
+
+def _claims(content: Any) -> set[str]:
+    """The names and numbers in what was said."""
+    return set(re.findall(r"\b(?:[A-Z]\w+|\d+)\b", " ".join(_texts(content)))) - _NO_NAMES
+
+
+def _texts(content: Any) -> Iterator[str]:
+    if isinstance(content, str):
+        yield content
+    elif isinstance(content, dict):
+        yield from (text for text in content.values() if isinstance(text, str))  # pyright: ignore[reportUnknownVariableType]

@@ -1,0 +1,248 @@
+"""What a trace must be, in two profiles.
+
+"schema" is the schema of arXiv:2605.02801 and nothing more. It accepts what no run can have produced: ids that stand
+there twice, edges into nothing, cycles, NaN. "replayable" refuses these, and whatever would keep one of our traces from
+being played again.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import json
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib import resources
+from typing import Any, Literal, get_args
+
+from ..registries import nearest
+from .files import ContentStore
+from .graph import ENVIRONMENT, Trace
+from .header import TraceError, digest, plain_text
+
+Profile = Literal["schema", "replayable"]
+SHOWN = 20  # problems that are told of one trace
+
+
+def validate(trace: Trace, profile: Profile = "replayable", store: ContentStore | None = None) -> list[str]:
+    """What is wrong with a trace, in sentences that name event and field; [] where nothing is, 20 at most.
+
+    Args:
+        trace: From any system.
+        profile: "schema" or "replayable".
+        store: The texts that it refers to.
+    """
+    if profile not in get_args(Profile):
+        raise ValueError(f"profile is {profile!r}, which does not exist; {nearest(profile, get_args(Profile))}")
+    if profile == "schema":
+        return _first_problems(trace, _published)
+    references = functools.partial(_references, store=store)
+    return _first_problems(trace, _published, _numbers, _replayable, _graph, _course, _costs, references)
+
+
+def check_graph(trace: Trace) -> None:
+    """Refuse a trace of any system that is not valid by the published schema, or no graph of events in time.
+
+    Raises:
+        TraceError: The message names event and field.
+    """
+    if problems := _first_problems(trace, _published, _numbers, _graph):
+        raise TraceError(problems[0])
+
+
+def _first_problems(trace: Trace, *looks: Callable[[Trace], Iterator[str]]) -> list[str]:
+    """What the first look that sees something wrong sees; each relies on those before it."""
+    for look in looks:
+        if problems := list(itertools.islice(look(trace), SHOWN)):
+            return problems
+    return []
+
+
+def check(trace: Trace, store: ContentStore | None = None) -> None:
+    """Refuse a trace that is not replayable.
+
+    Raises:
+        TraceError: The message names event and field.
+    """
+    if problems := validate(trace, "replayable", store):
+        raise TraceError(problems[0])
+
+
+# --- schemas ----------------------------------------------------------------------------------------------------------
+
+
+@functools.cache
+def _schema(name: str) -> Any:
+    from jsonschema import Draft202012Validator
+
+    text = (resources.files("llm_dec_pomdp.traces") / "schema" / f"{name}.json").read_text(encoding="utf-8")
+    return Draft202012Validator(json.loads(text))
+
+
+def _published(trace: Trace) -> Iterator[str]:
+    return _against("trace_schema", trace)
+
+
+def _replayable(trace: Trace) -> Iterator[str]:
+    return _against("replayable", trace)
+
+
+def _against(name: str, trace: Trace) -> Iterator[str]:
+    for error in _schema(name).iter_errors(trace):
+        message = error.message if len(error.message) < 200 else f"{error.message[:90]} ... {error.message[-90:]}"
+        yield f"{_place(trace, list(error.absolute_path))}: {message}"
+
+
+def _place(trace: Trace, path: Sequence[str | int]) -> str:
+    """A path in a trace in words: "event 'e3', field tokens.prompt"."""
+    if len(path) < 2 or path[0] not in ("events", "edges"):
+        return f"field {'.'.join(map(str, path))}" if path else "the trace"
+    number = int(path[1])
+    field = f", field {'.'.join(map(str, path[2:]))}" if len(path) > 2 else ""
+    if path[0] == "edges":
+        return f"edge {number}{field}"
+    event = trace["events"][number]
+    return (
+        f"event {event['id']!r:.60}{field}" if isinstance(event, dict) and "id" in event else f"event {number}{field}"
+    )
+
+
+# --- what a schema cannot say -----------------------------------------------------------------------------------------
+
+
+def _numbers(trace: Trace) -> Iterator[str]:
+    """All numbers are finite."""
+    waiting: list[tuple[tuple[str | int, ...], Any]] = [((), trace)]
+    while waiting:  # no recursion: a file decides how deep it goes
+        path, value = waiting.pop()
+        if isinstance(value, float) and not math.isfinite(value):
+            yield f"{_place(trace, path)}: {value} is no finite number"
+        elif isinstance(value, dict):
+            waiting.extend(((*path, name), inner) for name, inner in value.items())  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+        elif isinstance(value, list):
+            waiting.extend(((*path, number), inner) for number, inner in enumerate(value))  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+
+
+def _graph(trace: Trace) -> Iterator[str]:
+    """Ids are unique, and edges go from what was to what follows."""
+    events: dict[str, Mapping[str, Any]] = {}
+    for event in trace["events"]:
+        if event["id"] in events:
+            yield f"event {event['id']!r:.60}, field id: another event has it too"
+        events[event["id"]] = event
+    after: dict[str, list[str]] = {}
+    for number, edge in enumerate(trace["edges"]):
+        missing = [end for end in ("src", "dst") if edge[end] not in events]
+        for end in missing:
+            yield f"edge {number}, field {end}: there is no event {edge[end]!r:.60}"
+        if missing:
+            continue
+        after.setdefault(edge["src"], []).append(edge["dst"])
+        before, behind = events[edge["src"]]["t"], events[edge["dst"]]["t"]
+        if before > behind:
+            yield (
+                f"event {edge['dst']!r:.60}, field t: it is {behind}, and event {edge['src']!r:.60}, which by edge "
+                f"{number} caused it, is at {before}"
+            )
+    for event in trace["events"]:
+        for other in event.get("reads", ()):
+            if other not in events:
+                yield f"event {event['id']!r:.60}, field reads: there is no event {other!r:.60}"
+    if cycle := _on_a_cycle(events, after):
+        yield f"event {cycle!r:.60}, field id: edges lead from it back to itself"
+
+
+def _on_a_cycle(events: Mapping[str, Any], after: Mapping[str, Sequence[str]]) -> str | None:
+    """An event that edges lead back to; None where there is none (Kahn's algorithm)."""
+    into = Counter(end for ends in after.values() for end in ends)
+    free = [name for name in events if not into[name]]
+    seen = 0
+    while free:
+        seen += 1
+        for end in after.get(free.pop(), ()):
+            into[end] -= 1
+            if not into[end]:
+                free.append(end)
+    if seen == len(events):
+        return None
+    name = next(name for name in events if into[name] > 0)
+    back = {end: start for start, ends in after.items() for end in ends if into[start] > 0 and into[end] > 0}
+    walked: set[str] = set()
+    while name not in walked:  # what is not on the cycle itself is behind it
+        walked.add(name)
+        name = back[name]
+    return name
+
+
+def _course(trace: Trace) -> Iterator[str]:
+    """Turns and time go on, agents are there while they are, and results follow calls."""
+    events: Sequence[Mapping[str, Any]] = trace["events"]
+    players = events[0]["header"]["players"]
+    spawned = {event["to"] for event in events if event["type"] == "spawn"}
+    there, gone, open_calls, turn = set[str](), set[str](), Counter[tuple[str, str]](), 0
+    for event in events[1:]:
+        place, agent = f"event {event['id']!r:.60}", str(event["agent"])
+        if event["turn"] < turn:
+            yield f"{place}, field turn: it is {event['turn']}, and events of turn {turn} came before"
+        turn = event["turn"]
+        for field in ("agent", "to"):
+            name = event.get(field, ENVIRONMENT)
+            if name != ENVIRONMENT and name not in players:
+                yield f"{place}, field {field}: {name!r:.60} is no player of the header; {nearest(name, players)}"
+        if agent in spawned - there:
+            yield f"{place}, field agent: {agent!r:.60} does something before it is spawned"
+        if agent in gone:
+            yield f"{place}, field agent: {agent!r:.60} does something after it has left"
+        call = (agent, str(event.get("tool")))
+        if event["type"] == "spawn":
+            there.add(event["to"])
+        elif event["type"] == "despawn":
+            gone.add(agent)
+        elif event["type"] == "tool_call":
+            open_calls[call] += 1
+        elif event["type"] == "tool_result":
+            open_calls[call] -= 1
+            if open_calls[call] < 0:
+                yield f"{place}, field tool: a result of {event['tool']!r:.60}, which {agent} has not called before"
+
+
+def _costs(trace: Trace) -> Iterator[str]:
+    """What it cost follows from the events."""
+    events: Sequence[Mapping[str, Any]] = trace["events"]
+    messages = [event for event in events if event["type"] == "message" and event["agent"] != ENVIRONMENT]
+    counted = {
+        "messages": len(messages),
+        "tool_calls": sum(event["type"] == "tool_call" for event in events),
+        "tokens": sum(event["tokens"]["sampled"] for event in messages if "tokens" in event),
+        "wall_clock_s": max(event["t"] for event in events),
+    }
+    for name, value in counted.items():
+        if trace["costs"].get(name) != value:
+            yield f"field costs.{name}: it is {trace['costs'].get(name)!r}, and the events have {value}"
+
+
+def _references(trace: Trace, store: ContentStore | None) -> Iterator[str]:
+    """Every reference resolves, and the task is the one of the header."""
+    events: Sequence[Mapping[str, Any]] = trace["events"]
+    for event in events:
+        reference = event.get("content_ref")
+        if reference is not None and (store is None or store.get(reference) is None):
+            where = f"not in {str(store.path)!r}" if store else "in no store, for none was given"
+            yield f"event {event['id']!r:.60}, field content_ref: {reference!r:.80} is {where}"
+        tokens, ids = event.get("tokens"), event.get("token_ids")
+        if tokens and ids is not None:
+            for name, value, wanted in (
+                ("token_ids", ids, tokens["sampled"]),
+                ("logprobs", event.get("logprobs", ids), len(ids)),
+                ("prompt_ids", event.get("prompt_ids", ()), tokens["prompt"]),
+            ):
+                if len(value) != wanted:
+                    yield f"event {event['id']!r:.60}, field {name}: it has {len(value)} entries, and {wanted} are due"
+    task, content = events[0]["header"]["task"], events[0].get("content")
+    named = events[0].get("content_ref") if content is None else digest(plain_text(content))
+    place = f"event {events[0]['id']!r:.60}, field header.task"
+    if named is not None and named != task["digest"]:
+        yield f"{place}.digest: it is {task['digest']}, and the task's is {named}"
+    if content is not None and content["id"] != task["id"]:
+        yield f"{place}.id: it is {task['id']!r:.60}, and the task's is {content['id']!r:.60}"

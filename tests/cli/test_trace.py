@@ -1,0 +1,125 @@
+"""`trace` and `bench --traces`: a run becomes traces, which are checked, played again and counted."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from llm_dec_pomdp.benchmarks.cell import run_cell
+from llm_dec_pomdp.benchmarks.runner import run_folder
+from llm_dec_pomdp.benchmarks.suite import Suite
+from llm_dec_pomdp.cli import app
+from llm_dec_pomdp.traces import read, read_whole, replay, to_groups, validate
+
+EXAMPLE = Path(__file__).parents[1] / "traces" / "example_trace.json"
+SUITE = Suite.model_validate(
+    {
+        "name": "traced",
+        "methods": [{"name": "discussion"}, {"name": "magrpo"}],
+        "environments": [{"id": "tldr-v0", "options": {"pays": "each"}, "max_turns": 2}],
+        "sampling": {"max_new_tokens": 12},
+        "training": {"steps": 2, "prompts_per_step": 1, "group_size": 2},
+        "evaluation": {"items": 2, "every": 1},
+        "tracking": [],
+    }
+)
+
+
+def call(*arguments: str) -> Result:
+    return CliRunner().invoke(app, ["trace", *arguments], env={"COLUMNS": "200"})
+
+
+def played(folder: Path, *, traces: bool, methods: int) -> Path:
+    """A run of the first cells."""
+    with run_folder(folder):
+        for cell in SUITE.cells()[:methods]:
+            run_cell(cell, folder / "cells" / cell.label, tracking=(), traces=traces)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return played(tmp_path_factory.mktemp("runs") / "run", traces=True, methods=2)
+
+
+def test_a_run_becomes_traces_that_play_again(run: Path, tmp_path: Path) -> None:
+    place = str(tmp_path / "t.jsonl")
+    assert call("export", str(run), place, "--texts", "hashed", "--token-ids").stdout.startswith("4 traces in ")
+    assert call("validate", place).stdout == "4 traces, none of them not replayable\n"
+    assert call("replay", place).stdout == "4 traces, none of them played otherwise\n"
+    means = json.loads(call("stats", place, str(EXAMPLE), "--json").stdout)
+    assert [mean["traces"] for mean in means.values()] == [4, 1]
+    assert means[place]["tokens"] > 0
+    headers = [trace["events"][0]["header"] for trace in read_whole(Path(place))]
+    weights = {h["protocol"]: [player["weights"] for player in h["players"].values()] for h in headers}
+    assert weights == {"discussion": [0, 0], "parallel": [2, 2]}
+
+
+def test_every_evaluation_has_its_traces_with_token_ids(run: Path) -> None:
+    files = sorted(str(path.relative_to(run / "cells")) for path in run.glob("cells/*/traces/*"))
+    untrained, trained = (cell.label for cell in SUITE.cells())
+    assert files == sorted(
+        [f"{untrained}/traces/step-0.jsonl", *(f"{trained}/traces/step-{n}.jsonl" for n in (0, 1, 2))]
+    )
+    groups = to_groups(trace for name in files for trace in read(run / "cells" / name))
+    assert [len(group.episodes) for group in groups] == [1, 1, 3, 3]  # two tasks, under two protocols
+
+
+def test_a_run_without_them_becomes_traces_too_but_for_token_ids(tmp_path: Path) -> None:
+    run = played(tmp_path / "run", traces=False, methods=1)
+    place = tmp_path / "t.jsonl"
+    refused = call("export", str(run), str(place), "--token-ids")
+    assert refused.exit_code == 2
+    assert "a run keeps them with bench --traces" in refused.output
+    assert not place.exists()
+    assert call("export", str(run), str(place)).exit_code == 0
+    assert [validate(trace) for trace in read(place)] == [[], []]
+    assert [replay(trace) for trace in read(place)] == ["", ""]
+
+
+def test_foreign_traces_are_checked_and_counted(tmp_path: Path) -> None:
+    assert call("validate", str(EXAMPLE), "--profile", "schema").exit_code == 0
+    refused = call("validate", str(EXAMPLE))
+    assert refused.exit_code == 1
+    assert "trace 1: event 'e1'" in refused.output
+    assert call("stats", str(EXAMPLE)).exit_code == 0
+
+
+@pytest.mark.parametrize("command", ["validate", "replay", "stats"])
+@pytest.mark.parametrize("content", ["", "no", '{"a": NaN}', "[]"])
+def test_what_is_no_trace_ends_with_a_sentence(command: str, content: str, tmp_path: Path) -> None:
+    (tmp_path / "t").write_text(content)
+    result = call(command, str(tmp_path / "t"))
+    assert result.exit_code in (1, 2)
+    assert str(tmp_path) in re.sub(r"\s", "", result.output)
+    assert isinstance(result.exception, SystemExit)
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    result = call("stats", str(tmp_path / "nothing"))
+    assert result.exit_code == 2
+    assert "No such file" in result.output
+
+
+def test_code_that_a_trace_names_is_not_run_unless_it_is_trusted(tmp_path: Path) -> None:
+    text = json.dumps(next(read(_written(tmp_path)))).replace('"keys-v0"', '"json:loads"')
+    (tmp_path / "t").write_text(text)
+    result = call("replay", str(tmp_path / "t"))
+    assert result.exit_code == 2
+    assert "'json:loads' is code" in result.output
+
+
+def _written(folder: Path) -> Path:
+    import llm_dec_pomdp
+    from llm_dec_pomdp.agents import Sampling, Scripted
+    from llm_dec_pomdp.rollout import Trajectories
+    from llm_dec_pomdp.traces import Header, from_episode, write
+
+    env = llm_dec_pomdp.make("keys-v0")
+    [group] = Trajectories("own").play(env, Scripted(env.optimal_action), [env.items[0].id], [0], Sampling())
+    write([from_episode(group.episodes[0], Header.of(env), env.items[0])], folder / "own")
+    return folder / "own"

@@ -1,0 +1,127 @@
+"""Every environment under every protocol: an episode becomes a trace, which is valid, plays again, and comes back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from playing import played, speaker
+
+import llm_dec_pomdp
+from llm_dec_pomdp.agents import Sampling
+from llm_dec_pomdp.envs.wrappers import PROTOCOLS
+from llm_dec_pomdp.rollout import Trajectories, Tree
+from llm_dec_pomdp.seeding import derive
+from llm_dec_pomdp.traces import Header, Trace, TraceError, from_episode, read_whole, replay, to_groups, validate, write
+from llm_dec_pomdp.traces.graph import ENVIRONMENT
+
+HIERARCHIES = [env_id for env_id in llm_dec_pomdp.registry if llm_dec_pomdp.make(env_id).hierarchical]
+EVERY_WAY = [
+    (env_id, protocol)
+    for env_id in sorted(llm_dec_pomdp.registry)
+    for protocol in sorted(PROTOCOLS)
+    if env_id not in HIERARCHIES or protocol in ("parallel", "centralized")
+]
+
+
+@pytest.mark.parametrize(("env_id", "protocol"), EVERY_WAY)
+def test_an_episode_comes_back_from_its_trace(env_id: str, protocol: str) -> None:
+    group, trace = played(env_id, protocol)
+    assert validate(trace, "schema") == []
+    assert validate(trace, "replayable") == []
+    assert replay(trace) == ""
+    assert to_groups([trace]) == [group]
+
+
+@pytest.mark.parametrize(("env_id", "turns"), [("humaneval-v0", 3), ("tldr-v0", 2), ("dectiger-v0", 4)])
+def test_episodes_of_several_turns_come_back(env_id: str, turns: int) -> None:
+    group, trace = played(env_id, "discussion", max_turns=turns)
+    assert len(group.episodes[0].turns) == 2 * turns
+    assert replay(trace) == ""
+    assert to_groups([trace]) == [group]
+
+
+@pytest.mark.parametrize("texts", ["inline", "hashed"])
+def test_a_file_gives_the_traces_that_were_written(texts: str, tmp_path: Path) -> None:
+    traces = [played(env_id)[1] for env_id in ("research-v0", "tldr-v0")]
+    write(traces, tmp_path / "a.jsonl", texts, token_ids=True)  # type: ignore[arg-type]
+    assert list(read_whole(tmp_path / "a.jsonl")) == traces
+
+
+def test_without_texts_a_trace_is_valid_and_says_that_it_cannot_be_played(tmp_path: Path) -> None:
+    [trace] = _written([played("keys-v0")[1]], tmp_path, "none")
+    assert validate(trace) == []
+    with pytest.raises(TraceError, match="'e0', field content: the task is missing"):
+        replay(trace)
+    with pytest.raises(TraceError, match="field token_ids: it has none, and training needs them"):
+        to_groups(_written([played("keys-v0")[1]], tmp_path / "x", "inline"))
+
+
+def _written(traces: list[Trace], folder: Path, texts: str) -> list[Trace]:
+    folder.mkdir(exist_ok=True)
+    write(traces, folder / "t.jsonl", texts)  # type: ignore[arg-type]
+    return list(read_whole(folder / "t.jsonl"))
+
+
+@pytest.mark.parametrize("rollout", [Trajectories(), Tree()], ids=repr)
+def test_episodes_of_shared_chance_play_again_from_the_seed_of_their_task(rollout: Trajectories | Tree) -> None:
+    env = llm_dec_pomdp.make("dectiger-v0", max_turns=2)
+    [group] = rollout.play(env, speaker(env), [env.items[0].id], [5], Sampling(), 2)
+    header = Header.of(env, options={"max_turns": 2})
+    for episode in group.episodes:
+        assert replay(from_episode(episode, header, env.items[0], seed=derive(5, "env"))) == ""
+
+
+# --- edges ------------------------------------------------------------------------------------------------------------
+
+
+def readers(trace: Trace) -> dict[str, set[str]]:
+    """By message of an agent: whose events its message edges lead to."""
+    events = {event["id"]: event for event in trace["events"]}
+    ends = {e["id"]: set[str]() for e in trace["events"] if e["type"] == "message" and e["agent"] != ENVIRONMENT}
+    for edge in trace["edges"]:
+        if edge["type"] == "message" and edge["src"] in ends:
+            ends[edge["src"]].add(events[edge["dst"]]["agent"])
+    return ends
+
+
+def test_an_edge_leads_to_everybody_who_has_read_a_message_and_to_nobody_else() -> None:
+    assert list(readers(played("telegrams-v0", "parallel")[1]).values()) == [set(), set(), set()]
+    assert list(readers(played("telegrams-v0", "sequential")[1]).values()) == [
+        {"agent_1", "agent_2"},
+        {"agent_2"},
+        set(),
+    ]
+    assert list(readers(played("telegrams-v0", "discussion")[1]).values()) == [
+        {"agent_1", "agent_2"},
+        {"agent_0", "agent_2"},
+        {"agent_0", "agent_1"},
+        *[set()] * 3,
+    ]
+
+
+def test_what_was_read_stands_in_what_was_told() -> None:
+    _, trace = played("telegrams-v0", "discussion")
+    events = {event["id"]: event for event in trace["events"]}
+    told = [event for event in trace["events"] if event.get("reads")]
+    assert len(told) == 3
+    for event in told:
+        assert {events[name]["agent"] for name in event["reads"]} == {"agent_0", "agent_1", "agent_2"} - {event["to"]}
+        assert all(events[name]["content"] in event["content"] for name in event["reads"])
+
+
+def test_a_hierarchy_has_spawns_calls_and_returns_where_they_were_caused() -> None:
+    _, trace = played("keys-v0")
+    kinds = {event["id"]: f"{event['type']} {event['agent']}" for event in trace["events"]}
+    caused = {(kinds[edge["src"]], kinds[edge["dst"]], edge["type"]) for edge in trace["edges"]}
+    assert {
+        ("message agent_0", "spawn agent_0", "causal"),
+        ("spawn agent_0", "message agent_1", "spawn"),
+        ("message agent_1", "tool_call agent_1", "tool_dependency"),
+        ("tool_call agent_1", "tool_result agent_1", "return"),
+        ("tool_result agent_1", "return agent_1", "causal"),
+        ("return agent_1", "message agent_0", "return"),
+        ("message agent_0", "orchestrator_decision agent_0", "causal"),
+        ("message agent_0", "aggregate environment", "aggregate"),
+    } <= caused
+    assert ("return agent_1", "message agent_2", "return") not in caused

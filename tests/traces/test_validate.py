@@ -1,0 +1,243 @@
+"""What is refused, in which words: mutations of the published example and of our own traces."""
+
+from __future__ import annotations
+
+import copy
+import json
+import math
+import random
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from playing import EXAMPLE, played
+
+from llm_dec_pomdp.traces import Trace, TraceError, replay, validate
+
+Mutation = Callable[[Trace], Any]
+NAMES_THE_PLACE = re.compile(r"^(event .+|edge \d+.*|field \S+.*|the trace): .+", re.DOTALL)
+
+
+def example() -> Trace:
+    return json.loads(EXAMPLE.read_text(encoding="utf-8"))
+
+
+def test_the_published_example_is_valid() -> None:
+    assert validate(example(), "schema") == []
+    assert validate(example(), "replayable")[0].startswith("event 'e1'")  # nobody can play it again
+
+
+ACCEPTED: dict[str, Mutation] = {
+    "an event has a further key": lambda t: t["events"][0].update(mood="calm"),
+    "no edges": lambda t: t.update(edges=[]),
+    "no rewards": lambda t: t.update(rewards={}),
+    "ids stand there twice": lambda t: t["events"][1].update(id="e1"),
+    "an edge into nothing": lambda t: t["edges"][0].update(dst="nowhere"),
+    "a negative cost of one's own": lambda t: t["costs"].update(patience=-1),
+    "a time that is no number": lambda t: t["events"][2].update(t=math.nan),
+    "edges in a circle": lambda t: t["edges"].append({"src": "e8", "dst": "e1", "type": "causal"}),
+}
+REFUSED: dict[str, tuple[Mutation, str]] = {
+    "a further key": (lambda t: t.update(mood="calm"), "the trace"),
+    "an edge has a further key": (lambda t: t["edges"][1].update(weight=1), "edge 1"),
+    "no events": (lambda t: t.update(events=[]), "field events"),
+    "a reward that is true": (lambda t: t["rewards"].update(team=True), "field rewards.team"),
+    "a reward in words": (lambda t: t["rewards"].update(team="much"), "field rewards.team"),
+    "an unknown topology": (lambda t: t.update(topology="star"), "field topology"),
+    "trust in words": (lambda t: t["events"][3].update(trusted="yes"), "event 'e4', field trusted"),
+    "no wall_clock_s": (lambda t: t["costs"].pop("wall_clock_s"), "field costs"),
+    "metrics in metrics": (lambda t: t["metrics"].update(more={"a": 1}), "field metrics.more"),
+    "an event of type stop": (lambda t: t["events"][0].update(type="stop"), "event 'e1', field type"),
+}
+
+
+@pytest.mark.parametrize("mutate", ACCEPTED.values(), ids=ACCEPTED)
+def test_the_published_schema_accepts(mutate: Mutation) -> None:
+    trace = example()
+    mutate(trace)
+    assert validate(trace, "schema") == []
+
+
+@pytest.mark.parametrize(("mutate", "place"), REFUSED.values(), ids=REFUSED)
+def test_the_published_schema_refuses(mutate: Mutation, place: str) -> None:
+    trace = example()
+    mutate(trace)
+    [problem] = validate(trace, "schema")
+    assert problem.startswith(f"{place}: ")
+
+
+# --- our own ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def recorded() -> Trace:
+    return played("keys-v0")[1]
+
+
+def event_of(trace: Trace, kind: str, number: int = 0) -> dict[str, Any]:
+    return [event for event in trace["events"] if event["type"] == kind][number]
+
+
+def move(trace: Trace, kind: str, place: int) -> None:
+    trace["events"].insert(place, trace["events"].pop(trace["events"].index(event_of(trace, kind))))
+
+
+NOT_REPLAYABLE: dict[str, tuple[Mutation, str]] = {
+    "NaN": (lambda t: t["events"][2].update(t=math.nan), "event 'e2', field t: nan is no finite number"),
+    "infinite": (lambda t: t["costs"].update(tokens=math.inf), "field costs.tokens: inf is no finite number"),
+    "an id twice": (lambda t: t["events"][2].update(id="e1"), "event 'e1', field id: another event has it too"),
+    "an edge into nothing": (lambda t: t["edges"][0].update(dst="x"), "edge 0, field dst: there is no event 'x'"),
+    "a circle": (
+        lambda t: t["edges"].append({"src": t["events"][1]["id"], "dst": "e0", "type": "causal"}),
+        "field id: edges lead from it back to itself",
+    ),
+    "time backwards": (lambda t: t["events"][3].update(t=0.0), "event 'e3', field t: it is 0.0, and event 'e2', which"),
+    "turns backwards": (
+        lambda t: t["events"][1].update(turn=9),
+        "event 'e2', field turn: it is 0, and events of turn 9",
+    ),
+    "early": (
+        lambda t: event_of(t, "message", 1).update({"agent": "agent_1"}),
+        "field agent: 'agent_1' does something before it is spawned",
+    ),
+    "late": (
+        lambda t: event_of(t, "tool_result").update({"type": "despawn"}),
+        "field agent: 'agent_1' does something after it has left",
+    ),
+    "a result of nothing": (
+        lambda t: event_of(t, "tool_call").update(tool="x"),
+        "which agent_1 has not called before",
+    ),
+    "a cost": (lambda t: t["costs"].update(tokens=7), "field costs.tokens: it is 7, and the events have"),
+    "no header": (lambda t: t["events"][0].pop("header"), "event 'e0': 'header' is a required property"),
+    "a header of another kind": (
+        lambda t: t["events"][0]["header"].update(seed="x"),
+        "event 'e0', field header.seed: 'x' is not of type 'integer'",
+    ),
+    "a stranger": (lambda t: t["events"][1].update(to="me"), "event 'e1', field to: 'me' is no player of the header"),
+    "another task": (lambda t: t["events"][0]["content"].update(prompt="x"), "event 'e0', field header.task.digest"),
+    "a reference without a text": (
+        lambda t: t["events"][1].update(content_ref="sha256:" + "0" * 64),
+        "event 'e1', field content_ref: 'sha256:0",
+    ),
+    "ids too many": (
+        lambda t: t["events"][2].update(token_ids=[1] * 50, logprobs=[0.0] * 50),
+        "event 'e2', field token_ids: it has 50 entries",
+    ),
+}
+
+
+@pytest.mark.parametrize(("mutate", "sentence"), NOT_REPLAYABLE.values(), ids=NOT_REPLAYABLE)
+def test_what_no_run_can_have_produced_is_refused(recorded: Trace, mutate: Mutation, sentence: str) -> None:
+    trace = copy.deepcopy(recorded)
+    mutate(trace)
+    assert validate(trace, "schema") == []
+    problems = validate(trace, "replayable")
+    assert any(sentence in problem for problem in problems), problems
+
+
+CHANGED: dict[str, tuple[Mutation, str]] = {
+    "an observation": (
+        lambda t: t["events"][1].update(content="S e1"),
+        "event 'e1', field content: it is 'S e1', played",
+    ),
+    "a reward": (
+        lambda t: event_of(t, "aggregate", -1).update(reward=0.5),
+        "field reward: it is 0.5, played again 1.0",
+    ),
+    "the last bit of a component": (
+        lambda t: event_of(t, "aggregate", -1)["score"]["components"].update(correct=math.nextafter(0.9, 1)),
+        "field score.components.correct: it is 0.9000000000000001, played again 0.9",
+    ),
+    "the pay of an agent": (
+        lambda t: event_of(t, "aggregate", -1)["rewards"].update(agent_1=0.0),
+        "field rewards.agent_1",
+    ),
+    "a text": (lambda t: event_of(t, "message", 1).update(content="ANS"), "field type: it is 'spawn', played again"),
+    "what a tool gave": (lambda t: event_of(t, "tool_result")["content"].update(passage="P"), "field content.passage"),
+    "the end": (lambda t: t["events"][0]["header"].update(terminated=False), "field header.terminated: it is False"),
+    "an edge": (lambda t: t["edges"].pop(), "field edges"),
+}
+
+
+@pytest.mark.parametrize(("mutate", "sentence"), CHANGED.values(), ids=CHANGED)
+def test_playing_again_names_the_first_difference(recorded: Trace, mutate: Mutation, sentence: str) -> None:
+    trace = copy.deepcopy(recorded)
+    mutate(trace)
+    assert sentence in replay(trace)
+
+
+# --- random mutations -------------------------------------------------------------------------------------------------
+
+VALUES = (
+    None,
+    True,
+    -1,
+    0,
+    3,
+    1.5,
+    -0.0,
+    1e308,
+    10**400,
+    math.nan,
+    math.inf,
+    "",
+    "e1",
+    "agent_9",
+    "\0\ud800",
+    [],
+    {},
+    [[]],
+    {"a": None},
+)
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [(*path, key) for key, _ in inner] + [place for key, one in inner for place in places(one, (*path, key))]
+
+
+def mutated(trace: Trace, rng: random.Random) -> Trace:
+    trace = copy.deepcopy(trace)
+    path = rng.choice(places(trace))
+    inside: Any = trace
+    for key in path[:-1]:
+        inside = inside[key]
+    match rng.choice(("set", "remove", "copy", "other")):
+        case "set":
+            inside[path[-1]] = rng.choice(VALUES)
+        case "remove":
+            del inside[path[-1]]
+        case "copy" if isinstance(inside, list):
+            inside.insert(rng.randrange(len(inside) + 1), copy.deepcopy(inside[path[-1]]))
+        case _:
+            other: Any = trace
+            for key in (path := rng.choice(places(trace))):
+                other = other[key]
+            inside[next(iter(inside)) if isinstance(inside, dict) else 0] = copy.deepcopy(other)
+    return trace
+
+
+@pytest.mark.parametrize(
+    ("env_id", "protocol"), [("keys-v0", "parallel"), ("research-v0", "parallel"), ("telegrams-v0", "discussion")]
+)
+def test_a_random_mutation_is_valid_or_refused_with_its_place(env_id: str, protocol: str) -> None:
+    trace, rng = played(env_id, protocol)[1], random.Random(7)
+    refused = 0
+    for _ in range(200):
+        other = mutated(trace, rng)
+        problems = [*validate(other, "schema"), *validate(other, "replayable")]
+        refused += bool(problems)
+        for problem in problems:
+            assert NAMES_THE_PLACE.match(problem), problem
+        if not problems:
+            assert NAMES_THE_PLACE.match(_played_again(other))
+    assert 100 < refused < 200
+
+
+def _played_again(trace: Trace) -> str:
+    try:
+        return replay(trace) or "field all: the same"
+    except TraceError as error:
+        return str(error)
