@@ -27,6 +27,7 @@ EVERYTHING = {
     "storage",
     "algorithms",
     "training",
+    "traces",
     PACKAGE,
 }
 # room -> what it may import: rooms, or single modules of a room ("agents.base")
@@ -41,6 +42,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "algorithms": {*LEAVES, "agents.base", "agents.memory", "rollout", "algorithms"},
     "storage": {"storage"},
     "training": {*LEAVES, "storage", "envs", "agents", "rollout", "algorithms", "training"},
+    "traces": {*LEAVES, "traces"},
     "benchmarks": {*EVERYTHING, "benchmarks"},
     "cli": {*EVERYTHING, "benchmarks", "cli"},
     "__main__": {"cli"},

@@ -1,0 +1,1 @@
+"""Orchestration traces: what happened in an episode, as a graph of events."""
