@@ -55,9 +55,10 @@ class Detail {
     }
     if (!texts.length) element("p", "No text is stored with this event.", column, "soft");
     this.links(side, column);
-    const facts = element("dl", null, element("details", null, column, "facts"));
-    element("summary", "All that is recorded", facts.parentElement);
-    facts.parentElement.prepend(facts.parentElement.lastChild);
+    const fold = element("details", null, column, "facts");
+    fold.open = !texts.length || Boolean(event.score);
+    element("summary", "All that is recorded", fold);
+    const facts = element("dl", null, fold);
     for (const [name, value] of factsOf(event)) {
       element("dt", name, facts);
       element("dd", rounded(value), facts);

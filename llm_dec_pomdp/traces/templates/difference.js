@@ -58,8 +58,10 @@ function difference(left, right) {
 
 function runs(words, isCommon) {
   const made = [];
+  const common = words.map((_, place) => isCommon(place));
   words.forEach((word, place) => {
-    const same = isCommon(place);
+    const between = !/\S/.test(word) && common[place - 1] === false && common[place + 1] === false; // spaces of what differs
+    const same = common[place] && !between;
     if (made.length && made[made.length - 1].same === same) made[made.length - 1].text += word;
     else made.push({ text: word, same });
   });

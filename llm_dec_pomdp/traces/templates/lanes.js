@@ -15,6 +15,7 @@ const SHAPES = { // around 0 0
   human_intervention: "M0-7L7-1.5L4.5 6H-4.5L-7-1.5Z",
   safety_event: "M-3-7H3L7-3V3L3 7H-3L-7 3V-3Z",
 };
+const shapeOf = (type) => (Object.hasOwn(SHAPES, type) ? SHAPES[type] : SHAPES.message);
 const HOLLOW = new Set(["tool_result", "despawn"]);
 
 function drawn(name, attributes, parent) {
@@ -30,7 +31,7 @@ function colourOf(number) {
 
 function symbol(type, colour) {
   const picture = drawn("svg", { viewBox: "-9 -9 18 18", class: "symbol", "aria-hidden": "true" });
-  drawn("path", { d: SHAPES[type] || SHAPES.message, class: "node " + colour + (HOLLOW.has(type) ? " hollow" : "") }, picture);
+  drawn("path", { d: shapeOf(type), class: "node " + colour + (HOLLOW.has(type) ? " hollow" : "") }, picture);
   return picture;
 }
 
@@ -77,7 +78,7 @@ class Lanes {
     const event = view.model.events[row];
     const lane = view.model.lanes.get(event.agent);
     const kind = `node ${colourOf(lane.number)}${HOLLOW.has(event.type) ? " hollow" : ""}${row === view.selected ? " chosen" : ""}`;
-    return drawn("path", { d: SHAPES[event.type] || SHAPES.message, class: kind, transform: `translate(${view.lanes.get(event.agent)} ${y})` });
+    return drawn("path", { d: shapeOf(event.type), class: kind, transform: `translate(${view.lanes.get(event.agent)} ${y})` });
   }
 
   drawLives(view, first, last, layer) {

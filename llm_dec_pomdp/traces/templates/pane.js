@@ -148,7 +148,7 @@ class Pane {
     made.setAttribute("aria-setsize", this.shown.length);
     made.setAttribute("aria-posinset", place + 1);
     made.style.transform = `translateY(${place * this.row}px)`;
-    made.append(this.when(row, place));
+    this.when(row, place, made);
     const twin = this.twins && this.twins[row];
     if (twin && !twin.same) element("span", twin.twin === undefined ? "+" : "≠", made, "other").title = twin.twin === undefined ? "only in this trace" : "says something else in the other trace";
     const colour = colourOf(this.model.lanes.get(event.agent).number);
@@ -163,11 +163,12 @@ class Pane {
   }
 
   // The turn where one begins, else the time where it moves on.
-  when(row, place) {
+  when(row, place, made) {
     const [event, before] = [this.model.events[row], this.model.events[this.shown[place - 1]] || {}];
     const begins = Number.isInteger(event.turn) && event.turn !== before.turn;
     const said = begins ? `turn ${event.turn + 1}` : Number.isFinite(event.t) && event.t !== before.t ? rounded(event.t) : "";
-    return element("span", said, null, begins ? "when begins" : "when");
+    element("span", said, made, "when");
+    made.classList.toggle("begins", begins);
   }
 
   choose(row) {

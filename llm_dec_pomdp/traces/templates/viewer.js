@@ -19,7 +19,6 @@ class Viewer {
     this.said.setAttribute("role", "status");
     (root.parentElement === document.body && document.body.classList.contains("alone") ? document : root).addEventListener("keydown", (event) => this.key(event));
     this.pick(0, 0);
-    this.pick(1, this.neighbour(0));
     this.compare("two" in root.dataset && innerWidth > 768 && data.traces.length > 1);
   }
 
@@ -118,16 +117,16 @@ class Viewer {
     this.both.setAttribute("aria-pressed", String(on));
     this.work.classList.toggle("two", on);
     this.panes[1].box.hidden = !on;
-    this.match();
+    if (on && !this.panes[1].model) this.pick(1, this.neighbour(this.panes[0].index));
     this.refill();
+    this.match();
     this.leave();
   }
 
   match() {
     const [left, right] = this.panes;
-    if (!left.model || !right.model) return;
-    left.twins = this.comparing ? compareModels(left.model, right.model) : null;
-    right.twins = this.comparing ? compareModels(right.model, left.model) : null;
+    left.twins = this.comparing && right.model ? compareModels(left.model, right.model) : null;
+    right.twins = this.comparing && right.model ? compareModels(right.model, left.model) : null;
     for (const pane of this.active) pane.arrange();
   }
 
