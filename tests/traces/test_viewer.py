@@ -252,7 +252,7 @@ def test_of_ten_thousand_events_the_page_holds_those_that_can_be_seen(shown: Sho
     box = page.locator(".plot").first.bounding_box()
     assert box is not None
     page.mouse.click(box["x"] + box["width"] / 2, box["y"] + 9)
-    page.wait_for_function("document.getElementById('viewer-0-5000') !== null")
+    row(page, 5000).wait_for()
     assert page.locator(".row").count() < 80
     assert page.locator("*").count() < 1500
 

@@ -1,1 +1,0 @@
-"""Orchestration traces: what happened in an episode, as a graph of events."""
