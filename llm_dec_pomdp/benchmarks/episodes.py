@@ -28,7 +28,7 @@ def browsable(all_lines: Sequence[Line]) -> tuple[Packed, bool]:
     """
     packed = Packed(FIELDS, MOST)
     running = [
-        _labelled(line, str(entry.cell.seed), step, traces)
+        _labelled((line.environment, line.name, str(step) if _learnt(entry) else "–", str(entry.cell.seed)), traces)
         for line in all_lines
         for entry in line.entries
         for step, traces in _stored(entry).items()
@@ -41,15 +41,20 @@ def browsable(all_lines: Sequence[Line]) -> tuple[Packed, bool]:
     return packed, False
 
 
+def _learnt(entry: Entry) -> bool:
+    return entry.result is not None and entry.result.train_seconds > 0
+
+
 def _labelled(
-    line: Line, seed: str, step: int, traces: Iterator[Trace]
+    checkpoint: tuple[str, str, str, str], traces: Iterator[Trace]
 ) -> Iterator[tuple[Sequence[str], Mapping[str, Any]]]:
     """The values of `FIELDS` and the trace, of each trace of a checkpoint."""
+    environment, method, steps, seed = checkpoint
     played: Counter[str] = Counter()
     for trace in traces:
         task = str(trace["task_id"])
         played[task] += 1
-        yield (line.environment, task, line.name, str(step), seed, str(played[task])), trace
+        yield (environment, task, method, steps, seed, str(played[task])), trace
 
 
 def _stored(entry: Entry) -> dict[int, Iterator[Trace]]:
@@ -61,8 +66,7 @@ def _stored(entry: Entry) -> dict[int, Iterator[Trace]]:
     paths = {int(re.sub(r"\D", "", path.name)): path for path in (entry.folder / "traces").glob("step-*.jsonl")}
     if paths:
         return {step: _of_file(path) for step, path in sorted(paths.items(), reverse=True)}
-    learnt = entry.result is not None and entry.result.train_seconds > 0
-    return {entry.cell.training.steps if learnt else 0: map(_of_record, entry.episodes())}
+    return {entry.cell.training.steps if _learnt(entry) else 0: map(_of_record, entry.episodes())}
 
 
 def _of_file(path: Path) -> Iterator[Trace]:

@@ -53,7 +53,7 @@ class Detail {
       if (twin === undefined || twin === text) block.textContent = text;
       else for (const run of difference(place ? twin : text, place ? text : twin)[place]) element(run.same ? "span" : "mark", run.text, block);
     }
-    if (!texts.length) element("p", "No text is stored with this event.", column, "soft");
+    if (!texts.length && (event.type === "message" || event.content_ref)) element("p", "No text is stored with this event.", column, "soft");
     this.links(side, column);
     const fold = element("details", null, column, "facts");
     fold.open = !texts.length || Boolean(event.score);

@@ -50,7 +50,7 @@ class Pane {
     const groups = [["reward", trace.rewards], ["cost", trace.costs], ["metric", trace.metrics || {}]];
     for (const [kind, values] of groups) {
       for (const name of Object.keys(values)) {
-        const item = element("li", spoken(name) + " ", numbers, kind);
+        const item = element("li", (kind === "reward" ? name : spoken(name)) + " ", numbers, kind);
         element("b", values[name] === null ? "–" : rounded(values[name]), item);
       }
     }
