@@ -1,16 +1,20 @@
-"""What all tests share: threads, the folder of public test data, and hypothesis without a clock or a database."""
+"""What all tests share: threads, public test data, a browser, and hypothesis without a clock or a database."""
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 
@@ -60,3 +64,45 @@ def golden(shared_data: Path) -> Callable[[str], list[dict[str, Any]]]:
         return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
     return read
+
+
+QUIET = ("--no-sandbox", "--disable-background-networking", "--disable-component-update", "--disable-sync")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """A Chromium without a window."""
+    path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if path is None:
+        pytest.skip("no Chromium on this machine")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as started:
+        made = started.chromium.launch(executable_path=path, args=QUIET)
+        yield made
+        made.close()
+
+
+@pytest.fixture
+def opened(browser: Browser) -> Iterator[Callable[..., Page]]:
+    """`opened(path, width=1280)` -> that page; at the end nothing was complained about, run or asked for elsewhere."""
+    complaints: list[str] = []
+    asked: set[str] = set()
+    pages: dict[str, Page] = {}
+
+    def open_page(path: Path, width: int = 1280) -> Page:
+        page = browser.new_page(viewport={"width": width, "height": 900})
+        page.set_default_timeout(10_000)
+        page.on("console", lambda said: complaints.append(said.text) if said.type in ("error", "warning") else None)
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("dialog", lambda dialog: complaints.append(dialog.message))
+        page.on("request", lambda request: asked.add(request.url))
+        page.goto(path.as_uri())
+        pages[path.as_uri()] = page
+        return page
+
+    yield open_page
+    for page in pages.values():
+        page.close()
+    assert complaints == []
+    assert asked == set(pages)

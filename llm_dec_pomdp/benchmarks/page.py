@@ -5,22 +5,23 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
+from importlib.resources import files
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from ..traces.page import policy, viewer_script, viewer_style
 from ..visible import visible
 from . import charts
 from .charts import Series
+from .episodes import browsable
 from .findings import THRESHOLDS, Comparison, Findings, Overall
 from .lines import Line, by_environment, return_axis
 from .published import SOURCE, published
 from .runs import Entry, Run
 from .text_tables import HOW, Text, bounds, difference_table, overall_table, section_tables, verdict_rule
 
-_EPISODES = 12  # tasks per environment in the browser of episodes
-_TEXT = 6000  # characters of one text there
 _DIAGNOSTICS = {  # of what learners report: caption, and what the axis reaches at least
     "truncated": ("Share of the texts that the token limit ended.", 1.0),
     "length": ("Tokens per text.", 1.0),
@@ -52,6 +53,8 @@ def render_page(
     templates.filters["bounds"] = bounds
     names = list(dict.fromkeys(line.name for line in said.lines))
     colours = {name: number for number, name in enumerate(names)}
+    style, script = viewer_style() + _file("report.css"), viewer_script() + _file("report.js")
+    packed, left_out = browsable(said.lines)
     page = templates.get_template("report.html.j2").render(
         title=title,
         about=next((run.suite["about"] for run in runs if run.suite.get("about")), ""),
@@ -64,7 +67,12 @@ def render_page(
         overall=_overall(said.overall),
         runs=[(run, _versions(run.versions)) for run in runs],
         suites=[json.dumps(run.suite or [e.cell.to_dict() for e in run.entries], indent=1) for run in runs],
-        data=Markup(_script_safe({"episodes": episodes(said.lines)})),  # escaped there
+        style=style,
+        script=script,
+        policy=policy(style, script),
+        held=len(packed),
+        left_out=left_out,
+        traces=packed.text(),
     )
     return visible(page)
 
@@ -82,21 +90,8 @@ def _versions(versions: Mapping[str, Any]) -> str:
     return "; ".join([*shown, f"judge: {', '.join(judge)}"] if judge else shown)
 
 
-def _script_safe(value: Any) -> str:
-    """JSON that cannot end the script element it stands in."""
-    text = json.dumps(_shown(value), ensure_ascii=True, allow_nan=False)
-    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
-
-
-def _shown(value: Any) -> Any:
-    """The same value with visible texts, and without numbers that JSON does not have."""
-    if isinstance(value, dict):
-        return {_shown(key): _shown(item) for key, item in value.items()}  # pyright: ignore[reportUnknownVariableType]
-    if isinstance(value, (list, tuple)):
-        return [_shown(item) for item in value]  # pyright: ignore[reportUnknownVariableType]
-    if isinstance(value, str):
-        return visible(value)
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+def _file(name: str) -> Markup:
+    return Markup((files("llm_dec_pomdp.benchmarks") / "templates" / name).read_text(encoding="utf-8"))
 
 
 # --- the headline table -----------------------------------------------------------------------------------------------
@@ -254,36 +249,3 @@ def _overall(methods: Sequence[Overall]) -> dict[str, Any] | None:
         "profile": Markup(profile),
         "means": Markup(means),
     }
-
-
-# --- episodes ---------------------------------------------------------------------------------------------------------
-
-
-def episodes(all_lines: Sequence[Line]) -> dict[str, dict[str, dict[str, Any]]]:
-    """Environment -> task -> method -> its first episode, for the first tasks and the first seed."""
-    chosen: dict[str, dict[str, dict[str, Any]]] = {}
-    for environment, group in by_environment(all_lines).items():
-        by_task: dict[str, dict[str, Any]] = {}
-        for line in group:
-            for episode in line.entries[0].episodes():
-                if len(by_task) < _EPISODES or episode["task"] in by_task:
-                    by_task.setdefault(episode["task"], {}).setdefault(line.name, _shortened(episode))
-        chosen[environment] = by_task
-    return chosen
-
-
-def _shortened(episode: Mapping[str, Any]) -> dict[str, Any]:
-    """An episode with its texts cut to a length that a page can hold."""
-    turns = [
-        {
-            **turn,
-            "observations": {agent: _cut(text) for agent, text in turn["observations"].items()},
-            "actions": {agent: _cut(text) for agent, text in turn["actions"].items()},
-        }
-        for turn in episode["turns"]
-    ]
-    return {**episode, "turns": turns}
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= _TEXT else f"{text[:_TEXT]} ... ({len(text) - _TEXT} more characters)"

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pages import packed
 from typer.testing import CliRunner
 
 from llm_dec_pomdp.benchmarks.cell import Result
@@ -81,25 +82,16 @@ def write_hostile_run(folder: Path, draw: random.Random) -> None:
 
 
 class Reader(HTMLParser):
-    """Elements of a page, and the text of its data."""
+    """Elements of a page, and what they would run."""
 
     def __init__(self) -> None:
         super().__init__()
         self.elements: set[str] = set()
         self.handlers: list[str] = []
-        self.data = ""
-        self._in_data = False
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.elements.add(tag)
         self.handlers += [name for name, _ in attrs if name.startswith("on")]
-        self._in_data = tag == "script" and ("id", "data") in attrs
-
-    def handle_endtag(self, tag: str) -> None:
-        self._in_data = False
-
-    def handle_data(self, data: str) -> None:
-        self.data += data if self._in_data else ""
 
 
 def check_files(folder: Path) -> None:
@@ -112,9 +104,9 @@ def check_files(folder: Path) -> None:
     assert not reader.elements & {"img", "b", "link", "iframe"}
     assert page.count("<script") == 2
     assert reader.handlers == []
-    shown = json.loads(reader.data)["episodes"]
+    shown = packed(page)
     assert visible(json.dumps(shown, ensure_ascii=False)) == json.dumps(shown, ensure_ascii=False)
-    assert sum(len(methods) for tasks in shown.values() for methods in tasks.values()) == 2
+    assert len(shown["traces"]) == 2
     tables = [line for line in outside_of_blocks(text) if line.startswith("|")]
     widths = [line.replace("\\\\", "").replace("\\|", "").count("|") for line in tables]
     heads = [number for number, line in enumerate(tables) if set(line) <= set("|- ")]

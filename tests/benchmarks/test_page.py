@@ -3,42 +3,19 @@
 from __future__ import annotations
 
 import json
-import shutil
-from collections.abc import Iterator
-from html.parser import HTMLParser
+from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from pages import Parsed, packed
+from playwright.sync_api import Page
 
-
-class Parsed(HTMLParser):
-    """Checks that elements close in order, and collects what the page refers to and shows."""
-
-    VOID = {"meta", "input", "br", "link", "img"}
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.references: list[str] = []
-        self.seen: list[str] = []
-        self.rows: list[str] = []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.seen.append(tag)
-        self.references += [str(value) for name, value in attrs if name in ("src", "href", "xlink:href")]
-        if tag == "tr":
-            self.rows.append("")
-        if tag not in self.VOID and not (self.get_starttag_text() or "").endswith("/>"):
-            self.open.append(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        if tag not in ("line", "rect", "polygon", "polyline", "circle") or (self.open and self.open[-1] == tag):
-            assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        if "tr" in self.open:
-            self.rows[-1] += data
+from llm_dec_pomdp.benchmarks import episodes
+from llm_dec_pomdp.benchmarks.findings import findings
+from llm_dec_pomdp.benchmarks.page import render_page
+from llm_dec_pomdp.benchmarks.runs import read_run
+from llm_dec_pomdp.visible import visible
 
 
 def test_the_page_is_whole_and_refers_to_nothing_else(run: Path) -> None:
@@ -48,7 +25,7 @@ def test_the_page_is_whole_and_refers_to_nothing_else(run: Path) -> None:
     page.close()
     assert page.open == []
     assert page.references == []
-    assert "http" not in text.split("<script")[0]
+    assert "://" not in text.split("<script")[0]
     diagnostics = 7  # of the one method that learns
     assert page.seen.count("svg") == 2 * (3 + diagnostics) + 2  # curves, parts and speed, twice; profile and means
     published = [row for row in page.rows if "published" in row]
@@ -56,49 +33,40 @@ def test_the_page_is_whole_and_refers_to_nothing_else(run: Path) -> None:
     assert any("94.5" in row and "Qwen3-1.7B" in row for row in published)
 
 
-def test_the_page_holds_every_method_of_a_task_side_by_side(run: Path) -> None:
-    text = (run / "report.html").read_text()
-    data = json.loads(text.partition('id="data">')[2].partition("</script>")[0])
+def test_the_page_holds_every_method_of_every_task(run: Path) -> None:
+    page = packed((run / "report.html").read_text())
+    chosen = [dict(zip(page["fields"], values, strict=True)) for values in page["choices"]]
     for environment in ("tldr-v0", "coophumaneval-v0"):
-        for by_method in data["episodes"][environment].values():
-            assert list(by_method) == ["single", "concat", "magrpo"]
-            (turn,) = by_method["concat"]["turns"]
-            assert turn["observations"]["agent_0"]
-            assert set(turn["actions"]) == {"agent_0", "agent_1"}
+        mine = [values for values in chosen if values["environment"] == environment]
+        tasks = {values["task"] for values in mine}
+        assert len(tasks) == 2
+        assert {(v["task"], v["method"]) for v in mine} == {
+            (t, m) for t in tasks for m in ("single", "concat", "magrpo")
+        }
+        assert {v["training steps"] for v in mine if v["method"] == "magrpo"} >= {"2"}
+
+
+def test_a_page_holds_as_many_episodes_of_every_checkpoint_and_says_what_it_leaves_out(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(episodes, "MOST", 4_000)
+    whole = read_run(run)
+    text = render_page("small", [whole], findings(whole.entries), whole.entries, [])
+    page = packed(text)
+    by_method = Counter((values[0], values[2]) for values in page["choices"])
+    assert 1 <= len(page["traces"]) < 12
+    assert max(by_method.values()) - min(by_method.values()) <= 1
+    assert f"the first {len(page['traces'])} of them" in " ".join(text.split())
+    assert "This page holds the first" not in (run / "report.html").read_text()
 
 
 # --- in a browser -----------------------------------------------------------------------------------------------------
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-QUIET = ("--no-sandbox", "--disable-background-networking", "--disable-component-update", "--disable-sync")
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    if CHROMIUM is None:
-        pytest.skip("no Chromium on this machine")
-    with sync_playwright() as started:
-        opened = started.chromium.launch(executable_path=CHROMIUM, args=QUIET)
-        yield opened
-        opened.close()
-
 
 @pytest.fixture
-def report(browser: Browser, run: Path) -> Iterator[Page]:
-    """The report of the small run, opened; at the end nothing was complained about and nothing asked for elsewhere."""
-    complaints: list[str] = []
-    asked: list[str] = []
-    page = browser.new_page(viewport={"width": 1280, "height": 900})
-    page.on(
-        "console", lambda message: complaints.append(message.text) if message.type in ("error", "warning") else None
-    )
-    page.on("pageerror", lambda error: complaints.append(str(error)))
-    page.on("request", lambda request: asked.append(request.url))
-    page.goto((run / "report.html").as_uri())
-    yield page
-    page.close()
-    assert complaints == []
-    assert asked == [(run / "report.html").as_uri()]
+def report(opened: Callable[..., Page], run: Path) -> Page:
+    """The report of the small run, opened."""
+    return opened(run / "report.html")
 
 
 def shown_rows(page: Page) -> list[list[str]]:
@@ -127,24 +95,25 @@ def test_words_filter_the_rows(report: Page) -> None:
     assert len(shown_rows(report)) == everything
 
 
-def test_one_reads_what_each_agent_saw_and_said(report: Page, run: Path) -> None:
-    report.get_by_label("Environment").select_option("coophumaneval-v0")
-    tasks = report.get_by_label("Task").locator("option").all_inner_texts()
-    report.get_by_label("Task").select_option(tasks[1])
-    panels = report.locator("#episodes .episode")
-    assert panels.locator("h3").all_inner_texts() == ["single", "concat", "magrpo"]
-    (path,) = run.glob("cells/coophumaneval_v0-concat-*/episodes.jsonl")
-    (episode,) = (line for line in map(json.loads, path.read_text().splitlines()) if line["task"] == tasks[1])
-    (turn,) = episode["turns"]
-    concat = panels.nth(1)
-    said = [text.strip() for text in concat.locator("> pre").all_text_contents()]
-    assert said == [turn["actions"][agent].strip() for agent in ("agent_0", "agent_1")]
-    saw = concat.locator("details pre").first
-    assert not saw.is_visible()
-    concat.get_by_text("what it saw").first.click()
-    assert saw.is_visible()
-    assert saw.text_content() == turn["observations"]["agent_0"]
-    assert f"Score {turn['score']:.2f}: structure" in concat.locator(".parts").inner_text()
+def test_one_reads_what_each_agent_saw_and_said_under_two_methods(report: Page, run: Path) -> None:
+    left, right = report.get_by_label("Trace A"), report.get_by_label("Trace B")
+    for pane, method in ((left, "concat"), (right, "magrpo")):
+        pane.get_by_label("environment").select_option("coophumaneval-v0")
+        pane.get_by_label("task").select_option(index=1)
+        pane.get_by_label("method").select_option(method)
+    task = left.get_by_label("task").input_value()
+    assert right.get_by_label("task").input_value() == task
+    for number, method in enumerate(("concat", "magrpo")):
+        (path,) = run.glob(f"cells/coophumaneval_v0-{method}-*/episodes.jsonl")
+        (episode,) = (line for line in map(json.loads, path.read_text().splitlines()) if line["task"] == task)
+        (turn,) = episode["turns"]
+        for agent in ("agent_0", "agent_1"):
+            row = left.locator(".row").filter(has=report.locator(".who", has_text=agent))
+            row.first.click()
+            side = report.get_by_label("Chosen event").locator("article").nth(number)
+            assert side.locator("pre").all_text_contents() == [visible(turn["actions"][agent])]
+            side.get_by_role("button", name="environment").first.click()  # what the text followed from
+            assert visible(turn["observations"][agent]) in side.locator("pre").all_text_contents()
 
 
 @pytest.mark.parametrize("width", [360, 800, 1600])
@@ -152,8 +121,9 @@ def test_the_page_fits_the_screen(report: Page, width: int) -> None:
     report.evaluate("document.querySelector('li code').textContent = 'a/very/long/path'.repeat(20)")
     report.evaluate("document.querySelectorAll('details').forEach((folded) => { folded.open = true; })")
     report.set_viewport_size({"width": width, "height": 780})
+    report.locator(".row").first.click()
     assert report.evaluate("document.documentElement.scrollWidth") <= width
-    for picture in report.locator("svg").all():
+    for picture in report.locator("figure svg").all():
         box = picture.bounding_box()
         assert box is not None
         assert 0 <= box["x"] < box["x"] + box["width"] <= width

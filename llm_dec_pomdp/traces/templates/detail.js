@@ -1,0 +1,83 @@
+// Everything about the chosen event, and of two traces about both, with the words that differ marked.
+
+function element(name, text, parent, kind) {
+  const made = document.createElement(name);
+  if (text !== undefined && text !== null) made.textContent = text;
+  if (kind) made.className = kind;
+  if (parent) parent.append(made);
+  return made;
+}
+
+function button(text, parent, act, kind) {
+  const made = element("button", text, parent, kind);
+  made.type = "button";
+  made.addEventListener("click", act);
+  return made;
+}
+
+class Detail {
+  constructor(parent, choose, close) {
+    this.choose = choose;
+    this.box = element("section", null, parent, "detail");
+    this.box.tabIndex = -1;
+    this.box.setAttribute("aria-label", "Chosen event");
+    this.close = close;
+  }
+
+  // sides: [{model, row, number}], of which row may be undefined where a trace has no such event
+  show(sides) {
+    this.box.replaceChildren();
+    this.box.hidden = sides.length === 0;
+    if (!sides.length) return;
+    button("Close", this.box, this.close, "close").setAttribute("aria-label", "Close the event");
+    const texts = sides.map((side) => (side.row === undefined ? [] : textsOf(side.model.events[side.row])));
+    const columns = element("div", null, this.box, "columns");
+    sides.forEach((side, place) => {
+      const column = element("article", null, columns);
+      if (side.row === undefined) element("p", "No such event in this trace.", column, "soft");
+      else this.describe(side, texts[place], texts.length === 2 ? texts[1 - place] : null, place, column);
+    });
+    this.box.scrollTop = 0;
+  }
+
+  describe(side, texts, others, place, column) {
+    const event = side.model.events[side.row];
+    const head = element("h3", null, column);
+    head.append(symbol(event.type, colourOf(side.model.lanes.get(event.agent).number)));
+    head.append(`${event.agent} · ${spoken(event.type)}${event.to ? " → " + event.to : ""}`);
+    const twins = new Map(others);
+    for (const [name, text] of texts) {
+      if (name) element("h4", spoken(name), column);
+      const block = element("pre", null, column);
+      const twin = twins.get(name);
+      if (twin === undefined || twin === text) block.textContent = text;
+      else for (const run of difference(place ? twin : text, place ? text : twin)[place]) element(run.same ? "span" : "mark", run.text, block);
+    }
+    if (!texts.length && (event.type === "message" || event.content_ref)) element("p", "No text is stored with this event.", column, "soft");
+    this.links(side, column);
+    const fold = element("details", null, column, "facts");
+    fold.open = !texts.length || Boolean(event.score);
+    element("summary", "All that is recorded", fold);
+    const facts = element("dl", null, fold);
+    for (const [name, value] of factsOf(event)) {
+      element("dt", name, facts);
+      element("dd", rounded(value), facts);
+    }
+  }
+
+  links(side, column) {
+    const lists = [["Follows from", side.model.into[side.row], "from"], ["Leads to", side.model.out[side.row], "to"]];
+    for (const [title, edges, end] of lists) {
+      if (!edges.length) continue;
+      element("h4", title, column);
+      const list = element("ul", null, column, "links");
+      for (const edge of edges.slice(0, 50)) {
+        const other = side.model.events[edge[end]];
+        const line = button(null, element("li", null, list), () => this.choose(side.number, edge[end]));
+        line.append(symbol(other.type, colourOf(side.model.lanes.get(other.agent).number)), `${other.agent} · ${spoken(edge.type)}  `);
+        element("span", summary(other), line, "soft");
+      }
+      if (edges.length > 50) element("p", `and ${edges.length - 50} more`, column, "soft");
+    }
+  }
+}
