@@ -34,26 +34,33 @@ class Picture:
 
     def __init__(self, agents: Sequence[str]) -> None:
         self.x = {agent: LANE * number + 24 for number, agent in enumerate(agents)}
-        self.y = 10
+        self.y = dict.fromkeys(agents, 10)  # where the next text of each begins
         self.parts: list[str] = []
 
     def text(self, agent: str, words: str, colour: str = "#222") -> None:
-        """Wrapped words beside the line of an agent, and the place of the next ones below."""
+        """Wrapped words beside the line of an agent."""
         for line in textwrap.wrap(words, CHARACTERS):
-            self.y += LINE
-            self.parts.append(f'<text x="{self.x[agent] + 10}" y="{self.y}" fill="{colour}">{escape(line)}</text>')
-        self.y += 6
+            self.y[agent] += LINE
+            place = f'x="{self.x[agent] + 10}" y="{self.y[agent]}"'
+            self.parts.append(f'<text {place} fill="{colour}">{escape(line)}</text>')
+        self.y[agent] += 6
+
+    def level(self) -> int:
+        """Whatever comes now is below all that was; returns where."""
+        lowest = max(self.y.values())
+        self.y = dict.fromkeys(self.y, lowest)
+        return lowest
 
     def arrow(self, start: str, end: str) -> None:
         """From the line of one agent to that of another."""
-        self.y += 14
-        self.parts.append(
-            f'<path d="M{self.x[start]} {self.y}H{self.x[end]}" stroke="#555" fill="none" marker-end="url(#tip)"/>'
-        )
+        y = self.level() + 8
+        self.y = dict.fromkeys(self.y, y)
+        path = f"M{self.x[start]} {y}H{self.x[end]}"
+        self.parts.append(f'<path d="{path}" stroke="#555" fill="none" marker-end="url(#tip)"/>')
 
     def drawn(self) -> str:
         """The whole, with a line down for every agent."""
-        bottom = self.y + 12
+        bottom = self.level() + 8
         lines = [f'<path d="M{x} 10V{bottom}" stroke="#bbb" stroke-width="3"/>' for x in self.x.values()]
         head = HEAD.format(width=LANE * len(self.x) + 24, height=bottom + 10)
         return "\n".join([head, *lines, *self.parts, "</svg>\n"])
@@ -80,18 +87,16 @@ def draw(env_id: str, script: str, task: str) -> str:
     picture = Picture(list(rewards))
     for agent in rewards:
         picture.text(agent, f"{agent} ({env.role(agent)})", "#000")
-        picture.y = 10
-    picture.y = 10 + LINE + 6
     picture.text(asker, f"is told: {question}", "#777")
     for texts, events in happened:
+        picture.level()
         for agent, text in texts.items():
             picture.text(agent, f"says: {text}")
         for event in events:
             _draw_event(picture, asker, event)
+    picture.level()
     for agent, reward in rewards.items():
         picture.text(agent, f"earns {reward:.2f}", "#0a6")
-        picture.y -= LINE + 6
-    picture.y += LINE + 6
     return picture.drawn()
 
 
