@@ -18,7 +18,7 @@ from typing import Any
 from llm_dec_pomdp.benchmarks.intervals import Interval, mean_interval
 from llm_dec_pomdp.benchmarks.runs import Entry, read_run
 from llm_dec_pomdp.benchmarks.setup import build_env
-from llm_dec_pomdp.storage.runfolder import read_lines
+from llm_dec_pomdp.storage.runfolder import finite, read_lines
 
 CURVE = ("step", "return_percent", "components", "distinct_2", "truncated")
 COSTS = ("generations", "joint_rewards")  # of the metrics of an update
@@ -98,7 +98,7 @@ def table(cells: Sequence[dict[str, Any]]) -> str:
         lines.append(
             f"| {method['label'] or method['name']} | {environment['label'] or environment['id']} | "
             f"{cell['cell']['seed']} | {start} | {shown(cell['summary']['return_percent'])} | "
-            f"{' -> '.join('' if value is None else f'{value:.3f}' for value in distinct)} | {also} |"
+            f"{' -> '.join('-' if value is None else f'{value:.3f}' for value in distinct)} | {also} |"
         )
     return "\n".join(lines)
 
@@ -112,7 +112,7 @@ def main() -> None:
     parser.add_argument("--samples", type=int, default=2, help="episodes to keep of every cell")
     arguments = parser.parse_args()
     entries = [entry for run in arguments.runs for entry in read_run(run).entries if entry.result is not None]
-    cells = [boiled(entry, arguments.also, arguments.samples) for entry in entries]
+    cells = finite([boiled(entry, arguments.also, arguments.samples) for entry in entries])
     arguments.out.write_text(json.dumps(cells, indent=1) + "\n", encoding="utf-8")
     print(table(cells))
 

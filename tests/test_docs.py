@@ -22,6 +22,11 @@ def test_a_generated_page_is_up_to_date(name: str) -> None:
     assert written == BUILD["PAGES"][name](), f"docs/{name} has fallen behind: python scripts/build_docs.py"
 
 
+def test_the_picture_of_an_episode_is_up_to_date() -> None:
+    drawn = runpy.run_path(str(ROOT / "scripts" / "draw_rollout.py"))
+    assert drawn["PICTURE"].read_text(encoding="utf-8") == drawn["draw"](*drawn["PLAYED"])
+
+
 def test_the_suite_on_the_benchmark_page_loads(tmp_path: Path) -> None:
     page = (ROOT / "docs" / "benchmark.md").read_text(encoding="utf-8")
     (written,) = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)

@@ -69,7 +69,9 @@ class Imitation(Prompting):
         super().__init__(team, sampling)
         self.config = config or self.Config()
         self.updaters = updaters_of(team, sampling.temperature, self.config)
-        self.rollout: Rollout = Demonstrations(self.config.source)
+        teacher = Demonstrations(self.config.source)
+        self.rollout: Rollout = teacher
+        self._labels = float(teacher.labels)
 
     def samples(self, groups: Sequence[Group]) -> list[Sample]:
         """Every text with advantage 1, weighed by the kind of its turn.
@@ -96,13 +98,15 @@ class Imitation(Prompting):
         """Let every policy step on the texts that were said in its place.
 
         Returns:
-            What `Updater.step` returns, and `cross_entropy`: mean of -log p of the given tokens before the step.
+            What `Updater.step` returns; `cross_entropy`, the mean of -log p of the given tokens before the step; and
+            `labels`, 1 where who is imitated may know what is right, else 0.
         """
         samples = self.samples(groups)
         seed = next((episode.seed for group in groups for episode in group.episodes), 0)
         metrics = step_all(self.updaters, samples, seed)
         logprobs = [p for updater in self.updaters for own in updater.logprobs.values() for p in own]
-        return metrics | {"cross_entropy": -float(np.mean(logprobs)) if logprobs else 0.0}  # (cross-entropy)
+        metrics["cross_entropy"] = -float(np.mean(logprobs)) if logprobs else 0.0  # (cross-entropy)
+        return metrics | {"labels": self._labels}
 
     def state_dict(self) -> dict[str, Any]:
         """The states of the updaters."""

@@ -389,12 +389,13 @@ class TextDecPOMDP(ParallelEnv[str, str, str]):
     def _infos(self, score: Score | None, agents: Iterable[str]) -> dict[str, dict[str, Any]]:
         parts: Mapping[str, float] = score.components if score is not None else {}
         facts: Mapping[str, float] = score.diagnostics if score is not None else {}
-        rewards, diagnostics = self._info_names
+        rewards, diagnostics = _shown("reward", tuple(self.components)), _shown("diagnostic", tuple(self.diagnostics))
         info: dict[str, Any] = {shown: float(parts.get(name, 0.0)) for name, shown in rewards.items()}
         info |= {shown: float(facts.get(name, 0.0)) for name, shown in diagnostics.items()}
         return {agent: {**info, "asked": float(agent in self._now.asked)} for agent in agents}
 
-    @functools.cached_property
-    def _info_names(self) -> tuple[dict[str, str], dict[str, str]]:
-        """Reward parts and diagnostics as they are called in infos."""
-        return {n: f"reward/{n}" for n in self.components}, {n: f"diagnostic/{n}" for n in self.diagnostics}
+
+@functools.cache
+def _shown(kind: str, names: tuple[str, ...]) -> dict[str, str]:
+    """Reward parts or diagnostics as they are called in infos; forks, of which there are many, share it."""
+    return {name: f"{kind}/{name}" for name in names}

@@ -116,11 +116,13 @@ def begin_groups(
     """
     episodes: list[RunningEpisode] = []
     for group, (item_id, task_seed) in enumerate(zip(item_ids, seeds, strict=True)):
+        first = ""
         for number in range(width):
             seed = derive(task_seed, number)
             episodes.append(begin(env, group, item_id, seed, task_seed if shared_chance else seed))
-            first = episodes[group * width]
-            if shared_chance and first.env.state() != episodes[-1].env.state():
+            state = episodes[-1].env.state() if shared_chance and width > 1 else ""
+            first = first or state
+            if state != first:
                 raise ValueError(
                     f"task {item_id!r} of {env.metadata['name']} began in two ways with the same seed, so its episodes "
                     "cannot be compared; let reset() draw from the seed that it is given and nothing else"

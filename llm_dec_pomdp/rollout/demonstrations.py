@@ -43,6 +43,11 @@ class Demonstrations:
         if self.teacher not in TEACHERS:
             _recorded(self.teacher)
 
+    @property
+    def labels(self) -> bool:
+        """Whether the teacher may know what is right; script:uniform knows the form alone."""
+        return self.teacher != "script:uniform"
+
     def play(
         self,
         env: TextDecPOMDP,
@@ -120,13 +125,10 @@ class Shown:
     def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[list[Completion]]:
         """The teacher's texts."""
         answers = self.teacher.generate(requests, sampling)
-        return [
-            [self._as_sampled(request, said, sampling) for said in own]
-            for request, own in zip(requests, answers, strict=True)
-        ]
+        return [self._as_sampled(request, own, sampling) for request, own in zip(requests, answers, strict=True)]
 
-    def _as_sampled(self, request: Request, said: Completion, sampling: Sampling) -> Completion:
+    def _as_sampled(self, request: Request, said: list[Completion], sampling: Sampling) -> list[Completion]:
         pupil = self.pupil.members[request.agent] if isinstance(self.pupil, Team) else self.pupil
-        return (
-            pupil.written(request, said.text, sampling.max_new_tokens) if isinstance(pupil, TeachablePolicy) else said
-        )
+        if not isinstance(pupil, TeachablePolicy):
+            return said
+        return [pupil.written(request, one.text, sampling.max_new_tokens) for one in said]

@@ -15,7 +15,7 @@ from llm_dec_pomdp.agents.loading import load_team
 from llm_dec_pomdp.agents.transformers.language_model import LanguageModel
 from llm_dec_pomdp.envs.wrappers import with_protocol
 from llm_dec_pomdp.rollout import Counterfactual, Trajectories, Tree
-from llm_dec_pomdp.types import Completion, Episode, Group, Message, TaskItem, conversation
+from llm_dec_pomdp.types import Completion, Episode, Group, Message, TaskItem, Tool, conversation
 
 SAMPLING = Sampling(max_new_tokens=4)
 ROLLOUTS = {
@@ -193,6 +193,21 @@ def test_the_end_of_a_long_history_is_kept_on_request() -> None:
     policy = LanguageModel(network(max_position_embeddings=12), tokenizer(), truncate_prompts=True)
     ids = [*SHOWN, UNKNOWN, RED, EOS]
     assert policy.encode(HISTORY, 4, ids=ids) == [*ids, *ids_of("user again please <eos> assistant")][-8:]
+
+
+def test_what_is_remembered_is_the_same_again_and_has_a_bound() -> None:
+    policy = language_model()
+    told = {"tools": (Tool("search", "Finds.", (("query", "Words."),)),)}
+    first = [policy.encode(HISTORY, ids=[*SHOWN, one, EOS], **how) for one in (RED, BLUE) for how in ({}, told)]
+    assert [ids[len(SHOWN)] for ids in first] == [RED, RED, BLUE, BLUE]
+    first[0].append(BLUE)
+    assert policy.encode(HISTORY, ids=[*SHOWN, RED, EOS]) == first[1] == first[0][:-1]
+    for number in range(5000):
+        assert len(policy.prompts.text_ids(f"red {number}")) == 2
+    assert len(vars(policy.prompts)["_known"]) <= 4096
+    assert policy.encode(HISTORY, ids=[*SHOWN, BLUE, EOS]) == first[2]
+    policy.prompts.text_ids("red " * 100)
+    assert "red " * 100 not in vars(policy.prompts)["_known"]
 
 
 # --- requests ---------------------------------------------------------------------------------------------------------

@@ -54,6 +54,9 @@ class Seed:
         self.summary = self
         self.measured = measure(doors(), [earned(*returns)]) if returns else {}
 
+    def training(self) -> list[Any]:
+        return []
+
 
 def line(*seeds: Any) -> Line:
     return Line("dectiger-v0", "magrpo", "m", "magrpo", seeds, Estimate(0, 0, 0, len(seeds), 1), {}, ())
@@ -169,7 +172,7 @@ def test_every_output_shows_the_regret_and_the_section_of_the_page(outputs: tupl
 
 
 def test_a_section_is_found_again_by_its_name(run: Path) -> None:
-    names = ["regret", "at_k", "schemes", "orchestration", "decisions", "acme/words"]
+    names = ["stages", "regret", "at_k", "schemes", "stopping", "orchestration", "decisions", "acme/words"]
     assert [section.name for section in all_sections()] == names
     [result, *_] = read_run(run).results
     assert set(result.summary.measured) == {"regret", "acme/words"}

@@ -1,16 +1,21 @@
-"""Learners one after another in one run: who plays when, resumed bit for bit, and stages that cannot be."""
+"""Learners one after another in one run: who plays when, resumed bit for bit, what reports say, and what cannot be."""
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from models import same, weights
+from rich.console import Console
 
 from llm_dec_pomdp.algorithms.staged import Staged
 from llm_dec_pomdp.benchmarks.cell import run_cell
 from llm_dec_pomdp.benchmarks.checks import check_cells
+from llm_dec_pomdp.benchmarks.report import report_runs, tables
+from llm_dec_pomdp.benchmarks.runner import run_folder
+from llm_dec_pomdp.benchmarks.runs import read_run
 from llm_dec_pomdp.benchmarks.setup import build_cell
 from llm_dec_pomdp.benchmarks.suite import Cell, Suite, load_suite
 from llm_dec_pomdp.config import ConfigError, build
@@ -75,3 +80,22 @@ def test_stages_that_leave_the_method_nothing_are_refused() -> None:
 @pytest.mark.parametrize("name", ["hierarchy", "hierarchy_context"])
 def test_the_suites_of_hierarchies_can_run(name: str) -> None:
     check_cells(load_suite(name, ["seeds=[0]"]).cells())
+
+
+@pytest.mark.parametrize(("source", "said"), [("script:uniform", "no labels"), ("script:optimal", "with labels")])
+def test_every_report_says_which_stage_used_labels(source: str, said: str, tmp_path: Path) -> None:
+    stages = [{**COLD, "options": {"source": source}}]
+    with run_folder(tmp_path):
+        for one in (cell(3, stages=stages), cell(1, stages=())):
+            run_cell(one, tmp_path / "cells" / one.label, tracking=())
+    found, _ = report_runs([tmp_path], tmp_path)
+    row = {"stage 1": f"imitation, updates 1-2, {said}", "stage 2": "mgrpo, updates 3-3, no labels"}
+    assert [one["sections"].get("stages") for one in found.to_dict()["lines"]] == [row, None]
+    console = Console(file=io.StringIO(), width=200)
+    console.print(*tables([], read_run(tmp_path).entries))
+    for text in (
+        (tmp_path / "report.md").read_text(encoding="utf-8"),
+        (tmp_path / "report.html").read_text(encoding="utf-8"),
+        cast("io.StringIO", console.file).getvalue(),
+    ):
+        assert all(value in text for value in row.values())

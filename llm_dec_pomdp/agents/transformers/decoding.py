@@ -124,11 +124,8 @@ def _copyable_cache(output: Any, model: Any) -> Any:
 def left_padded(texts: Sequence[Sequence[int]], device: torch.device, pad_id: int) -> tuple[torch.Tensor, torch.Tensor]:
     """Token ids and attention mask [N, T] of texts that all end in the last column."""
     width = max(map(len, texts))
-    ids = torch.full((len(texts), width), pad_id)
-    mask = torch.zeros((len(texts), width), dtype=torch.long)
-    for row, text in enumerate(texts):
-        ids[row, width - len(text) :] = torch.tensor(text)
-        mask[row, width - len(text) :] = 1
+    ids = torch.tensor([[pad_id] * (width - len(text)) + list(text) for text in texts], dtype=torch.long)
+    mask = torch.tensor([[0] * (width - len(text)) + [1] * len(text) for text in texts], dtype=torch.long)
     return ids.to(device), mask.to(device)
 
 

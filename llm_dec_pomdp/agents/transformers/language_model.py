@@ -260,13 +260,10 @@ class LanguageModel:
 
         What it was predicted from are logits [N, L, V], with `body` the last hidden state [N, L, H].
         """
-        length = max(len(c.token_ids) for _, c in samples)
-        ids = torch.full((len(samples), length), self.pad_id)
-        mask = torch.zeros_like(ids)
-        for row, (_, completion) in enumerate(samples):
-            ids[row, : len(completion.token_ids)] = torch.tensor(completion.token_ids)
-            mask[row, : len(completion.token_ids)] = 1
-        ids, mask = ids.to(self.device), mask.to(self.device)
+        texts = [c.token_ids for _, c in samples]
+        length = max(map(len, texts))
+        ids = torch.tensor([[*text, *[self.pad_id] * (length - len(text))] for text in texts], device=self.device)
+        mask = torch.tensor([[1] * len(t) + [0] * (length - len(t)) for t in texts], device=self.device)
         whole = self.gradient_checkpointing and torch.is_grad_enabled()
         with self.precision():
             states = (self._from_whole_texts if whole else self._from_shared_prompts)(samples, ids, mask, body=body)

@@ -10,7 +10,7 @@ what a model thought), the whole history is rendered and tokenised as the templa
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 from jinja2 import TemplateError
@@ -21,6 +21,8 @@ from ..base import chat, definitions
 
 _TEXT = "\ue0f7text\ue0f7"  # stands for a text while the template is looked at; no text holds characters of private use
 _OURS = ("messages", "add_generation_prompt")  # variables of a template that are not the user's
+_SHORT = 256  # characters of what comes again and again in tasks of few words, and costs more to tokenise than to find
+_REMEMBERED = 4096  # short texts and histories
 
 
 class PromptTooLongError(ValueError):
@@ -43,6 +45,7 @@ class Prompts:
         self._tokenizer = tokenizer
         self._stop_ids = stop_ids
         self._options = dict(options)
+        self._known: dict[Hashable, tuple[int, ...]] = {}  # token ids of short texts and histories
         _refuse_unknown_variables(tokenizer, self._options)
 
     def encode(self, history: Sequence[Message], ids: Sequence[int] = (), tools: Sequence[Tool] = ()) -> list[int]:
@@ -53,6 +56,11 @@ class Prompts:
             ids: What was shown and sampled up to its last text; empty: all of the history is tokenised.
             tools: What it may call; told by the template where it has a place for them.
         """
+        size = sum(len(message.text) for message in history) + len(ids)
+        key = (tuple(history), tuple(ids), tuple(tools))
+        return self._remembered(key, size, lambda: self._encode(history, ids, tools))
+
+    def _encode(self, history: Sequence[Message], ids: Sequence[int], tools: Sequence[Tool]) -> list[int]:
         added = self._after_last_text(history, tools) if ids else None
         if added is None:
             return self._tokenise(self._rendered(history, tools), beginning=True)
@@ -63,7 +71,17 @@ class Prompts:
 
     def text_ids(self, text: str) -> list[int]:
         """Token ids of a text that an agent says, without its end."""
-        return self._tokenise(text)
+        return self._remembered(text, len(text), lambda: self._tokenise(text))
+
+    def _remembered(self, key: Hashable, size: int, compute: Callable[[], list[int]]) -> list[int]:
+        if size > _SHORT:
+            return compute()
+        ids = self._known.get(key)
+        if ids is None:
+            if len(self._known) >= _REMEMBERED:
+                self._known.clear()
+            ids = self._known[key] = tuple(compute())
+        return list(ids)
 
     def _after_last_text(self, history: Sequence[Message], tools: Sequence[Tool]) -> str | None:
         """What the template writes after the agent's last text; None where it changes that text."""

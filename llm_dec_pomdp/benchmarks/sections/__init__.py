@@ -84,6 +84,7 @@ def _interval(value: float | Interval) -> Interval:
     return value if isinstance(value, Interval) else Interval.read(value)
 
 
+register_section("stages", "llm_dec_pomdp.benchmarks.sections.stages:Stages")
 register_section("regret", "llm_dec_pomdp.benchmarks.sections.regret:Regret")
 register_section("at_k", "llm_dec_pomdp.benchmarks.sections.best_of_k:BestOfK")
 register_section("schemes", "llm_dec_pomdp.benchmarks.sections.schemes:Schemes")

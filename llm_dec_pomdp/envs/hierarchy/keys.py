@@ -168,15 +168,14 @@ class Keys(Lookup[State]):
 
     def transition(self, state: State, actions: Mapping[str, str], seed: int) -> Transition[State]:
         """A sub-agent reports, or main delegates or answers."""
-        state = state._replace(turn=state.turn + 1)
-        last = state.turn >= self.max_turns
+        last = state.turn + 1 >= self.max_turns
         if state.running:
             following, events = self._reported(state, actions[f"agent_{len(state.calls)}"], seed)
             if last:
                 return self._ended(following, events, terminated=False)
             return self._on(following, events, anew=bool(self.context))
         text = actions[MAIN].strip()
-        state = state._replace(words=(*state.words, text))
+        state = state._replace(turn=state.turn + 1, words=(*state.words, text))
         relation = number_of(text, "r", self.relations)
         if text == "ANS":
             answer = Event("answer", MAIN, {"answer": _report(state.report)})
@@ -203,8 +202,10 @@ class Keys(Lookup[State]):
         call = call._replace(formed=key is not None, expert=reported == facts[call.relation][call.entity])
         words = (*state.words, *_report(reported).split())
         known = state.known if reported is None else reported
-        following = state._replace(known=known, report=reported, calls=(*state.calls[:-1], call), words=words)
-        return following._replace(running=False), tuple(events)
+        calls = (*state.calls[:-1], call)
+        turn = state.turn + 1
+        following = state._replace(known=known, words=words, report=reported, calls=calls, running=False, turn=turn)
+        return following, tuple(events)
 
     def _on(self, state: State, events: tuple[Event, ...], *, anew: bool = False) -> Transition[State]:
         """Nothing is paid yet."""

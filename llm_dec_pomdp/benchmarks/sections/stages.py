@@ -1,0 +1,41 @@
+"""Stages: what learnt in which order, and which of it was shown labels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from . import Section, Value
+
+if TYPE_CHECKING:
+    from ..lines import Line
+
+
+class Stages(Section):
+    """For methods of several stages and those that learn from given texts, a column for each stage.
+
+    A learner that learns from given texts says so by its metric `labels`: 1 where who gave them may know what is right,
+    else 0, see `algorithms.imitation`.
+    """
+
+    title = "Stages"
+    note = (
+        "What learnt, in this order. With labels: from texts of a teacher who may know the answer, which is "
+        "supervision; without: from rewards, or from texts that show the form alone."
+    )
+
+    def show(self, line: Line) -> Mapping[str, Value]:
+        """Name, updates and labels of each stage; nothing where a single one learns from rewards."""
+        labels = line.metric("labels")
+        if not labels and not line.metric("stage"):
+            return {}
+        cell = line.entries[0].cell
+        earlier = cell.method.stages
+        rest = cell.training.steps - sum(stage.steps for stage in earlier)
+        row: dict[str, Value] = {}
+        done = 0
+        for number, (name, steps) in enumerate([*((s.name, s.steps) for s in earlier), (cell.method.name, rest)], 1):
+            labelled = any(labels.get(step) for step in range(done + 1, done + steps + 1))
+            row[f"stage {number}"] = f"{name}, updates {done + 1}-{done + steps}, {'with' if labelled else 'no'} labels"
+            done += steps
+        return row
