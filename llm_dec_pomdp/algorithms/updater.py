@@ -70,8 +70,7 @@ def updaters_of(
     updaters: list[Updater] = []
     for policy in team.trainable:
         how = team.parameter_groups(policy, options.learning_rate), temperature, options
-        placed = isinstance(policy, PlacedPolicy)
-        updaters.append(policy.updater(build, *how) if placed else build(policy, *how))
+        updaters.append(policy.updater(build, *how) if isinstance(policy, PlacedPolicy) else build(policy, *how))
     return updaters
 
 

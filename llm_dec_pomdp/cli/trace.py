@@ -145,7 +145,7 @@ def view(
     place = place or Path(f"{file}.html")
     with usage():
         try:
-            replace(place, render(_valid(file, read_whole)).encode("utf-8", "backslashreplace"))
+            replace(place, render(list(_valid(file, read_whole))).encode("utf-8", "backslashreplace"))
         except OSError as error:
             stop(str(error), code=1)
     out.print(f"open the page: python -m webbrowser {place.resolve().as_uri()}", soft_wrap=True)
