@@ -152,6 +152,7 @@ def main() -> None:
                 {k: round(v, 3) for k, v in rows[f"{team}, {rule}"].items() if k != "scores"},
                 flush=True,
             )
+    given.model = given.model and Path(given.model).name
     given.out.write_text(json.dumps({"options": vars(given) | {"out": str(given.out)}, "rows": rows}, indent=1) + "\n")
 
 
