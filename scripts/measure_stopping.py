@@ -4,9 +4,9 @@
 
 Two teams: the model as it is, and a replay of reference solutions whose main function does all by itself. The replay
 passes all tests from turn 1, 2 or 3 on (by its task) and never earns the maximum, at which an episode ends anyway;
-before, it delivers an unfinished function. Each plays under three rules, with the same tasks, seeds and prompts: `all
-turns` removes every mark, `when tests pass` also says <stop> once the feedback says that all tests passed, and `own`
-leaves marks to the team.
+before, it delivers an unfinished function. Each plays under four rules, with the same tasks, seeds and prompts: `all
+turns` removes every mark; `when tests pass` and `when feedback repeats` also say <stop>, once the feedback says that
+all tests passed, or the same as at the turn before; `own` leaves marks to the team.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import llm_dec_pomdp
 from llm_dec_pomdp.agents import Request, Sampling, Scripted
@@ -32,8 +32,8 @@ from llm_dec_pomdp.rollout import Trajectories
 from llm_dec_pomdp.seeding import derive
 from llm_dec_pomdp.types import Completion, Episode, Message, TaskItem
 
-Rule = Literal["all turns", "when tests pass", "own"]
-RULES: tuple[Rule, ...] = ("all turns", "when tests pass", "own")
+Rule = Literal["all turns", "when tests pass", "when feedback repeats", "own"]
+RULES: tuple[Rule, ...] = get_args(Rule)
 _TESTS = re.compile(r"tests: (\d+) of (\d+) passed")
 UNFINISHED = "def {name}(*args):\n    return None"
 UNUSED_HELPER = "def aux(value):\n    return value"
@@ -63,7 +63,7 @@ class Ruled:
 
     def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[list[Completion]]:
         """Ask the inner policy where the rule does not stop."""
-        stops = [self.rule == "when tests pass" and all_passed(one.history) for one in requests]
+        stops = [self._stops(one.history) for one in requests]
         asked = iter(
             self.inner.generate([one for one, stop in zip(requests, stops, strict=True) if not stop], sampling)
         )
@@ -72,14 +72,15 @@ class Ruled:
             for one, stop in zip(requests, stops, strict=True)
         ]
 
+    def _stops(self, history: Sequence[Message]) -> bool:
+        told = [message.text for message in history if message.role == "told"]
+        if self.rule == "when tests pass":
+            counted = _TESTS.search(told[-1])
+            return counted is not None and counted[1] == counted[2] != "0"
+        return self.rule == "when feedback repeats" and len(told) > 2 and told[-1] == told[-2]
+
     def _marked(self, said: Completion) -> Completion:
         return said if self.rule == "own" else dataclasses.replace(said, text=said.text.replace(MARK, ""))
-
-
-def all_passed(history: Sequence[Message]) -> bool:
-    """Does the last message say that all tests passed?"""
-    counted = _TESTS.search(history[-1].text)
-    return counted is not None and counted[1] == counted[2] != "0"
 
 
 def replayed(env: Stopping) -> Scripted:
@@ -151,6 +152,7 @@ def main() -> None:
                 {k: round(v, 3) for k, v in rows[f"{team}, {rule}"].items() if k != "scores"},
                 flush=True,
             )
+    given.model = given.model and Path(given.model).name
     given.out.write_text(json.dumps({"options": vars(given) | {"out": str(given.out)}, "rows": rows}, indent=1) + "\n")
 
 

@@ -56,9 +56,9 @@ class Stopping(Task[Stopped]):
             whom any may.
 
     Raises:
-        TypeError: `env` is no task.
-        ValueError: It has one turn or is stopped already, its turns do not add up to the last score (`pays`), or a cost
-            or an agent that does not exist.
+        TypeError: `env` is no task, or may be stopped already.
+        ValueError: It has one turn, its turns do not add up to the last score (`pays`), or a cost or an agent that does
+            not exist.
     """
 
     def __init__(self, env: TextDecPOMDP, cost: float, who: str = ANY) -> None:
@@ -113,9 +113,8 @@ class Stopping(Task[Stopped]):
         over = bool(stops) and (self.who != ALL or len(stops) == len(actions))
         events = tuple(Event("stop", agent, {"why": "it said " + MARK}) for agent in stops if over)
         if over and not all(texts[agent].strip() for agent in stops):
-            step = Transition(state.inner, 0.0)
-            if not self.joint_reward:
-                step = Transition(state.inner, 0.0, rewards=dict.fromkeys(self.env.roster(state.inner), 0.0))
+            unpaid = None if self.joint_reward else dict.fromkeys(self.env.roster(state.inner), 0.0)
+            step = Transition(state.inner, 0.0, rewards=unpaid)
         else:
             step = self.env.transition(state.inner, texts, seed)
         rewards = None if step.rewards is None else {agent: r - self.cost for agent, r in step.rewards.items()}
