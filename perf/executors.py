@@ -3,16 +3,21 @@
     python perf/executors.py [--executor processes] [--model builtin:tiny] [--json]
 
 Two agents with a model each train on tldr-v0 here and on the executor, in turn, some steps at a time; of each the
-fastest turn counts, as seconds per step. `restart` is the time until two new workers answer, which a lost one costs
-beside the steps since the newest checkpoint; the first start also imports torch. A ratio is executor / local.
+fastest turn counts, as seconds per step. `cpu_ratio` compares what all processes of this program computed in all turns
+(processes on Linux alone), which other work on the machine disturbs less. `restart` is the time until two new workers
+answer, which a lost one costs beside the steps since the newest checkpoint; the first start also imports torch. A ratio
+is executor / local.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import multiprocessing
+import os
 import statistics
 import time
+from pathlib import Path
 from typing import Any
 
 import llm_dec_pomdp
@@ -20,6 +25,15 @@ from llm_dec_pomdp.agents import Sampling
 from llm_dec_pomdp.algorithms.magrpo import MAGRPO, MAGRPOConfig
 from llm_dec_pomdp.training import Counters, TrainerConfig, train
 from llm_dec_pomdp.training.executors import executors
+
+
+def cpu_seconds() -> float:
+    """Of this process and of workers that are processes."""
+    ticks = 0
+    for child in multiprocessing.active_children():
+        fields = Path(f"/proc/{child.pid}/stat").read_text().rpartition(")")[2].split()
+        ticks += int(fields[11]) + int(fields[12])  # of the user and of the system
+    return time.process_time() + ticks / os.sysconf("SC_CLK_TCK")
 
 
 class Trained:
@@ -34,6 +48,7 @@ class Trained:
         self.start_seconds = time.perf_counter() - started
         self.done = Counters()
         self.texts: list[str] = []
+        self.cpu = 0.0
 
     def seconds_per_step(self, steps: int) -> float:
         """Train some steps more; the mean of their seconds."""
@@ -44,7 +59,9 @@ class Trained:
             self.texts.append(step.texts)
 
         config = TrainerConfig(steps=self.done.step + steps, prompts_per_step=4, group_size=4)
+        before = cpu_seconds()
         self.done = train(self.learner, self.env, self.sampling, config, 0, note, done=self.done)
+        self.cpu += cpu_seconds() - before
         return statistics.mean(seconds)
 
 
@@ -57,6 +74,7 @@ def measure(name: str, model: str, turns: int, steps: int, tokens: int) -> dict[
         runs = {"local": Trained(here, model, tokens), name: Trained(there, model, tokens)}
         for run in runs.values():
             run.seconds_per_step(1)  # warms up
+            run.cpu = 0.0
         seconds = {which: [] for which in runs}
         for _ in range(turns):
             for which, run in runs.items():
@@ -75,6 +93,7 @@ def measure(name: str, model: str, turns: int, steps: int, tokens: int) -> dict[
         "local_s": fastest["local"],
         "executor_s": fastest[name],
         "ratio": fastest[name] / fastest["local"],
+        **({"cpu_ratio": runs[name].cpu / runs["local"].cpu} if name == "processes" else {}),
         "round_trip_ms": 1000 * round_trip,
         "first_start_s": first_start,
         "restart_s": runs[name].start_seconds,
