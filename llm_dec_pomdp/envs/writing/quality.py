@@ -17,8 +17,8 @@ on the full side. The reward of v1 is the gated formula times their product.
 | context, too | U: source words with a function word beside them that they have there | 0.090 | 0.125 |
 | context, too | E: source words next to each other that stand so in the source, a little more | 0.18 | 0.26 |
 | agreement | G: source words that both texts have, beyond chance | -0.15 | -0.02 |
-| agreement, too | G - 2 B: the same, less pairs of words that stand in the source, tldr | -0.78 | -0.70 |
-| | G - 2 B, arxiv | -0.20 | -0.10 |
+| agreement, too | G - 2 D: the same, less pairs of words that stand in the source, tldr | -0.78 | -0.70 |
+| | G - 2 D, arxiv | -0.20 | -0.10 |
 | agreement, too | J: content words of both texts that are the source's | 0.25 | 0.40 |
 | grammar | mean association of the word classes that follow each other, `grammar.association` | 0.14 | 0.24 |
 | grammar, too | share of function words among the words | 0.60 | 0.53 |
@@ -32,13 +32,13 @@ however often it is said; near: at most three places behind),
     R = |{(v_i, v_i+1, v_i+2)} and {(c_j, c_k, c_l), k near j, l near k}| / |{(v_i, v_i+1, v_i+2)}|
     C = (|V and K| - |V turned and K|) / |V|,  V = {(v_i, v_i+1)},  K = {content words (s_j, s_k), 0 < k - j <= 12}
 
-U, E and B read the words as they stand. With T the pairs of neighbouring words in the texts, S those in the source,
+U, E and D read the words as they stand. With T the pairs of neighbouring words in the texts, S those in the source,
 T_fc the pairs of T that are a function word and a content word of the source (in either order), T_cc those of two
 content words of the source, T_c those with one at least, and X, Y those of the N content words of the source that the
 first and the second text have:
 
     U = (|T_fc and S| + 1) / (|T_fc| + 2),  E = (|T_cc and S| + 1) / (|T_cc| + 2),  E' = |T_cc and S| / (|T_cc| + 2)
-    B = |T_c and S| / |T_c|,  e = |X| |Y| / N,  G = (|X and Y| - e) / (min(|X|, |Y|) - e)
+    D = |T_c and S| / |T_c|,  e = |X| |Y| / N,  G = (|X and Y| - e) / (min(|X|, |Y|) - e)
     J = (|X and Y| + 1) / (content words that both texts have + 2)
 
 e is how many words two draws of that size from the source have in common by chance, so G is 0 for words that were drawn
@@ -251,7 +251,7 @@ class _Phrases:
         usage: U, the share of pairs of a function word and a content word of the source that stand in the source.
         joined: E, the share of pairs of content words of the source that do.
         joined_at_least: E', the same counted low.
-        borrowed: B, the share of all pairs with a content word of the source that do.
+        borrowed: D, the share of all pairs with a content word of the source that do.
     """
 
     def __init__(self, first: Text, second: Text, source: _Source) -> None:
