@@ -67,10 +67,14 @@ def test_context_wants_words_next_to_each_other_that_are_so_there(joined: int) -
     assert of("context", " ".join(text), ELSEWHERE, SOURCE) == pytest.approx(expected)
 
 
-@pytest.mark.parametrize("joined", [8, 9, 10, 11, 20])
-def test_rewording_wants_some_words_next_to_each_other_that_are_not_so_there(joined: int) -> None:
-    text = " ".join(f"{ORDERED[3 * i]} {ORDERED[3 * i + 1]} other{i}" for i in reversed(range(joined)))
-    assert of("rewording", text, ELSEWHERE, SOURCE) == pytest.approx(between(joined / (joined + 2), 0.84, 0.80))
+@pytest.mark.parametrize("alone", [2, 4, 5, 6, 9])
+def test_context_wants_phrases_to_stand_near_each_other(alone: int) -> None:
+    """Eight phrases of two words and some words alone, all far from each other in the source."""
+    places = [3 * block + third for block in range(6) for third in (0, 20, 40)][: 8 + alone]
+    parts = [" ".join(ORDERED[place : place + 1 + (i < 8)]) for i, place in enumerate(places)]
+    text = " ".join(f"{part} own{i}" for i, part in enumerate(parts))
+    expected = between(8 / (15 + alone) - 9 / 10 / 2, -0.10, -0.03)
+    assert of("context", text, ELSEWHERE, SOURCE) == pytest.approx(expected)
 
 
 # --- agreement --------------------------------------------------------------------------------------------------------

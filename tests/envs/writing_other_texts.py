@@ -214,17 +214,24 @@ def pieces(size: int, n: int, m: int) -> Strategy:
     return strategy
 
 
-def phrases(n: int, m: int, as_long: bool) -> Strategy:
-    """Phrases of the source, function words and the content words behind them, for n of every m phrases."""
+def phrases(every: int, as_long: bool = False, few: int | None = None) -> Strategy:
+    """A phrase of the source, function words and the content words behind them, for every so manieth phrase.
+
+    Args:
+        every: Which phrases go.
+        as_long: Take one with as many words.
+        few: Take from so many only, the same in both texts.
+    """
 
     def strategy(name: str, index: int) -> Pair:
         draw = dice(name, index)
         own = [phrase for part in re.split(r"[.!?\n,;:]", rows(name)[index].prompt) for phrase in _phrases(part)]
         own = [phrase for phrase in own if is_content(phrase[-1])]
+        own = draw.sample(own, min(few or len(own), len(own)))
         count = itertools.count()
 
         def instead(phrase: Words) -> str:
-            if next(count) % m >= n:
+            if next(count) % every:
                 return " ".join(phrase)
             return " ".join(draw.choice([p for p in own if not as_long or len(p) == len(phrase)] or own))
 
@@ -275,8 +282,9 @@ OTHER_TEXTS: Mapping[str, Strategy] = {
         for size in (2, 4)
         for n, m in ((6, 20), (10, 20))
     },
-    **{f"another text, every {th(m)} phrase": phrases(1, m, as_long=False) for m in (2, 3)},
-    **{f"another text, every {th(m)} phrase as long": phrases(1, m, as_long=True) for m in (2, 3)},
+    **{f"another text, every {th(n)} phrase": phrases(n) for n in (2, 3)},
+    **{f"another text, every {th(n)} phrase as long": phrases(n, as_long=True) for n in (2, 3)},
+    **{f"another text, every {th(n)} phrase out of {few}": phrases(n, few=few) for n in (2, 3) for few in (12, 20)},
 }
 # What v1 pays still: phrases that are chosen one by one by what it looks at.
 STILL_PAID: Mapping[str, Strategy] = {

@@ -12,10 +12,10 @@ on the full side. The reward of v1 is the gated formula times their product.
 | rewording | P: pairs of words that follow each other as in the source | 0.72 | 0.62 |
 | rewording, too | R: runs of three content words that follow each other as in the source | 0.65 | 0.50 |
 | rewording, too | share of the different content words that occur in the source | 0.80 | 0.72 |
-| rewording, too | E': source words next to each other that stand so in the source, a little less | 0.84 | 0.80 |
 | context | C: neighbours that are neighbours in the source, less those that are so the other way round | 0.02 | 0.10 |
 | context, too | U: source words with a function word beside them that they have there | 0.090 | 0.125 |
-| context, too | E: source words next to each other that stand so in the source, a little more | 0.18 | 0.26 |
+| context, too | E: source words next to each other that stand so in the source | 0.18 | 0.26 |
+| context, too | M - E / 2: neighbours that are neighbours in the source, less half of E | -0.10 | -0.03 |
 | agreement | G: source words that both texts have, beyond chance | -0.15 | -0.02 |
 | agreement, too | G - 2 D: the same, less pairs of words that stand in the source, tldr | -0.78 | -0.70 |
 | | G - 2 D, arxiv | -0.20 | -0.10 |
@@ -24,21 +24,22 @@ on the full side. The reward of v1 is the gated formula times their product.
 | grammar, too | share of function words among the words | 0.60 | 0.53 |
 
 For the first three the lower of the two texts counts. The last four are of both texts together, and what has several
-measures is their product. P, R and C read only the words that the source has, as if nothing stood between them: with s
-the words of the source, c its content words, and w, v those of the texts that it has (a pair or run counts once,
+measures is their product. P, R, C and M read only the words that the source has, as if nothing stood between them: with
+s the words of the source, c its content words, and w, v those of the texts that it has (a pair or run counts once,
 however often it is said; near: at most three places behind),
 
     P = |{(w_i, w_i+1)} and {(s_j, s_k), k near j}| / |{(w_i, w_i+1)}|
     R = |{(v_i, v_i+1, v_i+2)} and {(c_j, c_k, c_l), k near j, l near k}| / |{(v_i, v_i+1, v_i+2)}|
-    C = (|V and K| - |V turned and K|) / |V|,  V = {(v_i, v_i+1)},  K = {content words (s_j, s_k), 0 < k - j <= 12}
+    C = (|V and K| - |V turned and K|) / |V|,  M = |V and K| / |V|
+    V = {(v_i, v_i+1)},  K = {content words (s_j, s_k), 0 < k - j <= 12}
 
 U, E and D read the words as they stand. With T the pairs of neighbouring words in the texts, S those in the source,
 T_fc the pairs of T that are a function word and a content word of the source (in either order), T_cc those of two
 content words of the source, T_c those with one at least, and X, Y those of the N content words of the source that the
 first and the second text have:
 
-    U = (|T_fc and S| + 1) / (|T_fc| + 2),  E = (|T_cc and S| + 1) / (|T_cc| + 2),  E' = |T_cc and S| / (|T_cc| + 2)
-    D = |T_c and S| / |T_c|,  e = |X| |Y| / N,  G = (|X and Y| - e) / (min(|X|, |Y|) - e)
+    U = (|T_fc and S| + 1) / (|T_fc| + 2),  E = (|T_cc and S| + 1) / (|T_cc| + 2),  D = |T_c and S| / |T_c|
+    e = |X| |Y| / N,  G = (|X and Y| - e) / (min(|X|, |Y|) - e)
     J = (|X and Y| + 1) / (content words that both texts have + 2)
 
 e is how many words two draws of that size from the source have in common by chance, so G is 0 for words that were drawn
@@ -109,8 +110,8 @@ class HardenedPair(reward.Pair):
             "variety": min(_variety(first), _variety(second)),
             "originality": min(_own_words(first, source.text), _own_words(second, source.text)),
             "independence": _own_words(first, second),
-            "rewording": _rewording(retold, source) * _ramp(phrases.joined_at_least, 0.84, 0.80),
-            "context": _context(retold, source) * _usage(phrases),
+            "rewording": _rewording(retold, source),
+            "context": _context(retold, phrases, source),
             "agreement": _agreement(first, second, source, phrases, agreement),
             "grammar": _grammar(first, second),
         }
@@ -250,7 +251,6 @@ class _Phrases:
     Attributes:
         usage: U, the share of pairs of a function word and a content word of the source that stand in the source.
         joined: E, the share of pairs of content words of the source that do.
-        joined_at_least: E', the same counted low.
         borrowed: D, the share of all pairs with a content word of the source that do.
     """
 
@@ -260,7 +260,6 @@ class _Phrases:
         beside_there, joined_there, every_there = _count(pairs & source.text.bigrams, source)
         self.usage = (beside_there + 1) / (beside + 2)
         self.joined = (joined_there + 1) / (joined + 2)
-        self.joined_at_least = joined_there / (joined + 2)
         self.borrowed = every_there / max(every, 1)
 
 
@@ -288,16 +287,13 @@ def _rewording(retold: _Retold, source: _Source) -> float:
     return _ramp(pairs, 0.72, 0.62) * _ramp(runs, 0.65, 0.50) * _ramp(retold.borrowed, 0.80, 0.72)
 
 
-def _context(retold: _Retold, source: _Source) -> float:
-    """1 for texts whose content words of the source have the neighbours that they have there, 0 for drawn ones."""
+def _context(retold: _Retold, phrases: _Phrases, source: _Source) -> float:
+    """1 for texts whose words of the source have the neighbours that they have there, 0 for words put elsewhere."""
     turned = {(second, first) for first, second in retold.neighbours}
-    surplus = len(retold.neighbours & source.close) - len(turned & source.close)
-    return _ramp(surplus / max(len(retold.neighbours), 1), 0.02, 0.10)
-
-
-def _usage(phrases: _Phrases) -> float:
-    """1 for texts in which words of the source stand as they do there, 0 where they were put into another text."""
-    return _ramp(phrases.usage, 0.090, 0.125) * _ramp(phrases.joined, 0.18, 0.26)
+    near, pairs = len(retold.neighbours & source.close), max(len(retold.neighbours), 1)
+    in_order = _ramp((near - len(turned & source.close)) / pairs, 0.02, 0.10)
+    together = _ramp(near / pairs - phrases.joined / 2, -0.10, -0.03)
+    return in_order * together * _ramp(phrases.usage, 0.090, 0.125) * _ramp(phrases.joined, 0.18, 0.26)
 
 
 def _agreement(first: Text, second: Text, source: _Source, phrases: _Phrases, enough: tuple[float, float]) -> float:
