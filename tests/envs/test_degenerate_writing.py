@@ -8,17 +8,26 @@ from __future__ import annotations
 import statistics
 
 import pytest
+from writing_other_texts import OTHER_TEXTS, STILL_PAID
 from writing_strategies import NAMES, SEARCHED, SEEDS, STRATEGIES, climbed, reference, rows, share
 
 LIMIT, REFERENCES = 0.40, 0.90
+ALL = {**STRATEGIES, **OTHER_TEXTS, **STILL_PAID}
 
 # --- the table --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize(
+    "strategy",
+    [
+        *STRATEGIES,
+        *OTHER_TEXTS,
+        *(pytest.param(name, marks=pytest.mark.xfail(strict=True, reason="v1 pays it still")) for name in STILL_PAID),
+    ],
+)
 @pytest.mark.parametrize("name", NAMES)
 def test_a_degenerate_strategy_stays_below_40_percent(name: str, strategy: str) -> None:
-    assert share(name, "v1", STRATEGIES[strategy]) < LIMIT
+    assert share(name, "v1", ALL[strategy]) < LIMIT
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -10,36 +10,18 @@ from itertools import islice
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from writing_properties import FULL, SOURCE, between, of, properties, words
 
 import llm_dec_pomdp
 from llm_dec_pomdp.envs.writing import grammar, quality, reward
 from llm_dec_pomdp.envs.writing.quality import factor
 from llm_dec_pomdp.envs.writing.text import Text, lexicon, words_of
 
-SOURCE = " ".join(f"source{i}" for i in range(60))
-FULL = "the cat went to the market and it came home with a fish for the whole family"
 ODD = ("İıßſ", "\ud800", "a\u0301", "𝕬", "\x00", "don't", "so", "in fact", "\n", ".", "!?", "...", "٣", "Σ")
-
-
-def words(prefix: str, count: int) -> str:
-    """`count` different words; of five letters and more they have the same stem."""
-    return " ".join(f"{prefix}{i}" for i in range(count))
-
-
-def properties(first: str, second: str, source: str) -> dict[str, float]:
-    return quality.HardenedPair(first, second, source).properties()
 
 
 def categories_as_words(text: str) -> float:
     return quality.categories_as_words(Text(text))
-
-
-def of(name: str, first: str, second: str = FULL, source: str = "") -> float:
-    return properties(first, second, source)[name]
-
-
-def between(x: float, zero: float, one: float) -> float:
-    return min(1.0, max(0.0, (x - zero) / (one - zero)))
 
 
 # --- relevance --------------------------------------------------------------------------------------------------------
@@ -101,53 +83,6 @@ def test_independence_is_the_share_of_5_grams_for_any_patchwork(patches: list[tu
     known = [copied[i : i + 5] for i in range(len(copied) - 4)]
     share = sum(run in known for run in runs) / max(len(runs), 1)
     assert of("independence", " ".join(text), SOURCE) == pytest.approx(between(share, 0.90, 0.40))
-
-
-# --- rewording --------------------------------------------------------------------------------------------------------
-
-ORDERED = words("source", 60).split()
-ELSEWHERE = words("z", 60)
-
-
-@pytest.mark.parametrize("gap", [1, 2, 3, 4, 7])
-def test_every_so_manieth_word_of_the_source_is_a_copy_up_to_the_third(gap: int) -> None:
-    """Words in between that are not the source's change nothing."""
-    left = ORDERED[::gap]
-    assert of("rewording", " ".join(left), ELSEWHERE, SOURCE) == (gap > 3)
-    assert of("rewording", " other ".join(left), ELSEWHERE, SOURCE) == (gap > 3)
-
-
-@pytest.mark.parametrize("copied", [20, 26, 28, 30, 40])
-def test_rewording_falls_with_the_share_of_pairs_in_the_order_of_the_source(copied: int) -> None:
-    """The rest is backwards; the runs of three content words are judged by their own ramp."""
-    text = [*ORDERED[:copied], *reversed(ORDERED[copied:])]
-    pairs, runs = (copied - 1) / 59, (copied - 2) / 58
-    expected = between(pairs, 0.72, 0.62) * between(runs, 0.65, 0.50)
-    assert of("rewording", " ".join(text), ELSEWHERE, SOURCE) == pytest.approx(expected)
-
-
-@pytest.mark.parametrize("own", [10, 15, 18, 20, 24, 60])
-def test_rewording_wants_content_words_that_the_source_has_not(own: int) -> None:
-    text = " ".join(reversed(ORDERED))
-    assert of("rewording", text, words("z", own), SOURCE) == pytest.approx(between(60 / (60 + own), 0.80, 0.72))
-
-
-# --- context ----------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("forward", [10, 12, 15, 20, 29])
-def test_context_is_what_stands_near_in_order_less_what_stands_near_turned_round(forward: int) -> None:
-    text = [*ORDERED[: forward + 1], *reversed(ORDERED[forward + 20 : 60])]
-    neighbours = len(text) - 1  # one pair, at the seam, is not near
-    turned = neighbours - 1 - forward
-    assert of("context", " ".join(text), ELSEWHERE, SOURCE) == pytest.approx(
-        between((forward - turned) / neighbours, 0.02, 0.10)
-    )
-
-
-@pytest.mark.parametrize(("gap", "value"), [(1, 1.0), (11, 1.0), (12, 1.0), (13, 0.0), (20, 0.0)])
-def test_context_reaches_over_twelve_words(gap: int, value: float) -> None:
-    assert of("context", f"{ORDERED[5]} and {ORDERED[5 + gap]}", ELSEWHERE, SOURCE) == value
 
 
 # --- grammar ----------------------------------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 """What the published writing rewards do not look at, and v1 does: is it a text, about the source, in own words?
 
-Seven properties between 0 and 1, each a linear ramp between two measured values; natural texts of a few sentences lie
+Eight properties between 0 and 1, each a linear ramp between two measured values; natural texts of a few sentences lie
 on the full side. The reward of v1 is the gated formula times their product.
 
 | property | measured | 0 at | 1 at |
@@ -13,23 +13,42 @@ on the full side. The reward of v1 is the gated formula times their product.
 | rewording, too | R: runs of three content words that follow each other as in the source | 0.65 | 0.50 |
 | rewording, too | share of the different content words that occur in the source | 0.80 | 0.72 |
 | context | C: neighbours that are neighbours in the source, less those that are so the other way round | 0.02 | 0.10 |
+| context, too | U: source words with a function word beside them that they have there | 0.090 | 0.125 |
+| context, too | E: source words next to each other that stand so in the source | 0.18 | 0.26 |
+| context, too | M - E / 2: neighbours that are neighbours in the source, less half of E | -0.10 | -0.03 |
+| agreement | G: source words that both texts have, beyond chance | -0.15 | -0.02 |
+| agreement, too | G - 2 D: the same, less pairs of words that stand in the source, tldr | -0.78 | -0.70 |
+| | G - 2 D, arxiv | -0.20 | -0.10 |
+| agreement, too | J: content words of both texts that are the source's | 0.25 | 0.40 |
 | grammar | mean association of the word classes that follow each other, `grammar.association` | 0.14 | 0.24 |
 | grammar, too | share of function words among the words | 0.60 | 0.53 |
 
-For the first three the lower of the two texts counts. The last three are of both texts together, and what has several
-measures is their product. Rewording and context read only the words that the source has, as if nothing stood between
-them: with s the words of the source, c its content words, and w, v those of the texts that it has (a pair or run counts
-once, however often it is said; near: at most three places behind),
+For the first three the lower of the two texts counts. The last four are of both texts together, and what has several
+measures is their product. P, R, C and M read only the words that the source has, as if nothing stood between them: with
+s the words of the source, c its content words, and w, v those of the texts that it has (a pair or run counts once,
+however often it is said; near: at most three places behind),
 
     P = |{(w_i, w_i+1)} and {(s_j, s_k), k near j}| / |{(w_i, w_i+1)}|
     R = |{(v_i, v_i+1, v_i+2)} and {(c_j, c_k, c_l), k near j, l near k}| / |{(v_i, v_i+1, v_i+2)}|
-    C = (|V and K| - |V turned and K|) / |V|,  V = {(v_i, v_i+1)},  K = {content words (s_j, s_k), 0 < k - j <= 12}
+    C = (|V and K| - |V turned and K|) / |V|,  M = |V and K| / |V|
+    V = {(v_i, v_i+1)},  K = {content words (s_j, s_k), 0 < k - j <= 12}
+
+U, E and D read the words as they stand. With T the pairs of neighbouring words in the texts, S those in the source,
+T_fc the pairs of T that are a function word and a content word of the source (in either order), T_cc those of two
+content words of the source, T_c those with one at least, and X, Y those of the N content words of the source that the
+first and the second text have:
+
+    U = (|T_fc and S| + 1) / (|T_fc| + 2),  E = (|T_cc and S| + 1) / (|T_cc| + 2),  D = |T_c and S| / |T_c|
+    e = |X| |Y| / N,  G = (|X and Y| - e) / (min(|X|, |Y|) - e)
+    J = (|X and Y| + 1) / (content words that both texts have + 2)
+
+e is how many words two draws of that size from the source have in common by chance, so G is 0 for words that were drawn
+and 1 where the texts take up the same. The 1 and the 2 keep texts with few such pairs or words off both ends.
 
 Punctuation is not looked at, but for the ends of sentences in grammar, so commas hide nothing. Words are compared by
 their first five letters for relevance.
 
-What this cannot see: whether it is true, and a text that a person wrote about something else with phrases of the source
-in the place of some of its own; docs/degenerate_writing.md has figures.
+What this cannot see: whether it is true; docs/degenerate_writing.md has figures, and what remains.
 
 The ramps were set on the embedded train rows: references on the full side; copied, mixed, shuffled and templated ones
 on the zero side. `tests/envs/test_degenerate_writing.py` holds the table of strategies on the test rows.
@@ -46,7 +65,7 @@ from . import reward
 from .grammar import association
 from .text import Text, lexicon, words_of
 
-PROPERTIES = ("relevance", "variety", "originality", "independence", "rewording", "context", "grammar")
+PROPERTIES = ("relevance", "variety", "originality", "independence", "rewording", "context", "agreement", "grammar")
 _stem = itemgetter(slice(5))  # the letters of a word that are compared for relevance: a plain stemmer
 _NEAR, _CLOSE = range(1, 4), 12  # words from one to the next: as good as next to each other; in the same context
 _OWN = 0.40  # share of 5-grams that a text may have in common with another one
@@ -78,17 +97,22 @@ class HardenedPair(reward.Pair):
         """The different words of the texts that are no stop words."""
         return self.first.content, self.second.content
 
-    def properties(self) -> dict[str, float]:
-        """The seven properties, each in [0, 1]."""
+    def properties(self, agreement: tuple[float, float]) -> dict[str, float]:
+        """The eight properties, each in [0, 1].
+
+        Args:
+            agreement: Where the ramp of agreement less borrowed phrases is 0, and where 1.
+        """
         first, second, source = self.first, self.second, self._source
-        retold = _Retold((first, second), source)
+        retold, phrases = _Retold((first, second), source), _Phrases(first, second, source)
         return {
             "relevance": min(_relevance(first, source), _relevance(second, source)),
             "variety": min(_variety(first), _variety(second)),
             "originality": min(_own_words(first, source.text), _own_words(second, source.text)),
             "independence": _own_words(first, second),
             "rewording": _rewording(retold, source),
-            "context": _context(retold, source),
+            "context": _context(retold, phrases, source),
+            "agreement": _agreement(first, second, source, phrases, agreement),
             "grammar": _grammar(first, second),
         }
 
@@ -221,6 +245,41 @@ class _Retold:
         self.borrowed = len(all_content & content) / max(len(all_content), 1)
 
 
+class _Phrases:
+    """How two texts put words next to content words of a source: as it does, or otherwise.
+
+    Attributes:
+        usage: U, the share of pairs of a function word and a content word of the source that stand in the source.
+        joined: E, the share of pairs of content words of the source that do.
+        borrowed: D, the share of all pairs with a content word of the source that do.
+    """
+
+    def __init__(self, first: Text, second: Text, source: _Source) -> None:
+        pairs = first.bigrams | second.bigrams
+        beside, joined, every = _count(pairs, source)
+        beside_there, joined_there, every_there = _count(pairs & source.text.bigrams, source)
+        self.usage = (beside_there + 1) / (beside + 2)
+        self.joined = (joined_there + 1) / (joined + 2)
+        self.borrowed = every_there / max(every, 1)
+
+
+def _count(pairs: set[tuple[str, str]], source: _Source) -> tuple[int, int, int]:
+    """How many pairs are a function word and a content word of the source, two of the latter, one of them at least."""
+    content, functional = source.content, lexicon()[1]
+    beside = joined = every = 0
+    for word, after in pairs:
+        if word in content:
+            every += 1
+            if after in content:
+                joined += 1
+            elif after in functional:
+                beside += 1
+        elif after in content:
+            every += 1
+            beside += word in functional
+    return beside, joined, every
+
+
 def _rewording(retold: _Retold, source: _Source) -> float:
     """1 for texts that have words of their own and do not say the source's in its order, 0 for copies with changes."""
     pairs = len(retold.pairs & source.pairs) / max(len(retold.pairs), 1)
@@ -228,11 +287,23 @@ def _rewording(retold: _Retold, source: _Source) -> float:
     return _ramp(pairs, 0.72, 0.62) * _ramp(runs, 0.65, 0.50) * _ramp(retold.borrowed, 0.80, 0.72)
 
 
-def _context(retold: _Retold, source: _Source) -> float:
-    """1 for texts whose content words of the source have the neighbours that they have there, 0 for drawn ones."""
+def _context(retold: _Retold, phrases: _Phrases, source: _Source) -> float:
+    """1 for texts whose words of the source have the neighbours that they have there, 0 for words put elsewhere."""
     turned = {(second, first) for first, second in retold.neighbours}
-    surplus = len(retold.neighbours & source.close) - len(turned & source.close)
-    return _ramp(surplus / max(len(retold.neighbours), 1), 0.02, 0.10)
+    near, pairs = len(retold.neighbours & source.close), max(len(retold.neighbours), 1)
+    in_order = _ramp((near - len(turned & source.close)) / pairs, 0.02, 0.10)
+    together = _ramp(near / pairs - phrases.joined / 2, -0.10, -0.03)
+    return in_order * together * _ramp(phrases.usage, 0.090, 0.125) * _ramp(phrases.joined, 0.18, 0.26)
+
+
+def _agreement(first: Text, second: Text, source: _Source, phrases: _Phrases, enough: tuple[float, float]) -> float:
+    """1 for texts that take up the same words of the source, the more so the more phrases of it they have."""
+    said, said_too = first.content & source.content, second.content & source.content
+    both, most = len(said & said_too), min(len(said), len(said_too))
+    by_chance = len(said) * len(said_too) / max(len(source.content), 1)
+    beyond = (both - by_chance) / (most - by_chance) if most > by_chance else 0.0
+    shared = (both + 1) / (len(first.content & second.content) + 2)
+    return _ramp(beyond, -0.15, -0.02) * _ramp(beyond - 2 * phrases.borrowed, *enough) * _ramp(shared, 0.25, 0.40)
 
 
 def _grammar(first: Text, second: Text) -> float:
