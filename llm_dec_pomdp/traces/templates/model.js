@@ -82,7 +82,7 @@ class Model {
     this.joinEdges();
     this.addUp();
     this.keys = this.nameEvents();
-    this.found = null;
+    this.searched = null;
   }
 
   arrangeLanes() {
@@ -150,8 +150,8 @@ class Model {
   }
 
   words(row) {
-    if (this.found === null) this.found = this.events.map((event) => JSON.stringify(Object.values(event)).toLowerCase());
-    return this.found[row];
+    if (this.searched === null) this.searched = this.events.map((event) => JSON.stringify(Object.values(event)).toLowerCase());
+    return this.searched[row];
   }
 }
 
