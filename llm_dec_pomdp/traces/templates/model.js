@@ -42,7 +42,8 @@ function leaves(value, name, into) {
 }
 
 function isText(name, value) {
-  return typeof value === "string" && !NAMED.has(name) && (name === "content" || value.length > 60 || /\n/.test(value) || (name.startsWith("content.") && /\s/.test(value)));
+  if (typeof value !== "string" || NAMED.has(name)) return false;
+  return name === "content" || (/\s/.test(value) && (name.startsWith("content.") || value.length > 60 || value.includes("\n")));
 }
 
 // The texts of an event by name, and its facts; what was said is its `content`.
