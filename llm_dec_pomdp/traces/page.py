@@ -104,7 +104,7 @@ class Packed:
     """
 
     def __init__(self, fields: Sequence[str], most: int) -> None:
-        self.fields, self.most, self.size = fields, most, 0
+        self._fields, self._most, self.size = fields, most, 0
         self._labels: list[list[str]] = []
         self._traces: list[Any] = []
         self._texts: dict[str, int] = {}
@@ -126,7 +126,7 @@ class Packed:
         value = _shared(trace, self._texts)
         new = list(islice(reversed(self._texts), len(self._texts) - known))
         size = self.size + len(base64.b64encode(zlib.compress(_json([labels, value, new]), 1)))
-        if size > self.most:
+        if size > self._most:
             for text in new:
                 del self._texts[text]
             return False
@@ -137,7 +137,7 @@ class Packed:
 
     def text(self) -> str:
         """The content of the element `traces`: JSON, compressed, in base64."""
-        page = {"fields": self.fields, "choices": self._labels, "traces": self._traces, "texts": list(self._texts)}
+        page = {"fields": self._fields, "choices": self._labels, "traces": self._traces, "texts": list(self._texts)}
         return base64.b64encode(gzip.compress(_json(page), mtime=0)).decode()
 
 

@@ -3,6 +3,7 @@
 const SVG = "http://www.w3.org/2000/svg";
 const COLOURS = 8;
 const MOST_ARROWS = 600; // of one picture; the shortest ones
+const MOST_LANES = 200; // with a line of their own throughout; above, those of whom a row can be seen
 const SHAPES = { // around 0 0
   orchestrator_decision: "M0-7L7 0L0 7L-7 0Z",
   spawn: "M-5-6L7 0L-5 6Z",
@@ -83,8 +84,9 @@ class Lanes {
 
   drawLives(view, first, last, layer) {
     const paths = [];
-    for (const [name, x] of view.lanes) {
-      const lane = view.model.lanes.get(name);
+    const seen = new Set(view.shown.slice(first, last).map((row) => view.model.events[row].agent));
+    for (const name of view.lanes.size > MOST_LANES ? seen : view.lanes.keys()) {
+      const [lane, x] = [view.model.lanes.get(name), view.lanes.get(name)];
       const start = Math.max(first, view.placeFrom(lane.first) + 0.5);
       const end = Math.min(last, view.placeFrom(lane.last + 1) - (lane.gone ? 0.5 : 0));
       if (end <= start) continue;

@@ -42,7 +42,8 @@ function leaves(value, name, into) {
 }
 
 function isText(name, value) {
-  return typeof value === "string" && !NAMED.has(name) && (name === "content" || value.length > 60 || /\n/.test(value) || (name.startsWith("content.") && /\s/.test(value)));
+  if (typeof value !== "string" || NAMED.has(name)) return false;
+  return name === "content" || (/\s/.test(value) && (name.startsWith("content.") || value.length > 60 || value.includes("\n")));
 }
 
 // The texts of an event by name, and its facts; what was said is its `content`.
@@ -82,7 +83,7 @@ class Model {
     this.joinEdges();
     this.addUp();
     this.keys = this.nameEvents();
-    this.found = null;
+    this.searched = null;
   }
 
   arrangeLanes() {
@@ -150,8 +151,8 @@ class Model {
   }
 
   words(row) {
-    if (this.found === null) this.found = this.events.map((event) => JSON.stringify(Object.values(event)).toLowerCase());
-    return this.found[row];
+    if (this.searched === null) this.searched = this.events.map((event) => JSON.stringify(Object.values(event)).toLowerCase());
+    return this.searched[row];
   }
 }
 

@@ -1,6 +1,6 @@
 // One trace: which one, what it earned and cost, its lanes and its rows. Only the rows that can be seen are in the page.
 
-const SPARE = 8; // rows above and below
+const SPARE = 16; // rows above and below, so that not every frame of scrolling draws
 const SLANTED = 56; // pixels of a lane below which its name is written aslant
 
 class Pane {
@@ -120,21 +120,26 @@ class Pane {
   refresh() {
     for (const made of this.rows.values()) made.remove();
     this.rows.clear();
+    this.drawn = [0, -1];
     this.draw();
   }
 
   draw() {
     if (!this.model || !this.lanes) return;
     const [top, height] = [this.list.scrollTop / this.row, this.list.clientHeight / this.row];
-    const first = Math.max(0, Math.floor(top) - SPARE);
-    const last = Math.min(this.shown.length, Math.ceil(top + height) + SPARE);
+    const count = Math.max(1, this.shown.length);
+    this.strip.move(Math.min(1, top / count), Math.min(1, (top + height) / count));
+    const [above, below] = [Math.floor(top), Math.min(this.shown.length, Math.ceil(top + height))];
+    if (above < this.drawn[0] || below > this.drawn[1]) this.drawRows(Math.max(0, above - SPARE), Math.min(this.shown.length, below + SPARE));
+  }
+
+  drawRows(first, last) {
+    this.drawn = [first, last];
     const needed = new Set(this.shown.slice(first, last));
     if (this.selected !== null && this.places[this.selected] >= 0) needed.add(this.selected); // what is named active stays
     for (const [row, made] of this.rows) if (!needed.has(row)) { made.remove(); this.rows.delete(row); }
     for (const row of needed) if (!this.rows.has(row)) this.rows.set(row, this.space.appendChild(this.line(row)));
     this.picture.draw(this, first, last);
-    const count = Math.max(1, this.shown.length);
-    this.strip.move(Math.min(1, top / count), Math.min(1, (top + height) / count));
   }
 
   line(row) {
@@ -180,6 +185,7 @@ class Pane {
   }
 
   scrollTo(place, how) {
+    if (place < 0) return; // left out
     const [top, height] = [place * this.row, this.list.clientHeight];
     if (how === "middle") this.list.scrollTop = top - height / 2;
     else if (top < this.list.scrollTop + this.row) this.list.scrollTop = top - 2 * this.row;

@@ -23,8 +23,8 @@ class Strip {
     this.labels.replaceChildren();
     const ticksEnd = view.model.paid || view.model.spent ? 46 : 100; // the curves have the rest
     const count = view.shown.length;
-    const lanes = [...view.lanes.keys()];
-    const height = ticksEnd / Math.max(1, lanes.length);
+    const tops = new Map([...view.lanes.keys()].map((name, number) => [name, number]));
+    const height = ticksEnd / Math.max(1, tops.size);
     const ticks = new Map();
     const seen = new Set();
     view.shown.forEach((row, place) => {
@@ -33,7 +33,7 @@ class Strip {
       const mark = agent + "\u0001" + column;
       if (seen.has(mark)) return;
       seen.add(mark);
-      const top = lanes.indexOf(agent) * height;
+      const top = tops.get(agent) * height;
       const colour = colourOf(view.model.lanes.get(agent).number);
       const wide = Math.max(1, COLUMNS / count - 1);
       ticks.set(colour, (ticks.get(colour) || "") + `M${column} ${(top + height * 0.15).toFixed(2)}h${wide.toFixed(2)}v${(height * 0.7).toFixed(2)}h-${wide.toFixed(2)}Z`);

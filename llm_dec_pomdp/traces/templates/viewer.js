@@ -149,7 +149,7 @@ class Viewer {
 
   switches(group, counts, hidden, named, picture) {
     group.replaceChildren();
-    for (const [name, count] of counts) {
+    for (const [name, count] of [...counts].slice(0, MOST_LANES)) {
       const made = button(null, group, () => {
         if (!hidden.delete(name)) hidden.add(name);
         made.setAttribute("aria-pressed", String(!hidden.has(name)));
@@ -161,6 +161,7 @@ class Viewer {
       made.append(` ${named(name)} `);
       element("small", count.toLocaleString("en"), made);
     }
+    if (counts.size > MOST_LANES) element("small", `and ${(counts.size - MOST_LANES).toLocaleString("en")} more`, group);
   }
 
   // --- search ---
@@ -195,7 +196,7 @@ class Viewer {
       const other = this.panes[1 - number];
       const twin = pane.twins[row].twin;
       other.choose(twin === undefined ? null : twin);
-      if (twin !== undefined) other.list.scrollTop = pane.list.scrollTop + (other.places[twin] - pane.places[row]) * pane.row; // side by side
+      if (other.places[twin] >= 0) other.list.scrollTop = pane.list.scrollTop + (other.places[twin] - pane.places[row]) * pane.row; // side by side
       sides.splice(number ? 0 : 1, 0, { model: other.model, row: twin, number: 1 - number });
     }
     this.detail.show(sides);
@@ -216,11 +217,9 @@ class Viewer {
     if (event.key === "Escape") this.back(event, pane);
     else if (event.target === this.search && event.key === "Enter") this.step(pane, event.shiftKey ? -1 : 1);
     else if (typing) return;
-    else if (event.key === "/") this.search.focus();
+    else if (event.key === "/") { this.search.focus(); event.preventDefault(); } // or it would be typed
     else if (event.key === "n" || event.key === "p") this.step(pane, event.key === "n" ? 1 : -1);
     else if (event.target === pane.list) this.move(event, pane);
-    else return;
-    if (event.key !== "Tab" && (event.defaultPrevented || event.key === "/")) event.preventDefault();
   }
 
   move(event, pane) {
