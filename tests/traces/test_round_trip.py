@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
-from playing import played, speaker
+from playing import ROOT, played, speaker
 
 import llm_dec_pomdp
 from llm_dec_pomdp.agents import Sampling
@@ -70,6 +71,11 @@ def test_episodes_of_shared_chance_play_again_from_the_seed_of_their_task(rollou
     header = Header.of(env, options={"max_turns": 2})
     for episode in group.episodes:
         assert replay(from_episode(episode, header, env.items[0], seed=derive(5, "env"))) == ""
+
+
+def test_the_example_of_the_page_runs() -> None:
+    [code] = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "traces.md").read_text(encoding="utf-8"), re.DOTALL)
+    exec(code, {})
 
 
 # --- edges ------------------------------------------------------------------------------------------------------------
