@@ -11,7 +11,9 @@ from typer.testing import CliRunner, Result
 
 from llm_dec_pomdp.benchmarks.cell import run_cell
 from llm_dec_pomdp.benchmarks.runner import run_folder
+from llm_dec_pomdp.benchmarks.runs import read_run
 from llm_dec_pomdp.benchmarks.suite import Suite
+from llm_dec_pomdp.benchmarks.traces import to_be_read
 from llm_dec_pomdp.cli import app
 from llm_dec_pomdp.traces import read, read_whole, replay, to_groups, validate
 
@@ -77,6 +79,10 @@ def test_a_run_without_them_becomes_traces_too_but_for_token_ids(tmp_path: Path)
     assert "a run keeps them with bench --traces" in refused.output
     assert not place.exists()
     assert call("export", str(run), str(place)).exit_code == 0
+    [entry] = read_run(run).entries
+    for sketched, whole in zip(to_be_read(entry)[0], read(place), strict=True):  # made without the environment
+        assert sketched["edges"] == whole["edges"]
+        assert sketched["rewards"] == whole["rewards"]
     assert [validate(trace) for trace in read(place)] == [[], []]
     assert [replay(trace) for trace in read(place)] == ["", ""]
 
