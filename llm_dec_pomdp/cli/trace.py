@@ -140,14 +140,17 @@ def view(
     """
     from ..storage.files import replace
     from ..traces import read_whole
+    from ..traces.files import LONGEST
     from ..traces.page import render
 
     place = place or Path(f"{file}.html")
+    if file.is_file() and (size := file.stat().st_size) > LONGEST:
+        stop(f"{str(file)!r} has {size / 1e6:.0f} MB, and a page holds {LONGEST >> 20} MB at most; give fewer traces")
     with usage():
         try:
-            replace(place, render(_valid(file, read_whole)).encode("utf-8", "backslashreplace"))
+            replace(place, render(list(_valid(file, read_whole))).encode("utf-8", "backslashreplace"))
         except OSError as error:
-            stop(str(error), code=1)
+            stop(f"{str(place)!r} cannot be written ({error.strerror}); give another place", code=1)
     out.print(f"open the page: python -m webbrowser {place.resolve().as_uri()}", soft_wrap=True)
 
 

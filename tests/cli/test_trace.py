@@ -105,6 +105,19 @@ def test_what_is_no_trace_ends_with_a_sentence(command: str, content: str, tmp_p
     assert isinstance(result.exception, SystemExit)
 
 
+def test_a_page_is_made_of_traces_of_any_system(tmp_path: Path) -> None:
+    pytest.importorskip("llm_dec_pomdp.traces.page")
+    place = tmp_path / "page.html"
+    assert call("view", str(EXAMPLE), str(place)).exit_code == 0
+    assert "demo-trace-001" in place.read_text() or place.stat().st_size > 10_000  # packed
+    (tmp_path / "large").write_bytes(b"")
+    with (tmp_path / "large").open("wb") as file:
+        file.truncate(1 << 30)
+    refused = call("view", str(tmp_path / "large"))
+    assert refused.exit_code == 2
+    assert "a page holds 64 MB at most" in re.sub(r"\s+", " ", refused.output)
+
+
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     result = call("stats", str(tmp_path / "nothing"))
     assert result.exit_code == 2
