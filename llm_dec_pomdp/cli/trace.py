@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Annotated, Any
@@ -65,9 +66,10 @@ def validate(files: Files, profile: Profile = "replayable") -> None:
     from ..traces import validate as problems_of
 
     wrong = count = 0
-    with usage():
+    with usage(), ExitStack() as opened:
         for path in files:
-            store = ContentStore(store_of(path)) if store_of(path).is_file() else None
+            place = store_of(path)
+            store = opened.enter_context(ContentStore(place)) if place.is_file() else None
             for number, trace in enumerate(_traces(path, read), 1):
                 count += 1
                 problems = problems_of(trace, profile, store)  # type: ignore[arg-type]

@@ -106,7 +106,6 @@ def test_what_is_no_trace_ends_with_a_sentence(command: str, content: str, tmp_p
 
 
 def test_a_page_is_made_of_traces_of_any_system(tmp_path: Path) -> None:
-    pytest.importorskip("llm_dec_pomdp.traces.page")
     place = tmp_path / "page.html"
     assert call("view", str(EXAMPLE), str(place)).exit_code == 0
     assert "demo-trace-001" in place.read_text() or place.stat().st_size > 10_000  # packed
