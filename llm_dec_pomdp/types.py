@@ -149,6 +149,7 @@ class Turn:
         score: The value of the joint action; None where this turn is not scored.
         rewards: By agent, where the environment pays its agents individually; empty where all get the team's.
         events: What happened beside texts.
+        told: What others were told at the same time without being asked.
     """
 
     observations: Mapping[str, str]
@@ -157,6 +158,7 @@ class Turn:
     score: Score | None = None
     rewards: Mapping[str, float] = field(default_factory=dict[str, float])
     events: tuple[Event, ...] = ()
+    told: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 @dataclass(frozen=True, slots=True)

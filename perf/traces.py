@@ -1,9 +1,10 @@
-"""Traces: the time and the memory of writing 10,000 episodes, against plain JSON lines of the same texts.
+"""Traces: the time and the memory of writing 10,000 episodes, against plain JSON, and their share of an evaluation.
 
     python perf/traces.py [--episodes N]
 
 A few episodes are played by a team without a model and then written again and again under other seeds, so that only
-writing is timed. Plain JSON is a line per episode with the texts that agents were told and said, encoded by `json`.
+writing is timed. Two things are written for comparison, a line of `json` per episode: the texts alone that agents were
+told and said; and the record that a run keeps, with tokens, scores and events.
 """
 
 from __future__ import annotations
@@ -14,17 +15,25 @@ import json
 import resource
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from llm_dec_pomdp import make
 from llm_dec_pomdp.agents import Sampling, Scripted
+from llm_dec_pomdp.benchmarks.cell import evaluate
+from llm_dec_pomdp.benchmarks.progress import Silent
+from llm_dec_pomdp.benchmarks.records import episode_record
+from llm_dec_pomdp.benchmarks.setup import build_cell
+from llm_dec_pomdp.benchmarks.suite import Suite
+from llm_dec_pomdp.benchmarks.traces import keeping
 from llm_dec_pomdp.envs.base import TextDecPOMDP
 from llm_dec_pomdp.envs.wrappers import with_protocol
 from llm_dec_pomdp.rollout import Trajectories
 from llm_dec_pomdp.storage.files import fsync
 from llm_dec_pomdp.traces import Header, from_episode, read, validate, write
-from llm_dec_pomdp.types import Episode
+from llm_dec_pomdp.types import Episode, Group
 
 WORKLOADS = (("tldr-v0", "parallel"), ("humaneval-v0", "discussion"), ("research-v0", "parallel"))
 
@@ -37,10 +46,10 @@ def episodes_of(env: TextDecPOMDP, count: int) -> list[Episode]:
     return [group.episodes[0] for group in groups]
 
 
-def plain(episode: Episode) -> str:
-    """The texts alone."""
+def texts_alone(episode: Episode) -> dict[str, Any]:
+    """What was told and said."""
     turns = [[dict(turn.observations), {a: c.text for a, c in turn.actions.items()}] for turn in episode.turns]
-    return json.dumps({"task": episode.item_id, "seed": episode.seed, "turns": turns})
+    return {"task": episode.item_id, "seed": episode.seed, "turns": turns}
 
 
 def timed(work: Callable[[], object]) -> float:
@@ -63,29 +72,53 @@ def measure(env_id: str, protocol: str, count: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
 
-        def write_plain() -> None:
+        def write_plain(record: Callable[[Episode], Any]) -> None:
             with (place / "plain.jsonl").open("w") as file:
-                file.writelines(plain(episode) + "\n" for episode in again())
+                file.writelines(json.dumps(record(episode)) + "\n" for episode in again())
             fsync(place / "plain.jsonl")
 
-        base = timed(write_plain)
-        print(
-            f"{env_id} {protocol}: {count} episodes, plain JSON {base:.2f} s, "
-            f"{(place / 'plain.jsonl').stat().st_size / 1e6:.0f} MB"
-        )
+        bare, kept = (timed(partial(write_plain, record)) for record in (texts_alone, episode_record))
+        print(f"{env_id} {protocol}: {count} episodes; plain JSON: texts alone {bare:.2f} s, records {kept:.2f} s")
         for texts in ("inline", "hashed", "none"):
             before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
             path = place / f"{texts}.jsonl"
             traces = (from_episode(episode, header, items[episode.item_id]) for episode in again())
-            seconds = timed(lambda traces=traces, path=path, texts=texts: write(traces, path, texts))  # type: ignore[misc]
+            seconds = timed(partial(write, traces, path, texts))  # type: ignore[arg-type]
             grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
             size = sum(p.stat().st_size for p in place.glob(f"{texts}.*")) / 1e6
-            print(
-                f"  {texts:7}{seconds:7.2f} s, {seconds / base:5.2f} x plain, {size:6.0f} MB, memory + {grown:.0f} MB"
-            )
+            ratios = f"{seconds / bare:5.2f} x texts, {seconds / kept:5.2f} x records"
+            print(f"  {texts:7}{seconds:7.2f} s, {ratios}, {size:4.0f} MB, memory + {grown:.0f} MB")
         first = [trace for trace, _ in zip(read(place / "inline.jsonl"), range(200), strict=False)]
         checked = timed(lambda: [validate(trace) for trace in first])
         print(f"  validate: {checked / len(first) * 1000:.1f} ms per trace")
+
+
+def share_of_evaluation(env_id: str, method: str, items: int) -> None:
+    """Print what writing the traces of an evaluation takes of it, with token ids, as `bench --traces` does."""
+    values = {
+        "name": "traced",
+        "methods": [{"name": method}],
+        "environments": [{"id": env_id}],
+        "evaluation": {"items": items},
+    }
+    [cell] = Suite.model_validate(values).cells()
+    setup, spent = build_cell(cell), 0.0
+
+    with tempfile.TemporaryDirectory() as folder:
+        started = time.perf_counter()
+        with keeping(cell, setup.eval_env, Path(folder), 0) as keep:
+
+            def timed_keep(groups: Sequence[Group]) -> None:
+                nonlocal spent
+                before = time.perf_counter()
+                keep(groups)
+                spent += time.perf_counter() - before
+
+            evaluate(cell, setup, Silent(), "", timed_keep)
+            before = time.perf_counter()
+        spent += time.perf_counter() - before
+        whole = time.perf_counter() - started
+    print(f"{env_id} {method}: evaluation {whole:.2f} s, of which traces {spent:.3f} s, {100 * spent / whole:.2f} %")
 
 
 def main() -> None:
@@ -95,6 +128,8 @@ def main() -> None:
     options = parser.parse_args()
     for env_id, protocol in WORKLOADS:
         measure(env_id, protocol, options.episodes)
+    for env_id, method in (("tldr-v0", "concat"), ("tldr-v0", "discussion"), ("keys-v0", "concat")):
+        share_of_evaluation(env_id, method, 64)
 
 
 if __name__ == "__main__":

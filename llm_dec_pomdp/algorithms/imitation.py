@@ -119,8 +119,12 @@ class Imitation(Prompting):
 
 
 def _kind(turn: Turn, agent: str) -> str:
-    """What a text of an agent caused: the first event that it did or that names it; "say" where there was none."""
-    caused = (event.kind for event in turn.events if agent in (event.agent, event.details.get("by")))
+    """What a text of an agent caused: the first event that it did or that names it; "say" where there was none.
+
+    What it reads afterwards is none.
+    """
+    named = (event.kind for event in turn.events if agent in (event.agent, event.details.get("by")))
+    caused = (kind for kind in named if kind != "read")
     return next(caused, "say")
 
 

@@ -35,6 +35,7 @@ def _turn_record(turn: Turn) -> dict[str, Any]:
         "diagnostics": dict(turn.score.diagnostics) if turn.score else None,
         "notes": dict(turn.score.notes) if turn.score else None,
         "events": [[event.kind, event.agent, dict(event.details)] for event in turn.events],
+        "told": dict(turn.told),
     }
 
 
@@ -61,6 +62,7 @@ def _recorded_turn(turn: Mapping[str, Any]) -> Turn:
         score,
         turn.get("rewards", {}),
         tuple(Event(*event) for event in turn.get("events", ())),
+        turn.get("told", {}),
     )
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from ..algorithms.registration import find_algorithm
 from ..envs.base import TextDecPOMDP
 from ..storage.runfolder import iterate_lines
-from ..traces import Header, Trace, TraceError, TraceWriter, from_episode, read
+from ..traces import Header, Player, Trace, TraceError, TraceWriter, from_episode, read
 from ..traces.files import Texts
 from ..types import Group, TaskItem
 from .records import recorded_episode
@@ -80,7 +80,7 @@ def keeping(cell: Cell, env: TextDecPOMDP, folder: Path | None, steps: int) -> G
         yield keep
 
 
-def checkpoints_of(entry: Entry) -> Mapping[int, Path]:
+def files_of(entry: Entry) -> Mapping[int, Path]:
     """The files of traces that a cell has, by training steps, the last one last."""
     paths = (entry.folder / "traces").glob("step-*.jsonl")
     return dict(sorted((int(re.findall(r"\d+", path.name)[0]), path) for path in paths))
@@ -88,15 +88,37 @@ def checkpoints_of(entry: Entry) -> Mapping[int, Path]:
 
 def traces_of(entry: Entry) -> Iterator[Trace]:
     """The traces of a cell's last evaluation, one at a time; with token ids where they were written as it went."""
-    if checkpoints := checkpoints_of(entry):
-        yield from read(list(checkpoints.values())[-1])
+    if files := files_of(entry):
+        yield from read(list(files.values())[-1])
         return
     protocol: str = find_algorithm(entry.cell.method.name).load().protocol  # type: ignore[attr-defined]
     env = build_env(entry.cell, protocol, evaluation=True)
-    learnt = entry.result is not None and entry.result.train_seconds > 0
-    header, items = header_of(entry.cell, env, entry.cell.training.steps if learnt else 0), _by_id(env)
+    header, items = header_of(entry.cell, env, _steps(entry)), _by_id(env)
     for record in iterate_lines(entry.folder / "episodes.jsonl"):
         yield from_episode(recorded_episode(record), header, items[record["task"]])
+
+
+def to_be_read(entry: Entry) -> dict[int, Iterator[Trace]]:
+    """The traces of every evaluation that a cell kept, by training steps, for people: one at a time, as asked for.
+
+    Those of a cell that kept none are of its last evaluation and made without its environment, which may be code that
+    only the run names; so they have no task, and cannot be played again.
+    """
+    if files := files_of(entry):
+        return {steps: read(path) for steps, path in files.items()}
+    return {_steps(entry): (_sketch(entry.cell, r) for r in iterate_lines(entry.folder / "episodes.jsonl"))}
+
+
+def _sketch(cell: Cell, record: Mapping[str, Any]) -> Trace:
+    agents = dict.fromkeys(agent for turn in record["turns"] for agent in turn["actions"])
+    players = {agent: Player("", cell.model.name) for agent in agents}
+    header = Header(cell.environment.id, {}, cell.method.title, len(record["turns"]), "unknown", players)
+    return from_episode(recorded_episode(record), header, TaskItem(record["task"], ""))
+
+
+def _steps(entry: Entry) -> int:
+    """Training steps of the weights that were evaluated last."""
+    return entry.cell.training.steps if entry.result is not None and entry.result.train_seconds > 0 else 0
 
 
 def export(run: Run, path: Path, texts: Texts = "inline", *, token_ids: bool = False) -> int:
@@ -105,7 +127,7 @@ def export(run: Run, path: Path, texts: Texts = "inline", *, token_ids: bool = F
     Raises:
         TraceError: Token ids are wanted of a cell that was run without `--traces`, or there are no episodes.
     """
-    if token_ids and (without := [entry.cell.label for entry in run.entries if not checkpoints_of(entry)]):
+    if token_ids and (without := [entry.cell.label for entry in run.entries if not files_of(entry)]):
         raise TraceError(
             f"{without[0]} of {str(run.folder)!r} has no token ids: a run keeps them with bench --traces; leave "
             "--token-ids out, or run it with them"

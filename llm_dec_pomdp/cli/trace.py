@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Annotated, Any
@@ -65,9 +66,10 @@ def validate(files: Files, profile: Profile = "replayable") -> None:
     from ..traces import validate as problems_of
 
     wrong = count = 0
-    with usage():
+    with usage(), ExitStack() as opened:
         for path in files:
-            store = ContentStore(store_of(path)) if store_of(path).is_file() else None
+            place = store_of(path)
+            store = opened.enter_context(ContentStore(place)) if place.is_file() else None
             for number, trace in enumerate(_traces(path, read), 1):
                 count += 1
                 problems = problems_of(trace, profile, store)  # type: ignore[arg-type]
@@ -140,14 +142,17 @@ def view(
     """
     from ..storage.files import replace
     from ..traces import read_whole
+    from ..traces.files import LONGEST
     from ..traces.page import render
 
     place = place or Path(f"{file}.html")
+    if file.is_file() and (size := file.stat().st_size) > LONGEST:
+        stop(f"{str(file)!r} has {size / 1e6:.0f} MB, and a page holds {LONGEST >> 20} MB at most; give fewer traces")
     with usage():
         try:
             replace(place, render(list(_valid(file, read_whole))).encode("utf-8", "backslashreplace"))
         except OSError as error:
-            stop(str(error), code=1)
+            stop(f"{str(place)!r} cannot be written ({error.strerror}); give another place", code=1)
     out.print(f"open the page: python -m webbrowser {place.resolve().as_uri()}", soft_wrap=True)
 
 

@@ -173,14 +173,21 @@ def ask(policy: Policy, sampling: Sampling, questions: Sequence[Question]) -> li
 def step_all(envs: Sequence[TextDecPOMDP], said: Sequence[Mapping[str, Completion]]) -> list[Stepped]:
     """Step all environments; agents that said nothing are silent."""
     observations = [{agent: env.history(agent)[-1].text for agent in s} for env, s in zip(envs, said, strict=True)]
+    unasked = [told_unasked(env) for env in envs]
     actions = [{agent: s.get(agent, SILENT).text for agent in env.agents} for env, s in zip(envs, said, strict=True)]
     stepped: list[Stepped] = []
     for i, (_, rewards, _, _, _) in enumerate(step_many(envs, actions)):
         latest = envs[i].latest
         paid = {} if envs[i].joint_reward else rewards
-        turn = Turn(observations[i], said[i], latest.reward, latest.score, paid, latest.events)
+        turn = Turn(observations[i], said[i], latest.reward, latest.score, paid, latest.events, unasked[i])
         stepped.append(Stepped(turn, latest.terminated))
     return stepped
+
+
+def told_unasked(env: TextDecPOMDP) -> dict[str, str]:
+    """What the last reset or step told agents that do not owe an answer."""
+    told = {agent: m.text if isinstance(m, Message) else m for agent, m in env.latest.told.items()}
+    return {agent: text for agent, text in told.items() if text and not env.asked(agent)}
 
 
 # --- trajectories side by side ----------------------------------------------------------------------------------------

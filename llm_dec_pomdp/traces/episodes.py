@@ -77,6 +77,8 @@ def _turn(events: Sequence[Mapping[str, Any]], *, token_ids: bool) -> dict[str, 
         elif "kind" in event:
             agent = event["to"] if event["type"] == "spawn" else event["agent"]
             turn["events"] = (*turn["events"], Event(event["kind"], agent, _content(event)))
+    told: dict[str, str] = turn["observations"]
+    turn["told"] = {agent: told.pop(agent) for agent in list(told) if agent not in turn["actions"]}
     return turn
 
 

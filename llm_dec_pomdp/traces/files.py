@@ -22,6 +22,7 @@ from .header import TraceError, digest, plain_text
 
 Texts = Literal["inline", "hashed", "none"]
 LONGEST = 1 << 26  # bytes of one trace
+_AT_ONCE = 200  # texts that go into a store together
 _TOKENS = ("prompt_ids", "token_ids", "logprobs")
 _encode = json.JSONEncoder(separators=(",", ":"), check_circular=False, allow_nan=False, default=float).encode
 
@@ -41,6 +42,7 @@ class ContentStore:
         if not new and not path.is_file():
             raise TraceError(f"{str(path)!r}, the texts of the traces, is missing; copy it beside them")
         self.path = path
+        self._new: list[tuple[bytes, bytes]] = []
         mode = "rwc" if new else "ro"
         self._file = sqlite3.connect(f"{path.absolute().as_uri()}?mode={mode}", uri=True)
         if new:
@@ -52,15 +54,22 @@ class ContentStore:
         return self
 
     def __exit__(self, *exc: object) -> None:
+        if self._new:
+            self._flush()
         self._file.commit()
         self._file.close()
 
     def put(self, text: str) -> str:
         """Keep a text; its reference."""
         reference = digest(text)
-        row = bytes.fromhex(reference[7:]), text.encode("utf-8", "surrogatepass")
-        self._file.execute("INSERT OR IGNORE INTO content VALUES (?, ?)", row)
+        self._new.append((bytes.fromhex(reference[7:]), text.encode("utf-8", "surrogatepass")))
+        if len(self._new) >= _AT_ONCE:
+            self._flush()
         return reference
+
+    def _flush(self) -> None:
+        self._file.executemany("INSERT OR IGNORE INTO content VALUES (?, ?)", self._new)
+        self._new.clear()
 
     def get(self, reference: str) -> str | None:
         """The text of a reference; None where it is not there or not what was put.

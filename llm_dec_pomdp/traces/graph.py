@@ -102,7 +102,7 @@ class _Graph:
     def play(self, number: int, turn: Turn) -> None:
         """The events of a turn."""
         started = self.clock
-        for agent, text in turn.observations.items():
+        for agent, text in (*turn.told.items(), *turn.observations.items()):
             self._tell(number, agent, text)
         for agent, completion in turn.actions.items():
             self.clock = started + completion.seconds

@@ -127,7 +127,8 @@ def turn(text: int, event: Event | None) -> Turn:
 
 
 SPAWN, ANSWER = Event("spawn", "agent_1", {"by": "agent_0"}), Event("answer", "agent_0")
-TURNS = (*[turn(0, SPAWN)] * 3, turn(1, ANSWER), turn(2, None))
+READ = Event("read", "agent_0", {"of": "agent_1"})  # afterwards; it was not caused by what was said
+TURNS = (*[turn(0, SPAWN)] * 3, turn(1, ANSWER), turn(2, READ))
 EPISODE = Episode("q", 0, TURNS, terminated=True)
 
 

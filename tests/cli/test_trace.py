@@ -11,7 +11,9 @@ from typer.testing import CliRunner, Result
 
 from llm_dec_pomdp.benchmarks.cell import run_cell
 from llm_dec_pomdp.benchmarks.runner import run_folder
+from llm_dec_pomdp.benchmarks.runs import read_run
 from llm_dec_pomdp.benchmarks.suite import Suite
+from llm_dec_pomdp.benchmarks.traces import to_be_read
 from llm_dec_pomdp.cli import app
 from llm_dec_pomdp.traces import read, read_whole, replay, to_groups, validate
 
@@ -77,6 +79,10 @@ def test_a_run_without_them_becomes_traces_too_but_for_token_ids(tmp_path: Path)
     assert "a run keeps them with bench --traces" in refused.output
     assert not place.exists()
     assert call("export", str(run), str(place)).exit_code == 0
+    [entry] = read_run(run).entries
+    for sketched, whole in zip(to_be_read(entry)[0], read(place), strict=True):  # made without the environment
+        assert sketched["edges"] == whole["edges"]
+        assert sketched["rewards"] == whole["rewards"]
     assert [validate(trace) for trace in read(place)] == [[], []]
     assert [replay(trace) for trace in read(place)] == ["", ""]
 
@@ -97,6 +103,18 @@ def test_what_is_no_trace_ends_with_a_sentence(command: str, content: str, tmp_p
     assert result.exit_code in (1, 2)
     assert str(tmp_path) in re.sub(r"\s", "", result.output)
     assert isinstance(result.exception, SystemExit)
+
+
+def test_a_page_is_made_of_traces_of_any_system(tmp_path: Path) -> None:
+    place = tmp_path / "page.html"
+    assert call("view", str(EXAMPLE), str(place)).exit_code == 0
+    assert "demo-trace-001" in place.read_text() or place.stat().st_size > 10_000  # packed
+    (tmp_path / "large").write_bytes(b"")
+    with (tmp_path / "large").open("wb") as file:
+        file.truncate(1 << 30)
+    refused = call("view", str(tmp_path / "large"))
+    assert refused.exit_code == 2
+    assert "a page holds 64 MB at most" in re.sub(r"\s+", " ", refused.output)
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:

@@ -119,6 +119,21 @@ def test_discussion_of_two_rounds_asks_for_another_draft_in_between_and_shows_th
     assert "old" not in last["agent_0"]
 
 
+def test_events_say_who_has_read_whom_and_none_follows_the_final_texts() -> None:
+    env = discussion(1)
+    begin(env)
+    say(env)
+    read = {(event.agent, event.details["of"]) for event in env.latest.events}
+    assert read == {(one, other) for one in AGENTS for other in AGENTS if one != other}
+    assert {event.kind for event in env.latest.events} == {"read"}
+    say(env)
+    assert env.latest.events == ()
+    sequence = trio("sequential")
+    begin(sequence)
+    say(sequence)
+    assert [(event.agent, event.details["of"]) for event in sequence.latest.events] == [("agent_1", "agent_0")]
+
+
 @pytest.mark.parametrize("rounds", [0, -1])
 def test_discussion_needs_a_round(rounds: int) -> None:
     with pytest.raises(ValueError, match=f"rounds is {rounds}"):

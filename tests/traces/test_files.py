@@ -10,6 +10,7 @@ import sqlite3
 import subprocess
 import sys
 import tracemalloc
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -43,7 +44,8 @@ def test_no_text_is_in_a_file_without_texts_or_with_references(trace: Trace, tmp
 
 def test_a_store_holds_every_text_once(trace: Trace, tmp_path: Path) -> None:
     write([trace] * 5, tmp_path / "t", "hashed")
-    [(count,)] = sqlite3.connect(store_of(tmp_path / "t")).execute("SELECT count(*) FROM content").fetchall()
+    with closing(sqlite3.connect(store_of(tmp_path / "t"))) as file:
+        [(count,)] = file.execute("SELECT count(*) FROM content").fetchall()
     texts = {json.dumps(event["content"]) for event in trace["events"] if "content" in event}
     assert count == len(texts)
     with ContentStore(store_of(tmp_path / "t")) as store:
@@ -52,7 +54,7 @@ def test_a_store_holds_every_text_once(trace: Trace, tmp_path: Path) -> None:
 
 def test_a_text_that_was_changed_in_the_store_does_not_resolve(trace: Trace, tmp_path: Path) -> None:
     write([trace], tmp_path / "t", "hashed")
-    with sqlite3.connect(store_of(tmp_path / "t")) as file:
+    with closing(sqlite3.connect(store_of(tmp_path / "t"))) as file, file:
         file.execute("UPDATE content SET text = ? WHERE text = ?", (b"x", trace["events"][1]["content"].encode()))
     with pytest.raises(TraceError, match="event 'e1', field content_ref: 'sha256:"):
         list(read_whole(tmp_path / "t"))

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import json
+import re
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any, ClassVar
 
 import pytest
-from playing import played, speaker
+from playing import ROOT, played, speaker
 
 import llm_dec_pomdp
-from llm_dec_pomdp.agents import Sampling
+from llm_dec_pomdp.agents import Sampling, Scripted
+from llm_dec_pomdp.benchmarks.records import episode_record, recorded_episode
+from llm_dec_pomdp.envs.task import Task, Transition
+from llm_dec_pomdp.envs.tasks import TaskSource
 from llm_dec_pomdp.envs.wrappers import PROTOCOLS
 from llm_dec_pomdp.rollout import Trajectories, Tree
 from llm_dec_pomdp.seeding import derive
 from llm_dec_pomdp.traces import Header, Trace, TraceError, from_episode, read_whole, replay, to_groups, validate, write
 from llm_dec_pomdp.traces.graph import ENVIRONMENT
+from llm_dec_pomdp.types import Score, TaskItem
 
 HIERARCHIES = [env_id for env_id in llm_dec_pomdp.registry if llm_dec_pomdp.make(env_id).hierarchical]
 EVERY_WAY = [
@@ -70,6 +78,49 @@ def test_episodes_of_shared_chance_play_again_from_the_seed_of_their_task(rollou
     header = Header.of(env, options={"max_turns": 2})
     for episode in group.episodes:
         assert replay(from_episode(episode, header, env.items[0], seed=derive(5, "env"))) == ""
+
+
+class Whisper(Task[int]):
+    """The first agent is told a word at the beginning and is asked for it a turn later."""
+
+    metadata: ClassVar[dict[str, Any]] = {**Task.metadata, "name": "whisper-v0"}
+    roles = ("hears", "speaks")
+    components = ("right",)
+    score_range = (0.0, 1.0)
+    reward_range = (0.0, 1.0)
+    source = TaskSource("whisper", "acme/whisper", {"train": "train"})
+
+    def initial_state(self, item: TaskItem, seed: int) -> int:
+        return 0
+
+    def told(self, state: int) -> dict[str, str]:
+        return {"agent_0": "the word is plum", "agent_1": "talk"} if state == 0 else {"agent_0": "the word?"}
+
+    def asks(self, state: int) -> list[str]:
+        return ["agent_0"] if state else ["agent_1"]
+
+    def transition(self, state: int, actions: Mapping[str, str], seed: int) -> Transition[int]:
+        right = float(actions.get("agent_0") == "plum")
+        return Transition(state + 1, right, Score(right, {"right": right}) if state else None, terminated=state > 0)
+
+
+def test_what_agents_are_told_without_being_asked_is_kept() -> None:
+    env = Whisper([TaskItem("w", "?")], max_turns=2)
+    [group] = Trajectories().play(env, Scripted(lambda agent, history: "plum"), ["w"], [0], Sampling())
+    assert [dict(turn.told) for turn in group.episodes[0].turns] == [{"agent_0": "the word is plum"}, {}]
+    trace = from_episode(group.episodes[0], Header.of(env), env.items[0])
+    told = [
+        (event["to"], event["turn"]) for event in trace["events"] if event["agent"] == ENVIRONMENT and "to" in event
+    ]
+    assert told == [("agent_0", 0), ("agent_1", 0), ("agent_0", 1)]
+    assert replay(trace, env) == ""
+    assert to_groups([trace]) == [group]
+    assert recorded_episode(json.loads(json.dumps(episode_record(group.episodes[0])))) == group.episodes[0]
+
+
+def test_the_example_of_the_page_runs() -> None:
+    [code] = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "traces.md").read_text(encoding="utf-8"), re.DOTALL)
+    exec(code, {})
 
 
 # --- edges ------------------------------------------------------------------------------------------------------------

@@ -25,10 +25,10 @@ class Orchestration(Section):
     title = "Orchestration"
     note = (
         "Outcome: reward and score. Efficiency: the seconds of all that was done one after the other by the seconds "
-        "that it took (parallelism), tokens, seconds, tool calls and messages. Coordination: agents whose work leads to the "
-        "result (utilisation), tokens that are no part of a scored action (overhead), messages that nearly repeat "
-        "another (redundancy). Robustness: later messages that carry a wrong claim, by the reports that first had one "
-        "(amplification). After arXiv:2605.02801, Table 13."
+        "that it took (parallelism), tokens, seconds, tool calls and messages. Coordination: agents whose work leads "
+        "to the result (utilisation), tokens that are no part of a scored action (overhead), messages that nearly "
+        "repeat another (redundancy). Robustness: later messages that carry a wrong claim, by the reports "
+        "that first had one (amplification). After arXiv:2605.02801, Table 13."
     )
     digits = 2
 
