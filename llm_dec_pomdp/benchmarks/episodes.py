@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import json
-import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+from functools import partial
 from typing import Any
 
+from ..storage.runfolder import iterate_lines
+from ..traces import Header, Player, Trace, from_episode, read
 from ..traces.page import Packed
+from ..types import TaskItem
 from .lines import Line
+from .records import recorded_episode
 from .runs import Entry
+from .traces import checkpoints_of
 
 FIELDS = ("environment", "task", "method", "training steps", "seed", "episode")
 MOST = 2_000_000  # bytes of the episodes in a page
 _TOKENS = {"prompt_ids", "token_ids", "logprobs"}  # of which nobody reads
-
-Trace = Mapping[str, Any]
 
 
 def browsable(all_lines: Sequence[Line]) -> tuple[Packed, bool]:
@@ -60,53 +61,24 @@ def _labelled(
 def _stored(entry: Entry) -> dict[int, Iterator[Trace]]:
     """The traces of every evaluation that a cell kept, by training steps, each read as it is asked for.
 
-    Of a cell that kept no traces, those of the episodes of its last evaluation, made without its environment: to read a
-    report, code that a run names is not loaded.
+    Of a cell that kept no traces, those of the episodes of its last evaluation.
     """
-    paths = {int(re.sub(r"\D", "", path.name)): path for path in (entry.folder / "traces").glob("step-*.jsonl")}
-    if paths:
-        return {step: _of_file(path) for step, path in sorted(paths.items(), reverse=True)}
-    return {entry.cell.training.steps if _learnt(entry) else 0: map(_of_record, entry.episodes())}
+    if paths := checkpoints_of(entry):
+        return {step: map(_without_tokens, read(path)) for step, path in sorted(paths.items(), reverse=True)}
+    steps = entry.cell.training.steps if _learnt(entry) else 0
+    return {steps: map(partial(_of_record, entry, steps), iterate_lines(entry.folder / "episodes.jsonl"))}
 
 
-def _of_file(path: Path) -> Iterator[Trace]:
-    with path.open(encoding="utf-8") as file:
-        for trace in map(json.loads, file):
-            events = (
-                {name: value for name, value in event.items() if name not in _TOKENS} for event in trace["events"]
-            )
-            yield {**trace, "events": list(events)}
+def _without_tokens(trace: Trace) -> Trace:
+    shown = [{name: event[name] for name in event if name not in _TOKENS} for event in trace["events"]]
+    return {**trace, "events": shown}
 
 
-def _of_record(record: Mapping[str, Any]) -> Trace:
-    """The trace of a line of `episodes.jsonl`: what everybody was told and said, and what it was worth."""
-    events: list[dict[str, Any]] = []
-    edges: list[dict[str, str]] = []
-
-    def add(kind: str, agent: str, before: Mapping[str, str], **further: Any) -> str:
-        events.append({"id": f"e{len(events)}", "t": 0.0, "type": kind, "agent": agent, **further})
-        edges.extend({"src": one, "dst": events[-1]["id"], "type": why} for one, why in before.items())
-        return events[-1]["id"]
-
-    paid = add("orchestrator_decision", "environment", {}, decision="start")
-    for number, turn in enumerate(record["turns"]):
-        said: dict[str, str] = {}
-        for agent, text in turn["actions"].items():
-            seen = turn["observations"].get(agent, "")
-            told = add("message", "environment", {paid: "causal"}, to=agent, turn=number, content=seen)
-            tokens = dict(zip(("prompt", "sampled"), turn.get("tokens", {}).get(agent, ()), strict=False))
-            said[add("message", agent, {told: "message"}, turn=number, content=text, tokens=tokens)] = "aggregate"
-        total = turn.get("score", turn["reward"])  # earlier records hold rewards alone, which were the scores
-        score = {} if turn["components"] is None else {"score": {"total": total, "components": turn["components"]}}
-        notes = {"content": turn["notes"]} if turn.get("notes") else {}
-        paid = add("aggregate", "environment", said, turn=number, reward=turn["reward"], **score, **notes)
-    task = str(record["task"])
-    tokens = sum(event.get("tokens", {}).get("sampled", 0) for event in events)
-    return {
-        "trace_id": f"{task}/{record.get('seed', 0)}",
-        "task_id": task,
-        "events": events,
-        "edges": edges,
-        "rewards": {"team": record["return"]},
-        "costs": {"tokens": tokens},
-    }
+def _of_record(entry: Entry, steps: int, record: Mapping[str, Any]) -> Trace:
+    """The trace of a stored episode without its environment: to read a report, code that a run names is not loaded."""
+    config = entry.cell.environment
+    agents = dict.fromkeys(agent for turn in record["turns"] for agent in turn["actions"])
+    players = dict.fromkeys(agents, Player("", entry.cell.model.name, steps))
+    header = Header(config.id, config.options, "", len(record["turns"]), "unknown", players)
+    whole = {"seed": 0, "terminated": False, **record}  # the first records had neither
+    return from_episode(recorded_episode(whole), header, TaskItem(str(record["task"]), ""))
