@@ -19,14 +19,14 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 
-def draw(axes: Axes, cost: str, label: str, seeds: Sequence[dict[str, Any]]) -> None:
+def draw(axes: Axes, cost: str, colour: str, label: str, seeds: Sequence[dict[str, Any]]) -> None:
     """One method: mean and range of its seeds."""
     columns = list(zip(*(cell["curve"] for cell in seeds), strict=True))
     x = [fmean(point[cost] for point in column) for column in columns]
     values = [[point["return_percent"]["mean"] for point in column] for column in columns]
-    (line,) = axes.plot(x, [fmean(column) for column in values], linewidth=2, label=label)
+    axes.plot(x, [fmean(column) for column in values], linewidth=2, label=label, color=colour)
     low, high = [min(column) for column in values], [max(column) for column in values]
-    axes.fill_between(x, low, high, alpha=0.15, color=line.get_color())
+    axes.fill_between(x, low, high, alpha=0.15, color=colour)
 
 
 def main() -> None:
@@ -36,15 +36,18 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     arguments = parser.parse_args()
     environments = methods(json.loads(arguments.results.read_text(encoding="utf-8")))
+    labels = dict.fromkeys(label for by_method in environments.values() for label in by_method)
+    colours = {label: f"C{number}" for number, label in enumerate(labels)}
     figure = Figure(figsize=(10, 3.5 * len(environments)), layout="constrained")
     grid = figure.subplots(len(environments), len(COSTS), sharey=True, squeeze=False)
     for row, (environment, by_method) in zip(grid, environments.items(), strict=True):
         for axes, cost in zip(row, COSTS, strict=True):
             for label, seeds in by_method.items():
-                draw(axes, cost, label, list(seeds.values()))
+                draw(axes, cost, colours[label], label, list(seeds.values()))
             axes.set(xlabel=cost.replace("_", " "), title=environment, ylim=(0, 100))
         row[0].set_ylabel("return, % of maximum")
-    grid[0][-1].legend()
+    fullest = max(range(len(grid)), key=lambda number: len(list(environments.values())[number]))
+    figure.legend(*grid[fullest][0].get_legend_handles_labels(), loc="outside lower center", ncols=len(labels))
     figure.savefig(arguments.out, dpi=110)
 
 

@@ -70,8 +70,11 @@ class Counterfactual:
             advance(running, policy, sampling)
         comparisons = self.compare(episodes, policy, sampling)
         _play_to_the_end([one for c in comparisons for one in c.untried], policy, sampling, self.continuation)
-        groups = in_groups(item_ids, episodes)
-        return [_with_alternatives(group, [c for c in comparisons if c.group == i]) for i, group in enumerate(groups)]
+        by_group: list[list[Comparison]] = [[] for _ in item_ids]
+        for comparison in comparisons:
+            by_group[comparison.group].append(comparison)
+        groups = zip(in_groups(item_ids, episodes), by_group, strict=True)
+        return [_with_alternatives(group, own) for group, own in groups]
 
     def compare(self, episodes: Sequence[RunningEpisode], policy: Policy, sampling: Sampling) -> list[Comparison]:
         """What is to be compared with what: every turn of every episode, with the texts of the group's other ones."""

@@ -28,6 +28,7 @@ from llm_dec_pomdp.envs.wrappers import PROTOCOLS, with_protocol
 from llm_dec_pomdp.envs.writing.reward import lexicon
 from llm_dec_pomdp.types import Score
 
+FOR_ANY_NUMBER = ("telegrams-v0", "relay-v0")  # of agents
 BATCH = 16  # texts: four episodes of two turns and two agents
 # A text without a form ends an episode of a hierarchy at once; `check_env` tries those.
 FLAT = [env_id for env_id in sorted(llm_dec_pomdp.registry) if not llm_dec_pomdp.make(env_id).hierarchical]
@@ -214,7 +215,7 @@ def drawn(texts: st.SearchStrategy[str], count: int, name: str) -> list[str]:
 
 def two_turns(env_id: str) -> TextDecPOMDP:
     """An environment for two agents and two turns."""
-    return llm_dec_pomdp.make(env_id, max_turns=2, **({"n_agents": 2} if env_id == "telegrams-v0" else {}))
+    return llm_dec_pomdp.make(env_id, max_turns=2, **({"n_agents": 2} if env_id in FOR_ANY_NUMBER else {}))
 
 
 def fuzz(env: TextDecPOMDP, texts: Sequence[str]) -> tuple[int, int]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import runpy
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,7 +20,6 @@ from llm_dec_pomdp.agents.base import Request
 from llm_dec_pomdp.agents.table import number_of
 from llm_dec_pomdp.algorithms.magrpo import MAGRPO
 from llm_dec_pomdp.envs.base import TextDecPOMDP
-from llm_dec_pomdp.envs.relay import NOTHING, WORDS
 from llm_dec_pomdp.envs.wrappers import with_protocol
 from llm_dec_pomdp.rollout import Rollout, Trajectories
 from llm_dec_pomdp.seeding import uniforms
@@ -145,47 +146,14 @@ def learner_for(env: TextDecPOMDP, **options: Any) -> MAGRPO:
 
 # --- who gets it ------------------------------------------------------------------------------------------------------
 
-
-class Relaying:
-    """Speakers say what they know, right in 7 of 10 cases, or nothing; the listener repeats the first word it heard."""
-
-    def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[list[Completion]]:
-        return [[self._say(r.agent, r.history[-1].text, seed) for seed in r.seeds] for r in requests]
-
-    def _say(self, agent: str, text: str, seed: int) -> Completion:
-        right, which = uniforms(seed, 2)
-        guess = WORDS[int(which * len(WORDS))]
-        if agent == "agent_3":
-            said = next((line for line in text.splitlines() if line in WORDS), guess)
-        elif text.startswith("The word is "):
-            said = text.split()[3].strip(".") if right < 0.7 else guess
-        else:
-            said = NOTHING if right < 0.7 else guess
-        return Completion(said, (0,), (0,), (0.0,))
+RELAY = runpy.run_path(str(Path(__file__).parents[2] / "scripts" / "relay_credit.py"))
 
 
 @pytest.mark.parametrize("protocol", ["sequential", "discussion"])
 def test_who_knows_something_gets_the_credit(protocol: str) -> None:
+    """In a team whose listener says the first word that it hears, and whose speakers are right in 7 of 10 cases."""
     env = with_protocol(llm_dec_pomdp.make("relay-v0", n_agents=4), protocol)
-    team = Team(dict.fromkeys(env.possible_agents, Relaying()))
-    ids = [item.id for item in env.items]
-
-    def of_speakers(**options: Any) -> tuple[float, float]:
-        """Mean |credit| of first texts: of the speaker who knows the word, and of the others."""
-        learner = learner_for(env, **options)
-        by_knowing: dict[bool, list[float]] = {True: [], False: []}
-        for item, group in zip(
-            env.items, learner.rollout.play(env, team, ids, range(len(ids)), ONE_WORD, 2), strict=True
-        ):
-            first = {id(c) for e in group.episodes for t in e.turns[:3] for c in t.actions.values()}
-            for s in learner.credit(group):
-                if s.agent != "agent_3" and id(s.completion) in first:
-                    by_knowing[s.agent == env.task.knowing(item)].append(abs(s.advantage))  # type: ignore[attr-defined]
-        return float(np.mean(by_knowing[True])), float(np.mean(by_knowing[False]))
-
-    knowing, others = of_speakers(credit="message", alternatives=2)
-    assert knowing > 1.5 * others
-    knowing, others = of_speakers(credit="message", alternatives=0, silence=True)
-    assert knowing > 4 * others
-    knowing, others = of_speakers(advantage="mean")
-    assert knowing == pytest.approx(others)
+    team = Team({agent: RELAY["Relaying"]() for agent in env.possible_agents})
+    for against, times in (("drawn", 1.5), ("silence", 4)):
+        mean = RELAY["sizes"](env, team, ONE_WORD, RELAY["COMPARED"][against], 2)
+        assert mean["knowing"] > times * mean["other speakers"]
