@@ -126,8 +126,8 @@ class VLLM:
         except WireError as error:
             reason = without_key(error, self._key)
         raise EngineError(
-            f"{self.config.url} does not take adapters ({order} {what['lora_name']}): {reason}; start it with "
-            "`llm-dec-pomdp engine vllm MODEL`, which allows that"
+            f"{self.config.url} does not take adapters ({order} {what['lora_name']}): {reason}; does it run, and was it "
+            "started by `llm-dec-pomdp engine vllm MODEL`, which allows that?"
         )
 
     # --- texts --------------------------------------------------------------------------------------------------------
