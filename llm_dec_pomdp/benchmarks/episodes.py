@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
 from typing import Any
 
-from ..storage.runfolder import iterate_lines
-from ..traces import Header, Player, Trace, from_episode, read
+from ..traces import Trace
 from ..traces.page import Packed
-from ..types import TaskItem
 from .lines import Line
-from .records import recorded_episode
 from .runs import Entry
-from .traces import checkpoints_of
+from .traces import to_be_read
 
 FIELDS = ("environment", "task", "method", "training steps", "seed", "episode")
 MOST = 2_000_000  # bytes of the episodes in a page
@@ -59,26 +55,10 @@ def _labelled(
 
 
 def _stored(entry: Entry) -> dict[int, Iterator[Trace]]:
-    """The traces of every evaluation that a cell kept, by training steps, each read as it is asked for.
-
-    Of a cell that kept no traces, those of the episodes of its last evaluation.
-    """
-    if paths := checkpoints_of(entry):
-        return {step: map(_without_tokens, read(path)) for step, path in sorted(paths.items(), reverse=True)}
-    steps = entry.cell.training.steps if _learnt(entry) else 0
-    return {steps: map(partial(_of_record, entry, steps), iterate_lines(entry.folder / "episodes.jsonl"))}
+    """The traces of a cell by training steps, the latest first."""
+    return {step: map(_without_tokens, traces) for step, traces in sorted(to_be_read(entry).items(), reverse=True)}
 
 
 def _without_tokens(trace: Trace) -> Trace:
     shown = [{name: event[name] for name in event if name not in _TOKENS} for event in trace["events"]]
     return {**trace, "events": shown}
-
-
-def _of_record(entry: Entry, steps: int, record: Mapping[str, Any]) -> Trace:
-    """The trace of a stored episode without its environment: to read a report, code that a run names is not loaded."""
-    config = entry.cell.environment
-    agents = dict.fromkeys(agent for turn in record["turns"] for agent in turn["actions"])
-    players = dict.fromkeys(agents, Player("", entry.cell.model.name, steps))
-    header = Header(config.id, config.options, "", len(record["turns"]), "unknown", players)
-    whole = {"seed": 0, "terminated": False, **record}  # the first records had neither
-    return from_episode(recorded_episode(whole), header, TaskItem(str(record["task"]), ""))

@@ -42,10 +42,11 @@ def _turn_record(turn: Turn) -> dict[str, Any]:
 def recorded_episode(record: Mapping[str, Any]) -> Episode:
     """The inverse of `episode_record`; in place of every token stands a 0, since only their number is known.
 
-    Earlier records have no events, seconds and individual rewards.
+    Earlier records have no events, seconds and individual rewards, the first ones neither seed nor end.
     """
     turns: Sequence[Mapping[str, Any]] = record["turns"]
-    return Episode(record["task"], record["seed"], tuple(map(_recorded_turn, turns)), record["terminated"])
+    seed, terminated = record.get("seed", 0), record.get("terminated", False)
+    return Episode(str(record["task"]), seed, tuple(map(_recorded_turn, turns)), terminated)
 
 
 def _recorded_turn(turn: Mapping[str, Any]) -> Turn:

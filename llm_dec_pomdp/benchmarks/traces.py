@@ -12,7 +12,6 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..algorithms.registration import find_algorithm
 from ..envs.base import TextDecPOMDP
 from ..storage.runfolder import iterate_lines
 from ..traces import Header, Player, Trace, TraceError, TraceWriter, from_episode, read
@@ -42,12 +41,11 @@ def header_of(cell: Cell, env: TextDecPOMDP, steps: int) -> Header:
     models = dict.fromkeys(env.possible_agents, cell.model.name)
     for member in cell.model.members:
         models |= {a: member.model for a in env.possible_agents if {a, env.role(a)} & set(member.agents)}
-    protocol: str = find_algorithm(cell.method.name).load().protocol  # type: ignore[attr-defined]
     return Header.of(
         env,
         cell.environment.id,
         options=options,
-        protocol=protocol,
+        protocol=cell.protocol,
         models=models,
         weights=steps,
         sampling=cell.sampling.build(),
@@ -91,8 +89,7 @@ def traces_of(entry: Entry) -> Iterator[Trace]:
     if files := files_of(entry):
         yield from read(list(files.values())[-1])
         return
-    protocol: str = find_algorithm(entry.cell.method.name).load().protocol  # type: ignore[attr-defined]
-    env = build_env(entry.cell, protocol, evaluation=True)
+    env = build_env(entry.cell, entry.cell.protocol, evaluation=True)
     header, items = header_of(entry.cell, env, _steps(entry)), _by_id(env)
     for record in iterate_lines(entry.folder / "episodes.jsonl"):
         yield from_episode(recorded_episode(record), header, items[record["task"]])

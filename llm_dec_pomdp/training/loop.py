@@ -18,6 +18,7 @@ from typing import Annotated, Any, Protocol, runtime_checkable
 from pydantic import Field
 
 from ..agents.base import Sampling
+from ..agents.engines import EngineError
 from ..algorithms.base import Learner
 from ..config import Config, Count, Positive
 from ..envs.base import TextDecPOMDP
@@ -167,6 +168,7 @@ def train(
     Raises:
         TrainingError: More than 5 % of a step could not be scored.
         DivergedError: Three steps in a row were not finite, or a model's weights are not.
+        EngineError: Nobody draws texts any more; a checkpoint of the step before is saved.
     """
     if not env.joint_reward and not getattr(learner, "individual_rewards", False):
         raise TrainingError(
@@ -179,7 +181,12 @@ def train(
     stop = stop or StopRequest()
     for number in range(done.step + 1, config.steps + 1):
         stop.work = f"step {number}"
-        step, groups = _step(learner, env, sampling, config, seed, number)
+        try:
+            step, groups = _step(learner, env, sampling, config, seed, number)
+        except EngineError:  # no texts, so nothing has been learnt in this step
+            if checkpoints is not None:
+                _save(learner, env, config, checkpoints, replace(done, seconds=time.perf_counter() - started))
+            raise
         bad = not all(math.isfinite(value) for value in step.metrics.values())
         if bad:
             _keep_bad_step(checkpoints, step, groups)

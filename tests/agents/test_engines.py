@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,8 @@ from llm_dec_pomdp.agents.transformers.language_model import LanguageModel
 from llm_dec_pomdp.algorithms.magrpo import MAGRPO, MAGRPOConfig
 from llm_dec_pomdp.config import ConfigError
 from llm_dec_pomdp.rollout import Trajectories
+from llm_dec_pomdp.training import TrainerConfig, restore, train
+from llm_dec_pomdp.training.checkpoint import Checkpoints
 from llm_dec_pomdp.types import Score, TaskItem
 
 AGENTS = ("agent_0", "agent_1")
@@ -53,6 +55,8 @@ class FakeVLLM:
             self.orders.append((path.rpartition("/")[2], body["lora_name"]))
             if path.endswith("unload_lora_adapter"):
                 return (200, b"ok") if self.loaded.pop(body["lora_name"], None) else (404, b"not found")
+            if body["lora_name"] in self.loaded and not body.get("load_inplace"):
+                return 400, b"The lora adapter has already been loaded."
             self.loaded[body["lora_name"]] = Path(body["lora_path"])
             return 200, b"ok"
 
@@ -123,10 +127,14 @@ def test_training_with_a_server_is_training_with_the_own_loop(server: Server, vl
     assert sorted(vllm.loaded) == sorted(loads[-2:]) == sorted(path.name for path in tmp_path.iterdir())
 
 
-def test_a_server_that_was_started_anew_gets_the_adapters_again(server: Server, vllm: FakeVLLM, tmp_path: Path) -> None:
+@pytest.mark.parametrize("lost", [1, 2])  # one that somebody unloaded, or all of a server that was started anew
+def test_adapters_that_a_server_lost_are_loaded_again(
+    server: Server, vllm: FakeVLLM, tmp_path: Path, lost: int
+) -> None:
     team = team_of(server, tmp_path)
     [first] = Trajectories().play(match(), team, ["t0"], [1], SHORT, 2)
-    vllm.loaded.clear()  # and the weights are those that it had
+    for _ in range(lost):
+        vllm.loaded.popitem()  # and the weights are those that it had
     [again] = Trajectories().play(match(), team, ["t0"], [1], SHORT, 2)
     assert [e.turns[0].actions["agent_0"].text for e in first.episodes] == [
         e.turns[0].actions["agent_0"].text for e in again.episodes
@@ -182,6 +190,33 @@ def test_a_server_that_is_busy_for_a_moment_is_asked_again(server: Server, vllm:
     server.answer = reply
     [group] = Trajectories().play(match(), team_of(server, tmp_path), ["t0"], [1], SHORT, 2)
     assert len(group.episodes) == 2
+
+
+def test_a_run_without_its_server_is_saved_and_goes_on_with_another(
+    server: Server, vllm: FakeVLLM, tmp_path: Path
+) -> None:
+    config = TrainerConfig(steps=3, prompts_per_step=1, group_size=4, save_every=0)
+
+    def run(folder: str, answer: Callable[[dict[str, Any], int], Reply]) -> tuple[list[int], torch.Tensor]:
+        server.answer = answer
+        learner = MAGRPO(team_of(server, tmp_path / "adapters", tries=1), SHORT, MAGRPOConfig(learning_rate=0.01))
+        places, env, steps = Checkpoints(tmp_path / folder, {}), Letters(ITEMS), list[int]()
+        done = restore(learner, env, places)
+        train(learner, env, SHORT, config, 0, lambda step: steps.append(step.number), checkpoints=places, done=done)
+        return steps, flat(learner.team)
+
+    def there(body: dict[str, Any], number: int) -> Reply:
+        return vllm.answer(server.paths[number], body)
+
+    def gone_after_two_steps(body: dict[str, Any], number: int) -> Reply:
+        loads = [order for order, _ in vllm.orders].count("load_lora_adapter")
+        return (503, b"gone") if loads > 2 * len(AGENTS) and "prompt" in body else there(body, number)
+
+    with pytest.raises(EngineError, match="503"):
+        run("stopped", gone_after_two_steps)
+    steps, weights = run("stopped", there)
+    assert steps == [3]
+    assert torch.equal(weights, run("whole", there)[1])
 
 
 def test_what_the_server_cannot_do_is_refused(server: Server, vllm: FakeVLLM, tmp_path: Path) -> None:

@@ -35,6 +35,9 @@ if TYPE_CHECKING:
     from ..transformers.language_model import LanguageModel
 
 
+_NEUTRAL = {"min_p": 0.0, "repetition_penalty": 1.0, "presence_penalty": 0.0, "frequency_penalty": 0.0}
+
+
 class _AdapterGoneError(Exception):
     """The server knows the model that was asked for no more: it was started anew."""
 
@@ -57,8 +60,8 @@ class VLLM:
         """A folder that this process and the server can read, for the adapters that are trained."""
         timeout: float = pydantic.Field(600.0, gt=0)
         """Seconds for one text, from the question to the end of the answer."""
-        tries: Positive = 5
-        """How often a text is asked for before the run stops."""
+        tries: Positive = 12
+        """How often a text is asked for before the run stops. Waits double from 0.25 s to a minute: 4 minutes."""
         concurrency: Positive = 256
         """Texts asked for at the same time."""
 
@@ -104,7 +107,7 @@ class VLLM:
             with Draft(folder) as draft:
                 write_weights(draft, ".", policy, weights)
                 draft.publish()
-            self._tell("load_lora_adapter", lora_name=name, lora_path=str(folder))
+            self._tell("load_lora_adapter", lora_name=name, lora_path=str(folder), load_inplace=True)
             self._names[adapter] = name
         for name in old.values():
             if name not in self._names.values():
@@ -116,15 +119,15 @@ class VLLM:
             self._tell("unload_lora_adapter", lora_name=name)
         shutil.rmtree(Path(self.config.adapters).absolute() / name, ignore_errors=True)
 
-    def _tell(self, order: str, **what: str) -> None:
+    def _tell(self, order: str, **what: str | bool) -> None:
         try:
             retried(lambda: self._post(order, what), self.config.tries)
             return
         except WireError as error:
             reason = without_key(error, self._key)
         raise EngineError(
-            f"{self.config.url} does not take adapters ({order} {what['lora_name']}): {reason}; start it with "
-            "`llm-dec-pomdp engine vllm MODEL`, which allows that"
+            f"{self.config.url} does not take adapters ({order} {what['lora_name']}): {reason}; does it run, and was "
+            "it started by `llm-dec-pomdp engine vllm MODEL`, which allows that?"
         )
 
     # --- texts --------------------------------------------------------------------------------------------------------
@@ -140,7 +143,7 @@ class VLLM:
                 f"top_p is {sampling.top_p} and top_k is {sampling.top_k}, and vLLM tells log-probabilities of what "
                 "such limits leave, which cannot be learnt from; set top_p to 1 and top_k to 0, or leave the engine out"
             )
-        for _ in range(self.config.tries):
+        for _ in range(self.config.tries + 1):
             try:
                 return self._draw(prompts, sampling, stop_ids)
             except _AdapterGoneError:
@@ -175,6 +178,8 @@ class VLLM:
             "top_k": sampling.top_k or -1,
             "max_tokens": sampling.max_new_tokens,
             "stop_token_ids": sorted(stop_ids),
+            "ignore_eos": True,  # and what the model's own generation_config.json says of ...
+            **_NEUTRAL,  # ... these, which would change what is drawn
             "logprobs": 0,  # of the drawn tokens alone
             "return_token_ids": True,
         }
@@ -191,7 +196,7 @@ class VLLM:
             reason, gone = without_key(error, self._key), error.status == 404 and prompt.adapter is not None
         if gone:
             raise _AdapterGoneError
-        raise EngineError(f"{self.config.url} gave {reason}; is the server running?")
+        raise EngineError(f"{self.config.url} gave {reason}; is the server running, with {self.config.model!r}?")
 
     def _post(self, path: str, body: Any) -> bytes:
         headers = {"Content-Type": "application/json"}

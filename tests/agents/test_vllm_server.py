@@ -1,0 +1,110 @@
+"""A real server of vLLM against the own engine: what it draws, and what is learnt from it.
+
+    nox -s vllm -- MODEL ENVIRONMENT
+
+starts one and runs this file. LLM_DEC_POMDP_VLLM is its address, LLM_DEC_POMDP_VLLM_MODEL the folder of its model.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import statistics
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+import torch
+
+import llm_dec_pomdp
+from llm_dec_pomdp.agents.base import Sampling, Team
+from llm_dec_pomdp.agents.loading import load_team
+from llm_dec_pomdp.agents.transformers.language_model import LanguageModel
+from llm_dec_pomdp.algorithms.magrpo import MAGRPO, MAGRPOConfig
+from llm_dec_pomdp.rollout import Trajectories
+from llm_dec_pomdp.types import Completion, Episode, Group
+
+URL, MODEL = os.environ.get("LLM_DEC_POMDP_VLLM"), os.environ.get("LLM_DEC_POMDP_VLLM_MODEL", "")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(URL is None, reason="needs a server of vLLM: nox -s vllm -- MODEL ENVIRONMENT"),
+]
+AGENTS = ("agent_0", "agent_1")
+SHORT = Sampling(max_new_tokens=24)
+STEPS = 2
+MEAN_GAP, LARGEST_GAP = 1e-4, 1e-3  # nats, of log-probabilities in float32
+DIFFERENCE = 0.01  # of two steps in the weights, relative: Adam gives tiny gradients the step of large ones
+
+
+def only_policy(team: Team) -> LanguageModel:
+    [policy] = team.policies
+    assert isinstance(policy, LanguageModel)
+    return policy
+
+
+def flat(team: Team) -> torch.Tensor:
+    return torch.cat([tensor.flatten() for tensor in only_policy(team).state_dict().values()])
+
+
+def as_of(group: Group, policy: LanguageModel, gaps: list[float]) -> Group:
+    """The same texts with the log-probabilities that a policy gives them; what they differ by is noted."""
+
+    def own(agent: str, drawn: Completion) -> Completion:
+        with torch.inference_mode():
+            logprobs, _ = policy.token_logprobs([(agent, drawn)], SHORT.temperature)
+        known = tuple(logprobs[0].tolist())
+        gaps.extend(there - here for there, here in zip(drawn.logprobs, known, strict=True))
+        return dataclasses.replace(drawn, logprobs=known)
+
+    def played(episode: Episode) -> Episode:
+        turns = [
+            dataclasses.replace(turn, actions={agent: own(agent, drawn) for agent, drawn in turn.actions.items()})
+            for turn in episode.turns
+        ]
+        return dataclasses.replace(episode, turns=tuple(turns))
+
+    return dataclasses.replace(group, episodes=tuple(map(played, group.episodes)))
+
+
+def said(groups: Sequence[Group]) -> list[str]:
+    episodes = [episode for group in groups for episode in group.episodes]
+    return [c.text for episode in episodes for turn in episode.turns for c in turn.actions.values()]
+
+
+def test_two_steps_of_training_equal_those_of_the_own_engine(tmp_path: Path) -> None:
+    """The server's texts, learnt from with its log-probabilities and the correction, and with the model's own."""
+    engine = {"kind": "vllm", "url": URL, "model": "base", "adapters": str(tmp_path)}
+    env = llm_dec_pomdp.make("tldr-v0")
+    options = {"sharing": "lora", "device": "cpu", "dtype": "float32"}
+    there, here = load_team(AGENTS, MODEL, engine=engine, **options), load_team(AGENTS, MODEL, **options)
+    first = flat(here)
+    learners = [MAGRPO(team, SHORT, MAGRPOConfig(learning_rate=1e-3)) for team in (there, here)]
+    gaps: list[float] = []
+    tasks = [item.id for item in env.items[:2]]
+    for step in range(STEPS):
+        groups = Trajectories().play(env, there, tasks, [step, step + 100], SHORT, 4)
+        learners[1].update([as_of(group, only_policy(here), gaps) for group in groups])
+        learners[0].update(groups)
+    learnt = (flat(here) - first).norm()
+    difference = float((flat(there) - flat(here)).norm() / learnt)
+    sizes = [abs(gap) for gap in gaps]
+
+    only_policy(there).load_state_dict(only_policy(here).state_dict())
+    greedy = Sampling(temperature=0.0, max_new_tokens=24)
+    texts = [said(Trajectories().play(env, team, tasks, [0, 1], greedy, 1)) for team in (there, here)]
+    equal = sum(a == b for a, b in zip(*texts, strict=True))
+    measured = {
+        "tokens": len(sizes),
+        "mean_gap": statistics.fmean(sizes),
+        "largest_gap": max(sizes),
+        "difference_of_weights": difference,
+        "norm_of_what_was_learnt": float(learnt),
+        "equal_greedy_texts": f"{equal} of {len(texts[0])}",
+    }
+    print(json.dumps(measured))  # noqa: T201  # the figures of docs/results/engines.md
+    assert learnt > 0
+    assert measured["mean_gap"] < MEAN_GAP
+    assert measured["largest_gap"] < LARGEST_GAP
+    assert difference < DIFFERENCE
+    assert texts[0] == texts[1]
