@@ -387,7 +387,7 @@ class TextDecPOMDP(ParallelEnv[str, str, str]):
         raise NotAskedToStepError(f"the episode of {self.metadata['name']} {why}; call reset() first")
 
     def _infos(self, score: Score | None, agents: Iterable[str]) -> dict[str, dict[str, Any]]:
-        score = score or Score(0.0)
+        score = score or Score(0.0, {})
         rewards, diagnostics = _shown("reward", tuple(self.components)), _shown("diagnostic", tuple(self.diagnostics))
         info: dict[str, Any] = {shown: float(score.components.get(name, 0.0)) for name, shown in rewards.items()}
         info |= {shown: float(score.diagnostics.get(name, 0.0)) for name, shown in diagnostics.items()}
