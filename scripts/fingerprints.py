@@ -40,6 +40,7 @@ TRAINED = {
 PLAYED = [(task, protocol) for task in ("tldr-v1", "coophumaneval-v0") for protocol in ("single", "concat")]
 PLAYED += [(task, protocol) for task in ("arxiv-v0", "humaneval-v0") for protocol in ("sequential", "discussion")]
 TRAINED_FIGURES = ("episodes", "mean_return", "return_percent", "components", "texts")
+PLAYED_FIGURES = ("observations", "actions", "tokens", "reward", "score", "components", "diagnostics", "notes")
 METRICS = ("loss", "grad_norm", "clipped", "tokens", "kl", "entropy")
 
 
@@ -69,7 +70,8 @@ def trained(folder: Path) -> dict[str, object]:
 def played(folder: Path) -> str:
     """Hash of the episodes of an evaluation, without their times."""
     rows = [json.loads(line) for path in folder.glob("**/episodes.jsonl") for line in path.read_text().splitlines()]
-    text = json.dumps([{k: v for k, v in row.items() if "seconds" not in k} for row in rows], sort_keys=True)
+    rows = [{**row, "turns": [{n: turn[n] for n in PLAYED_FIGURES} for turn in row["turns"]]} for row in rows]
+    text = json.dumps(rows, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
