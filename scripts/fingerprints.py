@@ -37,10 +37,10 @@ TRAINED = {
     "counterfactual": ["tldr-v0", "--turns", "2", "--set", "credit=counterfactual"],
     "resampled": [*"tldr-v0 --turns 2 --set credit=counterfactual --set continuation=resampled".split()],
 }
-TOLD = ("observations", "actions", "reward", "components")
 PLAYED = [(task, protocol) for task in ("tldr-v1", "coophumaneval-v0") for protocol in ("single", "concat")]
 PLAYED += [(task, protocol) for task in ("arxiv-v0", "humaneval-v0") for protocol in ("sequential", "discussion")]
 TRAINED_FIGURES = ("episodes", "mean_return", "return_percent", "components", "texts")
+PLAYED_FIGURES = ("observations", "actions", "tokens", "reward", "score", "components", "diagnostics", "notes")
 METRICS = ("loss", "grad_norm", "clipped", "tokens", "kl", "entropy")
 
 
@@ -68,10 +68,11 @@ def trained(folder: Path) -> dict[str, object]:
 
 
 def played(folder: Path) -> str:
-    """Hash of what was told, said and paid in the episodes of an evaluation."""
+    """Hash of the episodes of an evaluation, without their times."""
     rows = [json.loads(line) for path in folder.glob("**/episodes.jsonl") for line in path.read_text().splitlines()]
-    turns = [[row["task"], *([turn[name] for name in TOLD] for turn in row["turns"])] for row in rows]
-    return hashlib.sha256(json.dumps(turns, sort_keys=True).encode()).hexdigest()[:16]
+    rows = [{**row, "turns": [{n: turn[n] for n in PLAYED_FIGURES} for turn in row["turns"]]} for row in rows]
+    text = json.dumps(rows, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def main() -> None:

@@ -3,8 +3,7 @@
 A cell's folder holds `cell.json` (its resolved configuration), `train.jsonl` (a line per step), `curve.jsonl` (a line
 per evaluation on the test rows), `checkpoints/`, `episodes.jsonl` (every evaluated episode), `traces/` (where they were
 asked for, the traces of every evaluation), `team/` (trained weights), event files for TensorBoard, and last
-`result.json`. Run again, a cell with a result is done, and one without goes on
-from its newest checkpoint.
+`result.json`. Run again, a cell with a result is done, and one without goes on from its newest checkpoint.
 """
 
 from __future__ import annotations

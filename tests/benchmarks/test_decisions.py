@@ -54,6 +54,12 @@ def test_the_optimal_team_is_right_in_all(grammar: str) -> None:
     assert figures("optimal", grammar=grammar, **SPECIALISTS) == [dict.fromkeys(FIGURES, 1.0)] * 20
 
 
+@pytest.mark.parametrize(("team", "value"), [("asks_vaguely", 1.0), ("goes_on", 1.0), ("misreads", 0.1)])
+def test_what_errs_before_the_answer_costs_nothing_here_and_a_wrong_answer_all(team: str, value: float) -> None:
+    _, groups = played(team, **SPECIALISTS)
+    assert [group.episodes[0].total for group in groups] == [value] * 20
+
+
 def test_who_never_asks_neither_spawns_nor_stops_as_it_should() -> None:
     [one] = figures("never_ask", every=60)
     assert (one["spawned when it helped"], one["stopped in time"]) == (0.0, 0.0)

@@ -31,13 +31,13 @@ def event(name: str, t: float, agent: str, kind: str = "message", **more: Any) -
 
 
 def test_of_the_published_example() -> None:
-    found = stats(json.loads(EXAMPLE.read_text(encoding="utf-8")))
-    assert found["reward"] == 1.0
-    assert found["tokens"] == 12000
-    assert found["utilisation"] == 1.0
+    counted = stats(json.loads(EXAMPLE.read_text(encoding="utf-8")))
+    assert counted["reward"] == 1.0
+    assert counted["tokens"] == 12000
+    assert counted["utilisation"] == 1.0
     # One after the other 1 + 2 + 1 + 1 + 1 + 1 + 1 seconds (two agents are spawned by one decision), 7 in all.
-    assert found["parallelism"] == 8 / 7
-    assert math.isnan(found["overhead"])  # no event says how many tokens it has
+    assert counted["parallelism"] == 8 / 7
+    assert math.isnan(counted["overhead"])  # no event says how many tokens it has
 
 
 def test_two_who_work_at_once_are_twice_as_fast() -> None:
