@@ -39,7 +39,7 @@ _NEUTRAL = {"min_p": 0.0, "repetition_penalty": 1.0, "presence_penalty": 0.0, "f
 
 
 class _AdapterGoneError(Exception):
-    """The server knows the model that was asked for no more: it was started anew."""
+    """The server does not know the adapter that was asked for: somebody unloaded it, or it was started anew."""
 
 
 class VLLM:
