@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from teams import Trace
+from trace_teams import Trace
 
 from llm_dec_pomdp.traces.page import render
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from pages import packed
 from playwright.sync_api import Browser, Page
-from teams import Trace, team, trace
+from trace_teams import Trace, team, trace
 
 from llm_dec_pomdp.traces.page import render
 from llm_dec_pomdp.visible import visible

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from pages import Parsed, packed, written
 from playwright.sync_api import Locator, Page
-from teams import team, trace
+from trace_teams import team, trace
 
 from llm_dec_pomdp.traces import page as pages
 from llm_dec_pomdp.traces.page import Packed, render
