@@ -30,8 +30,14 @@ from llm_dec_pomdp.types import Score
 
 FOR_ANY_NUMBER = ("telegrams-v0", "relay-v0")  # of agents
 BATCH = 16  # texts: four episodes of two turns and two agents
-# A text without a form ends an episode of a hierarchy at once; `check_env` tries those.
-FLAT = [env_id for env_id in sorted(llm_dec_pomdp.registry) if not llm_dec_pomdp.make(env_id).hierarchical]
+# A text without a form ends an episode of a hierarchy at once, and whoever is not heard to look has stopped;
+# `check_env` tries those.
+ENDED_BY_ANY_TEXT = "scouts-v0"
+FLAT = [
+    env_id
+    for env_id in sorted(llm_dec_pomdp.registry)
+    if env_id != ENDED_BY_ANY_TEXT and not llm_dec_pomdp.make(env_id).hierarchical
+]
 WRITING = [env_id for env_id in FLAT if not llm_dec_pomdp.make(env_id).judges_code]
 CODE = sorted(set(FLAT) - set(WRITING))
 # How many texts for every environment, whole batches all, in the full run and in the default run.

@@ -15,7 +15,7 @@ from llm_dec_pomdp.config import build
 from llm_dec_pomdp.storage.runfolder import read_lines
 from llm_dec_pomdp.training.executors import processes
 
-TIMES = ("seconds_rollout", "seconds_update", "tokens_per_second", "response_seconds")
+TIMES = {"seconds", "seconds_rollout", "seconds_update", "tokens_per_second", "response_seconds", "parallelism"}
 
 
 def cell(
@@ -57,7 +57,7 @@ def outcome(folder: Path) -> dict[str, Any]:
         for place in (folder / "team", newest)
         for path in sorted([*place.rglob("*.safetensors"), *place.rglob("state.json")])
     }
-    episodes = [json.loads(line) for line in (folder / "episodes.jsonl").read_text().splitlines()]
+    episodes = [_timeless(json.loads(line)) for line in (folder / "episodes.jsonl").read_text().splitlines()]
     return {**lines, **files, "episodes": episodes}
 
 
@@ -67,8 +67,11 @@ def ran(of: Cell, folder: Path, executor: str = "processes") -> dict[str, Any]:
     return outcome(folder)
 
 
-def _timeless(line: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in line.items() if name not in TIMES}
+def _timeless(value: Any) -> Any:
+    """Nested values without times."""
+    if isinstance(value, dict):
+        return {name: _timeless(inner) for name, inner in value.items() if name not in TIMES}
+    return [_timeless(inner) for inner in value] if isinstance(value, list) else value
 
 
 class Watched:
