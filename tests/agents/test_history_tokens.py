@@ -197,8 +197,8 @@ def test_the_end_of_a_long_history_is_kept_on_request() -> None:
 
 def test_what_is_remembered_is_the_same_again_and_has_a_bound() -> None:
     policy = language_model()
-    told = {"tools": (Tool("search", "Finds.", (("query", "Words."),)),)}
-    first = [policy.encode(HISTORY, ids=[*SHOWN, one, EOS], **how) for one in (RED, BLUE) for how in ({}, told)]
+    known = ((), (Tool("search", "Finds.", (("query", "Words."),)),))
+    first = [policy.encode(HISTORY, ids=[*SHOWN, one, EOS], tools=tools) for one in (RED, BLUE) for tools in known]
     assert [ids[len(SHOWN)] for ids in first] == [RED, RED, BLUE, BLUE]
     first[0].append(BLUE)
     assert policy.encode(HISTORY, ids=[*SHOWN, RED, EOS]) == first[1] == first[0][:-1]
