@@ -93,8 +93,16 @@ def outcome(folder: Path) -> dict[str, Any]:
     return {
         "tensors": {name: file["sha256"] for name, file in manifest.items() if name != "checkpoint.json"},
         "steps": steps,
-        "texts": (place / "episodes.jsonl").read_text(),
+        "texts": [_without_times(line) for line in (place / "episodes.jsonl").read_text().splitlines()],
     }
+
+
+def _without_times(line: str) -> dict[str, Any]:
+    """An evaluated episode without the seconds that its texts took."""
+    episode: dict[str, Any] = json.loads(line)
+    for turn in episode["turns"]:
+        del turn["seconds"]
+    return episode
 
 
 def trial(arguments: list[str], folder: Path, seconds: float) -> int:
