@@ -119,3 +119,12 @@ def _keys_at(kind: type[Config], parents: Sequence[str | int]) -> list[str]:
             if isinstance(inner, type) and issubclass(inner, Config):
                 kind = inner
     return list(kind.model_fields)
+
+
+def named_model(option: Any) -> str | None:
+    """The model that an option of an environment names: { model = "NAME" } is a reviewer, or whom else it asks."""
+    match option:
+        case {"model": str(name), **others} if not others:
+            return name
+        case _:
+            return None

@@ -20,11 +20,12 @@ from rich.table import Table
 
 from ..agents.loading import TABLE
 from ..algorithms.registration import find_algorithm
+from ..config import named_model
 from ..envs.base import TextDecPOMDP
 from ..envs.registration import spec as find_environment
 from ..visible import plain
 from .setup import build_env
-from .suite import Cell, Suite, named_model
+from .suite import Cell, Suite
 
 _CHARACTERS_PER_TOKEN = 4.0
 _PROMPTS = 8  # tasks whose prompts are looked at

@@ -14,13 +14,13 @@ from ..agents.remote import Expert
 from ..algorithms.base import check_algorithm
 from ..algorithms.registration import build_algorithm, find_algorithm
 from ..algorithms.staged import Stage, Staged
-from ..config import ConfigError
+from ..config import ConfigError, named_model
 from ..envs.base import TextDecPOMDP
 from ..envs.registration import make
 from ..envs.wrappers import with_protocol
 from ..seeding import derive
 from ..training.checkpoint import load_weights
-from .suite import Cell, named_model
+from .suite import Cell
 
 _OPTIONS = {"max_turns": "turns", "fields": "field"}  # of the command line
 

@@ -14,7 +14,7 @@ from ..agents.assembly import MemberConfig
 from ..agents.base import Sampling
 from ..agents.loading import ModelOptions, server_model
 from ..algorithms.registration import find_algorithm
-from ..config import Config, ConfigError, Count, Positive, build, override, read_toml
+from ..config import Config, ConfigError, Count, Positive, build, named_model, override, read_toml
 from ..registries import nearest
 from ..training import TrainerConfig
 from ..training.checkpoint import differences
@@ -264,15 +264,6 @@ class Cell:
             build(TrainerConfig, values["training"], source="training"),
             build(EvaluationConfig, values["evaluation"], source="evaluation"),
         )
-
-
-def named_model(option: Any) -> str | None:
-    """The model that an option of an environment names: { model = "NAME" } is a reviewer, or whom else it asks."""
-    match option:
-        case {"model": str(name), **others} if not others:
-            return name
-        case _:
-            return None
 
 
 def clean(name: str, kept: str) -> str:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from ..__about__ import __version__
 from ..agents.base import Sampling
+from ..config import named_model
 from ..envs.base import TextDecPOMDP
 from ..envs.registration import make
 from ..envs.wrappers import with_protocol
@@ -169,9 +170,9 @@ def environment_of(header: Mapping[str, Any], *, trusted: bool = False) -> TextD
             f"event 'e0', field header.environment.id: {env_id!r} is code; look at what it is, and make it yourself "
             "(replay(trace, env))"
         )
-    if isinstance(expert := options.get("expert"), str):
+    for model in filter(None, map(named_model, options.values())):
         raise TraceError(
-            f"event 'e0', field header.environment.options: the environment asks the model {expert!r}; make it "
+            f"event 'e0', field header.environment.options: the environment asks the model {model!r}; make it "
             "yourself (replay(trace, env))"
         )
     try:

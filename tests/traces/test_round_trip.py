@@ -56,6 +56,13 @@ def test_a_file_gives_the_traces_that_were_written(texts: str, tmp_path: Path) -
     assert list(read_whole(tmp_path / "a.jsonl")) == traces
 
 
+def test_a_trace_whose_environment_asks_a_model_is_not_played_by_itself() -> None:
+    _, trace = played("tldr-v0")
+    trace["events"][0]["header"]["environment"]["options"] = {"expert": {"model": "http://localhost:1/v1#m"}}
+    with pytest.raises(TraceError, match=r"asks the model 'http://localhost:1/v1#m'; make it yourself"):
+        replay(trace)
+
+
 def test_without_texts_a_trace_is_valid_and_says_that_it_cannot_be_played(tmp_path: Path) -> None:
     [trace] = _written([played("keys-v0")[1]], tmp_path, "none")
     assert validate(trace) == []
