@@ -122,8 +122,13 @@ def _look(cell: Cell) -> tuple[TextDecPOMDP, int, str]:
 
 
 def _texts_and_prompt(env: TextDecPOMDP) -> tuple[int, float]:
-    """Texts of an episode that is never solved early, and its prompt tokens with empty answers."""
+    """Texts of an episode that is never solved early, and its prompt tokens with empty answers.
+
+    An empty answer ends a hierarchy at once: there the team of its script plays, where it has one.
+    """
     texts, characters = 0, 0
+    task: Any = env.task
+    say = task.scripts.get("optimal") if env.hierarchical else None
     chosen = env.items[:_PROMPTS]
     for item in chosen:
         own = env.fork()
@@ -132,7 +137,8 @@ def _texts_and_prompt(env: TextDecPOMDP) -> tuple[int, float]:
             asked = [agent for agent in own.agents if own.asked(agent)]
             texts += len(asked)
             characters += sum(len(message.text) for agent in asked for message in own.history(agent))
-            own.step(dict.fromkeys(own.agents, ""))
+            said = {agent: say(agent, own.history(agent)) for agent in asked} if say else {}
+            own.step(dict.fromkeys(own.agents, "") | said)
     return texts // len(chosen), characters / len(chosen) / _CHARACTERS_PER_TOKEN
 
 

@@ -27,6 +27,12 @@ def test_episodes_and_tokens_are_counted() -> None:
     assert magrpo.gigabytes == pytest.approx(4 * 2 * concat.gigabytes / 2)  # type: ignore[operator]
 
 
+def test_the_texts_of_a_hierarchy_are_those_of_its_script() -> None:
+    cells = load_suite("hierarchy", ["seeds=[0]", "evaluation.items=3", "training.steps=0"]).cells()
+    [joint] = [cell for cell in cells if cell.method.title == "joint"]
+    assert estimate(joint).generated_tokens == 2 * 3 * 5  # main asks, sub, main asks, sub, main answers
+
+
 def test_the_bound_holds_in_a_run(tmp_path: Path) -> None:
     cell = next(c for c in load_suite("quick", SIZE).cells() if c.method.name == "sequential")
     summary = run_cell(cell, tmp_path / "cell").summary
