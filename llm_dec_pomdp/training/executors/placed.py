@@ -8,6 +8,7 @@ and restored like any other. An executor of workers says how one is started, and
 from __future__ import annotations
 
 import functools
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol
@@ -45,15 +46,15 @@ class Worker(Protocol):
         ...
 
 
-class Workers:
+class Workers(ABC):
     """An executor with a worker for each policy; a subclass says how one is started."""
 
     def __init__(self) -> None:
         self.workers: list[Worker] = []
 
+    @abstractmethod
     def start(self, agents: Sequence[str], build: Callable[[], Team]) -> Worker:
         """Start a worker with `PolicyWorker(agents, build)`, without waiting for it."""
-        raise NotImplementedError
 
     def place(self, agents: Sequence[str], build: Callable[[], Team]) -> Placed:
         """A policy that is built in a worker of its own; all workers build at the same time.
