@@ -28,7 +28,8 @@ from ..agents.base import Sampling, Team
 from ..rollout import Demonstrations, Rollout
 from ..types import Group, Turn
 from .base import Metrics, Prompting
-from .options import UpdaterOptions
+from .mgrpo import called_agents
+from .options import Sides, UpdaterOptions
 from .samples import Sample, usable
 from .updater import step_all, updaters_of
 
@@ -42,6 +43,8 @@ class ImitationConfig(UpdaterOptions):
     shares: dict[str, Annotated[float, Field(gt=0)]] = {}
     """Share of each kind of turn in every agent's mean, relative to each other; kinds that are not named weigh as often
     as they occur. Empty: all weigh as often as they occur."""
+    train: Sides = ["main", "sub"]
+    """Who learns: agents that nobody called (main), those that were called (sub), or both."""
     ratio: Literal["token"] = "token"  # pyright: ignore[reportIncompatibleVariableOverride]
     """Nothing was sampled: there is no ratio."""
     importance: Literal["none"] = "none"  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -80,18 +83,21 @@ class Imitation(Prompting):
             ValueError: Nothing that a policy of the team could have said was shown.
         """
         learning = {agent for updater in self.updaters for agent in updater.agents}
-        turns = [(place, turn) for place, g in enumerate(groups) for episode in g.episodes for turn in episode.turns]
-        pairs = [
-            (_kind(turn, agent), Sample(agent, completion, 1.0, group=place))
-            for place, turn in turns
+        shown = [
+            ("sub" if agent in called else "main", _kind(turn, agent), Sample(agent, completion, 1.0, group=place))
+            for place, group in enumerate(groups)
+            for episode in group.episodes
+            for called in [called_agents(episode)]
+            for turn in episode.turns
             for agent, completion in turn.actions.items()
             if agent in learning
         ]
-        if groups and not usable(s for _, s in pairs):
+        if groups and not usable(sample for _, _, sample in shown):
             raise ValueError(
                 "no policy of the team can be shown a text (agents.base.TeachablePolicy), so there is nothing to "
                 "imitate; give a language model"
             )
+        pairs = [(kind, sample) for side, kind, sample in shown if side in self.config.train]
         return usable(_weighed(pairs, self.config.shares))
 
     def update(self, groups: Sequence[Group]) -> Metrics:

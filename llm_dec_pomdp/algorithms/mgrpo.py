@@ -44,7 +44,7 @@ import numpy as np
 
 from ..agents.base import Sampling, Team
 from ..seeding import generator
-from ..types import Completion, Episode, Group
+from ..types import Completion, Episode, Event, Group
 from .advantages import Array, Kind, group_advantages, weighted_advantages
 from .base import Metrics, Prompting
 from .diagnostics import describe
@@ -93,7 +93,7 @@ def trajectories_of(episode: Episode, rollout: int = 0) -> list[Trajectory]:
 
     Who said nothing has none.
     """
-    called = {event.agent: event for turn in episode.turns for event in turn.events if event.kind == "spawn"}
+    called = called_agents(episode)
     texts: dict[str, list[Completion]] = {}
     for agent, completion in itertools.chain.from_iterable(turn.actions.items() for turn in episode.turns):
         texts.setdefault(agent, []).append(completion)
@@ -105,6 +105,11 @@ def trajectories_of(episode: Episode, rollout: int = 0) -> list[Trajectory]:
     for agent, said in texts.items():
         trajectories.append(Trajectory(agent, MAIN, rollout, 0, _earned(episode, agent), tuple(said)))
     return trajectories
+
+
+def called_agents(episode: Episode) -> dict[str, Event]:
+    """By sub-agent, in the order of their calls, the event that called it."""
+    return {event.agent: event for turn in episode.turns for event in turn.events if event.kind == "spawn"}
 
 
 def _earned(episode: Episode, agent: str) -> float:

@@ -12,6 +12,7 @@ from .schedules import Schedule
 
 Alignment = Literal["duplicate_drop", "mask", "weight", "none"]
 GroupBy = Literal["query", "kind", "place"]
+Sides = Annotated[list[Literal["main", "sub"]], Field(min_length=1)]
 
 
 class UpdaterOptions(Config):
@@ -169,7 +170,7 @@ class MGRPOConfig(UpdaterOptions):
     """Invocations that share a baseline: of the query, of the query and kind, or of the query and place."""
     advantage: Literal["std", "mean"] = "std"
     """Deviations from the mean, divided by the standard deviation or not."""
-    train: Annotated[list[Literal["main", "sub"]], Field(min_length=1)] = ["main", "sub"]
+    train: Sides = ["main", "sub"]
     """Whose policies learn; the others stay as they are."""
 
     @property

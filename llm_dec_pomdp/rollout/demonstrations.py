@@ -28,6 +28,9 @@ TEACHERS: Mapping[str, Callable[[Any], Policy]] = {
 class Demonstrations:
     """Trajectories of a teacher, in the tokens of the policies that are to learn from them.
 
+    The episodes of a task meet chance of their own: nothing compares them, and a teacher who knows what is right would
+    say the same in all of them.
+
     Attributes:
         teacher: Who speaks: script:optimal, an optimal team; script:gold, the reference texts; script:uniform, any
             well-formed text as likely as any other; or whoever spoke in recorded episodes: the path of a file like
@@ -63,7 +66,7 @@ class Demonstrations:
             ValueError: No episode of a task was recorded.
         """
         if made := TEACHERS.get(self.teacher):
-            return Trajectories().play(env, Shown(made(env.task), policy), item_ids, seeds, sampling, width)
+            return Trajectories(chance="own").play(env, Shown(made(env.task), policy), item_ids, seeds, sampling, width)
         groups: list[Group] = []
         for item_id, seed in zip(item_ids, seeds, strict=True):
             chosen = [_one_of(self.teacher, item_id, derive(seed, "recorded", k)) for k in range(width)]

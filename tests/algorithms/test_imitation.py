@@ -12,6 +12,7 @@ import pytest
 import torch
 from models import AGENTS, Recorder, Softmax, gradients, match, said, same, softmax_team, weights
 
+import llm_dec_pomdp
 from llm_dec_pomdp.agents import Request, Sampling, Scripted, Team
 from llm_dec_pomdp.agents.loading import load_team
 from llm_dec_pomdp.agents.scripted import Uniform
@@ -146,6 +147,26 @@ def test_kinds_of_turns_weigh_as_told(shares: Mapping[str, float], wanted: list[
     found = learner(pupils(), shares=shares).samples([Group("q", (EPISODE,))])
     assert [s.share for s in found] == pytest.approx(wanted)
     assert {s.advantage for s in found} == {1.0}
+
+
+def test_one_side_learns_alone() -> None:
+    calls = Turn({"agent_0": "?"}, {"agent_0": said(0)}, 0.0, events=(SPAWN,))
+    reports = Turn({"agent_1": "?"}, {"agent_1": said(1)}, 0.0)
+    group = Group("q", (Episode("q", 0, (calls, reports, turn(2, ANSWER)), terminated=True),))
+
+    def taught(*train: str) -> list[tuple[str, int]]:
+        return [(s.agent, s.completion.token_ids[0]) for s in learner(pupils(), train=train).samples([group])]
+
+    assert taught("main") == [("agent_0", 0), ("agent_0", 2)]
+    assert taught("sub") == [("agent_1", 1)]
+    assert taught("main", "sub") == [("agent_0", 0), ("agent_0", 2), ("agent_1", 1)]
+
+
+def test_demonstrations_of_one_task_differ_where_the_environment_draws() -> None:
+    env = llm_dec_pomdp.make("research-v0", grammar="choice", split="train")
+    team = Team(dict.fromkeys(env.possible_agents, Recorder()))
+    [group] = Demonstrations("script:optimal").play(env, team, [env.items[0].id], [0], ONE, 8)
+    assert len({episode.turns[0].observations["agent_0"] for episode in group.episodes}) > 1  # options in their order
 
 
 # --- a language model -------------------------------------------------------------------------------------------------
