@@ -8,12 +8,7 @@ from __future__ import annotations
 import argparse
 
 import llm_dec_pomdp
-from llm_dec_pomdp.agents import Sampling
-from llm_dec_pomdp.agents.loading import load_team
-from llm_dec_pomdp.algorithms.imitation import Imitation, ImitationConfig
-from llm_dec_pomdp.algorithms.mgrpo import MGRPO, MGRPOConfig
-from llm_dec_pomdp.rollout import Trajectories
-from llm_dec_pomdp.training import Step, TrainerConfig, train
+from llm_dec_pomdp.training import Step
 
 
 def main() -> None:
@@ -23,23 +18,42 @@ def main() -> None:
     steps = parser.parse_args().steps
 
     env = llm_dec_pomdp.make("keys-v0", split="train")
-    agents, roles = env.possible_agents, [env.role(agent) for agent in env.possible_agents]
-    team = load_team(agents, "builtin:words", roles=roles, vocabulary=env.vocabulary)  # one model per role
-    sampling = Sampling(max_new_tokens=1)
+    team = llm_dec_pomdp.load_team(env, "builtin:words")  # one model per role
+    word = llm_dec_pomdp.Sampling(max_new_tokens=1)
 
-    form = Imitation(team, sampling, ImitationConfig(source="script:uniform", learning_rate=1e-3))
-    train(form, env, sampling, TrainerConfig(steps=min(60, steps), prompts_per_step=16, group_size=1), seed=0)
+    llm_dec_pomdp.train(  # the form of a text
+        team,
+        env,
+        "imitation",
+        source="script:uniform",
+        steps=min(60, steps),
+        prompts_per_step=16,
+        group_size=1,
+        sampling=word,
+        learning_rate=1e-3,
+    )
 
     def show(step: Step) -> None:
         if step.number % 10 == 0 or step.number == steps:
             told = {name: round(step.metrics[name], 2) for name in ("d_mean", "sub_reward_mean", "surprisal_main")}
             print(f"step {step.number:3}  return {step.return_percent:5.1f} %  {told}")
 
-    learner = MGRPO(team, sampling, MGRPOConfig(learning_rate=1e-3, entropy=0.05, d=3))
-    train(learner, env, sampling, TrainerConfig(steps=steps, group_size=16), seed=1, on_step=show)
+    llm_dec_pomdp.train(
+        team,
+        env,
+        "mgrpo",
+        steps=steps,
+        group_size=16,
+        sampling=word,
+        seed=1,
+        on_step=show,
+        learning_rate=1e-3,
+        entropy=0.05,
+        d=3,
+    )
 
     test = llm_dec_pomdp.make("keys-v0", split="test")
-    [group] = Trajectories().play(test, team, [test.items[0].id], seeds=[0], sampling=sampling)
+    [group] = llm_dec_pomdp.collect(team, test, items=1, sampling=word)
     for turn in group.episodes[0].turns:
         for agent, said in turn.actions.items():
             print(f"{agent} ({test.role(agent)}) was told {turn.observations[agent]!r} and said {said.text!r}")

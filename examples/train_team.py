@@ -8,11 +8,6 @@ from __future__ import annotations
 import argparse
 
 import llm_dec_pomdp
-from llm_dec_pomdp.agents import Sampling
-from llm_dec_pomdp.agents.loading import load_team
-from llm_dec_pomdp.algorithms.magrpo import MAGRPO, MAGRPOConfig
-from llm_dec_pomdp.rollout import Trajectories
-from llm_dec_pomdp.training import Step, TrainerConfig, train
 
 
 def main() -> None:
@@ -24,25 +19,22 @@ def main() -> None:
 
     train_env = llm_dec_pomdp.make("tldr-v0", split="train")
     test_env = llm_dec_pomdp.make("tldr-v0", split="test")
-    team = load_team(train_env.possible_agents, "builtin:tiny")  # a model of its own for each agent
-    sampling = Sampling(max_new_tokens=128)
+    team = llm_dec_pomdp.load_team(train_env, "builtin:tiny")  # a model of its own for each agent
 
-    def measure() -> float:
-        ids = [item.id for item in test_env.items[:posts]]
-        groups = Trajectories().play(test_env, team, ids, seeds=range(len(ids)), sampling=sampling)
-        return 100 * sum(group.episodes[0].total for group in groups) / len(groups) / test_env.score_range[1]
+    print("before:", llm_dec_pomdp.evaluate(team, test_env, items=posts))
+    llm_dec_pomdp.train(
+        team,
+        train_env,
+        "magrpo",
+        steps=steps,
+        learning_rate=6e-4,
+        on_step=lambda step: print(f"step {step.number:3}  return {step.return_percent:.1f} %"),
+    )
+    print("after: ", llm_dec_pomdp.evaluate(team, test_env, items=posts))
 
-    def show(step: Step) -> None:
-        print(f"step {step.number:3}  return {step.return_percent:.1f} %  {step.seconds_update:.1f} s")
-
-    print(f"before: {measure():.1f} % of the maximum on {posts} test posts")
-    learner = MAGRPO(team, sampling, MAGRPOConfig(learning_rate=6e-4))
-    train(learner, train_env, sampling, TrainerConfig(steps=steps), seed=0, on_step=show)
-    print(f"after:  {measure():.1f} %")
-
-    [group] = Trajectories().play(test_env, team, [test_env.items[0].id], seeds=[0], sampling=sampling)
-    for agent, said in group.episodes[0].turns[0].actions.items():
-        print(f"\n{test_env.role(agent)}: {said.text}")
+    observations, _ = test_env.reset(seed=0)
+    for agent, text in team.act(observations, llm_dec_pomdp.Sampling(max_new_tokens=128)).items():
+        print(f"\n{test_env.role(agent)}: {text}")
 
 
 if __name__ == "__main__":

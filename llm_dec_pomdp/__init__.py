@@ -5,11 +5,52 @@
     env = llm_dec_pomdp.make("coophumaneval-v0")
     observations, infos = env.reset(seed=0)
 
-Importing this package loads neither torch nor transformers.
+    team = llm_dec_pomdp.load_team(env)
+    llm_dec_pomdp.train(team, env, "magrpo", steps=40)
+    print(llm_dec_pomdp.evaluate(team, llm_dec_pomdp.make("coophumaneval-v0", split="test")))
+
+Importing this package loads neither torch nor transformers; using a model does.
 """
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
 
 from .__about__ import __version__
 from .algorithms.registration import register_algorithm
 from .envs import check_env, make, register, registry, spec
 
-__all__ = ["__version__", "check_env", "make", "register", "register_algorithm", "registry", "spec"]
+if TYPE_CHECKING:
+    from .agents import Sampling, Team
+    from .api import collect, evaluate, load_team, train
+
+__all__ = [
+    "Sampling",
+    "Team",
+    "__version__",
+    "check_env",
+    "collect",
+    "evaluate",
+    "load_team",
+    "make",
+    "register",
+    "register_algorithm",
+    "registry",
+    "spec",
+    "train",
+]
+_WHEN_USED = {
+    **dict.fromkeys(("Sampling", "Team"), ".agents"),
+    **dict.fromkeys(("collect", "evaluate", "load_team", "train"), ".api"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _WHEN_USED:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(_WHEN_USED[name], __name__), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

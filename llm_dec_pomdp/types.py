@@ -135,6 +135,9 @@ class Completion:
     truncated: bool = False
     seconds: float = 0.0
 
+    def __repr__(self) -> str:
+        return f"Completion({self.text!r:.80}, {len(self.token_ids)} tokens)"
+
 
 @dataclass(frozen=True, slots=True)
 class Turn:
@@ -178,6 +181,9 @@ class Episode:
     turns: tuple[Turn, ...]
     terminated: bool
     share: float = 1.0
+
+    def __repr__(self) -> str:
+        return f"Episode({self.item_id!r}, {len(self.turns)} turns, return {self.total:.4g})"
 
     @property
     def rewards(self) -> tuple[float, ...]:
@@ -261,6 +267,9 @@ class Group:
     episodes: tuple[Episode, ...]
     decisions: tuple[Decision, ...] = ()
     extra: Cost = field(default_factory=Cost)
+
+    def __repr__(self) -> str:
+        return f"Group({self.item_id!r}, {len(self.episodes)} episodes, {len(self.decisions)} decisions)"
 
     @property
     def cost(self) -> Cost:

@@ -14,7 +14,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from ..registries import nearest
-from ..types import Completion, Message, Tool
+from ..seeding import derive
+from ..types import Completion, Message, Tool, conversation
 from .concurrency import side_by_side
 
 if TYPE_CHECKING:
@@ -323,6 +324,30 @@ class Team:
         for policy, completions in zip(policies, side_by_side(policies, calls), strict=True):
             answers |= zip(numbers[id(policy)], completions, strict=True)
         return [answers[number] for number in range(len(requests))]
+
+    def act(
+        self, observations: Mapping[str, str | Sequence[Message]], sampling: Sampling = Sampling(), seed: int = 0
+    ) -> dict[str, str]:
+        """What each agent says to what it is told, as `env.step` takes it.
+
+        Args:
+            observations: By agent, a text; or its whole history (`env.history(agent)`) where it was told more before.
+            sampling: How texts are drawn.
+            seed: Of the texts.
+
+        Raises:
+            KeyError: An agent that no member plays.
+        """
+        requests = [
+            Request(agent, conversation(seen) if isinstance(seen, str) else tuple(seen), (derive(seed, "act", agent),))
+            for agent, seen in observations.items()
+        ]
+        answers = self.generate(requests, sampling)
+        return {request.agent: said.text for request, [said] in zip(requests, answers, strict=True)}
+
+    def __repr__(self) -> str:
+        kinds = {agent: type(policy).__name__ for agent, policy in self.members.items()}
+        return f"Team({', '.join(f'{agent}: {kind}' for agent, kind in kinds.items())})"
 
     def _member(self, agent: str) -> Policy:
         if agent not in self.members:

@@ -21,7 +21,7 @@ from ..agents.loading import server_model
 from ..algorithms.base import Learner
 from ..envs.base import TextDecPOMDP
 from ..envs.registration import registry as environments
-from ..rollout import Trajectories
+from ..rollout import Trajectories, independent
 from ..seeding import derive
 from ..storage.files import replace_json
 from ..storage.runfolder import append, cut, read_lines
@@ -39,9 +39,6 @@ from .setup import Setup, build_cell
 from .suite import FREE_IN_CHECKPOINT, Cell, Tracker, conflicts
 from .traces import keeping
 from .tracking import Trackers
-
-_CHUNK = 32  # episodes played at once in an evaluation
-_MEASURED = Trajectories(chance="own")  # what an evaluation plays, whatever a learner has played to learn from
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,18 +264,14 @@ def evaluate(
         keep: Is given the groups as they are played.
     """
     env, policy = setup.eval_env, setup.algorithm.policy
-    ids = [item.id for item in env.items[: cell.evaluation.items]]
-    per_chunk = max(1, _CHUNK // cell.evaluation.samples)
+    how = cell.evaluation
     groups: list[Group] = []
     started = time.perf_counter()
-    with progress.stage(f"{cell.label}: evaluate{when}", len(ids)) as advance:
-        for first in range(0, len(ids), per_chunk):
-            chunk = ids[first : first + per_chunk]
-            seeds = [derive(cell.seed, "evaluation", item_id) for item_id in chunk]
-            played = _MEASURED.play(env, policy, chunk, seeds, setup.sampling, cell.evaluation.samples)
+    with progress.stage(f"{cell.label}: evaluate{when}", len(env.items[: how.items])) as advance:
+        for played in independent(env, policy, setup.sampling, cell.seed, how.items, how.samples):
             keep(played)
             groups += played
-            advance(len(chunk), "")
+            advance(len(played), "")
         seconds = time.perf_counter() - started
         summary = summarise(groups, env.score_scale, env.components, seconds)
         advance(0, f"return {summary.return_percent.mean:.1f} %")
@@ -292,7 +285,9 @@ def _latency(cell: Cell, setup: Setup) -> Interval | None:
         return None
     env, policy = setup.eval_env, setup.algorithm.policy
     played = [
-        _MEASURED.play(env, policy, [item.id], [derive(cell.seed, "timing", item.id)], setup.sampling)[0]
+        Trajectories(chance="own").play(env, policy, [item.id], [derive(cell.seed, "timing", item.id)], setup.sampling)[
+            0
+        ]
         for item in (items[0], *items)  # the first one twice: it warms up
     ]
     return mean_interval([group.episodes[0].response_seconds for group in played[1:]])

@@ -55,6 +55,11 @@ class Summary:
     latency: Interval | None = None
     measured: Measured = field(default_factory=dict[str, Mapping[str, Interval]])
 
+    def __repr__(self) -> str:
+        parts = "".join(f", {name} {value.mean:.3g}" for name, value in self.components.items())
+        mean, low, high = self.return_percent.mean, self.return_percent.low, self.return_percent.high
+        return f"Summary(return {mean:.1f} % [{low:.1f}, {high:.1f}]{parts}, {self.episodes} episodes)"
+
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Summary:
         """The inverse of `dataclasses.asdict`; what an older file lacks is NaN, empty or None."""

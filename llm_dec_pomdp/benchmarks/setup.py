@@ -117,16 +117,22 @@ def build_team(
     Without `train` no weights are trainable, so that on CUDA all of them are bfloat16. `load` loads its models.
     """
     model, seed = cell.model, derive(cell.seed, "team")
-    roles = [env.role(agent) for agent in env.possible_agents]
     tasks: list[Any] = [one.task for one in (env, *others)]
-    words = {"menus": {agent: env.menu(agent) for agent in env.possible_agents}, "vocabulary": tasks[0].vocabulary}
+    known = known_of(env)
     if model.members:
 
         def gold() -> dict[tuple[str, str], str]:
             tables = [task.gold_table() for task in tasks]
             return {key: text for table in tables for key, text in table.items()}
 
-        known: dict[str, Any] = {"gold": gold, "scripts": tasks[0].scripts, "choices": tasks[0].choices, **words}
-        return assemble_team(env.possible_agents, roles, model.members, seed=seed, load=load, **known)
-    how: dict[str, Any] = {"roles": roles, "seed": seed, "train": train, **words, **model.options()}
-    return load(env.possible_agents, model.name, **how)
+        known |= {"gold": gold, "scripts": tasks[0].scripts, "choices": tasks[0].choices}
+        return assemble_team(env.possible_agents, members=model.members, seed=seed, load=load, **known)
+    return load(env.possible_agents, model.name, seed=seed, train=train, **known, **model.options())
+
+
+def known_of(env: TextDecPOMDP) -> dict[str, Any]:
+    """What a model may have to know of an environment: the roles of its agents, their menus, and its words."""
+    agents = env.possible_agents
+    menus = {agent: env.menu(agent) for agent in agents}
+    task: Any = env.task
+    return {"roles": [env.role(agent) for agent in agents], "menus": menus, "vocabulary": task.vocabulary}

@@ -32,6 +32,7 @@ from ..seeding import derive
 from ..spaces import FreeText
 from ..types import Message, Scale, Score, TaskItem, Tool
 from .episode import Outcome, Progress, paid
+from .tasks import named_item
 from .transcript import transcript
 
 RENDER_MODES = ("ansi", "human")
@@ -285,6 +286,10 @@ class TextDecPOMDP(ParallelEnv[str, str, str]):
 
     # --- beyond PettingZoo ---------------------------------------------------------------------------------------
 
+    def __repr__(self) -> str:
+        roles = ", ".join(dict.fromkeys(self.roles))
+        return f"<{self.metadata['name']}: {roles}; tasks: {len(self.items)}, turns: {self.max_turns}>"
+
     def role(self, agent: str) -> str:
         """The human name of an agent, e.g. "summary"."""
         return self.roles[self.possible_agents.index(agent)]
@@ -352,21 +357,10 @@ class TextDecPOMDP(ParallelEnv[str, str, str]):
     # --- inside --------------------------------------------------------------------------------------------------
 
     def _choose(self, options: Mapping[str, Any]) -> TaskItem:
-        items = self.items
-        if "task_id" in options:
-            wanted = options["task_id"]
-            for item in items:
-                if item.id == wanted:
-                    return item
-            raise KeyError(f"no task {wanted!r} among {len(items)}; {nearest(str(wanted), (i.id for i in items))}")
-        if "index" in options:
-            index = options["index"]
-            position = operator.index(index) if hasattr(index, "__index__") else -1
-            if not 0 <= position < len(items):
-                raise IndexError(f"task index {index!r} is not in 0..{len(items) - 1}")
-            return items[position]
+        if (named := named_item(self.items, options)) is not None:
+            return named
         self._rng = copy.deepcopy(self._rng)  # forks and snapshots keep the one they share
-        return items[int(self._rng.integers(len(items)))]  # pyright: ignore[reportOptionalMemberAccess]  # seeded
+        return self.items[int(self._rng.integers(len(self.items)))]  # pyright: ignore[reportOptionalMemberAccess]  # seeded
 
     def _check(self, actions: Mapping[str, str]) -> TaskItem:
         item = self._now.item

@@ -37,7 +37,7 @@ def spec(env_id: str) -> Spec:
     return Spec(env_id, env_id) if ":" in env_id else registry.find(env_id)
 
 
-def make(env_id: str, **kwargs: Any) -> Any:
+def make(env_id: str, **kwargs: Any) -> TextDecPOMDP:
     """Build an environment.
 
     Args:

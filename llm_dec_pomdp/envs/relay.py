@@ -39,11 +39,10 @@ Example:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 from ..types import Score, TaskItem
 from .pays import Pays
-from .tasks import TaskSource
+from .tasks import Tasks, TaskSource, is_sample
 from .text_task import TextTask
 
 WORDS = ("red", "green", "blue", "black")
@@ -74,7 +73,7 @@ class Relay(TextTask):
 
     def __init__(
         self,
-        tasks: str | Path | Sequence[TaskItem] = "sample",
+        tasks: Tasks = "sample",
         *,
         split: str | None = None,
         fields: Mapping[str, str] | None = None,
@@ -86,7 +85,7 @@ class Relay(TextTask):
         if isinstance(n_agents, bool) or n_agents not in range(2, MOST_AGENTS + 1):
             raise ValueError(f"n_agents is {n_agents!r}; a word is relayed by 2 to {MOST_AGENTS} agents")
         self.roles = (*(f"speaker {number}" for number in range(1, n_agents)), "listener")
-        if tasks == "sample" and split in ("train", "test"):
+        if is_sample(tasks) and split in ("train", "test"):
             split = "all"
         super().__init__(tasks, split=split, fields=fields, max_turns=max_turns, pays=pays, render_mode=render_mode)
 

@@ -23,7 +23,7 @@ from typing import Any, ClassVar, Generic, TypeVar, cast
 from ..types import Event, Message, Score, TaskItem
 from .base import TextDecPOMDP
 from .episode import EpisodeError, Outcome
-from .tasks import TaskError, TaskSource, load_tasks
+from .tasks import TaskError, Tasks, TaskSource, is_sample, load_tasks
 
 S = TypeVar("S")
 
@@ -66,7 +66,7 @@ class Task(TextDecPOMDP, Generic[S]):
 
     def __init__(
         self,
-        tasks: str | Path | Sequence[TaskItem] = "sample",
+        tasks: Tasks = "sample",
         *,
         split: str | None = None,
         fields: Mapping[str, str] | None = None,
@@ -75,7 +75,7 @@ class Task(TextDecPOMDP, Generic[S]):
     ) -> None:
         super().__init__(len(self.roles), max_turns, render_mode)
         loaded = load_tasks(self.source, tasks, split, fields)
-        for item in loaded if tasks != "sample" else ():
+        for item in loaded if not is_sample(tasks) else ():
             if problem := self.problem(item):
                 raise TaskError(f"{tasks if isinstance(tasks, (str, Path)) else 'items'}, task {item.id!r}, {problem}")
         self._items = self.prepare(loaded)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
+import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
@@ -20,6 +21,7 @@ from ..registries import nearest
 from ..types import TaskItem
 
 Row = Mapping[str, Any]
+Tasks = str | Path | Iterable[TaskItem] | Iterable[Row]
 SPLITS = ("train", "test", "all")
 _ID_FIELDS = ("id", "task_id")
 
@@ -75,7 +77,7 @@ class _Columns:
 
 def load_tasks(
     source: TaskSource,
-    tasks: str | Path | Sequence[TaskItem] = "sample",
+    tasks: Tasks = "sample",
     split: str | None = None,
     fields: Mapping[str, str] | None = None,
 ) -> tuple[TaskItem, ...]:
@@ -84,7 +86,7 @@ def load_tasks(
     Args:
         source: What the environment declares.
         tasks: `"sample"` (embedded, works offline), `"hub"` (the published data set), a path to `.jsonl` or `.json`, or
-            ready-made items.
+            rows at hand: dictionaries, a `datasets.Dataset`, a pandas `DataFrame`, or ready-made items.
         split: "train", "test" or "all". Default: "train" for sample and hub; for a file "train" when its rows have a
             `split` field, else "all". A file without that field is split by a hash of the row's prompt, four fifths to
             one fifth, so that training and test rows never overlap however the file is ordered or extended.
@@ -102,17 +104,36 @@ def load_tasks(
             f"it uses {', '.join(source.required)} (and id, split, reference where present)"
         )
     columns = _Columns(source.fields, fields or {})
-    if fields and (tasks == "sample" or not isinstance(tasks, (str, Path))):
-        raise TaskError(f"{source.name}: fields={dict(fields)} names columns of files and of 'hub'; leave it out here")
+    given = () if isinstance(tasks, (str, Path)) else _rows(tasks)
+    ready = any(isinstance(row, TaskItem) for row in given)
+    if fields and (ready or is_sample(tasks)):
+        raise TaskError(f"{source.name}: fields={dict(fields)} names columns of rows; leave it out here")
     if not isinstance(tasks, (str, Path)):
-        items, place = _checked(tuple(tasks), source), "the given items"
-    elif tasks == "sample":
+        items, place = _checked(given, source) if ready else _from_rows(given, source, columns), "the given rows"
+    elif is_sample(tasks):
         items, place = _sample(source), f"the embedded {source.name} tasks"
     elif tasks == "hub":
         return _from_hub(source, split or "train", columns)
     else:
         items, place = _from_file(source, Path(tasks), columns), str(tasks)
     return _select(items, split, place)
+
+
+def is_sample(tasks: Tasks) -> bool:
+    """Whether the rows of the package are meant."""
+    return isinstance(tasks, str) and tasks == "sample"
+
+
+def _rows(tasks: Any) -> tuple[Any, ...]:
+    """What was given at hand, row by row."""
+    if hasattr(tasks, "itertuples"):  # a DataFrame, whose own iterator gives its columns
+        tasks = tasks.to_dict("records")
+    if isinstance(tasks, Mapping) or not isinstance(tasks, Iterable):
+        raise TaskError(
+            f"tasks is {tasks!r:.60}; give 'sample', 'hub', a path, or rows: dictionaries, "
+            "a Dataset, a DataFrame or TaskItem objects"
+        )
+    return tuple(cast("Iterable[Any]", tasks))
 
 
 def _checked(tasks: tuple[Any, ...], source: TaskSource) -> tuple[TaskItem, ...]:
@@ -201,8 +222,13 @@ def _from_file(source: TaskSource, path: Path, columns: _Columns) -> tuple[TaskI
         text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         raise TaskError(f"task file {str(path)!r} is not UTF-8 text ({error}); convert it first") from None
-    rows = _converted(_parse(text, path), source, str(path))
-    return _validate(rows, str(path), source.required, columns, stem=path.stem)
+    return _from_rows(_parse(text, path), source, columns, str(path), stem=path.stem)
+
+
+def _from_rows(
+    rows: Sequence[Any], source: TaskSource, columns: _Columns, place: str = "the given rows", stem: str = "row"
+) -> tuple[TaskItem, ...]:
+    return _validate(_converted(rows, source, place), place, source.required, columns, stem)
 
 
 def _parse(text: str, path: Path) -> list[Any]:
@@ -325,3 +351,25 @@ def _select(items: tuple[TaskItem, ...], split: str | None, place: str) -> tuple
 def _hashed_split(prompt: str) -> str:
     digest = hashlib.blake2b(prompt.encode("utf-8", "backslashreplace"), digest_size=8).digest()
     return "test" if int.from_bytes(digest, "big") % 5 == 0 else "train"
+
+
+def named_item(items: Sequence[TaskItem], options: Mapping[str, Any]) -> TaskItem | None:
+    """The item that the options of a reset name by `task_id` or `index`; None where they name none.
+
+    Raises:
+        KeyError: No such id.
+        IndexError: No such index.
+    """
+    if "task_id" in options:
+        wanted = options["task_id"]
+        for item in items:
+            if item.id == wanted:
+                return item
+        raise KeyError(f"no task {wanted!r} among {len(items)}; {nearest(str(wanted), (i.id for i in items))}")
+    if "index" not in options:
+        return None
+    index = options["index"]
+    position = operator.index(index) if hasattr(index, "__index__") else -1
+    if not 0 <= position < len(items):
+        raise IndexError(f"task index {index!r} is not in 0..{len(items) - 1}")
+    return items[position]

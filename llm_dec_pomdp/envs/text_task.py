@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any, ClassVar, NamedTuple
 
 from ..types import Score, TaskItem
 from .pays import Pays, check_rule, range_of_rewards, reward_of_turn
 from .task import Task, Transition
+from .tasks import Tasks
 
 
 class TextState(NamedTuple):
@@ -40,7 +40,7 @@ class TextTask(Task[TextState]):
 
     def __init__(
         self,
-        tasks: str | Path | Sequence[TaskItem] = "sample",
+        tasks: Tasks = "sample",
         *,
         split: str | None = None,
         fields: Mapping[str, str] | None = None,

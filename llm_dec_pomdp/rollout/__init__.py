@@ -6,7 +6,17 @@ from .crossed import Crossed
 from .demonstrations import Demonstrations
 from .messages import Messages
 from .preferences import Preferences
-from .trajectories import Trajectories
+from .trajectories import Trajectories, independent
 from .tree import Tree
 
-__all__ = ["Counterfactual", "Crossed", "Demonstrations", "Messages", "Preferences", "Rollout", "Trajectories", "Tree"]
+__all__ = [
+    "Counterfactual",
+    "Crossed",
+    "Demonstrations",
+    "Messages",
+    "Preferences",
+    "Rollout",
+    "Trajectories",
+    "Tree",
+    "independent",
+]

@@ -143,7 +143,7 @@ def train(
     sampling: Sampling,
     config: TrainerConfig,
     seed: int,
-    on_step: Callable[[Step], None] = lambda step: None,
+    on_step: Callable[[Step], object] = lambda step: None,
     *,
     checkpoints: Checkpoints | None = None,
     done: Counters = Counters(),  # frozen

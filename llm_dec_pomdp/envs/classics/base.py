@@ -7,14 +7,13 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from importlib import resources
-from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple, get_args
 
 from ...registries import nearest
 from ...seeding import derive, uniforms
 from ...types import Message, Scale, Score, TaskItem
 from ..task import Task, Transition
-from ..tasks import TaskSource
+from ..tasks import Tasks, TaskSource, is_sample
 from .model import Model, embedded
 
 Words = Literal["fixed", "paraphrased"]
@@ -80,7 +79,7 @@ class Classic(Task[State]):
 
     def __init__(
         self,
-        tasks: str | Path | Sequence[TaskItem] = "sample",
+        tasks: Tasks = "sample",
         *,
         split: str | None = None,
         fields: Mapping[str, str] | None = None,
@@ -92,7 +91,7 @@ class Classic(Task[State]):
             raise ValueError(f"words is {words!r}; {nearest(words, get_args(Words))}")
         self.words: Words = words
         self.roles = tuple(map(_spoken, self.model.agents))
-        if tasks == "sample" and split in ("train", "test"):
+        if is_sample(tasks) and split in ("train", "test"):
             split = "all"
         super().__init__(tasks, split=split, fields=fields, max_turns=max_turns, render_mode=render_mode)
 

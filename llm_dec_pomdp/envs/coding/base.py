@@ -8,7 +8,6 @@ import json
 import keyword
 from collections.abc import Mapping, Sequence
 from importlib import resources
-from pathlib import Path
 from typing import ClassVar
 
 from ... import sandbox
@@ -16,6 +15,7 @@ from ...registries import nearest
 from ...sandbox import Job, Verdict
 from ...types import Score, TaskItem
 from ..pays import Pays
+from ..tasks import Tasks
 from ..text_task import TextTask
 from . import analysis, contribution, reward
 from .feedback import MODES, Attempt, Expert, ask_expert
@@ -45,7 +45,7 @@ class CodeTask(TextTask):
 
     def __init__(
         self,
-        tasks: str | Path | Sequence[TaskItem] = "sample",
+        tasks: Tasks = "sample",
         *,
         split: str | None = None,
         fields: Mapping[str, str] | None = None,

@@ -49,13 +49,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 from ...seeding import generator
 from ...types import Event, Message, TaskItem
 from ..base import TextDecPOMDP
 from ..task import Transition
+from ..tasks import Tasks
 from .lookup import Lookup, Told, key_of, number_of, share_right
 
 MAIN = "agent_0"
@@ -122,7 +122,7 @@ class Keys(Lookup[State]):
 
     def __init__(
         self,
-        tasks: str | Path | Sequence[TaskItem] = "sample",
+        tasks: Tasks = "sample",
         *,
         split: str | None = None,
         fields: Mapping[str, str] | None = None,

@@ -76,7 +76,7 @@ from ...registries import nearest
 from ...seeding import derive
 from ...types import Event, Message, Score, TaskItem, Tool
 from ..task import Task, Transition
-from ..tasks import TaskError, TaskSource
+from ..tasks import TaskError, Tasks, TaskSource
 from .choice import CHOOSE, LETTERS, Choice
 from .corpus import corpus
 from .free import TOOLS, Free
@@ -125,7 +125,7 @@ class Research(Task[State]):
 
     def __init__(
         self,
-        tasks: str | Path | Sequence[TaskItem] = "sample",
+        tasks: Tasks = "sample",
         *,
         split: str | None = None,
         fields: Mapping[str, str] | None = None,

@@ -46,13 +46,12 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from ...seeding import derive
 from ...types import Event, Message, Scale, Score, TaskItem
 from ..task import Task, Transition
-from ..tasks import TaskSource
+from ..tasks import Tasks, TaskSource, is_sample
 from .search import Search
 
 COORDINATOR = "agent_0"
@@ -120,7 +119,7 @@ class Scouts(Task[State]):
 
     def __init__(
         self,
-        tasks: str | Path | Sequence[TaskItem] = "sample",
+        tasks: Tasks = "sample",
         *,
         split: str | None = None,
         fields: Mapping[str, str] | None = None,
@@ -138,7 +137,7 @@ class Scouts(Task[State]):
         self.scouts, self.offers, self.cost = scouts, offers, float(cost)
         self.threshold = Search(scouts, offers, self.cost, looks=1).threshold()  # z
         self.roles = ("coordinator", *["scout"] * scouts)
-        if tasks == "sample" and split in ("train", "test"):
+        if is_sample(tasks) and split in ("train", "test"):
             split = "all"
         super().__init__(tasks, split=split, fields=fields, max_turns=max_turns, render_mode=render_mode)
         numbers = map(str, range(max(offers, scouts + 1, self.search.looks + 1)))

@@ -40,12 +40,10 @@ Example:
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping
 
 from ...registries import nearest
-from ...types import TaskItem
-from ..tasks import TaskSource
+from ..tasks import Tasks, TaskSource
 from . import reward
 from .base import WritingTask
 
@@ -78,7 +76,7 @@ class ArXiv(WritingTask):
 
     def __init__(
         self,
-        tasks: str | Path | Sequence[TaskItem] = "sample",
+        tasks: Tasks = "sample",
         *,
         split: str | None = None,
         fields: Mapping[str, str] | None = None,

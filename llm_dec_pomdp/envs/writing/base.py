@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping
 from typing import ClassVar
 
 from ...registries import nearest
 from ...types import Score, TaskItem
 from ..pays import Pays
+from ..tasks import Tasks
 from ..text_task import TextTask
 from . import quality, reward
 from .feedback import MODES, message
@@ -36,7 +36,7 @@ class WritingTask(TextTask):
 
     def __init__(
         self,
-        tasks: str | Path | Sequence[TaskItem] = "sample",
+        tasks: Tasks = "sample",
         *,
         split: str | None = None,
         fields: Mapping[str, str] | None = None,

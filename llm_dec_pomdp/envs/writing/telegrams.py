@@ -43,11 +43,11 @@ Example:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping
 
 from ...types import Score, TaskItem
 from ..pays import Pays
+from ..tasks import Tasks
 from ..text_task import TextTask
 from .text import lexicon, words_of
 from .tldr import TLDR
@@ -74,7 +74,7 @@ class Telegrams(TextTask):
 
     def __init__(
         self,
-        tasks: str | Path | Sequence[TaskItem] = "sample",
+        tasks: Tasks = "sample",
         *,
         split: str | None = None,
         fields: Mapping[str, str] | None = None,

@@ -1,0 +1,143 @@
+"""The functions of the package itself: the same numbers as the command line, in a line each."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from models import same, weights
+from typer.testing import CliRunner
+
+import llm_dec_pomdp
+from llm_dec_pomdp.agents.loading import load_team
+from llm_dec_pomdp.cli import app
+from llm_dec_pomdp.config import ConfigError
+from llm_dec_pomdp.envs.base import TextDecPOMDP
+from llm_dec_pomdp.training import Step
+from llm_dec_pomdp.training.checkpoint import CheckpointError
+
+ONE = llm_dec_pomdp.Sampling(max_new_tokens=1)
+
+
+def tiger() -> TextDecPOMDP:
+    return llm_dec_pomdp.make("dectiger-v0", max_turns=2)
+
+
+def trained(steps: int, **options: Any) -> llm_dec_pomdp.Team:
+    team = llm_dec_pomdp.load_team(tiger(), "builtin:table")
+    llm_dec_pomdp.train(team, tiger(), steps=steps, learning_rate=0.1, sampling=ONE, **options)
+    return team
+
+
+def test_a_team_learns_and_is_measured_in_five_lines() -> None:
+    env, steps = tiger(), list[Step]()
+    team = llm_dec_pomdp.load_team(env, "builtin:table")
+    before = llm_dec_pomdp.evaluate(team, env, samples=64, sampling=ONE)
+    llm_dec_pomdp.train(team, env, "marloo", steps=20, learning_rate=0.3, sampling=ONE, on_step=steps.append)
+    after = llm_dec_pomdp.evaluate(team, env, samples=64, sampling=ONE)
+    assert after.return_percent.mean > before.return_percent.mean + 5
+    assert [step.number for step in steps] == list(range(1, 21))
+
+
+def test_an_evaluation_is_that_of_the_command_line(tmp_path: Path) -> None:
+    options = ["--model", "builtin:table", "--max-new-tokens", "1", "--samples", "3", "--seed", "7"]
+    ran = CliRunner().invoke(app, ["eval", "dectiger-v0", *options, "--out", str(tmp_path / "run")])
+    assert ran.exit_code == 0, ran.output
+    [written] = tmp_path.glob("run/cells/*/result.json")
+    result = json.loads(written.read_text(encoding="utf-8"))
+    env = llm_dec_pomdp.make("dectiger-v0")
+    team = llm_dec_pomdp.load_team(env, "builtin:table")
+    summary = llm_dec_pomdp.evaluate(team, env, samples=3, sampling=ONE, seed=7)
+    assert result["summary"]["return_percent"]["mean"] == summary.return_percent.mean
+    assert set(result["summary"]["measured"]) == set(summary.measured)
+
+
+def test_a_training_goes_on_from_its_folder_bit_for_bit(tmp_path: Path) -> None:
+    whole = trained(4)
+    trained(2, checkpoints=tmp_path)
+    assert same(weights(whole), weights(trained(4, checkpoints=str(tmp_path))))
+    with pytest.raises(CheckpointError, match="group_size: 4 -> 8"):
+        trained(6, checkpoints=tmp_path, group_size=8)
+
+
+def test_weights_of_a_checkpoint_are_loaded(tmp_path: Path) -> None:
+    team = trained(2, checkpoints=tmp_path)
+    again = llm_dec_pomdp.load_team(tiger(), "builtin:table", weights=tmp_path / "step-000002")
+    assert same(weights(team), weights(again))
+
+
+def test_what_is_wrong_is_said_before_anything_is_played() -> None:
+    team = llm_dec_pomdp.load_team(tiger(), "builtin:table")
+    with pytest.raises(ConfigError, match="algorithm 'single' does not learn"):
+        llm_dec_pomdp.train(team, tiger(), "single")
+    with pytest.raises(ConfigError, match="learning_rat"):
+        llm_dec_pomdp.train(team, tiger(), learning_rat=1.0)
+    with pytest.raises(ConfigError, match="steps"):
+        llm_dec_pomdp.train(team, tiger(), steps=-1)
+
+
+def test_a_team_acts_on_what_an_environment_tells() -> None:
+    env = tiger()
+    team = llm_dec_pomdp.load_team(env, "builtin:table")
+    observations, _ = env.reset(seed=0)
+    said = team.act(observations, ONE, seed=3)
+    assert said == team.act({agent: env.history(agent) for agent in env.agents}, ONE, seed=3)
+    observations, rewards, *_ = env.step(said)
+    assert set(rewards) == set(env.possible_agents)
+
+
+def test_groups_and_numbers_are_short_to_look_at() -> None:
+    env = tiger()
+    team = llm_dec_pomdp.load_team(env, "builtin:table")
+    groups = llm_dec_pomdp.collect(team, env, samples=2, sampling=ONE)
+    shown = [groups[0], groups[0].episodes[0], team, llm_dec_pomdp.evaluate(team, env, sampling=ONE), env]
+    assert all(len(repr(one)) < 250 for one in shown), shown
+    assert repr(groups[0].episodes[0]).startswith(f"Episode({env.items[0].id!r}, 2 turns, return ")
+    assert repr(env) == "<dectiger-v0: explorer 1, explorer 2; tasks: 1, turns: 2>"
+
+
+# --- tasks at hand ----------------------------------------------------------------------------------------------------
+
+ROWS: list[dict[str, Any]] = [{"id": f"p{k}", "prompt": f"I lost my key number {k}."} for k in range(3)]
+
+
+def frames() -> list[Any]:
+    import datasets
+    import pandas
+
+    return [ROWS, datasets.Dataset.from_list(ROWS), pandas.DataFrame(ROWS), iter(ROWS)]
+
+
+@pytest.mark.parametrize("kind", range(4))
+def test_tasks_are_taken_from_any_rows(kind: int) -> None:
+    env = llm_dec_pomdp.make("tldr-v0", tasks=frames()[kind])
+    assert [(item.id, item.prompt) for item in env.items] == [(row["id"], row["prompt"]) for row in ROWS]
+
+
+@pytest.mark.parametrize(
+    ("tasks", "message"),
+    [
+        ([{"post": "x"}], r"the given rows, row 1: field 'prompt' is missing; the row has 'post'"),
+        (ROWS[0], "tasks is {'id'"),
+        (7, "tasks is 7; give"),
+        (["a text"], "row 1: holds a str"),
+        ([], "no rows"),
+    ],
+)
+def test_rows_that_are_none_are_refused(tasks: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        llm_dec_pomdp.make("tldr-v0", tasks=tasks)
+
+
+def test_columns_of_rows_can_be_named() -> None:
+    env = llm_dec_pomdp.make("tldr-v0", tasks=[{"post": "I lost it."}], fields={"prompt": "post"})
+    assert env.items[0].prompt == "I lost it."
+
+
+def test_a_team_for_an_environment_is_that_of_its_agents() -> None:
+    env = tiger()
+    menus = {agent: env.menu(agent) for agent in env.possible_agents}
+    by_hand = load_team(env.possible_agents, "builtin:table", menus=menus)
+    assert same(weights(by_hand), weights(llm_dec_pomdp.load_team(env, "builtin:table")))
