@@ -6,6 +6,7 @@ python examples/main_and_sub_agents.py --steps 200
 from __future__ import annotations
 
 import argparse
+from functools import partial
 
 import llm_dec_pomdp
 from llm_dec_pomdp.training import Step
@@ -21,36 +22,15 @@ def main() -> None:
     team = llm_dec_pomdp.load_team(env, "builtin:words")  # one model per role
     word = llm_dec_pomdp.Sampling(max_new_tokens=1)
 
-    llm_dec_pomdp.train(  # the form of a text
-        team,
-        env,
-        "imitation",
-        source="script:uniform",
-        steps=min(60, steps),
-        prompts_per_step=16,
-        group_size=1,
-        sampling=word,
-        learning_rate=1e-3,
-    )
+    train = partial(llm_dec_pomdp.train, team, env, sampling=word, learning_rate=1e-3)
+    train("imitation", source="script:uniform", steps=min(60, steps), prompts_per_step=16, group_size=1)
 
     def show(step: Step) -> None:
         if step.number % 10 == 0 or step.number == steps:
             told = {name: round(step.metrics[name], 2) for name in ("d_mean", "sub_reward_mean", "surprisal_main")}
             print(f"step {step.number:3}  return {step.return_percent:5.1f} %  {told}")
 
-    llm_dec_pomdp.train(
-        team,
-        env,
-        "mgrpo",
-        steps=steps,
-        group_size=16,
-        sampling=word,
-        seed=1,
-        on_step=show,
-        learning_rate=1e-3,
-        entropy=0.05,
-        d=3,
-    )
+    train("mgrpo", entropy=0.05, d=3, steps=steps, group_size=16, seed=1, on_step=show)
 
     test = llm_dec_pomdp.make("keys-v0", split="test")
     [group] = llm_dec_pomdp.collect(team, test, items=1, sampling=word)

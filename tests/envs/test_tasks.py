@@ -192,14 +192,14 @@ def test_a_mapping_for_rows_that_need_none_is_refused() -> None:
         r"fields=\{'prompt': 'x'\} names columns",
         fields={"prompt": "x"},
     )
-    with pytest.raises(TaskError, match="names columns of files"):
+    with pytest.raises(TaskError, match="names columns of rows"):
         llm_dec_pomdp.make("tldr-v0", fields={"prompt": "x"})
 
 
 @pytest.mark.parametrize(
     ("item", "message"),
     [
-        ({"id": "a"}, r"the given items hold a dict \(\{'id': 'a'\}\); give TaskItem objects"),
+        ({"id": "a"}, r"row 1: field 'text' or 'prompt' is missing; the row has 'id'"),
         (TaskItem("a", " ", fields={"answer": "so"}), r"item 'a': field 'prompt' is ' '; give it text"),
         (TaskItem("a", None, fields={"answer": "so"}), r"item 'a': field 'prompt' is None"),  # type: ignore[arg-type]
         (TaskItem("a", "why"), r"item 'a': field 'answer' is missing; toy needs"),
@@ -239,7 +239,7 @@ def test_a_task_set_of_which_nothing_is_left_is_refused() -> None:
 
 
 def test_no_items() -> None:
-    refuse([], r"the given items: no rows")
+    refuse([], r"the given rows: no rows")
 
 
 # --- splits -----------------------------------------------------------------------------------------------------------
