@@ -1,4 +1,4 @@
-"""The command line, `llm-dec-pomdp`: list, check, doctor, play, eval, train, bench, report, runs, trace, export, ...
+"""The command line, `llm-dec-pomdp`: list, check, doctor, play, eval, train, bench, report, runs, ...
 
 A module per command, and here the program that they make up. Exit codes: see `console`.
 """
@@ -12,14 +12,14 @@ from typing import Annotated
 import typer
 
 from ..__about__ import __version__
-from . import bench, check, doctor, engine, eval, export, list, play, report, runs, trace, train
-from .console import err, out
+from . import bench, check, doctor, engine, eval, export, list, play, report, rescore, runs, trace, train
+from .console import EXIT_CODES, err, out
 from .trust import children_without_working_folder
 
 app = typer.Typer(
     help="Environments and learners for teams of language models.",
+    epilog=EXIT_CODES,
     no_args_is_help=True,
-    add_completion=False,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
 )
@@ -53,6 +53,7 @@ app.command()(train.train)
 app.command(cls=bench.WithSuites)(bench.bench)
 app.command()(report.report)
 app.command()(runs.runs)
+app.command()(rescore.rescore)
 app.command()(export.export)
 app.command()(engine.engine)
 app.add_typer(trace.app, name="trace")

@@ -1,8 +1,4 @@
-"""Where the commands print, and how they end.
-
-Exit codes: 0 done, 1 the work failed (a check did not pass, a run could not go on), 2 wrong usage or input, 3 training
-diverged, 75 a signal ended a run that can be resumed.
-"""
+"""Where the commands print, and how they end: see `EXIT_CODES`."""
 
 from __future__ import annotations
 
@@ -17,6 +13,18 @@ import typer
 
 from ..visible import Terminal, plain
 
+EXIT_CODES = """[bold]Exit codes[/]
+
+ 0  Done.
+
+ 1  The work failed: a check did not pass, or a run could not go on. The last line says what; its checkpoints stay.
+
+ 2  Wrong usage or input. Nothing was run; the last line names the option, file or value, and what to give instead.
+
+ 3  Training diverged: a loss or gradient was not finite three times. Lower the learning rate; see bad_steps.
+
+75  A signal ended a run that can be resumed. Nothing is lost: the last line is the command that goes on.
+"""
 out = Terminal()
 err = Terminal(stderr=True)
 

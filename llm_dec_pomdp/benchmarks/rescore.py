@@ -1,0 +1,119 @@
+"""The texts of a run under another version of the reward: nothing is generated."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..envs.base import TextDecPOMDP
+from ..envs.text_task import TextTask
+from ..storage.files import replace_json
+from ..storage.runfolder import iterate_lines
+from ..types import Episode, Group
+from .metrics import Summary, summarise
+from .records import recorded_episode
+from .setup import build_env
+from .suite import Cell
+
+
+class RescoreError(ValueError):
+    """Episodes that another environment cannot score; the message says which and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rescored:
+    """One cell, as it was measured and as another environment scores the same texts.
+
+    Attributes:
+        cell: Its label.
+        env_id: The other environment.
+        before, after: Summaries of the same episodes; only returns, parts and what follows from them differ.
+    """
+
+    cell: str
+    env_id: str
+    before: Summary
+    after: Summary
+
+
+def rescore(run: Path, env_id: str, options: Mapping[str, Any]) -> list[Rescored]:
+    """Score the evaluated episodes of every finished cell of a run again, and keep it in `rescored-ENV.json` there.
+
+    Args:
+        run: Folder of a run.
+        env_id: An environment with the same tasks and roles.
+        options: Of its constructor, instead of those of the run.
+
+    Raises:
+        RescoreError: No episodes, or such that the environment cannot score.
+    """
+    folders = sorted(
+        path.parent for path in run.glob("cells/*/result.json") if (path.parent / "episodes.jsonl").exists()
+    )
+    if not folders:
+        raise RescoreError(f"{str(run)!r} holds no evaluated episodes; give the folder of a run that is done")
+    every = [_of_cell(folder, env_id, options) for folder in folders]
+    replace_json(run / f"rescored-{env_id.replace(':', '.')}.json", [dataclasses.asdict(one) for one in every])
+    return every
+
+
+def cells_under(run: Path, env_id: str, options: Mapping[str, Any]) -> list[Cell]:
+    """The cells of a run with another environment."""
+    return [_other(path, env_id, options) for path in sorted(run.glob("cells/*/cell.json"))]
+
+
+def _other(path: Path, env_id: str, options: Mapping[str, Any]) -> Cell:
+    cell = Cell.from_dict(json.loads(path.read_text(encoding="utf-8")))
+    environment = cell.environment.model_copy(update={"id": env_id, "options": {**cell.environment.options, **options}})
+    return dataclasses.replace(cell, environment=environment)
+
+
+def _of_cell(folder: Path, env_id: str, options: Mapping[str, Any]) -> Rescored:
+    there = Cell.from_dict(json.loads((folder / "cell.json").read_text(encoding="utf-8")))
+    here = _other(folder / "cell.json", env_id, options)
+    old, new = (build_env(cell, here.protocol, evaluation=True) for cell in (there, here))
+    if not isinstance(new.task, TextTask):
+        raise RescoreError(
+            f"{env_id} has a hidden state, so that texts alone do not say what they earn; `llm-dec-pomdp trace replay` "
+            "plays recorded episodes again"
+        )
+    known = {item.id for item in new.items}
+    episodes = [recorded_episode(record) for record in iterate_lines(folder / "episodes.jsonl")]
+    if missing := [episode.item_id for episode in episodes if episode.item_id not in known]:
+        raise RescoreError(
+            f"{folder.name}: {env_id} has no task {missing[0]!r} ({len(missing)} of {len(episodes)} episodes are of "
+            "such); give an environment with the same tasks"
+        )
+    before = summarise(_groups(episodes), old.score_scale, old.components, 0.0)
+    after = summarise(_groups(_scored(new, episode) for episode in episodes), new.score_scale, new.components, 0.0)
+    return Rescored(folder.name, env_id, before, after)
+
+
+def _scored(env: TextDecPOMDP, episode: Episode) -> Episode:
+    """The same texts, with what the environment says they are worth; it may end earlier."""
+    env.reset(seed=episode.seed, options={"task_id": episode.item_id})
+    turns = [dataclasses.replace(turn, score=None) for turn in episode.turns]
+    for number, turn in enumerate(turns):
+        if not env.agents:
+            break
+        texts = {agent: completion.text for agent, completion in turn.actions.items()}
+        if missing := [agent for agent in env.agents if env.asked(agent) and agent not in texts]:
+            raise RescoreError(
+                f"task {episode.item_id!r}, turn {number}: {env.metadata['name']} asks {', '.join(missing)}, who said "
+                "nothing in the run; give an environment with the same roles"
+            )
+        env.step({agent: texts.get(agent, "") for agent in env.agents})
+        turns[number] = dataclasses.replace(turn, reward=env.latest.reward, score=env.latest.score)
+    return dataclasses.replace(episode, turns=tuple(turns[: env.turn]))
+
+
+def _groups(episodes: Iterable[Episode]) -> list[Group]:
+    """By task, in the order of the file."""
+    by_task: dict[str, list[Episode]] = {}
+    for episode in episodes:
+        by_task.setdefault(episode.item_id, []).append(episode)
+    return [Group(item_id, tuple(own)) for item_id, own in by_task.items()]

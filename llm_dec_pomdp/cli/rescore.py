@@ -1,0 +1,48 @@
+"""The command `rescore`: the texts of a run under another version of a reward."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from ..visible import plain
+from .console import out, print_json, usage
+from .options import EnvOption, Json, read_options
+from .trust import Trust, allow, typed
+
+
+def rescore(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run.")],
+    env_id: Annotated[str, typer.Argument(metavar="ENV", help="Who scores: an environment with the same tasks.")],
+    env_option: EnvOption = None,
+    trust: Trust = False,
+    as_json: Json = False,
+) -> None:
+    """Score the evaluated texts of a run under another version of the reward; nothing is generated.
+
+    The result is also written to the run's folder, as rescored-ENV.json. Returns are in % of the maximum of either.
+
+    Example: [bold]llm-dec-pomdp rescore runs/my-run tldr-v1[/]
+    """
+    from ..benchmarks.rescore import cells_under, rescore
+
+    with usage():
+        options = read_options(env_option)
+        typed(env_id)
+        allow(cells_under(run, env_id, options), run, (env_id,), trust=trust)
+        scored = rescore(run, env_id, options)
+    if as_json:
+        print_json([dataclasses.asdict(one) for one in scored])
+        return
+    table = Table()
+    for header in ("cell", "as it was", env_id, *scored[0].after.components):
+        table.add_column(header, overflow="fold")
+    for one in scored:
+        returns = (f"{interval.mean:.1f} %" for interval in (one.before.return_percent, one.after.return_percent))
+        parts = (f"{part.mean:.3g}" for part in one.after.components.values())
+        table.add_row(*map(plain, (one.cell, *returns, *parts)))
+    out.print(table)
