@@ -3,31 +3,32 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ..traces import Trace
 from ..traces.page import Packed
-from .lines import Line
 from .runs import Entry
 from .traces import to_be_read
 
 FIELDS = ("environment", "task", "method", "training steps", "seed", "episode")
-MOST = 2_000_000  # bytes of the episodes in a page
 _TOKENS = {"prompt_ids", "token_ids", "logprobs"}  # of which nobody reads
 
 
-def browsable(all_lines: Sequence[Line]) -> tuple[Packed, bool]:
+def browsable(entries: Iterable[tuple[str, str, Entry]], most: int) -> tuple[Packed, bool]:
     """Stored episodes of every checkpoint of every seed, as many of each as there is room for.
+
+    Args:
+        entries: Under which names of environment and method, and the cell.
+        most: Bytes that they may have in the page.
 
     Returns:
         The episodes, and whether some had no room.
     """
-    packed = Packed(FIELDS, MOST)
+    packed = Packed(FIELDS, most)
     running = [
-        _labelled((line.environment, line.name, str(step) if _learnt(entry) else "–", str(entry.cell.seed)), traces)
-        for line in all_lines
-        for entry in line.entries
+        _labelled((environment, method, str(step) if entry.learns else "–", str(entry.cell.seed)), traces)
+        for environment, method, entry in entries
         for step, traces in _stored(entry).items()
     ]
     while running:
@@ -36,10 +37,6 @@ def browsable(all_lines: Sequence[Line]) -> tuple[Packed, bool]:
             return packed, True
         running = [one for one, _ in drawn]
     return packed, False
-
-
-def _learnt(entry: Entry) -> bool:
-    return entry.result is not None and entry.result.train_seconds > 0
 
 
 def _labelled(

@@ -22,6 +22,7 @@ from .published import SOURCE, published
 from .runs import Entry, Run
 from .text_tables import HOW, Text, bounds, difference_table, overall_table, section_tables, verdict_rule
 
+MOST = 2_000_000  # bytes of the episodes in a report
 _DIAGNOSTICS = {  # of what learners report: caption, and what the axis reaches at least
     "truncated": ("Share of the texts that the token limit ended.", 1.0),
     "length": ("Tokens per text.", 1.0),
@@ -54,7 +55,8 @@ def render_page(
     names = list(dict.fromkeys(line.name for line in said.lines))
     colours = {name: number for number, name in enumerate(names)}
     style, script = viewer_style() + _file("report.css"), viewer_script() + _file("report.js")
-    packed, left_out = browsable(said.lines)
+    held = ((line.environment, line.name, entry) for line in said.lines for entry in line.entries)
+    packed, left_out = browsable(held, MOST)
     page = templates.get_template("report.html.j2").render(
         title=title,
         about=next((run.suite["about"] for run in runs if run.suite.get("about")), ""),

@@ -60,6 +60,13 @@ class Entry:
         """Under which name it stands in tables."""
         return f"{self.cell.method.title} ({self.run})" if self.marked else self.cell.method.title
 
+    @property
+    def learns(self) -> bool:
+        """Whether its weights were or are being trained."""
+        if self.result is None:
+            return (self.folder / "train.jsonl").exists()
+        return self.result.train_seconds > 0
+
     def episodes(self) -> Sequence[dict[str, Any]]:
         """Every evaluated episode."""
         return read_lines(self.folder / "episodes.jsonl")

@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from ..__about__ import __version__
-from . import bench, check, doctor, engine, eval, export, list, play, report, rescore, runs, trace, train
+from . import bench, check, doctor, engine, eval, export, list, play, report, rescore, runs, trace, train, view
 from .console import EXIT_CODES, err, out
 from .trust import children_without_working_folder
 
@@ -53,6 +53,7 @@ app.command()(train.train)
 app.command(cls=bench.WithSuites)(bench.bench)
 app.command()(report.report)
 app.command()(runs.runs)
+app.command()(view.view)
 app.command()(rescore.rescore)
 app.command()(export.export)
 app.command()(engine.engine)

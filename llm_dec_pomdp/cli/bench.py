@@ -10,7 +10,7 @@ import typer
 from typer.core import TyperCommand
 
 from .console import err, failure, out, print_json, say_where, stop, usage
-from .options import Json, OtherVersions
+from .options import Json, OtherVersions, Traces
 from .trust import Trust, allow, typed
 
 
@@ -43,9 +43,7 @@ def bench(
         typer.Option("--overwrite", help="With --resume: run cells again whose configuration is another one now."),
     ] = False,
     jobs: Annotated[int, typer.Option(min=1, help="Cells at once; they share the machine.")] = 1,
-    traces: Annotated[
-        bool, typer.Option("--traces", help="Write the traces of every evaluation, with token ids; see trace.")
-    ] = False,
+    traces: Traces = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what it would cost.")] = False,
     as_json: Json = False,
 ) -> None:

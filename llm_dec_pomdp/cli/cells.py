@@ -17,6 +17,7 @@ from .options import (
     Model,
     NewTokens,
     Tasks,
+    Traces,
     Turns,
     from_options,
     read_fields,
@@ -59,6 +60,7 @@ _OPTIONS: dict[str, tuple[Any, Any]] = {
     "max_new_tokens": (NewTokens, 128),
     "seed": (Annotated[int, typer.Option(help="Seed of the run.")], 0),
     "out_folder": (Annotated[Path | None, typer.Option("--out", help="Folder of the run.")], None),
+    "traces": (Traces, False),
     "trust": (Trust, False),
     "as_json": (Json, False),
 }
@@ -166,6 +168,7 @@ def run_cells(
     resume: bool = False,
     other_versions: bool = False,
     executor: str = "local",
+    traces: bool = False,
 ) -> None:
     """Run cells into one folder and show what came out."""
     from ..benchmarks.cell import run_cell
@@ -175,7 +178,7 @@ def run_cells(
 
     folder = folder or new_run_folder(name)
     with failure(folder, goes_on=learn), shown(err, quiet=as_json) as progress, run_folder(folder, resume=resume):
-        how: dict[str, Any] = {"learn": learn, "other_versions": other_versions, "executor": executor}
+        how: dict[str, Any] = {"learn": learn, "other_versions": other_versions, "executor": executor, "traces": traces}
         results = [run_cell(cell, folder / "cells" / cell.label, progress, weights, **how) for cell in cells]
         write_results(folder, results)
         write_report(folder)

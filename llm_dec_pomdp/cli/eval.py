@@ -61,4 +61,5 @@ def eval_(
         if team is not None:
             allow([cell], team, by_hand, trust=options["trust"])
         check_cell(cell, learn=False)
-    run_cells([cell], options["out_folder"], f"eval-{env_id}", options["as_json"], weights=saved, learn=False)
+    how: dict[str, Any] = {"weights": saved, "learn": False, "traces": options["traces"]}
+    run_cells([cell], options["out_folder"], f"eval-{env_id}", options["as_json"], **how)

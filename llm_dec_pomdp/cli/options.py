@@ -25,6 +25,9 @@ EnvOption = Annotated[
 ]
 NewTokens = Annotated[int, typer.Option(help="Longest text of one agent, in tokens.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
+Traces = Annotated[
+    bool, typer.Option("--traces", help="Write the traces of every evaluation, with token ids; see trace and view.")
+]
 OtherVersions = Annotated[bool, typer.Option("--other-versions", help="Resume although packages have changed since.")]
 
 

@@ -92,6 +92,7 @@ def train(
         executors.find(executor).load()  # whose package may not be installed
     folder, name = resume or options["out_folder"], f"train-{cell.environment.id}"
     how: dict[str, Any] = {"resume": resume is not None, "other_versions": other_versions, "executor": executor}
+    how |= {"traces": options["traces"]}
     run_cells([cell], folder, name, options["as_json"], **how)
 
 
@@ -116,7 +117,7 @@ def _cell_to_resume(context: typer.Context, folder: Path | None, *, trust: bool)
     if folder is None:
         stop("give an environment id to train on, see `llm-dec-pomdp list`, or a run to go on with: --resume RUN")
     changes = {"steps", "save_every", "eval_every"}
-    free = given(context, "resume", "other_versions", "executor", "trust", "as_json", *changes)
+    free = given(context, "resume", "other_versions", "executor", "traces", "trust", "as_json", *changes)
     if own := [option for option in given(context) if option not in free]:
         stop(
             f"{', '.join(own)}: --resume takes the options of the run, of which --steps, --save-every and --eval-every "

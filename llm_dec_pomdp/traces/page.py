@@ -52,14 +52,25 @@ def render(traces: Sequence[Mapping[str, Any]]) -> str:
             raise ValueError(
                 f"{len(traces)} traces make a page above {_MOST // 1_000_000} MB with trace {label!r:.80}; give fewer"
             )
-    style, script = viewer_style("alone"), viewer_script()
-    loader = PackageLoader("llm_dec_pomdp.traces", "templates")
-    page = Environment(loader=loader, autoescape=True, undefined=StrictUndefined).get_template("trace.html.j2")
-    events = sum(len(trace["events"]) for trace in traces)
     alone = len(traces) == 1
     title = str(traces[0]["trace_id"]) if alone else f"{len(traces)} traces"
-    about = f"task {traces[0]['task_id']}" if alone else f"{events:,} events"
-    rules = policy(style, script)
+    events = sum(len(trace["events"]) for trace in traces)
+    return page_of(packed, title, f"task {traces[0]['task_id']}" if alone else f"{events:,} events")
+
+
+def page_of(packed: Packed, title: str, about: str, *, live: bool = False) -> str:
+    """The page of some packed traces.
+
+    Args:
+        packed: What a reader may choose.
+        title: Its heading.
+        about: A line below it.
+        live: It asks where it came from, at `state`, whether there is more to see.
+    """
+    style, script = viewer_style("alone"), viewer_script(*(["live"] if live else []))
+    loader = PackageLoader("llm_dec_pomdp.traces", "templates")
+    page = Environment(loader=loader, autoescape=True, undefined=StrictUndefined).get_template("trace.html.j2")
+    rules = policy(style, script) + ("; connect-src 'self'" if live else "")
     return visible(
         page.render(title=title, about=about, policy=rules, style=style, script=script, traces=packed.text())
     )
@@ -78,9 +89,9 @@ def viewer_style(*further: str) -> Markup:
     return Markup("".join(_text(f"{name}.css") for name in (*_STYLES, *further)))
 
 
-def viewer_script() -> Markup:
+def viewer_script(*further: str) -> Markup:
     """The program of the viewer, which shows the traces of the element `traces` in the element `viewer`."""
-    return Markup('"use strict";\n' + "".join(_text(f"{name}.js") for name in _SCRIPTS))
+    return Markup('"use strict";\n' + "".join(_text(f"{name}.js") for name in (*_SCRIPTS, *further)))
 
 
 def policy(style: str, script: str) -> str:

@@ -11,7 +11,7 @@ import pytest
 from pages import Parsed, packed
 from playwright.sync_api import Page
 
-from llm_dec_pomdp.benchmarks import episodes
+from llm_dec_pomdp.benchmarks import page as report_page
 from llm_dec_pomdp.benchmarks.findings import findings
 from llm_dec_pomdp.benchmarks.page import render_page
 from llm_dec_pomdp.benchmarks.runs import read_run
@@ -49,7 +49,7 @@ def test_the_page_holds_every_method_of_every_task(run: Path) -> None:
 def test_a_page_holds_as_many_episodes_of_every_checkpoint_and_says_what_it_leaves_out(
     run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(episodes, "MOST", 4_000)
+    monkeypatch.setattr(report_page, "MOST", 4_000)
     whole = read_run(run)
     text = render_page("small", [whole], findings(whole.entries), whole.entries, [])
     page = packed(text)

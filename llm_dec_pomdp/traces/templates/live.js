@@ -1,0 +1,18 @@
+
+// A page whose traces grow: says when there are more, and shows them when it is told to.
+
+(async () => {
+  const state = async () => (await fetch("state")).text();
+  const first = await state();
+  const more = element("p", null, document.querySelector("header"), "soft");
+  more.setAttribute("role", "status");
+  for (;;) {
+    await new Promise((next) => setTimeout(next, 2000));
+    const now = await state().catch(() => null);
+    if (now === null) more.textContent = "The server has ended.";
+    else if (now !== first && !more.querySelector("button")) {
+      more.replaceChildren("There are new episodes. ");
+      button("Show them", more, () => location.reload());
+    }
+  }
+})();
