@@ -18,6 +18,7 @@ from ..envs.registration import make
 from ..envs.wrappers import with_protocol
 from ..types import TaskItem
 
+encode = json.JSONEncoder(separators=(",", ":"), check_circular=False, allow_nan=False, default=float).encode
 FORMAT = 1  # of the header and of the keys that events have beyond the published schema
 
 
@@ -89,16 +90,17 @@ class Header:
         own = env_id or str(env.task.metadata["name"])
         return cls(own, dict(options or {}), protocol, env.max_turns, _topology(env, protocol), players, sampling)
 
-    def task(self, item: TaskItem) -> tuple[dict[str, Any], str]:
-        """A task as JSON has it, and its digest, which is computed once for all of its episodes."""
+    def of_task(self, item: TaskItem) -> tuple[str, str]:
+        """What the traces of a task share of their header, and the task, in JSON; made once for all of its episodes."""
         known = self._tasks.get(id(item))
         if known is None or known[0] is not item:
             content = item_as_json(item)
-            known = self._tasks[id(item)] = item, content, digest(plain_text(content))
+            run = {**self.shared, "task": {"id": item.id, "digest": digest(plain_text(content))}}
+            known = self._tasks[id(item)] = item, encode(run), encode(content)
         return known[1:]
 
     @functools.cached_property
-    def _tasks(self) -> dict[int, tuple[TaskItem, dict[str, Any], str]]:
+    def _tasks(self) -> dict[int, tuple[TaskItem, str, str]]:
         return {}
 
     @functools.cached_property
