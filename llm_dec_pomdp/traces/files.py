@@ -10,7 +10,7 @@ import contextlib
 import itertools
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, get_args
@@ -150,11 +150,15 @@ class TraceWriter:
             episode, header, item, seed: See `from_episode`.
             folder: What stands before the id of the trace.
         """
-        line = line_of(episode, header, item, seed=seed, token_ids=self._token_ids, folder=folder)
-        if self._texts == "inline":
-            self._add(line)
-        else:
-            self.write(json.loads(line))
+        instead = None if self._texts == "inline" else self._instead
+        self._add(line_of(episode, header, item, seed=seed, token_ids=self._token_ids, folder=folder, instead=instead))
+
+    def _instead(self, content: str | Mapping[str, Any]) -> str:
+        """The field that stands in the place of a content."""
+        if self._store is None:
+            return ""
+        plain = content if isinstance(content, str) else dict(content)
+        return f',"content_ref":{encode(self._store.put(plain_text(plain)))}'
 
     def write(self, trace: Trace) -> None:
         """Add a trace, which stays as it is.

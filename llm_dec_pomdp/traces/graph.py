@@ -26,13 +26,22 @@ READ = "read"  # a kind of event that becomes an edge, and no event of the trace
 
 _TYPES = {"spawn": "spawn", "despawn": "despawn", "call": "tool_call", "result": "tool_result", "return": "return"}
 _INTO = {"tool_call": "tool_dependency", "message": "temporal"}  # type of the edge from what an agent did before
-_ENVIRONMENT = encode(ENVIRONMENT)
+_ENVIRONMENT = quoted(ENVIRONMENT)
 
 
 def from_episode(
     episode: Episode, header: Header, item: TaskItem, *, seed: int | None = None, token_ids: bool = False
 ) -> Trace:
-    """An episode as a trace, losslessly, with its texts inline; see `line_of`."""
+    """An episode as a trace, losslessly, with its texts inline.
+
+    Args:
+        episode: As a rollout played it.
+        header: What was played, and by whom.
+        item: The task.
+        seed: That `reset` was given; when left out, what `Trajectories(chance="own")`, `Tree` and `Crossed` give. For
+            trajectories of shared chance it is `derive(seed of the task, "env")`.
+        token_ids: Keep token ids and log-probabilities too, to train on.
+    """
     return json.loads(line_of(episode, header, item, seed=seed, token_ids=token_ids))
 
 
@@ -44,19 +53,16 @@ def line_of(
     seed: int | None = None,
     token_ids: bool = False,
     folder: str = "",
+    instead: Callable[[str | Mapping[str, Any]], str] | None = None,
 ) -> str:
     """An episode as a trace in JSON, without a line break, as a file has it.
 
     Args:
-        episode: As a rollout played it.
-        header: What was played, and by whom.
-        item: The task.
-        seed: That `reset` was given; when left out, what `Trajectories(chance="own")`, `Tree` and `Crossed` give. For
-            trajectories of shared chance it is `derive(seed of the task, "env")`.
-        token_ids: Keep token ids and log-probabilities too, to train on.
+        episode, header, item, seed, token_ids: See `from_episode`.
         folder: What stands before the id of the trace.
+        instead: Given a content, the field in JSON that stands in its place, a comma in front; None: the content.
     """
-    graph = _Graph(header, token_ids=token_ids)
+    graph = _Graph(header, token_ids, instead)
     graph.begin(episode, item, derive(episode.seed, "env") if seed is None else seed)
     for number, turn in enumerate(episode.turns):
         graph.play(number, turn)
@@ -74,6 +80,7 @@ class _Graph:
     Args:
         header: What is played.
         token_ids: Keep token ids and log-probabilities.
+        instead: See `line_of`.
 
     Attributes:
         edges: Each in JSON.
@@ -82,18 +89,21 @@ class _Graph:
         paid: The sum of what every agent was paid, where agents are paid individually.
     """
 
-    def __init__(self, header: Header, *, token_ids: bool) -> None:
+    def __init__(
+        self, header: Header, token_ids: bool, instead: Callable[[str | Mapping[str, Any]], str] | None
+    ) -> None:
         self.edges: list[str] = []
         self.clock, self._now = 0.0, "0.0"  # and as JSON
         self.tokens = self.tool_calls = self.messages = 0
         self.paid: dict[str, float] = {}
         self._events: list[str] = []  # without the brace at their end, before which more may come
-        self._header, self._token_ids = header, token_ids
+        self._header, self._token_ids, self._instead = header, token_ids, instead
         self._latest: dict[str, tuple[int, str]] = {}  # what an agent did last: event, type
         self._said: dict[str, int] = {}  # what it said last
         self._waiting: dict[str, list[tuple[int, str]]] = {}  # edges into what an agent does next: from, type
         self._reads: dict[str, list[str]] = {}  # messages that stand in what an agent is told next
         self._read_by: dict[int, list[str]] = {}  # who has read a message
+        self._replaced: dict[int, str] = {}  # what stands in the place of a content
         self._spawner: dict[str, str] = {}
         self._before = (0, "temporal")  # what the next turn follows, and how
 
@@ -103,15 +113,18 @@ class _Graph:
         events = self._events.copy()
         for number, readers in self._read_by.items():
             events[number] += f',"read_by":{encode(readers)}'
+        for number, field in self._replaced.items():
+            events[number] += field
         return "},".join(events) + "}"
 
     def begin(self, episode: Episode, item: TaskItem, seed: int) -> None:
         """The event of the header."""
-        shared, content = self._header.of_task(item)
-        run = {"seed": seed, "text_seed": episode.seed, "share": episode.share, "terminated": episode.terminated}
+        shared, content, as_json = self._header.of_task(item)
+        terminated = "true" if episode.terminated else "false"
+        run = f'"seed":{seed},"text_seed":{episode.seed},"share":{_number(episode.share)},"terminated":{terminated}'
         self._events.append(
             f'{{"id":"e0","t":0.0,"type":"orchestrator_decision","agent":{_ENVIRONMENT},"decision":"start",'
-            f'"header":{shared[:-1]},{encode(run)[1:]},"content":{content}'
+            f'"header":{shared[:-1]},{run}}}{self._content(content, as_json)}'
         )
 
     def sums(self, episode: Episode) -> str:
@@ -142,7 +155,7 @@ class _Graph:
         self.clock, self._now = seconds, _number(seconds)
 
     def _tell(self, number: int, agent: str, text: str) -> None:
-        more = f',"content":{quoted(text)},"to":{quoted(agent)}'
+        more = f'{self._content(text)},"to":{quoted(agent)}'
         if agent in self._reads:
             more += f',"reads":{encode(self._reads.pop(agent))}'
         event = self._add(number, "message", _ENVIRONMENT, more)
@@ -150,7 +163,7 @@ class _Graph:
         self._waiting.setdefault(agent, []).append((event, "message"))
 
     def _say(self, number: int, agent: str, said: Completion) -> None:
-        more = f',"content":{quoted(said.text)},"role":{quoted(self._header.players[agent].role)}'
+        more = f'{self._content(said.text)},"role":{quoted(self._header.players[agent].role)}'
         if said.prompt_ids or said.token_ids:
             more += f',"tokens":{{"prompt":{len(said.prompt_ids)},"sampled":{len(said.token_ids)}}}'
         if said.seconds:
@@ -162,7 +175,7 @@ class _Graph:
             more += (
                 f',"prompt_ids":{encode(said.prompt_ids)},"token_ids":{encode(said.token_ids)},"logprobs":[{logprobs}]'
             )
-        event = self._add(number, "message", encode(agent), more)
+        event = self._add(number, "message", quoted(agent), more)
         self._follow(agent, event, "message")
         self._said[agent] = event
         self.tokens += len(said.token_ids)
@@ -173,7 +186,7 @@ class _Graph:
             self._read(what.agent, what.details.get("of", ""))
             return
         type_ = _TYPES.get(what.kind, "orchestrator_decision")
-        more = f',"content":{_object(what.details, encode)},"kind":{quoted(what.kind)}'
+        more = f'{self._content(what.details)},"kind":{quoted(what.kind)}'
         if type_ == "spawn":
             self._spawn(number, what, more)
             return
@@ -186,11 +199,11 @@ class _Graph:
             self._waiting.setdefault(to, []).append((len(self._events), "return"))
         elif type_ == "orchestrator_decision":
             more += f',"decision":{quoted(what.kind)}'
-        self._follow(what.agent, self._add(number, type_, encode(what.agent), more), type_)
+        self._follow(what.agent, self._add(number, type_, quoted(what.agent), more), type_)
 
     def _spawn(self, number: int, what: Event, more: str) -> None:
         by, role = what.details.get("by", ENVIRONMENT), what.details.get("role", "")
-        event = self._add(number, "spawn", encode(by), f'{more},"role":{quoted(role)},"to":{quoted(what.agent)}')
+        event = self._add(number, "spawn", quoted(by), f'{more},"role":{quoted(role)},"to":{quoted(what.agent)}')
         if by in self._latest:
             self._edge(self._latest[by][0], event, "causal")
         self._spawner[what.agent] = by
@@ -211,7 +224,7 @@ class _Graph:
             for agent, value in turn.rewards.items():
                 self.paid[agent] = self.paid.get(agent, 0.0) + value
         if turn.score is not None:
-            more += _score(turn.score)
+            more += _score(turn.score) + (self._content(turn.score.notes) if turn.score.notes else "")
         event = self._add(number, "aggregate", _ENVIRONMENT, more)
         for agent in turn.actions:
             self._edge(self._said[agent], event, "aggregate")
@@ -225,6 +238,13 @@ class _Graph:
         event = len(self._events)
         self._events.append(f'{{"id":"e{event}","t":{self._now},"type":"{type_}","agent":{agent},"turn":{number}{more}')
         return event
+
+    def _content(self, content: str | Mapping[str, Any], as_json: str = "") -> str:
+        """The content of the event that is added next."""
+        if self._instead is not None:
+            self._replaced[len(self._events)] = self._instead(content)
+            return ""
+        return f',"content":{as_json or (quoted(content) if isinstance(content, str) else _object(content, encode))}'
 
     def _edge(self, source: int, event: int, kind: str) -> None:
         self.edges.append(f'{{"src":"e{source}","dst":"e{event}","type":"{kind}"}}')
@@ -248,8 +268,7 @@ def _own_edge(before: str, after: str) -> str:
 
 def _score(score: Score) -> str:
     parts = f'"components":{_object(score.components, _number)},"diagnostics":{_object(score.diagnostics, _number)}'
-    notes = f',"content":{_object(score.notes, encode)}' if score.notes else ""
-    return f',"score":{{"total":{_number(score.total)},{parts}}}{notes}'
+    return f',"score":{{"total":{_number(score.total)},{parts}}}'
 
 
 def _object(values: Mapping[str, Any], as_json: Callable[[Any], str]) -> str:
