@@ -85,7 +85,7 @@ class _Graph:
     Attributes:
         edges: Each in JSON.
         clock: Seconds since the beginning.
-        counts: What it cost, in tokens that were sampled, tool calls, and messages of agents.
+        tokens, tool_calls, messages: What it cost: tokens that were sampled, calls, messages of agents.
         paid: The sum of what every agent was paid, where agents are paid individually.
     """
 
