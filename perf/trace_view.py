@@ -1,83 +1,133 @@
-"""How soon a page of traces shows its rows, and what scrolling costs: python perf/trace_view.py [EVENTS] (Chromium)."""
+"""How soon a page of traces shows its rows, and what scrolling costs: python perf/trace_view.py [EVENTS] (Chromium).
+
+Work is processor time of the page's main thread, from Chromium's own tracing, frame by frame. Frames come as fast as
+the machine lets them: without a graphics card pixels are the processor's too, on other threads and in another process.
+"""
 
 from __future__ import annotations
 
+import itertools
+import json
 import shutil
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
+from statistics import fmean, median, quantiles
 from typing import Any
 
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, Page, sync_playwright
 
 from llm_dec_pomdp.traces.page import render
 
-AGENTS, OPENINGS, FRAMES, PIXELS = 6, 5, 120, 120
+OPENINGS, FRAMES = 5, 240
+WAYS = {"by 120 pixels a frame": 120, "by a screen a frame": 700}
 SCROLL = """async ([frames, pixels]) => {
   const list = document.querySelector(".list");
+  const times = [];
   for (let frame = 0; frame < frames; frame += 1) {
+    performance.mark("frame");
     list.scrollTop = 1000 + frame * pixels;
-    await new Promise(requestAnimationFrame);
+    times.push(await new Promise(requestAnimationFrame));
   }
+  performance.mark("frame");
+  return times;
 }"""
+PARTS = {
+    "script": {"FunctionCall", "FireAnimationFrame", "EvaluateScript"},
+    "style": {"UpdateLayoutTree"},
+    "layout": {"Layout"},
+    "paint": {"PrePaint", "Paint", "Layerize", "Commit"},
+}
 
 
-def long_trace(count: int) -> dict[str, Any]:
-    """Agents that speak in turn, each having read what all of them said last."""
+def long_trace(count: int, agents: int) -> dict[str, Any]:
+    """Agents that speak in turn, each having read what the six before it said last."""
     events = [
-        {"id": f"e{n}", "t": n / AGENTS, "type": "message", "agent": f"agent_{n % AGENTS}", "turn": n // AGENTS}
+        {"id": f"e{n}", "t": n / agents, "type": "message", "agent": f"agent_{n % agents}", "turn": n // agents}
         | {"content": f"What was said as number {n}: " + "word " * 30, "tokens": {"sampled": 30}, "reward": 0.1}
         for n in range(count)
     ]
-    pairs = ((before, n) for n in range(count) for before in range(max(0, n - AGENTS), n))
+    pairs = ((before, n) for n in range(count) for before in range(max(0, n - 6), n))
     edges = [{"src": f"e{before}", "dst": f"e{n}", "type": "message"} for before, n in pairs]
-    costs = {"tokens": 30 * count, "wall_clock_s": count / AGENTS}
+    costs = {"tokens": 30 * count, "wall_clock_s": count / agents}
     return {"trace_id": "long", "task_id": "1", "events": events, "edges": edges, "rewards": {}, "costs": costs}
 
 
 def main() -> None:
-    """Open a page several times, and scroll the last one."""
+    """Open pages several times, and scroll them."""
     count = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
-    trace = long_trace(count)
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as started:
-        path = Path(folder) / "long.html"
-        path.write_text(render([trace]), encoding="utf-8")
-        print(f"{count} events, {len(trace['edges'])} edges, {path.stat().st_size / 1e6:.2f} MB")
         browser = started.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
-        for _ in range(OPENINGS):
-            measure_opening(browser, path.as_uri())
-        measure_scrolling(browser, path.as_uri())
+        for agents in (6, count):
+            path = Path(folder) / f"{agents}.html"
+            trace = long_trace(count, agents)
+            path.write_text(render([trace]), encoding="utf-8")
+            size = path.stat().st_size / 1e6
+            print(f"{count} events of {agents} agents, {len(trace['edges'])} edges, {size:.2f} MB")
+            for _ in range(OPENINGS):
+                measure_opening(browser, path.as_uri())
+            for way, pixels in WAYS.items():
+                measure_scrolling(browser, path.as_uri(), way, pixels)
         browser.close()
+
+
+def opened(browser: Browser, address: str) -> Page:
+    """A page that shows its rows."""
+    page = browser.new_page(viewport={"width": 1440, "height": 900})
+    page.goto(address)
+    page.locator(".row").first.wait_for()
+    return page
 
 
 def measure_opening(browser: Browser, address: str) -> None:
     """Milliseconds from the beginning of the loading to the first paint, and at most to the first row."""
-    page = browser.new_page(viewport={"width": 1440, "height": 900})
-    page.goto(address)
-    page.locator(".row").first.wait_for()
+    page = opened(browser, address)
     rows = page.evaluate("performance.now()")
     paint = page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime")
-    print(f"first paint {paint:.0f} ms, rows {rows:.0f} ms")
+    print(f"  first paint {paint:.0f} ms, rows {rows:.0f} ms")
     page.close()
 
 
-def measure_scrolling(browser: Browser, address: str) -> None:
-    """Milliseconds of the page's own work per frame."""
-    page = browser.new_page(viewport={"width": 1440, "height": 900})
-    page.goto(address)
-    page.locator(".row").first.wait_for()
-    client = page.context.new_cdp_session(page)
-    client.send("Performance.enable")
+def measure_scrolling(browser: Browser, address: str, way: str, pixels: int) -> None:
+    """Milliseconds between frames, and of the page's own work in each."""
+    page = opened(browser, address)
+    kinds = ["disabled-by-default-devtools.timeline", "devtools.timeline", "blink.user_timing", "toplevel"]
+    browser.start_tracing(page=page, categories=kinds)
+    times = page.evaluate(SCROLL, [FRAMES, pixels])
+    events = json.loads(browser.stop_tracing())["traceEvents"]
+    page.close()
+    marks = [event for event in events if event["name"] == "frame" and event["cat"] == "blink.user_timing"]
+    starts = [mark["ts"] for mark in marks]
+    spans = [event for event in events if event["ph"] == "X"]
+    on_main = [e for e in spans if (e["pid"], e["tid"]) == (marks[0]["pid"], marks[0]["tid"])]
+    print(f"  scrolling {way}: ms between frames {spread([b - a for a, b in itertools.pairwise(times)])}")
+    print(f"    ms of work in a frame {spread(per_frame(on_main, {'RunTask'}, starts))}")
+    means = ((name, fmean(per_frame(on_main, kind, starts))) for name, kind in PARTS.items())
+    pixels_ms = sum(e.get("tdur", e["dur"]) for e in spans if e["name"] == "RasterTask") / 1000 / FRAMES
+    shown = ", ".join(f"{name} {mean:.1f}" for name, mean in means)
+    print(f"    on average {shown}; pixels, on other threads, {pixels_ms:.1f}")
 
-    def spent() -> dict[str, float]:
-        return {metric["name"]: metric["value"] for metric in client.send("Performance.getMetrics")["metrics"]}
 
-    before = spent()
-    page.evaluate(SCROLL, [FRAMES, PIXELS])
-    after = spent()
-    parts = {name: 1000 * (after[name] - before[name]) / FRAMES for name in after if name.endswith("Duration")}
-    shown = ", ".join(f"{name[:-8]} {parts[name]:.2f}" for name in sorted(parts) if parts[name] > 0.005)
-    print(f"scrolling by {PIXELS} pixels a frame, ms a frame: {shown}")
+def per_frame(events: Sequence[dict[str, Any]], names: set[str], starts: Sequence[int]) -> list[float]:
+    """Processor time in ms of the outermost events of some names, by the frame in which they begin."""
+    spent = [0.0] * (len(starts) - 1)
+    ended, frame = 0, 0
+    for event in sorted((e for e in events if e["name"] in names), key=lambda e: e["ts"]):
+        if event["ts"] < max(ended, starts[0]) or event["ts"] >= starts[-1]:
+            continue
+        ended = event["ts"] + event["dur"]
+        while event["ts"] >= starts[frame + 1]:
+            frame += 1
+        spent[frame] += event.get("tdur", event["dur"]) / 1000
+    return spent
+
+
+def spread(values: Sequence[float]) -> str:
+    """Median, 95th percentile, the highest, and the share that is longer than a frame at 60 per second."""
+    above = sum(value > 16.7 for value in values) / len(values)
+    high = quantiles(values, n=20)[-1]
+    return f"{median(values):.1f}, 95 % within {high:.1f}, most {max(values):.1f}; {above:.0%} above 16.7"
 
 
 if __name__ == "__main__":

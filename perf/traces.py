@@ -3,8 +3,9 @@
     python perf/traces.py [--episodes N]
 
 A few episodes are played by a team without a model and then written again and again under other seeds, so that only
-writing is timed. Two things are written for comparison, a line of `json` per episode: the texts alone that agents were
-told and said; and the record that a run keeps, with tokens, scores and events.
+writing is timed. Three things are written for comparison, a line of `json` per episode: the texts alone that agents
+were told and said; all texts that a trace has, which are also the task, what tools were asked and answered, orders,
+reports and notes; and the record that a run keeps, with tokens, scores and events.
 """
 
 from __future__ import annotations
@@ -32,8 +33,9 @@ from llm_dec_pomdp.envs.base import TextDecPOMDP
 from llm_dec_pomdp.envs.wrappers import with_protocol
 from llm_dec_pomdp.rollout import Trajectories
 from llm_dec_pomdp.storage.files import fsync
-from llm_dec_pomdp.traces import Header, from_episode, read, validate, write
-from llm_dec_pomdp.types import Episode, Group
+from llm_dec_pomdp.traces import Header, TraceWriter, read, validate
+from llm_dec_pomdp.traces.header import item_as_json
+from llm_dec_pomdp.types import Episode, Group, TaskItem
 
 WORKLOADS = (("tldr-v0", "parallel"), ("humaneval-v0", "discussion"), ("research-v0", "parallel"))
 
@@ -52,11 +54,29 @@ def texts_alone(episode: Episode) -> dict[str, Any]:
     return {"task": episode.item_id, "seed": episode.seed, "turns": turns}
 
 
+def all_texts(episode: Episode, item: TaskItem) -> dict[str, Any]:
+    """Whatever is a `content` in the trace."""
+    more = [
+        [
+            [dict(event.details) for event in turn.events if event.kind != "read"],
+            dict(turn.score.notes if turn.score else {}),
+        ]
+        for turn in episode.turns
+    ]
+    return {**texts_alone(episode), "task": item_as_json(item), "more": more}
+
+
 def timed(work: Callable[[], object]) -> float:
     """Seconds of processor time."""
     started = time.process_time()
     work()
     return time.process_time() - started
+
+
+def costs(place: Path, name: str, seconds: float, count: int) -> str:
+    """Of an episode, and of a byte."""
+    size = sum(path.stat().st_size for path in place.glob(f"{name}*"))
+    return f"{seconds / count * 1e6:6.1f} us, {size / count:6.0f} bytes, {seconds / size * 1e9:5.1f} ns a byte"
 
 
 def measure(env_id: str, protocol: str, count: int) -> None:
@@ -72,23 +92,32 @@ def measure(env_id: str, protocol: str, count: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
 
-        def write_plain(record: Callable[[Episode], Any]) -> None:
-            with (place / "plain.jsonl").open("w") as file:
+        def write_plain(name: str, record: Callable[[Episode], Any]) -> None:
+            with (place / name).open("w") as file:
                 file.writelines(json.dumps(record(episode)) + "\n" for episode in again())
-            fsync(place / "plain.jsonl")
+            fsync(place / name)
 
-        bare, kept = (timed(partial(write_plain, record)) for record in (texts_alone, episode_record))
-        print(f"{env_id} {protocol}: {count} episodes; plain JSON: texts alone {bare:.2f} s, records {kept:.2f} s")
+        def write_traces(texts: str) -> None:
+            with TraceWriter(place / texts, texts) as writer:  # type: ignore[arg-type]
+                for episode in again():
+                    writer.write_episode(episode, header, items[episode.item_id])
+
+        plain: dict[str, Callable[[Episode], Any]] = {
+            "told and said": texts_alone,
+            "all texts": lambda episode: all_texts(episode, items[episode.item_id]),
+            "records": episode_record,
+        }
+        print(f"{env_id} {protocol}: {count} episodes")
+        against = {name: timed(partial(write_plain, name, record)) for name, record in plain.items()}
+        for name, seconds in against.items():
+            print(f"  {name:14}{costs(place, name, seconds, count)}")
         for texts in ("inline", "hashed", "none"):
             before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-            path = place / f"{texts}.jsonl"
-            traces = (from_episode(episode, header, items[episode.item_id]) for episode in again())
-            seconds = timed(partial(write, traces, path, texts))  # type: ignore[arg-type]
+            seconds = timed(partial(write_traces, texts))
             grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
-            size = sum(p.stat().st_size for p in place.glob(f"{texts}.*")) / 1e6
-            ratios = f"{seconds / bare:5.2f} x texts, {seconds / kept:5.2f} x records"
-            print(f"  {texts:7}{seconds:7.2f} s, {ratios}, {size:4.0f} MB, memory + {grown:.0f} MB")
-        first = [trace for trace, _ in zip(read(place / "inline.jsonl"), range(200), strict=False)]
+            ratios = ", ".join(f"{seconds / other:.2f} x {name}" for name, other in against.items())
+            print(f"  {texts:14}{costs(place, texts, seconds, count)}; {ratios}; memory + {grown:.0f} MB")
+        first = [trace for trace, _ in zip(read(place / "inline"), range(200), strict=False)]
         checked = timed(lambda: [validate(trace) for trace in first])
         print(f"  validate: {checked / len(first) * 1000:.1f} ms per trace")
 

@@ -47,7 +47,7 @@ def main() -> None:
             axes.set(xlabel=cost.replace("_", " "), title=environment, ylim=(0, 100))
         row[0].set_ylabel("return, % of maximum")
     fullest = max(range(len(grid)), key=lambda number: len(list(environments.values())[number]))
-    figure.legend(*grid[fullest][0].get_legend_handles_labels(), loc="outside lower center", ncols=len(labels))
+    figure.legend(*grid[fullest][0].get_legend_handles_labels(), loc="outside lower center", ncols=min(4, len(labels)))
     figure.savefig(arguments.out, dpi=110)
 
 

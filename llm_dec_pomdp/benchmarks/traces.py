@@ -73,7 +73,7 @@ def keeping(cell: Cell, env: TextDecPOMDP, folder: Path | None, steps: int) -> G
 
         def keep(groups: Sequence[Group]) -> None:
             for episode in (episode for group in groups for episode in group.episodes):
-                writer.write(from_episode(episode, header, items[episode.item_id], token_ids=True))
+                writer.write_episode(episode, header, items[episode.item_id])
 
         yield keep
 
@@ -82,17 +82,6 @@ def files_of(entry: Entry) -> Mapping[int, Path]:
     """The files of traces that a cell has, by training steps, the last one last."""
     paths = (entry.folder / "traces").glob("step-*.jsonl")
     return dict(sorted((int(re.findall(r"\d+", path.name)[0]), path) for path in paths))
-
-
-def traces_of(entry: Entry) -> Iterator[Trace]:
-    """The traces of a cell's last evaluation, one at a time; with token ids where they were written as it went."""
-    if files := files_of(entry):
-        yield from read(list(files.values())[-1])
-        return
-    env = build_env(entry.cell, entry.cell.protocol, evaluation=True)
-    header, items = header_of(entry.cell, env, _steps(entry)), _by_id(env)
-    for record in iterate_lines(entry.folder / "episodes.jsonl"):
-        yield from_episode(recorded_episode(record), header, items[record["task"]])
 
 
 def to_be_read(entry: Entry) -> dict[int, Iterator[Trace]]:
@@ -129,15 +118,25 @@ def export(run: Run, path: Path, texts: Texts = "inline", *, token_ids: bool = F
             f"{without[0]} of {str(run.folder)!r} has no token ids: a run keeps them with bench --traces; leave "
             "--token-ids out, or run it with them"
         )
-    count = 0
     with TraceWriter(path, texts, token_ids=token_ids) as writer:
         for entry in run.entries:
-            for trace in traces_of(entry):
-                writer.write({**trace, "trace_id": f"{entry.cell.label}/{trace['trace_id']}"})
-                count += 1
-        if not count:
+            _write_last(entry, writer)
+        if not writer.count:
             raise TraceError(f"{str(run.folder)!r} has no evaluated episodes yet; export it when a cell is done")
-    return count
+    return writer.count
+
+
+def _write_last(entry: Entry, writer: TraceWriter) -> None:
+    """Write the last evaluation of a cell, under its label; with token ids where they were written as it went."""
+    folder = f"{entry.cell.label}/"
+    if files := files_of(entry):
+        for trace in read(list(files.values())[-1]):
+            writer.write({**trace, "trace_id": folder + trace["trace_id"]})
+        return
+    env = build_env(entry.cell, entry.cell.protocol, evaluation=True)
+    header, items = header_of(entry.cell, env, _steps(entry)), _by_id(env)
+    for record in iterate_lines(entry.folder / "episodes.jsonl"):
+        writer.write_episode(recorded_episode(record), header, items[record["task"]], folder=folder)
 
 
 def _by_id(env: Any) -> Mapping[str, TaskItem]:

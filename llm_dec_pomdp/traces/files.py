@@ -10,21 +10,22 @@ import contextlib
 import itertools
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, get_args
 
 from ..registries import nearest
 from ..storage.files import replacing
-from .graph import Trace
-from .header import TraceError, digest, plain_text
+from ..types import Episode, TaskItem
+from .graph import Trace, line_of
+from .header import Header, TraceError, digest, encode, plain_text
 
 Texts = Literal["inline", "hashed", "none"]
 LONGEST = 1 << 26  # bytes of one trace
 _AT_ONCE = 200  # texts that go into a store together
+_BUFFER = 1 << 20  # bytes that go into a file together
 _TOKENS = ("prompt_ids", "token_ids", "logprobs")
-_encode = json.JSONEncoder(separators=(",", ":"), check_circular=False, allow_nan=False, default=float).encode
 
 
 class ContentStore:
@@ -105,6 +106,9 @@ class TraceWriter:
         texts: "inline"; "hashed": by reference into a content store beside the file; "none": left out.
         token_ids: Keep token ids and log-probabilities, where the traces have them.
 
+    Attributes:
+        count: How many were written so far.
+
     Raises:
         FileExistsError: There is a file.
     """
@@ -114,7 +118,8 @@ class TraceWriter:
             raise ValueError(f"texts is {texts!r}, which does not exist; {nearest(texts, get_args(Texts))}")
         if path.exists():
             raise FileExistsError(f"{str(path)!r} is there already; give a new file, or remove it")
-        self.path, self._texts, self._token_ids = path, texts, token_ids
+        self.path, self.count = path, 0
+        self._texts, self._token_ids = texts, token_ids
         self._open = ExitStack()
         self._file: BinaryIO
         self._store: ContentStore | None = None
@@ -126,7 +131,7 @@ class TraceWriter:
                 left.unlink(missing_ok=True)
         with ExitStack() as opening:
             place = opening.enter_context(replacing(self.path))
-            self._file = opening.enter_context(place.open("wb"))
+            self._file = opening.enter_context(place.open("wb", buffering=_BUFFER))
             if self._texts == "hashed":  # entered last, so that it has its name before the traces have theirs
                 place = opening.enter_context(replacing(store_of(self.path)))
                 self._store = opening.enter_context(ContentStore(place, new=True))
@@ -136,15 +141,37 @@ class TraceWriter:
     def __exit__(self, *exc: Any) -> None:
         self._open.__exit__(*exc)
 
+    def write_episode(
+        self, episode: Episode, header: Header, item: TaskItem, *, seed: int | None = None, folder: str = ""
+    ) -> None:
+        """Add an episode: what `from_episode` makes of it, sooner.
+
+        Args:
+            episode, header, item, seed: See `from_episode`.
+            folder: What stands before the id of the trace.
+        """
+        instead = None if self._texts == "inline" else self._instead
+        self._add(line_of(episode, header, item, seed=seed, token_ids=self._token_ids, folder=folder, instead=instead))
+
+    def _instead(self, content: str | Mapping[str, Any]) -> str:
+        """The field that stands in the place of a content."""
+        if self._store is None:
+            return ""
+        plain = content if isinstance(content, str) else dict(content)
+        return f',"content_ref":{encode(self._store.put(plain_text(plain)))}'
+
     def write(self, trace: Trace) -> None:
         """Add a trace, which stays as it is.
 
         Raises:
             ValueError: It has a number that is not finite.
         """
-        kept = {**trace, "events": [self._kept(event) for event in trace["events"]]}
-        self._file.write(_encode(kept).encode("ascii"))
+        self._add(encode({**trace, "events": [self._kept(event) for event in trace["events"]]}))
+
+    def _add(self, line: str) -> None:
+        self._file.write(line.encode("ascii"))
         self._file.write(b"\n")
+        self.count += 1
 
     def _kept(self, event: dict[str, Any]) -> dict[str, Any]:
         if not self._token_ids and "token_ids" in event:
@@ -159,12 +186,10 @@ class TraceWriter:
 
 def write(traces: Iterable[Trace], path: Path, texts: Texts = "inline", *, token_ids: bool = False) -> int:
     """Write traces to a file, one at a time; how many there were. See `TraceWriter`."""
-    count = 0
     with TraceWriter(path, texts, token_ids=token_ids) as writer:
         for trace in traces:
             writer.write(trace)
-            count += 1
-    return count
+    return writer.count
 
 
 # --- reading ----------------------------------------------------------------------------------------------------------

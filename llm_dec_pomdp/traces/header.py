@@ -18,6 +18,8 @@ from ..envs.registration import make
 from ..envs.wrappers import with_protocol
 from ..types import TaskItem
 
+encode = json.JSONEncoder(separators=(",", ":"), check_circular=False, allow_nan=False, default=float).encode
+_TASKS = 1000  # whose beginnings are kept
 FORMAT = 1  # of the header and of the keys that events have beyond the published schema
 
 
@@ -89,16 +91,19 @@ class Header:
         own = env_id or str(env.task.metadata["name"])
         return cls(own, dict(options or {}), protocol, env.max_turns, _topology(env, protocol), players, sampling)
 
-    def task(self, item: TaskItem) -> tuple[dict[str, Any], str]:
-        """A task as JSON has it, and its digest, which is computed once for all of its episodes."""
+    def of_task(self, item: TaskItem) -> tuple[str, dict[str, Any], str]:
+        """What the traces of a task share: of their header, in JSON; the task, plain and in JSON. Made once for all."""
         known = self._tasks.get(id(item))
         if known is None or known[0] is not item:
+            if len(self._tasks) >= _TASKS:
+                self._tasks.clear()
             content = item_as_json(item)
-            known = self._tasks[id(item)] = item, content, digest(plain_text(content))
+            run = {**self.shared, "task": {"id": item.id, "digest": digest(plain_text(content))}}
+            known = self._tasks[id(item)] = item, encode(run), content, encode(content)
         return known[1:]
 
     @functools.cached_property
-    def _tasks(self) -> dict[int, tuple[TaskItem, dict[str, Any], str]]:
+    def _tasks(self) -> dict[int, tuple[TaskItem, str, dict[str, Any], str]]:
         return {}
 
     @functools.cached_property

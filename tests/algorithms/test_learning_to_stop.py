@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -9,7 +10,8 @@ import pytest
 import llm_dec_pomdp
 from llm_dec_pomdp.agents import Sampling
 from llm_dec_pomdp.agents.loading import load_team
-from llm_dec_pomdp.algorithms.registration import build_algorithm
+from llm_dec_pomdp.algorithms.registration import algorithms, build_algorithm, find_algorithm
+from llm_dec_pomdp.envs.wrappers import with_protocol
 from llm_dec_pomdp.rollout import Trajectories
 
 
@@ -21,6 +23,7 @@ from llm_dec_pomdp.rollout import Trajectories
         ("marloo", {}),
         ("maremax", {}),
         ("mgrpo", {}),
+        ("madpo", {}),
         ("magrpo", {"credit": "counterfactual"}),
         ("magrpo", {"pairing": "cross", "tree": True}),
     ],
@@ -38,3 +41,28 @@ def test_a_team_that_loses_by_going_on_learns_to_stop(name: str, options: dict[s
     [group] = Trajectories("own").play(env, learner.policy, ["dectiger"], [1], sampling, 200)
     stopped = [len(e.turns) == 1 and bool(e.turns[0].events) for e in group.episodes]
     assert sum(stopped) > 160
+
+
+LEARNERS = [name for name in algorithms if hasattr(find_algorithm(name).load(), "update")]
+CONTROLS = {"shuffled", "mgrpo_shuffled"}  # learn from rewards of others
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+def test_every_learner_moves_the_decision_to_stop(name: str) -> None:
+    """A look costs 20 and shows 9 at most; there is one decision, so that whatever is learnt is learnt about it."""
+    kind: Any = find_algorithm(name).load()
+    env = with_protocol(llm_dec_pomdp.make("scouts-v0", max_turns=1, cost=20.0), kind.protocol)
+    team = load_team(env.possible_agents, "builtin:words", vocabulary=["LOOK", "STOP"])
+    sampling = Sampling(max_new_tokens=1)
+    learner = build_algorithm(name, {"learning_rate": 1e-2}, team, sampling)
+
+    def stops() -> float:
+        [group] = Trajectories("own").play(env, learner.policy, ["scouts"], [1], sampling, 300)
+        return sum(episode.total == 0 for episode in group.episodes) / 300
+
+    before = stops()
+    for step in range(5):
+        groups = learner.rollout.play(env, learner.policy, ["scouts"] * 8, range(8 * step, 8 * step + 8), sampling, 8)
+        metrics = learner.update(groups)
+        assert all(math.isfinite(value) for value in metrics.values())
+    assert stops() != before if name in CONTROLS else stops() > 0.9 > before

@@ -19,7 +19,18 @@ from llm_dec_pomdp.envs.tasks import TaskSource
 from llm_dec_pomdp.envs.wrappers import PROTOCOLS
 from llm_dec_pomdp.rollout import Trajectories, Tree
 from llm_dec_pomdp.seeding import derive
-from llm_dec_pomdp.traces import Header, Trace, TraceError, from_episode, read_whole, replay, to_groups, validate, write
+from llm_dec_pomdp.traces import (
+    Header,
+    Trace,
+    TraceError,
+    TraceWriter,
+    from_episode,
+    read_whole,
+    replay,
+    to_groups,
+    validate,
+    write,
+)
 from llm_dec_pomdp.traces.graph import ENVIRONMENT
 from llm_dec_pomdp.types import Score, TaskItem
 
@@ -47,6 +58,19 @@ def test_episodes_of_several_turns_come_back(env_id: str, turns: int) -> None:
     assert len(group.episodes[0].turns) == 2 * turns
     assert replay(trace) == ""
     assert to_groups([trace]) == [group]
+
+
+@pytest.mark.parametrize("texts", ["inline", "hashed", "none"])
+def test_an_episode_is_written_as_its_trace_would_be(texts: str, tmp_path: Path) -> None:
+    env = llm_dec_pomdp.make("keys-v0")
+    [group] = Trajectories("own").play(env, speaker(env), [env.items[0].id], [3], Sampling())
+    told, header, item = group.episodes[0], Header.of(env), env.items[0]
+    for token_ids in (True, False):
+        trace = from_episode(told, header, item, token_ids=True)
+        write([trace], tmp_path / f"a{token_ids}", texts, token_ids=token_ids)  # type: ignore[arg-type]
+        with TraceWriter(tmp_path / f"b{token_ids}", texts, token_ids=token_ids) as writer:  # type: ignore[arg-type]
+            writer.write_episode(told, header, item)
+        assert (tmp_path / f"a{token_ids}").read_bytes() == (tmp_path / f"b{token_ids}").read_bytes()
 
 
 @pytest.mark.parametrize("texts", ["inline", "hashed"])

@@ -30,7 +30,7 @@ function rounded(value) {
 }
 
 function spoken(name) {
-  return String(name).replaceAll("_", " ");
+  return name === "wall_clock_s" ? "seconds" : String(name).replaceAll("_", " ");
 }
 
 // What an event holds, as [name, value]: nested values under names with dots, lists of names and numbers in one line.

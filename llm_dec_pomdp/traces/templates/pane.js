@@ -162,7 +162,7 @@ class Pane {
     element("span", summary(event), made, "text");
     const tokens = tokensOf(event);
     if (tokens) element("span", `${rounded(tokens)} tok`, made, "figure cost");
-    if (Number.isFinite(event.reward)) element("span", (event.reward > 0 ? "+" : "") + rounded(event.reward), made, "figure reward");
+    if (Number.isFinite(event.reward)) element("span", (event.reward > 0 ? "+" : "") + rounded(event.reward), made, event.reward === 0 ? "figure" : "figure reward");
     made.classList.toggle("match", this.viewer.matches(this, row));
     return made;
   }
