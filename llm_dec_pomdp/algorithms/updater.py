@@ -48,9 +48,20 @@ from .schedules import factor
 
 
 def updaters_of(
-    team: Team, temperature: float, options: UpdaterOptions, kind: type[Updater] | None = None
+    team: Team,
+    temperature: float,
+    options: UpdaterOptions,
+    kind: type[Updater] | None = None,
+    others: type[Updater] | None = None,
 ) -> list[Updater]:
     """One updater, of that kind, for each trainable policy of a team, in agent order; each lives beside its policy.
+
+    Args:
+        team: Whose policies.
+        temperature: See `Updater`.
+        options: See `Updater`.
+        kind: `Updater` when left out.
+        others: Kind of all but the first one; left out, the same.
 
     Raises:
         ValueError: Nobody can be trained, or two policies share a network; or see `Updater`.
@@ -66,9 +77,9 @@ def updaters_of(
                 raise ValueError(
                     f"{owner!r} and {agent!r} have policies of their own on the same network; let one policy play both"
                 )
-    build = kind or Updater
     updaters: list[Updater] = []
     for policy in team.trainable:
+        build = (others if updaters else kind) or kind or Updater
         how = team.parameter_groups(policy, options.learning_rate), temperature, options
         updaters.append(policy.updater(build, *how) if isinstance(policy, PlacedPolicy) else build(policy, *how))
     return updaters
@@ -78,11 +89,12 @@ def step_all(updaters: Sequence[Updater], samples: Sequence[Sample], seed: int) 
     """Step with every updater on the samples of its agents, at the same time where they are on different devices.
 
     Returns:
-        What `Updater.step` returns, means over the updaters.
+        What `Updater.step` returns, means over the updaters that tell it.
     """
     works = [partial(updater.step, samples, seed) for updater in updaters]
     results = side_by_side([updater.policy for updater in updaters], works)
-    return {name: sum(result[name] for result in results) / len(results) for name in results[0]}
+    told = {name: [result[name] for result in results if name in result] for result in results for name in result}
+    return {name: sum(values) / len(values) for name, values in told.items()}
 
 
 # --- one policy -------------------------------------------------------------------------------------------------------
