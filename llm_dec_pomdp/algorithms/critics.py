@@ -102,7 +102,9 @@ class CriticUpdater(Updater):
         own = ParameterGroup(agents, list(self.critic.parameters()), rate)
         self.groups = [*groups, own]
         self.optimizer.add_param_group({"params": own.parameters, "lr": rate, "full_lr": rate})
-        self._parts: Iterator[list[Lesson]] = iter(())  # lessons of the gradients to come
+        self._lessons: list[Lesson] = []  # of the step
+        self._parts: Iterator[list[Lesson]] = iter(())  # of the gradients to come
+        self._part: list[Lesson] = []  # of the present one
 
     def make_critic(self) -> Critic:
         """The critic of this policy: here a head for all agents that share weights, see `CriticOptions.body`."""
@@ -140,22 +142,26 @@ class CriticUpdater(Updater):
         Returns:
             The same, and `value_loss`, the mean of what the critic's loss is before it is weighed.
         """
-        own = [s for s in samples if isinstance(s, Lesson) and s.agent in self.agents]
-        parts: Any = in_minibatches(own, self.options.minibatches, derive(seed, "lessons", self.updates))
+        self._lessons = [s for s in samples if isinstance(s, Lesson) and s.agent in self.agents]
+        parts: Any = in_minibatches(self._lessons, self.options.minibatches, derive(seed, "lessons", self.updates))
         self._parts = itertools.cycle(parts or [[]])
         return {"value_loss": 0.0} | super().step(samples, seed)
 
-    def _with_gradient(self, samples: list[Sample]) -> list[Sample]:
-        """All: where no text has an advantage the critic learns all the same."""
-        return samples
+    def _worth_a_step(self, learning: list[Sample]) -> bool:
+        """The critic learns too where no text has an advantage."""
+        return bool(learning or self._lessons)
 
     def _gradient(self, samples: list[Sample]) -> Metrics:
         self._part = next(self._parts)
         return super()._gradient(samples)
 
+    def _clip_gradients(self, agents: set[str]) -> float:
+        """See `Updater`; an agent of whose texts nothing is learnt may share its body with the critic."""
+        return super()._clip_gradients(agents | {lesson.agent for lesson in self._part})
+
     def _accumulate(self, batches: list[list[Sample]]) -> Metrics:
         """See `Updater`; and one forward and backward pass of the critic per batch of situations."""
-        terms = super()._accumulate(batches)
+        terms = {"loss": 0.0, "clipped": 0.0} | super()._accumulate(batches)
         lessons: dict[Reading, list[Lesson]] = {}
         for lesson in self._part:
             lessons.setdefault(lesson.reading, []).append(lesson)

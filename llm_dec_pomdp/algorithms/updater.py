@@ -180,7 +180,8 @@ class Updater:
         for epoch in range(c.epochs):
             results: list[Metrics] = []
             for part in in_minibatches(own, c.minibatches, derive(order, epoch)):
-                if not (learning := self._with_gradient(weigh(part, c))):
+                learning = self._with_gradient(weigh(part, c))
+                if not self._worth_a_step(learning):
                     continue
                 if c.ratio == "trajectory" and self._old:
                     self._note_elsewhere(self._with_gradient(own))
@@ -198,6 +199,10 @@ class Updater:
     def _with_gradient(self, samples: list[Sample]) -> list[Sample]:
         """The samples that have a gradient: with a KL term or an entropy bonus all, else those with an advantage."""
         return samples if self.options.beta or self.options.entropy else [s for s in samples if s.advantage]
+
+    def _worth_a_step(self, learning: list[Sample]) -> bool:
+        """Whether the optimizer steps: not where there is nothing to learn, since momentum would move weights too."""
+        return bool(learning)
 
     # --- the gradient of one optimizer step ---------------------------------------------------------------------------
 
