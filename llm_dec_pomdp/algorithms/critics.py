@@ -130,7 +130,8 @@ class CriticUpdater(Updater):
 
         def say(size: int) -> None:
             with torch.no_grad():
-                for batch in _of_length(dict.fromkeys(r for r in readings if r not in said), size):
+                new = dict.fromkeys((r for r in readings if r not in said), 1)
+                for batch in _of_length(new, size):
                     said.update(zip(batch, self.critic.values(batch).tolist(), strict=True))
 
         self.micro_batch.run(say)
@@ -160,13 +161,14 @@ class CriticUpdater(Updater):
         return super()._clip_gradients(agents | {lesson.agent for lesson in self._part})
 
     def _accumulate(self, batches: list[list[Sample]]) -> Metrics:
-        """See `Updater`; and one forward and backward pass of the critic per batch of situations."""
+        """See `Updater`; and forward and backward passes of the critic, each for as many lessons as texts there."""
         terms = {"loss": 0.0, "clipped": 0.0} | super()._accumulate(batches)
         lessons: dict[Reading, list[Lesson]] = {}
         for lesson in self._part:
             lessons.setdefault(lesson.reading, []).append(lesson)
         terms["value_loss"] = 0.0
-        for batch in _of_length(lessons, self.micro_batch.size):
+        counts = {reading: len(own) for reading, own in lessons.items()}
+        for batch in _of_length(counts, self.micro_batch.size):
             values = self.critic.values(batch)
             rows = [row for row, reading in enumerate(batch) for _ in lessons[reading]]
             own = [lesson for reading in batch for lesson in lessons[reading]]
@@ -196,7 +198,14 @@ class CentralCriticUpdater(CriticUpdater):
         return self.critic_for([self.groups[0].agents[:1]])
 
 
-def _of_length(readings: Mapping[Reading, Any], size: int) -> list[list[Reading]]:
-    """Batches of `size`, of similar length."""
-    ordered = sorted(readings, key=lambda reading: len(reading[1]))
-    return [ordered[i : i + size] for i in range(0, len(ordered), size)]
+def _of_length(counts: Mapping[Reading, int], size: int) -> list[list[Reading]]:
+    """Batches of similar length, in which the counts sum to at most `size`, or of one reading."""
+    batches: list[list[Reading]] = []
+    room = 0
+    for reading in sorted(counts, key=lambda reading: len(reading[1])):
+        if counts[reading] > room or not batches:
+            batches.append([])
+            room = size
+        batches[-1].append(reading)
+        room -= counts[reading]
+    return batches
