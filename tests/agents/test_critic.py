@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from models import AGENTS, language_model, network, same, save_model, tokenizer
+from models import AGENTS, ITEMS, Colourful, language_model, network, same, save_model, tokenizer, weights
 from requests_of_agents import pairs
 
 from llm_dec_pomdp.agents.base import Reading, Sampling
@@ -14,6 +14,7 @@ from llm_dec_pomdp.agents.base import Request as Asked
 from llm_dec_pomdp.agents.loading import load_team
 from llm_dec_pomdp.agents.transformers.critic import HeadCritic
 from llm_dec_pomdp.agents.transformers.language_model import LanguageModel
+from llm_dec_pomdp.algorithms.actor_critic import IAC, IACConfig
 from llm_dec_pomdp.types import conversation
 
 READINGS: list[Reading] = [("agent_0", (5, 6, 7, 8)), ("agent_1", (9,)), ("agent_1", (7, 6))]
@@ -114,3 +115,27 @@ def test_a_critic_is_restored_bit_for_bit_and_another_one_refused() -> None:
     assert same([saved], [critic.state_dict()])
     with pytest.raises(ValueError, match=r"does not fit this one, \d+ tensors differ"):
         language_model(2).critic(GROUPS, own=False).load_state_dict(saved)
+
+
+def test_critics_on_adapters_go_on_after_a_restart_bit_for_bit(tmp_path: Any) -> None:
+    folder = save_model(tmp_path)
+
+    def learner() -> Any:
+        team = load_team(AGENTS, folder, sharing="lora")
+        return IAC(team, Sampling(max_new_tokens=4), IACConfig(body="own", learning_rate=0.01, epochs=2))
+
+    def step(one: Any, number: int) -> None:
+        one.update(one.rollout.play(Colourful(ITEMS), one.policy, ["t0", "t1"], [number, number + 10], one.sampling, 2))
+
+    whole, first, second = learner(), learner(), learner()
+    for one in (whole, first):
+        step(one, 0)
+    state = first.state_dict()
+    second.team.trainable[0].load_state_dict(weights(first.team)[0])
+    second.load_state_dict(state)
+    for one in (whole, second):
+        step(one, 1)
+    assert same(weights(whole.team), weights(second.team))
+    ends = [one.state_dict()["updaters"][0]["critic"] for one in (whole, second)]
+    assert same(*([end] for end in ends))
+    assert ends[0]["head.weight"].abs().max() > 0
