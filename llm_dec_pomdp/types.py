@@ -172,7 +172,7 @@ class Episode:
         terminated: The task ended the episode (as opposed to running out of turns).
         share: Its weight among the episodes of its task; in a tree a branch that ends early stands for many.
         following: Where turns ran out, the histories of those who would have been asked next, as far as they were told
-            something; for learners, recordings do not keep it.
+            something; for learners that look ahead, recordings do not keep it.
     """
 
     item_id: str

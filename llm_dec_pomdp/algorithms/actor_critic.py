@@ -28,6 +28,7 @@ and Q alone where there are none. The return less Q would be 0 on average, whate
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal, NamedTuple
@@ -169,8 +170,9 @@ class ActorCritic(Prompting, ABC):
         c = self.config
         for track in tracks:
             earned, discounts = between_decisions(track.episode.rewards, track.turns, c.gamma)
-            following = (earned, discounts, track.values, track.next_value)
-            track.advantages = generalized_advantages(*following, c.gae_lambda)  # (advantage)
+            track.advantages = generalized_advantages(  # (advantage)
+                earned, discounts, track.values, track.next_value, c.gae_lambda
+            )
             track.targets = track.advantages + track.values  # (target)
         if c.estimates == "q":
             _compare(tracks)
@@ -274,6 +276,8 @@ class MAAC(ActorCritic):
 
     def tracks(self, group: Group, place: int, ahead: Ahead) -> list[Track]:
         """One for each episode."""
+        shared = {role for role, count in Counter(group.roles.values()).items() if count > 1}
+        names = {agent: f"{role} {agent}" if role in shared else role for agent, role in group.roles.items()}
         found: list[Track] = []
         for episode in group.episodes:
             turns = [({**turn.observations, **turn.told}, turn.actions) for turn in episode.turns]
@@ -282,19 +286,17 @@ class MAAC(ActorCritic):
             turns += [({r.agent: r.history[-1].text for r in after.requests}, after.drawn)] if after.requests else []
             lines: list[str] = []
             for told, said in turns:
-                lines += self._lines(group, "is told", told)
+                lines += self._lines(names, "is told", told)
                 track.histories.append(tuple(lines))
-                spoken = self._lines(group, "says", {agent: text.text for agent, text in said.items()})
+                spoken = self._lines(names, "says", {agent: text.text for agent, text in said.items()})
                 track.asked.append(self._request([*lines, *spoken] if self.config.estimates == "q" else lines))
                 lines += spoken
             track.following = track.asked.pop() if after.requests else None
             found.append(track)
         return found
 
-    def _lines(self, group: Group, verb: str, texts: Mapping[str, str]) -> list[str]:
+    def _lines(self, names: Mapping[str, str], verb: str, texts: Mapping[str, str]) -> list[str]:
         """Texts in agent order, each below the role of its agent, and its name where several have that role."""
-        roles = list(group.roles.values())
-        names = {agent: role if roles.count(role) == 1 else f"{role} {agent}" for agent, role in group.roles.items()}
         return [f"{names.get(agent, agent)} {verb}:\n{texts[agent]}" for agent in self.team.members if agent in texts]
 
     def _request(self, lines: Sequence[str]) -> Request:

@@ -26,7 +26,7 @@ from .base import Metrics
 from .batches import in_minibatches
 from .losses import value_loss
 from .options import UpdaterOptions
-from .samples import Sample
+from .samples import Sample, usable
 from .updater import Updater
 
 
@@ -144,7 +144,9 @@ class CriticUpdater(Updater):
             The same, and `value_loss`, the mean of what the critic's loss is before it is weighed.
         """
         self._lessons = [s for s in samples if isinstance(s, Lesson) and s.agent in self.agents]
-        parts: Any = in_minibatches(self._lessons, self.options.minibatches, derive(seed, "lessons", self.updates))
+        texts = usable(s for s in samples if s.agent in self.agents)
+        steps = len(in_minibatches(texts, self.options.minibatches, seed)) or 1  # of a pass: fewer for few prompts
+        parts: Any = in_minibatches(self._lessons, steps, derive(seed, "lessons", self.updates))
         self._parts = itertools.cycle(parts or [[]])
         return {"value_loss": 0.0} | super().step(samples, seed)
 

@@ -138,13 +138,13 @@ def mix_adapters(model: Any) -> Rows:
     return rows
 
 
-def add_critic_adapters(model: Any, agents: Iterable[str]) -> dict[str, str]:
+def add_critic_adapters(model: Any, adapters: Iterable[str]) -> dict[str, str]:
     """A further adapter for each of these adapters of a model, of the same form; returns the new name of each.
 
     It starts as the base, and no policy uses, trains or saves it. Asked for a second time, the model keeps what it has.
     """
     rows: Rows = model.mixed_rows
-    names = {adapter: f"{adapter}_critic" for adapter in agents}
+    names = {adapter: f"{adapter}_critic" for adapter in adapters}
     trained = {name for name, parameter in model.named_parameters() if parameter.requires_grad}
     with torch.random.fork_rng(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # peft asks transformers for an attribute under its old name
