@@ -57,14 +57,13 @@ def trainer(
     )
     found = make_trainer(
         agents=[tiny.model(seed, vocabulary=vocabulary) for seed in (1, 2)],
-        num_agents=2,
         tokenizer=tiny.tokenizer(),
         train_dataset=Dataset.from_list([{"prompt": text} for text in tiny.prompts(prompts * updates)]),
         reward_func=lambda first, second: [tiny.letters(pair) for pair in zip(first, second, strict=True)],
         formatters=[lambda item, external_prompts=None: external_prompts or item["prompt"]] * 2,
         args=config,
         wandb_config=None,
-        **({"critics": [tiny.model(seed, vocabulary=vocabulary) for seed in seeds]} if seeds else {}),
+        **({"critics": [tiny.model(seed, vocabulary=vocabulary) for seed in seeds]} if seeds else {"num_agents": 2}),
     )
     found.verbose = False
     return found
