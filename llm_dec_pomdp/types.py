@@ -174,6 +174,8 @@ class Episode:
         turns: In order.
         terminated: The task ended the episode (as opposed to running out of turns).
         share: Its weight among the episodes of its task; in a tree a branch that ends early stands for many.
+        following: Where turns ran out, the histories of those who would have been asked next, as far as they were told
+            something; for learners that look ahead, recordings do not keep it.
     """
 
     item_id: str
@@ -181,6 +183,9 @@ class Episode:
     turns: tuple[Turn, ...]
     terminated: bool
     share: float = 1.0
+    following: Mapping[str, tuple[Message, ...]] = field(
+        default_factory=dict[str, "tuple[Message, ...]"], compare=False
+    )
 
     def __repr__(self) -> str:
         return f"Episode({self.item_id!r}, {len(self.turns)} turns, return {self.total:.4g})"
@@ -261,12 +266,14 @@ class Group:
         episodes: All joint trajectories.
         decisions: Every decision point with all that was tried there; empty where trajectories alone were played.
         extra: What was spent on alternatives that are part of no episode.
+        roles: By agent its human name; recordings do not keep it.
     """
 
     item_id: str
     episodes: tuple[Episode, ...]
     decisions: tuple[Decision, ...] = ()
     extra: Cost = field(default_factory=Cost)
+    roles: Mapping[str, str] = field(default_factory=dict[str, str], compare=False)
 
     def __repr__(self) -> str:
         return f"Group({self.item_id!r}, {len(self.episodes)} episodes, {len(self.decisions)} decisions)"

@@ -10,6 +10,7 @@ from typing import Any
 
 import tiny
 import torch
+from memory import limit
 from sides import Peer, Timer, alternate, row
 
 import llm_dec_pomdp
@@ -19,8 +20,8 @@ from llm_dec_pomdp.agents.loading import load_model
 from llm_dec_pomdp.agents.transformers.decoding import sample
 from llm_dec_pomdp.agents.transformers.language_model import LanguageModel
 from llm_dec_pomdp.algorithms.batches import in_forward_passes, weigh
-from llm_dec_pomdp.algorithms.magrpo import MAGRPO, MAGRPOConfig
 from llm_dec_pomdp.algorithms.options import UpdaterOptions
+from llm_dec_pomdp.algorithms.registration import build_algorithm
 from llm_dec_pomdp.algorithms.samples import Sample
 from llm_dec_pomdp.algorithms.updater import Updater, updaters_of
 from llm_dec_pomdp.envs.tasks import TaskSource
@@ -69,30 +70,49 @@ def letters_env(prompts: int, agents: int = 2) -> Letters:
 # --- whole training steps ---------------------------------------------------------------------------------------------
 
 
-def training_step(peer: Peer, timer: Timer, runs: int, *, prompts: int, new_tokens: int, target: float) -> Any:
-    """Seconds per prompt of rollout and update, two agents with a model each, G = 4."""
-    group = 4
+GROUP = 4
+
+
+def our_steps(learner: str, prompts: int, new_tokens: int, **options: Any) -> Callable[[], None]:
+    """What plays and learns `UPDATES` times, two agents with a model each."""
     env = letters_env(prompts)
     team = Team({agent: LanguageModel(tiny.model(seed), tiny.tokenizer()) for seed, agent in enumerate(AGENTS, 1)})
     sampling = Sampling(temperature=1.0, top_k=50, max_new_tokens=new_tokens)
-    learner = MAGRPO(team, sampling, MAGRPOConfig(learning_rate=1e-3))
-    wanted = prompts * group * len(AGENTS) * new_tokens
+    own = build_algorithm(learner, {"learning_rate": 1e-3, **options}, team, sampling)
     ids = [item.id for item in env.items]
 
     def steps() -> None:
         for _ in range(UPDATES):
-            seeds = [derive(learner.updaters[0].updates, i) for i in range(prompts)]
-            metrics = learner.update(Trajectories().play(env, team, ids, seeds, sampling, group))
-            _check_tokens(metrics["tokens"] * len(AGENTS), wanted)
+            seeds = [derive(own.updaters[0].updates, i) for i in range(prompts)]
+            metrics = own.update(Trajectories().play(env, team, ids, seeds, sampling, GROUP))
+            _check_tokens(metrics["tokens"] * len(AGENTS), prompts * GROUP * len(AGENTS) * new_tokens)
+
+    return steps
+
+
+def training_step(
+    peer: Peer, timer: Timer, runs: int, *, prompts: int, new_tokens: int, target: float, learner: str = "magrpo"
+) -> Any:
+    """Seconds per prompt of rollout and update, two agents with a model each; critics have models of their own."""
+    steps = our_steps(learner, prompts, new_tokens, **({} if learner == "magrpo" else {"body": "own"}))
 
     def other() -> float:
-        found = peer.ask("train", prompts=prompts, group=group, new_tokens=new_tokens, updates=UPDATES)
-        _check_tokens(found["tokens"], wanted * UPDATES)
+        asked = {"prompts": prompts, "group": GROUP, "new_tokens": new_tokens, "updates": UPDATES, "learner": learner}
+        found = peer.ask("train", **asked)
+        _check_tokens(found["tokens"], prompts * GROUP * len(AGENTS) * new_tokens * UPDATES)
         return found["seconds"]
 
     found = alternate(runs, ours=lambda: timer(steps), peer=other)
     numbers = {f"{name}_s_per_prompt": seconds / prompts / UPDATES for name, seconds in found.items()}
     return row(found["peer"] / found["ours"], target, **numbers)
+
+
+def critic_step(timer: Timer, runs: int, learner: str, body: str) -> Any:
+    """A step of an actor-critic learner against one of MAGRPO on as many samples, 8 prompts, 64 tokens."""
+    sides = {"magrpo": our_steps("magrpo", 8, 64), learner: our_steps(learner, 8, 64, body=body)}
+    found = alternate(runs, **{name: functools.partial(timer, steps) for name, steps in sides.items()})
+    numbers = {f"{name}_s_per_prompt": seconds / 8 / UPDATES for name, seconds in found.items()}
+    return limit(found[learner] / found["magrpo"], 1.5, **numbers)
 
 
 def _check_tokens(found: float, wanted: int) -> None:
@@ -234,7 +254,18 @@ def generation(file: str, timer: Timer, runs: int) -> Any:
     return row(found["bare"] / found["ours"], 1.7, ours_s=found["ours"], generate_s=found["bare"])
 
 
-ROWS = ("step_64_tokens_8_prompts", "step_256_tokens_1_prompt", "update_32k", "generation_135m", "update_shared_prompt")
+ROWS = (
+    "step_64_tokens_8_prompts",
+    "step_256_tokens_1_prompt",
+    "update_32k",
+    "generation_135m",
+    "update_shared_prompt",
+    "iac_step",
+    "maac_step",
+    "iac_shared_against_magrpo",
+    "iac_own_against_magrpo",
+    "maac_against_magrpo",
+)
 
 
 def rows(peer: Peer, timer: Timer, runs: int, file: str | None) -> dict[str, Callable[[], dict[str, Any]]]:
@@ -247,5 +278,10 @@ def rows(peer: Peer, timer: Timer, runs: int, file: str | None) -> dict[str, Cal
         lambda: wide_update(peer, timer, runs),
         lambda: generation(file, timer, runs) if file else skipped,
         lambda: shared_prompt_update(timer, runs),
+        lambda: steps(prompts=8, new_tokens=64, target=5.0, learner="iac"),
+        lambda: steps(prompts=8, new_tokens=64, target=5.0, learner="maac"),
+        lambda: critic_step(timer, runs, "iac", "shared"),
+        lambda: critic_step(timer, runs, "iac", "own"),
+        lambda: critic_step(timer, runs, "maac", "own"),
     )
     return dict(zip(ROWS, works, strict=True))

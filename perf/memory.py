@@ -1,6 +1,8 @@
 """Peak memory and cost over many episodes.
 
-    python perf/memory.py train AGENTS | python perf/memory.py logprobs TOKENS CHUNK | python perf/memory.py nothing
+    python perf/memory.py train AGENTS [LEARNER]
+    python perf/memory.py logprobs TOKENS CHUNK
+    python perf/memory.py nothing
 
 prints the peak resident memory of that work in bytes; every measurement is a process of its own.
 """
@@ -34,7 +36,7 @@ def measured(*work: str | int) -> int:
     return int(subprocess.run(command, capture_output=True, text=True, check=True, env=MEASURED).stdout)
 
 
-def train(agents: int) -> None:
+def train(agents: int, name: str = "magrpo") -> None:
     """Rollout and update of some agents with LoRA on one base of 135 M parameters (random), G = 4, 4 prompts."""
     import tiny
     import torch
@@ -44,7 +46,7 @@ def train(agents: int) -> None:
     from llm_dec_pomdp.agents.base import Sampling, Team
     from llm_dec_pomdp.agents.loading import _with_adapters
     from llm_dec_pomdp.agents.transformers.language_model import LanguageModel
-    from llm_dec_pomdp.algorithms.magrpo import MAGRPO, MAGRPOConfig
+    from llm_dec_pomdp.algorithms.registration import build_algorithm
     from llm_dec_pomdp.rollout import Trajectories
 
     config = LlamaConfig(
@@ -67,7 +69,8 @@ def train(agents: int) -> None:
     team = Team(dict.fromkeys(names, policy))
     env = letters_env(4, agents)
     sampling = Sampling(max_new_tokens=16)
-    learner = MAGRPO(team, sampling, MAGRPOConfig(micro_batch=8))
+    critics = {} if name == "magrpo" else {"body": "own"}
+    learner = build_algorithm(name, {"micro_batch": 8, **critics}, team, sampling)
     learner.update(Trajectories().play(env, team, [f"p{i}" for i in range(4)], range(4), sampling, 4))
 
 
@@ -92,6 +95,12 @@ def adapters_row() -> dict[str, Any]:
     """Two agents on one base against one."""
     one, two = measured("train", 1), measured("train", 2)
     return limit(two / one, 1.15, one_agent_mb=one / 1e6, two_agents_mb=two / 1e6)
+
+
+def critics_row() -> dict[str, Any]:
+    """Critics that are adapters on the base of the policies, against none; the larger of the two learners."""
+    mb = {name: measured("train", 2, name) / 1e6 for name in ("magrpo", "iac", "maac")}
+    return limit(max(mb["iac"], mb["maac"]) / mb["magrpo"], 1.1, **{f"{name}_mb": own for name, own in mb.items()})
 
 
 def logprobs_row() -> dict[str, Any]:
@@ -165,6 +174,7 @@ def episodes_row() -> dict[str, Any]:
 
 ROWS = {
     "memory_two_agents": adapters_row,
+    "memory_critics": critics_row,
     "memory_logprobs": logprobs_row,
     "writing_step": writing_step_row,
     "episodes": episodes_row,
@@ -172,5 +182,6 @@ ROWS = {
 
 if __name__ == "__main__":
     name, *arguments = sys.argv[1:]
-    {"train": train, "logprobs": logprobs, "nothing": nothing}[name](*map(int, arguments))
+    given: list[Any] = [int(text) if text.isdigit() else text for text in arguments]
+    {"train": train, "logprobs": logprobs, "nothing": nothing}[name](*given)
     print(peak())

@@ -16,15 +16,30 @@ os.environ |= {"WANDB_MODE": "disabled", "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARA
 
 import tiny
 import torch
+from comlrl.trainers.actor_critic import IACConfig, IACTrainer, MAACConfig, MAACTrainer
 from comlrl.trainers.reinforce import MAGRPOConfig, MAGRPOTrainer
 from datasets import Dataset
 
 clock = time.perf_counter
 
 
-def trainer(prompts: int, group: int, new_tokens: int, vocabulary: int = 512, updates: int = 1) -> Any:
-    """Two agents with a model each, `updates` updates of `prompts` prompts."""
-    config = MAGRPOConfig(
+LEARNERS = {
+    "magrpo": (MAGRPOConfig, MAGRPOTrainer),
+    "iac": (IACConfig, IACTrainer),
+    "maac": (MAACConfig, MAACTrainer),
+}
+CRITICS = {"magrpo": (), "iac": (3, 4), "maac": (3,)}  # a model for each agent, or one for the team
+
+
+def trainer(
+    prompts: int, group: int, new_tokens: int, vocabulary: int = 512, updates: int = 1, learner: str = "magrpo"
+) -> Any:
+    """Two agents with a model each, `updates` updates of `prompts` prompts; critics have models of their own."""
+    seeds = CRITICS[learner]
+    buffered = prompts * group if seeds else prompts  # samples of an agent, or prompts
+    of_critics = {"critic_devices": "cpu", "critic_learning_rate": 1e-3} if seeds else {}
+    make_config, make_trainer = LEARNERS[learner]
+    config = make_config(
         num_train_epochs=1,
         agent_learning_rate=1e-3,
         num_agents=2,
@@ -36,18 +51,19 @@ def trainer(prompts: int, group: int, new_tokens: int, vocabulary: int = 512, up
         top_k=50,
         num_turns=1,
         eval_interval=0,
-        rollout_buffer_size=prompts,
-        train_batch_size=prompts,
+        rollout_buffer_size=buffered,
+        train_batch_size=buffered,
+        **of_critics,
     )
-    found = MAGRPOTrainer(
+    found = make_trainer(
         agents=[tiny.model(seed, vocabulary=vocabulary) for seed in (1, 2)],
-        num_agents=2,
         tokenizer=tiny.tokenizer(),
         train_dataset=Dataset.from_list([{"prompt": text} for text in tiny.prompts(prompts * updates)]),
         reward_func=lambda first, second: [tiny.letters(pair) for pair in zip(first, second, strict=True)],
         formatters=[lambda item, external_prompts=None: external_prompts or item["prompt"]] * 2,
         args=config,
         wandb_config=None,
+        **({"critics": [tiny.model(seed, vocabulary=vocabulary) for seed in seeds]} if seeds else {"num_agents": 2}),
     )
     found.verbose = False
     return found
@@ -57,15 +73,17 @@ def train(request: dict[str, Any]) -> dict[str, float]:
     """Seconds of some updates with their rollouts, and the tokens that were sampled."""
     side = trainer(**request)
     tokens = 0
-    generate = side._generate_completions
+    magrpo = isinstance(side, MAGRPOTrainer)
+    name = "_generate_completions" if magrpo else "_collect_rollouts"
+    generate = getattr(side, name)
 
     def counted(*args: Any, **kwargs: Any) -> Any:
         nonlocal tokens
         found = generate(*args, **kwargs)
-        tokens += sum(found["response_lens"])
+        tokens += sum(found["response_lens"]) if magrpo else sum(sample.response_len for sample in found)
         return found
 
-    side._generate_completions = counted
+    setattr(side, name, counted)
     started = clock()
     side.train()
     return {"seconds": clock() - started, "tokens": tokens}

@@ -66,6 +66,18 @@ def test_an_updater_with_another_loss_moves_weights_otherwise(example: Example) 
     assert torch.tensor(sizes).isfinite().all()
 
 
+def test_a_critic_learns_what_a_history_is_worth(example: Example) -> None:
+    team = softmax_team()
+    learner = example("A critic")["BagIAC"](team, ONE_WORD)
+    groups = play(team)
+    losses = [learner.update(groups)["value_loss"] for _ in range(40)]
+    assert losses[-1] < 0.8 * losses[0]
+    again = example("A critic")["BagIAC"](softmax_team(), ONE_WORD)
+    again.load_state_dict(learner.state_dict())
+    readings = [("agent_0", (0,))]
+    assert again.updaters[0].values(readings) == learner.updaters[0].values(readings)
+
+
 def test_an_engine_draws_with_the_weights_of_now(example: Example, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ENGINES, "_specs", dict(ENGINES))  # the name is for this test
     example("An engine")

@@ -227,6 +227,47 @@ class AdaptedPolicy(TrainablePolicy, Protocol):
         ...
 
 
+Reading = tuple[str, tuple[int, ...]]  # an agent, in whose name token ids are read, and these
+
+
+class Critic(Protocol):
+    """Tells what the return is to be expected after what was read."""
+
+    def values(self, readings: Sequence[Reading]) -> torch.Tensor:
+        """The values of N readings [N], in float32, with gradient and in units of the return."""
+        ...
+
+    def parameters(self) -> Iterable[Parameter]:
+        """What it learns, in a fixed order, without parameters of the policy."""
+        ...
+
+    def state_dict(self) -> dict[str, torch.Tensor]:
+        """These, and whatever else has to survive a restart, as tensors by name."""
+        ...
+
+    def load_state_dict(self, state: Mapping[str, torch.Tensor]) -> None:
+        """Restore it; tensors that do not fit are an error."""
+        ...
+
+
+@runtime_checkable
+class CriticPolicy(TrainablePolicy, Protocol):
+    """A trainable policy that critics can be made of."""
+
+    def encode(self, history: Sequence[Message], new_tokens: int = 0, ids: Sequence[int] = ()) -> list[int]:
+        """Token ids of a history, as the policy reads it before `new_tokens` more; `ids` as in a `Request`."""
+        ...
+
+    def critic(self, groups: Sequence[Sequence[str]], *, own: bool) -> Critic:
+        """A critic for these agents, those of a group with one head.
+
+        Args:
+            groups: Agents that share weights.
+            own: False: on the policy's own body, which then learns with it; True: on one of its own.
+        """
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class ParameterGroup:
     """Parameters that the same agents use.

@@ -14,7 +14,7 @@ import torch
 
 from ..seeding import derive, uniforms
 from ..types import Completion, Message
-from .base import Request, Sampling
+from .base import Reading, Request, Sampling
 from .transformers.decoding import draw
 
 ROWS = 1 << 14
@@ -89,6 +89,14 @@ class Table:
         chosen = logprobs.gather(1, tokens[:, None])
         return chosen, -(logprobs.exp() * logprobs).sum(-1, keepdim=True), torch.ones_like(chosen)
 
+    def encode(self, history: Sequence[Message], new_tokens: int = 0, ids: Sequence[int] = ()) -> list[int]:
+        """The number of a history, which is all that is read of it."""
+        return [number_of(history)]
+
+    def critic(self, groups: Sequence[Sequence[str]], *, own: bool) -> TableCritic:
+        """A table of values, which shares nothing with this one in either case; see `CriticPolicy`."""
+        return TableCritic(len(self.logits))
+
     # --- restarts -----------------------------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, torch.Tensor]:
@@ -115,6 +123,60 @@ class Table:
             self.logits.zero_()
             self.logits[: len(numbers)] = logits
         self._rows = {number: row for row, number in enumerate(numbers)}
+
+
+class TableCritic:
+    """A value for every reading, 0 until it was learnt from; see `Critic`.
+
+    Args:
+        rows: Readings that it can learn about.
+    """
+
+    def __init__(self, rows: int = ROWS) -> None:
+        self.table = torch.nn.Parameter(torch.zeros(rows))
+        self._rows: dict[int, int] = {}  # by the number of the reading
+
+    def values(self, readings: Sequence[Reading]) -> torch.Tensor:
+        """The values [N]; with gradient, new readings get a row.
+
+        Raises:
+            ValueError: There are more readings than rows.
+        """
+        numbers = [derive(0, agent, *ids) for agent, ids in readings]
+        for number in numbers if torch.is_grad_enabled() else ():
+            self._rows.setdefault(number, len(self._rows))
+        if len(self._rows) > len(self.table):
+            raise ValueError(
+                f"there are more histories than the {len(self.table)} rows of the critic; play fewer turns, or a "
+                "language model"
+            )
+        rows = torch.tensor([self._rows.get(number, -1) for number in numbers])
+        return torch.where(rows >= 0, self.table[rows.clamp(min=0)], 0.0)
+
+    def parameters(self) -> Iterable[torch.nn.Parameter]:
+        """The table."""
+        return [self.table]
+
+    def state_dict(self) -> dict[str, torch.Tensor]:
+        """The values that were learnt, and the numbers of their readings in order."""
+        numbers = torch.tensor(list(self._rows), dtype=torch.int64)
+        return {"values": self.table.detach()[: len(numbers)], "readings": numbers}
+
+    def load_state_dict(self, state: Mapping[str, torch.Tensor]) -> None:
+        """Restore them.
+
+        Raises:
+            ValueError: Tensors of another kind of critic, or more rows than there are.
+        """
+        if set(state) != {"values", "readings"} or len(state["values"]) > len(self.table):
+            raise ValueError(
+                f"{ {name: tuple(tensor.shape) for name, tensor in state.items()} } is no critic of at most "
+                f"{len(self.table)} rows; give the options that it was trained with"
+            )
+        with torch.no_grad():
+            self.table.zero_()
+            self.table[: len(state["values"])] = state["values"]
+        self._rows = {number: row for row, number in enumerate(state["readings"].tolist())}
 
 
 def number_of(history: Sequence[Message]) -> int:

@@ -9,6 +9,7 @@ of its texts each of n agents said, `values` [B] what that joint action returned
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -90,6 +91,51 @@ def group_advantages(values: Sequence[float], kind: Kind = "std") -> Array:
         result[scored] = (r - r.mean()) * len(r) / (len(r) - 1)
     else:
         result[scored] = r - r.max()
+    return result
+
+
+def between_decisions(rewards: Sequence[float], turns: Sequence[int], gamma: float) -> tuple[Array, Array]:
+    """What is earned from each decision to the next one, and how far that one is discounted.
+
+        r_k = sum over t_k <= tau < t_(k+1) of gamma^(tau - t_k) r_tau,   g_k = gamma^(t_(k+1) - t_k)
+
+    Args:
+        rewards: Joint reward of every turn [T].
+        turns: The turns t_k of the decisions [K], rising; what follows the last one is turn T.
+        gamma: Discount of a turn in [0, 1].
+
+    Returns:
+        r_k and g_k, [K] each.
+    """
+    edges = [*turns, len(rewards)]
+    earned = [returns(rewards[first:last], gamma)[0] for first, last in itertools.pairwise(edges)]
+    return np.array(earned), np.array([gamma ** (last - first) for first, last in itertools.pairwise(edges)])
+
+
+def generalized_advantages(earned: Array, discounts: Array, values: Array, following: float, trace: float) -> Array:
+    """GAE over decisions (arXiv:1506.02438, equations 11 to 16).
+
+        delta_k = r_k + g_k V_(k+1) - V_k,     A_k = delta_k + lambda g_k A_(k+1)
+
+    Lambda 1 gives the return less the value, which is unbiased for values that do not see the action; lambda 0 trusts
+    the value of what follows. A_k + V_k is what V_k is to become.
+
+    Args:
+        earned: r_k [K], NaN where it could not be scored.
+        discounts: g_k [K].
+        values: V_k [K].
+        following: The value after the last decision; 0 where the episode ended.
+        trace: Lambda in [0, 1].
+
+    Returns:
+        A_k [K]; NaN from the first decision on to the last one after which something could not be scored.
+    """
+    result = np.zeros(len(earned))
+    advantage = 0.0
+    for k in reversed(range(len(earned))):
+        delta = earned[k] + discounts[k] * following - values[k]
+        advantage = delta + trace * discounts[k] * advantage
+        result[k], following = advantage, values[k]
     return result
 
 

@@ -113,6 +113,22 @@ def count_clipped(
     return float((outside * counted).sum())
 
 
+def value_loss(values: torch.Tensor, targets: torch.Tensor, old: torch.Tensor, clip: float) -> torch.Tensor:
+    """max((V - y)^2, (V_old + clip(V - V_old, -c, c) - y)^2): V gains nothing by going further than c in an update.
+
+    Args:
+        values: V [N], with gradient.
+        targets: y [N].
+        old: V before the update [N].
+        clip: c, in units of the return.
+
+    Returns:
+        The loss of every value [N].
+    """
+    near = old + (values - old).clamp(-clip, clip)
+    return torch.maximum((values - targets) ** 2, (near - targets) ** 2)
+
+
 def kl_k3(logprobs: torch.Tensor, reference: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
     """KL(pi || pi_ref), estimated token by token from samples of pi: r - 1 - log r with r = pi_ref / pi.
 

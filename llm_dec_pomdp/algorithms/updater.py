@@ -48,9 +48,20 @@ from .schedules import factor
 
 
 def updaters_of(
-    team: Team, temperature: float, options: UpdaterOptions, kind: type[Updater] | None = None
+    team: Team,
+    temperature: float,
+    options: UpdaterOptions,
+    kind: type[Updater] | None = None,
+    others: type[Updater] | None = None,
 ) -> list[Updater]:
     """One updater, of that kind, for each trainable policy of a team, in agent order; each lives beside its policy.
+
+    Args:
+        team: Whose policies.
+        temperature: See `Updater`.
+        options: See `Updater`.
+        kind: `Updater` when left out.
+        others: Kind of all but the first one; left out, the same.
 
     Raises:
         ValueError: Nobody can be trained, or two policies share a network; or see `Updater`.
@@ -66,9 +77,9 @@ def updaters_of(
                 raise ValueError(
                     f"{owner!r} and {agent!r} have policies of their own on the same network; let one policy play both"
                 )
-    build = kind or Updater
     updaters: list[Updater] = []
     for policy in team.trainable:
+        build = (others if updaters else kind) or kind or Updater
         how = team.parameter_groups(policy, options.learning_rate), temperature, options
         updaters.append(policy.updater(build, *how) if isinstance(policy, PlacedPolicy) else build(policy, *how))
     return updaters
@@ -78,11 +89,12 @@ def step_all(updaters: Sequence[Updater], samples: Sequence[Sample], seed: int) 
     """Step with every updater on the samples of its agents, at the same time where they are on different devices.
 
     Returns:
-        What `Updater.step` returns, means over the updaters.
+        What `Updater.step` returns, means over the updaters that tell it.
     """
     works = [partial(updater.step, samples, seed) for updater in updaters]
     results = side_by_side([updater.policy for updater in updaters], works)
-    return {name: sum(result[name] for result in results) / len(results) for name in results[0]}
+    told = {name: [result[name] for result in results if name in result] for result in results for name in result}
+    return {name: sum(values) / len(values) for name, values in told.items()}
 
 
 # --- one policy -------------------------------------------------------------------------------------------------------
@@ -168,7 +180,8 @@ class Updater:
         for epoch in range(c.epochs):
             results: list[Metrics] = []
             for part in in_minibatches(own, c.minibatches, derive(order, epoch)):
-                if not (learning := self._with_gradient(weigh(part, c))):
+                learning = self._with_gradient(weigh(part, c))
+                if not self._worth_a_step(learning):
                     continue
                 if c.ratio == "trajectory" and self._old:
                     self._note_elsewhere(self._with_gradient(own))
@@ -186,6 +199,10 @@ class Updater:
     def _with_gradient(self, samples: list[Sample]) -> list[Sample]:
         """The samples that have a gradient: with a KL term or an entropy bonus all, else those with an advantage."""
         return samples if self.options.beta or self.options.entropy else [s for s in samples if s.advantage]
+
+    def _worth_a_step(self, learning: list[Sample]) -> bool:
+        """Whether the optimizer steps: not where there is nothing to learn, since momentum would move weights too."""
+        return bool(learning)
 
     # --- the gradient of one optimizer step ---------------------------------------------------------------------------
 

@@ -31,6 +31,7 @@ _DIAGNOSTICS = {  # of what learners report: caption, and what the axis reaches 
     "surprisal": ("Mean of -log p of the sampled tokens, in nats.", 1.0),
     "sampler_gap": ("Mean difference in log p of a token between trainer and sampler.", 0.05),
     "clipped": ("Share of the ratios outside the clip range.", 1.0),
+    "explained_variance": ("Share of the variance of the returns that the critics knew.", 1.0),
 }
 
 

@@ -47,8 +47,18 @@ def test_main_and_sub_agents_in_processes_of_their_own_learn_as_in_one(whole: di
         ),
         cell({"id": "dectiger-v0"}, {"name": "magrpo"}, {"name": "builtin:table"}, 2),
         cell({"id": "dectiger-v0"}, {"name": "madpo"}, {"name": "builtin:table"}, 2),
+        cell({"id": "dectiger-v0"}, {"name": "iac"}, {"name": "builtin:table"}, 2),
+        cell({"id": "dectiger-v0"}, {"name": "maac", "options": {"estimates": "q"}}, {"name": "builtin:table"}, 2),
     ],
-    ids=["a model each", "adapters on one model", "adapters and a frozen member", "tables", "preferences"],
+    ids=[
+        "a model each",
+        "adapters on one model",
+        "adapters and a frozen member",
+        "tables",
+        "preferences",
+        "a critic each",
+        "a critic of the team",
+    ],
 )
 def test_a_team_in_processes_learns_as_in_one(of: Cell, tmp_path: Path) -> None:
     assert ran(of, tmp_path / "processes") == ran(of, tmp_path / "local", "local")

@@ -11,13 +11,17 @@ The modules and their parameters stay peft's: what is saved is loaded by peft.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import copy
+import warnings
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
 from peft.tuners.lora import Linear as LoraLinear
 from peft.tuners.lora import LoraLayer
 from torch.nn.functional import linear
+
+from .names import adapter_of
 
 _BEYOND = ("use_dora", "lora_bias", "modules_to_save", "trainable_token_indices")  # more than the equation above
 
@@ -26,12 +30,17 @@ class Rows:
     """Which adapter each row of the current batch uses; shared by all layers of a model.
 
     Args:
-        names: All adapters.
+        names: The adapters of its policies.
         rank: Rank of each.
+
+    Attributes:
+        names: The adapters that stand side by side in the current batch: those of policies, or those of critics.
+        critics: Adapters that critics have on the same model; `add_critic_adapters` makes them.
     """
 
     def __init__(self, names: Sequence[str], rank: int) -> None:
-        self.names = list(names)
+        self.policies, self.critics = list(names), list[str]()
+        self.names = self.policies
         self.rank = rank
         self.mask: torch.Tensor | None = None
         self._chosen: tuple[Any, ...] = ()
@@ -42,6 +51,7 @@ class Rows:
         if wanted == self._chosen:
             return
         self._chosen = wanted
+        self.names = self.policies if set(self.critics).isdisjoint(adapters) else self.critics
         with torch.inference_mode(False):  # the next batch may be trained on
             mask = torch.zeros(len(adapters), len(self.names))
             for row, name in enumerate(adapters):
@@ -126,6 +136,26 @@ def mix_adapters(model: Any) -> Rows:
         layer.__class__ = MixedLinear  # the parameters and their names stay as they are
         layer.rows = rows
     return rows
+
+
+def add_critic_adapters(model: Any, adapters: Iterable[str]) -> dict[str, str]:
+    """A further adapter for each of these adapters of a model, of the same form; returns the new name of each.
+
+    It starts as the base, and no policy uses, trains or saves it. Asked for a second time, the model keeps what it has.
+    """
+    rows: Rows = model.mixed_rows
+    names = {adapter: f"{adapter}_critic" for adapter in adapters}
+    trained = {name for name, parameter in model.named_parameters() if parameter.requires_grad}
+    with torch.random.fork_rng(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # peft asks transformers for an attribute under its old name
+        torch.manual_seed(0)
+        for adapter, critic in names.items():
+            if critic not in rows.critics:
+                model.add_adapter(critic, copy.deepcopy(model.peft_config[adapter]))
+                rows.critics.append(critic)
+    for name, parameter in model.named_parameters():  # peft trains the adapter that it takes for the active one
+        parameter.requires_grad_(name in trained or adapter_of(name) in rows.critics)
+    return names
 
 
 def _refuse_more_than_lora(model: Any, layers: Sequence[Any]) -> None:

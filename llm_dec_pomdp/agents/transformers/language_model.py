@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import json
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -21,14 +20,15 @@ from ...types import Completion, Message, Tool
 from ..base import Request, Sampling, WeightFile
 from ..engines import Engine, Prompt, Sampled
 from ..memory import BatchSize
+from .critic import HeadCritic
 from .decoding import left_padded, prefill
 from .head import chunked_logprobs, has_plain_head
+from .names import adapter_of, without_adapter
 from .own import OwnLoop
 from .prompts import Prompts, PromptTooLongError, fitted, refuse_foreign_tokenizer, stop_ids
 from .recomputing import recomputed
 from .stepping import forward
 
-_FACTOR = re.compile(r"(\.lora_[AB])\.([^.]+)")
 _steps = 0  # of all optimizers: fused ones leave no trace in the tensors that they change
 
 
@@ -189,13 +189,21 @@ class LanguageModel:
 
     def parameters(self) -> Iterable[torch.nn.Parameter]:
         """The trainable parameters."""
-        return (parameter for parameter in self.model.parameters() if parameter.requires_grad)
+        return (parameter for _, parameter in self._named())
+
+    def _named(self) -> Iterable[tuple[str, torch.nn.Parameter]]:
+        """The same with their names; a critic's adapters on the same model are not its own."""
+        critics = self.model.mixed_rows.critics if self.adapters is not None else ()
+        return ((n, p) for n, p in self.model.named_parameters() if p.requires_grad and adapter_of(n) not in critics)
 
     def parameters_of(self, agent: str) -> Iterable[torch.nn.Parameter]:
         """The trainable parameters that an agent uses: all but those of other agents' adapters."""
         usable = (None, self._adapter(agent))
-        named = self.model.named_parameters()
-        return (p for name, p in named if p.requires_grad and (usable[1] is None or _adapter_of(name) in usable))
+        return (p for name, p in self._named() if usable[1] is None or adapter_of(name) in usable)
+
+    def critic(self, groups: Sequence[Sequence[str]], *, own: bool) -> HeadCritic:
+        """A critic on this model, or on a body of its own; see `CriticPolicy`."""
+        return HeadCritic(self, groups, own=own)
 
     @property
     def sampled_elsewhere(self) -> bool:
@@ -320,7 +328,7 @@ class LanguageModel:
 
     def state_dict(self) -> dict[str, torch.Tensor]:
         """The trainable tensors by name."""
-        return {name: p.detach() for name, p in self.model.named_parameters() if p.requires_grad}
+        return {name: p.detach() for name, p in self._named()}
 
     def load_state_dict(self, state: Mapping[str, torch.Tensor]) -> None:
         """Copy tensors into the trainable parameters.
@@ -353,21 +361,10 @@ class LanguageModel:
         files: dict[str, WeightFile] = {}
         owners = {self.adapters[agent]: agent for agent in reversed(agents)}  # the first of those who share one
         for adapter, agent in reversed(owners.items()):
-            tensors = {_without_adapter(name): name for name in names if _adapter_of(name) == adapter}
+            tensors = {without_adapter(name): name for name in names if adapter_of(name) == adapter}
             config = {**self.model.peft_config[adapter].to_dict(), "inference_mode": True}
             files[agent] = WeightFile("adapter_model.safetensors", tensors, {"adapter_config.json": config})
         return files
-
-
-def _adapter_of(name: str) -> str | None:
-    """Whose tensor this is: peft puts the adapter's name, which has no dot, behind that of the factor."""
-    match = _FACTOR.search(name)
-    return match[2] if match else None
-
-
-def _without_adapter(name: str) -> str:
-    """peft's name of a tensor in a file, where the name of the adapter is left out."""
-    return _FACTOR.sub(r"\1", name, count=1)
 
 
 class _Base(LanguageModel):

@@ -41,15 +41,16 @@ def recomputed(model: Any) -> Generator[None]:
 
 def _keep_inputs(rows: Rows | None, layer: Callable[..., Any], *inputs: Any, **options: Any) -> Any:
     """The output of a layer, which is called once more on the way back, with the same adapters."""
-    mask = rows.mask if rows is not None else None
+    chosen = (rows.mask, rows.names) if rows is not None else (None, [])
 
     def run(*inputs: Any) -> Any:
         if rows is None:
             return layer(*inputs, **options)
-        before, rows.mask = rows.mask, mask
+        before = rows.mask, rows.names
+        rows.mask, rows.names = chosen
         try:
             return layer(*inputs, **options)
         finally:
-            rows.mask = before
+            rows.mask, rows.names = before
 
     return checkpoint(run, *inputs, use_reentrant=False, preserve_rng_state=False)

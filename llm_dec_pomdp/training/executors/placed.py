@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 import torch
 
-from ...agents.base import ParameterGroup, Request, Sampling, Team, WeightFile
+from ...agents.base import ParameterGroup, Reading, Request, Sampling, Team, WeightFile
 from ...agents.loading import load_team, server_model
 from ...algorithms.base import Metrics
 from ...algorithms.samples import Sample
@@ -214,8 +214,16 @@ class PlacedUpdater:
     def log_ratios(self, samples: Sequence[Sample]) -> dict[int, float]:
         """See `PairUpdater`."""
         places, own = self._own(samples)
-        ratios = self.policy.worker.call("log_ratios", self.number, own)
+        ratios = self.policy.worker.call("ask", self.number, "log_ratios", own)
         return {places[place]: ratio for place, ratio in ratios.items()}
+
+    def encode(self, requests: Sequence[Request]) -> list[tuple[int, ...]]:
+        """See `CriticUpdater`."""
+        return self.policy.worker.call("ask", self.number, "encode", requests)
+
+    def values(self, readings: Sequence[Reading]) -> list[float]:
+        """See `CriticUpdater`."""
+        return self.policy.worker.call("ask", self.number, "values", readings)
 
     def _own(self, samples: Sequence[Sample]) -> tuple[list[int], list[Sample]]:
         places = [place for place, sample in enumerate(samples) if sample.agent in self.agents]

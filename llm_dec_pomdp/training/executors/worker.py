@@ -119,10 +119,9 @@ class PolicyWorker:
         """Step with an updater; returns its metrics, and log pi_old of every text by its place among the samples."""
         return self.updaters[updater].step(samples, seed), self.updaters[updater].logprobs
 
-    def log_ratios(self, updater: int, samples: Sequence[Sample]) -> dict[int, float]:
-        """See `PairUpdater`; by place among the samples."""
-        own: Any = self.updaters[updater]
-        return own.log_ratios(samples)
+    def ask(self, updater: int, what: str, things: Sequence[Any]) -> Any:
+        """What an updater of a kind of its own says of things: `PairUpdater.log_ratios`, `CriticUpdater.values`."""
+        return getattr(self.updaters[updater], what)(things)
 
     # --- what is saved and loaded -------------------------------------------------------------------------------------
 

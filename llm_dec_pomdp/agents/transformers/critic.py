@@ -1,0 +1,112 @@
+# pyright: basic
+"""A critic on a language model: a scalar head on the hidden state of the last token that was read.
+
+    V(x) = w . h(x) + b,   h(x): the last hidden state of the last token of x
+
+w and b begin at 0, and so does V. The body that computes h is that of the policy, which then learns to value too; or
+one of its own: a copy of the model, or where policies are adapters on a base, a further adapter for each on that base.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from ..base import Reading
+from .decoding import left_padded
+from .names import adapter_of
+from .recomputing import recomputed
+from .stepping import forward
+
+if TYPE_CHECKING:
+    from .language_model import LanguageModel
+
+
+class HeadCritic:
+    """A head for each group of agents on a body; see `Critic`.
+
+    Args:
+        policy: Whose body it is, or whose body it copies.
+        groups: Agents that share a head.
+        own: Give it a body of its own.
+    """
+
+    def __init__(self, policy: LanguageModel, groups: Sequence[Sequence[str]], *, own: bool) -> None:
+        self._policy, self._model = policy, policy.model
+        self._adapters: Mapping[str, str | None] = dict.fromkeys((a for agents in groups for a in agents), None)
+        self._rows = {agent: row for row, agents in enumerate(groups) for agent in agents}
+        self._body: dict[str, torch.nn.Parameter] = {}
+        if policy.adapters is not None:
+            self._adapters = {agent: policy.adapters[agent] for agent in self._rows}
+        if own and policy.adapters is not None:
+            self._add_adapters()
+        elif own:
+            head = policy.model.get_output_embeddings()
+            self._model = copy.deepcopy(policy.model, {id(head): head})  # whose output layer is not used
+            self._body = {name: p.requires_grad_() for name, p in self._model.base_model.named_parameters()}
+        width = policy.model.get_input_embeddings().weight.shape[1]
+        self.weight = torch.nn.Parameter(torch.zeros(len(groups), width, device=policy.device))
+        self.bias = torch.nn.Parameter(torch.zeros(len(groups), device=policy.device))
+
+    def _add_adapters(self) -> None:
+        from .adapters import add_critic_adapters  # loads peft
+
+        names = add_critic_adapters(self._model, dict.fromkeys(filter(None, self._adapters.values())))
+        self._adapters = {agent: names[adapter] for agent, adapter in self._adapters.items() if adapter}
+        named = self._model.named_parameters()
+        self._body = {name: p for name, p in named if adapter_of(name) in self._adapters.values()}
+
+    def values(self, readings: Sequence[Reading]) -> torch.Tensor:
+        """See `Critic`."""
+        policy = self._policy
+        ids, mask = left_padded([own for _, own in readings], policy.device, policy.pad_id)
+        keep = policy.gradient_checkpointing and torch.is_grad_enabled()
+        with policy.precision(), recomputed(self._model) if keep else contextlib.nullcontext():
+            states = forward(
+                self._model,
+                [self._adapters[agent] for agent, _ in readings],
+                body=True,
+                input_ids=ids,
+                attention_mask=mask,
+                position_ids=(mask.cumsum(1) - 1).clamp(min=0),
+                use_cache=False,
+            ).last_hidden_state[:, -1]
+        rows = [self._rows[agent] for agent, _ in readings]
+        return (states.float() * self.weight[rows]).sum(-1) + self.bias[rows]
+
+    # --- what is its own ----------------------------------------------------------------------------------------------
+
+    def parameters(self) -> Iterable[torch.nn.Parameter]:
+        """The head, and its own body."""
+        return [self.weight, self.bias, *self._body.values()]
+
+    def state_dict(self) -> dict[str, torch.Tensor]:
+        """These by name."""
+        return {name: p.detach() for name, p in self._named().items()}
+
+    def load_state_dict(self, state: Mapping[str, torch.Tensor]) -> None:
+        """Restore them.
+
+        Raises:
+            ValueError: Tensors of another critic.
+        """
+        own = self._named()
+        if wrong := sorted(n for n in own.keys() | state.keys() if _shape(own.get(n)) != _shape(state.get(n))):
+            raise ValueError(
+                f"the saved critic does not fit this one, {len(wrong)} tensors differ ({wrong[0]!r}); give the options "
+                "and the model that it was trained with"
+            )
+        with torch.no_grad():
+            for name, parameter in own.items():
+                parameter.copy_(state[name])
+
+    def _named(self) -> dict[str, torch.nn.Parameter]:
+        return {"head.weight": self.weight, "head.bias": self.bias, **self._body}
+
+
+def _shape(tensor: Any) -> Any:
+    return None if tensor is None else tuple(tensor.shape)

@@ -1,0 +1,356 @@
+"""Actor-critic learners: what a text is worth is what a critic learnt, so that no prompt needs a group of samples.
+
+A decision x_k is where an agent is asked; r_k is what the team earns from it to the next one, g_k the discount between
+them, V a critic, and V(x_(K+1)) = 0 where the task ended the episode. With GAE over decisions,
+
+    delta_k = r_k + g_k V(x_(k+1)) - V(x_k),     A_k = delta_k + lambda g_k A_(k+1)                        (advantage)
+    y_k = A_k + V(x_k)                                                                                       (target)
+
+each policy ascends the clipped objective of `updater` with A_k, and the critic descends to y_k in the same step
+(`critics`). An episode that ran out of turns goes on with the value of what agents were told next          (truncation)
+
+| learner | x | what the critic reads |
+|---|---|---|
+| iac | the turns in which agent i is asked | the agent's own history h_i, a critic for each agent |
+| maac | all turns | the joint history: what all were told and said, by role, in agent order; one critic for the team |
+
+Acting stays decentralised: no policy is told what the critic of `maac` reads. Sources: GAE arXiv:1506.02438; IAC as in
+COMA arXiv:1705.08926, section 4; a central critic as in MADDPG arXiv:1706.02275; the old-value clip of PPO.
+
+With estimates="q" the critic reads the text a_k too, and tells Q(x_k, a_k). Targets are as above with Q in the place of
+V. A text is worth what the critic says, less what it says of the texts that others drew after the same history:
+
+    A_k = Q(x_k, a_k) - mean of Q(x_k, a') over the a' of the same x_k that were drawn beside it             (compared)
+
+and Q alone where there are none. The return less Q would be 0 on average, whatever was said, once Q is right.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Literal, NamedTuple
+
+import numpy as np
+
+from ..agents.base import Reading, Request, Sampling, Team
+from ..seeding import derive
+from ..types import Completion, Episode, Group, Message
+from .advantages import Array, between_decisions, generalized_advantages, group_advantages
+from .base import Metrics, Prompting
+from .critics import CentralCriticUpdater, CriticOptions, CriticUpdater, Lesson
+from .diagnostics import describe, spent
+from .samples import Sample, refuse_bad_rewards, usable
+from .updater import Updater, refuse_uncorrected, step_all, updaters_of
+
+
+class IACConfig(CriticOptions):
+    """Options of IAC."""
+
+
+class MAACConfig(CriticOptions):
+    """Options of MAAC."""
+
+    body: Literal["shared", "own"] = "own"
+    """Whose hidden state the critic's head reads: one of its own (a copy of the first model, or a further adapter on
+    its base), or that of the first policy, which then learns with it."""
+
+
+class Next(NamedTuple):
+    """What would have come next in an episode that ran out of turns: what agents are asked, and what they say to it.
+
+    What they say is drawn for critics that read texts alone.
+    """
+
+    requests: Sequence[Request] = ()
+    drawn: Mapping[str, Completion] = {}  # never changed
+
+
+Ahead = Mapping[int, Next]  # by the id() of the episode
+
+
+@dataclass(slots=True)
+class Track:
+    """The decisions of one agent, or of the team, in one episode.
+
+    Attributes:
+        group: Place of its group among those of the update.
+        episode: Which episode.
+        turns: The turns of the decisions.
+        texts: What was said at each of them, by agent.
+        histories: After what; equal ones are the same decision.
+        asked: What the critic reads at each; a request where it has to be encoded.
+        following: The same of what would have come next; None where the episode ended.
+        readings: `asked`, encoded.
+        values: What the critic says of each.
+        next_value: What it says of what would have come next.
+        targets, advantages: y_k and A_k.
+    """
+
+    group: int
+    episode: Episode
+    turns: list[int]
+    texts: list[Mapping[str, Completion]]
+    histories: list[Hashable] = field(default_factory=list[Hashable])
+    asked: list[Reading | Request] = field(default_factory=list["Reading | Request"])
+    following: Reading | Request | None = None
+    readings: list[Reading] = field(default_factory=list[Reading])
+    values: Array = field(default_factory=lambda: np.zeros(0))
+    next_value: float = 0.0
+    targets: Array = field(default_factory=lambda: np.zeros(0))
+    advantages: Array = field(default_factory=lambda: np.zeros(0))
+
+
+class ActorCritic(Prompting, ABC):
+    """What IAC and MAAC share: values, advantages, and one update of policies and critics.
+
+    Args:
+        team: Who acts; members that cannot be trained stay as they are. With beta > 0 it is also the reference.
+        sampling: How the samples were drawn; its temperature is part of the policy that is trained.
+        config: Options.
+    """
+
+    protocol = "parallel"
+    Config: ClassVar[type[CriticOptions]] = CriticOptions  # pyright: ignore[reportIncompatibleVariableOverride]
+    updater: ClassVar[type[CriticUpdater]] = CriticUpdater
+    others: ClassVar[type[Updater] | None] = None  # of all policies but the first, where these have no critic
+
+    def __init__(self, team: Team, sampling: Sampling, config: CriticOptions | None = None) -> None:
+        super().__init__(team, sampling)
+        self.config = config or self.Config()
+        refuse_uncorrected(team, self.config)
+        self.updaters: list[Any] = updaters_of(team, sampling.temperature, self.config, self.updater, self.others)
+        self.learning = {agent for updater in self.updaters for agent in updater.agents}
+        self.critics = self.updaters[:1] if self.others else self.updaters
+
+    @abstractmethod
+    def tracks(self, group: Group, place: int, ahead: Ahead) -> list[Track]:
+        """The decisions of a group's episodes, with what the critic reads at each."""
+
+    def _look_ahead(self, episodes: Sequence[Episode]) -> dict[int, Next]:
+        """What would have come next in each episode, as far as it counts."""
+        requests = {id(e): next_requests(e) if self.config.bootstrap else [] for e in episodes}  # (truncation)
+        if self.config.estimates == "v":
+            return {key: Next(own) for key, own in requests.items()}
+        answers = iter(self.policy.generate([r for own in requests.values() for r in own], self.sampling))
+        return {key: Next(own, {r.agent: next(answers)[0] for r in own}) for key, own in requests.items()}
+
+    # --- values -------------------------------------------------------------------------------------------------------
+
+    def _value(self, tracks: Sequence[Track]) -> None:
+        """Let the critics say what every decision is worth, and what would have come next."""
+        plain = [asked for track in tracks for asked in track.asked]
+        plain += [track.following for track in tracks if track.following is not None]
+        requests = [reading for reading in plain if isinstance(reading, Request)]
+        encoded = iter(self._ask("encode", requests, lambda request: request.agent))
+        readings = [(r.agent, next(encoded)) if isinstance(r, Request) else r for r in plain]
+        values = iter(self._ask("values", readings, lambda reading: reading[0]))
+        known = iter(readings)
+        for track in tracks:
+            track.readings = [next(known) for _ in track.asked]
+            track.values = np.array([next(values) for _ in track.readings])
+        for track in tracks:
+            track.next_value = next(values) if track.following is not None else 0.0
+
+    def _ask(self, what: str, things: Sequence[Any], agent_of: Callable[[Any], str]) -> list[Any]:
+        """Ask the critic of each thing's agent about it."""
+        answers: dict[int, Any] = {}
+        for updater in self.critics:
+            own = [place for place, thing in enumerate(things) if agent_of(thing) in updater.agents]
+            if own:
+                answers |= zip(own, getattr(updater, what)([things[place] for place in own]), strict=True)
+        return [answers[place] for place in range(len(things))]
+
+    # --- credit -------------------------------------------------------------------------------------------------------
+
+    def _credit(self, tracks: Sequence[Track]) -> None:
+        """Targets and advantages of every decision."""
+        c = self.config
+        for track in tracks:
+            earned, discounts = between_decisions(track.episode.rewards, track.turns, c.gamma)
+            track.advantages = generalized_advantages(  # (advantage)
+                earned, discounts, track.values, track.next_value, c.gae_lambda
+            )
+            track.targets = track.advantages + track.values  # (target)
+        if c.estimates == "q":
+            _compare(tracks)
+
+    def samples(self, tracks: Sequence[Track]) -> list[Sample]:
+        """Every text that is learnt from, with its advantage; what could not be scored is left out."""
+        found = usable(
+            Sample(agent, completion, advantage, group=track.group, trajectory=number)
+            for number, track in enumerate(tracks)
+            for texts, advantage in zip(track.texts, track.advantages.tolist(), strict=True)
+            for agent, completion in texts.items()
+            if agent in self.learning
+        )
+        return _normalised(found) if self.config.normalise else found
+
+    def lessons(self, tracks: Sequence[Track]) -> list[Lesson]:
+        """What the critics learn, of all decisions that could be scored."""
+        return [
+            Lesson(agent, Completion("", ids), 0.0, group=track.group, target=target, value=value)
+            for track in tracks
+            for (agent, ids), target, value in zip(
+                track.readings, track.targets.tolist(), track.values.tolist(), strict=True
+            )
+            if not np.isnan(target)
+        ]
+
+    # --- one update ---------------------------------------------------------------------------------------------------
+
+    def update(self, groups: Sequence[Group]) -> Metrics:
+        """Value and give credit, and let policies and critics step.
+
+        Returns:
+            What `CriticUpdater.step` returns, means over the policies; `explained_variance`, the share of the variance
+            of the targets that the critic knew before the step (1 - var(y - V) / var y, the mean over critics);
+            what `diagnostics.describe` says of the texts; and `generations` and `joint_rewards`.
+
+        Raises:
+            ValueError: A reward is infinite, a text lacks log-probabilities, or the temperature is 0.
+        """
+        refuse_bad_rewards(groups, decisions=False)
+        ahead = self._look_ahead([episode for group in groups for episode in group.episodes])
+        tracks = [track for place, group in enumerate(groups) for track in self.tracks(group, place, ahead)]
+        self._value(tracks)
+        self._credit(tracks)
+        samples, lessons = self.samples(tracks), self.lessons(tracks)
+        seed = next((episode.seed for group in groups for episode in group.episodes), 0)
+        metrics = step_all(self.updaters, [*samples, *lessons], seed)
+        metrics["explained_variance"] = _explained(lessons)
+        trainer = {place: logprobs for updater in self.updaters for place, logprobs in updater.logprobs.items()}
+        return metrics | describe(samples, len(groups), trainer) | spent(groups)
+
+    # --- restarts -----------------------------------------------------------------------------------------------------
+
+    def state_dict(self) -> dict[str, Any]:
+        """The states of the updaters, critics included."""
+        return {"updaters": [updater.state_dict() for updater in self.updaters]}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore them."""
+        for updater, saved in zip(self.updaters, state["updaters"], strict=True):
+            updater.load_state_dict(saved)
+
+
+class IAC(ActorCritic):
+    """Independent actor-critic: each agent has a critic of its own history."""
+
+    Config = IACConfig
+
+    def tracks(self, group: Group, place: int, ahead: Ahead) -> list[Track]:
+        """One for each agent that learns and each episode in which it spoke."""
+        found: list[Track] = []
+        for episode in group.episodes:
+            for agent in self.team.members:
+                said = [(t, turn.actions[agent]) for t, turn in enumerate(episode.turns) if agent in turn.actions]
+                said = [(t, text) for t, text in said if text.token_ids]
+                if said and agent in self.learning:
+                    track = Track(place, episode, [t for t, _ in said], [{agent: text} for _, text in said])
+                    track.histories = [text.prompt_ids for _, text in said]
+                    track.asked = [(agent, self._read(text)) for _, text in said]
+                    track.following = self._following(agent, ahead[id(episode)])
+                    found.append(track)
+        return found
+
+    def _following(self, agent: str, ahead: Next) -> Reading | Request | None:
+        """What the critic reads of what would have come next for an agent; None where it would not have been asked."""
+        if agent in ahead.drawn:
+            return agent, self._read(ahead.drawn[agent])
+        return next((request for request in ahead.requests if request.agent == agent), None)
+
+    def _read(self, text: Completion) -> tuple[int, ...]:
+        """h_i, or h_i and a_i."""
+        return text.prompt_ids if self.config.estimates == "v" else text.prompt_ids + text.token_ids
+
+
+class MAAC(ActorCritic):
+    """Multi-agent actor-critic: one critic of the joint history, for training alone."""
+
+    Config = MAACConfig
+    updater = CentralCriticUpdater
+    others = Updater
+
+    def tracks(self, group: Group, place: int, ahead: Ahead) -> list[Track]:
+        """One for each episode."""
+        shared = {role for role, count in Counter(group.roles.values()).items() if count > 1}
+        names = {agent: f"{role} {agent}" if role in shared else role for agent, role in group.roles.items()}
+        found: list[Track] = []
+        for episode in group.episodes:
+            turns = [({**turn.observations, **turn.told}, turn.actions) for turn in episode.turns]
+            track = Track(place, episode, list(range(len(turns))), [actions for _, actions in turns])
+            after = ahead[id(episode)]
+            turns += [({r.agent: r.history[-1].text for r in after.requests}, after.drawn)] if after.requests else []
+            lines: list[str] = []
+            for told, said in turns:
+                lines += self._lines(names, "is told", told)
+                track.histories.append(tuple(lines))
+                spoken = self._lines(names, "says", {agent: text.text for agent, text in said.items()})
+                track.asked.append(self._request([*lines, *spoken] if self.config.estimates == "q" else lines))
+                lines += spoken
+            track.following = track.asked.pop() if after.requests else None
+            found.append(track)
+        return found
+
+    def _lines(self, names: Mapping[str, str], verb: str, texts: Mapping[str, str]) -> list[str]:
+        """Texts in agent order, each below the role of its agent, and its name where several have that role."""
+        return [f"{names.get(agent, agent)} {verb}:\n{texts[agent]}" for agent in self.team.members if agent in texts]
+
+    def _request(self, lines: Sequence[str]) -> Request:
+        """The joint history, for the critic."""
+        return Request(self.critics[0].groups[0].agents[0], (Message("told", "\n\n".join(lines)),))
+
+
+def next_requests(episode: Episode) -> list[Request]:
+    """What agents would have been asked, had there been one more turn; seeds as the rollout would have drawn with."""
+    found: list[Request] = []
+    for agent, history in episode.following.items():
+        went_on = any(message.role == "said" for message in history)  # else it begins anew
+        last = next((turn.actions[agent] for turn in reversed(episode.turns) if agent in turn.actions), None)
+        ids = last.prompt_ids + last.token_ids if last is not None and went_on else ()
+        found.append(Request(agent, history, (derive(episode.seed, agent, len(episode.turns)),), ids))
+    return found
+
+
+# --- numbers ----------------------------------------------------------------------------------------------------------
+
+
+def _compare(tracks: Sequence[Track]) -> None:
+    """The advantages of a critic that reads texts: what it says of each less what it says of its neighbours."""
+    same: dict[Hashable, list[tuple[Track, int]]] = {}
+    for track in tracks:
+        for k, history in enumerate(track.histories[: len(track.turns)]):
+            same.setdefault((track.group, track.readings[k][0], history), []).append((track, k))
+    for own in same.values():
+        values = np.array([track.values[k] for track, k in own])
+        others = (values.sum() - values) / max(len(own) - 1, 1)  # 0 where there is none
+        for (track, k), value, other in zip(own, values, others, strict=True):
+            track.advantages[k] = np.where(np.isnan(track.targets[k]), np.nan, value - other)  # (compared)
+
+
+def _normalised(samples: Sequence[Sample]) -> list[Sample]:
+    """Advantages with mean 0 and standard deviation 1 by agent, 0 where equal, as they are where one is alone."""
+    places: dict[str, list[int]] = {}
+    for place, s in enumerate(samples):
+        places.setdefault(s.agent, []).append(place)
+    found = list(samples)
+    for own in places.values():
+        if len(own) > 1:
+            for place, value in zip(own, group_advantages([samples[p].advantage for p in own]).tolist(), strict=True):
+                found[place] = replace(samples[place], advantage=value)
+    return found
+
+
+def _explained(lessons: Sequence[Lesson]) -> float:
+    """1 - var(y - V) / var y, the mean over critics; 0 where all targets of a critic are equal."""
+    shares: list[float] = []
+    for agent in dict.fromkeys(lesson.agent for lesson in lessons):
+        own = [lesson for lesson in lessons if lesson.agent == agent]
+        targets = np.array([lesson.target for lesson in own])
+        variance = targets.var()
+        errors = targets - np.array([lesson.value for lesson in own])
+        shares.append(float(1 - errors.var() / variance) if variance > 0 else 0.0)
+    return float(np.mean(shares)) if shares else 0.0

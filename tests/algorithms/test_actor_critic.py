@@ -1,0 +1,333 @@
+"""IAC and MAAC: values and advantages by enumeration, gradients against exact ones, and what the critic may read."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from models import COLOURS, ITEMS, match, softmax_team
+
+from llm_dec_pomdp.agents import Sampling, Team
+from llm_dec_pomdp.agents.table import Table, number_of
+from llm_dec_pomdp.algorithms.actor_critic import IAC, MAAC, ActorCritic
+from llm_dec_pomdp.algorithms.critics import CriticUpdater, Lesson
+from llm_dec_pomdp.algorithms.samples import Sample
+from llm_dec_pomdp.config import ConfigError, build
+from llm_dec_pomdp.seeding import derive
+from llm_dec_pomdp.types import Completion, Episode, Group, Message, Turn, conversation
+
+AGENTS = ("agent_0", "agent_1")
+MENU = ("a", "b")
+ONE_WORD = Sampling(max_new_tokens=1)
+KINDS = [IAC, MAAC]
+
+# --- a game of two turns ----------------------------------------------------------------------------------------------
+# Both are told "go" and then whether they said the same; the first turn pays FIRST, the second SECOND[same].
+
+FIRST = np.array([[0.5, -1.0], [0.25, 2.0]])
+SECOND = {"same": np.array([[1.0, 0.0], [-2.0, 3.0]]), "other": np.array([[0.0, 4.0], [1.0, -1.0]])}
+SHARES = {"go": (0.75, 0.25), "same": (0.25, 0.75), "other": (0.25, 0.75)}  # of agent_0; agent_1 has them reversed
+LOGITS = {told: tuple(math.log(share) for share in shares) for told, shares in SHARES.items()}
+
+
+def history(agent_said: Sequence[str], told: Sequence[str]) -> tuple[Message, ...]:
+    texts = [text for pair in itertools.zip_longest(told, agent_said) for text in pair if text is not None]
+    return conversation(*texts)
+
+
+def tables() -> Team:
+    """Two tables with LOGITS after every history of the game."""
+    team = Team({agent: Table(MENU, rows=64) for agent in AGENTS})
+    for number, agent in enumerate(AGENTS):
+        table: Any = team.members[agent]
+        rows = {number_of(history((), ("go",))): LOGITS["go"]}
+        rows |= {number_of(history((s,), ("go", told))): LOGITS[told] for s in MENU for told in SECOND}
+        logits = torch.tensor([own[::-1] if number else own for own in rows.values()])
+        table.load_state_dict({"logits": logits, "histories": torch.tensor(list(rows))})
+    return team
+
+
+def probabilities(told: str, number: int) -> np.ndarray:
+    return np.array(SHARES[told][::-1] if number else SHARES[told])
+
+
+def completion(team: Team, agent: str, said: Sequence[str], told: Sequence[str], action: int) -> Completion:
+    number = number_of(history(said, told))
+    table: Any = team.members[agent]
+    given = Completion(MENU[action], (number,), (action,), (0.0,))
+    with torch.no_grad():
+        logprobs, _ = table.token_logprobs([(agent, given)], 1.0)
+    return Completion(MENU[action], (number,), (action,), (float(logprobs),))
+
+
+def every_episode(team: Team, *, terminated: bool = True) -> list[tuple[float, Episode]]:
+    """All 16 episodes of the game with their probabilities."""
+    found: list[tuple[float, Episode]] = []
+    for a, b, c, d in itertools.product(range(2), repeat=4):
+        told = "same" if a == b else "other"
+        turns = [
+            Turn(dict.fromkeys(AGENTS, "go"), _texts(team, (), ("go",), (a, b)), float(FIRST[a, b])),
+            Turn(
+                dict.fromkeys(AGENTS, told),
+                _texts(team, ((MENU[a],), (MENU[b],)), ("go", told), (c, d)),
+                float(SECOND[told][c, d]),
+            ),
+        ]
+        weight = probabilities("go", 0)[a] * probabilities("go", 1)[b]
+        weight *= probabilities(told, 0)[c] * probabilities(told, 1)[d]
+        found.append((weight, Episode("t", 0, tuple(turns), terminated)))
+    return found
+
+
+def _texts(team: Team, said: Any, told: Sequence[str], actions: tuple[int, int]) -> dict[str, Completion]:
+    return {agent: completion(team, agent, said[i] if said else (), told, actions[i]) for i, agent in enumerate(AGENTS)}
+
+
+def second_value(told: str) -> float:
+    return float(probabilities(told, 0) @ SECOND[told] @ probabilities(told, 1))
+
+
+def make(kind: type[ActorCritic], team: Team, **options: Any) -> Any:
+    given: dict[str, Any] = {"max_grad_norm": 1e9, "normalise": False, "learning_rate": 0.0, **options}
+    return kind(team, ONE_WORD, kind.Config(**given))
+
+
+ROLES = dict(zip(AGENTS, ("first", "second"), strict=True))
+
+
+def exact(team: Team, gamma: float) -> tuple[dict[int, float], dict[tuple[int, int, int], float]]:
+    """V of the joint histories: at the start, and by (a, b) at the second turn; as enumerated."""
+    later = {(a, b): second_value("same" if a == b else "other") for a in range(2) for b in range(2)}
+    p, q = probabilities("go", 0), probabilities("go", 1)
+    start = sum(p[a] * q[b] * (FIRST[a, b] + gamma * later[a, b]) for a in range(2) for b in range(2))
+    return {0: float(start)}, {(a, b, 0): value for (a, b), value in later.items()}
+
+
+# --- values -----------------------------------------------------------------------------------------------------------
+
+
+def taught(kind: type[ActorCritic], **options: Any) -> list[Any]:
+    """The decisions of the game, as the critic values them after 120 steps on every episode as often as it is drawn."""
+    team = tables()
+    one = make(kind, team, gamma=0.9, critic_learning_rate=0.2, schedule="linear", horizon=120, **options)
+    copies = [(round(256 * weight), episode) for weight, episode in every_episode(team)]
+    assert sum(count for count, _ in copies) == 256
+    group = Group("t", tuple(episode for count, episode in copies for _ in range(count)), roles=ROLES)
+    tracks = one.tracks(group, 0, one._look_ahead(group.episodes))
+    for _ in range(120):
+        one._value(tracks)
+        one._credit(tracks)
+        for updater in one.critics:
+            updater.step(one.lessons(tracks))
+    one._value(tracks)
+    return tracks
+
+
+@pytest.mark.parametrize("gae_lambda", [0.0, 1.0])
+def test_a_central_critic_converges_to_the_enumerated_values(gae_lambda: float) -> None:
+    start, later = exact(tables(), 0.9)
+    for track in taught(MAAC, gae_lambda=gae_lambda):
+        a, b = (MENU.index(track.texts[0][agent].text) for agent in AGENTS)
+        assert track.values.tolist() == pytest.approx([start[0], later[a, b, 0]], abs=0.01)
+
+
+def test_an_own_critic_converges_to_the_values_of_its_own_history() -> None:
+    """What an agent said and heard tells what the other one said here, so that they are those of the joint history."""
+    start, _ = exact(tables(), 0.9)
+    for track in taught(IAC, gae_lambda=1.0):
+        told = track.episode.turns[1].observations["agent_0"]
+        assert track.values.tolist() == pytest.approx([start[0], second_value(told)], abs=0.01)
+
+
+def test_a_critic_of_texts_converges_to_what_they_are_worth() -> None:
+    _, later = exact(tables(), 0.9)
+    for track in taught(MAAC, estimates="q", gae_lambda=0.0):
+        (a, b), (c, d) = ([MENU.index(texts[agent].text) for agent in AGENTS] for texts in track.texts)
+        told = "same" if a == b else "other"
+        expected = [FIRST[a, b] + 0.9 * later[a, b, 0], SECOND[told][c, d]]
+        assert track.values.tolist() == pytest.approx(expected, abs=0.03)
+
+
+def valued(one: Any, group: Group) -> list[Any]:
+    tracks = one.tracks(group, 0, one._look_ahead(group.episodes))
+    one._value(tracks)
+    one._credit(tracks)
+    return tracks
+
+
+# --- gradients --------------------------------------------------------------------------------------------------------
+
+
+def exact_gradient(team: Team, gamma: float) -> list[torch.Tensor]:
+    """Of the expected return, by autograd through all episodes."""
+    policies: list[Any] = list(team.members.values())
+    total = torch.zeros(())
+    for _, episode in every_episode(team):
+        logprob = sum(
+            policy.token_logprobs([(agent, turn.actions[agent])], 1.0)[0].sum()
+            for turn in episode.turns
+            for agent, policy in zip(AGENTS, policies, strict=True)
+        )
+        earned = episode.turns[0].reward + gamma * episode.turns[1].reward
+        total = total + logprob.exp() * earned
+    return list(torch.autograd.grad(total, [policy.logits for policy in policies]))
+
+
+def mean_gradient(one: Any, team: Team, critic: Mapping[str, Any]) -> list[torch.Tensor]:
+    """The expectation of sum_k gamma^k A_k grad log pi(a_k), with values that `critic` gives."""
+    policies: list[Any] = list(team.members.values())
+    total = torch.zeros(())
+    gamma = one.config.gamma
+    for weight, episode in every_episode(team):
+        group = Group("t", (episode,), roles=ROLES)
+        tracks = one.tracks(group, 0, one._look_ahead(group.episodes))
+        for track in tracks:
+            track.readings = [("agent_0", (k,)) for k in range(2)]
+            track.values = np.array([critic["value"](track, k) for k in range(2)])
+        one._credit(tracks)
+        for track in tracks:
+            for k, texts in enumerate(track.texts):
+                for agent, text in texts.items():
+                    policy = policies[AGENTS.index(agent)]
+                    logprob = policy.token_logprobs([(agent, text)], 1.0)[0].sum()
+                    total = total + weight * gamma**k * float(track.advantages[k]) * logprob
+    return list(torch.autograd.grad(total, [policy.logits for policy in policies]))
+
+
+def exact_value(gamma: float) -> dict[str, Any]:
+    def value(track: Any, k: int) -> float:
+        start, later = exact(tables(), gamma)
+        a, b = (MENU.index(track.episode.turns[0].actions[agent].text) for agent in AGENTS)
+        return start[0] if k == 0 else later[a, b, 0]
+
+    return {"value": value}
+
+
+def any_value() -> dict[str, Any]:
+    """Of the history alone, and as wrong as can be."""
+
+    def value(track: Any, k: int) -> float:
+        return 3.7 if k == 0 else {"same": -2.0, "other": 5.0}[track.episode.turns[1].observations["agent_0"]]
+
+    return {"value": value}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("gae_lambda", "critic"),
+    [(0.0, exact_value(0.8)), (0.5, exact_value(0.8)), (1.0, exact_value(0.8)), (1.0, any_value())],
+    ids=["exact, lambda 0", "exact, lambda 0.5", "exact, lambda 1", "any critic, lambda 1"],
+)
+def test_the_mean_gradient_is_that_of_the_expected_return(
+    kind: type[ActorCritic], gae_lambda: float, critic: dict[str, Any]
+) -> None:
+    team = tables()
+    one = make(kind, team, gamma=0.8, gae_lambda=gae_lambda)
+    for mine, true in zip(mean_gradient(one, team, critic), exact_gradient(team, 0.8), strict=True):
+        torch.testing.assert_close(mine, true, rtol=1e-5, atol=1e-6)
+
+
+def test_an_exact_critic_of_texts_has_the_gradient_of_the_expected_return() -> None:
+    """Where the return less Q would be 0 on average, and teach nothing."""
+    team = tables()
+    one = make(MAAC, team, gamma=0.8, estimates="q", gae_lambda=1.0)
+
+    def value(track: Any, k: int) -> float:
+        (a, b), (c, d) = ([MENU.index(texts[agent].text) for agent in AGENTS] for texts in track.texts)
+        told = "same" if a == b else "other"
+        return FIRST[a, b] + 0.8 * second_value(told) if k == 0 else SECOND[told][c, d]
+
+    true = exact_gradient(team, 0.8)
+    for mine, expected in zip(mean_gradient(one, team, {"value": value}), true, strict=True):
+        torch.testing.assert_close(mine, expected, rtol=1e-5, atol=1e-6)
+    assert min(float(gradient.abs().max()) for gradient in true) > 0.05
+
+
+# --- what is credited and learnt --------------------------------------------------------------------------------------
+
+
+def by_hand(terminated: bool, **options: Any) -> tuple[Any, list[Any]]:
+    """A learner whose critic says 1, 2 and, of what would have come next, 4; rewards 3 and 5."""
+    team = tables()
+    one = make(IAC, team, gamma=0.5, gae_lambda=0.25, **options)
+    _, episode = every_episode(team, terminated=terminated)[0]
+    rewards = (3.0, 5.0)
+    turns = tuple(Turn(t.observations, t.actions, r) for t, r in zip(episode.turns, rewards, strict=True))
+    following = {} if terminated else {a: history(("a", "a"), ("go", "same", "end")) for a in AGENTS}
+    group = Group("t", (Episode("t", 0, turns, terminated, following=following),))
+    for updater in one.updaters:
+        updater.values = lambda readings: [{1: 1.0, 2: 2.0, 3: 4.0}[turn_of[ids[0]]] for _, ids in readings]
+    turn_of = {turns[k].actions["agent_0"].prompt_ids[0]: k + 1 for k in range(2)}
+    turn_of[number_of(history(("a", "a"), ("go", "same", "end")))] = 3
+    return one, valued(one, group)
+
+
+def test_advantages_and_targets_by_hand() -> None:
+    _, tracks = by_hand(terminated=True)
+    second = 5.0 - 2.0
+    first = 3.0 + 0.5 * 2.0 - 1.0 + 0.25 * 0.5 * second
+    for track in tracks:
+        assert track.advantages.tolist() == [first, second]
+        assert track.targets.tolist() == [first + 1.0, second + 2.0]
+
+
+def test_an_episode_that_ran_out_of_turns_goes_on_with_the_value_of_what_came_next() -> None:
+    _, tracks = by_hand(terminated=False)
+    assert [track.advantages[1] for track in tracks] == [5.0 + 0.5 * 4.0 - 2.0] * 2
+    _, tracks = by_hand(terminated=False, bootstrap=False)
+    assert [track.advantages[1] for track in tracks] == [5.0 - 2.0] * 2
+
+
+@pytest.mark.parametrize(
+    "options", [{"estimates": "s"}, {"body": "none"}, {"gae_lambda": 1.1}, {"ratio": "trajectory"}, {"value_clip": -1}]
+)
+@pytest.mark.parametrize("kind", KINDS)
+def test_options_that_do_not_exist_are_refused(kind: type[ActorCritic], options: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match=next(iter(options))):
+        build(kind.Config, options, source="options")
+
+
+def test_a_policy_without_a_critic_is_refused_with_what_to_do() -> None:
+    with pytest.raises(ValueError, match=r"Softmax has no critic; give an agent a language model or builtin:table"):
+        IAC(softmax_team(), ONE_WORD)
+
+
+def test_lessons_move_the_critic_alone() -> None:
+    team = tables()
+    one = make(IAC, team, critic_learning_rate=0.1)
+    updater: CriticUpdater = one.updaters[0]
+    reading = ("agent_0", (5,))
+    lesson = Lesson("agent_0", Completion("", (5,)), 0.0, target=1.0)
+    text = completion(team, "agent_0", (), ("go",), 0)
+    metrics = updater.step([Sample("agent_0", text, 0.0), lesson])
+    assert metrics["value_loss"] == 1.0
+    assert updater.values([reading]) == pytest.approx([0.1])
+
+
+# --- learning ---------------------------------------------------------------------------------------------------------
+
+
+def agreement(kind: type[ActorCritic], seed: int, **options: Any) -> float:
+    """How often two tables say the same after 80 updates of eight episodes, one per prompt."""
+    team = Team({agent: Table(COLOURS, rows=8) for agent in AGENTS})
+    one = kind(team, ONE_WORD, kind.Config(**options))
+    env = match(ITEMS[:1])
+    for step in range(80):
+        seeds = [derive(seed, step, i) for i in range(8)]
+        one.update(one.rollout.play(env, one.policy, ["t0"] * 8, seeds, ONE_WORD, 1))
+    first, second = (policy.state_dict()["logits"].softmax(-1) for policy in team.trainable)
+    return float((first * second).sum()) if len(first) else 0.25
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_team_learns_to_say_the_same_from_one_episode_per_prompt(kind: type[ActorCritic], seed: int) -> None:
+    assert agreement(kind, seed, learning_rate=0.1) > 0.9
+    control = agreement(kind, seed, learning_rate=0.0, critic_learning_rate=0.1)
+    assert control == pytest.approx(0.25)
