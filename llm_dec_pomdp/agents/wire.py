@@ -39,15 +39,17 @@ class WireError(Exception):
         again: Whether asking again may help.
         wait: Seconds that the server asks to wait; None where it says nothing.
         status: Of the server's refusal; None where there was none.
+        said: What the server said with it, as far as it is shown.
     """
 
     def __init__(
-        self, reason: str, *, again: bool = True, wait: float | None = None, status: int | None = None
+        self, reason: str, *, again: bool = True, wait: float | None = None, status: int | None = None, said: str = ""
     ) -> None:
         super().__init__(reason)
         self.again = again
         self.wait = wait
         self.status = status
+        self.said = said
 
 
 def retried(attempt: Callable[[], T], tries: int, given_up: threading.Event | None = None) -> T:
@@ -71,7 +73,8 @@ def retried(attempt: Callable[[], T], tries: int, given_up: threading.Event | No
         except WireError as error:
             failure, pause = error, _FIRST_WAIT * 2 ** (number - 1) if error.wait is None else error.wait
     times = "1 try" if number == 1 else f"{number} tries"
-    raise WireError(f"no usable answer in {times}: {failure}", again=failure.again, status=failure.status)
+    reason = f"no usable answer in {times}: {failure}"
+    raise WireError(reason, again=failure.again, status=failure.status, said=failure.said)
 
 
 def checked_address(url: str) -> str:
@@ -141,7 +144,7 @@ def _refusal(error: urllib.error.HTTPError) -> WireError:
             said = "its reason could not be read"
         again = error.code >= 500 or error.code in _AGAIN
         wait = wait_asked(error.headers.get("Retry-After"))
-        return WireError(f"{error}: {said}", again=again, wait=wait, status=error.code)
+        return WireError(f"{error}: {said}", again=again, wait=wait, status=error.code, said=said)
 
 
 def wait_asked(retry_after: str | None) -> float | None:

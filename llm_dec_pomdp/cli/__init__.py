@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from ..__about__ import __version__
-from . import bench, check, doctor, engine, eval, export, list, play, report, runs, trace, train
+from . import bench, check, doctor, engine, eval, export, list, play, report, runs, serve, trace, train
 from .console import err, out
 from .trust import children_without_working_folder
 
@@ -55,6 +55,7 @@ app.command()(report.report)
 app.command()(runs.runs)
 app.command()(export.export)
 app.command()(engine.engine)
+app.command()(serve.serve)
 app.add_typer(trace.app, name="trace")
 
 
