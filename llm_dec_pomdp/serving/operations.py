@@ -53,6 +53,13 @@ def texts_of(body: Mapping[str, Any], name: str) -> dict[str, str]:
     return texts
 
 
+def _texts(body: Mapping[str, Any], name: str) -> list[str]:
+    texts: list[Any] = field(body, name, list)
+    if wrong := [text for text in texts if not isinstance(text, str)]:
+        raise RefusedError(400, f"the field {name!r} has {wrong[0]!r:.60}; give texts")
+    return texts
+
+
 def play(env: TextDecPOMDP, what: Callable[[], Any]) -> Any:
     """What the environment's own code gives.
 
@@ -64,7 +71,8 @@ def play(env: TextDecPOMDP, what: Callable[[], Any]) -> Any:
     except RefusedError:
         raise
     except Exception as error:
-        raise RefusedError(422, f"{env.metadata['name']} raised {type(error).__name__}: {error}") from error
+        said = error.args[0] if isinstance(error, KeyError) and error.args else error
+        raise RefusedError(422, f"{env.metadata['name']} raised {type(error).__name__}: {said}") from error
 
 
 class Played(NamedTuple):
@@ -91,7 +99,9 @@ def began(session: Session, place: int, body: Mapping[str, Any]) -> Played:
         try:
             return env.reset(seed=seed, options=chosen)
         except LookupError as error:
-            raise RefusedError(404 if chosen else 422, str(error.args[0] if error.args else error)) from error
+            if not chosen:
+                raise
+            raise RefusedError(404, str(error.args[0])) from error
 
     observations, infos = play(env, reset)
     return Played(session.keep(env, _size(observations.values())), env, observations, {}, infos)
@@ -202,10 +212,7 @@ def _amended(own: Mapping[str, TaskItem], row: Any, hidden: Iterable[str]) -> Ta
     if name not in own:
         raise RefusedError(422, f"{name!r:.80} is no task of the server; give tasks that it has, by their id")
     item, fields = own[name], texts_of(sent, "fields")
-    reference = field(sent, "reference", list)
-    if not all(isinstance(text, str) for text in reference):
-        raise RefusedError(400, f"the reference of task {item.id!r} is {reference!r:.60}; give texts")
-    amended = replace(item, reference=tuple(reference), fields={**item.fields, **fields})
+    amended = replace(item, reference=tuple(_texts(sent, "reference")), fields={**item.fields, **fields})
     changed = [name for name in (*item.fields, *fields) if amended.fields[name] != item.fields.get(name)]
     wrong = [*(name for name in ("prompt", "split") if sent.get(name) != getattr(item, name))]
     wrong += [name for name in changed if name not in hidden]
@@ -246,7 +253,7 @@ def _split(sessions: Sessions, body: Data) -> Data:
 
 def _join(sessions: Sessions, body: Data) -> Data:
     _, env = _called(sessions, body)
-    texts = field(body, "texts", list)
+    texts = _texts(body, "texts")
     return {"answer": play(env, lambda: env.join_texts(texts))}
 
 

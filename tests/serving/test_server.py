@@ -1,0 +1,151 @@
+"""The process: what others can reach, and what ends a connection."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from conftest import Serving
+
+from llm_dec_pomdp.envs import make
+from llm_dec_pomdp.serving import RemoteEnv, RemoteEnvError, server
+from llm_dec_pomdp.serving.sessions import Limits
+
+PROGRAM = [sys.executable, "-c", "from llm_dec_pomdp.cli import main; main()", "serve"]
+
+
+def command(*arguments: str) -> subprocess.CompletedProcess[str]:
+    without = {name: value for name, value in os.environ.items() if name != "LLM_DEC_POMDP_TOKEN"}
+    return subprocess.run([*PROGRAM, *arguments], capture_output=True, text=True, timeout=100, env=without)
+
+
+@pytest.fixture
+def process() -> Iterator[Any]:
+    """`process(*arguments)` -> a server that answers, and its address."""
+    pytest.importorskip("uvicorn", reason="the extra serve is not installed")
+    running: list[subprocess.Popen[str]] = []
+
+    def start(*arguments: str) -> tuple[subprocess.Popen[str], str]:
+        begun = subprocess.Popen([*PROGRAM, *arguments], stdout=subprocess.PIPE, text=True)
+        running.append(begun)
+        assert begun.stdout is not None
+        return begun, begun.stdout.readline().strip()
+
+    yield start
+    for one in running:
+        one.kill()
+        one.wait()
+        assert one.stdout is not None
+        one.stdout.close()
+
+
+def test_a_server_that_was_killed_and_started_again_is_a_clear_error(process: Any) -> None:
+    first, url = process("telegrams-v0", "--port", "0", "--turns", "2")
+    assert url.startswith("http://127.0.0.1:")
+    env = RemoteEnv(url, tries=2)
+    assert (env.max_turns, env.metadata["name"]) == (2, "telegrams-v0")
+    env.reset(seed=0)
+    os.kill(first.pid, signal.SIGKILL)
+    first.wait()
+    with pytest.raises(RemoteEnvError, match=f"{url} gave no usable answer in 2 tries: .*is the server running"):
+        env.step(dict.fromkeys(env.agents, "a text"))
+    assert env.turn == 0
+    process("telegrams-v0", "--port", str(urlsplit(url).port))
+    for again in (lambda: env.step(dict.fromkeys(env.agents, "a text")), env.reset):
+        with pytest.raises(RemoteEnvError, match="does not know this session .* started anew; make the environment"):
+            again()
+    RemoteEnv(url).reset(seed=0)
+
+
+def test_a_signal_ends_a_server(process: Any) -> None:
+    begun, url = process("telegrams-v0", "--port", "0")
+    env = RemoteEnv(url)
+    begun.terminate()
+    assert begun.wait(30) in (0, -signal.SIGTERM)
+    with pytest.raises(RemoteEnvError):
+        env.reset(seed=0)
+
+
+def test_wrong_use_is_a_sentence() -> None:
+    pytest.importorskip("uvicorn", reason="the extra serve is not installed")
+    open_to_others = command("telegrams-v0", "--host", "0.0.0.0")
+    assert open_to_others.returncode == 2
+    assert "where others can ask; give --token" in " ".join(open_to_others.stderr.split())
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        busy = command("telegrams-v0", "--port", port)
+    assert (busy.returncode, f"port {port}" in " ".join(busy.stderr.split())) == (1, True)
+
+
+def test_a_missing_extra_is_a_sentence_with_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    with pytest.raises(ImportError, match=r"pip install 'llm-dec-pomdp\[serve\]'"):
+        server.Server(make("telegrams-v0"))
+
+
+@pytest.mark.parametrize("token", ["", "a b", "ü", "a\n"])
+def test_a_token_that_no_header_can_hold_is_refused(token: str) -> None:
+    pytest.importorskip("uvicorn", reason="the extra serve is not installed")
+    with pytest.raises(ValueError, match="the token is empty, or has a space"):
+        server.Server(make("telegrams-v0"), port=0, token=token)
+
+
+def raw(url: str, text: bytes = b"") -> socket.socket:
+    """A connection to a server, over which something was sent."""
+    address = urlsplit(url)
+    assert address.port is not None
+    connection = socket.create_connection(("127.0.0.1", address.port), timeout=30)
+    connection.sendall(text)
+    return connection
+
+
+@pytest.mark.parametrize("text", [b"", b"POST /open HTTP/1.1\r\nHost: localhost\r\nX-Slow: "])
+def test_who_asks_nothing_whole_is_cut_off(text: bytes, serving: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "_LOOK", 0.1)
+    with raw(serving(make("telegrams-v0")), text) as connection:
+        try:
+            assert connection.recv(1) == b""
+        except ConnectionResetError:
+            pass
+
+
+def test_who_takes_no_answer_is_cut_off(serving: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "_LOOK", 0.2)
+    env = make("telegrams-v0")
+    url = serving(env)
+    body = json.dumps({"session": _session(url), "place": 0, "text": "x" * 8_000_000}).encode()
+    head = f"POST /shown HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n".encode()
+    with raw(url, head + body) as connection:
+        time.sleep(2.0)
+        received = 0
+        try:
+            while part := connection.recv(1 << 20):
+                received += len(part)
+        except ConnectionResetError:
+            pass
+    assert received < 8_000_000
+
+
+def _session(url: str) -> str:
+    with urllib.request.urlopen(urllib.request.Request(f"{url}/open", b"{}")) as answer:
+        return json.load(answer)["session"]
+
+
+def test_sessions_beyond_the_limit_are_refused_and_the_others_play_on(serving: Serving) -> None:
+    url = serving(make("telegrams-v0"), limits=Limits(sessions=5))
+    envs = [RemoteEnv(url) for _ in range(5)]
+    for _ in range(20):
+        with pytest.raises(RemoteEnvError, match="its most sessions, 5"):
+            RemoteEnv(url, tries=1)
+    for env in envs:
+        env.reset(seed=0)
