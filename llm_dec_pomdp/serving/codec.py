@@ -43,6 +43,8 @@ def from_bytes(text: bytes | str) -> Data:
 
 def number(value: float) -> float | str:
     """A number as JSON can hold it."""
+    if isinstance(value, int):
+        return value
     return float(value) if math.isfinite(value) else str(float(value))
 
 
@@ -51,8 +53,12 @@ def numbers(values: Mapping[str, float]) -> Data:
     return {name: number(value) for name, value in values.items()}
 
 
-def _floats(values: Mapping[str, Any]) -> dict[str, float]:
-    return {name: float(value) for name, value in values.items()}
+def _number(data: float | str) -> float:
+    return float(data) if isinstance(data, str) else data
+
+
+def _numbers(values: Mapping[str, Any]) -> dict[str, float]:
+    return {name: _number(value) for name, value in values.items()}
 
 
 # --- nouns ------------------------------------------------------------------------------------------------------------
@@ -89,8 +95,8 @@ def _from_score(score: Score | None) -> Data | None:
 def _to_score(data: Mapping[str, Any] | None) -> Score | None:
     if data is None:
         return None
-    components, diagnostics = _floats(data["components"]), _floats(data["diagnostics"])
-    return Score(float(data["total"]), components, diagnostics, dict(data["notes"]))
+    components, diagnostics = _numbers(data["components"]), _numbers(data["diagnostics"])
+    return Score(_number(data["total"]), components, diagnostics, dict(data["notes"]))
 
 
 def from_outcome(outcome: Outcome) -> Data:
@@ -114,11 +120,11 @@ def to_outcome(data: Mapping[str, Any]) -> Outcome:
     return Outcome(
         told,
         _to_score(data["score"]),
-        float(data["reward"]),
+        _number(data["reward"]),
         bool(data["terminated"]),
         asked=data["asked"],
         agents=data["agents"],
-        rewards=None if data["rewards"] is None else _floats(data["rewards"]),
+        rewards=None if data["rewards"] is None else _numbers(data["rewards"]),
         events=tuple(Event(*event) for event in data["events"]),
         anew=frozenset(data["anew"]),
     )
