@@ -6,6 +6,7 @@ import asyncio
 import importlib
 import os
 import socket
+import sys
 from typing import Any
 
 from ..envs import TextDecPOMDP
@@ -14,6 +15,7 @@ from .sessions import Limits, Sessions
 
 _LOOK = 10.0  # seconds in which a connection has to ask something whole, and to take some of its answer
 _WAITING = 32  # requests at the same time, where an environment waits for another process
+_SWITCH_INTERVAL = 5e-4  # seconds for which a thread that plays keeps the interpreter; Python's 5e-3 delay every answer
 
 
 class Server:
@@ -73,8 +75,13 @@ class Server:
 
     def run(self) -> None:
         """Answer until `stop`, SIGINT or SIGTERM."""
-        with self._listener:
-            self._server.run(sockets=[self._listener])
+        interval = sys.getswitchinterval()
+        sys.setswitchinterval(_SWITCH_INTERVAL)
+        try:
+            with self._listener:
+                self._server.run(sockets=[self._listener])
+        finally:
+            sys.setswitchinterval(interval)
 
     def stop(self) -> None:
         """Let `run`, in another thread, come to its end."""

@@ -11,11 +11,9 @@ import pytest
 from llm_dec_pomdp.envs import TextDecPOMDP
 from llm_dec_pomdp.serving.server import Server
 
-Serving = Callable[..., str]
-
 
 @pytest.fixture
-def serving() -> Iterator[Serving]:
+def serving() -> Iterator[Callable[..., str]]:
     """`serving(env, limits=..., token=...)` -> the address; all servers end with the test."""
     pytest.importorskip("uvicorn", reason="the extra serve is not installed")
     running: list[tuple[Server, threading.Thread]] = []

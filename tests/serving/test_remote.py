@@ -5,10 +5,10 @@ from __future__ import annotations
 import gc
 import os
 import pickle
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-from conftest import Serving
 
 from llm_dec_pomdp.agents import RandomText, Sampling, Team
 from llm_dec_pomdp.envs import TextDecPOMDP, check_env, make, registry
@@ -18,7 +18,8 @@ from llm_dec_pomdp.rollout import Trajectories
 from llm_dec_pomdp.serving import RemoteEnv, RemoteEnvError
 from llm_dec_pomdp.serving.sessions import Limits
 
-QUICK = ("tldr-v0", "keys-v0", "research-v0")
+Serving = Callable[..., str]
+QUICK = ("tldr-v0", "keys-v0")
 
 
 @pytest.mark.parametrize(

@@ -11,23 +11,20 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from conftest import Serving
+from typer.testing import CliRunner
 
+from llm_dec_pomdp.cli import app
 from llm_dec_pomdp.envs import make
 from llm_dec_pomdp.serving import RemoteEnv, RemoteEnvError, server
 from llm_dec_pomdp.serving.sessions import Limits
 
+Serving = Callable[..., str]
 PROGRAM = [sys.executable, "-c", "from llm_dec_pomdp.cli import main; main()", "serve"]
-
-
-def command(*arguments: str) -> subprocess.CompletedProcess[str]:
-    without = {name: value for name, value in os.environ.items() if name != "LLM_DEC_POMDP_TOKEN"}
-    return subprocess.run([*PROGRAM, *arguments], capture_output=True, text=True, timeout=100, env=without)
 
 
 @pytest.fixture
@@ -61,31 +58,28 @@ def test_a_server_that_was_killed_and_started_again_is_a_clear_error(process: An
     with pytest.raises(RemoteEnvError, match=f"{url} gave no usable answer in 2 tries: .*is the server running"):
         env.step(dict.fromkeys(env.agents, "a text"))
     assert env.turn == 0
-    process("telegrams-v0", "--port", str(urlsplit(url).port))
+    second, _ = process("telegrams-v0", "--port", str(urlsplit(url).port))
     for again in (lambda: env.step(dict.fromkeys(env.agents, "a text")), env.reset):
         with pytest.raises(RemoteEnvError, match=r"does not know this session .* started anew; make the environment"):
             again()
     RemoteEnv(url).reset(seed=0)
+    second.terminate()
+    assert second.wait(30) in (0, -signal.SIGTERM)
 
 
-def test_a_signal_ends_a_server(process: Any) -> None:
-    begun, url = process("telegrams-v0", "--port", "0")
-    env = RemoteEnv(url)
-    begun.terminate()
-    assert begun.wait(30) in (0, -signal.SIGTERM)
-    with pytest.raises(RemoteEnvError):
-        env.reset(seed=0)
-
-
-def test_wrong_use_is_a_sentence() -> None:
+@pytest.mark.parametrize(
+    ("options", "code", "message"),
+    [
+        (["--host", "0.0.0.0"], 2, "where others can ask; give --token"),
+        (["--sessions", "0"], 2, "sessions is 0; it must be more than 0"),
+        (["--env", "colour=red"], 2, "takes no argument 'colour'"),
+        (["--host", "203.0.113.1", "--token", "t"], 1, "nothing can listen at 203.0.113.1 port 8000"),
+    ],
+)
+def test_wrong_use_is_a_sentence(options: list[str], code: int, message: str) -> None:
     pytest.importorskip("uvicorn", reason="the extra serve is not installed")
-    open_to_others = command("telegrams-v0", "--host", "0.0.0.0")
-    assert open_to_others.returncode == 2
-    assert "where others can ask; give --token" in " ".join(open_to_others.stderr.split())
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = str(taken.getsockname()[1])
-        busy = command("telegrams-v0", "--port", port)
-    assert (busy.returncode, f"port {port}" in " ".join(busy.stderr.split())) == (1, True)
+    done = CliRunner().invoke(app, ["serve", "telegrams-v0", *options], env={"LLM_DEC_POMDP_TOKEN": None})
+    assert (done.exit_code, message in " ".join(done.stderr.split())) == (code, True), done.stderr
 
 
 def test_a_missing_extra_is_a_sentence_with_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,7 +118,7 @@ def test_who_takes_no_answer_is_cut_off(serving: Serving, monkeypatch: pytest.Mo
     body = json.dumps({"session": _session(url), "place": 0, "text": "x" * 8_000_000}).encode()
     head = f"POST /shown HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n".encode()
     with raw(url, head + body) as connection:
-        time.sleep(2.0)
+        time.sleep(1.0)
         received = 0
         with contextlib.suppress(ConnectionResetError):
             while part := connection.recv(1 << 20):
