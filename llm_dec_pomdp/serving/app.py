@@ -19,12 +19,11 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from ..visible import visible
-from .codec import Data, from_bytes, to_bytes
+from .codec import MOST_BYTES, Data, from_bytes, to_bytes
 from .openenv import NO_TOOLS, Conversation, described
 from .operations import run
 from .sessions import RefusedError, Sessions
 
-MOST_BYTES = 1 << 24  # of one request
 BODY_SECONDS = 30.0  # until a request has to have come
 LOCAL = ("127.0.0.1", "localhost", "::1")
 

@@ -15,6 +15,7 @@ from ..envs.episode import Outcome
 from ..types import Event, Message, Score, TaskItem, Tool
 
 Data = dict[str, Any]
+MOST_BYTES = 1 << 24  # of one request
 
 
 def to_bytes(data: Mapping[str, Any]) -> bytes:

@@ -21,7 +21,7 @@ from typing import Any, cast
 from ..agents.wire import WireError, checked_address, post, retried, without_key
 from ..envs import Outcome, TextDecPOMDP
 from ..types import Scale, TaskItem, Tool
-from .codec import PLAIN, Data, from_bytes, from_item, to_bytes, to_item, to_outcome, to_tool
+from .codec import MOST_BYTES, PLAIN, Data, from_bytes, from_item, to_bytes, to_item, to_outcome, to_tool
 
 TOKEN = "LLM_DEC_POMDP_TOKEN"  # the name of a variable
 _GOODBYE = 2.0  # seconds to tell a server that a session is over
@@ -79,9 +79,12 @@ class _Link:
             LookupError: It has no such task.
             RemoteEnvError: Anything else that goes wrong.
         """
+        body = to_bytes(fields)
+        if len(body) > MOST_BYTES:
+            raise RemoteEnvError(f"{name!r} would send {len(body)} bytes; a request has at most {MOST_BYTES}")
 
         def once() -> Data:
-            answer = post(f"{self.url}/{name}", to_bytes(fields), self._headers, self.timeout)
+            answer = post(f"{self.url}/{name}", body, self._headers, self.timeout)
             try:
                 return from_bytes(answer)
             except ValueError as error:

@@ -10,7 +10,8 @@ import sys
 from typing import Any
 
 from ..envs import TextDecPOMDP
-from .app import LOCAL, MOST_BYTES, App
+from .app import LOCAL, App
+from .codec import MOST_BYTES
 from .sessions import Limits, Sessions
 
 _LOOK = 10.0  # seconds in which a connection has to ask something whole, and to take some of its answer

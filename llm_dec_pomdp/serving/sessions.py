@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from ..envs import TextDecPOMDP
 
-WEIGHT = 1 << 13  # bytes that an environment takes beside its new texts; measured: 4 to 6 KiB
+WEIGHT = 1 << 13  # bytes that an environment takes beside its new texts; measured: 5 to 6 KB
 
 
 class RefusedError(Exception):
