@@ -8,8 +8,7 @@
         result = env.step(TeamAction(texts={agent: "..." for agent in result.observation.texts}))
 
 OpenEnv's `GenericEnvClient` does as well, with dictionaries. A server with a token is asked as `http://me:TOKEN@host:port`,
-since the client has no other place for it. Its texts are Unicode: half a character, which `RemoteEnv` passes, is an
-error here.
+since the client has no other place for it.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ class TeamObservation(Observation):
         texts: What each agent that is there is told.
         roles: What each of them is for.
         asked: Who owes an answer; texts of the others are ignored.
-        rewards: What the turn paid each of them; "nan" where it could not be scored.
+        rewards: What the turn paid each of them; NaN where it could not be scored.
         infos: Parts of the reward, by agent.
         events: What happened beside texts: kind, agent, details.
     """
