@@ -77,8 +77,15 @@ def retried(attempt: Callable[[], T], tries: int, given_up: threading.Event | No
     raise WireError(reason, again=failure.again, status=failure.status, said=failure.said)
 
 
-def checked_address(url: str) -> str:
+def checked_address(
+    url: str, example: str = "http://host:port/v1", key: str = "the key as OPENAI_API_KEY (in Python: api_key)"
+) -> str:
     """The base address of a server, without a slash at its end.
+
+    Args:
+        url: The address.
+        example: What such an address looks like, for messages.
+        key: What is to be given elsewhere, and where, for messages.
 
     Raises:
         ValueError: It is none, or holds what must not be stored: a user name, a password, a query or a fragment. The
@@ -95,11 +102,10 @@ def checked_address(url: str) -> str:
     if "@" in url.split("/")[2] or "?" in url or "#" in url:
         raise ValueError(
             f"the address of the server {shown!r} has a user name, a password, a query or a fragment, and addresses "
-            "are stored with every run; write it as http://host:port/v1 and give the key as OPENAI_API_KEY (in Python: "
-            "api_key)"
+            f"are stored with every run; write it as {example} and give {key}"
         )
     if not whole:
-        raise ValueError(f"url is {shown!r}, which is no address; write it as http://host:port/v1")
+        raise ValueError(f"url is {shown!r}, which is no address; write it as {example}")
     return url.rstrip("/")
 
 

@@ -175,7 +175,8 @@ class RemoteEnv(TextDecPOMDP):
     ) -> None:
         if tries < 1:
             raise ValueError(f"tries is {tries}; a request is sent at least once")
-        link = _Link(checked_address(url), token, timeout, tries)
+        address = checked_address(url, "http://host:port", f"the token as {TOKEN} (in Python: token)")
+        link = _Link(address, token, timeout, tries)
         described = link.open()["description"]
         assert link.session is not None
         self._become(_Place(link, 0, link.session.name), described, max_turns, render_mode)

@@ -218,7 +218,10 @@ def test_a_forked_process_does_not_end_the_session(serving: Serving) -> None:
 
 @pytest.mark.parametrize(
     ("url", "reason"),
-    [("127.0.0.1:8000", "must begin with http"), ("http://me:secret@localhost", "has a user name, a password")],
+    [
+        ("127.0.0.1:8000", "must begin with http"),
+        ("http://me:secret@localhost", "give the token as LLM_DEC_POMDP_TOKEN"),
+    ],
 )
 def test_an_address_that_is_none_is_refused(url: str, reason: str) -> None:
     with pytest.raises(ValueError, match=reason) as caught:
