@@ -94,8 +94,8 @@ class App:
         if "origin" in headers:
             raise RefusedError(403, "requests of web pages are not answered; ask from a program")
         if self._token is None:
-            host = urlsplit(f"//{headers.get('host', '')}").hostname
-            if host not in LOCAL:
+            host = headers.get("host", "")
+            if _name(host) not in LOCAL:
                 raise RefusedError(403, f"the host {host!r:.60} is not this machine; start the server with --token")
         elif not hmac.compare_digest(_brought(headers).encode(), self._token.encode()):
             raise RefusedError(401, "the token is missing or wrong; give token, or set LLM_DEC_POMDP_TOKEN")
@@ -116,6 +116,8 @@ class App:
         await send({"type": "websocket.accept"})
         conversation = Conversation(self._sessions)
         try:
+            if refused := await self._in_thread(conversation.begin):
+                await send({"type": "websocket.send", "text": refused.decode()})
             while not conversation.over:
                 message = await asyncio.wait_for(receive(), self._sessions.limits.idle)
                 if message["type"] == "websocket.disconnect":
@@ -162,6 +164,14 @@ async def _whole(scope: Scope, receive: Receive) -> bytes:
     if len(body) > MOST_BYTES:
         raise RefusedError(413, f"the request is longer than {MOST_BYTES} bytes; send less at once")
     return bytes(body)
+
+
+def _name(host: str) -> str | None:
+    """A host without its port."""
+    try:
+        return urlsplit(f"//{host}").hostname
+    except ValueError:
+        return None
 
 
 def _brought(headers: Mapping[str, str]) -> str:

@@ -66,6 +66,15 @@ class Conversation:
         self._place = 0
         self.over = False
 
+    def begin(self) -> bytes:
+        """Open the session; what to say where there may be no other."""
+        try:
+            self._session = self._sessions.open()
+        except RefusedError as error:
+            self.over = True
+            return _error(_CODES[503], str(error))
+        return b""
+
     def end(self) -> None:
         """The connection is gone."""
         self.over = True
@@ -81,7 +90,7 @@ class Conversation:
         try:
             return to_bytes(self._reply(asked)) if asked.get("type") != "close" else self._close()
         except RefusedError as error:
-            self.over = error.status in (410, 503)
+            self.over = error.status == 410
             return _error(_CODES.get(error.status, "EXECUTION_ERROR"), str(error))
         except (TypeError, ValueError) as error:
             return _error("EXECUTION_ERROR", f"the environment gave what JSON cannot hold: {error}")
@@ -91,8 +100,7 @@ class Conversation:
         return b""
 
     def _reply(self, asked: Data) -> Data:
-        if self._session is None:
-            self._session = self._sessions.open()
+        assert self._session is not None  # begun
         session = self._sessions.find(self._session.name)
         kind = field(asked, "type", str)
         if kind == "state":
