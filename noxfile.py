@@ -1,4 +1,4 @@
-"""Checks that need more than the package and its tests: `nox -s vllm -- MODEL ENVIRONMENT`."""
+"""Checks that need more than the package and its tests: `nox -s vllm -- MODEL ENVIRONMENT`, `nox -s openenv`."""
 
 from __future__ import annotations
 
@@ -29,6 +29,14 @@ def vllm(session: nox.Session) -> None:
     with served(model, environment):
         command = ["python", "-m", "pytest", "-n", "0", "-s", "-m", "", "tests/agents/test_vllm_server.py"]
         session.run(*command, env=given, external=True)
+
+
+@nox.session(reuse_venv=True)
+def openenv(session: nox.Session) -> None:
+    """OpenEnv's clients and its own check against our server, and every law of every environment through the wire."""
+    session.install("torch==2.13.0")
+    session.install("-e", ".[serve,openenv]", "hypothesis", "pytest", "pytest-xdist")
+    session.run("python", "-m", "pytest", "-n", "0", "-m", "", "tests/serving", "tests/integrations/test_openenv.py")
 
 
 @contextlib.contextmanager

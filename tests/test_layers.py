@@ -28,6 +28,7 @@ EVERYTHING = {
     "algorithms",
     "training",
     "traces",
+    "serving",
     PACKAGE,
 }
 # room -> what it may import: rooms, or single modules of a room ("agents.base")
@@ -43,6 +44,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "storage": {"storage"},
     "training": {*LEAVES, "storage", "envs", "agents", "rollout", "algorithms", "training"},
     "integrations": {"envs", "integrations"},
+    "serving": {*LEAVES, "envs", "agents.wire", "serving"},
     "traces": {*LEAVES, "storage", "envs", "agents.base", "rollout", "traces"},
     "benchmarks": {*EVERYTHING, "benchmarks"},
     "api": {*EVERYTHING, "benchmarks"},

@@ -39,15 +39,17 @@ class WireError(Exception):
         again: Whether asking again may help.
         wait: Seconds that the server asks to wait; None where it says nothing.
         status: Of the server's refusal; None where there was none.
+        said: What the server said with it, as far as it is shown.
     """
 
     def __init__(
-        self, reason: str, *, again: bool = True, wait: float | None = None, status: int | None = None
+        self, reason: str, *, again: bool = True, wait: float | None = None, status: int | None = None, said: str = ""
     ) -> None:
         super().__init__(reason)
         self.again = again
         self.wait = wait
         self.status = status
+        self.said = said
 
 
 def retried(attempt: Callable[[], T], tries: int, given_up: threading.Event | None = None) -> T:
@@ -71,11 +73,19 @@ def retried(attempt: Callable[[], T], tries: int, given_up: threading.Event | No
         except WireError as error:
             failure, pause = error, _FIRST_WAIT * 2 ** (number - 1) if error.wait is None else error.wait
     times = "1 try" if number == 1 else f"{number} tries"
-    raise WireError(f"no usable answer in {times}: {failure}", again=failure.again, status=failure.status)
+    reason = f"no usable answer in {times}: {failure}"
+    raise WireError(reason, again=failure.again, status=failure.status, said=failure.said)
 
 
-def checked_address(url: str) -> str:
+def checked_address(
+    url: str, example: str = "http://host:port/v1", key: str = "the key as OPENAI_API_KEY (in Python: api_key)"
+) -> str:
     """The base address of a server, without a slash at its end.
+
+    Args:
+        url: The address.
+        example: What such an address looks like, for messages.
+        key: What is to be given elsewhere, and where, for messages.
 
     Raises:
         ValueError: It is none, or holds what must not be stored: a user name, a password, a query or a fragment. The
@@ -92,11 +102,10 @@ def checked_address(url: str) -> str:
     if "@" in url.split("/")[2] or "?" in url or "#" in url:
         raise ValueError(
             f"the address of the server {shown!r} has a user name, a password, a query or a fragment, and addresses "
-            "are stored with every run; write it as http://host:port/v1 and give the key as OPENAI_API_KEY (in Python: "
-            "api_key)"
+            f"are stored with every run; write it as {example} and give {key}"
         )
     if not whole:
-        raise ValueError(f"url is {shown!r}, which is no address; write it as http://host:port/v1")
+        raise ValueError(f"url is {shown!r}, which is no address; write it as {example}")
     return url.rstrip("/")
 
 
@@ -141,7 +150,7 @@ def _refusal(error: urllib.error.HTTPError) -> WireError:
             said = "its reason could not be read"
         again = error.code >= 500 or error.code in _AGAIN
         wait = wait_asked(error.headers.get("Retry-After"))
-        return WireError(f"{error}: {said}", again=again, wait=wait, status=error.code)
+        return WireError(f"{error}: {said}", again=again, wait=wait, status=error.code, said=said)
 
 
 def wait_asked(retry_after: str | None) -> float | None:

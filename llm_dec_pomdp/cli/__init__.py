@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from ..__about__ import __version__
-from . import bench, check, doctor, engine, eval, export, list, play, report, rescore, runs, trace, train, view
+from . import bench, check, doctor, engine, eval, export, list, play, report, rescore, runs, serve, trace, train, view
 from .console import EXIT_CODES, err, out
 from .trust import children_without_working_folder
 
@@ -57,6 +57,7 @@ app.command()(view.view)
 app.command()(rescore.rescore)
 app.command()(export.export)
 app.command()(engine.engine)
+app.command()(serve.serve)
 app.add_typer(trace.app, name="trace")
 
 

@@ -1,0 +1,185 @@
+"""The server as an ASGI application: one request in, one answer out, whatever is sent.
+
+    GET  /health                     answered without a token
+    GET  /metadata, /schema, ...     what OpenEnv reads about an environment
+    POST /open, /reset, /step, ...   `operations`, for `RemoteEnv`: a JSON object in, one out
+    WebSocket /ws                    OpenEnv's protocol: a connection is a session, see `openenv`
+
+A refusal is a status and a sentence.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hmac
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+from urllib.parse import urlsplit
+
+from ..visible import visible
+from .codec import MOST_BYTES, Data, from_bytes, to_bytes
+from .openenv import NO_TOOLS, Conversation, described
+from .operations import run
+from .sessions import RefusedError, Sessions
+
+BODY_SECONDS = 30.0  # until a request has to have come
+LOCAL = ("127.0.0.1", "localhost", "::1")
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+
+
+class App:
+    """The application.
+
+    Args:
+        sessions: What is held.
+        token: What every request has to bring; None: nothing, and then only requests to this machine are answered.
+        threads: How many requests are worked on at the same time.
+    """
+
+    def __init__(self, sessions: Sessions, token: str | None, threads: int) -> None:
+        self._sessions = sessions
+        self._token = token
+        self._threads = ThreadPoolExecutor(threads, "play")
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One connection's request."""
+        if scope["type"] == "http":
+            status, body = await self._answer(scope, receive)
+            kind = b"application/json" if status == 200 else b"text/plain; charset=utf-8"
+            headers = [(b"content-type", kind), (b"content-length", str(len(body)).encode())]
+            if status != 200:
+                headers.append((b"connection", b"close"))  # what was not read of the request is not waited for
+            await send({"type": "http.response.start", "status": status, "headers": headers})
+            await send({"type": "http.response.body", "body": body})
+        elif scope["type"] == "websocket":
+            await self._converse(scope, receive, send)
+
+    async def _answer(self, scope: Scope, receive: Receive) -> tuple[int, bytes]:
+        try:
+            path, method = scope["path"], scope["method"]
+            if (method, path) == ("GET", "/health"):
+                return 200, to_bytes(self._health())
+            self._admit(scope)
+            if method == "GET" and (about := described(path, self._sessions.env)):
+                return 200, to_bytes(about)
+            if (method, path) == ("POST", "/mcp"):
+                return 200, to_bytes(NO_TOOLS)
+            if method != "POST":
+                raise RefusedError(405, f"{method[:20]} {path[:60]} is not answered; POST to it, or GET /health")
+            body = await asyncio.wait_for(_whole(scope, receive), BODY_SECONDS)
+            return 200, await self._in_thread(_operation, path[1:], self._sessions, body)
+        except RefusedError as error:
+            return error.status, visible(str(error)).encode()
+        except asyncio.TimeoutError:
+            return 408, f"the request did not come within {BODY_SECONDS:.0f} s".encode()
+
+    def _health(self) -> Data:
+        limit = self._sessions.limits.sessions
+        name = self._sessions.env.metadata["name"]
+        return {"status": "healthy", "environment": name, "sessions": len(self._sessions), "most_sessions": limit}
+
+    async def _in_thread(self, work: Callable[..., Any], *given: Any) -> Any:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, work, *given)
+
+    # --- who may ask ---------------------------------------------------------------------------------------------
+
+    def _admit(self, scope: Scope) -> None:
+        """Refuse who brings no token or, where there is none, a page in a browser that came here by its own ways."""
+        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+        if "origin" in headers:
+            raise RefusedError(403, "requests of web pages are not answered; ask from a program")
+        if self._token is None:
+            host = headers.get("host", "")
+            if _name(host) not in LOCAL:
+                raise RefusedError(403, f"the host {host!r:.60} is not this machine; start the server with --token")
+        elif not hmac.compare_digest(_brought(headers).encode(), self._token.encode()):
+            raise RefusedError(401, "the token is missing or wrong; give token, or set LLM_DEC_POMDP_TOKEN")
+
+    # --- OpenEnv -------------------------------------------------------------------------------------------------
+
+    async def _converse(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await receive()  # websocket.connect
+        try:
+            self._admit(scope)
+            if scope["path"] != "/ws":
+                raise RefusedError(404, "the WebSocket is at /ws")
+        except RefusedError as error:
+            start = "websocket.http.response.start"
+            await send({"type": start, "status": error.status, "headers": list[tuple[bytes, bytes]]()})
+            await send({"type": "websocket.http.response.body", "body": visible(str(error)).encode()})
+            return
+        await send({"type": "websocket.accept"})
+        conversation = Conversation(self._sessions)
+        try:
+            if refused := await self._in_thread(conversation.begin):
+                await send({"type": "websocket.send", "text": refused.decode()})
+            while not conversation.over:
+                message = await asyncio.wait_for(receive(), self._sessions.limits.idle)
+                if message["type"] == "websocket.disconnect":
+                    return
+                said = message.get("text") or message.get("bytes") or b""
+                answer = await self._in_thread(conversation.answer, said)
+                if answer:
+                    await send({"type": "websocket.send", "text": answer.decode()})
+            await send({"type": "websocket.close", "code": 1000})
+        except asyncio.TimeoutError:
+            await send({"type": "websocket.close", "code": 1001, "reason": "idle"})
+        finally:
+            conversation.end()
+
+
+def _operation(name: str, sessions: Sessions, body: bytes) -> bytes:
+    try:
+        asked = from_bytes(body)
+    except ValueError as error:
+        raise RefusedError(400, f"the request is no JSON object: {error}") from None
+    answer = run(name, sessions, asked)
+    try:
+        return to_bytes(answer)
+    except (TypeError, ValueError) as error:
+        raise RefusedError(422, f"the environment gave what JSON cannot hold: {error}") from None
+
+
+async def _whole(scope: Scope, receive: Receive) -> bytes:
+    """The body of a request.
+
+    Raises:
+        RefusedError: It is too long, or its client is gone.
+    """
+    body, more = bytearray(), True
+    announced = dict(scope["headers"]).get(b"content-length", b"0")
+    while more:
+        if max(len(body), int(announced)) > MOST_BYTES:
+            raise RefusedError(413, f"the request is longer than {MOST_BYTES} bytes; send less at once")
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise RefusedError(400, "the client is gone")
+        body += message.get("body", b"")
+        more = message.get("more_body", False)
+    if len(body) > MOST_BYTES:
+        raise RefusedError(413, f"the request is longer than {MOST_BYTES} bytes; send less at once")
+    return bytes(body)
+
+
+def _name(host: str) -> str | None:
+    """A host without its port."""
+    try:
+        return urlsplit(f"//{host}").hostname
+    except ValueError:
+        return None
+
+
+def _brought(headers: Mapping[str, str]) -> str:
+    """The token of a request: as a bearer, or as the password of an address, which is how OpenEnv's client can."""
+    kind, _, value = headers.get("authorization", "").partition(" ")
+    if kind.lower() == "basic":
+        try:
+            return base64.b64decode(value, validate=True).decode().partition(":")[2]
+        except ValueError:
+            return ""
+    return value if kind.lower() == "bearer" else ""

@@ -1,0 +1,142 @@
+"""OpenEnv's protocol over a WebSocket, without that package: a connection is a session with one environment.
+
+| the client sends | the server answers |
+|---|---|
+| `{"type": "reset", "data": {"seed": 0, "task_id": ..., "index": ...}}` | an observation |
+| `{"type": "step", "data": {"texts": {agent: text}}}` | an observation |
+| `{"type": "state"}` | `{"type": "state", "data": {"state": JSON text, "step_count": turns}}` |
+| `{"type": "close"}` | nothing, and closes |
+
+An observation is `{"type": "observation", "data": {"observation": ..., "reward": ..., "done": ...}}`. Anything else is
+answered by `{"type": "error", "data": {"message": ..., "code": ...}}`, and the episode goes on where it was.
+"""
+
+from __future__ import annotations
+
+import math
+
+from ..__about__ import __version__
+from ..envs import TextDecPOMDP
+from ..visible import visible
+from .codec import Data, from_bytes, numbers, to_bytes
+from .operations import Played, began, field, stepped
+from .sessions import RefusedError, Session, Sessions
+
+_CODES = {400: "VALIDATION_ERROR", 410: "SESSION_ERROR", 503: "CAPACITY_REACHED"}
+_TEXTS: Data = {"type": "object", "additionalProperties": {"type": "string"}}
+_NUMBERS: Data = {"type": "object", "additionalProperties": {"type": ["number", "string"]}}
+_OBSERVED: Data = {
+    "texts": {**_TEXTS, "description": "What each agent that is there is told."},
+    "roles": {**_TEXTS, "description": "What each of them is for."},
+    "asked": {"type": "array", "items": {"type": "string"}, "description": "Who owes an answer."},
+    "rewards": {**_NUMBERS, "description": "What the turn paid each of them."},
+    "infos": {"type": "object", "additionalProperties": _NUMBERS, "description": "Parts of the reward, by agent."},
+    "events": {"type": "array", "description": "What happened beside texts: kind, agent, details."},
+}
+SCHEMA: Data = {
+    "action": {"title": "TeamAction", "type": "object", "properties": {"texts": _TEXTS}, "required": ["texts"]},
+    "observation": {"title": "TeamObservation", "type": "object", "properties": _OBSERVED},
+    "state": {"title": "TeamState", "type": "object", "properties": {"state": {"type": "string"}}},
+}
+
+
+NO_TOOLS: Data = {
+    "jsonrpc": "2.0",
+    "id": None,
+    "error": {"code": -32601, "message": "agents of this environment write texts; it has no tools over MCP"},
+}
+
+
+def described(path: str, env: TextDecPOMDP) -> Data | None:
+    """What OpenEnv reads about an environment at a path; None: nothing."""
+    name, roles = env.metadata["name"], ", ".join(env.roles)
+    about = {"name": name, "description": f"A text Dec-POMDP for a team of {roles}.", "version": __version__}
+    if path == "/openapi.json":
+        paths: Data = {read: {"get": {}} for read in ("/health", "/metadata", "/schema")}
+        return {"openapi": "3.1.0", "info": {"title": name, "version": __version__}, "paths": paths}
+    return {"/metadata": about, "/schema": SCHEMA}.get(path)
+
+
+class Conversation:
+    """What is said over one connection."""
+
+    def __init__(self, sessions: Sessions) -> None:
+        self._sessions = sessions
+        self._session: Session | None = None
+        self._place = 0
+        self.over = False
+
+    def begin(self) -> bytes:
+        """Open the session; what to say where there may be no other."""
+        try:
+            self._session = self._sessions.open()
+        except RefusedError as error:
+            self.over = True
+            return _error(_CODES[503], str(error))
+        return b""
+
+    def end(self) -> None:
+        """The connection is gone."""
+        self.over = True
+        if self._session is not None:
+            self._sessions.close(self._session.name)
+
+    def answer(self, said: bytes | str) -> bytes:
+        """The answer to a message; empty to the last one."""
+        try:
+            asked = from_bytes(said)
+        except ValueError as error:
+            return _error("INVALID_JSON", f"the message is no JSON object: {error}")
+        try:
+            return to_bytes(self._reply(asked)) if asked.get("type") != "close" else self._close()
+        except RefusedError as error:
+            self.over = error.status == 410
+            return _error(_CODES.get(error.status, "EXECUTION_ERROR"), str(error))
+        except (TypeError, ValueError) as error:
+            return _error("EXECUTION_ERROR", f"the environment gave what JSON cannot hold: {error}")
+
+    def _close(self) -> bytes:
+        self.over = True
+        return b""
+
+    def _reply(self, asked: Data) -> Data:
+        assert self._session is not None  # begun
+        session = self._sessions.find(self._session.name)
+        kind = field(asked, "type", str)
+        if kind == "state":
+            env = session.copy(self._place)
+            return {"type": "state", "data": {"episode_id": None, "step_count": env.turn, "state": env.state()}}
+        if kind not in ("reset", "step"):
+            raise RefusedError(400, f"the type {kind!r:.60} is unknown; send reset, step, state or close")
+        data: Data = field(asked, "data", dict, {})
+        if kind == "reset":
+            # None is what a client sends for what was not given.
+            given = {name: value for name, value in data.items() if value is not None and name != "max_turns"}
+            played = began(session, self._place, given)
+        else:
+            played = stepped(session, self._place, {"texts": data.get("texts")})
+        session.forget([self._place])
+        self._place = played.place
+        return {"type": "observation", "data": _observation(played, paid=kind == "step")}
+
+
+def _observation(played: Played, *, paid: bool) -> Data:
+    """What a reset or a step gave, as OpenEnv has it; the reward is null where nothing was or could be scored."""
+    env, reward = played.env, played.env.latest.reward
+    observation = {
+        "texts": dict(played.observations),
+        "roles": {agent: env.role(agent) for agent in played.observations},
+        "asked": [agent for agent in env.agents if env.asked(agent)],
+        "rewards": numbers(played.rewards),
+        "infos": {agent: numbers(info) for agent, info in played.infos.items()},
+        "events": [[event.kind, event.agent, dict(event.details)] for event in env.latest.events],
+    }
+    return {
+        "observation": observation,
+        "reward": reward if paid and math.isfinite(reward) else None,
+        "done": not env.agents,
+    }
+
+
+def _error(code: str, message: str) -> bytes:
+    return to_bytes({"type": "error", "data": {"message": visible(message), "code": code}})

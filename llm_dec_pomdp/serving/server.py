@@ -1,0 +1,130 @@
+"""The process that serves an environment, until it is stopped. Needs the extra "serve"."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import os
+import socket
+import sys
+from typing import Any
+
+from ..envs import TextDecPOMDP
+from .app import LOCAL, App
+from .codec import MOST_BYTES
+from .sessions import Limits, Sessions
+
+_LOOK = 10.0  # seconds in which a connection has to ask something whole, and to take some of its answer
+_WAITING = 32  # requests at the same time, where an environment waits for another process
+_SWITCH_INTERVAL = 5e-4  # seconds for which a thread that plays keeps the interpreter; Python's 5e-3 delay every answer
+
+
+class Server:
+    """An environment at an address; the address is taken when this is made, and answered while `run` runs.
+
+    Args:
+        env: What every session begins with.
+        host: Address of this machine to listen at.
+        port: 0: one that is free.
+        token: What every request has to bring; needed where others than this machine can ask.
+        limits: What is granted.
+
+    Attributes:
+        url: The address.
+
+    Raises:
+        ImportError: The extra is not installed.
+        ValueError: Others could ask and there is no token, or the token cannot be sent.
+        OSError: Nothing can listen there, e.g. since something does.
+    """
+
+    def __init__(
+        self,
+        env: TextDecPOMDP,
+        host: str = "127.0.0.1",
+        port: int = 8000,
+        *,
+        token: str | None = None,
+        limits: Limits | None = None,
+    ) -> None:
+        uvicorn = _library()
+        if host not in LOCAL and token is None:
+            raise ValueError(f"host is {host!r}, where others can ask; give --token (or LLM_DEC_POMDP_TOKEN) too")
+        if token is not None and not (token.isascii() and token.isprintable() and token and " " not in token):
+            raise ValueError("the token is empty, or has a space or a character that no header can hold; take another")
+        limits = limits or Limits()
+        threads = _WAITING if env.judges_code else os.cpu_count() or 1
+        config = uvicorn.Config(
+            App(Sessions(env, limits), token, threads),
+            log_level="warning",
+            access_log=False,
+            lifespan="off",
+            server_header=False,
+            proxy_headers=False,
+            limit_concurrency=2 * limits.sessions + 64,
+            timeout_keep_alive=int(_LOOK),
+            timeout_graceful_shutdown=5,
+            ws_max_size=MOST_BYTES,
+            ws_per_message_deflate=False,
+            http=_watched("http.h11_impl", "H11Protocol"),
+            ws=_watched("websockets.websockets_sansio_impl", "WebSocketsSansIOProtocol"),
+        )
+        self._server = uvicorn.Server(config)
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        self._listener = socket.create_server((host, port), family=family, backlog=1024)
+        self.url = f"http://{f'[{host}]' if ':' in host else host}:{self._listener.getsockname()[1]}"
+
+    def run(self) -> None:
+        """Answer until `stop`, SIGINT or SIGTERM."""
+        interval = sys.getswitchinterval()
+        sys.setswitchinterval(_SWITCH_INTERVAL)
+        try:
+            with self._listener:
+                self._server.run(sockets=[self._listener])
+        finally:
+            sys.setswitchinterval(interval)
+
+    def stop(self) -> None:
+        """Let `run`, in another thread, come to its end."""
+        self._server.should_exit = True
+
+
+def _library() -> Any:
+    try:
+        importlib.import_module("websockets")  # which uvicorn uses
+        return importlib.import_module("uvicorn")
+    except ImportError:
+        raise ImportError(
+            "serving needs uvicorn and websockets; install them: pip install 'llm-dec-pomdp[serve]'"
+        ) from None
+
+
+def _watched(module: str, name: str) -> Any:
+    """A protocol of uvicorn's whose connections end when nothing whole is asked, or an answer is not taken.
+
+    uvicorn itself waits for ever for the end of the first header, and for a client that does not read.
+    """
+    base: Any = getattr(importlib.import_module(f"uvicorn.protocols.{module}"), name)
+
+    class Watched(base):
+        def connection_made(self, transport: Any) -> None:
+            super().connection_made(transport)
+            self._unsent = 0
+            self._looking = asyncio.get_running_loop().call_later(_LOOK, self._look)
+
+        def _look(self) -> None:
+            if self not in self.connections:  # it is gone, or a WebSocket now
+                return
+            unsent: int = self.transport.get_write_buffer_size()
+            silent = getattr(self, "cycle", self) is None  # of HTTP: no request has come
+            if silent or (unsent and unsent == self._unsent):
+                self.transport.abort()
+                return
+            self._unsent = unsent
+            self._looking = asyncio.get_running_loop().call_later(_LOOK, self._look)
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            self._looking.cancel()
+            super().connection_lost(exc)
+
+    return Watched

@@ -1,0 +1,131 @@
+"""What a server holds, what may be asked of it, and what not."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from llm_dec_pomdp.envs import make
+from llm_dec_pomdp.serving.operations import OPERATIONS, run
+from llm_dec_pomdp.serving.sessions import WEIGHT, Limits, RefusedError, Session, Sessions
+
+
+@pytest.fixture(scope="module")
+def served() -> Any:
+    return make("telegrams-v0", max_turns=2)
+
+
+def asking(env: Any, **limits: Any) -> Any:
+    """`ask(name, **fields)` in one new session."""
+    sessions = Sessions(env, Limits(**limits))
+    name = run("open", sessions, {})["session"]
+    return lambda operation, **fields: run(operation, sessions, {"session": name, "place": 0, **fields})
+
+
+def refused(status: int, reason: str) -> Any:
+    return pytest.raises(RefusedError, match=reason)
+
+
+def test_the_same_request_twice_has_the_same_answer(served: Any) -> None:
+    ask = asking(served)
+    begun = ask("reset", seed=3)
+    texts = dict.fromkeys(served.possible_agents, "meet at noon")
+    once, twice = (ask("step", place=begun["place"], texts=texts) for _ in "12")
+    assert once.pop("place") != twice.pop("place")
+    assert once == twice
+    assert ask("reset", seed=3)["outcome"] == begun["outcome"]
+
+
+@pytest.mark.parametrize(
+    ("operation", "fields", "status", "reason"),
+    [
+        ("os:system", {}, 404, "there is nothing at"),
+        ("../../etc/passwd", {}, 404, "there is nothing at"),
+        ("reset", {"task_id": "../../etc/passwd"}, 404, "no task '../../etc/passwd'"),
+        ("reset", {"index": 10**6}, 404, "is not in 0"),
+        ("reset", {"seed": "0"}, 400, "'seed' is '0'; it is of the type int"),
+        ("reset", {"seed": True}, 400, "'seed' is True"),
+        ("reset", {"seed": -1}, 422, "raised Error"),
+        ("reset", {"max_turns": 0}, 422, "max_turns is 0"),
+        ("reset", {"place": 77}, 410, "number 77 is not held any more"),
+        ("step", {"texts": {}}, 422, "has not begun"),
+        ("step", {"texts": {"agent_0": 1}}, 400, "for 'agent_0'; give text"),
+        ("step", {}, 400, "'texts' is missing"),
+        ("gold", {"task_id": "nothing"}, 404, "no task 'nothing'"),
+        ("join", {"texts": ["a"]}, 422, "raised ValueError"),
+        ("join", {"texts": ["a", 2]}, 400, "has 2; give texts"),
+        ("with_tasks", {"rows": [{"id": "os:system", "reference": [], "fields": {}}]}, 422, "no task of the server"),
+        ("with_tasks", {"rows": ["x"]}, 400, "'id' is missing"),
+        ("adopt", {"of": "guessed"}, 410, "does not know this session"),
+    ],
+)
+def test_what_is_asked_wrongly_is_refused_with_a_sentence(
+    served: Any, operation: str, fields: dict[str, Any], status: int, reason: str
+) -> None:
+    with pytest.raises(RefusedError, match=reason) as caught:
+        asking(served)(operation, **fields)
+    assert caught.value.status == status
+
+
+@pytest.mark.parametrize("change", [{"corpus": "/etc/passwd"}, {"corpus": "world:1", "new": "x"}])
+def test_a_field_that_is_not_for_the_reward_alone_stays_the_servers(change: dict[str, str]) -> None:
+    env = make("research-v0")
+    row = {"id": env.items[0].id, "prompt": env.items[0].prompt, "split": env.items[0].split, "reference": []}
+    ask = asking(env)
+    with pytest.raises(RefusedError, match=r"is another than the server's; over the wire only references and"):
+        ask("with_tasks", rows=[{**row, "fields": change}])
+    assert ask("with_tasks", rows=[{**row, "fields": {"answer": "another"}}])["place"]
+
+
+def test_tasks_come_in_pages(served: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("llm_dec_pomdp.serving.operations._PAGE", 1)
+    page = asking(served)("tasks", first=2)
+    assert ([row["id"] for row in page["rows"]], page["number"]) == ([served.items[2].id], len(served.items))
+
+
+def test_what_was_used_longest_ago_goes_first_and_the_beginning_never(served: Any) -> None:
+    session = Session("name", served, 3 * WEIGHT)
+    first, second, third = (session.keep(served, 0) for _ in "123")
+    session.copy(first)
+    fourth = session.keep(served, 0)
+    with refused(410, f"number {second} is not held"):
+        session.copy(second)
+    for place in (0, first, third, fourth):
+        session.copy(place)
+    session.forget([third, 0, 99])
+    assert len(session) == 2
+    session.keep(served, 4 * WEIGHT)  # more than all: what is newest stays
+    assert len(session) == 1
+
+
+def test_sessions_are_counted_and_end_when_they_are_idle(served: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0.0
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    sessions = Sessions(served, Limits(sessions=2, idle=10.0))
+    first, second = sessions.open(), sessions.open()
+    with refused(503, "its most sessions, 2"):
+        sessions.open()
+    now = 8.0
+    sessions.find(first.name)
+    now = 15.0
+    assert len(sessions) == 1  # the second
+    with refused(410, "does not know this session"):
+        sessions.find(second.name)
+    sessions.close(first.name)
+    sessions.close(first.name)
+    assert len(sessions) == 0
+
+
+@pytest.mark.parametrize("name", ["sessions", "megabytes", "idle"])
+def test_a_limit_is_more_than_nothing(name: str) -> None:
+    with pytest.raises(ValueError, match=f"{name} is 0; it must be more than 0"):
+        Limits(**{name: 0})
+
+
+def test_the_table_names_no_more_than_the_page_of_the_module() -> None:
+    assert set(OPERATIONS) == {
+        *("open", "adopt", "close", "reset", "step", "values", "tasks", "with_tasks", "alone"),
+        *("gold", "shown", "split", "join"),
+    }

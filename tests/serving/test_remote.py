@@ -1,0 +1,229 @@
+"""`RemoteEnv` is the environment that its server plays."""
+
+from __future__ import annotations
+
+import gc
+import os
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from llm_dec_pomdp.agents import RandomText, Sampling, Team
+from llm_dec_pomdp.envs import TextDecPOMDP, check_env, make, registry
+from llm_dec_pomdp.envs.check import LAWS
+from llm_dec_pomdp.envs.wrappers import ByteObservation, DiscreteMenu, with_protocol
+from llm_dec_pomdp.rollout import Trajectories
+from llm_dec_pomdp.serving import RemoteEnv, RemoteEnvError
+from llm_dec_pomdp.serving.sessions import Limits
+
+Serving = Callable[..., str]
+QUICK = ("tldr-v0", "keys-v0")
+
+
+@pytest.mark.parametrize(
+    "env_id", [pytest.param(env_id, marks=() if env_id in QUICK else pytest.mark.slow) for env_id in sorted(registry)]
+)
+def test_every_law_is_kept_through_the_wire(env_id: str, serving: Serving) -> None:
+    url = serving(make(env_id, max_turns=3))
+    assert check_env(RemoteEnv(url), rows=1) == list(LAWS)
+
+
+def played(env: TextDecPOMDP, say: Any, **options: Any) -> list[Any]:
+    """All that can be seen of an episode."""
+    seen: list[Any] = [env.reset(**options)]
+    while True:
+        there = {agent: (env.history(agent), env.asked(agent)) for agent in env.possible_agents}
+        latest = env.latest
+        told = (latest.told, latest.events, latest.reward, latest.rewards, latest.score, latest.anew)
+        seen.append((env.agents, env.turn, there, told, env.item, env.state(), env.last_score))
+        if not env.agents:
+            return seen
+        seen.append(env.step({agent: say(agent, env.history(agent)) for agent in env.agents}))
+
+
+@pytest.mark.parametrize(
+    ("env_id", "options"),
+    [
+        ("tldr-v0", {"max_turns": 2}),
+        ("dectiger-v0", {"max_turns": 4}),
+        ("coophumaneval-v0", {}),
+        ("keys-v0", {}),
+        ("research-v0", {"grammar": "free"}),
+    ],
+)
+def test_an_episode_is_the_same_in_every_part(env_id: str, options: dict[str, Any], serving: Serving) -> None:
+    env: Any = make(env_id, **options)
+    there, say = RemoteEnv(serving(env)), env.scripts.get("optimal")
+    if env_id in ("tldr-v0", "coophumaneval-v0"):
+        say = lambda agent, history: f"{agent} writes \x00 \ud83d {len(history)}"  # noqa: E731
+    for seed in (0, 7, None, None):  # None goes on with what the last one seeded
+        assert repr(played(there, say, seed=seed)) == repr(played(env, say, seed=seed))
+    assert there.items == env.items
+    assert there.roles == tuple(env.roles)
+    for agent in env.possible_agents:
+        assert there.tools(agent) == env.tools(agent)
+        assert list(there.menu(agent)) == list(env.menu(agent))
+
+
+def test_what_follows_the_number_of_turns_does_so_there(serving: Serving) -> None:
+    env = make("dectiger-v0")
+    there = RemoteEnv(serving(env), max_turns=2)
+    for turns in (2, 5):
+        there.max_turns = env.max_turns = turns
+        for name in ("score_range", "reward_range", "max_return", "optimum", "score_scale"):
+            assert getattr(there, name) == getattr(env, name)
+
+
+def test_texts_are_cut_and_joined_as_the_environment_does(serving: Serving) -> None:
+    env = make("coophumaneval-v0")
+    there = RemoteEnv(serving(env))
+    parts = ["def f():\n    return 1\n", "def g():\n    return f()\n"]
+    program = env.join_texts(parts)
+    assert there.join_texts(parts) == program
+    assert there.split_joint_text(program) == env.split_joint_text(program)
+    assert there.shown(program) == env.shown(program)
+    assert there.gold(env.items[0]) == env.gold(env.items[0])
+
+
+def test_one_agent_may_play_a_hierarchy_alone(serving: Serving) -> None:
+    env = make("research-v0")
+    there, here = RemoteEnv(serving(env)).alone(), env.alone()
+    assert there is not None
+    assert here is not None
+    assert there.roles == tuple(here.roles)
+    assert repr(played(there, lambda *_: "SEARCH: x", seed=1)) == repr(played(here, lambda *_: "SEARCH: x", seed=1))
+    assert RemoteEnv(serving(make("tldr-v0"))).alone() is None
+
+
+@pytest.mark.parametrize("protocol", ["centralized", "sequential", "discussion"])
+def test_protocols_and_rollouts_run_on_it(protocol: str, serving: Serving) -> None:
+    env = make("tldr-v0")
+    groups: list[Any] = []
+    for own in (with_protocol(env, protocol), with_protocol(RemoteEnv(serving(env)), protocol)):
+        team = Team(dict.fromkeys(own.possible_agents, RandomText()))
+        ids = [item.id for item in own.items[:2]]
+        groups.append(Trajectories().play(own, team, ids, [3, 4], Sampling(max_new_tokens=8), 3))
+    texts = [
+        [(e.item_id, e.rewards, [t.observations for t in e.turns]) for g in side for e in g.episodes] for side in groups
+    ]
+    assert texts[0] == texts[1]
+
+
+def test_wrappers_of_numbers_run_on_it(serving: Serving) -> None:
+    env = make("dectiger-v0")
+    menus = {agent: env.menu(agent) for agent in env.possible_agents}
+    there, here = (ByteObservation(DiscreteMenu(own, menus), 200) for own in (RemoteEnv(serving(env)), env))
+    assert repr(there.reset(seed=0)) == repr(here.reset(seed=0))
+    assert repr(there.step(dict.fromkeys(here.agents, 0))) == repr(here.step(dict.fromkeys(here.agents, 0)))
+
+
+def test_a_task_that_is_not_there_is_the_same_error(serving: Serving) -> None:
+    there = RemoteEnv(serving(make("tldr-v0")))
+    there.reset(seed=0)
+    before = there.state()
+    with pytest.raises(KeyError, match="no task 'nothing'"):
+        there.reset(options={"task_id": "nothing"})
+    with pytest.raises(IndexError, match="task index 999 is not in 0"):
+        there.reset(options={"index": 999})
+    assert there.state() == before
+
+
+def test_other_tasks_may_be_played_but_not_brought(serving: Serving) -> None:
+    env = make("tldr-v0")
+    there = RemoteEnv(serving(env))
+    last = env.items[-1]
+    some = there.with_items([last])
+    assert (some.items, there.items) == ((last,), env.items)
+    some.reset(seed=0)
+    assert some.item == last
+    with pytest.raises(RemoteEnvError, match="no task of the server"):
+        there.with_items(make("arxiv-v0").items[:1])
+
+
+def test_a_text_that_is_too_long_to_send_is_refused_and_the_episode_goes_on(serving: Serving) -> None:
+    there = RemoteEnv(serving(make("telegrams-v0")))
+    there.reset(seed=0)
+    with pytest.raises(RemoteEnvError, match="a request has at most 16777216"):
+        there.step(dict.fromkeys(there.agents, "x" * 6_000_000))
+    there.step(dict.fromkeys(there.agents, "a text"))
+
+
+# --- sessions ---------------------------------------------------------------------------------------------------------
+
+
+def test_copies_in_a_process_share_a_session_and_pickles_have_their_own(serving: Serving) -> None:
+    there = RemoteEnv(serving(make("tldr-v0"), limits=Limits(sessions=2)))
+    there.reset(seed=0)
+    twin = there.fork()
+    with pytest.raises(RemoteEnvError, match="its most sessions, 2"):
+        copies = [pickle.loads(pickle.dumps(there)) for _ in "12"]
+        for copy in copies:
+            copy.step(dict.fromkeys(copy.agents, "a text"))
+    copies[0].close()
+    twin.close()
+    twin.close()
+    there.step(dict.fromkeys(there.agents, "a text"))  # the session is there for as long as somebody uses it
+    there.close()
+    with pytest.raises(RemoteEnvError, match="does not know this session"):
+        there.reset()
+
+
+def test_an_environment_that_is_gone_gives_its_session_back(serving: Serving) -> None:
+    url = serving(make("telegrams-v0"), limits=Limits(sessions=1))
+    for seed in range(3):
+        RemoteEnv(url).reset(seed=seed)
+        gc.collect()
+
+
+def test_what_nobody_comes_back_to_is_not_held(serving: Serving) -> None:
+    there = RemoteEnv(serving(make("telegrams-v0", max_turns=2), limits=Limits(megabytes=1)))
+    start = there.snapshot()
+    there.reset(seed=0)
+    kept = there.snapshot()
+    for seed in range(100):  # more than a session may hold, were each of them held
+        there.step(dict.fromkeys(there.agents, "a text"))
+        there.reset(seed=seed)
+    there.restore(kept)
+    assert there.turn == 0
+    there.step(dict.fromkeys(there.agents, "a text"))
+    there.restore(start)
+    assert there.agents == []
+
+
+def test_a_token_is_not_in_a_pickle(serving: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("LLM_DEC_POMDP_TOKEN", raising=False)
+    url = serving(make("telegrams-v0"), token="s3cret-token")
+    with pytest.raises(RemoteEnvError, match="the token is missing or wrong"):
+        RemoteEnv(url)
+    stored = pickle.dumps(RemoteEnv(url, token="s3cret-token"))
+    assert b"s3cret" not in stored
+    with pytest.raises(RemoteEnvError, match="set LLM_DEC_POMDP_TOKEN"):
+        pickle.loads(stored).reset(seed=0)
+    monkeypatch.setenv("LLM_DEC_POMDP_TOKEN", "s3cret-token")
+    pickle.loads(stored).reset(seed=0)
+    RemoteEnv(url).reset(seed=0)
+
+
+def test_a_forked_process_does_not_end_the_session(serving: Serving) -> None:
+    there = RemoteEnv(serving(make("telegrams-v0")))
+    there.reset(seed=0)
+    if (child := os.fork()) == 0:
+        there.close()
+        os._exit(0)
+    os.waitpid(child, 0)
+    there.step(dict.fromkeys(there.agents, "a text"))
+
+
+@pytest.mark.parametrize(
+    ("url", "reason"),
+    [
+        ("127.0.0.1:8000", "must begin with http"),
+        ("http://me:secret@localhost", "give the token as LLM_DEC_POMDP_TOKEN"),
+    ],
+)
+def test_an_address_that_is_none_is_refused(url: str, reason: str) -> None:
+    with pytest.raises(ValueError, match=reason) as caught:
+        RemoteEnv(url)
+    assert "secret" not in str(caught.value)
