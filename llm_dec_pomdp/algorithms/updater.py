@@ -40,7 +40,7 @@ from ..seeding import derive
 from .base import Metrics
 from .batches import in_forward_passes, in_minibatches, weigh
 from .losses import Clip, clipped_objective, count_clipped, importance_weights, kl_k3
-from .options import UpdaterOptions
+from .options import UpdaterOptions, refuse_endless_warmup
 from .samples import Sample, usable
 from .schedules import factor
 
@@ -100,6 +100,7 @@ class Updater:
     Attributes:
         agents: Who plays with this policy: of whose samples it learns.
         updates: Steps so far.
+        horizon: Steps after which a falling learning rate is 0; 0 while that is not known.
 
     Raises:
         ValueError: The weights are float16, or there is an entropy bonus and the policy does not tell its entropy.
@@ -112,6 +113,7 @@ class Updater:
         self.policy, self.groups, self.temperature, self.options = policy, groups, temperature, options
         self.agents = {agent for group in groups for agent in group.agents}
         self.updates = 0
+        self.horizon = options.horizon
         self.micro_batch = BatchSize("micro_batch", options.micro_batch)
         self.optimizer = torch.optim.AdamW(
             [{"params": g.parameters, "lr": g.learning_rate, "full_lr": g.learning_rate} for g in groups],
@@ -131,6 +133,15 @@ class Updater:
         return {number: logprobs.tolist() for number, logprobs in self._old.items()}
 
     # --- steps --------------------------------------------------------------------------------------------------------
+
+    def expect(self, updates: int) -> None:
+        """Steps that there will be in all: what the learning rate falls over, where no horizon was given.
+
+        Raises:
+            ValueError: It would rise over all of them.
+        """
+        self.horizon = self.options.horizon or updates
+        refuse_endless_warmup(self.options, updates)
 
     def step(self, samples: Sequence[Sample], seed: int = 0) -> Metrics:
         """All epochs and minibatches over the samples of this policy's agents.
@@ -153,12 +164,17 @@ class Updater:
         c = self.options
         own = usable([replace(s, number=place) for place, s in enumerate(samples) if s.agent in self.agents])
         self._refuse_unlearnable(own)
+        if c.schedule != "constant" and not self.horizon:
+            raise ValueError(
+                f"schedule is {c.schedule!r}, and nobody said over how many updates: train with training.train, which "
+                "says it (expect), or set horizon"
+            )
         if c.truncated == "mask":
             own = [s for s in own if not s.completion.truncated]
         self.updates += 1
         self._old, self._elsewhere = {}, {}
         for group in self.optimizer.param_groups:
-            group["lr"] = group["full_lr"] * factor(self.updates, c.schedule, c.warmup, c.horizon)
+            group["lr"] = group["full_lr"] * factor(self.updates, c.schedule, c.warmup, self.horizon)
         metrics: Metrics = {"loss": 0.0, "grad_norm": 0.0, "skipped": 1.0, "clipped": 0.0}
         metrics |= {name: 0.0 for name, used in (("kl", c.beta), ("entropy", c.entropy)) if used}
         metrics["tokens"] = float(sum(len(s.completion.token_ids) for s in own))

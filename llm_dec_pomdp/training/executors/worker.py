@@ -119,6 +119,10 @@ class PolicyWorker:
         """Step with an updater; returns its metrics, and log pi_old of every text by its place among the samples."""
         return self.updaters[updater].step(samples, seed), self.updaters[updater].logprobs
 
+    def expect(self, updater: int, updates: int) -> None:
+        """See `Updater.expect`."""
+        self.updaters[updater].expect(updates)
+
     def log_ratios(self, updater: int, samples: Sequence[Sample]) -> dict[int, float]:
         """See `PairUpdater`; by place among the samples."""
         own: Any = self.updaters[updater]
