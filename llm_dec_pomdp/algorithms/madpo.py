@@ -18,7 +18,7 @@ any other, that an updater turns into a step. With one agent this is DPO. A traj
 sum over its texts. What an agent was told differs between the two where the other one spoke before; each text keeps the
 prompt that it was said after.
 
-Pairs come from what the team just said, by joint reward (iterated), or from a file (offline).
+Pairs come from what the team just said, by joint reward (iterated), or from a file, traces or a run (offline).
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ from pydantic import Field
 from ..agents.base import Sampling, Team
 from ..config import Count, NotNegative
 from ..rollout import Preferences, Rollout, Trajectories
-from ..seeding import derive, generator
+from ..rollout.preferences import Choice, pairs_by_return
+from ..seeding import derive
 from ..types import Completion, Episode, Group
 from .base import Metrics, Prompting
 from .batches import in_forward_passes
@@ -48,12 +49,13 @@ class MADPOConfig(UpdaterOptions):
 
     beta: Annotated[float, Field(gt=0)] = 0.1
     """How strongly a preference holds against the reference: beta of the loss. Small values move the policy far."""
-    pairs: Literal["extremes", "all", "random"] = "extremes"
+    pairs: Choice = "extremes"
     """Of a task's episodes: the best against the worst, every better against every worse one, or one pair at random."""
     margin: NotNegative = 0.0
     """By how much the return of the preferred one has to be higher, in units of the return."""
     source: str = ""
-    """A file of pairs to learn from, see `rollout.Preferences`; else the team's own episodes, by their return."""
+    """Pairs to learn from, or recorded episodes to be paired by their return: a file of pairs or of traces, or the
+    folder of a run, see `rollout.Preferences`. Left out: the team's own episodes."""
     replay: Count = 0
     """Updates whose pairs are learnt from again beside those of the present one."""
     ratio: Literal["sequence"] = "sequence"  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -125,7 +127,8 @@ class MADPO(Prompting):
         super().__init__(team, sampling)
         self.config = config or self.Config()
         self.updaters = updaters_of(team, sampling.temperature, self.config, PairUpdater)
-        self.rollout: Rollout = Preferences(self.config.source) if self.config.source else Trajectories()
+        c = self.config
+        self.rollout: Rollout = Preferences(c.source, c.pairs, c.margin) if c.source else Trajectories()
         self._rounds: list[list[list[Text]]] = []  # pairs of the last updates, the oldest first
 
     # --- pairs --------------------------------------------------------------------------------------------------------
@@ -145,13 +148,9 @@ class MADPO(Prompting):
         episodes = group.episodes
         if self.config.source:
             return list(zip(episodes[::2], episodes[1::2], strict=True))
-        scored = [e for e in episodes if not np.isnan(e.total)]
-        better = [(a, b) for a in scored for b in scored if a.total - b.total > self.config.margin]
-        if not better or self.config.pairs == "all":
-            return better
-        if self.config.pairs == "random":
-            return [better[int(generator(episodes[0].seed, "pair").integers(len(better)))]]
-        return [(max(scored, key=lambda e: e.total), min(scored, key=lambda e: e.total))]
+        totals = [episode.total for episode in episodes]
+        places = pairs_by_return(totals, self.config.pairs, self.config.margin, episodes[0].seed)
+        return [(episodes[a], episodes[b]) for a, b in places]
 
     # --- one update ---------------------------------------------------------------------------------------------------
 
