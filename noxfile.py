@@ -1,4 +1,4 @@
-"""Checks that need more than the package and its tests: `nox -s vllm -- MODEL ENVIRONMENT`."""
+"""Checks that need more than the package and its tests: `nox -s vllm -- MODEL ENVIRONMENT`, `nox -s dpo`."""
 
 from __future__ import annotations
 
@@ -29,6 +29,16 @@ def vllm(session: nox.Session) -> None:
     with served(model, environment):
         command = ["python", "-m", "pytest", "-n", "0", "-s", "-m", "", "tests/agents/test_vllm_server.py"]
         session.run(*command, env=given, external=True)
+
+
+@nox.session(venv_backend="none")
+def dpo(session: nox.Session) -> None:
+    """Compare the loss and the gradient of MADPO of one agent with those of trl's DPOTrainer.
+
+    The `python` on the path has to have this package, its tests and trl (1.16 or later).
+    """
+    session.run("python", "-c", "import trl", external=True)  # without it the test would be left out
+    session.run("python", "-m", "pytest", "-n", "0", "tests/integrations/test_trl_dpo.py", external=True)
 
 
 @contextlib.contextmanager

@@ -31,12 +31,13 @@ import numpy as np
 import torch
 from pydantic import Field
 
-from ..agents.base import Sampling, Team
+from ..agents.base import Sampling, Team, TrainablePolicy
 from ..config import Count, NotNegative
 from ..rollout import Preferences, Rollout, Trajectories
 from ..rollout.preferences import Choice, pairs_by_return
 from ..seeding import derive
 from ..types import Completion, Episode, Group
+from .advantages import Array
 from .base import Metrics, Prompting
 from .batches import in_forward_passes
 from .options import UpdaterOptions
@@ -84,30 +85,35 @@ class Text(NamedTuple):
 class PairUpdater(Updater):
     """Moves weights by sum log pi of texts, each times what it is worth; knows the log-ratios to the reference."""
 
+    def scores(self, policy: TrainablePolicy, samples: Sequence[Sample]) -> torch.Tensor:
+        """log pi of every text [N], with gradient."""
+        logprobs, mask = policy.token_logprobs([(s.agent, s.completion) for s in samples], self.temperature)
+        return (logprobs * mask).sum(-1)
+
+    def preferences(self, samples: Sequence[Sample]) -> torch.Tensor:
+        """log pi / ref of every text [N]: what a pair is told apart by."""
+        assert self.reference is not None  # beta is above 0
+        return self.scores(self.policy, samples) - self.scores(self.reference, samples)
+
     def log_ratios(self, samples: Sequence[Sample]) -> dict[int, float]:
-        """log pi / ref of every text of this policy's agents, in nats, by the number of the sample."""
-        reference = self.reference
-        assert reference is not None  # beta is above 0
+        """`preferences` for every text of this policy's agents, by the number of the sample."""
         ratios: dict[int, float] = {}
         own = [replace(s, number=place) for place, s in enumerate(samples) if s.agent in self.agents]
 
         def read(size: int) -> None:
             with torch.no_grad():
                 for batch in in_forward_passes(own, size):
-                    texts = [(s.agent, s.completion) for s in batch]
-                    logprobs, mask = self.policy.token_logprobs(texts, self.temperature)
-                    fixed, _ = reference.token_logprobs(texts, self.temperature)
-                    sums = ((logprobs - fixed) * mask).sum(-1)
-                    ratios.update(zip([s.number for s in batch], sums.tolist(), strict=True))
+                    told = self.preferences(batch).tolist()
+                    ratios.update(zip([s.number for s in batch], told, strict=True))
 
         self.micro_batch.run(read, ratios.clear)
         return ratios
 
     def loss(self, batch: list[Sample]) -> tuple[torch.Tensor, Metrics]:
-        """Minus the sum of log pi of each text, by what it is worth and its weight."""
-        logprobs, mask = self.policy.token_logprobs([(s.agent, s.completion) for s in batch], self.temperature)
-        worth = torch.tensor([s.advantage * s.weight for s in batch], device=logprobs.device)
-        loss = -(worth * (logprobs * mask).sum(-1)).sum()
+        """Minus the sum of the score of each text, by what it is worth and its weight."""
+        scores = self.scores(self.policy, batch)
+        worth = torch.tensor([s.advantage * s.weight for s in batch], device=scores.device)
+        loss = -(worth * scores).sum()
         return loss, {"clipped": 0.0, "loss": loss.item()}
 
 
@@ -122,11 +128,12 @@ class MADPO(Prompting):
 
     protocol = "parallel"
     Config: ClassVar[type[MADPOConfig]] = MADPOConfig  # pyright: ignore[reportIncompatibleVariableOverride]
+    updater: ClassVar[type[PairUpdater]] = PairUpdater
 
     def __init__(self, team: Team, sampling: Sampling, config: MADPOConfig | None = None) -> None:
         super().__init__(team, sampling)
         self.config = config or self.Config()
-        self.updaters = updaters_of(team, sampling.temperature, self.config, PairUpdater)
+        self.updaters = updaters_of(team, sampling.temperature, self.config, self.updater)
         c = self.config
         self.rollout: Rollout = Preferences(c.source, c.pairs, c.margin) if c.source else Trajectories()
         self._rounds: list[list[list[Text]]] = []  # pairs of the last updates, the oldest first
@@ -164,16 +171,7 @@ class MADPO(Prompting):
         """
         self._rounds = [*self._rounds, self.pairs(groups)][-1 - self.config.replay :]
         pairs = [pair for own in self._rounds for pair in own]
-        samples = [
-            Sample(text.agent, text.completion, float(text.sign), trajectory=number)
-            for number, pair in enumerate(pairs)
-            for text in pair
-        ]
-        gaps = np.zeros(len(pairs))
-        updaters: list[Any] = self.updaters  # of pairs, or speaking for such in a worker
-        for updater in updaters:
-            for place, ratio in updater.log_ratios(samples).items():
-                gaps[samples[place].trajectory] += samples[place].advantage * ratio  # (delta)
+        samples, gaps = _samples(pairs), self.gaps(pairs)
         worth = self.config.beta / (1 + np.exp(self.config.beta * gaps))  # (gradient)
         terms = {agent: sum(s.agent == agent for s in samples) for agent in {s.agent for s in samples}}
         credited = [  # a mean over pairs, where an updater takes one over texts
@@ -189,6 +187,15 @@ class MADPO(Prompting):
             "gap": float(gaps.mean()) if pairs else 0.0,
             "pairs": float(len(pairs)),
         }
+
+    def gaps(self, pairs: Sequence[Sequence[Text]]) -> Array:
+        """sum_i delta_i of every pair, in nats: above 0 where the preferred one is told right."""
+        samples, gaps = _samples(pairs), np.zeros(len(pairs))
+        updaters: list[Any] = self.updaters  # of pairs, or speaking for such in a worker
+        for updater in updaters:
+            for place, ratio in updater.log_ratios(samples).items():
+                gaps[samples[place].trajectory] += samples[place].advantage * ratio  # (delta)
+        return gaps
 
     # --- restarts -----------------------------------------------------------------------------------------------------
 
@@ -212,6 +219,15 @@ def _texts(chosen: Episode, rejected: Episode) -> Iterator[Text]:
         for turn in episode.turns:
             for agent, completion in turn.actions.items():
                 yield Text(agent, replace(completion, logprobs=(0.0,) * len(completion.token_ids)), sign)
+
+
+def _samples(pairs: Sequence[Sequence[Text]]) -> list[Sample]:
+    """Every text with its sign as advantage, and the number of its pair."""
+    return [
+        Sample(text.agent, text.completion, float(text.sign), trajectory=number)
+        for number, pair in enumerate(pairs)
+        for text in pair
+    ]
 
 
 def _plain(text: Text) -> list[Any]:
