@@ -147,17 +147,22 @@ class MADPO(Prompting):
         return [
             [text for text in _texts(chosen, rejected) if text.agent in learning and text.completion.token_ids]
             for group in groups
-            for chosen, rejected in self._chosen(group)
+            for chosen, rejected in self.preferred(group)
         ]
 
-    def _chosen(self, group: Group) -> list[tuple[Episode, Episode]]:
-        """Preferred and rejected episodes."""
+    def preferred(self, group: Group) -> list[tuple[Episode, Episode]]:
+        """The pairs of a task: each the preferred episode and the rejected one."""
         episodes = group.episodes
         if self.config.source:
             return list(zip(episodes[::2], episodes[1::2], strict=True))
         totals = [episode.total for episode in episodes]
         places = pairs_by_return(totals, self.config.pairs, self.config.margin, episodes[0].seed)
         return [(episodes[a], episodes[b]) for a, b in places]
+
+    def objective(self, gaps: Array) -> tuple[Array, Array]:
+        """What is descended: for the gaps of all pairs their losses, and minus the derivatives by the gap."""
+        scaled = self.config.beta * gaps
+        return np.logaddexp(0, -scaled), self.config.beta / (1 + np.exp(scaled))  # (loss), (gradient)
 
     # --- one update ---------------------------------------------------------------------------------------------------
 
@@ -172,7 +177,7 @@ class MADPO(Prompting):
         self._rounds = [*self._rounds, self.pairs(groups)][-1 - self.config.replay :]
         pairs = [pair for own in self._rounds for pair in own]
         samples, gaps = _samples(pairs), self.gaps(pairs)
-        worth = self.config.beta / (1 + np.exp(self.config.beta * gaps))  # (gradient)
+        losses, worth = self.objective(gaps)
         terms = {agent: sum(s.agent == agent for s in samples) for agent in {s.agent for s in samples}}
         credited = [  # a mean over pairs, where an updater takes one over texts
             replace(s, advantage=s.advantage * float(worth[s.trajectory]) * terms[s.agent] / len(pairs))
@@ -182,7 +187,7 @@ class MADPO(Prompting):
         metrics = step_all(self.updaters, credited, seed)
         del metrics["kl"]  # beta is no weight of such a term here
         return metrics | {
-            "preference_loss": float(np.logaddexp(0, -self.config.beta * gaps).mean()) if pairs else 0.0,  # (loss)
+            "preference_loss": float(losses.mean()) if pairs else 0.0,
             "preferred": float((gaps > 0).mean()) if pairs else 0.0,
             "gap": float(gaps.mean()) if pairs else 0.0,
             "pairs": float(len(pairs)),

@@ -38,6 +38,7 @@ class Sample:
         trajectory: The one that it is a text of, by a number; 0 where none is told apart.
         weight: In the mean of the agent's objective; given by the updater, as the number is.
         number: Place among the samples of a step.
+        tokens: What each token's advantage is in units of `advantage`, one for each; empty: 1 for all.
     """
 
     agent: str
@@ -48,6 +49,7 @@ class Sample:
     trajectory: int = 0
     weight: float = 0.0
     number: int = 0
+    tokens: tuple[float, ...] = ()
 
 
 def usable(samples: Iterable[Sample]) -> list[Sample]:

@@ -38,7 +38,7 @@ from ..agents.base import (
 from ..agents.memory import BatchSize
 from ..seeding import derive
 from .base import Metrics
-from .batches import in_forward_passes, in_minibatches, weigh
+from .batches import advantages_of, in_forward_passes, in_minibatches, weigh
 from .losses import Clip, clipped_objective, count_clipped, importance_weights, kl_k3
 from .options import UpdaterOptions, refuse_endless_warmup
 from .samples import Sample, usable
@@ -255,8 +255,8 @@ class Updater:
             logprobs, entropies, mask = self.policy.token_logprobs_and_entropies(pairs, self.temperature)
         else:
             logprobs, mask = self.policy.token_logprobs(pairs, self.temperature)
-        old = self._old_logprobs(batch, logprobs, mask)
-        advantages = torch.tensor([s.advantage for s in batch], device=logprobs.device)
+        old = self.old_logprobs(batch, logprobs, mask)
+        advantages = advantages_of(batch, mask, c)
         weights = torch.tensor([s.weight for s in batch], device=logprobs.device)
         clip = Clip(c.ratio, c.clip_low, c.clip_high)
         importance = self._importance(batch, old, mask)
@@ -276,7 +276,7 @@ class Updater:
             terms["entropy"] = entropy.sum().item()
         return loss, terms | {"loss": loss.item()}
 
-    def _old_logprobs(self, batch: list[Sample], logprobs: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    def old_logprobs(self, batch: list[Sample], logprobs: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         """log pi_old of a batch [N, L]: as noted, which is done now where a text is read for the first time."""
         rows = mask.bool()
         now = logprobs.detach()
@@ -294,7 +294,7 @@ class Updater:
             with torch.no_grad():
                 for batch in in_forward_passes(samples, size):
                     pairs = [(s.agent, s.completion) for s in batch]
-                    self._old_logprobs(batch, *self.policy.token_logprobs(pairs, self.temperature))
+                    self.old_logprobs(batch, *self.policy.token_logprobs(pairs, self.temperature))
 
         self.micro_batch.run(note, self._old.clear)
 
@@ -308,7 +308,7 @@ class Updater:
                     logprobs, mask = self.policy.token_logprobs(
                         [(s.agent, s.completion) for s in batch], self.temperature
                     )
-                    changes = ((logprobs - self._old_logprobs(batch, logprobs, mask)) * mask).sum(-1)
+                    changes = ((logprobs - self.old_logprobs(batch, logprobs, mask)) * mask).sum(-1)
                     own.update(zip([s.number for s in batch], changes.tolist(), strict=True))
 
         self.micro_batch.run(note, own.clear)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -36,7 +37,7 @@ class Learnt:
     def __post_init__(self) -> None:
         _saved(self.name)
 
-    def __call__(self, history: tuple[Message, ...], text: str) -> float:
+    def __call__(self, history: Sequence[Message], text: str) -> float:
         """What a joint text is worth after a history."""
         return _load(self)(history, text)
 

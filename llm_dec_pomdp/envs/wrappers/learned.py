@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from ...types import Message, TaskItem
 from ..base import TextDecPOMDP
@@ -55,7 +55,6 @@ class LearnedReward(TaskAround[Judged]):
 
     def __init__(self, env: TextDecPOMDP, model: Judge) -> None:
         name = env.metadata["name"]
-        task: Any = env
         if not isinstance(env, Task):
             raise TypeError(f"{name} is a {type(env).__name__}; a learnt reward wraps a task, and protocols wrap it")
         if not callable(model):
@@ -65,7 +64,7 @@ class LearnedReward(TaskAround[Judged]):
             )
         if env.hierarchical:
             raise ValueError(f"{name} is a hierarchy; a learnt reward is of agents that are there from the beginning")
-        super().__init__(task, LEARNED)
+        super().__init__(cast("Task[Any]", env), LEARNED)
         self.model = model
         self.joint_reward = True
         self.diagnostics = (*env.diagnostics, LEARNED)

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from ...registries import nearest
 from ...types import Event, Message, TaskItem
@@ -74,8 +74,7 @@ class Stopping(TaskAround[Stopped]):
             )
         if isinstance(cost, bool) or not isinstance(cost, (int, float)) or not 0 <= cost < math.inf:  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ValueError(f"cost is {cost!r}; it is the price of a turn, a number of at least 0")
-        task: Any = env
-        super().__init__(task, "stopping")
+        super().__init__(cast("Task[Any]", env), "stopping")
         self.cost = float(cost)
         self.who = who
         self.may_stop = frozenset(a for a in env.possible_agents if who in (ANY, ALL, a, env.role(a)))
