@@ -31,7 +31,7 @@ import numpy as np
 import torch
 from pydantic import Field
 
-from ..agents.base import Sampling, Team, TrainablePolicy
+from ..agents.base import Sampling, Team
 from ..config import Count, NotNegative
 from ..rollout import Preferences, Rollout, Trajectories
 from ..rollout.preferences import Choice, pairs_by_return
@@ -85,15 +85,18 @@ class Text(NamedTuple):
 class PairUpdater(Updater):
     """Moves weights by sum log pi of texts, each times what it is worth; knows the log-ratios to the reference."""
 
-    def scores(self, policy: TrainablePolicy, samples: Sequence[Sample]) -> torch.Tensor:
-        """log pi of every text [N], with gradient."""
-        logprobs, mask = policy.token_logprobs([(s.agent, s.completion) for s in samples], self.temperature)
+    def scores(self, samples: Sequence[Sample]) -> torch.Tensor:
+        """log pi of every text [N], with gradient: what moves."""
+        logprobs, mask = self.policy.token_logprobs([(s.agent, s.completion) for s in samples], self.temperature)
         return (logprobs * mask).sum(-1)
 
     def preferences(self, samples: Sequence[Sample]) -> torch.Tensor:
         """log pi / ref of every text [N]: what a pair is told apart by."""
         assert self.reference is not None  # beta is above 0
-        return self.scores(self.policy, samples) - self.scores(self.reference, samples)
+        texts = [(s.agent, s.completion) for s in samples]
+        logprobs, mask = self.policy.token_logprobs(texts, self.temperature)
+        fixed, _ = self.reference.token_logprobs(texts, self.temperature)
+        return ((logprobs - fixed) * mask).sum(-1)
 
     def log_ratios(self, samples: Sequence[Sample]) -> dict[int, float]:
         """`preferences` for every text of this policy's agents, by the number of the sample."""
@@ -111,7 +114,7 @@ class PairUpdater(Updater):
 
     def loss(self, batch: list[Sample]) -> tuple[torch.Tensor, Metrics]:
         """Minus the sum of the score of each text, by what it is worth and its weight."""
-        scores = self.scores(self.policy, batch)
+        scores = self.scores(batch)
         worth = torch.tensor([s.advantage * s.weight for s in batch], device=scores.device)
         loss = -(worth * scores).sum()
         return loss, {"clipped": 0.0, "loss": loss.item()}

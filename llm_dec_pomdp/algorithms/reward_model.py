@@ -28,6 +28,7 @@ from pydantic import Field, model_validator
 from ..agents.base import PlacedPolicy, Policy, Request, Sampling, TeachablePolicy, Team
 from ..agents.values import end_of, ended, values
 from ..config import Positive
+from ..rollout import Preferences
 from ..seeding import derive, uniforms
 from ..types import Completion, Group
 from .base import Metrics
@@ -64,13 +65,13 @@ class ValueUpdater(PairUpdater):
         super().__init__(policy, *how)
         self.end = end_of(policy, min(self.agents))
 
-    def scores(self, policy: Any, samples: Sequence[Sample]) -> torch.Tensor:
+    def scores(self, samples: Sequence[Sample]) -> torch.Tensor:
         """r(h, a) of every text [N]."""
-        return values(policy, [(s.agent, ended(s.completion, self.end)) for s in samples])
+        return values(self.policy, [(s.agent, ended(s.completion, self.end)) for s in samples])
 
     def preferences(self, samples: Sequence[Sample]) -> torch.Tensor:
         """The same: there is nothing to compare with."""
-        return self.scores(self.policy, samples)
+        return self.scores(samples)
 
 
 class RewardModel(MADPO):
@@ -82,7 +83,7 @@ class RewardModel(MADPO):
         config: Options.
 
     Raises:
-        ValueError: A member lives elsewhere, or cannot be shown a text.
+        ValueError: A member lives elsewhere or cannot be shown a text, or nothing is left to learn from.
     """
 
     protocol = "centralized"
@@ -94,6 +95,12 @@ class RewardModel(MADPO):
             raise ValueError("reward_model learns in the process of its run; leave --executor at local")
         super().__init__(team, sampling, config)
         self._held_out = config.held_out
+        tasks = Preferences(config.source, config.pairs, config.margin).pairs()
+        if all(map(self.held_out, tasks)):
+            raise ValueError(
+                f"held_out is {config.held_out}, and with it all {len(tasks)} tasks of {config.source} are held out; "
+                "record more tasks, or set held_out=0"
+            )
         self._speakers = BestOf(team, self.updaters, config.best_of)
 
     @property

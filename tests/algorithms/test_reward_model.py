@@ -143,6 +143,14 @@ def test_the_first_weights_speak_and_the_best_of_several_texts_is_said(tmp_path:
             assert text.token_ids == drawn[int(best)].token_ids
 
 
+def test_a_source_of_held_out_tasks_alone_is_refused(tmp_path: Path) -> None:
+    row = {"task": "only", "chosen": {"agent_0": "red"}, "rejected": {"agent_0": "left"}}
+    (tmp_path / "one.jsonl").write_text(json.dumps(row), encoding="utf-8")
+    config = RewardModelConfig(source=str(tmp_path / "one.jsonl"), held_out=0.999)
+    with pytest.raises(ValueError, match=r"with it all 1 tasks of .* are held out; record more tasks"):
+        RewardModel(Team({"agent_0": language_model()}), SAMPLING, config)
+
+
 # --- what is refused --------------------------------------------------------------------------------------------------
 
 
