@@ -168,6 +168,14 @@ def test_options_that_cannot_work_are_refused(options: dict[str, Any], message: 
         build(RewardModelConfig, options, source="options")
 
 
+def test_weights_that_live_elsewhere_are_refused(tmp_path: Path) -> None:
+    class Away(Softmax):
+        def updater(self, *how: Any) -> None: ...
+
+    with pytest.raises(ValueError, match="learns in the process of its run; leave --executor at local"):
+        RewardModel(Team({"agent_0": Away()}), SAMPLING, RewardModelConfig(source=recorded(tmp_path)))
+
+
 def test_who_cannot_be_shown_a_text_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="a Softmax cannot be shown a text"):
         RewardModel(Team({"agent_0": Softmax()}), SAMPLING, RewardModelConfig(source=recorded(tmp_path)))
