@@ -1,4 +1,4 @@
-"""Checks that need more than the package and its tests: `nox -s vllm -- MODEL ENVIRONMENT`, `nox -s openenv`."""
+"""Checks that need more than the package and its tests, a session each: `nox -l`."""
 
 from __future__ import annotations
 
@@ -37,6 +37,16 @@ def openenv(session: nox.Session) -> None:
     session.install("torch==2.13.0")
     session.install("-e", ".[serve,openenv]", "hypothesis", "pytest", "pytest-xdist")
     session.run("python", "-m", "pytest", "-n", "0", "-m", "", "tests/serving", "tests/integrations/test_openenv.py")
+
+
+@nox.session(venv_backend="none")
+def dpo(session: nox.Session) -> None:
+    """Compare the loss and the gradient of MADPO of one agent with those of trl's DPOTrainer.
+
+    The `python` on the path has to have this package, its tests and trl (1.16 or later).
+    """
+    session.run("python", "-c", "import trl", external=True)  # without it the test would be left out
+    session.run("python", "-m", "pytest", "-n", "0", "tests/integrations/test_trl_dpo.py", external=True)
 
 
 @contextlib.contextmanager

@@ -10,16 +10,17 @@ from typing import Any
 
 import pytest
 import torch
-from models import match, softmax_team
+from models import AGENTS, Softmax, episode, gradients, language_model, match, said, softmax_team
 
 from llm_dec_pomdp.agents import Sampling, Team
 from llm_dec_pomdp.agents.engines import ENGINES
 from llm_dec_pomdp.agents.loading import load_team
 from llm_dec_pomdp.algorithms.magrpo import MAGRPO, MAGRPOConfig
+from llm_dec_pomdp.algorithms.samples import Sample
 from llm_dec_pomdp.envs import check_env, make
 from llm_dec_pomdp.envs.wrappers import PROTOCOLS, with_protocol
 from llm_dec_pomdp.rollout import Trajectories
-from llm_dec_pomdp.types import Group
+from llm_dec_pomdp.types import Completion, Group
 
 PAGE = Path(__file__).parents[1] / "docs" / "extend.md"
 Example = Callable[[str], dict[str, Any]]
@@ -52,6 +53,54 @@ def test_a_credit_gives_long_texts_less(example: Example) -> None:
     assert any(sample.advantage for sample in plain)
     for one, other in zip(plain, brief, strict=True):
         assert other.advantage == pytest.approx(one.advantage / (1 + len(one.completion.token_ids) / 100))
+
+
+def test_later_tokens_count_more(example: Example) -> None:
+    learner = example("Advantages of tokens")["Discounted"](softmax_team(length=3), ONE_WORD)
+    [first, *_] = learner.samples(play(learner.team))
+    assert first.tokens == pytest.approx((0.99**2, 0.99, 1.0))
+
+
+def text(words: str) -> Completion:
+    return Completion(words, (0,), tuple(range(len(words.split()))), (0.0,) * len(words.split()))
+
+
+def test_pairs_are_those_that_a_learner_says(example: Example) -> None:
+    learner = example("Pairs")["ShortestOfTheBest"](softmax_team(), ONE_WORD)
+    told = [(1.0, "a b c"), (1.0, "a"), (0.0, "b"), (1.0, "a b")]
+    group = Group("t", tuple(episode([reward], [{"agent_0": text(words)}]) for reward, words in told))
+    assert [(t.completion.text, t.sign) for pair in learner.pairs([group]) for t in pair] == [("a", 1), ("a b c", -1)]
+
+
+def test_an_objective_of_pairs_has_its_own_gradient(example: Example) -> None:
+    kind = example("An objective of pairs")["IPO"]
+    team = softmax_team(words=["a", "b", "c"])
+    learner = kind(team, ONE_WORD, kind.Config(beta=0.5, max_grad_norm=1e9, learning_rate=0.0))
+    played = [episode([reward], [dict.fromkeys(AGENTS, said(k))]) for reward, k in ((1.0, 0), (0.0, 1))]
+    metrics = learner.update([Group("t", tuple(played))])
+    assert metrics["preference_loss"] == pytest.approx(1.0)  # (0 - 1)^2 at the reference
+    for own in gradients(team):
+        torch.testing.assert_close(own, torch.tensor([-2.0, 2.0, 0.0]))
+
+
+def test_an_objective_of_texts_keeps_the_gradient_of_what_is_clipped(example: Example) -> None:
+    last: list[float] = []
+    for kind in (MAGRPO, example("An objective of texts")["CISPO"]):
+        team = Team({"agent_0": Softmax()})
+        [updater] = kind(team, ONE_WORD, MAGRPOConfig(learning_rate=0.5, epochs=2)).updaters
+        updater.step([Sample("agent_0", said(0), 1.0)])  # in the second pass its ratio is above 1.2
+        last.append(float(gradients(team)[0].abs().max()))
+    assert last[0] == 0
+    assert last[1] > 0.1
+
+
+def test_texts_from_elsewhere_are_learnt_from_and_read(example: Example) -> None:
+    module, policy = example("Texts from elsewhere"), language_model()
+    rows = [(f"say {word}", word, worth) for word, worth in (("red", 1.0), ("green", -1.0), ("blue", 0.5))]
+    likelihoods = module["learn"](Team({"agent_0": policy}), "agent_0", rows[:1], 6)
+    assert likelihoods == sorted(likelihoods)
+    assert likelihoods[-1] > likelihoods[0]
+    assert module["readable"](policy, "agent_0", rows) == pytest.approx(1.0, abs=1e-3)  # three points, 16 dimensions
 
 
 def test_an_updater_with_another_loss_moves_weights_otherwise(example: Example) -> None:

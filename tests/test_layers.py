@@ -40,7 +40,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "envs": {*LEAVES, "sandbox", "envs"},
     "agents": {*LEAVES, "storage", "agents"},
     "rollout": {*LEAVES, "envs.base", "envs.many", "agents.base", "agents.scripted", "rollout"},
-    "algorithms": {*LEAVES, "agents.base", "agents.memory", "rollout", "algorithms"},
+    "algorithms": {*LEAVES, "agents.base", "agents.memory", "agents.values", "rollout", "algorithms"},
     "storage": {"storage"},
     "training": {*LEAVES, "storage", "envs", "agents", "rollout", "algorithms", "training"},
     "integrations": {"envs", "integrations"},

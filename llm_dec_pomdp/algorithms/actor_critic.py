@@ -42,8 +42,9 @@ from .advantages import Array, between_decisions, generalized_advantages, group_
 from .base import Metrics, Prompting
 from .critics import CentralCriticUpdater, CriticOptions, CriticUpdater, Lesson
 from .diagnostics import describe, spent
+from .refusals import refuse_uncorrected
 from .samples import Sample, refuse_bad_rewards, usable
-from .updater import Updater, refuse_uncorrected, step_all, updaters_of
+from .updater import Updater, step_all, updaters_of
 
 
 class IACConfig(CriticOptions):

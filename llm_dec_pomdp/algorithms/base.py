@@ -132,6 +132,14 @@ class Prompting:
         """Who speaks: the team. A method whose team acts otherwise overrides this, and is trained and measured so."""
         return self.team
 
+    def expect(self, updates: int) -> None:
+        """The run will have so many updates in all, for schedules; told before the first one and after a restart.
+
+        Its updaters are told.
+        """
+        for updater in getattr(self, "updaters", ()):
+            updater.expect(updates)
+
     def state_dict(self) -> dict[str, Any]:
         """Nothing."""
         return {}

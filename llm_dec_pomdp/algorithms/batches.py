@@ -1,3 +1,4 @@
+# pyright: basic
 """Samples weighed and put in batches, for an updater."""
 
 from __future__ import annotations
@@ -5,6 +6,8 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import replace
+
+import torch
 
 from ..seeding import generator
 from .options import UpdaterOptions
@@ -49,6 +52,33 @@ def in_minibatches(samples: Sequence[Sample], count: int, seed: int) -> list[lis
         for part, (first, last) in zip(parts, itertools.pairwise(cuts), strict=True):
             part += [s for i in order[first:last] for s in blocks[i]]
     return [part for part in parts if part]
+
+
+def advantages_of(samples: Sequence[Sample], mask: torch.Tensor, options: UpdaterOptions) -> torch.Tensor:
+    """Advantages of texts [N], or of their tokens [N, L] where some sample tells them apart.
+
+    Args:
+        samples: N.
+        mask: 1 on their tokens [N, L].
+        options: Of the updater.
+
+    Raises:
+        ValueError: A sample tells apart more or fewer tokens than it has, or the ratio is that of whole texts.
+    """
+    whole = mask.new_tensor([s.advantage for s in samples])
+    if not any(s.tokens for s in samples):
+        return whole
+    if options.ratio != "token":
+        raise ValueError(f"a sample has advantages of its tokens, and ratio={options.ratio!r} is of texts; use 'token'")
+    own = torch.ones_like(mask)
+    for row, s in enumerate(samples):
+        if s.tokens and len(s.tokens) != len(s.completion.token_ids):
+            raise ValueError(
+                f"a text of {s.agent!r} has {len(s.completion.token_ids)} tokens, and its sample advantages of "
+                f"{len(s.tokens)}; give one for each (Sample.tokens)"
+            )
+        own[row, : len(s.tokens)] = mask.new_tensor(s.tokens)
+    return whole[:, None] * own
 
 
 def in_forward_passes(samples: Sequence[Sample], size: int) -> list[list[Sample]]:

@@ -9,6 +9,16 @@ from ..types import Group
 from .advantages import Array
 from .magrpo import MAGRPO
 from .mgrpo import MAIN, MGRPO, Trajectory
+from .options import MAGRPOConfig
+
+
+class ShuffledConfig(MAGRPOConfig):
+    """Options of MAGRPO."""
+
+    @property
+    def least_group_size(self) -> int:
+        """Two, to change places with each other."""
+        return 2
 
 
 class Shuffled(MAGRPO):
@@ -20,6 +30,8 @@ class Shuffled(MAGRPO):
     reward: with a baseline that centres the group ("std", "mean", "leave_one_out") its mean advantage is 0 whatever
     was said. Takes every option of MAGRPO.
     """
+
+    Config = ShuffledConfig
 
     def returns(self, group: Group) -> list[Array]:
         """Those of MAGRPO in an order that follows from the seed of the group's episodes, and so of the run."""

@@ -84,7 +84,7 @@ def clipped_objective(
         logprobs: log pi [N, L], with gradient.
         old_logprobs: log pi of the same network at the weights that sampled [N, L], without.
         mask: 1 on sampled tokens [N, L].
-        advantages: [N].
+        advantages: Of texts [N], or of tokens [N, L].
         clip: Level of rho, and eps.
         importance: w, see `importance_weights`.
         elsewhere: See `likelihood_ratio`.
@@ -93,7 +93,7 @@ def clipped_objective(
         The objective of every sequence [N]: a sum over its tokens for "token", else one term.
     """
     rho, counted = likelihood_ratio(logprobs, old_logprobs, mask, clip.ratio, elsewhere)
-    a = advantages[:, None]
+    a = advantages if advantages.dim() == 2 else advantages[:, None]
     objective = torch.minimum(rho * a, rho.clamp(1 - clip.low, 1 + clip.high) * a)
     return (objective * importance * counted).sum(-1)
 

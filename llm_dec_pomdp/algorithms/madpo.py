@@ -18,7 +18,7 @@ any other, that an updater turns into a step. With one agent this is DPO. A traj
 sum over its texts. What an agent was told differs between the two where the other one spoke before; each text keeps the
 prompt that it was said after.
 
-Pairs come from what the team just said, by joint reward (iterated), or from a file (offline).
+Pairs come from what the team just said, by joint reward (iterated), or from a file, traces or a run (offline).
 """
 
 from __future__ import annotations
@@ -34,8 +34,10 @@ from pydantic import Field
 from ..agents.base import Sampling, Team
 from ..config import Count, NotNegative
 from ..rollout import Preferences, Rollout, Trajectories
-from ..seeding import derive, generator
+from ..rollout.preferences import Choice, pairs_by_return
+from ..seeding import derive
 from ..types import Completion, Episode, Group
+from .advantages import Array
 from .base import Metrics, Prompting
 from .batches import in_forward_passes
 from .options import UpdaterOptions
@@ -48,12 +50,13 @@ class MADPOConfig(UpdaterOptions):
 
     beta: Annotated[float, Field(gt=0)] = 0.1
     """How strongly a preference holds against the reference: beta of the loss. Small values move the policy far."""
-    pairs: Literal["extremes", "all", "random"] = "extremes"
+    pairs: Choice = "extremes"
     """Of a task's episodes: the best against the worst, every better against every worse one, or one pair at random."""
     margin: NotNegative = 0.0
     """By how much the return of the preferred one has to be higher, in units of the return."""
     source: str = ""
-    """A file of pairs to learn from, see `rollout.Preferences`; else the team's own episodes, by their return."""
+    """Pairs to learn from, or recorded episodes to be paired by their return: a file of pairs or of traces, or the
+    folder of a run, see `rollout.Preferences`. Left out: the team's own episodes."""
     replay: Count = 0
     """Updates whose pairs are learnt from again beside those of the present one."""
     ratio: Literal["sequence"] = "sequence"  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -82,30 +85,38 @@ class Text(NamedTuple):
 class PairUpdater(Updater):
     """Moves weights by sum log pi of texts, each times what it is worth; knows the log-ratios to the reference."""
 
+    def scores(self, samples: Sequence[Sample]) -> torch.Tensor:
+        """log pi of every text [N], with gradient: what moves."""
+        logprobs, mask = self.policy.token_logprobs([(s.agent, s.completion) for s in samples], self.temperature)
+        return (logprobs * mask).sum(-1)
+
+    def preferences(self, samples: Sequence[Sample]) -> torch.Tensor:
+        """log pi / ref of every text [N]: what a pair is told apart by."""
+        assert self.reference is not None  # beta is above 0
+        texts = [(s.agent, s.completion) for s in samples]
+        logprobs, mask = self.policy.token_logprobs(texts, self.temperature)
+        fixed, _ = self.reference.token_logprobs(texts, self.temperature)
+        return ((logprobs - fixed) * mask).sum(-1)
+
     def log_ratios(self, samples: Sequence[Sample]) -> dict[int, float]:
-        """log pi / ref of every text of this policy's agents, in nats, by the number of the sample."""
-        reference = self.reference
-        assert reference is not None  # beta is above 0
+        """`preferences` for every text of this policy's agents, by the number of the sample."""
         ratios: dict[int, float] = {}
         own = [replace(s, number=place) for place, s in enumerate(samples) if s.agent in self.agents]
 
         def read(size: int) -> None:
             with torch.no_grad():
                 for batch in in_forward_passes(own, size):
-                    texts = [(s.agent, s.completion) for s in batch]
-                    logprobs, mask = self.policy.token_logprobs(texts, self.temperature)
-                    fixed, _ = reference.token_logprobs(texts, self.temperature)
-                    sums = ((logprobs - fixed) * mask).sum(-1)
-                    ratios.update(zip([s.number for s in batch], sums.tolist(), strict=True))
+                    told = self.preferences(batch).tolist()
+                    ratios.update(zip([s.number for s in batch], told, strict=True))
 
         self.micro_batch.run(read, ratios.clear)
         return ratios
 
     def loss(self, batch: list[Sample]) -> tuple[torch.Tensor, Metrics]:
-        """Minus the sum of log pi of each text, by what it is worth and its weight."""
-        logprobs, mask = self.policy.token_logprobs([(s.agent, s.completion) for s in batch], self.temperature)
-        worth = torch.tensor([s.advantage * s.weight for s in batch], device=logprobs.device)
-        loss = -(worth * (logprobs * mask).sum(-1)).sum()
+        """Minus the sum of the score of each text, by what it is worth and its weight."""
+        scores = self.scores(batch)
+        worth = torch.tensor([s.advantage * s.weight for s in batch], device=scores.device)
+        loss = -(worth * scores).sum()
         return loss, {"clipped": 0.0, "loss": loss.item()}
 
 
@@ -120,12 +131,14 @@ class MADPO(Prompting):
 
     protocol = "parallel"
     Config: ClassVar[type[MADPOConfig]] = MADPOConfig  # pyright: ignore[reportIncompatibleVariableOverride]
+    updater: ClassVar[type[PairUpdater]] = PairUpdater
 
     def __init__(self, team: Team, sampling: Sampling, config: MADPOConfig | None = None) -> None:
         super().__init__(team, sampling)
         self.config = config or self.Config()
-        self.updaters = updaters_of(team, sampling.temperature, self.config, PairUpdater)
-        self.rollout: Rollout = Preferences(self.config.source) if self.config.source else Trajectories()
+        self.updaters = updaters_of(team, sampling.temperature, self.config, self.updater)
+        c = self.config
+        self.rollout: Rollout = Preferences(c.source, c.pairs, c.margin) if c.source else Trajectories()
         self._rounds: list[list[list[Text]]] = []  # pairs of the last updates, the oldest first
 
     # --- pairs --------------------------------------------------------------------------------------------------------
@@ -137,21 +150,22 @@ class MADPO(Prompting):
         return [
             [text for text in _texts(chosen, rejected) if text.agent in learning and text.completion.token_ids]
             for group in groups
-            for chosen, rejected in self._chosen(group)
+            for chosen, rejected in self.preferred(group)
         ]
 
-    def _chosen(self, group: Group) -> list[tuple[Episode, Episode]]:
-        """Preferred and rejected episodes."""
+    def preferred(self, group: Group) -> list[tuple[Episode, Episode]]:
+        """The pairs of a task: each the preferred episode and the rejected one."""
         episodes = group.episodes
         if self.config.source:
             return list(zip(episodes[::2], episodes[1::2], strict=True))
-        scored = [e for e in episodes if not np.isnan(e.total)]
-        better = [(a, b) for a in scored for b in scored if a.total - b.total > self.config.margin]
-        if not better or self.config.pairs == "all":
-            return better
-        if self.config.pairs == "random":
-            return [better[int(generator(episodes[0].seed, "pair").integers(len(better)))]]
-        return [(max(scored, key=lambda e: e.total), min(scored, key=lambda e: e.total))]
+        totals = [episode.total for episode in episodes]
+        places = pairs_by_return(totals, self.config.pairs, self.config.margin, episodes[0].seed)
+        return [(episodes[a], episodes[b]) for a, b in places]
+
+    def objective(self, gaps: Array) -> tuple[Array, Array]:
+        """What is descended: for the gaps of all pairs their losses, and minus the derivatives by the gap."""
+        scaled = self.config.beta * gaps
+        return np.logaddexp(0, -scaled), self.config.beta / (1 + np.exp(scaled))  # (loss), (gradient)
 
     # --- one update ---------------------------------------------------------------------------------------------------
 
@@ -165,17 +179,8 @@ class MADPO(Prompting):
         """
         self._rounds = [*self._rounds, self.pairs(groups)][-1 - self.config.replay :]
         pairs = [pair for own in self._rounds for pair in own]
-        samples = [
-            Sample(text.agent, text.completion, float(text.sign), trajectory=number)
-            for number, pair in enumerate(pairs)
-            for text in pair
-        ]
-        gaps = np.zeros(len(pairs))
-        updaters: list[Any] = self.updaters  # of pairs, or speaking for such in a worker
-        for updater in updaters:
-            for place, ratio in updater.log_ratios(samples).items():
-                gaps[samples[place].trajectory] += samples[place].advantage * ratio  # (delta)
-        worth = self.config.beta / (1 + np.exp(self.config.beta * gaps))  # (gradient)
+        samples, gaps = _samples(pairs), self.gaps(pairs)
+        losses, worth = self.objective(gaps)
         terms = {agent: sum(s.agent == agent for s in samples) for agent in {s.agent for s in samples}}
         credited = [  # a mean over pairs, where an updater takes one over texts
             replace(s, advantage=s.advantage * float(worth[s.trajectory]) * terms[s.agent] / len(pairs))
@@ -185,11 +190,20 @@ class MADPO(Prompting):
         metrics = step_all(self.updaters, credited, seed)
         del metrics["kl"]  # beta is no weight of such a term here
         return metrics | {
-            "preference_loss": float(np.logaddexp(0, -self.config.beta * gaps).mean()) if pairs else 0.0,  # (loss)
+            "preference_loss": float(losses.mean()) if pairs else 0.0,
             "preferred": float((gaps > 0).mean()) if pairs else 0.0,
             "gap": float(gaps.mean()) if pairs else 0.0,
             "pairs": float(len(pairs)),
         }
+
+    def gaps(self, pairs: Sequence[Sequence[Text]]) -> Array:
+        """sum_i delta_i of every pair, in nats: above 0 where the preferred one is told right."""
+        samples, gaps = _samples(pairs), np.zeros(len(pairs))
+        updaters: list[Any] = self.updaters  # of pairs, or speaking for such in a worker
+        for updater in updaters:
+            for place, ratio in updater.log_ratios(samples).items():
+                gaps[samples[place].trajectory] += samples[place].advantage * ratio  # (delta)
+        return gaps
 
     # --- restarts -----------------------------------------------------------------------------------------------------
 
@@ -213,6 +227,15 @@ def _texts(chosen: Episode, rejected: Episode) -> Iterator[Text]:
         for turn in episode.turns:
             for agent, completion in turn.actions.items():
                 yield Text(agent, replace(completion, logprobs=(0.0,) * len(completion.token_ids)), sign)
+
+
+def _samples(pairs: Sequence[Sequence[Text]]) -> list[Sample]:
+    """Every text with its sign as advantage, and the number of its pair."""
+    return [
+        Sample(text.agent, text.completion, float(text.sign), trajectory=number)
+        for number, pair in enumerate(pairs)
+        for text in pair
+    ]
 
 
 def _plain(text: Text) -> list[Any]:

@@ -46,12 +46,21 @@ from typing import Any, ClassVar
 from ..agents.base import Sampling, Team
 from ..rollout import Counterfactual, Crossed, Messages, Rollout, Trajectories, Tree
 from ..types import Group
-from .advantages import Array, returns_of_group
+from .advantages import Array, Kind, returns_of_group
 from .base import Metrics, Prompting
 from .diagnostics import describe, spent
 from .options import MAGRPOConfig, MAREINFORCEConfig, MAREMAXConfig, MARLOOConfig
-from .samples import Sample, of_decisions, of_trajectories, refuse_bad_rewards, returns_of_decision, usable
-from .updater import Updater, refuse_uncorrected, step_all, updaters_of
+from .refusals import refuse_uncorrected
+from .samples import (
+    Sample,
+    normalised,
+    of_decisions,
+    of_trajectories,
+    refuse_bad_rewards,
+    returns_of_decision,
+    usable,
+)
+from .updater import Updater, step_all, updaters_of
 
 __all__ = ["GRPO", "MAGRPO", "MAGRPOConfig", "MAREINFORCE", "MARLOO", "MAREMAX"]
 
@@ -96,16 +105,19 @@ class MAGRPO(Prompting):
         return [returns_of_decision(decision, self.config.gamma) for decision in group.decisions]  # (return)
 
     def credit(self, group: Group) -> Iterator[Sample]:
-        """Every text of a group with its advantage."""
+        """Every text of a group with its advantage; with advantage="batch" its return, for `samples` to normalise."""
+        kind: Kind = "raw" if self.config.advantage == "batch" else self.config.advantage
         if not self.config.at_decisions:
-            return of_trajectories(group, self.returns(group), self.config.advantage)
-        return of_decisions(group, self.returns(group), self.config.advantage, self.config.credit)
+            return of_trajectories(group, self.returns(group), kind)
+        return of_decisions(group, self.returns(group), kind, self.config.credit)
 
     def samples(self, groups: Sequence[Group]) -> list[Sample]:
         """All that the team can learn from; what could not be scored is left out."""
         refuse_bad_rewards(groups, decisions=self.config.at_decisions)
         learning = {agent for updater in self.updaters for agent in updater.agents}
-        credited = (replace(s, group=place) for place, group in enumerate(groups) for s in self.credit(group))
+        credited = [replace(s, group=place) for place, group in enumerate(groups) for s in self.credit(group)]
+        if self.config.advantage == "batch":
+            credited = normalised(credited)
         return usable(s for s in credited if s.agent in learning)
 
     # --- one update, from the groups to the weights -------------------------------------------------------------------

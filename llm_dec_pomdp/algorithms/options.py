@@ -21,11 +21,11 @@ class UpdaterOptions(Config):
     learning_rate: NotNegative = 5e-4
     """AdamW; fits LoRA adapters and builtin:tiny. The paper trains all weights of 1.7B-3B models with 5e-6 to 2e-5."""
     schedule: Schedule = "constant"
-    """How the learning rate falls: constant, linear or cosine, the latter two to 0 after `horizon` updates."""
+    """How the learning rate falls: constant, linear or cosine, the latter two to 0 with the last update."""
     warmup: Annotated[int, Field(ge=0)] = 0
     """Updates over which the learning rate rises to its full value."""
     horizon: Annotated[int, Field(ge=0)] = 0
-    """Updates after which a linear or cosine schedule reaches 0."""
+    """Updates after which a linear or cosine schedule reaches 0; 0: all those of the run, or of the stage."""
     ratio: Literal["token", "sequence", "trajectory"] = "token"
     """Level of the likelihood ratio: token, sequence (a text), or, where a learner says which texts are of one
     trajectory, as mgrpo does, trajectory."""
@@ -74,14 +74,25 @@ class UpdaterOptions(Config):
                 f"importance='token' weighs tokens, and with ratio={self.ratio!r} every text is one term; set "
                 "importance='sequence' or leave it at 'auto'"
             )
-        if self.schedule != "constant" and self.horizon <= self.warmup:
-            raise ValueError(
-                f"schedule={self.schedule!r} falls from update {self.warmup} (warmup) to horizon={self.horizon}; set "
-                "horizon to the number of updates of the run"
-            )
+        if self.horizon:
+            refuse_endless_warmup(self, self.horizon)
         if self.schedule == "constant" and self.horizon:
             raise ValueError(f"horizon={self.horizon} is for schedule='linear' or 'cosine'; leave it out")
         return self
+
+
+def refuse_endless_warmup(options: UpdaterOptions, updates: int) -> None:
+    """A learning rate that falls over so many updates has to stop rising before.
+
+    Raises:
+        ValueError: It does not.
+    """
+    last = options.horizon or updates
+    if options.schedule != "constant" and last <= options.warmup:
+        raise ValueError(
+            f"schedule={options.schedule!r} falls from update {options.warmup} (warmup) to update {last}; give a "
+            "smaller warmup, or a run or a horizon that is longer"
+        )
 
 
 class MAGRPOConfig(UpdaterOptions):
@@ -111,9 +122,10 @@ class MAGRPOConfig(UpdaterOptions):
     budget: Positive | None = None
     """With message credit: most generations per task that alternatives and what follows them may take; texts that are
     left without alternatives are not learnt from. Left out: no limit."""
-    advantage: Kind = "std"
-    """Baseline and scale of the advantage: std, mean, leave_one_out, max or raw; counterfactual and message credit have
-    leave_one_out over the alternatives."""
+    advantage: Kind | Literal["batch"] = "std"
+    """Baseline and scale of the advantage over a group: std, mean, leave_one_out, max or raw; or batch: over all texts
+    of an update, which needs no groups (ReBN, arXiv:2510.01051). Counterfactual and message credit have leave_one_out
+    over the alternatives."""
 
     @property
     def at_decisions(self) -> bool:
@@ -123,7 +135,8 @@ class MAGRPOConfig(UpdaterOptions):
     @property
     def least_group_size(self) -> int:
         """Episodes per task without which nothing is learnt: without alternatives, a text has advantage 0."""
-        return 1 if self.credit == "message" or (self.advantage == "raw" and self.credit == "joint") else 2
+        alone = self.advantage in ("raw", "batch") and self.credit == "joint"
+        return 1 if self.credit == "message" or alone else 2
 
     @model_validator(mode="after")
     def _refuse_credit_without_effect(self) -> MAGRPOConfig:

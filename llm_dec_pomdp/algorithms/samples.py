@@ -7,13 +7,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 
 from ..types import Completion, Decision, Group
-from .advantages import Array, Choices, Kind, counterfactual_advantages, group_advantages, marginal_advantages, returns
+from .advantages import (
+    Array,
+    Choices,
+    Kind,
+    counterfactual_advantages,
+    group_advantages,
+    marginal_advantages,
+    returns,
+    weighted_advantages,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +38,7 @@ class Sample:
         trajectory: The one that it is a text of, by a number; 0 where none is told apart.
         weight: In the mean of the agent's objective; given by the updater, as the number is.
         number: Place among the samples of a step.
+        tokens: What each token's advantage is in units of `advantage`, one for each; empty: 1 for all.
     """
 
     agent: str
@@ -39,11 +49,23 @@ class Sample:
     trajectory: int = 0
     weight: float = 0.0
     number: int = 0
+    tokens: tuple[float, ...] = ()
 
 
 def usable(samples: Iterable[Sample]) -> list[Sample]:
     """Those that can be learnt from: texts of tokens that could be scored."""
     return [s for s in samples if s.completion.token_ids and not math.isnan(s.advantage)]
+
+
+def normalised(samples: Sequence[Sample]) -> list[Sample]:
+    """Samples whose advantages are returns, with (R - mean R) / std R over all of them, each by its share, instead.
+
+    Return batch normalisation (ReBN, arXiv:2510.01051): the texts of an update are compared with each other, whatever
+    their task, turn and agent. Where all returns are equal the advantages are 0, and what could not be scored is in no
+    mean.
+    """
+    values = weighted_advantages([s.advantage for s in samples], [s.share for s in samples])
+    return [replace(s, advantage=value) for s, value in zip(samples, values.tolist(), strict=True)]
 
 
 def returns_of_decision(decision: Decision, gamma: float) -> Array:

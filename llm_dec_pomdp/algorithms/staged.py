@@ -51,6 +51,13 @@ class Staged:
         """What is played for the present stage."""
         return self.stages[self.number].learner.rollout
 
+    def expect(self, updates: int) -> None:
+        """Tell every stage how many of the run's updates are its own; the last one has those that are left."""
+        left = updates - sum(stage.updates for stage in self.stages)
+        for stage in self.stages:
+            if callable(tell := getattr(stage.learner, "expect", None)):
+                tell(stage.updates if stage is not self.stages[-1] else left)
+
     def update(self, groups: Sequence[Group]) -> Metrics:
         """Learn as the present stage does; `stage` is its number, from 1."""
         number = self.number

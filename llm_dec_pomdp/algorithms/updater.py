@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import copy
 import math
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -38,9 +37,10 @@ from ..agents.base import (
 from ..agents.memory import BatchSize
 from ..seeding import derive
 from .base import Metrics
-from .batches import in_forward_passes, in_minibatches, weigh
+from .batches import advantages_of, in_forward_passes, in_minibatches, weigh
 from .losses import Clip, clipped_objective, count_clipped, importance_weights, kl_k3
-from .options import UpdaterOptions
+from .options import UpdaterOptions, refuse_endless_warmup
+from .refusals import refuse_untrainable
 from .samples import Sample, usable
 from .schedules import factor
 
@@ -112,6 +112,7 @@ class Updater:
     Attributes:
         agents: Who plays with this policy: of whose samples it learns.
         updates: Steps so far.
+        horizon: Steps after which a falling learning rate is 0; 0 while that is not known.
 
     Raises:
         ValueError: The weights are float16, or there is an entropy bonus and the policy does not tell its entropy.
@@ -120,10 +121,11 @@ class Updater:
     def __init__(
         self, policy: TrainablePolicy, groups: Sequence[ParameterGroup], temperature: float, options: UpdaterOptions
     ) -> None:
-        _refuse_untrainable(policy, options)
+        refuse_untrainable(policy, options)
         self.policy, self.groups, self.temperature, self.options = policy, groups, temperature, options
         self.agents = {agent for group in groups for agent in group.agents}
         self.updates = 0
+        self.horizon = options.horizon
         self.micro_batch = BatchSize("micro_batch", options.micro_batch)
         self.optimizer = torch.optim.AdamW(
             [{"params": g.parameters, "lr": g.learning_rate, "full_lr": g.learning_rate} for g in groups],
@@ -143,6 +145,15 @@ class Updater:
         return {number: logprobs.tolist() for number, logprobs in self._old.items()}
 
     # --- steps --------------------------------------------------------------------------------------------------------
+
+    def expect(self, updates: int) -> None:
+        """Steps that there will be in all: what the learning rate falls over, where no horizon was given.
+
+        Raises:
+            ValueError: It would rise over all of them.
+        """
+        self.horizon = self.options.horizon or updates
+        refuse_endless_warmup(self.options, updates)
 
     def step(self, samples: Sequence[Sample], seed: int = 0) -> Metrics:
         """All epochs and minibatches over the samples of this policy's agents.
@@ -165,12 +176,17 @@ class Updater:
         c = self.options
         own = usable([replace(s, number=place) for place, s in enumerate(samples) if s.agent in self.agents])
         self._refuse_unlearnable(own)
+        if c.schedule != "constant" and not self.horizon:
+            raise ValueError(
+                f"schedule is {c.schedule!r}, and nobody said over how many updates: train with training.train, which "
+                "says it (expect), or set horizon"
+            )
         if c.truncated == "mask":
             own = [s for s in own if not s.completion.truncated]
         self.updates += 1
         self._old, self._elsewhere = {}, {}
         for group in self.optimizer.param_groups:
-            group["lr"] = group["full_lr"] * factor(self.updates, c.schedule, c.warmup, c.horizon)
+            group["lr"] = group["full_lr"] * factor(self.updates, c.schedule, c.warmup, self.horizon)
         metrics: Metrics = {"loss": 0.0, "grad_norm": 0.0, "skipped": 1.0, "clipped": 0.0}
         metrics |= {name: 0.0 for name, used in (("kl", c.beta), ("entropy", c.entropy)) if used}
         metrics["tokens"] = float(sum(len(s.completion.token_ids) for s in own))
@@ -256,8 +272,8 @@ class Updater:
             logprobs, entropies, mask = self.policy.token_logprobs_and_entropies(pairs, self.temperature)
         else:
             logprobs, mask = self.policy.token_logprobs(pairs, self.temperature)
-        old = self._old_logprobs(batch, logprobs, mask)
-        advantages = torch.tensor([s.advantage for s in batch], device=logprobs.device)
+        old = self.old_logprobs(batch, logprobs, mask)
+        advantages = advantages_of(batch, mask, c)
         weights = torch.tensor([s.weight for s in batch], device=logprobs.device)
         clip = Clip(c.ratio, c.clip_low, c.clip_high)
         importance = self._importance(batch, old, mask)
@@ -277,7 +293,7 @@ class Updater:
             terms["entropy"] = entropy.sum().item()
         return loss, terms | {"loss": loss.item()}
 
-    def _old_logprobs(self, batch: list[Sample], logprobs: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    def old_logprobs(self, batch: list[Sample], logprobs: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         """log pi_old of a batch [N, L]: as noted, which is done now where a text is read for the first time."""
         rows = mask.bool()
         now = logprobs.detach()
@@ -295,7 +311,7 @@ class Updater:
             with torch.no_grad():
                 for batch in in_forward_passes(samples, size):
                     pairs = [(s.agent, s.completion) for s in batch]
-                    self._old_logprobs(batch, *self.policy.token_logprobs(pairs, self.temperature))
+                    self.old_logprobs(batch, *self.policy.token_logprobs(pairs, self.temperature))
 
         self.micro_batch.run(note, self._old.clear)
 
@@ -309,7 +325,7 @@ class Updater:
                     logprobs, mask = self.policy.token_logprobs(
                         [(s.agent, s.completion) for s in batch], self.temperature
                     )
-                    changes = ((logprobs - self._old_logprobs(batch, logprobs, mask)) * mask).sum(-1)
+                    changes = ((logprobs - self.old_logprobs(batch, logprobs, mask)) * mask).sum(-1)
                     own.update(zip([s.number for s in batch], changes.tolist(), strict=True))
 
         self.micro_batch.run(note, own.clear)
@@ -330,17 +346,6 @@ class Updater:
         recorded[mask.bool()] = mask.new_tensor([p for s in batch for p in s.completion.logprobs])
         return importance_weights(old, recorded, mask, level)
 
-    def _refuse_unlearnable(self, samples: Sequence[Sample]) -> None:
-        if self.temperature == 0:
-            raise ValueError("the temperature is 0, at which nothing is drawn by chance; train with one above 0")
-        for s in samples:
-            tokens, recorded = len(s.completion.token_ids), len(s.completion.logprobs)
-            if recorded != tokens:
-                raise ValueError(
-                    f"a text of {s.agent!r} has {tokens} tokens and {recorded} log-probabilities; a policy that is "
-                    "trained records one for every token it samples (Completion.logprobs)"
-                )
-
     # --- restarts -----------------------------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
@@ -359,39 +364,3 @@ class Updater:
         self.micro_batch.size = state["micro_batch"]
         if self._copied is not None:
             self._copied.load_state_dict(state["reference"])
-
-
-def refuse_uncorrected(team: Team, options: UpdaterOptions) -> None:
-    """Refuse to learn from what another engine draws as if the trained model had.
-
-    Raises:
-        ValueError: importance is "none" and such an engine draws the texts of a member.
-    """
-    for policy in team.trainable if options.importance == "none" else ():
-        if getattr(policy, "sampled_elsewhere", False):
-            raise ValueError(
-                "importance is 'none', but another engine draws the texts, with other probabilities than those that "
-                "are trained; leave it at 'auto'"
-            )
-
-
-def _refuse_untrainable(policy: TrainablePolicy, options: UpdaterOptions) -> None:
-    """Refuse a policy that cannot be trained as it is, and warn of one that hardly can."""
-    types = {parameter.dtype for parameter in policy.parameters()}
-    if torch.float16 in types:
-        raise ValueError(
-            "the parameters to be trained are float16, whose gradients vanish or overflow; load the model with dtype "
-            "'float32', or train adapters on it (sharing 'lora')"
-        )
-    if options.entropy and not isinstance(policy, EntropyPolicy):
-        raise ValueError(
-            f"entropy is {options.entropy}, but {type(policy).__name__} does not tell its entropy; set it to 0 or give "
-            "the policy token_logprobs_and_entropies"
-        )
-    if torch.bfloat16 in types:
-        warnings.warn(
-            "the parameters to be trained are bfloat16, which rounds a change of less than about 1/256 of a weight "
-            "away, so that small learning rates do next to nothing; load the model with dtype 'float32', or train "
-            "adapters on it (sharing 'lora')",
-            stacklevel=4,
-        )

@@ -8,6 +8,7 @@ from typing import Any
 
 from ..agents.loading import TABLE, locate, server_model
 from ..algorithms.base import check_algorithm
+from ..algorithms.options import UpdaterOptions, refuse_endless_warmup
 from ..algorithms.registration import find_algorithm
 from ..config import ConfigError, build
 from ..envs.base import TextDecPOMDP
@@ -98,6 +99,12 @@ def _check_method(cell: Cell, method: MethodConfig | StageConfig) -> None:
     if cell.method.stages and not callable(getattr(kind, "update", None)):
         raise ConfigError(f"{method.name} does not learn; stages are of learners, leave it out")
     options = build(kind.Config, {**spec.kwargs, **method.options}, source=f"options of {cell.method.title}")
+    own = getattr(method, "steps", 0) or cell.training.steps - sum(stage.steps for stage in cell.method.stages)
+    if isinstance(options, UpdaterOptions) and cell.training.steps:
+        try:
+            refuse_endless_warmup(options, own)
+        except ValueError as error:
+            raise ConfigError(f"options of {method.name}: {error}") from None
     least, given = getattr(options, "least_group_size", 1), cell.training.group_size
     if given < least and cell.training.steps:
         raise ConfigError(

@@ -17,7 +17,7 @@ from ..algorithms.staged import Stage, Staged
 from ..config import ConfigError, named_model
 from ..envs.base import TextDecPOMDP
 from ..envs.registration import make
-from ..envs.wrappers import with_protocol
+from ..envs.wrappers import LearnedReward, with_protocol
 from ..seeding import derive
 from ..training.checkpoint import load_weights
 from .suite import Cell
@@ -48,10 +48,19 @@ def build_task(cell: Cell, *, evaluation: bool) -> TextDecPOMDP:
     tasks = config.tasks
     if config.eval_tasks is not None:
         tasks, split = (config.eval_tasks if evaluation else tasks), "all"
-    options = {key: Expert(load_policy(m)) if (m := named_model(o)) else o for key, o in config.options.items()}
+    rest = dict(config.options)
+    learnt = named_model(rest["reward"]) if "reward" in rest else None
+    if learnt is not None:
+        del rest["reward"]
+    options = {key: Expert(load_policy(m)) if (m := named_model(o)) else o for key, o in rest.items()}
     if config.fields:
         options["fields"] = config.fields
-    return make_task(config.id, options, tasks=tasks, split=split, max_turns=config.max_turns)
+    task = make_task(config.id, options, tasks=tasks, split=split, max_turns=config.max_turns)
+    if learnt is None:
+        return task
+    from .judges import Learnt  # loads torch
+
+    return LearnedReward(task, Learnt(learnt, len(task.possible_agents), tuple(task.vocabulary)))
 
 
 def make_task(env_id: str, options: Mapping[str, Any], **given: Any) -> Any:

@@ -290,7 +290,8 @@ def conflicts(there: Cell, here: Cell) -> list[str]:
     different = differences(there.without(*FREE_IN_FOLDER), here.without(*FREE_IN_FOLDER))
     before, after = there.training.steps, here.training.steps
     options = {**find_algorithm(here.method.name).kwargs, **here.method.options}
-    horizon = options.get("horizon", 0) if options.get("schedule", "constant") != "constant" else after
+    falls = options.get("schedule", "constant") != "constant"
+    horizon = (options.get("horizon", 0) or before) if falls else after
     if after < before:
         different.append(f"training.steps: {before} -> {after}")
     elif after > max(before, horizon):

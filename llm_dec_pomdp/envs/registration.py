@@ -43,7 +43,8 @@ def make(env_id: str, **kwargs: Any) -> TextDecPOMDP:
     Args:
         env_id: A registered id, e.g. "coophumaneval-v0", or "module:Class".
         kwargs: For its constructor: `tasks`, `split`, `fields`, `max_turns`, `render_mode`, and what it adds; and, of
-            any, `stopping`: a mapping with the `cost` of a turn and `who` may stop, see `wrappers.stopping`.
+            any, `stopping`: a mapping with the `cost` of a turn and `who` may stop, see `wrappers.stopping`, and
+            `reward`: a function that pays in place of the task, see `wrappers.learned`.
 
     Raises:
         KeyError: Unknown id; the message names the nearest ones.
@@ -53,15 +54,17 @@ def make(env_id: str, **kwargs: Any) -> TextDecPOMDP:
         raise ValueError(f"{env_id}: max_turns and max_cycles (PettingZoo's name for it) are the same; give one")
     if "max_cycles" in kwargs:
         kwargs["max_turns"] = kwargs.pop("max_cycles")
-    stopping = kwargs.pop("stopping", None)
+    around = ("stopping", "reward")
+    stopping, reward = (kwargs.pop(name, None) for name in around)
     registered = spec(env_id)
     takes = inspect.signature(registered.load()).parameters
     if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in takes.values()):
         for name in kwargs:
             if name not in takes:
-                raise ValueError(f"{env_id} takes no argument {name!r}; {nearest(name, [*takes, 'stopping'])}")
+                raise ValueError(f"{env_id} takes no argument {name!r}; {nearest(name, [*takes, *around])}")
     env = registered.build(**kwargs)
-    return env if stopping is None else _stopped(env, stopping)
+    env = env if stopping is None else _stopped(env, stopping)
+    return env if reward is None else _paid_by(env, reward)
 
 
 def _stopped(env: TextDecPOMDP, stopping: Mapping[str, Any]) -> TextDecPOMDP:
@@ -70,6 +73,12 @@ def _stopped(env: TextDecPOMDP, stopping: Mapping[str, Any]) -> TextDecPOMDP:
     if not isinstance(stopping, Mapping) or not {"cost"} <= stopping.keys() <= {"cost", "who"}:  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ValueError(f"stopping is {stopping!r}; give a mapping such as {{'cost': 0.1, 'who': 'any'}}")
     return Stopping(env, **stopping)
+
+
+def _paid_by(env: TextDecPOMDP, reward: Any) -> TextDecPOMDP:
+    from .wrappers.learned import LearnedReward  # wrappers make environments
+
+    return LearnedReward(env, reward)
 
 
 def manual(env_id: str) -> str:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import functools
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from ..agents.base import Policy, Request, Sampling, TeachablePolicy, Team
@@ -15,6 +13,7 @@ from ..envs.base import TextDecPOMDP
 from ..registries import nearest
 from ..seeding import derive
 from ..types import Completion, Group
+from .recorded import Texts, files_of, read_rows, recorded_episode
 from .trajectories import Trajectories
 
 TEACHERS: Mapping[str, Callable[[Any], Policy]] = {
@@ -33,8 +32,8 @@ class Demonstrations:
 
     Attributes:
         teacher: Who speaks: script:optimal, an optimal team; script:gold, the reference texts; script:uniform, any
-            well-formed text as likely as any other; or whoever spoke in recorded episodes: the path of a file like
-            `episodes.jsonl` of a run's cell, or the folder of that cell.
+            well-formed text as likely as any other; or whoever spoke in recorded episodes: the path of a file of
+            traces with their texts, of a file like `episodes.jsonl` of a run's cell, or the folder of that cell or run.
 
     Raises:
         ValueError: There is no such script or file, or a row that is no episode.
@@ -78,9 +77,6 @@ class Demonstrations:
         return groups
 
 
-Texts = Mapping[str, Sequence[str]]  # by agent, in their order
-
-
 def _one_of(name: str, item_id: str, seed: int) -> Texts:
     """The texts of one of the episodes of a task that were recorded."""
     episodes = _recorded(name)
@@ -95,26 +91,16 @@ def _one_of(name: str, item_id: str, seed: int) -> Texts:
 @functools.lru_cache(maxsize=8)
 def _recorded(name: str) -> Mapping[str, Sequence[Texts]]:
     """What was said in the episodes of a file, by task."""
-    path = Path(name) / "episodes.jsonl" if Path(name).is_dir() else Path(name)
-    if not path.is_file():
+    files = files_of(name)
+    if not files:
         raise ValueError(
             f"no teacher {name!r}: there is no such file, nor a folder with episodes.jsonl; {nearest(name, TEACHERS)}"
         )
+    shape = "a row has `task` and `turns`, each with `actions` by agent, or is a trace with its texts"
     by_task: dict[str, list[Texts]] = {}
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
-        try:
-            row = json.loads(line)
-            said: dict[str, list[str]] = {}
-            for agent, text in (pair for turn in row["turns"] for pair in turn["actions"].items()):
-                said.setdefault(agent, []).append(text)
-            by_task.setdefault(row["task"], []).append(said)
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise ValueError(
-                f"{path}, row {number}: is no episode ({type(error).__name__}: {error}); a row has `task` and `turns`, "
-                "each with `actions` by agent"
-            ) from None
-    if not by_task:
-        raise ValueError(f"{path} is empty; give a file of episodes")
+    for path in files:
+        for episode in read_rows(path, recorded_episode, "episode", shape):
+            by_task.setdefault(episode.task, []).append(episode.texts)
     return by_task
 
 

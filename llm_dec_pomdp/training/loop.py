@@ -178,6 +178,8 @@ def train(
     started = time.perf_counter() - done.seconds
     if checkpoints is not None:
         _restartable(learner)
+    if callable(tell := getattr(learner, "expect", None)):
+        tell(config.steps)
     stop = stop or StopRequest()
     for number in range(done.step + 1, config.steps + 1):
         stop.work = f"step {number}"

@@ -295,8 +295,10 @@ def test_crossing_one_agent_changes_nothing() -> None:
         ({"alternatives": 2}, "alternatives is for credit='message'"),
         ({"ratio": "sequence", "average": "sequences"}, "average is for ratio='token'"),
         ({"ratio": "sequence", "importance": "token"}, "importance='token' weighs tokens"),
-        ({"schedule": "linear"}, r"falls from update 0 \(warmup\) to horizon=0"),
-        ({"schedule": "cosine", "warmup": 5, "horizon": 5}, "set horizon to the number of updates"),
+        (
+            {"schedule": "cosine", "warmup": 5, "horizon": 5},
+            r"falls from update 5 \(warmup\) to update 5; give a small",
+        ),
         ({"horizon": 5}, "horizon=5 is for schedule='linear' or 'cosine'"),
         ({"gamma": 1.5}, r"gamma = 1\.5"),
         ({"epochs": 0}, "epochs = 0"),

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 import torch
-from models import ITEMS, Colourful, language_model, same, softmax_team, weights
+from models import COLOURS, ITEMS, Colourful, language_model, same, softmax_team, weights
 
 from llm_dec_pomdp.agents import Sampling, Team
 from llm_dec_pomdp.algorithms.magrpo import MAGRPO
@@ -53,7 +53,11 @@ class Run:
         self.env: TextDecPOMDP = with_protocol(Colourful(ITEMS), kind.protocol)
         agents = self.env.possible_agents
         self.team = Team({agent: language_model(seed=3 + i) for i, agent in enumerate(agents)})
-        passes = {"replay": 1} if name == "madpo" else {"epochs": 2}
+        own: dict[str, Any] = {
+            "madpo": {"replay": 1},
+            "reward_model": {"source": _pairs(folder.parent), "pairs": "all"},
+        }
+        passes = own.get(name, {"epochs": 2})
         self.learner = kind(self.team, SAMPLING, kind.Config(learning_rate=0.01, **passes, **config))
         self.places = Checkpoints(folder / "checkpoints", {"learner": name})
         self.done = restore(self.learner, self.env, self.places)
@@ -73,6 +77,17 @@ class Run:
     def state(self) -> tuple[Any, dict[str, torch.Tensor]]:
         tensors: dict[str, torch.Tensor] = {}
         return pack(self.learner.state_dict(), tensors), tensors
+
+
+def _pairs(folder: Path) -> str:
+    """Recorded episodes of every task, for a learner of recorded pairs."""
+    rows = [
+        {"task": item.id, "turns": [{"actions": {"agent_0": f"{item.prompt} {word}"}, "reward": float(place)}]}
+        for item in ITEMS
+        for place, word in enumerate(COLOURS)
+    ]
+    (folder / "recorded.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return str(folder / "recorded.jsonl")
 
 
 @pytest.fixture(autouse=True)

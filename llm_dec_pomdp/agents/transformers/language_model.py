@@ -249,6 +249,14 @@ class LanguageModel:
         entropies = -(logprobs.exp() * logprobs).sum(-1)
         return logprobs.gather(-1, ids[..., None])[..., 0] * mask, entropies, mask
 
+    def hidden_states(self, samples: Sequence[tuple[str, Completion]]) -> tuple[torch.Tensor, torch.Tensor]:
+        """The last hidden state that each sampled token was predicted from [N, L, H], and the mask [N, L].
+
+        With gradient. The one of the first token is that of the last token of the prompt.
+        """
+        states, _, mask = self._states(samples, body=True)
+        return states, mask
+
     @functools.cached_property
     def _plain_head(self) -> bool:
         """Logits are the output layer of the last hidden state, and nothing else."""

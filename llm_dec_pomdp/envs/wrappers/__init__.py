@@ -1,6 +1,7 @@
 """Wrappers: the same environment under another communication protocol, or in numbers, or many times at once."""
 
 from .discrete import DiscreteMenu, TokenIds
+from .learned import LearnedReward
 from .numeric import ByteObservation, FixedRoster, NumericWrapper
 from .protocols import (
     PROTOCOLS,
@@ -23,6 +24,7 @@ __all__ = [
     "Discussion",
     "FixedRoster",
     "GymnasiumView",
+    "LearnedReward",
     "NumericWrapper",
     "ProtocolWrapper",
     "Sequential",

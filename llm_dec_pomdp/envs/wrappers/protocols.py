@@ -257,14 +257,7 @@ class Centralized(ProtocolWrapper):
         return "team"
 
     def _ask(self, phase: int) -> Mapping[str, str]:
-        agents = [agent for agent in self.env.possible_agents if self._observed.get(agent)]
-        texts = [self._observed[agent] for agent in agents]
-        shared = os.path.commonprefix(texts)  # noqa: RUF071  # of texts, not of paths
-        shared = shared[: shared.rfind("\n\n") + 2] if "\n\n" in shared else ""
-        requests = [f"[{self.env.role(agent)}] {self._observed[agent][len(shared) :]}" for agent in agents]
-        headers = " and ".join(f"[{role}]" for role in self.roles)
-        end = f"Write all parts, each below a line with its name: {headers}."
-        return {self.possible_agents[0]: shared + "\n".join([*requests, end])}
+        return {self.possible_agents[0]: asked_together(self.env, self._observed)}
 
     def as_gymnasium(self) -> GymnasiumView:
         """The same environment for single-agent libraries."""
@@ -274,6 +267,18 @@ class Centralized(ProtocolWrapper):
         parts = self.env.split_joint_text(self._said[self.possible_agents[0]])
         texts = dict(zip(self.env.possible_agents, parts, strict=True))
         return {agent: texts[agent] for agent in self.env.agents}
+
+
+def asked_together(env: TextDecPOMDP, observed: Mapping[str, str]) -> str:
+    """What all agents are told as one text, for one that writes all parts; what begins alike is told once."""
+    agents = [agent for agent in env.possible_agents if observed.get(agent)]
+    texts = [observed[agent] for agent in agents]
+    shared = os.path.commonprefix(texts)  # noqa: RUF071  # of texts, not of paths
+    shared = shared[: shared.rfind("\n\n") + 2] if "\n\n" in shared else ""
+    requests = [f"[{env.role(agent)}] {observed[agent][len(shared) :]}" for agent in agents]
+    headers = " and ".join(f"[{role}]" for role in env.roles)
+    end = f"Write all parts, each below a line with its name: {headers}."
+    return shared + "\n".join([*requests, end])
 
 
 class GymnasiumView(gymnasium.Env[str, str]):

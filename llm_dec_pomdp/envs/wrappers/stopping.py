@@ -16,16 +16,16 @@ are asked, in the same turn), or the name or role of those of whom any may. Task
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from ...registries import nearest
-from ...types import Event, Message, Scale, TaskItem, Tool
+from ...types import Event, Message, TaskItem
 from ..base import TextDecPOMDP
 from ..task import Task, Transition
 from ..text_task import TextTask
+from .around import TaskAround
 
 MARK = "<stop>"
 ANY, ALL = "any", "all"
@@ -43,7 +43,7 @@ class Stopped(NamedTuple):
     over: bool = False
 
 
-class Stopping(Task[Stopped]):
+class Stopping(TaskAround[Stopped]):
     """A task that may be stopped; the module says what that pays.
 
     Agents that may stop are told so, except where an environment has few words (`vocabulary`, which gains the mark).
@@ -74,25 +74,13 @@ class Stopping(Task[Stopped]):
             )
         if isinstance(cost, bool) or not isinstance(cost, (int, float)) or not 0 <= cost < math.inf:  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ValueError(f"cost is {cost!r}; it is the price of a turn, a number of at least 0")
-        self.env: Task[Any] = env
+        super().__init__(cast("Task[Any]", env), "stopping")
         self.cost = float(cost)
         self.who = who
         self.may_stop = frozenset(a for a in env.possible_agents if who in (ANY, ALL, a, env.role(a)))
         if not self.may_stop:
             raise ValueError(f"who is {who!r}; {nearest(str(who), [ANY, ALL, *env.roles, *env.possible_agents])}")
-        self.roles = env.roles
-        self.components = env.components
-        self.diagnostics = env.diagnostics
-        self.hidden_fields = env.hidden_fields
-        self.reference_share = env.reference_share
-        self.silence_is_lowest = env.silence_is_lowest
-        self.joint_reward = env.joint_reward
-        self.judges_code = env.judges_code
-        self.hears_others = env.hears_others
-        self.hierarchical = env.hierarchical
         self.vocabulary = (*env.vocabulary, MARK) if env.vocabulary else ()
-        self.metadata = {**env.metadata, "name": f"{name}/stopping"}
-        TextDecPOMDP.__init__(self, len(env.possible_agents), env.max_turns, env.render_mode)  # has tasks already
 
     # --- the decision ------------------------------------------------------------------------------------------------
 
@@ -149,49 +137,6 @@ class Stopping(Task[Stopped]):
         low, high = self.env.reward_range
         return min(low, 0.0) - self.cost, max(high, 0.0)
 
-    @property
-    def score_range(self) -> tuple[float, float]:  # type: ignore[override]  # may follow max_turns
-        """That of the task: a score is without the cost of turns."""
-        return self.env.score_range
-
-    @property
-    def max_return(self) -> float:
-        """That of the task."""
-        return self.env.max_return
-
-    @property
-    def score_scale(self) -> Scale:
-        """That of the task."""
-        return self.env.score_scale
-
-    @property
-    def max_turns(self) -> int:
-        """That of the task."""
-        return self.env.max_turns
-
-    @max_turns.setter
-    def max_turns(self, value: int) -> None:
-        self.env.max_turns = value
-
-    @property
-    def items(self) -> tuple[TaskItem, ...]:
-        """The task set."""
-        return self.env.items
-
-    def with_items(self, items: Sequence[TaskItem]) -> TextDecPOMDP:
-        """A copy that plays other tasks, as they are given."""
-        return self._around(self.env.with_items(items))
-
-    def fork(self) -> TextDecPOMDP:
-        """An independent copy at the same decision point."""
-        twin = self._around(self.env.fork())
-        return super(Stopping, twin).fork()
-
-    def _around(self, env: Any) -> Stopping:
-        twin = copy.copy(self)
-        twin.env = env
-        return twin
-
     def alone(self) -> TextDecPOMDP | None:
         """The task for one agent that has all tools itself, which may stop."""
         alone = self.env.alone()
@@ -200,18 +145,6 @@ class Stopping(Task[Stopped]):
     def asks(self, state: Stopped) -> Collection[str] | None:
         """As the task has it; nobody after a stop."""
         return () if state.over else self.env.asks(state.inner)
-
-    def roster(self, state: Stopped) -> Sequence[str]:
-        """As the task has it."""
-        return self.env.roster(state.inner)
-
-    def describe(self, state: Stopped) -> Mapping[str, Any]:
-        """As the task has it."""
-        return self.env.describe(state.inner)
-
-    def tools(self, agent: str) -> tuple[Tool, ...]:
-        """As the task has it."""
-        return self.env.tools(agent)
 
     def menu(self, agent: str) -> Sequence[str]:
         """That of the task, and the mark for those who may stop."""
@@ -224,10 +157,6 @@ class Stopping(Task[Stopped]):
     def _and_mark(self, agent: str, texts: Sequence[str]) -> Sequence[str]:
         return [*texts, MARK] if texts and agent in self.may_stop else texts
 
-    def gold(self, item: TaskItem) -> dict[str, str]:
-        """As the task has it."""
-        return self.env.gold(item)
-
     def gold_table(self) -> Mapping[tuple[str, str], str]:
         """That of the task, by what agents are told here."""
         table = self.env.gold_table()
@@ -237,11 +166,3 @@ class Stopping(Task[Stopped]):
     def scripts(self) -> Mapping[str, Callable[[str, Sequence[Message]], str]]:
         """Those of the task, which never stop; not the optimal one, which knows no cost."""
         return {name: say for name, say in self.env.scripts.items() if name != "optimal"}
-
-    def split_joint_text(self, text: str) -> tuple[str, ...]:
-        """As the task does."""
-        return self.env.split_joint_text(text)
-
-    def join_texts(self, texts: Sequence[str]) -> str:
-        """As the task does."""
-        return self.env.join_texts(texts)

@@ -204,6 +204,10 @@ class PlacedUpdater:
         self.agents = {agent for group in groups for agent in group.agents}
         self.logprobs: dict[int, list[float]] = {}
 
+    def expect(self, updates: int) -> None:
+        """See `Updater.expect`."""
+        self.policy.worker.call("expect", self.number, updates)
+
     def step(self, samples: Sequence[Sample], seed: int = 0) -> Metrics:
         """See `Updater.step`; samples of other agents are not sent."""
         places, own = self._own(samples)

@@ -123,6 +123,10 @@ class PolicyWorker:
         """What an updater of a kind of its own says of things: `PairUpdater.log_ratios`, `CriticUpdater.values`."""
         return getattr(self.updaters[updater], what)(things)
 
+    def expect(self, updater: int, updates: int) -> None:
+        """See `Updater.expect`."""
+        self.updaters[updater].expect(updates)
+
     # --- what is saved and loaded -------------------------------------------------------------------------------------
 
     def weights(self) -> dict[str, torch.Tensor]:

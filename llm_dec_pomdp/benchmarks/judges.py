@@ -1,0 +1,64 @@
+"""Reward models by name: the team of a run of `reward_model`, or any language model."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..agents.loading import ModelOptions, load_team
+from ..agents.values import Judge
+from ..training.checkpoint import DESCRIPTION, load_weights, read_description
+from ..types import Message
+from .export import find_team
+from .suite import Cell
+
+_LIMIT = 512  # tokens of a joint text, for a model that was trained elsewhere
+
+
+@dataclass(frozen=True)
+class Learnt:
+    """A reward model that is loaded when it is first asked, once in a process.
+
+    Attributes:
+        name: A run of `reward_model`, one of its cells, or the team in it; or a model by its name.
+        roles: How many parts a joint text has.
+        vocabulary: Words of the environment, for builtin:words.
+
+    Raises:
+        CheckpointError: It is a run without a trained team.
+    """
+
+    name: str
+    roles: int
+    vocabulary: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        _saved(self.name)
+
+    def __call__(self, history: Sequence[Message], text: str) -> float:
+        """What a joint text is worth after a history."""
+        return _load(self)(history, text)
+
+
+def _saved(name: str) -> Path | None:
+    """The team of a run that a name means, if any."""
+    place = Path(name)
+    if not (any(place.glob("cells/*/cell.json")) or (place / "cell.json").is_file() or (place / DESCRIPTION).is_file()):
+        return None
+    return find_team(place)
+
+
+@functools.lru_cache(maxsize=2)
+def _load(learnt: Learnt) -> Judge:
+    saved = _saved(learnt.name)
+    name, options, limit = learnt.name, ModelOptions().options(), _LIMIT
+    if saved is not None:
+        cell = Cell.from_dict(read_description(saved))
+        name, options = cell.model.name, cell.model.options()
+        limit = cell.sampling.max_new_tokens * learnt.roles
+    team = load_team([Judge.agent], name, vocabulary=learnt.vocabulary, **options)
+    if saved is not None:
+        load_weights(saved, team)
+    return Judge(team.members[Judge.agent], limit)

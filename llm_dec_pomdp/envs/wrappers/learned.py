@@ -1,0 +1,98 @@
+"""A learnt reward in place of the task's own: what people prefer, as far as a model has learnt it.
+
+    env = LearnedReward(make("tldr-v0"), model)        # or make("tldr-v0", reward=model)
+
+Every learner can train on it. Each turn pays model(history, text): what a reader who was told all that the agents were
+told makes of all that they said at this turn, one after another under their roles, as one agent that writes all parts
+("centralized") is told and says it. The return is the sum over the turns, which is what pairs of episodes are told
+apart by when such a model is trained (`algorithms.reward_model`).
+
+The score of the task stays the score: an evaluation measures what the texts are truly worth, and training shows both,
+the learnt return (`mean_return`) and the true one (`return_percent`). Where the first still rises and the second
+falls, the team has learnt what the model is wrong about.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple, cast
+
+from ...types import Message, TaskItem
+from ..base import TextDecPOMDP
+from ..task import Task, Transition
+from .around import TaskAround
+from .protocols import asked_together
+
+Judge = Callable[[Sequence[Message], str], float]
+LEARNED = "learned"  # the diagnostic
+
+
+class Judged(NamedTuple):
+    """The state of `LearnedReward`.
+
+    Attributes:
+        inner: That of the task.
+        said: The joint conversation so far.
+    """
+
+    inner: Any
+    said: tuple[Message, ...] = ()
+
+
+class LearnedReward(TaskAround[Judged]):
+    """A task that pays what a model makes of its texts; the module says how.
+
+    Args:
+        env: A task. A protocol goes around this wrapper, not into it.
+        model: From a joint conversation and the joint text that follows to a number; the same for the same.
+
+    Raises:
+        TypeError: `env` is no task, or `model` is no function.
+        ValueError: It is a hierarchy, whose agents come and go.
+    """
+
+    def __init__(self, env: TextDecPOMDP, model: Judge) -> None:
+        name = env.metadata["name"]
+        if not isinstance(env, Task):
+            raise TypeError(f"{name} is a {type(env).__name__}; a learnt reward wraps a task, and protocols wrap it")
+        if not callable(model):
+            raise TypeError(
+                f"the reward of {name} is {model!r}; give a function of a conversation and a text, or on the command "
+                "line reward={model=FOLDER} with the folder of a trained reward model"
+            )
+        if env.hierarchical:
+            raise ValueError(f"{name} is a hierarchy; a learnt reward is of agents that are there from the beginning")
+        super().__init__(cast("Task[Any]", env), LEARNED)
+        self.model = model
+        self.joint_reward = True
+        self.diagnostics = (*env.diagnostics, LEARNED)
+
+    @property
+    def reward_range(self) -> tuple[float, float]:
+        """Any number."""
+        return -math.inf, math.inf
+
+    def initial_state(self, item: TaskItem, seed: int) -> Judged:
+        """That of the task, before anything was said."""
+        return Judged(self.env.initial_state(item, seed))
+
+    def transition(self, state: Judged, actions: Mapping[str, str], seed: int) -> Transition[Judged]:
+        """What follows in the task, paid by the model.
+
+        Raises:
+            ValueError: The model returned what is no finite number.
+        """
+        told = {a: m.text if isinstance(m, Message) else m for a, m in self.env.told(state.inner).items()}
+        history = (*state.said, Message("told", asked_together(self.env, told)))
+        text = self.env.join_texts([self.env.shown(actions.get(agent, "")) for agent in self.possible_agents])
+        step = self.env.transition(state.inner, actions, seed)
+        value = float(self.model(history, text))
+        if not math.isfinite(value):
+            raise ValueError(
+                f"the learnt reward of {self.metadata['name']} is {value}: its model is damaged; train it anew"
+            )
+        score = step.score and replace(step.score, diagnostics={**step.score.diagnostics, LEARNED: value})
+        following = Judged(step.state, (*history, Message("said", text)))
+        return replace(step, state=following, reward=value, score=score, rewards=None)

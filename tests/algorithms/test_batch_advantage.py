@@ -1,0 +1,68 @@
+"""advantage="batch": returns are compared over a whole update, by hand and where no group could teach anything."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+from models import AGENTS, Softmax, episode, match, said, softmax_team
+
+from llm_dec_pomdp.agents import Sampling
+from llm_dec_pomdp.algorithms.controls import Shuffled
+from llm_dec_pomdp.algorithms.magrpo import MAGRPO
+from llm_dec_pomdp.config import ConfigError, build
+from llm_dec_pomdp.types import Group
+
+SAMPLING = Sampling(max_new_tokens=1)
+
+
+def learner(**options: Any) -> MAGRPO:
+    return MAGRPO(softmax_team(), SAMPLING, MAGRPO.Config(advantage="batch", **options))
+
+
+def alone(*rewards: float) -> Group:
+    """A group of one episode, paid at every turn."""
+    return Group("t", (episode(rewards, [{agent: said(0) for agent in AGENTS} for _ in rewards]),))
+
+
+def test_dense_rewards_of_single_episodes_by_hand() -> None:
+    # R = (1 + 0, 0) and (0 + 3 / 2, 3): mean 1.375, deviations -0.375, -1.375, 0.125, 1.625, variance 4.6875 / 4
+    samples = learner(gamma=0.5).samples([alone(1.0, 0.0), alone(0.0, 3.0)])
+    scale = math.sqrt(4.6875 / 4)
+    wanted = [d / scale for d in (-0.375, -1.375, 0.125, 1.625) for _ in AGENTS]
+    assert [s.advantage for s in samples] == pytest.approx(wanted)
+
+
+def test_what_has_no_score_is_in_no_mean_and_equal_returns_teach_nothing() -> None:
+    samples = learner().samples([alone(2.0), alone(math.nan), alone(4.0)])
+    assert [s.advantage for s in samples] == [-1.0, -1.0, 1.0, 1.0]
+    assert {s.advantage for s in learner().samples([alone(2.0), alone(2.0)])} == {0.0}
+
+
+def test_in_a_tree_a_text_counts_by_its_share() -> None:
+    one = learner(tree=True)
+    groups = one.rollout.play(match(max_turns=2), one.team, ["t0", "t1"], [0, 1], SAMPLING, 2)
+    samples = one.samples(groups)
+    assert {s.share for s in samples} > {1.0}
+    assert sum(s.share * s.advantage for s in samples) == pytest.approx(0.0, abs=1e-9)
+    assert sum(s.share * s.advantage**2 for s in samples) == pytest.approx(sum(s.share for s in samples))
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_a_team_learns_from_groups_of_one(seed: int) -> None:
+    one = learner(learning_rate=0.1)
+    env = match()
+    ids = [item.id for item in env.items] * 2
+    for step in range(60):
+        seeds = [1000 * seed + 100 * step + place for place in range(len(ids))]
+        one.update(one.rollout.play(env, one.team, ids, seeds, SAMPLING))
+    first, second = (policy.logits.detach().softmax(-1) for policy in one.team.policies if isinstance(policy, Softmax))
+    assert (first * second).sum() > 0.9
+
+
+def test_groups_of_one_are_enough_except_for_the_control_whose_returns_change_places() -> None:
+    assert learner().config.least_group_size == 1
+    assert Shuffled.Config(advantage="batch").least_group_size == 2
+    with pytest.raises(ConfigError, match="has a baseline of its own, advantage='batch'"):
+        build(MAGRPO.Config, {"credit": "counterfactual", "advantage": "batch"}, source="options")

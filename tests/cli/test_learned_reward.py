@@ -1,0 +1,74 @@
+"""A reward model from the command line: trained, found again by its run, and taken as the reward of another run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import llm_dec_pomdp
+from llm_dec_pomdp.agents.loading import load_policy
+from llm_dec_pomdp.agents.values import Judge
+from llm_dec_pomdp.benchmarks.judges import Learnt
+from llm_dec_pomdp.cli import app
+from llm_dec_pomdp.envs.wrappers import LearnedReward
+from llm_dec_pomdp.types import conversation
+
+SHORT = ["--prompts", "2", "--group-size", "2", "--items", "1", "--max-new-tokens", "24", "--steps", "1", "--json"]
+
+
+def train(*arguments: str) -> None:
+    done = CliRunner().invoke(app, ["train", "tldr-v0", *arguments, *SHORT])
+    assert done.exit_code == 0, done.output
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_run_of_a_reward_model_pays_another_run(tmp_path: Path) -> None:
+    env = llm_dec_pomdp.make("tldr-v0", split="train")
+    rows = [
+        {"task": item.id, "chosen": env.gold(item), "rejected": dict.fromkeys(env.gold(item), "no")}
+        for item in env.items
+    ]
+    pairs, judge, paid = tmp_path / "pairs.jsonl", tmp_path / "judge", tmp_path / "paid"
+    pairs.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    train("--algorithm", "reward_model", "--set", f"source={pairs}", "--set", "held_out=0", "--out", str(judge))
+    train("--env", f'reward={{model="{judge}"}}', "--out", str(paid))
+    [line] = [json.loads(line) for line in next(paid.glob("cells/*/train.jsonl")).read_text().splitlines()]
+    [team] = judge.glob("cells/*/team")
+    trained, told = Learnt(str(judge), 2), conversation("Which is better?")
+    assert trained(told, "this one") == Learnt(str(team), 2)(told, "this one")
+    assert trained(told, "this one") != Judge(load_policy("builtin:tiny"), 48)(told, "this one")
+    episodes = [json.loads(row) for row in next(paid.glob("cells/*/episodes.jsonl")).read_text().splitlines()]
+    again = LearnedReward(llm_dec_pomdp.make("tldr-v0", split="test"), trained)
+    for row in episodes:
+        [turn] = row["turns"]
+        again.reset(options={"task_id": row["task"]})
+        _, rewards, *_ = again.step(turn["actions"])
+        assert rewards["agent_0"] == pytest.approx(turn["reward"], abs=1e-4)
+        assert turn["diagnostics"]["learned"] == turn["reward"] != turn["score"]
+    assert line["mean_return"] < 0 or line["mean_return"] > 3
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ("reward=rm", "reward of tldr-v0 is 'rm'; give a function"),
+        ('reward={model="no/such/model"}', "no/such/model"),
+        ('reward={weights="rm"}', "give a function"),
+    ],
+)
+def test_a_reward_that_is_none_is_refused(option: str, message: str) -> None:
+    done = CliRunner().invoke(app, ["train", "tldr-v0", "--env", option, *SHORT])
+    assert done.exit_code == 2
+    assert message in " ".join(done.output.split())
+
+
+def test_a_run_without_a_trained_team_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "cells" / "a").mkdir(parents=True)
+    (tmp_path / "cells" / "a" / "cell.json").write_text("{}")
+    done = CliRunner().invoke(app, ["train", "tldr-v0", "--env", f'reward={{model="{tmp_path}"}}', *SHORT])
+    assert done.exit_code == 2
+    assert "holds 0 trained teams, not one" in " ".join(done.output.split())

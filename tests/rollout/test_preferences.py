@@ -1,0 +1,108 @@
+"""Pairs from files, traces and runs: which they are, and that they are said again word for word."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from models import AGENTS, COLOURS, ITEMS, Colourful, separate_team
+
+from llm_dec_pomdp.agents import Sampling, Team
+from llm_dec_pomdp.agents.scripted import RandomText
+from llm_dec_pomdp.benchmarks.records import episode_record
+from llm_dec_pomdp.envs.wrappers import with_protocol
+from llm_dec_pomdp.rollout import Demonstrations, Preferences, Trajectories
+from llm_dec_pomdp.traces import Header, TraceWriter, from_episode
+from llm_dec_pomdp.types import Group
+
+SAMPLING = Sampling(max_new_tokens=6)
+
+
+def played(width: int = 3) -> list[Group]:
+    env = Colourful(ITEMS)
+    return Trajectories().play(env, separate_team(), ["t0", "t1"], [0, 1], SAMPLING, width)
+
+
+def texts(group: Group) -> list[dict[str, str]]:
+    return [{agent: c.text for agent, c in episode.turns[0].actions.items()} for episode in group.episodes]
+
+
+def recorded(kind: str, groups: list[Group], folder: Path) -> str:
+    """The episodes as a run, or as traces, keeps them."""
+    if kind == "run":
+        (folder / "cells" / "a").mkdir(parents=True)
+        rows = [json.dumps(episode_record(e)) + "\n" for group in groups for e in group.episodes]
+        (folder / "cells" / "a" / "episodes.jsonl").write_text("".join(rows))
+        return str(folder)
+    header = Header.of(Colourful(ITEMS), "match-v0")
+    with TraceWriter(folder / "traces.jsonl") as file:
+        for group, item in zip(groups, ITEMS, strict=False):
+            for episode in group.episodes:
+                file.write(from_episode(episode, header, item))
+    return str(folder / "traces.jsonl")
+
+
+@pytest.mark.parametrize("kind", ["run", "traces"])
+def test_the_best_and_the_worst_recorded_episode_of_a_task_are_said_again(kind: str, tmp_path: Path) -> None:
+    groups = played()
+    source = recorded(kind, groups, tmp_path)
+    again = Preferences(source).play(Colourful(ITEMS), separate_team(5), ["t0", "t1"], [7, 8], SAMPLING)
+    for old, new in zip(groups, again, strict=True):
+        returns = [e.total for e in old.episodes]
+        assert [e.total for e in new.episodes] == [max(returns), min(returns)]
+        assert texts(new) == [texts(old)[returns.index(max(returns))], texts(old)[returns.index(min(returns))]]
+    every = Preferences(source, "all", 0.0).pairs()
+    wanted = sum(a.total > b.total for group in groups for a in group.episodes for b in group.episodes)
+    assert sum(map(len, every.values())) == wanted
+    demonstrated = Demonstrations(source).play(Colourful(ITEMS), separate_team(5), ["t0"], [3], SAMPLING, 2)
+    assert all(said in texts(groups[0]) for said in texts(demonstrated[0]))
+
+
+def pairs_file(folder: Path, *rows: Mapping[str, Any]) -> str:
+    (folder / "pairs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return str(folder / "pairs.jsonl")
+
+
+def test_one_agent_that_writes_all_parts_says_those_of_all(tmp_path: Path) -> None:
+    said = dict(zip(AGENTS, COLOURS, strict=False))
+    source = pairs_file(tmp_path, {"task": "t0", "chosen": said, "rejected": {**said, "agent_1": "blue"}})
+    env = with_protocol(Colourful(ITEMS), "centralized")
+    [group] = Preferences(source).play(env, Team({"agent_0": RandomText()}), ["t0"], [0], SAMPLING)
+    assert texts(group) == [{"agent_0": f"[left]\nred\n[right]\n{word}"} for word in ("green", "blue")]
+
+
+def episode_row(task: str, reward: float | None, text: str = "red") -> dict[str, Any]:
+    return {"task": task, "turns": [{"actions": dict.fromkeys(AGENTS, text), "reward": reward}]}
+
+
+def test_a_recorded_task_without_a_pair_has_an_empty_group(tmp_path: Path) -> None:
+    rows = [episode_row("t0", 1.0), episode_row("t0", 0.0), episode_row("t1", 1.0), episode_row("t1", math.nan)]
+    source = pairs_file(tmp_path, *rows)
+    groups = Preferences(source).play(
+        Colourful(ITEMS), Team(dict.fromkeys(AGENTS, RandomText())), ["t0", "t1"], [0, 1], SAMPLING
+    )
+    assert [len(group.episodes) for group in groups] == [2, 0]
+
+
+@pytest.mark.parametrize(
+    ("rows", "options", "message"),
+    [
+        (
+            [episode_row("t0", 1.0), episode_row("t0", 1.0)],
+            {},
+            "no two of a task differ in their return by more than 0",
+        ),
+        ([episode_row("t0", 1.0), episode_row("t0", 0.0)], {"margin": 1.0}, "by more than 1; record several"),
+        ([{"task": "t", "chosen": {}, "rejected": {}}], {"choice": "all"}, "pairs and margin choose among episodes"),
+        ([{"task_id": "t", "events": [{"type": "message", "agent": "a"}]}], {}, "a trace without its texts"),
+    ],
+)
+def test_a_source_that_gives_no_pair_is_refused(
+    rows: list[dict[str, Any]], options: dict[str, Any], message: str, tmp_path: Path
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        Preferences(pairs_file(tmp_path, *rows), **options)
