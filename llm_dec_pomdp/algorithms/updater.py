@@ -175,7 +175,7 @@ class Updater:
         """
         c = self.options
         own = usable([replace(s, number=place) for place, s in enumerate(samples) if s.agent in self.agents])
-        self._refuse_unlearnable(own)
+        refuse_unlearnable(own, self.temperature)
         if c.schedule != "constant" and not self.horizon:
             raise ValueError(
                 f"schedule is {c.schedule!r}, and nobody said over how many updates: train with training.train, which "
