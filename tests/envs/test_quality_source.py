@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 
 import pytest
@@ -46,7 +47,7 @@ def test_rewording_wants_content_words_that_the_source_has_not(own: int) -> None
 
 @pytest.fixture
 def told_anew(monkeypatch: pytest.MonkeyPatch) -> Fit:
-    """Sets I, how well words of the source fit in beside other words; 1 is enough by itself."""
+    """Sets I, how well words of the source go with the function words beside them."""
     return lambda fit: monkeypatch.setattr(quality, "association_of_pairs", lambda _: fit)
 
 
@@ -67,19 +68,18 @@ def test_context_wants_words_next_to_each_other_that_are_so_there(joined: int, t
     assert of("context", " ".join(text), ELSEWHERE, SOURCE) == pytest.approx(expected)
 
 
-@pytest.mark.parametrize("fit", [0.0, 0.4, 0.41, 0.43, 0.5])
-@pytest.mark.parametrize("alone", [2, 6])
-def test_context_adds_up_fit_and_phrases_near_each_other(fit: float, alone: int, told_anew: Fit) -> None:
-    """Eight phrases of two words and some words alone, all far from each other in the source."""
+@pytest.mark.parametrize("fit", [-0.2, 0.0, 0.2, 0.25, 0.3, 0.5])
+@pytest.mark.parametrize("near", [8, 10, 14])
+def test_context_adds_up_fit_to_a_limit_and_words_near_each_other(fit: float, near: int, told_anew: Fit) -> None:
+    """Of 20 steps from a word of the source to the next some are to its neighbour, the others over 14; no two touch."""
     told_anew(fit)
-    places = [3 * block + third for block in range(6) for third in (0, 20, 40)][: 8 + alone]
-    parts = [" ".join(ORDERED[place : place + 1 + (i < 8)]) for i, place in enumerate(places)]
-    text = " ".join(f"{part} {'zyxwvu'[i % 6] * 4}{i}" for i, part in enumerate(parts))
-    expected = between(fit + 8 / (15 + alone) - 9 / 10 / 2, 0.48, 0.54)
+    places = itertools.accumulate([1] * near + [14] * (20 - near), initial=0)
+    text = " ".join(f"{ORDERED[place % 60]} {'own' * (i + 1)}" for i, place in enumerate(places))
+    expected = between(min(fit, 0.30) + near / 20 - 1 / 2 / 2, 0.48, 0.54)
     assert of("context", text, ELSEWHERE, SOURCE) == pytest.approx(expected)
 
 
-@pytest.mark.parametrize("bent", [0, 2, 3, 6])
+@pytest.mark.parametrize("bent", [0, 2, 3, 4, 8])
 def test_context_counts_other_endings_up_to_a_limit(bent: int, told_anew: Fit) -> None:
     """Beside 50 words of the source as they stand there: M is 1 and E 50 / 51."""
     told_anew(-0.30)

@@ -336,10 +336,10 @@ OTHER_TEXTS: Mapping[str, Strategy] = {
         for how, filling in PHRASES.items()
     },
 }
-# What v1 pays still: phrases that are chosen one by one by the counts that it looks things up in.
+# What v1 pays still: phrases that are chosen one by one by the counts that it looks things up in, and bent.
 STILL_PAID: Mapping[str, Strategy] = {
-    f"another text, {which}, phrases always the same, of the classes": other_text(
-        taken, suited(10, 0.3, size=3, classes=5), size=3, always=True
+    f"another text, {which}, phrases always the same, of the classes, bent": other_text(
+        taken, bent(suited(10, 0.3, size=3, classes=5)), size=3, always=True
     )
     for which, taken in CONSISTENT.items()
 }

@@ -14,7 +14,7 @@ on the full side. The reward of v1 is the gated formula times their product.
 | rewording, too | share of the different content words that occur in the source | 0.80 | 0.72 |
 | context | U: source words with a function word beside them that they have there | 0.090 | 0.125 |
 | context, too | E: source words next to each other that stand so in the source | 0.25 | 0.28 |
-| context, too | I + 5 min(H, 0.06) + M - E / 2: source words fit in, have other forms, stay together | 0.48 | 0.54 |
+| context, too | min(I, 0.30) + 5 min(H, 0.06) + M - E / 2: source words fit, are bent, stay together | 0.48 | 0.54 |
 | agreement | G: source words that both texts have, beyond chance | -0.15 | -0.02 |
 | agreement, too | J: content words of both texts that are the source's | 0.36 | 0.41 |
 | grammar | mean association of the word classes that follow each other, `grammar.association` | 0.14 | 0.24 |
@@ -42,10 +42,10 @@ and the second text have, and O the content words of the texts that the source h
 
 Who tells a source anew puts its words beside other function words that go with them (I), gives them other endings (H)
 and keeps near each other what is so there (M, less what follows from phrases that are taken over whole). Of short texts
-each is known but roughly, so they are added up. Who puts words or phrases of the source into a text about something
-else has little of the sum. e is how many words two draws of that size from the source have in common by chance, so G is
-0 for words that were drawn and 1 where the texts take up the same. The 1 and the 2 keep texts with few such pairs or
-words off both ends.
+each is known but roughly, so they are added up, the first two to a limit, so that neither does alone. Who puts words or
+phrases of the source into a text about something else has little of the sum. e is how many words two draws of that size
+from the source have in common by chance, so G is 0 for words that were drawn and 1 where the texts take up the same.
+The 1 and the 2 keep texts with few such pairs or words off both ends.
 
 Punctuation is not looked at, but for the ends of sentences in grammar, so commas hide nothing. Words are compared by
 their first five letters for relevance; an ending is what of d, e, g, i, l, n, s, t, y stands at the end of a word,
@@ -294,7 +294,7 @@ def _rewording(retold: _Retold, source: _Source) -> float:
 def _context(retold: _Retold, phrases: _Phrases, source: _Source) -> float:
     """1 for texts that use the source's words as it does, or as they can be used; 0 for words put elsewhere."""
     near = len(retold.neighbours & source.close) / max(len(retold.neighbours), 1)
-    told_anew = phrases.fit + 5 * min(retold.bent, 0.06) + near - phrases.joined / 2
+    told_anew = min(phrases.fit, 0.30) + 5 * min(retold.bent, 0.06) + near - phrases.joined / 2
     return _ramp(phrases.usage, 0.090, 0.125) * _ramp(phrases.joined, 0.25, 0.28) * _ramp(told_anew, 0.48, 0.54)
 
 
