@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 from writing_strategies import Pair, Strategy, Words, dice, environment, rows, slots, th
 
-from llm_dec_pomdp.envs.writing.grammar import WordClasses, _counted
+from llm_dec_pomdp.envs.writing.grammar import WordClasses, _counted, association_of_pairs
 from llm_dec_pomdp.envs.writing.text import Text, lexicon
 
 WORD = r"\w+"
@@ -28,9 +28,13 @@ def is_content(word: str) -> bool:
 
 @dataclass
 class Unit:
-    """Content words next to each other that go together, and what stands before and behind them wherever they occur."""
+    """Content words next to each other that go together, and what stands before and behind them wherever they occur.
+
+    `place` is where they, or else those before, stand in the source that they are from: 0 its beginning, 1 its end.
+    """
 
     words: tuple[str, ...]
+    place: float = 0.0
     around: list[tuple[str, str]] = field(default_factory=list)
 
 
@@ -55,6 +59,8 @@ def other_text(taken: Taken, filling: Filling, size: int = 1, always: bool = Fal
         places = [(text, i) for text in texts for i in range(1, len(text), 2)]
         content = [(text, i) for text, i in places if is_content(text[i])]
         chosen = taken([text[i].lower() for text, i in content], Text(item.prompt).content)
+        own = Text(item.prompt).words
+        place = 0.0
         units: dict[object, Unit] = {}
         where: list[tuple[Words, list[int], object]] = []
         for text, run in _runs(list(itertools.compress(content, chosen)), size):
@@ -62,7 +68,10 @@ def other_text(taken: Taken, filling: Filling, size: int = 1, always: bool = Fal
             before = text[run[0] - 2].lower() if run[0] > 2 else ""
             after = text[run[-1] + 2].lower() if run[-1] + 2 < len(text) else ""
             key = words if always else len(where)
-            units.setdefault(key, Unit(words)).around.append((before, after))
+            if key not in units:
+                place = next((own.index(word) / len(own) for word in words if word in own), place)
+                units[key] = Unit(words, place)
+            units[key].around.append((before, after))
             where.append((text, run, key))
         new = dict(zip(units, filling(list(units.values()), source, draw), strict=True))
         for text, run, key in where:
@@ -140,17 +149,19 @@ def _in_order(words: Words, order: str, draw: random.Random) -> Iterator[str]:
         yield from itertools.chain.from_iterable(map(str.split, slots(words, order, draw)))
 
 
-def suited(fit: float, near: float, size: int = 1) -> Filling:
+def suited(fit: float, near: float, size: int = 1, in_step: bool = False, classes: float = 0.0) -> Filling:
     """Content words of the source that have the same function words beside them there, near those chosen before.
 
     Args:
         fit: Points for one that has the same word before or behind it.
         near: Points less for every word between it and what was chosen before.
         size: Most words of a unit.
+        in_step: Near the place instead that is as far on in the source as the old one is in its own.
+        classes: Points for the association of its word classes with those of the function words beside it.
     """
 
     def filling(units: list[Unit], source: str, draw: random.Random) -> list[tuple[str, ...]]:
-        candidates = _candidates(source, size)
+        candidates, length = _candidates(source, size), len(re.findall(WORD, source))
         used: Counter[str] = Counter()
         instead: dict[str, str] = {}  # so that a word is the same in all units
         last, new = 0, []
@@ -163,8 +174,10 @@ def suited(fit: float, near: float, size: int = 1) -> Filling:
                 same = sum((b in before) + (a in after) for b, a in unit.around) / len(unit.around)
                 again = sum(instead.get(old) == word for old, word in zip(unit.words, words, strict=True))
                 worn = 0 if again else 8 * sum(used[word] for word in words) / len(words)
-                away, nearest = min((abs(at - last - 2), at) for _, _, at in stands)
+                here = unit.place * length if in_step else last + 2
+                away, nearest = min((abs(at - here), at) for _, _, at in stands)
                 points = fit * same + 15 * again * (size > 1) - worn - near * min(away, 25) + draw.random()
+                points += classes * _association(unit, words) if classes else 0.0
                 if points > best:
                     best, found, place = points, words, nearest
             used.update(found)
@@ -174,6 +187,30 @@ def suited(fit: float, near: float, size: int = 1) -> Filling:
         return new
 
     return filling
+
+
+def _association(unit: Unit, words: tuple[str, ...]) -> float:
+    """How well words go with the function words before and behind them where they come, as the reward counts it."""
+    before = [(before, words[0]) for before, _ in unit.around if before and not is_content(before)]
+    after = [(words[-1], after) for _, after in unit.around if after and not is_content(after)]
+    return sum(association_of_pairs([pair]) for pair in before + after) / len(unit.around)
+
+
+def bent(filling: Filling) -> Filling:
+    """Every fourth with another ending of its last word."""
+
+    def endings(units: list[Unit], source: str, draw: random.Random) -> list[tuple[str, ...]]:
+        new = filling(units, source, draw)
+        return [(*words[:-1], _bent(words[-1])) if i % 4 == 3 else words for i, words in enumerate(new)]
+
+    return endings
+
+
+def _bent(word: str) -> str:
+    for old, other in (("ing", "ed"), ("ed", "ing"), ("s", ""), ("e", "ed")):
+        if word.endswith(old) and len(word) > len(old) + 2:
+            return word.removesuffix(old) + other
+    return f"{word}s"
 
 
 @functools.cache
@@ -257,6 +294,14 @@ def _phrases(text: str) -> list[Words]:
 
 ORDERS = ("in order", "at random", "near", "runs of 2", "runs of 3", "runs of 4 from anywhere", "forward and back")
 HALVES = {"every 2nd": some(1, 2), "10 of 20": some(10, 20), "its topic": topic}
+CONSISTENT = {"its topic": topic, "half, the commonest": often(0.5)}
+PHRASES = {
+    "": suited(10, 0.3, size=3),
+    ", near": suited(10, 0.8, size=3),
+    ", bent": bent(suited(10, 0.3, size=3)),
+    ", in step": suited(10, 0.3, size=3, in_step=True),
+    ", in step, bent": bent(suited(10, 0.3, size=3, in_step=True)),
+}
 OTHER_TEXTS: Mapping[str, Strategy] = {
     **{f"another text, all, {order}": other_text(some(1, 1), listed(order)) for order in ORDERS[:3]},
     **{
@@ -275,7 +320,7 @@ OTHER_TEXTS: Mapping[str, Strategy] = {
     },
     **{
         f"another text, {which}, always the same": other_text(taken, suited(10, 0.3), always=True)
-        for which, taken in {"its topic": topic, "half, the commonest": often(0.5)}.items()
+        for which, taken in CONSISTENT.items()
     },
     **{
         f"another text, {n} of {m} words in pieces of {size}": pieces(size, n, m)
@@ -285,9 +330,16 @@ OTHER_TEXTS: Mapping[str, Strategy] = {
     **{f"another text, every {th(n)} phrase": phrases(n) for n in (2, 3)},
     **{f"another text, every {th(n)} phrase as long": phrases(n, as_long=True) for n in (2, 3)},
     **{f"another text, every {th(n)} phrase out of {few}": phrases(n, few=few) for n in (2, 3) for few in (12, 20)},
+    **{
+        f"another text, {which}, phrases always the same{how}": other_text(taken, filling, size=3, always=True)
+        for which, taken in CONSISTENT.items()
+        for how, filling in PHRASES.items()
+    },
 }
-# What v1 pays still: phrases that are chosen one by one by what it looks at.
+# What v1 pays still: phrases that are chosen one by one by the counts that it looks things up in, and bent.
 STILL_PAID: Mapping[str, Strategy] = {
-    f"another text, {which}, phrases always the same": other_text(taken, suited(10, 0.3, size=3), size=3, always=True)
-    for which, taken in {"its topic": topic, "half, the commonest": often(0.5)}.items()
+    f"another text, {which}, phrases always the same, of the classes, bent": other_text(
+        taken, bent(suited(10, 0.3, size=3, classes=5)), size=3, always=True
+    )
+    for which, taken in CONSISTENT.items()
 }

@@ -6,7 +6,6 @@ from llm_dec_pomdp.envs.writing import quality
 
 SOURCE = " ".join(f"source{i}" for i in range(60))
 FULL = "the cat went to the market and it came home with a fish for the whole family"
-AGREEMENT = (-0.78, -0.70)  # of tldr-v1
 
 
 def words(prefix: str, count: int) -> str:
@@ -15,7 +14,7 @@ def words(prefix: str, count: int) -> str:
 
 
 def properties(first: str, second: str, source: str) -> dict[str, float]:
-    return quality.HardenedPair(first, second, source).properties(AGREEMENT)
+    return quality.HardenedPair(first, second, source).properties()
 
 
 def of(name: str, first: str, second: str = FULL, source: str = "") -> float:

@@ -22,8 +22,8 @@ properties in [0, 1] that natural texts have in full:
 | originality | copying: 5-grams of the abstract do not make up the text |
 | independence | one text as a copy of the other |
 | rewording | copying with changes: the abstract's words do not follow each other as they do there |
-| context | words of the abstract put into a template or another text: they have the neighbours that they have there |
-| agreement | phrases of the abstract put into another text: both texts take up the same of the abstract |
+| context | words of the abstract put into a template or another text: their neighbours are as there, or go with them |
+| agreement | phrases of the abstract drawn for each text: both texts take up the same of the abstract |
 | grammar | random words: classes of words follow each other as they do in English |
 
 Ramps and measures: `llm_dec_pomdp.envs.writing.quality`. Each is in the infos as `diagnostic/<name>`. Equations, and
@@ -34,7 +34,8 @@ Source: "LLM Collaboration With Multi-Agent Reinforcement Learning", arXiv:2508.
 are this suite's own.
 
 Version history: v1, the first hardened version. Its returns do not compare with those of v0. Before its release
-rewording, context and agreement were added and grammar made stricter; figures from before that do not compare.
+rewording, context and agreement were added, grammar was made stricter, and context was given what a text that tells
+anew has in place of two ramps of context and one of agreement; figures from before that do not compare.
 
 Example:
     >>> import llm_dec_pomdp
@@ -52,4 +53,3 @@ class HardenedArXiv(HardenedWritingTask, ArXiv):
     """Expand an abstract into two paragraphs; the module is the manual."""
 
     metadata = {**ArXiv.metadata, "name": "arxiv-v1"}
-    agreement = (-0.20, -0.10)

@@ -69,12 +69,8 @@ class WritingTask(TextTask):
 
 
 class HardenedWritingTask(WritingTask):
-    """The same task paid by v1: the gated formula measured as `quality` does, times its properties.
+    """The same task paid by v1: the gated formula measured as `quality` does, times its properties."""
 
-    A subclass declares `agreement`, where that property is 0 and 1: longer texts about one source agree more.
-    """
-
-    agreement: ClassVar[tuple[float, float]]
     diagnostics = (*reward.DIAGNOSTICS, *quality.PROPERTIES)
     max_return = 3.0
     reference_share = 0.9
@@ -88,7 +84,7 @@ class HardenedWritingTask(WritingTask):
             return dataclasses.replace(
                 plain, diagnostics={**dict.fromkeys(quality.PROPERTIES, 0.0), **plain.diagnostics}
             )
-        properties = pair.properties(self.agreement)
+        properties = pair.properties()
         factor = quality.factor(properties)
         parts = {name: value * factor for name, value in plain.components.items()}
         return Score(sum(parts.values()), parts, {**plain.diagnostics, **properties}, plain.notes)

@@ -15,7 +15,7 @@ from __future__ import annotations
 import functools
 import math
 from collections import Counter
-from collections.abc import Set
+from collections.abc import Collection, Set
 from importlib import resources
 from itertools import pairwise
 
@@ -57,12 +57,9 @@ class WordClasses(dict[str, str]):
     def of(self, text: Text) -> list[str]:
         """The classes of the words of a text, with a boundary before, between and after its sentences."""
         whole = [_BOUNDARY]
-        start = 0
-        for end in text.ends:
-            if end > start:
-                whole += map(self.__getitem__, text.words[start:end])
-                whole.append(_BOUNDARY)
-                start = end
+        for sentence in text.sentences():
+            whole += map(self.__getitem__, sentence)
+            whole.append(_BOUNDARY)
         return whole
 
 
@@ -98,3 +95,9 @@ def association(*texts: Text) -> float:
     classes, associations = _counted()
     pairs = [pair for text in texts for pair in pairwise(classes.of(text))]
     return sum(map(associations.__getitem__, pairs)) / max(len(pairs), 1)
+
+
+def association_of_pairs(pairs: Collection[tuple[str, str]]) -> float:
+    """The mean association of two words each, in nats; 0 for no pairs."""
+    classes, associations = _counted()
+    return sum(associations[classes[first], classes[second]] for first, second in pairs) / max(len(pairs), 1)

@@ -12,41 +12,44 @@ on the full side. The reward of v1 is the gated formula times their product.
 | rewording | P: pairs of words that follow each other as in the source | 0.72 | 0.62 |
 | rewording, too | R: runs of three content words that follow each other as in the source | 0.65 | 0.50 |
 | rewording, too | share of the different content words that occur in the source | 0.80 | 0.72 |
-| context | C: neighbours that are neighbours in the source, less those that are so the other way round | 0.02 | 0.10 |
-| context, too | U: source words with a function word beside them that they have there | 0.090 | 0.125 |
-| context, too | E: source words next to each other that stand so in the source | 0.18 | 0.26 |
-| context, too | M - E / 2: neighbours that are neighbours in the source, less half of E | -0.10 | -0.03 |
+| context | U: source words with a function word beside them that they have there | 0.090 | 0.125 |
+| context, too | E: source words next to each other that stand so in the source | 0.25 | 0.28 |
+| context, too | min(I, 0.30) + 5 min(H, 0.06) + M - E / 2: source words fit, are bent, stay together | 0.48 | 0.54 |
 | agreement | G: source words that both texts have, beyond chance | -0.15 | -0.02 |
-| agreement, too | G - 2 D: the same, less pairs of words that stand in the source, tldr | -0.78 | -0.70 |
-| | G - 2 D, arxiv | -0.20 | -0.10 |
-| agreement, too | J: content words of both texts that are the source's | 0.25 | 0.40 |
+| agreement, too | J: content words of both texts that are the source's | 0.36 | 0.41 |
 | grammar | mean association of the word classes that follow each other, `grammar.association` | 0.14 | 0.24 |
 | grammar, too | share of function words among the words | 0.60 | 0.53 |
 
 For the first three the lower of the two texts counts. The last four are of both texts together, and what has several
-measures is their product. P, R, C and M read only the words that the source has, as if nothing stood between them: with
+measures is their product. P, R and M read only the words that the source has, as if nothing stood between them: with
 s the words of the source, c its content words, and w, v those of the texts that it has (a pair or run counts once,
 however often it is said; near: at most three places behind),
 
     P = |{(w_i, w_i+1)} and {(s_j, s_k), k near j}| / |{(w_i, w_i+1)}|
     R = |{(v_i, v_i+1, v_i+2)} and {(c_j, c_k, c_l), k near j, l near k}| / |{(v_i, v_i+1, v_i+2)}|
-    C = (|V and K| - |V turned and K|) / |V|,  M = |V and K| / |V|
-    V = {(v_i, v_i+1)},  K = {content words (s_j, s_k), 0 < k - j <= 12}
+    M = |V and K| / |V|,  V = {(v_i, v_i+1)},  K = {content words (s_j, s_k), 0 < k - j <= 12}
 
-U, E and D read the words as they stand. With T the pairs of neighbouring words in the texts, S those in the source,
-T_fc the pairs of T that are a function word and a content word of the source (in either order), T_cc those of two
-content words of the source, T_c those with one at least, and X, Y those of the N content words of the source that the
-first and the second text have:
+U, E and I read the words as they stand. With T the pairs of words that follow each other in a sentence of the texts, S
+the pairs in the source, T_fc the pairs of T that are a function word and a content word of the source (in either
+order), T_cc those of two content words of the source, X, Y those of the N content words of the source that the first
+and the second text have, and O the content words of the texts that the source has not:
 
-    U = (|T_fc and S| + 1) / (|T_fc| + 2),  E = (|T_cc and S| + 1) / (|T_cc| + 2),  D = |T_c and S| / |T_c|
+    U = (|T_fc and S| + 1) / (|T_fc| + 2),  E = (|T_cc and S| + 1) / (|T_cc| + 2)
+    I = mean over T_fc without S of the association of their word classes, as in `grammar`
+    H = |those of O that are a word of the source with another ending| / |X or Y|
     e = |X| |Y| / N,  G = (|X and Y| - e) / (min(|X|, |Y|) - e)
     J = (|X and Y| + 1) / (content words that both texts have + 2)
 
-e is how many words two draws of that size from the source have in common by chance, so G is 0 for words that were drawn
-and 1 where the texts take up the same. The 1 and the 2 keep texts with few such pairs or words off both ends.
+Who tells a source anew puts its words beside other function words that go with them (I), gives them other endings (H)
+and keeps near each other what is so there (M, less what follows from phrases that are taken over whole). Of short texts
+each is known but roughly, so they are added up, the first two to a limit, so that neither does alone. Who puts words or
+phrases of the source into a text about something else has little of the sum. e is how many words two draws of that size
+from the source have in common by chance, so G is 0 for words that were drawn and 1 where the texts take up the same.
+The 1 and the 2 keep texts with few such pairs or words off both ends.
 
 Punctuation is not looked at, but for the ends of sentences in grammar, so commas hide nothing. Words are compared by
-their first five letters for relevance.
+their first five letters for relevance; an ending is what of d, e, g, i, l, n, s, t, y stands at the end of a word,
+behind its third letter.
 
 What this cannot see: whether it is true; docs/degenerate_writing.md has figures, and what remains.
 
@@ -62,11 +65,12 @@ from itertools import compress, pairwise, product
 from operator import itemgetter
 
 from . import reward
-from .grammar import association
+from .grammar import association, association_of_pairs
 from .text import Text, lexicon, words_of
 
 PROPERTIES = ("relevance", "variety", "originality", "independence", "rewording", "context", "agreement", "grammar")
 _stem = itemgetter(slice(5))  # the letters of a word that are compared for relevance: a plain stemmer
+_ENDING = "deginlsty"  # letters that endings are made of
 _NEAR, _CLOSE = range(1, 4), 12  # words from one to the next: as good as next to each other; in the same context
 _OWN = 0.40  # share of 5-grams that a text may have in common with another one
 
@@ -97,22 +101,18 @@ class HardenedPair(reward.Pair):
         """The different words of the texts that are no stop words."""
         return self.first.content, self.second.content
 
-    def properties(self, agreement: tuple[float, float]) -> dict[str, float]:
-        """The eight properties, each in [0, 1].
-
-        Args:
-            agreement: Where the ramp of agreement less borrowed phrases is 0, and where 1.
-        """
+    def properties(self) -> dict[str, float]:
+        """The eight properties, each in [0, 1]."""
         first, second, source = self.first, self.second, self._source
-        retold, phrases = _Retold((first, second), source), _Phrases(first, second, source)
+        retold = _Retold((first, second), source)
         return {
             "relevance": min(_relevance(first, source), _relevance(second, source)),
             "variety": min(_variety(first), _variety(second)),
             "originality": min(_own_words(first, source.text), _own_words(second, source.text)),
             "independence": _own_words(first, second),
             "rewording": _rewording(retold, source),
-            "context": _context(retold, phrases, source),
-            "agreement": _agreement(first, second, source, phrases, agreement),
+            "context": _context(retold, _Phrases((first, second), source), source),
+            "agreement": _agreement(first, second, source),
             "grammar": _grammar(first, second),
         }
 
@@ -166,6 +166,7 @@ class _Source:
         text: The text.
         content: Its different content words.
         stems: Their stems.
+        forms: They without their endings.
         pairs: Two words of which the second stands at most three words behind the first.
         runs: Three content words, each at most three content words behind the one before.
         close: Two content words of which the second stands at most twelve words behind the first.
@@ -175,6 +176,7 @@ class _Source:
         self.text = Text(raw)
         self.content = self.text.content
         self.stems = set(map(_stem, self.content))
+        self.forms = set(map(_form, self.content))
         words = self.text.words
         self.pairs = {pair for gap in _NEAR for pair in zip(words, words[gap:], strict=False)}
         told = [word for word in words if word in self.content]
@@ -193,6 +195,11 @@ class _Source:
 
 
 _source = functools.lru_cache(maxsize=256)(_Source)
+
+
+def _form(word: str) -> str:
+    """A word without its ending, so that "stay" and "staying" are one."""
+    return word[:3] + word[3:].rstrip(_ENDING)
 
 
 def _relevance(text: Text, source: _Source) -> float:
@@ -228,6 +235,7 @@ class _Retold:
         neighbours: Those of neighbouring content words.
         runs: The different runs of three content words.
         borrowed: Share of all different content words of the texts that the source has.
+        bent: H, how many of the others are words of the source with another ending, for every one that it has.
     """
 
     def __init__(self, texts: tuple[Text, Text], source: _Source) -> None:
@@ -242,7 +250,9 @@ class _Retold:
             self.neighbours.update(pairwise(words))
             self.runs.update(zip(words, words[1:], words[2:], strict=False))
         all_content = texts[0].content | texts[1].content
-        self.borrowed = len(all_content & content) / max(len(all_content), 1)
+        said = len(all_content & content)
+        self.borrowed = said / max(len(all_content), 1)
+        self.bent = sum(map(source.forms.__contains__, map(_form, all_content - content))) / max(said, 1)
 
 
 class _Phrases:
@@ -251,33 +261,27 @@ class _Phrases:
     Attributes:
         usage: U, the share of pairs of a function word and a content word of the source that stand in the source.
         joined: E, the share of pairs of content words of the source that do.
-        borrowed: D, the share of all pairs with a content word of the source that do.
+        fit: I, how well the pairs of a function word and a content word go together that do not stand in the source.
     """
 
-    def __init__(self, first: Text, second: Text, source: _Source) -> None:
-        pairs = first.bigrams | second.bigrams
-        beside, joined, every = _count(pairs, source)
-        beside_there, joined_there, every_there = _count(pairs & source.text.bigrams, source)
-        self.usage = (beside_there + 1) / (beside + 2)
-        self.joined = (joined_there + 1) / (joined + 2)
-        self.borrowed = every_there / max(every, 1)
-
-
-def _count(pairs: set[tuple[str, str]], source: _Source) -> tuple[int, int, int]:
-    """How many pairs are a function word and a content word of the source, two of the latter, one of them at least."""
-    content, functional = source.content, lexicon()[1]
-    beside = joined = every = 0
-    for word, after in pairs:
-        if word in content:
-            every += 1
-            if after in content:
-                joined += 1
-            elif after in functional:
-                beside += 1
-        elif after in content:
-            every += 1
-            beside += word in functional
-    return beside, joined, every
+    def __init__(self, texts: tuple[Text, Text], source: _Source) -> None:
+        content, functional, there = source.content, lexicon()[1], source.text.bigrams
+        beside: set[tuple[str, str]] = set()
+        joined: set[tuple[str, str]] = set()
+        for text in texts:
+            for sentence in text.sentences():
+                for pair in pairwise(sentence):
+                    word, after = pair
+                    if word in content:
+                        if after in content:
+                            joined.add(pair)
+                        elif after in functional:
+                            beside.add(pair)
+                    elif after in content and word in functional:
+                        beside.add(pair)
+        self.usage = (len(beside & there) + 1) / (len(beside) + 2)
+        self.joined = (len(joined & there) + 1) / (len(joined) + 2)
+        self.fit = association_of_pairs(beside - there)
 
 
 def _rewording(retold: _Retold, source: _Source) -> float:
@@ -288,22 +292,20 @@ def _rewording(retold: _Retold, source: _Source) -> float:
 
 
 def _context(retold: _Retold, phrases: _Phrases, source: _Source) -> float:
-    """1 for texts whose words of the source have the neighbours that they have there, 0 for words put elsewhere."""
-    turned = {(second, first) for first, second in retold.neighbours}
-    near, pairs = len(retold.neighbours & source.close), max(len(retold.neighbours), 1)
-    in_order = _ramp((near - len(turned & source.close)) / pairs, 0.02, 0.10)
-    together = _ramp(near / pairs - phrases.joined / 2, -0.10, -0.03)
-    return in_order * together * _ramp(phrases.usage, 0.090, 0.125) * _ramp(phrases.joined, 0.18, 0.26)
+    """1 for texts that use the source's words as it does, or as they can be used; 0 for words put elsewhere."""
+    near = len(retold.neighbours & source.close) / max(len(retold.neighbours), 1)
+    told_anew = min(phrases.fit, 0.30) + 5 * min(retold.bent, 0.06) + near - phrases.joined / 2
+    return _ramp(phrases.usage, 0.090, 0.125) * _ramp(phrases.joined, 0.25, 0.28) * _ramp(told_anew, 0.48, 0.54)
 
 
-def _agreement(first: Text, second: Text, source: _Source, phrases: _Phrases, enough: tuple[float, float]) -> float:
-    """1 for texts that take up the same words of the source, the more so the more phrases of it they have."""
+def _agreement(first: Text, second: Text, source: _Source) -> float:
+    """1 for texts that take up the same words of the source, and not others."""
     said, said_too = first.content & source.content, second.content & source.content
     both, most = len(said & said_too), min(len(said), len(said_too))
     by_chance = len(said) * len(said_too) / max(len(source.content), 1)
     beyond = (both - by_chance) / (most - by_chance) if most > by_chance else 0.0
     shared = (both + 1) / (len(first.content & second.content) + 2)
-    return _ramp(beyond, -0.15, -0.02) * _ramp(beyond - 2 * phrases.borrowed, *enough) * _ramp(shared, 0.25, 0.40)
+    return _ramp(beyond, -0.15, -0.02) * _ramp(shared, 0.36, 0.41)
 
 
 def _grammar(first: Text, second: Text) -> float:

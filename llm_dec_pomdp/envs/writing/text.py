@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from importlib import resources
 from itertools import pairwise
 
@@ -66,6 +66,14 @@ class Text:
         self.vocabulary = set(self.words)
         self.content = self.vocabulary - lexicon()[1]
         self._bigrams: set[tuple[str, str]] | None = None
+
+    def sentences(self) -> Iterator[list[str]]:
+        """The words of each sentence that has any."""
+        start = 0
+        for end in self.ends:
+            if end > start:
+                yield self.words[start:end]
+                start = end
 
     @property
     def bigrams(self) -> set[tuple[str, str]]:
