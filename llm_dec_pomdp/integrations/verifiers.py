@@ -62,7 +62,8 @@ def environment(env_id: str, protocol: str = "parallel", **options: Any) -> tupl
                 yield vf.Task(vf.TaskData(id=item.id, name=item.id, prompt=item.prompt), self.config.task)
 
     roles = {field_of(role): (vf.AgentConfig, _agent()) for role in made.roles}
-    config: Any = create_model("TeamConfig", __base__=vf.EnvConfig, **roles)  # pyright: ignore[reportUnknownVariableType]
+    model: Any = create_model
+    config = model("TeamConfig", __base__=vf.EnvConfig, **roles)
 
     class Team(Play, vf.Env[config]):
         """The environment, played by an agent for each role."""

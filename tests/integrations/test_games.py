@@ -9,9 +9,13 @@ from typing import Any
 
 import pytest
 
+from llm_dec_pomdp.agents import Sampling
+from llm_dec_pomdp.agents.scripted import Scripted
 from llm_dec_pomdp.envs import CheckFailure, TaskError, check_env
 from llm_dec_pomdp.envs.wrappers import with_protocol
 from llm_dec_pomdp.integrations.games import KEPT, Game, Shown
+from llm_dec_pomdp.rollout import Trajectories
+from llm_dec_pomdp.traces import Header, from_episode, replay, validate
 
 
 class HighCard:
@@ -107,6 +111,16 @@ def test_positions_are_found_again_when_their_games_are_gone() -> None:
     twins = [env.fork() for _ in range(KEPT + 2)]
     told = {repr(twin.step(actions("[2]"))[:2]) for twin in (*twins, pickle.loads(pickle.dumps(env)))}
     assert len(told) == 1
+
+
+@pytest.mark.parametrize("protocol", ["parallel", "sequential", "centralized"])
+def test_an_episode_is_traced_and_played_again(protocol: str) -> None:
+    env = with_protocol(high_card("all"), protocol)
+    say = high_card().scripts["examples"]
+    [group] = Trajectories("own").play(env, Scripted(say), [env.items[0].id], [3], Sampling())
+    trace = from_episode(group.episodes[0], Header.of(env, protocol=protocol), env.items[0])
+    assert validate(trace) == []
+    assert replay(trace, env) == ""
 
 
 def test_an_unseeded_generator_of_its_own_is_named() -> None:
