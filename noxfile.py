@@ -1,4 +1,4 @@
-"""Checks that need more than the package and its tests: `nox -s vllm -- MODEL ENVIRONMENT`."""
+"""Checks that need more than the package and its tests, each in an environment of its own; `nox --list` names them."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from collections.abc import Generator
 import nox
 
 PORT = 8123
+PYTEST = ("python", "-m", "pytest", "-n", "0", "-m", "")
 START = "from llm_dec_pomdp.cli import main; main()"
 LONGEST_START = 600.0  # seconds
 
@@ -29,6 +30,35 @@ def vllm(session: nox.Session) -> None:
     with served(model, environment):
         command = ["python", "-m", "pytest", "-n", "0", "-s", "-m", "", "tests/agents/test_vllm_server.py"]
         session.run(*command, env=given, external=True)
+
+
+@nox.session
+def suites(session: nox.Session) -> None:
+    """Play games of GEM and TextArena; with `-- table`, all that run without a network, for docs/suites_tried.md."""
+    _install(session, ".[gem,textarena]")
+    names = ("games", "gem", "textarena")
+    session.run(*PYTEST, *(f"tests/integrations/test_{name}.py" for name in names))
+    if "table" in session.posargs:
+        session.run("python", "scripts/try_suites.py")
+
+
+@nox.session
+def verifiers(session: nox.Session) -> None:
+    """Play environments with vf-eval, against a server of the test."""
+    _install(session, ".[verifiers]", "uv")
+    session.run(*PYTEST, "tests/integrations/test_verifiers.py")
+
+
+@nox.session
+def upstream(session: nox.Session) -> None:
+    """Run the programs of docs/upstream.md: `nox -s upstream -- comlrl==1.4.3`."""
+    _install(session, ".", *session.posargs)
+    session.run("python", "scripts/reproduce_upstream.py", *(name.partition("==")[0] for name in session.posargs))
+
+
+def _install(session: nox.Session, *requirements: str) -> None:
+    session.install("torch==2.13.0")
+    session.install("-e", *requirements, "hypothesis", "pytest", "pytest-xdist")
 
 
 @contextlib.contextmanager
