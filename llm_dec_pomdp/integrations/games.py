@@ -108,20 +108,16 @@ class Table:
         """What the game shows after these moves."""
         with self._alone:
             game = self._games.pop((start, moves[:-1]), None) if moves else None
+            shown, left = None, moves[-1:]
             if game is None:
+                left = moves
                 with own_chance(start):
                     game = self._build()
                     shown = game.reset(start)
-                for text, seed in moves[:-1]:
-                    with own_chance(seed):
-                        game.step(text)
-            else:
-                shown = None
-            if moves:
-                text, seed = moves[-1]
+            for text, seed in left:
                 with own_chance(seed):
                     shown = game.step(text)
-            assert shown is not None
+            assert shown is not None  # a game that was kept is followed by a move
             self._games[start, moves] = game
             while len(self._games) > KEPT:
                 self._games.popitem(last=False)
@@ -188,7 +184,7 @@ class Game(Task[Played]):
         self.metadata = {**Task.metadata, "name": name}
         self.source = TaskSource(name, required=("prompt", "start"), sample=self._starts)  # type: ignore[misc]
         self._table = Table(build)
-        self._silent: dict[int, float] = {}
+        self._silent: dict[tuple[str, int], float] = {}  # what saying nothing earns, by start and turns
         super().__init__(tasks, split=split, fields=fields, max_turns=max_turns, render_mode=render_mode)
 
     def _starts(self) -> list[TaskItem]:
@@ -259,13 +255,13 @@ class Game(Task[Played]):
     @property
     def score_range(self) -> tuple[float, float]:  # type: ignore[override]  # silence may follow max_turns
         """What saying nothing earns at the first start, and the best."""
-        turns = self.max_turns
-        if turns not in self._silent:
+        first = self.items[0].fields["start"], self.max_turns
+        if first not in self._silent:
             state = self.initial_state(self.items[0], 0)
-            while not state.shown.over and len(state.moves) < turns:
+            while not state.shown.over and len(state.moves) < self.max_turns:
                 state = self.transition(state, {self._mover(state): ""}, 0).state
-            self._silent[turns] = state.paid
-        return self._silent[turns], self.best
+            self._silent[first] = state.paid
+        return self._silent[first], self.best
 
     @property
     def reward_range(self) -> tuple[float, float]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import re
 from collections.abc import Callable, Mapping
@@ -43,6 +44,7 @@ def library(name: str, extra: str) -> Any:
         ) from error
 
 
+@functools.cache
 def _requirements(extra: str) -> list[Requirement]:
     """What the extra adds; the same that pip reads."""
     declared = [Requirement(text) for text in metadata.requires(OURS) or ()]
