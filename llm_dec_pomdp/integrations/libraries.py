@@ -39,9 +39,8 @@ def library(name: str, extra: str) -> Any:
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
-        raise ImportError(
-            f"{name} cannot be imported without {error.name!r}, which is not installed: pip install {error.name}"
-        ) from error
+        cure = command if error.name == name.partition(".")[0] else f"pip install {error.name}"
+        raise ImportError(f"{name} cannot be imported: {error.name!r} is not installed: {cure}") from error
 
 
 @functools.cache

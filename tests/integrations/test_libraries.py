@@ -7,8 +7,23 @@ from importlib import metadata
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
+from llm_dec_pomdp.integrations import libraries
 from llm_dec_pomdp.integrations.libraries import library, made
+
+
+@pytest.fixture(autouse=True)
+def declared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the package declares, whichever version of it is installed."""
+    monkeypatch.setattr(
+        libraries, "_requirements", lambda extra: [Requirement("gem-llm>=0.1")] if extra == "gem" else []
+    )
+
+
+def test_a_library_that_no_requirement_names_is_said_with_its_extra() -> None:
+    with pytest.raises(ImportError, match=r"'nothing_like_it' is not installed: pip install 'llm-dec-pomdp\[dev\]'"):
+        library("nothing_like_it.inside", "dev")
 
 
 def test_a_library_that_is_missing_is_said_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -31,7 +46,7 @@ def test_what_a_library_lacks_itself_is_said(monkeypatch: pytest.MonkeyPatch, tm
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setattr(metadata, "version", lambda name: "1.0")
     with pytest.raises(
-        ImportError, match=r"lacking cannot be imported without 'nothing_of_that_name'.*: pip install no"
+        ImportError, match=r"lacking cannot be imported: 'nothing_of_that_name' is not .*: pip install no"
     ):
         library("lacking", "gem")
 
