@@ -265,9 +265,12 @@ class Game(Task[Played]):
 
     @property
     def reward_range(self) -> tuple[float, float]:
-        """A turn may pay all that there is between the lowest and the highest score, or take it."""
+        """A turn may pay all that there is between the lowest and the highest score, or take it.
+
+        One of several players may lose as much as another can win.
+        """
         low, high = self.score_range
-        return min(low, low - high), max(high, high - low)
+        return min(low, low - high, -high if self.players > 1 else 0.0), max(high, high - low)
 
     @property
     def scripts(self) -> Mapping[str, Callable[[str, Sequence[Message]], str]]:
