@@ -13,6 +13,7 @@ from collections.abc import Generator
 import nox
 
 PORT = 8123
+PYTEST = ("python", "-m", "pytest", "-n", "0", "-m", "")
 START = "from llm_dec_pomdp.cli import main; main()"
 LONGEST_START = 600.0  # seconds
 
@@ -34,9 +35,8 @@ def vllm(session: nox.Session) -> None:
 @nox.session(reuse_venv=True)
 def openenv(session: nox.Session) -> None:
     """OpenEnv's clients and its own check against our server, and every law of every environment through the wire."""
-    session.install("torch==2.13.0")
-    session.install("-e", ".[serve,openenv]", "hypothesis", "pytest", "pytest-xdist")
-    session.run("python", "-m", "pytest", "-n", "0", "-m", "", "tests/serving", "tests/integrations/test_openenv.py")
+    _install(session, ".[serve,openenv]")
+    session.run(*PYTEST, "tests/serving", "tests/integrations/test_openenv.py")
 
 
 @nox.session(venv_backend="none")
@@ -47,6 +47,35 @@ def dpo(session: nox.Session) -> None:
     """
     session.run("python", "-c", "import trl", external=True)  # without it the test would be left out
     session.run("python", "-m", "pytest", "-n", "0", "tests/integrations/test_trl_dpo.py", external=True)
+
+
+@nox.session
+def suites(session: nox.Session) -> None:
+    """Play games of GEM and TextArena; with `-- table`, all that run without a network, for docs/suites_tried.md."""
+    _install(session, ".[gem,textarena]")
+    names = ("games", "gem", "textarena")
+    session.run(*PYTEST, *(f"tests/integrations/test_{name}.py" for name in names))
+    if "table" in session.posargs:
+        session.run("python", "scripts/try_suites.py")
+
+
+@nox.session
+def verifiers(session: nox.Session) -> None:
+    """Play environments with vf-eval, against a server of the test."""
+    _install(session, ".[verifiers]", "uv")
+    session.run(*PYTEST, "tests/integrations/test_verifiers.py")
+
+
+@nox.session
+def upstream(session: nox.Session) -> None:
+    """Run the programs of docs/upstream.md: `nox -s upstream -- comlrl==1.4.3`."""
+    _install(session, ".", *session.posargs)
+    session.run("python", "scripts/reproduce_upstream.py", *(name.partition("==")[0] for name in session.posargs))
+
+
+def _install(session: nox.Session, *requirements: str) -> None:
+    session.install("torch==2.13.0")
+    session.install("-e", *requirements, "hypothesis", "pytest", "pytest-xdist")
 
 
 @contextlib.contextmanager

@@ -40,7 +40,7 @@ from .base import Metrics
 from .batches import advantages_of, in_forward_passes, in_minibatches, weigh
 from .losses import Clip, clipped_objective, count_clipped, importance_weights, kl_k3
 from .options import UpdaterOptions, refuse_endless_warmup
-from .refusals import refuse_untrainable
+from .refusals import refuse_unlearnable, refuse_untrainable
 from .samples import Sample, usable
 from .schedules import factor
 

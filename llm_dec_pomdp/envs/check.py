@@ -1,11 +1,12 @@
 """`check_env`: the laws of a text Dec-POMDP, for our environments and for yours.
 
-PettingZoo's `parallel_api_test` and `parallel_seed_test` run first, with warnings as errors. Then:
+PettingZoo's `parallel_api_test` and `parallel_seed_test` run, with warnings as errors, and:
 
     rewards             every agent gets the identical float, exactly where the reward is declared joint
     no leaks            canaries in the other agents' texts, references and tests show up in no observation
     determinism         the same seed and actions give the same episode
     bounds              rewards finite and in `reward_range` on adversarial texts; empty text scores the minimum
+    silence             a turn in which nobody says anything pays nothing, whatever scripted teams said before
     references          every row's reference earns the maximum, or the share of it that the environment documents
     finished            stepping a finished episode raises one clear error
     forks               a fork and its parent do not affect each other, by what they do
@@ -36,9 +37,10 @@ from typing import Any
 from ..types import Score, TaskItem
 from .adversarial import adversarial_texts
 from .base import NotAskedToStepError, TextDecPOMDP
-from .task import mutable_part
+from .task import Task, mutable_part
 
 CANARY = "canary_{}_9c1f"
+SCRIPTED_TURNS = 2  # before everybody falls silent
 GOLD_ROWS = 8  # how many rows the quick check scores; `check_env(env, rows=None)` scores all
 
 
@@ -176,11 +178,33 @@ def _bounds(env: TextDecPOMDP, rows: int | None) -> None:
                 f"the text {text[:40]!r} earned {reward}, which is not within {env.reward_range}",
             )
     if env.silence_is_lowest:
-        for _ in _play(env, {"index": 0}, lambda agent, turn: ""):
-            empty, lowest = env.last_score, env.score_range[0]
+        list(_play(env, {"index": 0}, lambda agent, turn: ""))
+        empty, lowest = env.last_score, env.score_range[0]
+        _require(
+            empty is None or empty.total == lowest,
+            f"empty texts earned {empty and empty.total}; the documented minimum is {lowest}",
+        )
+
+
+def _silence(env: TextDecPOMDP, rows: int | None) -> None:
+    task = env.task
+    if not task.silence_is_lowest:
+        return
+    scripts: Mapping[str, Any] = task.scripts if isinstance(task, Task) else {}
+    known = {name: say for name, say in scripts.items() if name != "optimal"}
+    played = [("", 0), *((name, turns) for name in known for turns in range(1, SCRIPTED_TURNS + 1))]
+    for name, turns in played:
+        before = f", after {turns} turns of script:{name}" if turns else ""
+        task.reset(seed=1, options={"index": 0})
+        while task.agents:
+            silent = task.turn >= turns
+            asked = [agent for agent in task.agents if task.asked(agent) and not silent]
+            task.step(
+                dict.fromkeys(task.agents, "") | {agent: known[name](agent, task.history(agent)) for agent in asked}
+            )
             _require(
-                empty is None or empty.total == lowest,
-                f"empty texts earned {empty and empty.total}; the documented minimum is {lowest}",
+                not (silent and task.latest.reward > 0),
+                f"turn {task.turn} pays {task.latest.reward:g} for empty texts{before}; let saying nothing pay nothing",
             )
 
 
@@ -339,11 +363,12 @@ def phases(env: TextDecPOMDP) -> int:
 
 LAWS: Mapping[str, Callable[[TextDecPOMDP, int | None], None]] = {
     "reward parts": _reward_parts,
+    "determinism": _determinism,
     "PettingZoo": _pettingzoo,
     "rewards": _rewards,
     "no leaks": _no_leaks,
-    "determinism": _determinism,
     "bounds": _bounds,
+    "silence": _silence,
     "references": _references,
     "finished": _finished,
     "forks": _forks,

@@ -143,6 +143,10 @@ class PaysForSilence(Honest):
         return super().score(item, actions) if any(actions.values()) else Score(0.5, {"first": 0.5, "second": 0.0})
 
 
+class LivesOnSilence(PaysForSilence):
+    score_range = (0.5, 2.0)
+
+
 class ChokesOnNul(Honest):
     def score(self, item: TaskItem, actions: Mapping[str, str]) -> Score:
         if "\x00" in actions["agent_0"]:
@@ -249,6 +253,7 @@ VIOLATIONS: list[tuple[type[Honest], str, str]] = [
     (PaysForLength, "bounds", "not within"),
     (PaysNothingFinite, "bounds", "earned inf"),
     (PaysForSilence, "bounds", "empty texts earned"),
+    (LivesOnSilence, "silence", "turn 1 pays 0.5 for empty texts; let"),
     (ChokesOnNul, "bounds", "ValueError"),
     (UnreachableMaximum, "references", "reference of task 't0' earns 2.0, not the maximum 2.5"),
     (PlaysOn, "finished", "raised nothing"),

@@ -1,0 +1,66 @@
+"""Other libraries, imported when they are used; what is missing or too old is said with the command that helps."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import re
+from collections.abc import Callable, Mapping
+from importlib import metadata
+from typing import Any
+
+from packaging.requirements import Requirement
+
+OURS = "llm-dec-pomdp"
+
+
+def library(name: str, extra: str) -> Any:
+    """Import a library.
+
+    Args:
+        name: Of the module.
+        extra: Of this package, whose requirements the library is in.
+
+    Raises:
+        ImportError: It, or something that it needs, is missing, or its version is not what the extra asks for.
+    """
+    command = f"pip install '{OURS}[{extra}]'"
+    for needed in _requirements(extra):
+        try:
+            version = metadata.version(needed.name)
+        except metadata.PackageNotFoundError as error:
+            raise ImportError(
+                f"{needed.name} is not installed, and the adapter {extra!r} needs it: {command}"
+            ) from error
+        if not needed.specifier.contains(version, prereleases=True):
+            raise ImportError(
+                f"{needed.name} {version} is installed, and the adapter {extra!r} needs {needed.specifier}: {command}"
+            )
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        cure = command if error.name == name.partition(".")[0] else f"pip install {error.name}"
+        raise ImportError(f"{name} cannot be imported: {error.name!r} is not installed: {cure}") from error
+
+
+@functools.cache
+def _requirements(extra: str) -> list[Requirement]:
+    """What the extra adds; the same that pip reads."""
+    declared = [Requirement(text) for text in metadata.requires(OURS) or ()]
+    return [r for r in declared if r.marker and not r.marker.evaluate() and r.marker.evaluate({"extra": extra})]
+
+
+def made(make: Callable[..., Any], name: str, options: Mapping[str, Any]) -> Any:
+    """What a library makes of a name and options.
+
+    Raises:
+        RuntimeError: It cannot; the message holds its own error.
+    """
+    try:
+        return make(name, **options)
+    except Exception as error:
+        said = " ".join(re.sub("\x1b\\[[0-9;]*m|[*]", "", str(error)).split())
+        raise RuntimeError(
+            f"{make.__module__.partition('.')[0]} cannot make {name!r} with {dict(options)}: {type(error).__name__}: "
+            f"{said:.300}; correct the options, or install and download what it names"
+        ) from error

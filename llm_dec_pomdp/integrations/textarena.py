@@ -1,0 +1,107 @@
+"""TextArena's games (github.com/LeonGuertler/TextArena) as tasks for teams.
+
+    from llm_dec_pomdp.integrations.textarena import from_textarena
+
+    env = from_textarena("Mastermind-v0", roles=("adviser", "player"))
+    env = from_textarena("IteratedPrisonersDilemma-v0", players=2, roles=("one", "other"))
+    env = llm_dec_pomdp.make("llm_dec_pomdp.integrations.textarena:from_textarena", game="Mastermind-v0")
+
+`integrations.games` says what the roles see and what they are paid. TextArena's ids that end in "-raw" show what is
+new, and the history of an agent grows; the others show at every turn all that matters, and histories begin anew with
+it. Needs `pip install 'llm-dec-pomdp[textarena]'`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from ..registries import nearest
+from ..types import TaskItem
+from .games import TEAM, TURNS, Game, Sees, Shown
+from .libraries import library, made
+
+
+def from_textarena(
+    game: str,
+    *,
+    roles: Sequence[str] = TEAM,
+    sees: Sees = "advisers",
+    players: int = 1,
+    best: float = 1.0,
+    options: Mapping[str, Any] | None = None,
+    tasks: str | Path | Sequence[TaskItem] = "sample",
+    split: str | None = None,
+    fields: Mapping[str, str] | None = None,
+    max_turns: int = TURNS,
+    render_mode: str | None = None,
+) -> Game:
+    """A game of TextArena, played by a team.
+
+    Args:
+        game: Its id there, e.g. "Mastermind-v0".
+        roles, sees, players, best: See `Game`.
+        options: For TextArena's constructor.
+        tasks, split, fields, max_turns, render_mode: See `Task`; a game may end before `max_turns`.
+
+    Raises:
+        ImportError: TextArena is missing or too old.
+        KeyError: TextArena has no such game; the message names the nearest ones.
+    """
+    known = library("textarena", "textarena").envs.registration.ENV_REGISTRY
+    if game not in known:
+        raise KeyError(f"TextArena has no game {game!r}; {nearest(game, known)}")
+    return Game(
+        f"textarena/{game}",
+        partial(TextArenaGame, game, players, dict(options or {})),
+        roles,
+        sees,
+        players,
+        best,
+        tasks=tasks,
+        split=split,
+        fields=fields,
+        max_turns=max_turns,
+        render_mode=render_mode,
+    )
+
+
+class TextArenaGame:
+    """A running game of TextArena.
+
+    Args:
+        game: Its id there.
+        players: How many play.
+        options: For its constructor.
+
+    Raises:
+        RuntimeError: TextArena cannot build it.
+    """
+
+    def __init__(self, game: str, players: int, options: Mapping[str, Any]) -> None:
+        self._players = players
+        self._env = made(library("textarena", "textarena").make, game, options)
+
+    def reset(self, seed: int) -> Shown:
+        """Start it."""
+        self._env.reset(num_players=self._players, seed=seed)
+        return self._look()
+
+    def step(self, text: str) -> Shown:
+        """Make a move; rewards come at the end."""
+        over, _ = self._env.step(action=text)
+        if not over:
+            return self._look()
+        rewards, _ = self._env.close()
+        paid = tuple(float(rewards[player]) if rewards else math.nan for player in range(self._players))
+        return Shown("", paid, over=True)
+
+    def _look(self) -> Shown:
+        player, seen = self._env.get_observation()
+        nothing = (0.0,) * self._players
+        if isinstance(seen, str):
+            return Shown(seen, nothing, player=player, whole=True)
+        return Shown("\n".join(message for sender, message, _ in seen if sender != player), nothing, player=player)

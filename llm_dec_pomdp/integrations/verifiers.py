@@ -1,0 +1,177 @@
+"""Environments as those of verifiers (`vf-eval`, prime-rl): a taskset, and an Env in which every role is an agent.
+
+    from llm_dec_pomdp.integrations.verifiers import write_package
+
+    write_package("tldr-v0", "packages/tldr-v0")     # then: pip install packages/tldr-v0
+                                                     #       vf-eval tldr-v0 --no-push ...
+
+verifiers finds an environment as a module of its own at the top level, which `write_package` makes; it has three lines:
+
+    from llm_dec_pomdp.integrations.verifiers import environment
+    Tasks, Team = environment("tldr-v0")
+    __all__ = ["Tasks", "Team"]
+
+Each role of the team is an agent config under its name (`--env.summary.model ...`). An agent is told in one
+conversation what it is told here; where its history begins anew, so does its conversation. When the episode is over,
+every trace has the return of its agent as the reward "return" (the same for all, where the reward is joint) and the
+last infos as metrics. What could not be scored is an error of the episode. Agents chat without tools, in a local
+process unless the config says otherwise: the runtime that verifiers takes by default is a remote sandbox.
+
+Needs `pip install 'llm-dec-pomdp[verifiers]'` and, for the chat program of verifiers, uv.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+import re
+from collections.abc import Iterable
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any, ClassVar
+
+from pydantic import create_model
+
+from ..envs import TextDecPOMDP, make, spec
+from ..envs.wrappers import with_protocol
+from .libraries import library
+
+vf: Any = library("verifiers.v1", "verifiers")
+
+
+def environment(env_id: str, protocol: str = "parallel", **options: Any) -> tuple[type[Any], type[Any]]:
+    """The taskset and the Env of an environment, for a module to export in its `__all__`.
+
+    Args:
+        env_id: Its id, or "module:Class".
+        protocol: Under which the team speaks; see `with_protocol`.
+        options: Of its constructor; `split` is an option of the taskset instead.
+
+    Raises:
+        ImportError: verifiers is missing or too old.
+        KeyError: Unknown id or protocol; the message names the nearest ones.
+    """
+    made: TextDecPOMDP = with_protocol(make(env_id, split="all", **options), protocol)
+
+    class Tasks(vf.Taskset[vf.Task[vf.TaskData], TasksConfig]):
+        """The tasks of the environment; who is told what is up to the Env."""
+
+        def load(self) -> Iterable[Any]:
+            for item in make(env_id, split=self.config.split, **options).items:
+                yield vf.Task(vf.TaskData(id=item.id, name=item.id, prompt=item.prompt), self.config.task)
+
+    roles = {field_of(role): (vf.AgentConfig, _agent()) for role in made.roles}
+    model: Any = create_model
+    config = model("TeamConfig", __base__=vf.EnvConfig, **roles)
+
+    class Team(Play, vf.Env[config]):
+        """The environment, played by an agent for each role."""
+
+        template = made
+
+    return Tasks, Team
+
+
+class TasksConfig(vf.TasksetConfig):
+    """Which tasks: `--env.taskset.split test`."""
+
+    split: str = "train"
+
+
+class Play:
+    """How an episode is played; a part of every `Team`."""
+
+    template: ClassVar[TextDecPOMDP]
+
+    async def run(self, task: Any, agents: Any) -> None:
+        """Ask the agents, step the environment, and record what it paid on every trace.
+
+        Raises:
+            RuntimeError: An agent gave no text.
+            ValueError: The episode could not be scored.
+        """
+        env = self.template.fork()
+        env.reset(options={"task_id": task.data.id})
+        async with AsyncExitStack() as stack:
+            conversations: dict[str, list[Any]] = {agent: [] for agent in env.possible_agents}
+            paid = dict.fromkeys(env.possible_agents, 0.0)
+            infos: dict[str, Any] = {}  # the last ones of each agent
+            while env.agents:
+                asked = [agent for agent in env.agents if env.asked(agent)]
+                for agent in asked:
+                    if not any(message.role == "said" for message in env.history(agent)):
+                        opened = getattr(agents, field_of(env.role(agent))).interaction(_silent(task))
+                        conversations[agent].append(await stack.enter_async_context(opened))
+                texts = await asyncio.gather(*(_answer(env, agent, conversations[agent][-1]) for agent in asked))
+                actions = dict.fromkeys(env.agents, "") | dict(zip(asked, texts, strict=True))
+                _, rewards, _, _, latest = await asyncio.to_thread(env.step, actions)
+                infos |= latest
+                for agent, reward in rewards.items():
+                    paid[agent] += reward
+            if any(math.isnan(total) for total in paid.values()):
+                raise ValueError(f"task {task.data.id!r} could not be scored; play it again")
+            for agent, interactions in conversations.items():
+                for interaction in interactions:
+                    interaction.trace.record_reward("return", paid[agent])
+                    interaction.trace.record_metrics({k: float(v) for k, v in infos[agent].items() if k != "asked"})
+
+
+def _silent(task: Any) -> Any:
+    """The task without a prompt: what an agent is told is up to the environment."""
+    return vf.Task(vf.TaskData(idx=task.data.idx, id=task.data.id, name=task.data.name))
+
+
+async def _answer(env: TextDecPOMDP, agent: str, interaction: Any) -> str:
+    history = env.history(agent)
+    since = max((place for place, message in enumerate(history) if message.role == "said"), default=-1) + 1
+    segment = await interaction.turn("\n\n".join(message.text for message in history[since:]))
+    if segment.terminated:
+        errors = interaction.trace.errors
+        why = f"{errors[-1].type}: {errors[-1].message}" if errors else interaction.trace.stop_condition
+        raise RuntimeError(
+            f"{env.role(agent)} gave no text in turn {env.turn} ({why}); look at its endpoint and limits"
+        )
+    return segment.last_reply
+
+
+def _agent() -> Any:
+    return vf.AgentConfig(harness={"id": "null"}, runtime={"type": "subprocess"})
+
+
+def field_of(role: str) -> str:
+    """The name of a role's agent config: "speaker 1" is speaker_1."""
+    return re.sub(r"\W", "_", role)
+
+
+def write_package(env_id: str, folder: str | Path, protocol: str = "parallel", **options: Any) -> Path:
+    """Write an installable package under which verifiers finds an environment by its id.
+
+    Args:
+        env_id, protocol, options: See `environment`; options that JSON can hold.
+        folder: A new one.
+
+    Returns:
+        The folder, for `pip install`.
+
+    Raises:
+        FileExistsError: There is such a folder.
+    """
+    spec(env_id).load()
+    name = re.sub(r"\W+", "-", env_id).strip("-").lower()
+    module = name.replace("-", "_")
+    folder = Path(folder)
+    folder.mkdir(parents=True)
+    arguments = [json.dumps(env_id), *(f"{key}={value!r}" for key, value in {"protocol": protocol, **options}.items())]
+    (folder / f"{module}.py").write_text(
+        f'"""{env_id} of llm_dec_pomdp."""\n\nfrom llm_dec_pomdp.integrations.verifiers import environment\n\n'
+        f'Tasks, Team = environment({", ".join(arguments)})\n__all__ = ["Tasks", "Team"]\n',
+        encoding="utf-8",
+    )
+    (folder / "pyproject.toml").write_text(
+        f'[build-system]\nrequires = ["setuptools>=77"]\nbuild-backend = "setuptools.build_meta"\n\n[project]\n'
+        f'name = "{name}"\nversion = "0.0.0"\ndependencies = ["llm-dec-pomdp[verifiers]"]\n\n'
+        f'[tool.setuptools]\npy-modules = ["{module}"]\n',
+        encoding="utf-8",
+    )
+    return folder

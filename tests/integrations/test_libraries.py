@@ -1,0 +1,60 @@
+"""Libraries that are missing, too old or broken are said with the command that helps."""
+
+from __future__ import annotations
+
+import sys
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+
+from llm_dec_pomdp.integrations import libraries
+from llm_dec_pomdp.integrations.libraries import library, made
+
+
+@pytest.fixture(autouse=True)
+def declared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the package declares, whichever version of it is installed."""
+    monkeypatch.setattr(
+        libraries, "_requirements", lambda extra: [Requirement("gem-llm>=0.1")] if extra == "gem" else []
+    )
+
+
+def test_a_library_that_no_requirement_names_is_said_with_its_extra() -> None:
+    with pytest.raises(ImportError, match=r"'nothing_like_it' is not installed: pip install 'llm-dec-pomdp\[dev\]'"):
+        library("nothing_like_it.inside", "dev")
+
+
+def test_a_library_that_is_missing_is_said_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    def version(name: str) -> str:
+        raise metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(metadata, "version", version)
+    with pytest.raises(ImportError, match=r"gem-llm is not installed.*: pip install 'llm-dec-pomdp\[gem\]'"):
+        library("gem", "gem")
+
+
+def test_a_version_that_is_too_old_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metadata, "version", lambda name: "0.0.9")
+    with pytest.raises(ImportError, match=r"gem-llm 0.0.9 is installed, and .* needs >=0.1: pip install"):
+        library("gem", "gem")
+
+
+def test_what_a_library_lacks_itself_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "lacking.py").write_text("import nothing_of_that_name\n", encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(metadata, "version", lambda name: "1.0")
+    with pytest.raises(
+        ImportError, match=r"lacking cannot be imported: 'nothing_of_that_name' is not .*: pip install no"
+    ):
+        library("lacking", "gem")
+
+
+def test_a_library_that_is_there_is_imported() -> None:
+    assert library("json", "dev") is sys.modules["json"]
+
+
+def test_an_error_of_a_library_keeps_its_words() -> None:
+    with pytest.raises(RuntimeError, match=r"json cannot make '1' with {'cls': 3}: TypeError: 'int' object is not"):
+        made(__import__("json").loads, "1", {"cls": 3})
