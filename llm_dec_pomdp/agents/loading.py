@@ -24,6 +24,8 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, Literal
 
+import pydantic
+
 from ..config import Config, Positive, build
 from ..registries import nearest
 from . import words
@@ -71,6 +73,12 @@ class ModelOptions(RunOptions):
     """auto (on CUDA bfloat16, with float32 weights where all are trained, else float32), float32, bfloat16, float16."""
     lora_rank: Positive = 8
     """Rank of the adapters, on all linear layers."""
+    ranks: Positive = 1
+    """Processes that the model is spread over (FSDP2), each with a GPU where there are any; for `train --executor
+    processes` and `ray`."""
+    gpus: float = pydantic.Field(1.0, gt=0, le=1)
+    """Share of a GPU that each process of this model takes with `train --executor ray`, where there are any: with 0.5
+    two share one."""
 
     def options(self) -> dict[str, Any]:
         """Those of `load_team`, without what a subclass adds."""
@@ -314,6 +322,11 @@ def load_team(
         make_engine(o.engine)  # what is wrong with it is told before anything is loaded
     made: dict[str, Any] = {"device": o.device, "dtype": o.dtype, "vocabulary": vocabulary, "seed": seed}
     made["trained"] = train and o.sharing != "lora"
+    if o.ranks > 1:
+        raise ModelError(
+            f"ranks is {o.ranks}, but {model!r} is loaded into one process; train with --executor processes or ray, or "
+            "leave ranks out"
+        )
     role_of = dict(zip(agents, roles or agents, strict=True))
     if model == TABLE:
         team = _tables(role_of, menus or {}, o)

@@ -166,6 +166,7 @@ def run_cells(
     resume: bool = False,
     other_versions: bool = False,
     executor: str = "local",
+    address: str | None = None,
 ) -> None:
     """Run cells into one folder and show what came out."""
     from ..benchmarks.cell import run_cell
@@ -175,7 +176,8 @@ def run_cells(
 
     folder = folder or new_run_folder(name)
     with failure(folder, goes_on=learn), shown(err, quiet=as_json) as progress, run_folder(folder, resume=resume):
-        how: dict[str, Any] = {"learn": learn, "other_versions": other_versions, "executor": executor}
+        how: dict[str, Any] = {"learn": learn, "other_versions": other_versions}
+        how |= {"executor": executor, "address": address}
         results = [run_cell(cell, folder / "cells" / cell.label, progress, weights, **how) for cell in cells]
         write_results(folder, results)
         write_report(folder)

@@ -302,10 +302,11 @@ class LanguageModel:
     def _from_whole_texts(
         self, samples: Sequence[tuple[str, Completion]], ids: torch.Tensor, mask: torch.Tensor, *, body: bool
     ) -> torch.Tensor:
-        """The same from every sample in full, with gradient checkpointing."""
+        """The same from every sample in full, which gradient checkpointing needs."""
         prompts, prompt_mask = left_padded([c.prompt_ids for _, c in samples], ids.device, self.pad_id)
         attended = torch.cat([prompt_mask, mask[:, :-1]], dim=1)
-        with recomputed(self.model):
+        again = self.gradient_checkpointing and torch.is_grad_enabled()
+        with recomputed(self.model) if again else contextlib.nullcontext():
             output = forward(
                 self.model,
                 [self._adapter(agent) for agent, _ in samples],
@@ -329,23 +330,14 @@ class LanguageModel:
             ValueError: Missing, unexpected or differently shaped tensors, by name.
         """
         own = self.state_dict()
-        wrong = [f"{name} is missing" for name in own.keys() - state.keys()]
-        wrong += [f"{name} is unexpected" for name in state.keys() - own.keys()]
-        wrong += [
-            f"{name} has shape {tuple(state[name].shape)}, not {tuple(own[name].shape)}"
-            for name in own.keys() & state.keys()
-            if own[name].shape != state[name].shape
-        ]
-        if wrong:
-            shown = "; ".join(sorted(wrong)[:5])
-            raise ValueError(f"the weights do not fit this model, {len(wrong)} tensors differ: {shown}")
+        refuse_misfits({name: tensor.shape for name, tensor in own.items()}, state)
         with torch.no_grad():
             for name, tensor in own.items():
                 tensor.copy_(state[name])
 
     def weight_files(self, agents: Sequence[str]) -> dict[str, WeightFile]:
         """A folder of transformers for all weights, or one of peft for each agent's adapter; see `PortablePolicy`."""
-        names = list(self.state_dict())
+        names = [name for name, p in self.model.named_parameters() if p.requires_grad]
         if self.adapters is None:
             configs = {"config.json": self.model.config, "generation_config.json": self.model.generation_config}
             plain = {name: json.loads(config.to_json_string()) for name, config in configs.items()}
@@ -368,6 +360,24 @@ def _adapter_of(name: str) -> str | None:
 def _without_adapter(name: str) -> str:
     """peft's name of a tensor in a file, where the name of the adapter is left out."""
     return _FACTOR.sub(r"\1", name, count=1)
+
+
+def refuse_misfits(shapes: Mapping[str, torch.Size], state: Mapping[str, torch.Tensor]) -> None:
+    """Refuse tensors that are not those of a model, of which names and shapes are given.
+
+    Raises:
+        ValueError: Missing, unexpected or differently shaped tensors, by name.
+    """
+    wrong = [f"{name} is missing" for name in shapes.keys() - state.keys()]
+    wrong += [f"{name} is unexpected" for name in state.keys() - shapes.keys()]
+    wrong += [
+        f"{name} has shape {tuple(state[name].shape)}, not {tuple(shapes[name])}"
+        for name in shapes.keys() & state.keys()
+        if shapes[name] != state[name].shape
+    ]
+    if wrong:
+        shown = "; ".join(sorted(wrong)[:5])
+        raise ValueError(f"the weights do not fit this model, {len(wrong)} tensors differ: {shown}")
 
 
 class _Base(LanguageModel):
