@@ -36,7 +36,10 @@ _OPTIONS: dict[str, tuple[Any, Any]] = {
         Annotated[str, typer.Option(help="separate (a model per role), shared, or lora (an adapter per role).")],
         "separate",
     ),
-    "device": (Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...")], "auto"),
+    "device": (
+        Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...; or one for each role, as cuda:0,cuda:1.")],
+        "auto",
+    ),
     "dtype": (
         Annotated[str, typer.Option(help="auto (float32 weights where all are trained), float32, bfloat16, float16.")],
         "auto",
@@ -141,7 +144,7 @@ def refuse(options: list[str], reason: str) -> None:
         stop(f"{', '.join(options)} would have no effect: {reason}; leave it out")
 
 
-def check_cell(cell: Cell, *, learn: bool = True) -> None:
+def check_cell(cell: Cell, *, learn: bool = True, executor: str = "local") -> None:
     """Find what is wrong with a cell before its folder is made.
 
     Raises:
@@ -149,7 +152,7 @@ def check_cell(cell: Cell, *, learn: bool = True) -> None:
     """
     from ..benchmarks.checks import check_cells
 
-    check_cells([cell], learn=learn)
+    check_cells([cell], learn=learn, executor=executor)
     name = cell.method.name
     if learn and not callable(getattr(find_algorithm(name).load(), "update", None)):
         stop(f"{name!r} does not learn; train magrpo, grpo or a learner of your own, or measure it with eval")

@@ -90,7 +90,7 @@ def train(
                 allow([cell], team, (env_id, algorithm), trust=options["trust"])
             if resume is not None:
                 _refuse_another(cell, resume)
-        check_cell(cell)
+        check_cell(cell, executor=executor)
         executors.find(executor).load()  # whose package may not be installed
     folder, name = resume or options["out_folder"], f"train-{cell.environment.id}"
     how: dict[str, Any] = {"resume": resume is not None, "other_versions": other_versions}

@@ -13,7 +13,7 @@ import torch
 from models import AGENTS, save_model
 
 from llm_dec_pomdp.agents.base import Request, Sampling, Team
-from llm_dec_pomdp.agents.loading import ModelError, load_team
+from llm_dec_pomdp.agents.loading import load_team
 from llm_dec_pomdp.algorithms.options import UpdaterOptions
 from llm_dec_pomdp.algorithms.samples import Sample
 from llm_dec_pomdp.algorithms.updater import updaters_of
@@ -112,8 +112,3 @@ def _running() -> list[int]:
         if b"llm_dec_pomdp.training.executors.ranks" in words and b"torch.distributed.run" not in words:
             found.append(int(path.parent.name))
     return sorted(found)
-
-
-def test_one_process_refuses_ranks(model: str) -> None:
-    with pytest.raises(ModelError, match=r"ranks is 2, but .* is loaded into one process; train with --executor"):
-        load_team(AGENTS, model, ranks=2)

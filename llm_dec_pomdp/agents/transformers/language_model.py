@@ -21,6 +21,7 @@ from ...types import Completion, Message, Tool
 from ..base import Request, Sampling, WeightFile
 from ..engines import Engine, Prompt, Sampled
 from ..memory import BatchSize
+from ..weights import refuse_misfits
 from .decoding import left_padded, prefill
 from .head import chunked_logprobs, has_plain_head
 from .own import OwnLoop
@@ -360,24 +361,6 @@ def _adapter_of(name: str) -> str | None:
 def _without_adapter(name: str) -> str:
     """peft's name of a tensor in a file, where the name of the adapter is left out."""
     return _FACTOR.sub(r"\1", name, count=1)
-
-
-def refuse_misfits(shapes: Mapping[str, torch.Size], state: Mapping[str, torch.Tensor]) -> None:
-    """Refuse tensors that are not those of a model, of which names and shapes are given.
-
-    Raises:
-        ValueError: Missing, unexpected or differently shaped tensors, by name.
-    """
-    wrong = [f"{name} is missing" for name in shapes.keys() - state.keys()]
-    wrong += [f"{name} is unexpected" for name in state.keys() - shapes.keys()]
-    wrong += [
-        f"{name} has shape {tuple(state[name].shape)}, not {tuple(shapes[name])}"
-        for name in shapes.keys() & state.keys()
-        if shapes[name] != state[name].shape
-    ]
-    if wrong:
-        shown = "; ".join(sorted(wrong)[:5])
-        raise ValueError(f"the weights do not fit this model, {len(wrong)} tensors differ: {shown}")
 
 
 class _Base(LanguageModel):

@@ -19,7 +19,8 @@ from torch.distributed.tensor import DTensor, distribute_tensor
 
 from ...types import Completion
 from ..base import Request, Sampling, Team
-from .language_model import LanguageModel, refuse_misfits
+from ..weights import refuse_misfits
+from .language_model import LanguageModel
 
 
 def sharded(team: Team, whole: Team) -> Team:
@@ -51,7 +52,8 @@ class ShardedModel(LanguageModel):
         ValueError: The model has no layers that could be spread.
     """
 
-    _plain_head = False  # logits come from the model as a whole, where alone its parts are gathered
+    # Logits come from the model as a whole, where alone its parts are gathered.
+    _plain_head = False  # pyright: ignore[reportAssignmentType]
 
     def __init__(self, policy: LanguageModel, whole: LanguageModel) -> None:
         self.__dict__.update(vars(policy))
@@ -63,7 +65,9 @@ class ShardedModel(LanguageModel):
             raise ValueError(
                 f"{type(network).__name__} has no `layers` that could be spread over ranks; leave ranks out"
             )
-        mixed = {"mp_policy": MixedPrecisionPolicy(param_dtype=self.compute_dtype)} if self.compute_dtype else {}
+        mixed: dict[str, Any] = {}
+        if self.compute_dtype:
+            mixed["mp_policy"] = MixedPrecisionPolicy(param_dtype=self.compute_dtype)
         for part in (*layers, network):  # tied embeddings stay in the root
             fully_shard(part, **mixed)
         if self._elsewhere:  # one rank asks it, and what it is given are files

@@ -101,7 +101,8 @@ def machine() -> tuple[int, int]:
     """Cores and GPUs of the smallest machine that is to compute: with GPUs, where any machine has them."""
     machines = [node["Resources"] for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU")]
     machines = [resources for resources in machines if resources.get("GPU")] or machines
-    return tuple(int(min(resources.get(name, 0) for resources in machines)) for name in ("CPU", "GPU"))
+    cores, gpus = (int(min(resources.get(name, 0) for resources in machines)) for name in ("CPU", "GPU"))
+    return cores, gpus
 
 
 class _Actor:

@@ -8,6 +8,7 @@ and restored like any other. An executor of workers says how one is started, and
 from __future__ import annotations
 
 import functools
+import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -89,14 +90,16 @@ class Workers(ABC):
         if server_model(model):
             return load_team(agents, model, **how)
         role_of = dict(zip(agents, how.pop("roles", ()) or agents, strict=True))
+        devices = how.pop("device", "auto").split(",")
         apart = how.get("sharing", "separate") == "separate"
         needs = Needs(how.pop("ranks", 1), how.pop("gpus", 1.0))
         parts: dict[str, list[str]] = {}
         for agent, role in role_of.items():
             parts.setdefault(role if apart else "", []).append(agent)
         players: dict[str, Placed] = {}
-        for own in parts.values():
-            build = partial(load_team, own, model, roles=[role_of[agent] for agent in own], **how)
+        for own, device in zip(parts.values(), itertools.cycle(devices)):
+            roles = [role_of[agent] for agent in own]
+            build = partial(load_team, own, model, roles=roles, device=device.strip(), **how)
             players |= dict.fromkeys(own, self.place(own, build, needs))
         return Team({agent: players[agent] for agent in agents})
 

@@ -95,7 +95,7 @@ def main() -> None:
     if torch.cuda.is_available():
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
     dist.init_process_group("cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo")
-    orders = dist.new_group(backend="gloo", timeout=_IDLE)
+    orders: Any = dist.new_group(backend="gloo", timeout=_IDLE)
     first = dist.get_rank() == 0
     connection = Client(sys.argv[1], family="AF_UNIX", authkey=os.environ.pop(_KEY).encode()) if first else None
     messages: queue.SimpleQueue[bytes] = queue.SimpleQueue()
@@ -104,7 +104,7 @@ def main() -> None:
     worker, number = AnsweringWorker(), 0
     while True:
         try:
-            message = [messages.get() if first else None]
+            message: Any = [messages.get() if first else None]
             dist.broadcast_object_list(message, group=orders)
         except RuntimeError:  # the first one has ended
             os._exit(0)
