@@ -3,15 +3,16 @@
     python perf/executors.py [--executor processes] [--model builtin:tiny] [--json]
 
 Two agents with a model each train on tldr-v0 here and on the executor, in turn, some steps at a time; of each the
-fastest turn counts, as seconds per step. `cpu_ratio` compares what all processes of this program computed in all turns
-(processes on Linux alone), which other work on the machine disturbs less. `restart` is the time until two new workers
-answer, which a lost one costs beside the steps since the newest checkpoint; the first start also imports torch. A ratio
-is executor / local.
+fastest turn counts, as seconds per step. `cpu_ratio` compares what this process and the workers computed in all turns
+(of Ray: all its workers on this machine), which other work on the machine disturbs less. `restart` is the time until
+two new workers answer, which a lost one costs beside the steps since the newest checkpoint; the first start also
+imports torch. A ratio is executor / local.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import multiprocessing
 import os
@@ -28,11 +29,14 @@ from llm_dec_pomdp.training.executors import executors
 
 
 def cpu_seconds() -> float:
-    """Of this process and of workers that are processes."""
+    """Of this process and of all workers."""
+    children = {Path(f"/proc/{child.pid}") for child in multiprocessing.active_children()}
     ticks = 0
-    for child in multiprocessing.active_children():
-        fields = Path(f"/proc/{child.pid}/stat").read_text().rpartition(")")[2].split()
-        ticks += int(fields[11]) + int(fields[12])  # of the user and of the system
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # it has ended meanwhile
+            if process in children or (process / "cmdline").read_bytes().startswith(b"ray::"):
+                fields = (process / "stat").read_text().rpartition(")")[2].split()
+                ticks += int(fields[11]) + int(fields[12])  # of the user and of the system
     return time.process_time() + ticks / os.sysconf("SC_CLK_TCK")
 
 
@@ -93,7 +97,7 @@ def measure(name: str, model: str, turns: int, steps: int, tokens: int) -> dict[
         "local_s": fastest["local"],
         "executor_s": fastest[name],
         "ratio": fastest[name] / fastest["local"],
-        **({"cpu_ratio": runs[name].cpu / runs["local"].cpu} if name == "processes" else {}),
+        "cpu_ratio": runs[name].cpu / runs["local"].cpu,
         "round_trip_ms": 1000 * round_trip,
         "first_start_s": first_start,
         "restart_s": runs[name].start_seconds,
