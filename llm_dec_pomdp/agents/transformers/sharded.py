@@ -9,7 +9,7 @@ model, which is given the weights after every change.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -23,22 +23,26 @@ from ..weights import refuse_misfits
 from .language_model import LanguageModel
 
 
-def sharded(team: Team, whole: Team) -> Team:
+def sharded(build: Callable[[], Team]) -> Team:
     """A team of one policy, over all ranks.
 
     Args:
-        team: The model whose weights are spread.
-        whole: The same once more, which draws the texts.
+        build: Loads it in one piece. Called twice, for the model whose weights are spread and the one that draws texts.
 
     Raises:
         ValueError: It is no language model of transformers.
     """
-    [policy], [copied] = team.policies, whole.policies
-    if not isinstance(policy, LanguageModel) or not isinstance(copied, LanguageModel):
-        raise ValueError(
-            f"{type(policy).__name__} cannot be spread over ranks, as language models can; leave ranks out"
-        )
-    return Team(dict.fromkeys(team.members, ShardedModel(policy, copied)))
+    [whole] = build().policies
+    if not isinstance(whole, LanguageModel):
+        raise ValueError(f"{type(whole).__name__} cannot be spread over ranks, as language models can; leave ranks out")
+    if whole.sampled_elsewhere:  # the first rank asks who draws, and what it gives are files
+        whole.model.to("cpu" if dist.get_rank() == 0 else "meta")
+    elif whole.compute_dtype is not None:
+        whole.model.to(whole.compute_dtype)
+    team = build()
+    [policy] = team.policies
+    assert isinstance(policy, LanguageModel)
+    return Team(dict.fromkeys(team.members, ShardedModel(policy, whole)))
 
 
 class ShardedModel(LanguageModel):
@@ -70,8 +74,6 @@ class ShardedModel(LanguageModel):
             mixed["mp_policy"] = MixedPrecisionPolicy(param_dtype=self.compute_dtype)
         for part in (*layers, network):  # tied embeddings stay in the root
             fully_shard(part, **mixed)
-        if self._elsewhere:  # one rank asks it, and what it is given are files
-            whole.model.to("cpu")
         self._whole = whole if self.rank == 0 or not self._elsewhere else None
         self._given = -1  # version of the weights that the whole copy has
         self._loads = 0

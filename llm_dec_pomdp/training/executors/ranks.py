@@ -81,7 +81,7 @@ class Ranks:
 def _spread(build: Callable[[], Team]) -> Team:
     from ...agents.transformers.sharded import sharded
 
-    return sharded(build(), build())
+    return sharded(build)
 
 
 # --- in the ranks -----------------------------------------------------------------------------------------------------
