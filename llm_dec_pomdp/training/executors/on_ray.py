@@ -79,7 +79,8 @@ def join(address: str | None = None) -> bool:
         _refuse_silent(address)
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     handler = signal.getsignal(signal.SIGTERM)
-    ray.init(address=address, logging_level="warning", **({} if address else {"include_dashboard": False}))
+    own = {"address": "local", "include_dashboard": False}  # without it, Ray would join one that runs on this machine
+    ray.init(**({"address": address} if address else own), logging_level="warning")
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, handler)
     return True
