@@ -181,3 +181,10 @@ def test_an_address_where_nothing_listens_is_refused_before_anything_is_made(tmp
     with pytest.raises(ConnectionError, match=r"no Ray answers at '127\.0\.0\.1:9'"):
         run_suite(SUITE, tmp_path / "run", Silent(), executor="ray", address="127.0.0.1:9")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_a_machine_does_not_see_is_told() -> None:
+    from llm_dec_pomdp.benchmarks.on_ray import _work
+
+    said = _work(SUITE.cells()[0].to_dict(), "/nowhere/run/cells/a", {}, 1, ".", None)
+    assert said.startswith("'/nowhere/run/cells/a' is not there on ")
