@@ -1,19 +1,18 @@
 """What it costs that policies live elsewhere: seconds per step against this process, a round trip, a new start.
 
-    python perf/executors.py [--executor processes] [--model builtin:tiny] [--json]
+    python perf/executors.py [--executor processes] [--model builtin:tiny] [--sharing separate] [--json]
 
-Two agents with a model each train on tldr-v0 here and on the executor, in turn, some steps at a time; of each the
-fastest turn counts, as seconds per step. `cpu_ratio` compares what all processes of this program computed in all turns
-(processes on Linux alone), which other work on the machine disturbs less. `restart` is the time until two new workers
-answer, which a lost one costs beside the steps since the newest checkpoint; the first start also imports torch. A ratio
-is executor / local.
+Two agents with a model each (or one with adapters, in one worker: --sharing lora) train on tldr-v0 here and on the
+executor, in turn, some steps at a time; of each the fastest turn counts, as seconds per step. `cpu_ratio` compares what
+this process and the workers computed in all turns, which other work on the machine disturbs less. `restart` is the time
+until two new workers answer, which a lost one costs beside the steps since the newest checkpoint; the first start also
+imports torch. A ratio is executor / local.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import multiprocessing
 import os
 import statistics
 import time
@@ -27,11 +26,20 @@ from llm_dec_pomdp.training import Counters, TrainerConfig, train
 from llm_dec_pomdp.training.executors import executors
 
 
-def cpu_seconds() -> float:
-    """Of this process and of workers that are processes."""
+def pid_of(worker: Any) -> int:
+    """The process that a worker of either kind is."""
+    if not hasattr(worker, "actor"):
+        return worker._process.pid
+    import ray
+
+    return ray.get(worker.actor.__ray_call__.remote(lambda self: os.getpid()))
+
+
+def cpu_seconds(workers: list[int]) -> float:
+    """Of this process and of workers, which are processes."""
     ticks = 0
-    for child in multiprocessing.active_children():
-        fields = Path(f"/proc/{child.pid}/stat").read_text().rpartition(")")[2].split()
+    for worker in workers:
+        fields = Path(f"/proc/{worker}/stat").read_text().rpartition(")")[2].split()
         ticks += int(fields[11]) + int(fields[12])  # of the user and of the system
     return time.process_time() + ticks / os.sysconf("SC_CLK_TCK")
 
@@ -39,13 +47,14 @@ def cpu_seconds() -> float:
 class Trained:
     """A run that goes on a few steps at a time."""
 
-    def __init__(self, executor: Any, model: str, tokens: int) -> None:
+    def __init__(self, executor: Any, model: str, sharing: str, tokens: int) -> None:
         self.env = llm_dec_pomdp.make("tldr-v0", split="train")
         self.sampling = Sampling(max_new_tokens=tokens)
         started = time.perf_counter()
-        self.team = executor.load_team(self.env.possible_agents, model, device="cpu")
+        self.team = executor.load_team(self.env.possible_agents, model, sharing=sharing, device="cpu")
         self.learner = MAGRPO(self.team, self.sampling, MAGRPOConfig(learning_rate=1e-4))
         self.start_seconds = time.perf_counter() - started
+        self.workers = [pid_of(worker) for worker in getattr(executor, "workers", ())]
         self.done = Counters()
         self.texts: list[str] = []
         self.cpu = 0.0
@@ -59,19 +68,19 @@ class Trained:
             self.texts.append(step.texts)
 
         config = TrainerConfig(steps=self.done.step + steps, prompts_per_step=4, group_size=4)
-        before = cpu_seconds()
+        before = cpu_seconds(self.workers)
         self.done = train(self.learner, self.env, self.sampling, config, 0, note, done=self.done)
-        self.cpu += cpu_seconds() - before
+        self.cpu += cpu_seconds(self.workers) - before
         return statistics.mean(seconds)
 
 
-def measure(name: str, model: str, turns: int, steps: int, tokens: int) -> dict[str, Any]:
+def measure(name: str, model: str, sharing: str, turns: int, steps: int, tokens: int) -> dict[str, Any]:
     """All figures as one object."""
     make = executors.find(name).load()
     with make() as executor:
-        first_start = Trained(executor, model, tokens).start_seconds
+        first_start = Trained(executor, model, sharing, tokens).start_seconds
     with executors.find("local").load()() as here, make() as there:
-        runs = {"local": Trained(here, model, tokens), name: Trained(there, model, tokens)}
+        runs = {"local": Trained(here, model, sharing, tokens), name: Trained(there, model, sharing, tokens)}
         for run in runs.values():
             run.seconds_per_step(1)  # warms up
             run.cpu = 0.0
@@ -88,12 +97,13 @@ def measure(name: str, model: str, turns: int, steps: int, tokens: int) -> dict[
     return {
         "executor": name,
         "model": model,
+        "sharing": sharing,
         "steps": turns * steps,
         "equal_texts": runs["local"].texts == runs[name].texts,
         "local_s": fastest["local"],
         "executor_s": fastest[name],
         "ratio": fastest[name] / fastest["local"],
-        **({"cpu_ratio": runs[name].cpu / runs["local"].cpu} if name == "processes" else {}),
+        "cpu_ratio": runs[name].cpu / runs["local"].cpu,
         "round_trip_ms": 1000 * round_trip,
         "first_start_s": first_start,
         "restart_s": runs[name].start_seconds,
@@ -105,12 +115,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--executor", default="processes")
     parser.add_argument("--model", default="builtin:tiny")
+    parser.add_argument("--sharing", default="separate")
     parser.add_argument("--turns", type=int, default=6)
     parser.add_argument("--steps", type=int, default=3)
     parser.add_argument("--tokens", type=int, default=48)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     given = parser.parse_args()
-    found = measure(given.executor, given.model, given.turns, given.steps, given.tokens)
+    found = measure(given.executor, given.model, given.sharing, given.turns, given.steps, given.tokens)
     if given.json:
         print(json.dumps(found))
         return

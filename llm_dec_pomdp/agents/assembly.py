@@ -23,7 +23,8 @@ from typing import Any
 from ..registries import nearest
 from ..types import Message
 from .base import Policy, Team
-from .loading import ModelError, ModelOptions, load_team
+from .loading import ModelError, load_team
+from .options import ModelOptions
 from .scripted import Gold, RandomText, Say, Scripted, Uniform
 
 Choices = Callable[[str, Sequence[Message]], Sequence[str]]

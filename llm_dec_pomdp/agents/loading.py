@@ -16,65 +16,29 @@ from __future__ import annotations
 
 import copy
 import difflib
+import itertools
 import os
 import pickle
 import warnings
 from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-from ..config import Config, Positive, build
+from ..config import build
 from ..registries import nearest
 from . import words
 from .base import Policy, Team
 from .engines import make_engine
+from .options import ModelOptions, RunOptions
 from .remote import Remote
 from .wire import checked_address
 
-Sharing = Literal["separate", "shared", "lora"]
 BUILTIN = {"builtin:tiny": "tiny"}
 TABLE = "builtin:table"
 _HUB_SECONDS = 5.0  # until an answer of the hub counts as none
 _DTYPES = ("auto", "float32", "bfloat16", "float16")
 _NO_CODE = {"trust_remote_code": False}  # a folder or the hub gives weights and tables, never programs
-
-
-class RunOptions(Config):
-    """How a model in this process is run; the arguments of `LanguageModel` that are a user's."""
-
-    chat_template_kwargs: dict[str, Any] = {}
-    """Variables of the chat template: Qwen3 thinks unless it is { enable_thinking = false }."""
-    batch_rows: Positive = 64
-    """Texts sampled at once. Halved when the device has too little memory."""
-    truncate_prompts: bool = False
-    """Keep the end of prompts that are too long for the context, instead of refusing them."""
-    gradient_checkpointing: bool = False
-    """Keep the input of every layer alone in updates and compute the rest again: less memory, more time."""
-    engine: dict[str, Any] = {}
-    """Who draws the texts, { kind = "vllm", url = "http://localhost:8000", ... }; the model itself when left out."""
-
-    def arguments(self) -> dict[str, Any]:
-        """Those of `LanguageModel`."""
-        return self.model_dump(include=set(RunOptions.model_fields))
-
-
-class ModelOptions(RunOptions):
-    """How a team of models is loaded and run."""
-
-    sharing: Sharing = "separate"
-    """Among the roles: separate (a model each, all weights trainable), shared (one for all, all weights trainable), or
-    lora (a trainable adapter each on one frozen base)."""
-    device: str = "auto"
-    """auto, cpu, cuda, ..."""
-    dtype: str = "auto"
-    """auto (on CUDA bfloat16, with float32 weights where all are trained, else float32), float32, bfloat16, float16."""
-    lora_rank: Positive = 8
-    """Rank of the adapters, on all linear layers."""
-
-    def options(self) -> dict[str, Any]:
-        """Those of `load_team`, without what a subclass adds."""
-        return self.model_dump(include=set(ModelOptions.model_fields))
 
 
 class ModelError(ValueError):
@@ -306,13 +270,12 @@ def load_team(
         options: Fields of `ModelOptions`: sharing="lora", device="cuda:1", ...
 
     Raises:
-        ConfigError: An option that does not exist, or a value that it does not take.
+        ConfigError: An option that does not exist, a value that it does not take, or values that do not go together.
         ModelError: See `load_model`.
     """
     o = build(ModelOptions, options, source=f"options of {model}")
-    if o.engine:
-        make_engine(o.engine)  # what is wrong with it is told before anything is loaded
-    made: dict[str, Any] = {"device": o.device, "dtype": o.dtype, "vocabulary": vocabulary, "seed": seed}
+    o.refuse_conflicts(trained=train)
+    made: dict[str, Any] = {"device": o.devices[0], "dtype": o.dtype, "vocabulary": vocabulary, "seed": seed}
     made["trained"] = train and o.sharing != "lora"
     role_of = dict(zip(agents, roles or agents, strict=True))
     if model == TABLE:
@@ -338,6 +301,8 @@ def _of_roles(role_of: Mapping[str, str], model: str, options: ModelOptions, mad
         network = _with_adapters(network, names, options.lora_rank, made["seed"])
         return Team(dict.fromkeys(owners, _policy(network, tokenizer, adapters=owners, **how)))
     networks = [network, *(copy.deepcopy(network) for _ in names[1:])]
+    if len(options.devices) > 1:
+        networks = [own.to(device) for own, device in zip(networks, itertools.cycle(options.devices))]
     policies = [_policy(own, tokenizer, **how) for own in networks]
     return Team({agent: policies[names.index(owner)] for agent, owner in owners.items()})
 

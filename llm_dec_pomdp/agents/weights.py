@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from ..storage.files import Draft
 from .base import PortablePolicy, TrainablePolicy, WeightFile
+
+if TYPE_CHECKING:
+    import torch
 
 
 def weight_files(policy: TrainablePolicy, agents: Sequence[str]) -> dict[str, WeightFile]:
@@ -22,3 +26,21 @@ def write_weights(draft: Draft, folder: str, policy: TrainablePolicy, weights: W
     draft.write_tensors(f"{folder}/{weights.name}", tensors)
     for name, config in weights.configs.items():
         draft.write_json(f"{folder}/{name}", config)
+
+
+def refuse_misfits(shapes: Mapping[str, torch.Size], state: Mapping[str, torch.Tensor]) -> None:
+    """Refuse tensors that are not those of a model, of which names and shapes are given.
+
+    Raises:
+        ValueError: Missing, unexpected or differently shaped tensors, by name.
+    """
+    wrong = [f"{name} is missing" for name in shapes.keys() - state.keys()]
+    wrong += [f"{name} is unexpected" for name in state.keys() - shapes.keys()]
+    wrong += [
+        f"{name} has shape {tuple(state[name].shape)}, not {tuple(shapes[name])}"
+        for name in shapes.keys() & state.keys()
+        if shapes[name] != state[name].shape
+    ]
+    if wrong:
+        shown = "; ".join(sorted(wrong)[:5])
+        raise ValueError(f"the weights do not fit this model, {len(wrong)} tensors differ: {shown}")

@@ -246,7 +246,8 @@ class Updater:
                 for parameter in group.parameters:
                     parameter.grad = None
             else:
-                norms.append(float(torch.nn.utils.clip_grad_norm_(group.parameters, self.options.max_grad_norm)))
+                norm: Any = torch.nn.utils.clip_grad_norm_(group.parameters, self.options.max_grad_norm)
+                norms.append(float(norm.full_tensor() if hasattr(norm, "full_tensor") else norm))  # of parts, see FSDP2
         return math.hypot(*norms)
 
     def _accumulate(self, batches: list[list[Sample]]) -> Metrics:

@@ -90,6 +90,7 @@ def run_cell(
     other_versions: bool = False,
     tracking: Sequence[Tracker] = ("tensorboard",),
     executor: str = "local",
+    address: str | None = None,
     traces: bool = False,
 ) -> Result:
     """Run a cell and write its folder, or what is missing of it.
@@ -103,6 +104,7 @@ def run_cell(
         other_versions: Go on from a checkpoint although packages have changed since.
         tracking: Where the numbers of a training run also go.
         executor: Where its models live, which changes no number; a name of `training.executors`.
+        address: Of a cluster of Ray, with that executor.
         traces: Write the traces of every evaluation, as it goes.
 
     Raises:
@@ -122,7 +124,7 @@ def run_cell(
         how = {"learn": learn, "other_versions": other_versions, "traces": traces}
         return _carry_out(cell, setup, folder, progress, tracking, **how)
 
-    return run(executor, carry_out)
+    return run(executor, carry_out, **({"address": address} if address else {}))
 
 
 def _carry_out(

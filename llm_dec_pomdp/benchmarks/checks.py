@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from ..agents.assembly import MemberConfig
 from ..agents.loading import TABLE, locate, server_model
 from ..algorithms.base import check_algorithm
 from ..algorithms.options import UpdaterOptions, refuse_endless_warmup
@@ -17,15 +18,16 @@ from .setup import build_task
 from .suite import Cell, MethodConfig, StageConfig
 
 
-def check_cells(cells: Sequence[Cell], *, learn: bool = True) -> None:
+def check_cells(cells: Sequence[Cell], *, learn: bool = True, executor: str = "local") -> None:
     """Make the tasks of every cell, look for its models, load its method and build its options.
 
     Args:
         cells: What is going to run.
         learn: Whether its learners are trained; their training tasks are made too then.
+        executor: Where their models live.
 
     Raises:
-        ConfigError: See `check_methods` and `check_devices`.
+        ConfigError: See `check_methods` and `check_models`.
         KeyError: No such environment or method.
         ValueError: Tasks, an option, a model or a sampling that is not there.
     """
@@ -39,7 +41,7 @@ def check_cells(cells: Sequence[Cell], *, learn: bool = True) -> None:
     for name in dict.fromkeys(name for cell in cells for name in cell.models):
         if not (server_model(name) or name.startswith("script:") or name == TABLE):
             locate(name)
-    check_devices(cells)
+    check_models(cells, learn=learn, executor=executor)
     check_methods(cells)
     for cell in cells:
         with_protocol(tasks[_task_key(cell)], cell.protocol)
@@ -49,25 +51,43 @@ def _task_key(cell: Cell) -> str:
     return json.dumps([cell.environment.model_dump(), cell.evaluation.split], sort_keys=True, default=str)
 
 
-def check_devices(cells: Sequence[Cell]) -> None:
-    """Refuse a device that is not there.
+def check_models(cells: Sequence[Cell], *, learn: bool = True, executor: str = "local") -> None:
+    """Refuse devices that are not there, and options of models that do not go together.
+
+    Args:
+        cells: What is going to run.
+        learn: Whether its learners are trained.
+        executor: Where the models live. What devices the machines of Ray have is not known here.
 
     Raises:
-        ConfigError: The message names it and what there is.
+        ConfigError: The message names what is wrong and what there is.
     """
+    for cell in cells:
+        learns = learn and callable(getattr(find_algorithm(cell.method.name).load(), "update", None))
+        for place in cell.model.members or [cell.model]:
+            trained = learns and (not isinstance(place, MemberConfig) or place.train)
+            place.refuse_conflicts(trained=trained, placed=executor != "local")
+    places = [place for cell in cells for place in cell.model.members or [cell.model]]
+    for name in dict.fromkeys(name for place in places for name in place.devices):
+        _check_device(name, executor)
+
+
+def _check_device(name: str, executor: str) -> None:
     import torch
 
-    places = [place for cell in cells for place in cell.model.members or [cell.model]]
-    for name in dict.fromkeys(place.device for place in places):
-        if name == "auto":
-            continue
-        try:
-            device = torch.device(name)
-        except RuntimeError:
-            raise ConfigError(f"device {name!r} does not exist; give auto, cpu, cuda, cuda:1, ...") from None
-        count = torch.cuda.device_count() if torch.cuda.is_available() else 0
-        if device.type == "cuda" and (device.index or 0) >= count:
-            raise ConfigError(f"device {name!r}: there are {count} CUDA devices here; give --device cpu or auto")
+    if name == "auto":
+        return
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        raise ConfigError(f"device {name!r} does not exist; give auto, cpu, cuda, cuda:1, ...") from None
+    if executor == "ray":
+        if ":" in name:
+            raise ConfigError(f"device {name!r}: Ray gives every worker a device of its own; give cuda, cpu or auto")
+        return
+    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if device.type == "cuda" and (device.index or 0) >= count:
+        raise ConfigError(f"device {name!r}: there are {count} CUDA devices here; give --device cpu or auto")
 
 
 def check_methods(cells: Sequence[Cell]) -> None:

@@ -32,7 +32,7 @@ _PROMPTS = 8  # tasks whose prompts are looked at
 _STEP = {"cpu": 0.013, "gpu": 0.03}  # seconds that a decoding step takes at least
 _DECODE = {"cpu": 4e10, "gpu": 1e13}  # floating-point operations per second while texts are drawn, 32 at once
 _DENSE = {"cpu": 1.6e11, "gpu": 3e14}  # the same while prompts are read and while it is learnt
-_BATCH = 32  # texts drawn at once
+_BATCH = 32  # texts drawn at once at most; in training those of one update
 _LENGTH = 0.75  # of the tokens that a text may have, as cells of the built-in model use
 _LOAD = {"cpu": 5e6, "gpu": 1e8}  # parameters per second; a GGUF file is unpacked at the first rate
 
@@ -91,13 +91,20 @@ def estimate(cell: Cell) -> Estimate:
     minutes = memory = None
     if parameters:
         where = _device(cell)
-        per_step = max(_STEP[where], 2 * parameters * _BATCH / _DECODE[where])
         reading = 2 * parameters * prompts / _DENSE[where]
         learning = 6 * parameters * trained * (prompt + _LENGTH * texts * new) / _DENSE[where]
-        speaking = _LENGTH * generated / _BATCH * per_step
+        at_once = cell.training.prompts_per_step * cell.training.group_size
+        speaking = _drawing(trained * texts * new, at_once, parameters, where)
+        speaking += _drawing(generated - trained * texts * new, _BATCH, parameters, where)
         minutes = (parameters / _LOAD[where] + speaking + reading + learning) / 60
         memory = _memory(cell, parameters, len(env.possible_agents), learns)
     return Estimate(cell.label, episodes, int(prompts), int(generated), minutes, memory, note)
+
+
+def _drawing(tokens: float, at_once: int, parameters: float, where: str) -> float:
+    """Seconds to draw texts with so many tokens at most; the models of a team one after the other."""
+    rows = min(at_once, _BATCH)
+    return _LENGTH * tokens / rows * max(_STEP[where], 2 * parameters * rows / _DECODE[where])
 
 
 def _look(cell: Cell) -> tuple[TextDecPOMDP, int, str]:

@@ -12,7 +12,8 @@ from typing import Any, Literal
 
 from ..agents.assembly import MemberConfig
 from ..agents.base import Sampling
-from ..agents.loading import ModelOptions, server_model
+from ..agents.loading import server_model
+from ..agents.options import ModelOptions
 from ..algorithms.registration import find_algorithm
 from ..config import Config, ConfigError, Count, Positive, build, named_model, override, read_toml
 from ..registries import nearest
@@ -238,6 +239,8 @@ class Cell:
         for name in names:
             section, _, key = name.partition(".")
             (values[section] if key else values).pop(key or section)
+            for member in values["model"]["members"] if section == "model" and key else ():
+                member.pop(key)
         return values
 
     def to_dict(self) -> dict[str, Any]:
@@ -275,9 +278,10 @@ def clean(name: str, kept: str) -> str:
 
 # When to evaluate and how many checkpoints to keep cannot change what is learnt.
 CADENCE = ("training.save_every", "training.keep", "evaluation.every")
-FREE_IN_CHECKPOINT = ("evaluation", "training.save_every", "training.keep", "training.steps")
-FREE_IN_FOLDER = (*CADENCE, "training.steps")
-FREE_IN_LINE = ("seed", *CADENCE, "evaluation.timing")
+PLACEMENT = ("model.ranks", "model.gpus")  # nor can this
+FREE_IN_CHECKPOINT = ("evaluation", "training.save_every", "training.keep", "training.steps", *PLACEMENT)
+FREE_IN_FOLDER = (*CADENCE, "training.steps", *PLACEMENT)
+FREE_IN_LINE = ("seed", *CADENCE, "evaluation.timing", *PLACEMENT)
 
 
 def conflicts(there: Cell, here: Cell) -> list[str]:

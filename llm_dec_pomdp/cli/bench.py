@@ -10,7 +10,7 @@ import typer
 from typer.core import TyperCommand
 
 from .console import err, failure, out, print_json, say_where, stop, usage
-from .options import Json, OtherVersions, Traces
+from .options import Address, Json, OtherVersions, Traces, check_address
 from .trust import Trust, allow, typed
 
 
@@ -42,7 +42,9 @@ def bench(
         bool,
         typer.Option("--overwrite", help="With --resume: run cells again whose configuration is another one now."),
     ] = False,
-    jobs: Annotated[int, typer.Option(min=1, help="Cells at once; they share the machine.")] = 1,
+    jobs: Annotated[int, typer.Option(min=1, help="Cells at once on one machine, which they share.")] = 1,
+    executor: Annotated[str, typer.Option(help="Where cells run: processes (on this machine), ray.")] = "processes",
+    address: Address = None,
     traces: Traces = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what it would cost.")] = False,
     as_json: Json = False,
@@ -54,13 +56,16 @@ def bench(
               [bold]llm-dec-pomdp bench --resume runs/my-bench[/]
               [bold]llm-dec-pomdp bench quick --algorithm my_module:MyLearner --seed 0 --seed 1[/]
     """
+    from ..benchmarks.apart import cell_executors
     from ..benchmarks.checks import check_methods
     from ..benchmarks.estimate import estimate_table, estimates
     from ..benchmarks.suite import MethodConfig, load_suite, saved_suite
 
     if overwrite and resume is None:
         stop("--overwrite is for --resume RUN; a new run has nothing to overwrite")
+    check_address(address, executor)
     with usage():
+        cell_executors.find(executor).load()  # whose package may not be installed
         if resume is not None and suite_name is None:
             suite = saved_suite(resume, setting or [])
         else:
@@ -102,6 +107,8 @@ def bench(
             resume=resume is not None,
             other_versions=other_versions,
             overwrite=overwrite,
+            executor=executor,
+            address=address,
         )
     failures = {entry.cell.label: entry.failure for entry in run.entries if entry.result is None}
     if as_json:

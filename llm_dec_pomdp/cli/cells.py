@@ -37,7 +37,10 @@ _OPTIONS: dict[str, tuple[Any, Any]] = {
         Annotated[str, typer.Option(help="separate (a model per role), shared, or lora (an adapter per role).")],
         "separate",
     ),
-    "device": (Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...")], "auto"),
+    "device": (
+        Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...; or one for each role, as cuda:0,cuda:1.")],
+        "auto",
+    ),
     "dtype": (
         Annotated[str, typer.Option(help="auto (float32 weights where all are trained), float32, bfloat16, float16.")],
         "auto",
@@ -143,7 +146,7 @@ def refuse(options: list[str], reason: str) -> None:
         stop(f"{', '.join(options)} would have no effect: {reason}; leave it out")
 
 
-def check_cell(cell: Cell, *, learn: bool = True) -> None:
+def check_cell(cell: Cell, *, learn: bool = True, executor: str = "local") -> None:
     """Find what is wrong with a cell before its folder is made.
 
     Raises:
@@ -151,7 +154,7 @@ def check_cell(cell: Cell, *, learn: bool = True) -> None:
     """
     from ..benchmarks.checks import check_cells
 
-    check_cells([cell], learn=learn)
+    check_cells([cell], learn=learn, executor=executor)
     name = cell.method.name
     if learn and not callable(getattr(find_algorithm(name).load(), "update", None)):
         stop(f"{name!r} does not learn; train magrpo, grpo or a learner of your own, or measure it with eval")
@@ -169,6 +172,7 @@ def run_cells(
     other_versions: bool = False,
     executor: str = "local",
     traces: bool = False,
+    address: str | None = None,
 ) -> None:
     """Run cells into one folder and show what came out."""
     from ..benchmarks.cell import run_cell
@@ -178,7 +182,8 @@ def run_cells(
 
     folder = folder or new_run_folder(name)
     with failure(folder, goes_on=learn), shown(err, quiet=as_json) as progress, run_folder(folder, resume=resume):
-        how: dict[str, Any] = {"learn": learn, "other_versions": other_versions, "executor": executor, "traces": traces}
+        how: dict[str, Any] = {"learn": learn, "other_versions": other_versions, "traces": traces}
+        how |= {"executor": executor, "address": address}
         results = [run_cell(cell, folder / "cells" / cell.label, progress, weights, **how) for cell in cells]
         write_results(folder, results)
         write_report(folder)

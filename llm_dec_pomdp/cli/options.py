@@ -24,6 +24,7 @@ EnvOption = Annotated[
     typer.Option("--env", help="Option of the environment, e.g. feedback=plain or length_ratio=paper."),
 ]
 NewTokens = Annotated[int, typer.Option(help="Longest text of one agent, in tokens.")]
+Address = Annotated[str | None, typer.Option(help="Of a cluster for --executor ray: HOST:6379.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
 Traces = Annotated[
     bool, typer.Option("--traces", help="Write the traces of every evaluation, with token ids; see trace and view.")
@@ -69,6 +70,14 @@ def read_options(settings: list[str] | None) -> dict[str, Any]:
     from ..config import override
 
     return override({}, settings or [])
+
+
+def check_address(address: str | None, executor: str) -> None:
+    """An address is that of a cluster of Ray."""
+    if address is not None and executor != "ray":
+        stop(
+            f"--address {address} would have no effect with --executor {executor}; give --executor ray, or leave it out"
+        )
 
 
 # --- what was given ---------------------------------------------------------------------------------------------------

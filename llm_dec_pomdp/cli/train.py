@@ -11,7 +11,7 @@ import typer
 
 from .cells import cell_options, check_cell, make_cell, refuse, run_cells
 from .console import stop, usage
-from .options import OtherVersions, from_options, given
+from .options import Address, OtherVersions, check_address, from_options, given
 from .trust import allow, typed
 
 if TYPE_CHECKING:
@@ -47,6 +47,7 @@ def train(
     executor: Annotated[
         str, typer.Option(help="Where the models live: local (this process), processes (one for each), ray (actors).")
     ] = "local",
+    address: Address = None,
     **options: Any,
 ) -> None:
     """Train a team and measure it before and after on the test rows.
@@ -63,6 +64,7 @@ def train(
     from ..training import TrainerConfig
     from ..training.executors import executors
 
+    check_address(address, executor)
     with usage():
         executors.find(executor)
         if env_id is None:
@@ -88,11 +90,11 @@ def train(
                 allow([cell], team, (env_id, algorithm), trust=options["trust"])
             if resume is not None:
                 _refuse_another(cell, resume)
-        check_cell(cell)
+        check_cell(cell, executor=executor)
         executors.find(executor).load()  # whose package may not be installed
     folder, name = resume or options["out_folder"], f"train-{cell.environment.id}"
-    how: dict[str, Any] = {"resume": resume is not None, "other_versions": other_versions, "executor": executor}
-    how |= {"traces": options["traces"]}
+    how: dict[str, Any] = {"resume": resume is not None, "other_versions": other_versions}
+    how |= {"executor": executor, "address": address, "traces": options["traces"]}
     run_cells([cell], folder, name, options["as_json"], **how)
 
 
@@ -117,7 +119,7 @@ def _cell_to_resume(context: typer.Context, folder: Path | None, *, trust: bool)
     if folder is None:
         stop("give an environment id to train on, see `llm-dec-pomdp list`, or a run to go on with: --resume RUN")
     changes = {"steps", "save_every", "eval_every"}
-    free = given(context, "resume", "other_versions", "executor", "traces", "trust", "as_json", *changes)
+    free = given(context, "resume", "other_versions", "executor", "address", "traces", "trust", "as_json", *changes)
     if own := [option for option in given(context) if option not in free]:
         stop(
             f"{', '.join(own)}: --resume takes the options of the run, of which --steps, --save-every and --eval-every "

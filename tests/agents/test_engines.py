@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 import torch
-from models import ITEMS, Match, match
+from models import ITEMS, Match, match, network, tokenizer
 from safetensors.torch import load_file
 from servers import Reply, Server, serving
 
-from llm_dec_pomdp.agents.base import Sampling, Team
+from llm_dec_pomdp.agents.base import Request, Sampling, Team
 from llm_dec_pomdp.agents.engines import EngineError, Prompt, make_engine
 from llm_dec_pomdp.agents.loading import load_team
 from llm_dec_pomdp.agents.transformers.decoding import sample
@@ -24,7 +24,7 @@ from llm_dec_pomdp.config import ConfigError
 from llm_dec_pomdp.rollout import Trajectories
 from llm_dec_pomdp.training import TrainerConfig, restore, train
 from llm_dec_pomdp.training.checkpoint import Checkpoints
-from llm_dec_pomdp.types import Score, TaskItem
+from llm_dec_pomdp.types import Score, TaskItem, conversation
 
 AGENTS = ("agent_0", "agent_1")
 SHORT = Sampling(max_new_tokens=6)
@@ -223,8 +223,8 @@ def test_what_the_server_cannot_do_is_refused(server: Server, vllm: FakeVLLM, tm
     env = match()
     url = server.url.removesuffix("/v1")
     with pytest.raises(EngineError, match="train adapters"):
-        whole = load_team(AGENTS, engine={"kind": "vllm", "url": url, "model": "base"})
-        Trajectories().play(env, whole, ["t0"], [1], SHORT, 2)
+        engine = make_engine({"kind": "vllm", "url": url, "model": "base"})
+        LanguageModel(network(), tokenizer(), engine=engine).generate([Request("a", conversation("red"))], SHORT)
     with pytest.raises(EngineError, match="adapters is ''"):
         Trajectories().play(env, team_of(server, ""), ["t0"], [1], SHORT, 2)
     team = team_of(server, tmp_path)

@@ -52,6 +52,17 @@ def test_the_published_suite_is_estimated_without_a_network() -> None:
     assert humaneval == 32 * 15 + 16
 
 
+def test_texts_of_one_update_are_drawn_at_once() -> None:
+    """Eight times the texts in as many updates take hardly longer to draw."""
+    minutes: list[float] = []
+    for prompts in (1, 8):
+        options = [f"training.prompts_per_step={prompts}", "training.group_size=4", "evaluation.items=1"]
+        found = estimate(next(c for c in load_suite("quick", options).cells() if c.method.name == "magrpo"))
+        assert found.minutes is not None
+        minutes.append(found.minutes)
+    assert minutes[0] < minutes[1] < 2 * minutes[0]
+
+
 @pytest.mark.parametrize(
     ("name", "parameters"),
     [

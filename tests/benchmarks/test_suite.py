@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from llm_dec_pomdp.agents.assembly import MemberConfig
 from llm_dec_pomdp.algorithms.base import Prompting, check_algorithm
-from llm_dec_pomdp.benchmarks.checks import check_devices, check_methods
+from llm_dec_pomdp.benchmarks.checks import check_methods, check_models
 from llm_dec_pomdp.benchmarks.suite import Cell, built_in_suites, conflicts, load_suite
 from llm_dec_pomdp.config import ConfigError
 from llm_dec_pomdp.rollout import Trajectories
@@ -219,9 +221,48 @@ def test_a_method_that_breaks_the_contract_is_told_what_it_lacks() -> None:
     ("device", "said"), [("gpu", "'gpu' does not exist; give auto, cpu"), ("cuda:99", "CUDA devices")]
 )
 def test_a_device_that_is_not_there_is_told(device: str, said: str) -> None:
-    check_devices([changed(), changed(model={"device": "cpu"})])
+    check_models([changed(), changed(model={"device": "cpu"})])
     with pytest.raises(ConfigError, match=said):
-        check_devices([changed(model={"device": device})])
+        check_models([changed(model={"device": device})])
+
+
+@pytest.mark.parametrize(
+    ("devices", "count", "executor", "said"),
+    [
+        ("cuda:0,cuda:1", 2, "local", ""),
+        ("cuda:0, cuda:2", 2, "local", "device 'cuda:2': there are 2 CUDA devices here"),
+        ("cuda", 0, "processes", "device 'cuda': there are 0 CUDA devices here"),
+        ("cuda", 0, "ray", ""),  # other machines may have some
+        ("cuda:1", 2, "ray", "Ray gives every worker a device of its own"),
+    ],
+)
+def test_devices_are_compared_with_what_is_there(
+    devices: str, count: int, executor: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("torch.cuda.is_available", lambda: count > 0)
+    monkeypatch.setattr("torch.cuda.device_count", lambda: count)
+    cells = [
+        changed(model={"device": devices}),
+        changed(model={"members": [MemberConfig(agents=["a"], device=devices)]}),
+    ]
+    for cell in cells:
+        with pytest.raises(ConfigError, match=said) if said else contextlib.nullcontext():
+            check_models([cell], executor=executor)
+
+
+def test_what_an_engine_cannot_be_given_is_refused_where_it_is_trained() -> None:
+    engine = {"kind": "vllm", "url": "http://localhost:8000", "model": "base"}
+    whole, adapters = changed(model={"engine": engine}), changed(model={"engine": engine, "sharing": "lora"})
+    check_models([adapters])
+    check_models([whole], learn=False)
+    with pytest.raises(ConfigError, match="engine 'vllm' can be given adapters alone; train adapters"):
+        check_models([whole])
+
+
+def test_another_placement_is_no_other_configuration() -> None:
+    first = [MemberConfig(agents=["a"]), MemberConfig(agents=["b"], ranks=4)]
+    other = [MemberConfig(agents=["a"], gpus=0.5), MemberConfig(agents=["b"])]
+    assert conflicts(changed(model={"members": first}), changed(model={"ranks": 2, "members": other})) == []
 
 
 def test_the_published_setting_is_the_published_one() -> None:

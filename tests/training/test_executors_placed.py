@@ -15,7 +15,7 @@ from llm_dec_pomdp.agents.base import Request, Sampling, Team
 from llm_dec_pomdp.agents.loading import ModelError, load_team
 from llm_dec_pomdp.algorithms.magrpo import MAGRPO
 from llm_dec_pomdp.storage.files import pack
-from llm_dec_pomdp.training.executors.placed import Workers
+from llm_dec_pomdp.training.executors.placed import Needs, Workers
 from llm_dec_pomdp.training.executors.processes import Processes
 from llm_dec_pomdp.training.executors.worker import PolicyWorker, WorkerTraceback
 from llm_dec_pomdp.types import Completion, conversation
@@ -38,7 +38,7 @@ class Here:
 
 
 class Nearby(Workers):
-    def start(self, agents: Sequence[str], build: Callable[[], Team]) -> Here:
+    def start(self, agents: Sequence[str], build: Callable[[], Team], needs: Needs) -> Here:
         return Here(agents, build)
 
 

@@ -55,7 +55,11 @@ class Sampled:
 
 
 class Engine(Protocol):
-    """Draws texts with the weights that it was given last."""
+    """Draws texts with the weights that it was given last.
+
+    One that can be given adapters and no whole models says so by an attribute `adapters_only = True`, and is then
+    refused for models of which all weights are trained before these are loaded.
+    """
 
     def load(self, policy: LanguageModel, version: int) -> None:
         """Take over the weights of a policy; later texts are drawn with them.

@@ -49,6 +49,8 @@ class VLLM:
         config: Where it is.
     """
 
+    adapters_only = True
+
     class Config(Options):
         """Where the server is and how it is asked."""
 

@@ -20,6 +20,7 @@ from ...types import Completion, Message, Tool
 from ..base import Request, Sampling, WeightFile
 from ..engines import Engine, Prompt, Sampled
 from ..memory import BatchSize
+from ..weights import refuse_misfits
 from .critic import HeadCritic
 from .decoding import left_padded, prefill
 from .head import chunked_logprobs, has_plain_head
@@ -318,10 +319,11 @@ class LanguageModel:
     def _from_whole_texts(
         self, samples: Sequence[tuple[str, Completion]], ids: torch.Tensor, mask: torch.Tensor, *, body: bool
     ) -> torch.Tensor:
-        """The same from every sample in full, with gradient checkpointing."""
+        """The same from every sample in full, which gradient checkpointing needs."""
         prompts, prompt_mask = left_padded([c.prompt_ids for _, c in samples], ids.device, self.pad_id)
         attended = torch.cat([prompt_mask, mask[:, :-1]], dim=1)
-        with recomputed(self.model):
+        again = self.gradient_checkpointing and torch.is_grad_enabled()
+        with recomputed(self.model) if again else contextlib.nullcontext():
             output = forward(
                 self.model,
                 [self._adapter(agent) for agent, _ in samples],
@@ -345,23 +347,14 @@ class LanguageModel:
             ValueError: Missing, unexpected or differently shaped tensors, by name.
         """
         own = self.state_dict()
-        wrong = [f"{name} is missing" for name in own.keys() - state.keys()]
-        wrong += [f"{name} is unexpected" for name in state.keys() - own.keys()]
-        wrong += [
-            f"{name} has shape {tuple(state[name].shape)}, not {tuple(own[name].shape)}"
-            for name in own.keys() & state.keys()
-            if own[name].shape != state[name].shape
-        ]
-        if wrong:
-            shown = "; ".join(sorted(wrong)[:5])
-            raise ValueError(f"the weights do not fit this model, {len(wrong)} tensors differ: {shown}")
+        refuse_misfits({name: tensor.shape for name, tensor in own.items()}, state)
         with torch.no_grad():
             for name, tensor in own.items():
                 tensor.copy_(state[name])
 
     def weight_files(self, agents: Sequence[str]) -> dict[str, WeightFile]:
         """A folder of transformers for all weights, or one of peft for each agent's adapter; see `PortablePolicy`."""
-        names = list(self.state_dict())
+        names = [name for name, p in self.model.named_parameters() if p.requires_grad]
         if self.adapters is None:
             configs = {"config.json": self.model.config, "generation_config.json": self.model.generation_config}
             plain = {name: json.loads(config.to_json_string()) for name, config in configs.items()}

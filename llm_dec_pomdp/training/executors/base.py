@@ -41,7 +41,7 @@ class Executor(Protocol):
     def __exit__(self, *exc: object) -> None: ...
 
 
-def run(name: str, work: Callable[[Executor], T]) -> T:
+def run(name: str, work: Callable[[Executor], T], **how: Any) -> T:
     """Do work on an executor, and once more on a new one whenever a worker is lost.
 
     Nobody can tell how far the others have come when one is lost, so all of them are started anew, and all go on from
@@ -51,6 +51,7 @@ def run(name: str, work: Callable[[Executor], T]) -> T:
         name: Of the executor.
         work: Loads a team with it and goes on from the newest checkpoint, as a run does that is resumed:
             `restore`, then `train` with the same checkpoints.
+        how: Arguments of the executor, as `address` is one of Ray.
 
     Returns:
         What the work returns.
@@ -63,7 +64,7 @@ def run(name: str, work: Callable[[Executor], T]) -> T:
     losses = 0
     while True:
         try:
-            with make() as executor:
+            with make(**how) as executor:
                 return work(executor)
         except WorkerLostError as lost:
             losses += 1

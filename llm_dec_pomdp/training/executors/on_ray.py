@@ -1,15 +1,17 @@
 # pyright: basic
 """Workers as actors of Ray, on this machine or on a cluster.
 
-Where Ray runs already (`ray.init` was called, or RAY_ADDRESS names a cluster), actors go there; else it is started on
-this machine, and ended with the executor. Where there are GPUs, each actor has one of its own. A worker is told the
-number of threads that the driver would compute with, so that numbers are rounded alike on machines of one type.
+Where Ray runs already (`ray.init` was called, or an address or RAY_ADDRESS names a cluster), actors go there; else it
+is started on this machine, and ended with the executor. Where there are GPUs, each actor has its own: one, unless its
+model says otherwise. A worker is told the number of threads that the driver would compute with, so that numbers are
+rounded alike on machines of one type.
 """
 
 from __future__ import annotations
 
 import os
 import signal
+import socket
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -20,34 +22,40 @@ from ray.exceptions import RayActorError  # pyright: ignore[reportMissingImports
 
 from ...agents.base import Team
 from .base import WorkerLostError
-from .placed import Worker, Workers
+from .placed import Needs, Worker, Workers
 from .worker import BUILD, AnsweringWorker
+
+_SECONDS = 5.0  # until an address answers
 
 
 class Ray(Workers):
-    """An actor of Ray for each policy."""
+    """An actor of Ray for each policy.
 
-    def __init__(self) -> None:
+    Args:
+        address: Of a cluster; where left out, RAY_ADDRESS, or Ray on this machine, which then ends with the executor.
+    """
+
+    def __init__(self, address: str | None = None) -> None:
         super().__init__()
-        self._ours = not ray.is_initialized()
-        if self._ours:
-            os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-            _init()
+        self._ours = join(address)
+        self._taken = 0.0  # GPUs
 
-    def start(self, agents: Sequence[str], build: Callable[[], Team]) -> Worker:
+    def start(self, agents: Sequence[str], build: Callable[[], Team], needs: Needs) -> Worker:
         """See `Workers`.
 
         Raises:
-            ValueError: There are GPUs, and fewer of them than policies, so that the actor would wait for ever.
+            ValueError: There are GPUs, and not enough of them, so that the actor would wait for ever.
         """
-        gpus = int(ray.cluster_resources().get("GPU", 0))
-        if 0 < gpus <= len(self.workers):
+        gpus = float(ray.cluster_resources().get("GPU", 0))
+        wanted = needs.ranks * needs.gpus
+        if 0 < gpus < self._taken + wanted:
             raise ValueError(
-                f"Ray has {gpus} GPU{'s' * (gpus > 1)}, and the policy of {', '.join(agents)} is number "
-                f"{len(self.workers) + 1}; let agents share weights (sharing 'lora' or 'shared'), or train with the "
-                "executor 'processes', whose workers may share a GPU"
+                f"the policy of {', '.join(agents)} needs {wanted:g} GPUs, and of {gpus:g} in Ray {self._taken:g} are "
+                "taken by others of its team; let agents share weights (sharing 'lora' or 'shared'), or GPUs "
+                "(gpus = 0.5), or train with the executor 'processes'"
             )
-        return _Actor(agents, build, gpus=min(gpus, 1))
+        self._taken += wanted
+        return _Actor(agents, build, needs.ranks, wanted if gpus else 0)
 
     def __exit__(self, *exc: object) -> None:
         """End all workers, and Ray where it was started here."""
@@ -56,21 +64,55 @@ class Ray(Workers):
             ray.shutdown()
 
 
-def _init() -> None:
-    """Start or join Ray, which takes SIGTERM for itself; whoever trains finishes a step first."""
+def join(address: str | None = None) -> bool:
+    """Start or join Ray, unless this process has; returns whether it did.
+
+    Ray takes SIGTERM for itself, which is given back: whoever trains finishes a step first.
+
+    Raises:
+        ConnectionError: Nothing listens at an address, for which Ray would look for minutes.
+    """
+    if ray.is_initialized():
+        return False
+    address = address or os.environ.get("RAY_ADDRESS")
+    if address:
+        _refuse_silent(address)
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     handler = signal.getsignal(signal.SIGTERM)
-    ray.init(include_dashboard=False, logging_level="warning")
+    own = {"address": "local", "include_dashboard": False}  # without it, Ray would join one that runs on this machine
+    ray.init(**({"address": address} if address else own), logging_level="warning")
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, handler)
+    return True
+
+
+def _refuse_silent(address: str) -> None:
+    host, _, port = address.rpartition("://")[2].rpartition(":")
+    if not host or not port.isdigit():
+        return  # "auto" and "local", or an error of Ray
+    try:
+        socket.create_connection((host, int(port)), timeout=_SECONDS).close()
+    except OSError as error:
+        raise ConnectionError(
+            f"no Ray answers at {address!r} ({error}); give the address that `ray start --head` prints, HOST:6379"
+        ) from None
+
+
+def machine() -> tuple[int, int]:
+    """Cores and GPUs of the smallest machine that is to compute: with GPUs, where any machine has them."""
+    machines = [node["Resources"] for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU")]
+    machines = [resources for resources in machines if resources.get("GPU")] or machines
+    cores, gpus = (int(min(resources.get(name, 0) for resources in machines)) for name in ("CPU", "GPU"))
+    return cores, gpus
 
 
 class _Actor:
     """A worker that is an actor."""
 
-    def __init__(self, agents: Sequence[str], build: Callable[[], Team], gpus: int) -> None:
+    def __init__(self, agents: Sequence[str], build: Callable[[], Team], ranks: int, gpus: float) -> None:
         self.name = f"the worker of {', '.join(agents)}"
-        self.actor = ray.remote(AnsweringWorker).options(num_gpus=gpus).remote()
-        self._built = self._ask(BUILD, list(agents), build)
+        self.actor = ray.remote(AnsweringWorker).options(num_gpus=gpus, scheduling_strategy="SPREAD").remote()
+        self._built = self._ask(BUILD, list(agents), build, ranks)
 
     def call(self, method: str, *given: Any) -> Any:
         """See `Worker`."""

@@ -8,8 +8,10 @@ and restored like any other. An executor of workers says how one is started, and
 from __future__ import annotations
 
 import functools
+import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
 
@@ -46,6 +48,19 @@ class Worker(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """What a worker needs of a machine.
+
+    Attributes:
+        ranks: Processes that its model is spread over.
+        gpus: For each of them, where there are any: 0.5 lets two share one.
+    """
+
+    ranks: int = 1
+    gpus: float = 1.0
+
+
 class Workers(ABC):
     """An executor with a worker for each policy; a subclass says how one is started."""
 
@@ -53,17 +68,18 @@ class Workers(ABC):
         self.workers: list[Worker] = []
 
     @abstractmethod
-    def start(self, agents: Sequence[str], build: Callable[[], Team]) -> Worker:
-        """Start a worker with `PolicyWorker(agents, build)`, without waiting for it."""
+    def start(self, agents: Sequence[str], build: Callable[[], Team], needs: Needs) -> Worker:
+        """Start a worker with `BUILD` (agents, build, needs.ranks), without waiting for it."""
 
-    def place(self, agents: Sequence[str], build: Callable[[], Team]) -> Placed:
+    def place(self, agents: Sequence[str], build: Callable[[], Team], needs: Needs = Needs()) -> Placed:
         """A policy that is built in a worker of its own; all workers build at the same time.
 
         Args:
             agents: Who plays with it.
             build: Makes a team of these agents and one policy; a function of a module, or a `partial` of one.
+            needs: What the worker needs of a machine.
         """
-        self.workers.append(self.start(agents, build))
+        self.workers.append(self.start(agents, build, needs))
         return Placed(agents, self.workers[-1])
 
     def load_team(self, agents: Sequence[str], model: str = "builtin:tiny", **how: Any) -> Team:
@@ -74,14 +90,17 @@ class Workers(ABC):
         if server_model(model):
             return load_team(agents, model, **how)
         role_of = dict(zip(agents, how.pop("roles", ()) or agents, strict=True))
+        devices = how.pop("device", "auto").split(",")
         apart = how.get("sharing", "separate") == "separate"
+        needs = Needs(how.pop("ranks", 1), how.pop("gpus", 1.0))
         parts: dict[str, list[str]] = {}
         for agent, role in role_of.items():
             parts.setdefault(role if apart else "", []).append(agent)
         players: dict[str, Placed] = {}
-        for own in parts.values():
-            build = partial(load_team, own, model, roles=[role_of[agent] for agent in own], **how)
-            players |= dict.fromkeys(own, self.place(own, build))
+        for own, device in zip(parts.values(), itertools.cycle(devices)):
+            roles = [role_of[agent] for agent in own]
+            build = partial(load_team, own, model, roles=roles, device=device.strip(), **how)
+            players |= dict.fromkeys(own, self.place(own, build, needs))
         return Team({agent: players[agent] for agent in agents})
 
     def __enter__(self) -> Workers:

@@ -26,7 +26,7 @@ import torch
 from ...agents.base import Team
 from ...storage.signals import SIGNALS, exit_reason
 from .base import WorkerLostError
-from .placed import Worker, Workers
+from .placed import Needs, Worker, Workers
 from .worker import BUILD, Answer, AnsweringWorker
 
 _PRELOAD = ["torch", "transformers", "peft", __name__]
@@ -36,9 +36,9 @@ _SECONDS = 5.0  # until an ended process has told its exit code
 class Processes(Workers):
     """A process of its own on this machine for each policy."""
 
-    def start(self, agents: Sequence[str], build: Callable[[], Team]) -> Worker:
+    def start(self, agents: Sequence[str], build: Callable[[], Team], needs: Needs) -> Worker:
         """See `Workers`."""
-        return _Process(agents, build)
+        return _Process(agents, build, needs.ranks)
 
 
 # --- the driver's end -------------------------------------------------------------------------------------------------
@@ -47,7 +47,7 @@ class Processes(Workers):
 class _Process:
     """A worker in a process of its own."""
 
-    def __init__(self, agents: Sequence[str], build: Callable[[], Team]) -> None:
+    def __init__(self, agents: Sequence[str], build: Callable[[], Team], ranks: int) -> None:
         self.name = f"the worker of {', '.join(agents)}"
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload(_PRELOAD)
@@ -59,7 +59,7 @@ class _Process:
         self._lock = threading.Lock()
         self._built: Answer | None = None
         try:
-            self._send(BUILD, list(agents), build)
+            self._send(BUILD, list(agents), build, ranks)
         except BaseException:
             self.end()
             raise

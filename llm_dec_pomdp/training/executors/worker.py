@@ -147,14 +147,32 @@ class PolicyWorker:
 
     def load_state(self, updater: int, state: Mapping[str, Any]) -> None:
         """Restore it."""
-        self.updaters[updater].load_state_dict(state)
+        own = self.updaters[updater]
+        own.load_state_dict(state)
+        moments: Mapping[torch.Tensor, dict[str, Any]] = own.optimizer.state
+        for parameter, kept in moments.items():
+            kept.update({k: _like(v, parameter) for k, v in kept.items()})
+
+
+def _like(value: Any, parameter: torch.Tensor) -> Any:
+    """What an optimizer keeps of a parameter, in parts where that is in parts."""
+    if not hasattr(parameter, "full_tensor") or not isinstance(value, torch.Tensor) or value.shape != parameter.shape:
+        return value
+    from ...agents.transformers.sharded import spread
+
+    return spread(value, parameter)
 
 
 def _on_the_processor(state: dict[str, Any]) -> dict[str, Any]:
     """Nested values with copies of their tensors, none of which is part of a larger one."""
     tensors: dict[str, torch.Tensor] = {}
     packed = pack(state, tensors)
-    return unpack(packed, {name: tensor.detach().cpu().clone() for name, tensor in tensors.items()})
+    return unpack(packed, {name: _whole(tensor.detach()).cpu().clone() for name, tensor in tensors.items()})
+
+
+def _whole(tensor: Any) -> torch.Tensor:
+    """In one piece; that of a model over several ranks lies in parts."""
+    return tensor.full_tensor() if hasattr(tensor, "full_tensor") else tensor
 
 
 # --- in another process -----------------------------------------------------------------------------------------------
@@ -190,17 +208,26 @@ class Answer(NamedTuple):
         return self.value
 
 
+def _built(agents: Sequence[str], build: Callable[[], Team], ranks: int = 1) -> Any:
+    """A `PolicyWorker`, or what passes on to several."""
+    if ranks == 1:
+        return PolicyWorker(agents, build)
+    from .ranks import Ranks
+
+    return Ranks(agents, build, ranks)
+
+
 class AnsweringWorker:
     """A `PolicyWorker` behind one method, which raises nothing."""
 
-    _worker: PolicyWorker
+    _worker: Any
 
     def answer(self, method: str, given: Sequence[Any], threads: int) -> Answer:
         """Build the worker (`BUILD`, with its arguments), or call a method of it, with so many threads to compute."""
         try:
             torch.set_num_threads(threads)
             if method == BUILD:
-                self._worker = PolicyWorker(*given)
+                self._worker = _built(*given)
                 return Answer()
             return Answer(getattr(self._worker, method)(*given))
         except Exception as error:

@@ -1,0 +1,93 @@
+"""How models of a team are loaded and run, as a user says it; nothing heavy is loaded."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import pydantic
+
+from ..config import Config, ConfigError, Positive
+from .engines import make_engine
+
+Sharing = Literal["separate", "shared", "lora"]
+
+
+class RunOptions(Config):
+    """How a model in this process is run; the arguments of `LanguageModel` that are a user's."""
+
+    chat_template_kwargs: dict[str, Any] = {}
+    """Variables of the chat template: Qwen3 thinks unless it is { enable_thinking = false }."""
+    batch_rows: Positive = 64
+    """Texts sampled at once. Halved when the device has too little memory."""
+    truncate_prompts: bool = False
+    """Keep the end of prompts that are too long for the context, instead of refusing them."""
+    gradient_checkpointing: bool = False
+    """Keep the input of every layer alone in updates and compute the rest again: less memory, more time."""
+    engine: dict[str, Any] = {}
+    """Who draws the texts, { kind = "vllm", url = "http://localhost:8000", ... }; the model itself when left out."""
+
+    def arguments(self) -> dict[str, Any]:
+        """Those of `LanguageModel`."""
+        return self.model_dump(include=set(RunOptions.model_fields))
+
+
+class ModelOptions(RunOptions):
+    """How a team of models is loaded and run."""
+
+    sharing: Sharing = "separate"
+    """Among the roles: separate (a model each, all weights trainable), shared (one for all, all weights trainable), or
+    lora (a trainable adapter each on one frozen base)."""
+    device: str = "auto"
+    """auto, cpu, cuda, cuda:1, ...; several, as "cuda:0,cuda:1", for the models of the roles in turn, which then work
+    at the same time (sharing separate)."""
+    dtype: str = "auto"
+    """auto (on CUDA bfloat16, with float32 weights where all are trained, else float32), float32, bfloat16, float16."""
+    lora_rank: Positive = 8
+    """Rank of the adapters, on all linear layers."""
+    ranks: Positive = 1
+    """Processes that the model is spread over (FSDP2), each with a GPU where there are any; for `train --executor
+    processes` and `ray`."""
+    gpus: Annotated[float, pydantic.Field(gt=0, le=1)] = 1.0
+    """Share of a GPU that each process of this model takes with `train --executor ray`, where there are any: with 0.5
+    two share one."""
+
+    def options(self) -> dict[str, Any]:
+        """Those of `load_team`, without what a subclass adds."""
+        return self.model_dump(include=set(ModelOptions.model_fields))
+
+    @property
+    def devices(self) -> list[str]:
+        """Of the models of the roles, in turn."""
+        return [name.strip() for name in self.device.split(",")]
+
+    def refuse_conflicts(self, *, trained: bool, placed: bool = False) -> None:
+        """Refuse what does not go together, before anything is loaded.
+
+        Args:
+            trained: Weights of this model are trained.
+            placed: It lives in a worker of an executor.
+
+        Raises:
+            ConfigError: The message says what, and what to do.
+        """
+        if self.engine:
+            engine = make_engine(self.engine)
+            if trained and self.sharing != "lora" and getattr(engine, "adapters_only", False):
+                raise ConfigError(
+                    f"sharing is {self.sharing!r}, which trains all weights, and engine {self.engine['kind']!r} can be "
+                    'given adapters alone; train adapters (sharing = "lora"), or leave the engine out'
+                )
+        if len(self.devices) > 1 and self.sharing != "separate":
+            raise ConfigError(
+                f"device is {self.device!r} and sharing {self.sharing!r}, of which there is one model; give one device"
+            )
+        if self.ranks > 1 and not placed:
+            raise ConfigError(
+                f"ranks is {self.ranks}, but the model is loaded into one process; train with --executor processes or "
+                "ray, or leave ranks out"
+            )
+        if self.ranks > 1 and self.device not in ("auto", "cpu", "cuda"):
+            raise ConfigError(
+                f"ranks is {self.ranks} and device {self.device!r}, but each rank takes a device of its own; give "
+                "auto, cuda or cpu"
+            )

@@ -1,0 +1,215 @@
+# pyright: basic
+"""A language model spread over the ranks of a process group (FSDP2).
+
+Each rank holds a part of the weights, of their gradient, and of what an optimizer keeps of them. All ranks are asked
+the same at the same time; each computes the log-probabilities of its share of the texts, and all of them see those of
+every text, so that whatever learns from them computes the same loss everywhere. Texts are drawn by a whole copy of the
+model, which is given the weights after every change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+from torch.distributed.tensor import DTensor, distribute_tensor
+
+from ...types import Completion
+from ..base import Request, Sampling, Team
+from ..weights import refuse_misfits
+from .language_model import LanguageModel
+
+
+def sharded(build: Callable[[], Team]) -> Team:
+    """A team of one policy, over all ranks.
+
+    Args:
+        build: Loads it in one piece. Called twice, for the model whose weights are spread and the one that draws texts.
+
+    Raises:
+        ValueError: It is no language model of transformers.
+    """
+    [whole] = build().policies
+    if not isinstance(whole, LanguageModel):
+        raise ValueError(f"{type(whole).__name__} cannot be spread over ranks, as language models can; leave ranks out")
+    if whole.sampled_elsewhere:  # the first rank asks who draws, and what it gives are files
+        whole.model.to("cpu" if dist.get_rank() == 0 else "meta")
+    elif whole.compute_dtype is not None:
+        whole.model.to(whole.compute_dtype)
+    team = build()
+    [policy] = team.policies
+    assert isinstance(policy, LanguageModel)
+    return Team(dict.fromkeys(team.members, ShardedModel(policy, whole)))
+
+
+class ShardedModel(LanguageModel):
+    """A language model of which every rank holds a part.
+
+    Args:
+        policy: Of whom this is the rest; its model is spread and its memory given up.
+        whole: The same model in one piece, with the engine that draws the texts.
+
+    Raises:
+        ValueError: The model has no layers that could be spread.
+    """
+
+    # Logits come from the model as a whole, where alone its parts are gathered.
+    _plain_head = False  # pyright: ignore[reportAssignmentType]
+
+    def __init__(self, policy: LanguageModel, whole: LanguageModel) -> None:
+        self.__dict__.update(vars(policy))
+        self._elsewhere = whole.sampled_elsewhere
+        self.rank, self.ranks = dist.get_rank(), dist.get_world_size()
+        network = self.model if self.adapters is None else self.model.get_base_model()
+        layers = getattr(network.base_model, "layers", None)
+        if layers is None:
+            raise ValueError(
+                f"{type(network).__name__} has no `layers` that could be spread over ranks; leave ranks out"
+            )
+        mixed: dict[str, Any] = {}
+        if self.compute_dtype:
+            mixed["mp_policy"] = MixedPrecisionPolicy(param_dtype=self.compute_dtype)
+        for part in (*layers, network):  # tied embeddings stay in the root
+            fully_shard(part, **mixed)
+        self._whole = whole if self.rank == 0 or not self._elsewhere else None
+        self._given = -1  # version of the weights that the whole copy has
+        self._loads = 0
+
+    @property
+    def sampled_elsewhere(self) -> bool:
+        """See `LanguageModel`."""
+        return self._elsewhere
+
+    @property
+    def version(self) -> int:
+        """See `LanguageModel`."""
+        return super().version + self._loads
+
+    # --- acting -------------------------------------------------------------------------------------------------------
+
+    def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[list[Completion]]:
+        """See `LanguageModel`. The first rank returns all texts, the others none."""
+        if self._given != (version := self.version):
+            state = self.state_dict()
+            if self._whole is not None:
+                self._whole.load_state_dict(state)
+            self._given = version
+        if self._elsewhere:
+            return self._whole.generate(requests, sampling) if self._whole else []
+        assert self._whole is not None
+        own = self._whole.generate(requests[self.rank :: self.ranks], sampling)
+        parts: list[Any] | None = [None] * self.ranks if self.rank == 0 else None
+        dist.gather_object(own, parts)
+        if parts is None:
+            return []
+        return [parts[number % self.ranks][number // self.ranks] for number in range(len(requests))]
+
+    # --- learning -----------------------------------------------------------------------------------------------------
+
+    def token_logprobs(
+        self, samples: Sequence[tuple[str, Completion]], temperature: float
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """See `LanguageModel`."""
+        logprobs, mask = super().token_logprobs(self._share(samples), temperature)
+        return self._of_all(logprobs, samples), self._of_all(mask, samples)
+
+    def token_logprobs_and_entropies(
+        self, samples: Sequence[tuple[str, Completion]], temperature: float
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """See `LanguageModel`."""
+        found = super().token_logprobs_and_entropies(self._share(samples), temperature)
+        logprobs, entropies, mask = (self._of_all(values, samples) for values in found)
+        return logprobs, entropies, mask
+
+    def _share(self, samples: Sequence[tuple[str, Completion]]) -> list[tuple[str, Completion]]:
+        """What this rank computes: of N samples N / ranks, rounded up, since all ranks have to take part alike."""
+        own = list(samples[self.rank :: self.ranks])
+        return own + [samples[0]] * (-(-len(samples) // self.ranks) - len(own))
+
+    def _of_all(self, own: torch.Tensor, samples: Sequence[tuple[str, Completion]]) -> torch.Tensor:
+        """The values of all samples [N, L] from those of every rank's share."""
+        length = max(len(completion.token_ids) for _, completion in samples)
+        padded = torch.nn.functional.pad(own, (0, length - own.shape[1]))
+        return _Gathered.apply(padded, self.rank, self.ranks)[: len(samples)]  # type: ignore[index]
+
+    def _from_shared_prompts(self, *given: Any, body: bool) -> torch.Tensor:
+        return self._from_whole_texts(*given, body=body)  # the only way that goes through the root
+
+    def base(self) -> LanguageModel | None:
+        """See `LanguageModel`."""
+        return None if self.adapters is None else _ShardedBase(self)
+
+    def __deepcopy__(self, memo: Any) -> ShardedModel:
+        raise ValueError(
+            "beta is above 0, and the whole model over several ranks is trained, of which no copy is kept as a "
+            "reference; set beta to 0, or train adapters (sharing = 'lora')"
+        )
+
+    # --- what is saved and loaded -------------------------------------------------------------------------------------
+
+    def state_dict(self) -> dict[str, torch.Tensor]:
+        """The trainable tensors by name, each in one piece. All ranks have to ask."""
+        return {name: gathered(tensor) for name, tensor in super().state_dict().items()}
+
+    def load_state_dict(self, state: Mapping[str, torch.Tensor]) -> None:
+        """See `LanguageModel`; the tensors are whole, whatever number of ranks they were saved by."""
+        parts = {name: p for name, p in self.model.named_parameters() if p.requires_grad}
+        refuse_misfits({name: p.shape for name, p in parts.items()}, state)
+        with torch.no_grad():
+            for name, part in parts.items():
+                part.copy_(spread(state[name], part))
+        self._loads += 1
+
+
+class _ShardedBase(ShardedModel):
+    """The same with its adapters switched off: shares all memory, and has nothing to train or to save."""
+
+    def __init__(self, adapted: ShardedModel) -> None:
+        self.__dict__.update(vars(adapted))
+        self.adapters = dict.fromkeys(adapted.adapters or (), "__base__")
+
+    def parameters(self) -> Iterable[torch.nn.Parameter]:
+        """None."""
+        return ()
+
+    def state_dict(self) -> dict[str, torch.Tensor]:
+        """Nothing."""
+        return {}
+
+
+class _Gathered(torch.autograd.Function):
+    """[n, L] of every rank -> [n x ranks, L], row i from rank i modulo ranks.
+
+    Every rank computes the same loss of all rows, and FSDP2 takes the mean of the ranks' gradients, so that the
+    gradient of a rank's own rows counts as many times as there are ranks.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, own: torch.Tensor, rank: int, ranks: int) -> torch.Tensor:
+        ctx.rank, ctx.ranks = rank, ranks
+        parts = [torch.empty_like(own) for _ in range(ranks)]
+        dist.all_gather(parts, own.contiguous())
+        return torch.stack(parts, dim=1).flatten(0, 1)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        return gradient[ctx.rank :: ctx.ranks] * ctx.ranks, None, None
+
+
+# --- tensors in parts -------------------------------------------------------------------------------------------------
+
+
+def gathered(tensor: torch.Tensor) -> torch.Tensor:
+    """A tensor in one piece, on the processor where it was in parts. All ranks have to ask."""
+    return tensor.full_tensor().cpu() if isinstance(tensor, DTensor) else tensor
+
+
+def spread(tensor: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
+    """A whole tensor in parts like those of another one, where that is in parts."""
+    if not isinstance(like, DTensor):
+        return tensor
+    own = tensor.to(like.device, like.dtype)
+    return distribute_tensor(own, like.device_mesh, like.placements, src_data_rank=None)

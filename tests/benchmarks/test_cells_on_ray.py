@@ -1,0 +1,190 @@
+"""Cells as tasks on a cluster of two machines, which are two raylets here: the same numbers, whatever is lost."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Generator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from llm_dec_pomdp.benchmarks.progress import Advance, Silent
+from llm_dec_pomdp.benchmarks.runner import run_suite
+from llm_dec_pomdp.benchmarks.suite import Suite
+from llm_dec_pomdp.config import build
+from llm_dec_pomdp.storage.runfolder import read_lines
+
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]  # those of ray
+ray = pytest.importorskip("ray", reason="ray is not installed: pip install llm-dec-pomdp[ray]")
+
+VALUES = {
+    "name": "cluster",
+    "environments": [{"id": "tldr-v0"}],
+    "methods": [{"name": "magrpo"}],
+    "models": [{"device": "cpu"}],
+    "seeds": [0, 1],
+    "sampling": {"max_new_tokens": 16},
+    "training": {"steps": 6, "prompts_per_step": 2, "group_size": 2, "save_every": 2},
+    "evaluation": {"items": 2},
+    "tracking": [],
+}
+SUITE = build(Suite, VALUES, source="test")
+TIMES = ("seconds_rollout", "seconds_update")
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Generator[Any]:
+    """Two machines of one core, which also this process computes with."""
+    from ray.cluster_utils import Cluster
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("RAY_worker_register_timeout_seconds", "300")
+        patched.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        started = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+        started.add_node(num_cpus=1)
+        yield started
+        started.shutdown()
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What came of the suite in processes of this machine, a core for each."""
+    folder = tmp_path_factory.mktemp("alone") / "run"
+    run_suite(SUITE, folder, Silent(), jobs=os.cpu_count() or 1)
+    return outcome(folder)
+
+
+def outcome(folder: Path) -> dict[str, Any]:
+    """Texts, metrics and weights of all cells."""
+    found: dict[str, Any] = {}
+    for cell in sorted(folder.glob("cells/*")):
+        steps = [{k: v for k, v in line.items() if k not in TIMES} for line in read_lines(cell / "train.jsonl")]
+        weights = [path.read_bytes() for path in sorted((cell / "team").rglob("*.safetensors"))]
+        summary = json.loads((cell / "result.json").read_text())["summary"]["return_percent"]
+        found[cell.name] = (steps, weights, summary)
+    return found
+
+
+class Lines(Silent):
+    """What was said, with something to do at every step of a cell."""
+
+    def __init__(self, act: Callable[[str], None] = lambda label: None) -> None:
+        self.said: list[str] = []
+        self.stages: list[str] = []
+        self._act = act
+
+    @contextlib.contextmanager
+    def stage(self, label: str, total: int) -> Iterator[Advance]:
+        self.stages.append(label)
+        yield lambda units, note: self._act(label) if label.endswith("train") and note else None
+
+    def say(self, text: str) -> None:
+        self.said.append(text)
+
+
+def tasks() -> list[int]:
+    """The processes in which cells run now."""
+    found: list[int] = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            if path.read_bytes().startswith(b"ray::_work"):
+                found.append(int(path.parent.name))
+    return found
+
+
+def test_cells_on_two_machines_give_the_numbers_of_processes_here(
+    cluster: Any, alone: dict[str, Any], tmp_path: Path
+) -> None:
+    lines = Lines()
+    run_suite(SUITE, tmp_path / "run", lines, executor="ray", address=cluster.address)
+    assert outcome(tmp_path / "run") == alone
+    assert sum(label.endswith(": train") for label in lines.stages) == 2
+    assert not ray.is_initialized()
+
+
+def test_a_cell_that_is_killed_runs_again_from_its_checkpoint(
+    cluster: Any, alone: dict[str, Any], tmp_path: Path
+) -> None:
+    killed: list[int] = []
+    steps: dict[str, int] = {}
+
+    def act(label: str) -> None:
+        steps[label] = steps.get(label, 0) + 1
+        if not killed and steps[label] == 4:
+            killed.extend(tasks())
+            for pid in killed:
+                os.kill(pid, signal.SIGKILL)
+
+    lines = Lines(act)
+    run_suite(SUITE, tmp_path / "run", lines, executor="ray", address=cluster.address)
+    assert outcome(tmp_path / "run") == alone
+    assert sum("it runs again, from its newest checkpoint" in text for text in lines.said) == len(killed) > 0
+
+
+def test_the_cell_of_a_machine_that_is_lost_runs_on_another(
+    cluster: Any, alone: dict[str, Any], tmp_path: Path
+) -> None:
+    machine = cluster.add_node(num_cpus=1)
+    lost = threading.Event()
+
+    def act(label: str) -> None:
+        if not lost.is_set():
+            lost.set()
+            cluster.remove_node(machine, allow_graceful=False)
+
+    run_suite(SUITE, tmp_path / "run", Lines(act), executor="ray", address=cluster.address)
+    assert outcome(tmp_path / "run") == alone
+
+
+RUN = """
+import json, sys
+from pathlib import Path
+from llm_dec_pomdp.benchmarks.progress import Silent
+from llm_dec_pomdp.benchmarks.runner import run_suite
+from llm_dec_pomdp.benchmarks.suite import Suite
+from llm_dec_pomdp.storage.signals import stopping_at_once
+
+with stopping_at_once():
+    run_suite(Suite.model_validate(json.loads(sys.argv[1])), Path(sys.argv[2]), Silent(), executor="ray")
+"""
+
+
+def test_ctrl_c_lets_cells_save_and_leaves_no_process(alone: dict[str, Any], tmp_path: Path) -> None:
+    """With Ray on this machine, which the run starts; the signal goes to the whole group, as a terminal sends it."""
+    folder = tmp_path / "run"
+    long = {**SUITE.model_dump(), "training": {**VALUES["training"], "steps": 500, "save_every": 0}}
+    command = [sys.executable, "-c", RUN, json.dumps(long), str(folder)]
+    process = subprocess.Popen(command, stderr=subprocess.DEVNULL, start_new_session=True)
+    until = time.monotonic() + 120
+    while not any(read_lines(path) for path in folder.glob("cells/*/train.jsonl")):
+        assert process.poll() is None and time.monotonic() < until
+        time.sleep(0.1)
+    os.killpg(process.pid, signal.SIGINT)
+    assert process.wait(60) == 75
+    [path] = [path for path in folder.glob("cells/*/train.jsonl") if read_lines(path)]
+    assert max((path.parent / "checkpoints").iterdir()).name == f"step-{len(read_lines(path)):06d}"
+    assert {json.loads(p.read_text())["reason"] for p in folder.glob("cells/*/failure.json")} == {
+        "stopped by a signal, goes on with bench --resume"
+    }
+    assert tasks() == []
+
+
+def test_an_address_where_nothing_listens_is_refused_before_anything_is_made(tmp_path: Path) -> None:
+    with pytest.raises(ConnectionError, match=r"no Ray answers at '127\.0\.0\.1:9'"):
+        run_suite(SUITE, tmp_path / "run", Silent(), executor="ray", address="127.0.0.1:9")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_a_machine_does_not_see_is_told() -> None:
+    from llm_dec_pomdp.benchmarks.on_ray import _work
+
+    said = _work(SUITE.cells()[0].to_dict(), "/nowhere/run/cells/a", {}, 1, ".", None)
+    assert said.startswith("'/nowhere/run/cells/a' is not there on ")
