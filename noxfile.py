@@ -15,6 +15,15 @@ import nox
 PORT = 8123
 START = "from llm_dec_pomdp.cli import main; main()"
 LONGEST_START = 600.0  # seconds
+TORCH = "torch==2.13.0"
+LIBRARIES = {  # what docs/results/libraries.md was measured with; pins clash, so each has an environment of its own
+    "stable_baselines3": ["stable-baselines3==2.9.2", "supersuit==3.11.0"],
+    "torchrl": ["torchrl==0.14.1", "tensordict==0.14.3"],
+    "benchmarl": ["benchmarl==1.5.2", "torchrl==0.11.1", "tensordict==0.11.0"],
+    "ray": ["ray[rllib]==2.60.0"],
+    "trl": ["trl==1.16.0"],
+    "comlrl": ["comlrl==1.4.3"],
+}
 
 
 @nox.session(venv_backend="none")
@@ -29,6 +38,17 @@ def vllm(session: nox.Session) -> None:
     with served(model, environment):
         command = ["python", "-m", "pytest", "-n", "0", "-s", "-m", "", "tests/agents/test_vllm_server.py"]
         session.run(*command, env=given, external=True)
+
+
+@nox.session
+@nox.parametrize("name", [nox.param(name, id=name) for name in LIBRARIES])
+def library(session: nox.Session, name: str) -> None:
+    """Train with a library on environments of this package: `nox -s "library(torchrl)"`."""
+    session.install(TORCH)
+    session.install(TORCH, "-e", ".", "pytest", "pytest-xdist", *LIBRARIES[name])
+    if name == "benchmarl":  # nothing here needs its torchvision, which must be of the very build of torch to be loaded
+        session.run("python", "-m", "pip", "uninstall", "-y", "torchvision")
+    session.run("python", "-m", "pytest", "-n", "0", "-m", "", "tests/integrations", "-k", f"{name} or test_{name}")
 
 
 @contextlib.contextmanager

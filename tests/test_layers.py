@@ -42,7 +42,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "algorithms": {*LEAVES, "agents.base", "agents.memory", "rollout", "algorithms"},
     "storage": {"storage"},
     "training": {*LEAVES, "storage", "envs", "agents", "rollout", "algorithms", "training"},
-    "integrations": {"envs", "integrations"},
+    "integrations": {*LEAVES, "envs", "agents", "rollout", "integrations"},
     "traces": {*LEAVES, "storage", "envs", "agents.base", "rollout", "traces"},
     "benchmarks": {*EVERYTHING, "benchmarks"},
     "cli": {*EVERYTHING, "benchmarks", "cli"},

@@ -1,7 +1,7 @@
 """Wrappers: the same environment under another communication protocol, or in numbers, or many times at once."""
 
 from .discrete import DiscreteMenu, TokenIds
-from .numeric import ByteObservation, FixedRoster, NumericWrapper
+from .numeric import ByteObservation, EndsAtHorizon, FixedRoster, NumericWrapper
 from .protocols import (
     PROTOCOLS,
     Centralized,
@@ -21,6 +21,7 @@ __all__ = [
     "Centralized",
     "DiscreteMenu",
     "Discussion",
+    "EndsAtHorizon",
     "FixedRoster",
     "GymnasiumView",
     "NumericWrapper",
