@@ -28,6 +28,7 @@ import torch
 import llm_dec_pomdp
 from llm_dec_pomdp.agents import Sampling, Team
 from llm_dec_pomdp.agents.loading import load_team
+from llm_dec_pomdp.agents.transformers.language_model import LanguageModel
 from llm_dec_pomdp.algorithms.magrpo import MAGRPO, MAGRPOConfig
 from llm_dec_pomdp.envs import TextDecPOMDP
 from llm_dec_pomdp.integrations import comlrl as adapter
@@ -56,8 +57,11 @@ def percent(values: Sequence[float], env: TextDecPOMDP) -> float:
 
 
 def held_out(team: Team, sampling: Sampling) -> float:
-    """Return on the test posts."""
+    """Return on the test posts. As comlrl has it, and for both sides, a text also ends where a model pads."""
     env = llm_dec_pomdp.make("tldr-v0", split="test")
+    for policy in team.members.values():
+        assert isinstance(policy, LanguageModel)
+        policy.stop_ids |= {policy.pad_id}
     ids = [item.id for item in env.items]
     groups = Trajectories().play(env, team, ids, range(len(ids)), sampling, SAMPLES)
     return percent([episode.total for group in groups for episode in group.episodes], env)
@@ -151,10 +155,10 @@ def main() -> None:
     versions = {name: version(name) for name in ("comlrl", "torch", "transformers")}
     versions["llm_dec_pomdp"] = llm_dec_pomdp.__version__
     runs: list[dict[str, Any]] = []
+    before = held_out(load_team(env.possible_agents, "builtin:tiny"), sampling)
     for seed in arguments.seeds:
         for side, trained in SIDES.items():
             team = load_team(env.possible_agents, "builtin:tiny")
-            before = held_out(team, sampling)
             run = trained(env, team, sampling, arguments.steps, arguments.learning_rate, seed)
             run |= {"side": side, "seed": seed, "before": before, "after": held_out(team, sampling)}
             runs.append(run)

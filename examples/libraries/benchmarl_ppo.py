@@ -22,9 +22,9 @@ ALGORITHMS = {"mappo": MappoConfig, "ippo": IppoConfig}
 def main(task: str, algorithm: str, steps: int = 20_000, seed: int = 0, out: Path | None = None) -> None:
     """Train for so many joint actions, and say what was learnt."""
     config = ExperimentConfig.get_from_yaml()
-    config.max_n_frames, config.on_policy_collected_frames_per_batch = steps, 500
+    config.max_n_frames, config.on_policy_collected_frames_per_batch = steps, 300
     config.on_policy_n_envs_per_worker, config.on_policy_minibatch_size = 10, 100
-    config.on_policy_n_minibatch_iters, config.lr = 8, 1e-3
+    config.on_policy_n_minibatch_iters, config.lr = 10, 2e-3
     config.evaluation, config.loggers, config.create_json = False, [], False
     with tempfile.TemporaryDirectory() as folder:
         config.save_folder = folder

@@ -247,7 +247,7 @@ class ByteObservation(NumericWrapper):
             data = cut.decode("utf-8", "ignore").encode()  # a character that was cut in two goes
         array = np.zeros(length, dtype=np.uint8)
         array[: len(data)] = np.frombuffer(data, dtype=np.uint8)
-        return array if self.dtype == np.uint8 else array.astype(self.dtype) / np.float32(127.5) - np.float32(1)
+        return array if self.dtype == np.uint8 else (array / np.float32(127.5) - 1).astype(np.float32)
 
 
 class EndsAtHorizon(NumericWrapper):
