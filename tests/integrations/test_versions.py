@@ -17,7 +17,10 @@ def test_a_missing_library_is_named_with_the_command(monkeypatch: pytest.MonkeyP
     ("installed", "enough"), [("1.15.9", False), ("1.16.0", True), ("1.16.3rc1", True), ("2.0", True)]
 )
 def test_an_older_release_is_refused(monkeypatch: pytest.MonkeyPatch, installed: str, enough: bool) -> None:
-    monkeypatch.setattr(versions, "version", lambda name: installed)
+    def version(name: str) -> str:
+        return installed
+
+    monkeypatch.setattr(versions, "version", version)
     if enough:
         versions.require("trl")
     else:
