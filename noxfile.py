@@ -16,6 +16,15 @@ PORT = 8123
 PYTEST = ("python", "-m", "pytest", "-n", "0", "-m", "")
 START = "from llm_dec_pomdp.cli import main; main()"
 LONGEST_START = 600.0  # seconds
+TORCH = "torch==2.13.0"
+LIBRARIES = {  # what docs/results/libraries.md was measured with; pins clash, so each has an environment of its own
+    "stable_baselines3": ["stable-baselines3==2.9.2", "supersuit==3.11.0"],
+    "torchrl": ["torchrl==0.14.1", "tensordict==0.14.3"],
+    "benchmarl": ["benchmarl==1.5.2", "torchrl==0.11.1", "tensordict==0.11.0"],
+    "ray": ["ray[rllib]==2.60.0"],
+    "trl": ["trl==1.16.0"],
+    "comlrl": ["comlrl==1.4.3"],
+}
 
 
 @nox.session(venv_backend="none")
@@ -74,8 +83,18 @@ def upstream(session: nox.Session) -> None:
 
 
 def _install(session: nox.Session, *requirements: str) -> None:
-    session.install("torch==2.13.0")
-    session.install("-e", *requirements, "hypothesis", "pytest", "pytest-xdist")
+    session.install(TORCH)
+    session.install(TORCH, "-e", *requirements, "hypothesis", "pytest", "pytest-xdist")
+
+
+@nox.session
+@nox.parametrize("name", [nox.param(name, id=name) for name in LIBRARIES])
+def library(session: nox.Session, name: str) -> None:
+    """Train with a library on environments of this package: `nox -s "library(torchrl)"`."""
+    _install(session, ".", *LIBRARIES[name])
+    if name == "benchmarl":  # nothing here needs its torchvision, which must be of the very build of torch to be loaded
+        session.run("python", "-m", "pip", "uninstall", "-y", "torchvision")
+    session.run(*PYTEST, "tests/integrations", "-k", f"{name} or test_{name}")
 
 
 @contextlib.contextmanager

@@ -12,7 +12,8 @@ import pytest
 import llm_dec_pomdp
 
 ROOT = Path(__file__).parent.parent
-EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+LIBRARIES = set((ROOT / "examples" / "libraries").glob("*.py")) - {ROOT / "examples" / "libraries" / "two_tasks.py"}
+EXAMPLES = sorted({*(ROOT / "examples").glob("*.py"), *LIBRARIES})
 
 
 def run(*command: str) -> str:

@@ -43,7 +43,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "algorithms": {*LEAVES, "agents.base", "agents.memory", "agents.values", "rollout", "algorithms"},
     "storage": {"storage"},
     "training": {*LEAVES, "storage", "envs", "agents", "rollout", "algorithms", "training"},
-    "integrations": {*LEAVES, "envs", "integrations"},
+    "integrations": {*LEAVES, "envs", "agents", "rollout", "integrations"},
     "serving": {*LEAVES, "envs", "agents.wire", "serving"},
     "traces": {*LEAVES, "storage", "envs", "agents.base", "rollout", "traces"},
     "benchmarks": {*EVERYTHING, "benchmarks"},

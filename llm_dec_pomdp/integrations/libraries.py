@@ -14,15 +14,14 @@ from packaging.requirements import Requirement
 OURS = "llm-dec-pomdp"
 
 
-def library(name: str, extra: str) -> Any:
-    """Import a library.
+def require(extra: str) -> str:
+    """Check that the requirements of an extra of this package are installed.
 
-    Args:
-        name: Of the module.
-        extra: Of this package, whose requirements the library is in.
+    Returns:
+        The command that installs them.
 
     Raises:
-        ImportError: It, or something that it needs, is missing, or its version is not what the extra asks for.
+        ImportError: One is missing, or its version is not what the extra asks for.
     """
     command = f"pip install '{OURS}[{extra}]'"
     for needed in _requirements(extra):
@@ -36,6 +35,20 @@ def library(name: str, extra: str) -> Any:
             raise ImportError(
                 f"{needed.name} {version} is installed, and the adapter {extra!r} needs {needed.specifier}: {command}"
             )
+    return command
+
+
+def library(name: str, extra: str) -> Any:
+    """Import a library.
+
+    Args:
+        name: Of the module.
+        extra: Of this package, whose requirements the library is in.
+
+    Raises:
+        ImportError: It, or something that it needs, is missing, or its version is not what the extra asks for.
+    """
+    command = require(extra)
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:

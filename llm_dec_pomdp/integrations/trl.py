@@ -1,14 +1,17 @@
-"""TRL's GRPOTrainer on an environment of one turn, for teams that share their weights.
+"""TRL's GRPOTrainer on an environment, for teams that share their weights.
 
-    from llm_dec_pomdp.integrations.trl import joint_reward, team_dataset
+    from llm_dec_pomdp.integrations.trl import episode_return, rollout_func, team_dataset
 
-    env = llm_dec_pomdp.make("tldr-v0")
-    GRPOTrainer(model, joint_reward(env), args=GRPOConfig(shuffle_dataset=False, ...), train_dataset=team_dataset(env))
+    env = llm_dec_pomdp.make("tldr-v0", max_turns=2)
+    how = GRPOConfig(shuffle_dataset=False, per_device_train_batch_size=2 * G, num_generations=G, ...)
+    GRPOTrainer(model, episode_return, args=how, train_dataset=team_dataset(env), rollout_func=rollout_func(env))
 
-A row of the data set is what one agent of a task is told. The g-th texts of a task's agents are one joint action, and
-each earns its joint reward; the advantage that GRPO computes within a prompt is then that of MAGRPO (arXiv:2508.04652)
-with aligned texts and shared weights. So all rows of a task have to be in one batch: keep `shuffle_dataset=False`, and
-let `per_device_train_batch_size` be a multiple of agents x `num_generations`.
+A row of the data set is what one agent of a task is told first. `rollout_func` plays the episodes, G of each task, with
+the model that is trained; the g-th rows of a task's agents are the two sides of one episode, and each earns its return;
+the advantage that GRPO computes within a prompt is then that of MAGRPO (arXiv:2508.04652) with aligned texts, shared
+weights and one advantage for all turns. Where TRL itself is to draw the texts, as with vLLM, `joint_reward(env)` pairs
+them afterwards, in environments of one turn. All rows of a task have to be in one batch: keep `shuffle_dataset=False`,
+and let `per_device_train_batch_size` be a multiple of agents x `num_generations`.
 """
 
 from __future__ import annotations
@@ -18,38 +21,146 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..envs import TextDecPOMDP
+from ..seeding import derive
+from ..types import Episode
+from .libraries import require
+from .one_turn import chat_of, paid, refuse_individual, refuse_others, told
 
 if TYPE_CHECKING:
     from datasets import Dataset
 
 Reward = Callable[..., list[float | None]]
+Chat = Sequence[Mapping[str, Any]]
+RolloutFunc = Callable[[Sequence[Chat], Any], dict[str, list[Any]]]
 
 
 def team_dataset(env: TextDecPOMDP) -> Dataset:
     """A row for each agent of each task, those of a task adjacent: `prompt` (a chat), `task_id`, `agent`.
 
     Raises:
-        ValueError: The environment has several turns.
+        ValueError: The environment pays its agents individually.
     """
     from datasets import Dataset
 
-    _refuse_turns(env)
+    refuse_individual(env, "TRL")
     rows: list[dict[str, Any]] = []
     for item in env.items:
-        observations, _ = env.reset(options={"task_id": item.id})
-        for agent in env.possible_agents:
-            told = [{"role": "user", "content": observations[agent]}]
-            rows.append({"prompt": told, "task_id": item.id, "agent": agent})
+        texts = told(env, item.id)
+        rows += [{"prompt": chat_of(texts[a]), "task_id": item.id, "agent": a} for a in env.possible_agents]
     return Dataset.from_list(rows)
 
 
+# --- whole episodes ---------------------------------------------------------------------------------------------------
+
+
+def rollout_func(env: TextDecPOMDP) -> RolloutFunc:
+    """What GRPOTrainer's `rollout_func` takes: it plays whole episodes, with TRL's temperature, top-p and top-k.
+
+    `max_completion_length` is the longest text of a turn. A row is what its agent was shown and sampled, token by
+    token: `prompt_ids` up to its first text, then in `completion_ids` its texts and what it was told in between, which
+    `env_mask` marks with 0. `episode_return` is the return of the row's episode.
+
+    Raises:
+        ImportError: TRL is missing or too old.
+        ValueError: The environment pays its agents individually, or has tasks that begin alike; or, in training, the
+            rows of a task are not together, or an agent was not asked, or began anew.
+    """
+    require("trl")
+    refuse_individual(env, "TRL")
+    tasks: dict[tuple[str, ...], str] = {}  # TRL gives the prompts alone
+    for item in env.items:
+        if (known := tasks.setdefault(_texts(told(env, item.id), env), item.id)) != item.id:
+            raise ValueError(
+                f"tasks {known!r} and {item.id!r} tell their agents the same, and TRL gives a rollout nothing but what "
+                "was told; leave one of them out"
+            )
+    policies: dict[int, Any] = {}
+
+    def play(prompts: Sequence[Chat], trainer: Any) -> dict[str, list[Any]]:
+        from ..agents.base import Sampling
+        from ..agents.transformers.language_model import LanguageModel
+        from ..rollout import Trajectories
+
+        network = trainer.accelerator.unwrap_model(trainer.model)
+        training = network.training
+        width = trainer.num_generations if trainer.model.training else trainer.num_generations_eval
+        ids = rows_of_tasks([prompt[-1]["content"] for prompt in prompts], tasks, len(env.possible_agents), width)
+        policy = policies.setdefault(id(network), LanguageModel(network, trainer.processing_class))
+        network.eval()
+        sampling = Sampling(trainer.temperature, trainer.top_p, trainer.top_k or 0, trainer.max_completion_length)
+        seeds = [derive(trainer.args.seed, trainer.state.global_step, place) for place in range(len(ids))]
+        groups = Trajectories().play(env, policy, ids, seeds, sampling, width)
+        network.train(training)
+        rows = [row(episode, agent) for group in groups for agent in env.possible_agents for episode in group.episodes]
+        return {name: [one[name] for one in rows] for name in rows[0]}
+
+    return play
+
+
+def row(episode: Episode, agent: str) -> dict[str, Any]:
+    """One agent's side of an episode, as `rollout_func` gives it.
+
+    Raises:
+        ValueError: The agent was not asked, or a later prompt does not begin with what was shown and sampled before.
+    """
+    said = [turn.actions[agent] for turn in episode.turns if agent in turn.actions]
+    if not said:
+        raise ValueError(f"{agent} was not asked in an episode of task {episode.item_id!r}, and TRL needs a text of it")
+    ids, mask, logprobs = list(said[0].prompt_ids), list[int](), list[float]()
+    start = len(ids)
+    for number, text in enumerate(said, 1):
+        before = len(ids)
+        if list(text.prompt_ids[:before]) != ids:
+            raise ValueError(
+                f"text {number} of {agent} in task {episode.item_id!r} was said after another beginning than the one "
+                "before (its template changes texts, or it began anew), and a row of TRL has one; take max_turns=1"
+            )
+        added = text.prompt_ids[before:]
+        ids += [*added, *text.token_ids]
+        mask += [0] * len(added) + [1] * len(text.token_ids)
+        logprobs += [0.0] * len(added) + list(text.logprobs)
+    earned = None if math.isnan(episode.total) else episode.total
+    shown = {"prompt_ids": ids[:start], "completion_ids": ids[start:], "env_mask": mask, "logprobs": logprobs}
+    return {**shown, "episode_return": earned}
+
+
+def episode_return(
+    completions: Sequence[Any], episode_return: Sequence[float | None], **columns: Any
+) -> list[float | None]:
+    """The reward function beside `rollout_func`: the joint return of the row's episode, None where it has no score."""
+    return list(episode_return)
+
+
+def _texts(observations: Mapping[str, str], env: TextDecPOMDP) -> tuple[str, ...]:
+    return tuple(observations[agent] for agent in env.possible_agents)
+
+
+def rows_of_tasks(prompts: Sequence[str], tasks: Mapping[tuple[str, ...], str], agents: int, width: int) -> list[str]:
+    """The tasks of prompts of which each stands there `width` times, those of a task's agents one after the other."""
+    ids: list[str] = []
+    for start in range(0, len(prompts), agents * width):
+        block = prompts[start : start + agents * width]
+        task = tasks.get(tuple(block[::width]))
+        if task is None or list(block) != [text for text in block[::width] for _ in range(width)]:
+            raise ValueError(
+                f"the prompts {start} to {start + len(block) - 1} of a batch are not those of the {agents} agents of a "
+                f"task, each {width} times; set shuffle_dataset=False, take the environment of the data set, and let "
+                f"per_device_train_batch_size be a multiple of {agents} x num_generations"
+            )
+        ids.append(task)
+    return ids
+
+
+# --- texts that TRL has drawn -----------------------------------------------------------------------------------------
+
+
 def joint_reward(env: TextDecPOMDP) -> Reward:
-    """The reward function of the environment, for GRPOTrainer's `reward_funcs`.
+    """The reward function of an environment of one turn, for texts that TRL draws itself.
 
     It gives the joint reward of every joint action to each of its texts, and None for what could not be scored. It
     raises ValueError where the texts of a task's other agents are not in the same batch.
     """
-    _refuse_turns(env)
+    refuse_others(env, "TRL")
 
     def reward(
         completions: Sequence[Any], task_id: Sequence[str], agent: Sequence[str], **columns: Any
@@ -61,25 +172,13 @@ def joint_reward(env: TextDecPOMDP) -> Reward:
         for task, of_agents in places.items():
             _refuse_parted(env, task, of_agents)
             for joint in zip(*(of_agents[who] for who in env.possible_agents), strict=True):
-                env.reset(options={"task_id": task})
-                texts = [_text(completions[place]) for place in joint]
-                _, earned, *_ = env.step(dict(zip(env.possible_agents, texts, strict=True)))
-                value = earned[env.possible_agents[0]]
+                value = paid(env, task, [_text(completions[place]) for place in joint])
                 for place in joint:
-                    rewards[place] = None if math.isnan(value) else value
+                    rewards[place] = value
         return rewards
 
     reward.__name__ = "joint_reward"  # under which TRL logs it
     return reward
-
-
-def _refuse_turns(env: TextDecPOMDP) -> None:
-    if env.max_turns != 1:
-        raise ValueError(
-            f"the environment has {env.max_turns} turns, and a row of TRL has one; make it with max_turns=1"
-        )
-    if not env.joint_reward:
-        raise ValueError("the environment pays its agents individually, and TRL is given the joint reward of a team")
 
 
 def _refuse_parted(env: TextDecPOMDP, task: str, of_agents: Mapping[str, Sequence[int]]) -> None:

@@ -13,7 +13,7 @@ from gymnasium.wrappers import RecordEpisodeStatistics, TimeLimit, TransformActi
 
 import llm_dec_pomdp
 from llm_dec_pomdp.envs.base import NotAskedToStepError, TextDecPOMDP
-from llm_dec_pomdp.envs.wrappers import Centralized, GymnasiumView, with_protocol
+from llm_dec_pomdp.envs.wrappers import ByteObservation, Centralized, DiscreteMenu, GymnasiumView, with_protocol
 
 env_ids = pytest.mark.parametrize("env_id", sorted(llm_dec_pomdp.registry))
 WITH_REFERENCES = [env_id for env_id in sorted(llm_dec_pomdp.registry) if llm_dec_pomdp.make(env_id).items[0].reference]
@@ -61,6 +61,18 @@ def test_it_is_a_gymnasium_environment_of_the_centralized_task() -> None:
     assert env.action_space is env.env.action_space("agent_0")
     assert env.metadata["name"] == "tldr-v0/centralized"
     assert env.metadata["render_modes"] == ["ansi", "human"]
+
+
+def test_an_environment_in_numbers_of_one_agent_passes_the_checks_of_gymnasium() -> None:
+    inner = with_protocol(llm_dec_pomdp.make(WRITING), "centralized")
+    env = GymnasiumView(ByteObservation(DiscreteMenu(inner, ["[summary]\none", "[elaboration]\ntwo"]), 32))
+    check_env(env, skip_render_check=True)
+    assert env.action_space == gymnasium.spaces.Discrete(2)
+
+
+def test_several_agents_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"agents \['agent_0', 'agent_1'\].*'centralized'"):
+        GymnasiumView(llm_dec_pomdp.make(WRITING))
 
 
 # --- seeds and options ------------------------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ from llm_dec_pomdp.envs.wrappers import (
     PROTOCOLS,
     ByteObservation,
     DiscreteMenu,
+    EndsAtHorizon,
     FixedRoster,
     NumericWrapper,
     TokenIds,
@@ -236,9 +237,33 @@ def test_the_state_is_bytes_too() -> None:
     assert read(env.state()) == inner.state()
 
 
+def test_floats_lie_between_minus_one_and_one_and_nobody_asked_is_padding() -> None:
+    env = FixedRoster(ByteObservation(with_protocol(duo(), "sequential"), 64, dtype="float32"))
+    observations, _ = env.reset(seed=0)
+    first = observations["agent_0"]
+    assert env.observation_space("agent_0") == spaces.Box(-1.0, 1.0, (64,), np.float32)
+    assert env.state_space.contains(env.state())
+    assert first.dtype == np.float32
+    assert first[0] == pytest.approx(ord("p") / 127.5 - 1)
+    assert (observations["agent_1"] == -1).all()
+    assert env.observation_space("agent_0").contains(observations["agent_1"])
+
+
+def test_an_observation_may_be_the_whole_history() -> None:
+    env = ByteObservation(duo(2), 100, history=True)
+    seen, _ = env.reset(options={"index": 0})
+    beginning = read(seen["agent_0"])
+    seen, *_ = env.step({"agent_0": "gamma", "agent_1": "gamma"})
+    told = env.unwrapped.history("agent_0")[-1].text
+    assert read(seen["agent_0"]) == f"{beginning}\ngamma\n{told}"
+    seen, *_ = env.step({"agent_0": "gamma", "agent_1": "gamma"})
+    assert not seen["agent_0"].any()  # all is over
+
+
 @pytest.mark.parametrize(
     ("kwargs", "message"),
     [
+        ({"length": 4, "dtype": "float23"}, "did you mean float32"),
         ({"length": 0}, "length is 0"),
         ({"length": 4, "state_length": 0}, "state_length 0"),
         ({"length": 4, "keep": "ende"}, "did you mean end"),
@@ -247,6 +272,24 @@ def test_the_state_is_bytes_too() -> None:
 def test_bad_byte_options_are_refused(kwargs: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         ByteObservation(duo(), **kwargs)
+
+
+# --- the last turn ----------------------------------------------------------------------------------------------------
+
+
+def test_the_last_turn_terminates_and_no_other_does() -> None:
+    env = EndsAtHorizon(duo(2))
+    env.reset(seed=0)
+    for ended in (False, True):
+        *_, terminations, truncations, _ = env.step(dict.fromkeys(AGENTS, "gamma"))
+        assert terminations == dict.fromkeys(AGENTS, ended)
+        assert truncations == dict.fromkeys(AGENTS, False)
+
+
+def test_a_mode_that_render_is_given_changes_nothing() -> None:
+    env = ByteObservation(duo(), 8)
+    env.reset(seed=0)
+    assert env.render("ansi") is env.render() is None
 
 
 # --- roster -----------------------------------------------------------------------------------------------------------

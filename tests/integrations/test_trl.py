@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 import llm_dec_pomdp
-from llm_dec_pomdp.integrations.trl import joint_reward, team_dataset
+from llm_dec_pomdp.integrations.trl import joint_reward, row, rows_of_tasks, team_dataset
+from llm_dec_pomdp.types import Completion, Episode, Turn
 
 ENV = llm_dec_pomdp.make("tldr-v0")
 GOLD = {item.id: dict(zip(ENV.possible_agents, item.reference, strict=True)) for item in ENV.items}
@@ -48,7 +49,9 @@ def test_texts_whose_partners_are_elsewhere_are_an_error() -> None:
 
 def test_what_is_no_row_of_texts_is_refused() -> None:
     with pytest.raises(ValueError, match="2 turns"):
-        team_dataset(llm_dec_pomdp.make("tldr-v0", max_turns=2))
+        joint_reward(llm_dec_pomdp.make("tldr-v0", max_turns=2))
+    with pytest.raises(ValueError, match="individually"):
+        team_dataset(llm_dec_pomdp.make("research-v0"))
     with pytest.raises(ValueError, match="individually"):
         joint_reward(llm_dec_pomdp.make("research-v0", max_turns=1))
 
@@ -61,3 +64,38 @@ def test_what_could_not_be_scored_has_no_reward(monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(env, "step", step)
     assert joint_reward(env)(["a", "b"], [env.items[0].id] * 2, ["agent_0", "agent_1"]) == [None, None]
+
+
+def episode(*texts: Completion, reward: float = 0.5) -> Episode:
+    """In which agent_0 says these, a turn each, and agent_1 nothing."""
+    return Episode("post", 0, tuple(Turn({}, {"agent_0": text}, reward) for text in texts), terminated=True)
+
+
+def test_a_row_is_what_was_shown_and_sampled_token_by_token() -> None:
+    first = Completion("a", prompt_ids=(1, 2), token_ids=(7, 8), logprobs=(-1.0, -2.0))
+    second = Completion("b", prompt_ids=(1, 2, 7, 8, 3, 4), token_ids=(9,), logprobs=(-0.5,))
+    assert row(episode(first, second), "agent_0") == {
+        "prompt_ids": [1, 2],
+        "completion_ids": [7, 8, 3, 4, 9],
+        "env_mask": [1, 1, 0, 0, 1],
+        "logprobs": [-1.0, -2.0, 0.0, 0.0, -0.5],
+        "episode_return": 1.0,
+    }
+    assert row(episode(first, reward=float("nan")), "agent_0")["episode_return"] is None
+
+
+def test_what_cannot_be_a_row_is_refused() -> None:
+    first = Completion("a", prompt_ids=(1, 2), token_ids=(7, 8), logprobs=(-1.0, -2.0))
+    anew = Completion("b", prompt_ids=(1, 2, 7, 5, 3), token_ids=(9,), logprobs=(-0.5,))
+    with pytest.raises(ValueError, match="text 2 of agent_0 in task 'post' was said after another beginning"):
+        row(episode(first, anew), "agent_0")
+    with pytest.raises(ValueError, match="agent_1 was not asked"):
+        row(episode(first), "agent_1")
+
+
+def test_prompts_say_which_tasks_are_played() -> None:
+    tasks = {("a0", "a1"): "a", ("b0", "b1"): "b"}
+    assert rows_of_tasks(["b0", "b0", "b1", "b1", "a0", "a0", "a1", "a1"], tasks, 2, 2) == ["b", "a"]
+    for wrong in (["a0", "a1", "a0", "a1"], ["a0", "a0", "b1", "b1"], ["a0", "a0"]):
+        with pytest.raises(ValueError, match=r"shuffle_dataset=False.*multiple of 2 x num_generations"):
+            rows_of_tasks(wrong, tasks, 2, 2)

@@ -4,7 +4,8 @@
 |---|---|---|
 | `DiscreteMenu(env, menu)` | `Discrete`: one of finitely many candidate texts | as inside |
 | `TokenIds(env, vocabulary, max_tokens)` | `MultiDiscrete`: token ids, decoded to text | as inside |
-| `ByteObservation(env, length)` | as inside | `Box(uint8)`: UTF-8 bytes, zero padded |
+| `ByteObservation(env, length)` | as inside | `Box`: UTF-8 bytes, zero padded; `uint8`, or `float32` in [-1, 1] |
+| `EndsAtHorizon(env)` | as inside | as inside; the last turn terminates |
 | `FixedRoster(env)` | as inside | as inside; infos say who is asked |
 
 They stand around a text environment, in any order (but only an outermost `FixedRoster` sees numbers to mask); protocol
@@ -33,8 +34,9 @@ from ...registries import nearest
 from ...spaces import FreeText
 from ..base import MAX_TEXT, TextDecPOMDP
 
-Bytes = npt.NDArray[np.uint8]
+Bytes = npt.NDArray[np.uint8] | npt.NDArray[np.float32]
 Space = spaces.Space[Any]
+_BOUNDS = {"uint8": (0, 255), "float32": (-1.0, 1.0)}  # of what stands for a byte, by dtype
 NumericStep = tuple[dict[str, Any], dict[str, float], dict[str, bool], dict[str, bool], dict[str, dict[str, Any]]]
 
 
@@ -137,8 +139,8 @@ class NumericWrapper(ParallelEnv[str, Any, Any]):
         self._after()
         return self._shown(observations), rewards, terminations, truncations, infos
 
-    def render(self) -> str | None:
-        """As the text environment does."""
+    def render(self, mode: str | None = None) -> str | None:
+        """As the text environment does in its `render_mode`; RLlib gives a `mode`, which is ignored."""
         return self.env.render()
 
     def close(self) -> None:
@@ -196,6 +198,9 @@ class ByteObservation(NumericWrapper):
         length: Bytes of an observation; a few hundred tokens of English are 1000 to 2000.
         keep: Which end of a text that is longer stays, "start" or "end".
         state_length: Bytes of `state()`. Default: `length`.
+        dtype: "uint8", or "float32" for networks that take floats: byte / 127.5 - 1.
+        history: An observation is all that its agent was told and said in the episode, a line each, instead of what it
+            was told last: a policy without a memory of its own needs it wherever turns depend on each other.
     """
 
     def __init__(
@@ -204,25 +209,35 @@ class ByteObservation(NumericWrapper):
         length: int,
         keep: Literal["start", "end"] = "start",
         state_length: int | None = None,
+        *,
+        dtype: Literal["uint8", "float32"] = "uint8",
+        history: bool = False,
     ) -> None:
         super().__init__(env)
         self._require_text("observations", self.observation_spaces)
         if keep not in ("start", "end"):
             raise ValueError(f"keep is {keep!r}; {nearest(keep, ('start', 'end'))}")
+        if dtype not in _BOUNDS:
+            raise ValueError(f"dtype is {dtype!r}; {nearest(dtype, _BOUNDS)}")
         state_length = length if state_length is None else state_length
         if length < 1 or state_length < 1:
             raise ValueError(f"length is {length} and state_length {state_length}; both need at least 1 byte")
         self.length, self.keep, self.state_length = length, keep, state_length
+        self.dtype, self.history = np.dtype(dtype), history
+        low, high = _BOUNDS[dtype]
+        kind: Any = self.dtype.type
         self.observation_spaces = {
-            agent: spaces.Box(0, 255, (length,), dtype=np.uint8) for agent in self.possible_agents
+            agent: spaces.Box(low, high, (length,), dtype=kind) for agent in self.possible_agents
         }
-        self.state_space = spaces.Box(0, 255, (state_length,), dtype=np.uint8)
+        self.state_space = spaces.Box(low, high, (state_length,), dtype=kind)
 
     def state(self) -> Bytes:
         """The bytes of the text environment's state."""
         return self._bytes(self.env.state(), self.state_length)
 
     def _observation(self, agent: str, observation: str) -> Bytes:
+        if self.history and observation:
+            observation = "\n".join(message.text for message in self.unwrapped.history(agent))
         return self._bytes(observation, self.length)
 
     def _bytes(self, text: str, length: int) -> Bytes:
@@ -232,7 +247,21 @@ class ByteObservation(NumericWrapper):
             data = cut.decode("utf-8", "ignore").encode()  # a character that was cut in two goes
         array = np.zeros(length, dtype=np.uint8)
         array[: len(data)] = np.frombuffer(data, dtype=np.uint8)
-        return array
+        return array if self.dtype == np.uint8 else (array / np.float32(127.5) - 1).astype(np.float32)
+
+
+class EndsAtHorizon(NumericWrapper):
+    """The last turn is termination and not truncation, for learners that add the value of what would follow.
+
+    The horizon of a Dec-POMDP belongs to the problem: nothing follows. After truncation TorchRL, BenchMARL and RLlib
+    add what their critic says of the last observation, which is empty here.
+    """
+
+    def step(self, actions: Mapping[str, Any]) -> NumericStep:
+        """Play one joint action; see `NumericWrapper.step`."""
+        observations, rewards, terminations, truncations, infos = super().step(actions)
+        ended = {agent: terminations[agent] or truncations[agent] for agent in terminations}
+        return observations, rewards, ended, dict.fromkeys(truncations, False), infos
 
 
 class FixedRoster(NumericWrapper):
@@ -298,5 +327,5 @@ class FixedRoster(NumericWrapper):
 
 
 def _blank(space: Space) -> Any:
-    """What an agent sees that is not asked."""
-    return "" if isinstance(space, FreeText) else np.zeros(space.shape or (), dtype=space.dtype)
+    """What an agent sees that is not asked: no text, or bytes of zero."""
+    return "" if isinstance(space, FreeText) else space.low.copy()  # type: ignore[attr-defined]  # Box

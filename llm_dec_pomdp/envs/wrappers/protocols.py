@@ -18,7 +18,7 @@ import os
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gymnasium
 
@@ -26,6 +26,9 @@ from ...registries import Registry
 from ...types import Event, Scale, TaskItem
 from ..base import TextDecPOMDP
 from ..episode import Outcome
+
+if TYPE_CHECKING:
+    from .numeric import NumericWrapper
 
 
 class ProtocolWrapper(TextDecPOMDP):
@@ -281,14 +284,22 @@ def asked_together(env: TextDecPOMDP, observed: Mapping[str, str]) -> str:
     return shared + "\n".join([*requests, end])
 
 
-class GymnasiumView(gymnasium.Env[str, str]):
+class GymnasiumView(gymnasium.Env[Any, Any]):
     """An environment of one agent as a `gymnasium.Env`: a `Centralized` one, whose agent is the team, or `alone()`.
 
     Args:
-        env: The environment that is played.
+        env: The environment that is played; text, or in numbers (`wrappers.numeric`).
+
+    Raises:
+        ValueError: It has several agents.
     """
 
-    def __init__(self, env: TextDecPOMDP) -> None:
+    def __init__(self, env: TextDecPOMDP | NumericWrapper) -> None:
+        if len(env.possible_agents) != 1:
+            raise ValueError(
+                f"{env.metadata['name']} has the agents {env.possible_agents}, and Gymnasium knows one; give "
+                "with_protocol(env, 'centralized'), whose one agent writes all parts"
+            )
         self.env = env
         [self._agent] = env.possible_agents
         self.metadata = {**env.metadata, "render_fps": 1}
@@ -296,14 +307,14 @@ class GymnasiumView(gymnasium.Env[str, str]):
         self.observation_space = env.observation_space(self._agent)
         self.action_space = env.action_space(self._agent)
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Start an episode; see `TextDecPOMDP.reset`."""
         super().reset(seed=seed)
         observations, infos = self.env.reset(seed=seed, options=options)
         return observations[self._agent], infos[self._agent]
 
-    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
-        """Play the text of the team; see `TextDecPOMDP.step`.
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        """Play the action of the one agent; see `TextDecPOMDP.step`.
 
         A task of one turn is over after it: that is termination here, since Gymnasium takes no truncation at once.
         """

@@ -1,0 +1,84 @@
+"""comlrl's trainers (MAGRPO and its relatives) on an environment of one turn.
+
+    from llm_dec_pomdp.integrations.comlrl import formatters, joint_reward, task_dataset
+
+    env = llm_dec_pomdp.make("tldr-v0")
+    MAGRPOTrainer(
+        agents=models, num_agents=2, tokenizer=tokenizer, args=MAGRPOConfig(num_turns=1, num_agents=2),
+        train_dataset=task_dataset(env), formatters=formatters(env, tokenizer), reward_func=joint_reward(env),
+    )
+
+A row is a task, and a formatter says what its agent is told there, in the chat template of the model. Environments of
+several turns are refused: comlrl asks for the reward of a turn without saying what was said at earlier ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ..envs import TextDecPOMDP
+from .one_turn import chat_of, paid, refuse_others, told
+
+if TYPE_CHECKING:
+    from datasets import Dataset
+
+Formatter = Callable[[Mapping[str, Any]], str]
+
+
+def task_dataset(env: TextDecPOMDP, task_ids: Sequence[str] | None = None) -> Dataset:
+    """A row for each task: `prompt` (its text) and `task_id`.
+
+    Args:
+        env: An environment of one turn with one reward of the team.
+        task_ids: The order of training, with repetitions where a task is to be trained on again. Default: each once.
+
+    Raises:
+        ValueError: The environment has several turns, or pays its agents individually.
+    """
+    from datasets import Dataset
+
+    refuse_others(env, "comlrl")
+    prompts = {item.id: item.prompt for item in env.items}
+    order = prompts if task_ids is None else task_ids
+    return Dataset.from_list([{"prompt": prompts[task_id], "task_id": task_id} for task_id in order])
+
+
+def formatters(env: TextDecPOMDP, tokenizer: Any) -> list[Formatter]:
+    """For each agent, what the row of a task makes its prompt.
+
+    Args:
+        env: See `task_dataset`.
+        tokenizer: Its chat template is used.
+    """
+    refuse_others(env, "comlrl")
+
+    def formatter(agent: str) -> Formatter:
+        def prompt(row: Mapping[str, Any]) -> str:
+            chat = chat_of(told(env, row["task_id"])[agent])
+            return tokenizer.apply_chat_template(chat, tokenize=False, add_generation_prompt=True)
+
+        return prompt
+
+    return [formatter(agent) for agent in env.possible_agents]
+
+
+def joint_reward(env: TextDecPOMDP) -> Callable[..., list[float]]:
+    """The reward function: comlrl gives each agent's texts, and the row of their task.
+
+    Raises:
+        ValueError: When it is called and the environment could not score the texts: comlrl takes no missing rewards.
+    """
+    refuse_others(env, "comlrl")
+
+    def reward(*texts: Sequence[str], batch_items: Sequence[Mapping[str, Any]]) -> list[float]:
+        [row] = batch_items  # comlrl trains on one task at a time
+        rewards = [paid(env, row["task_id"], joint) for joint in zip(*texts, strict=True)]
+        if None in rewards:
+            raise ValueError(
+                f"a joint action of task {row['task_id']!r} could not be scored ({env.last_score}), and comlrl takes "
+                "no missing rewards; train where the judge does not fail"
+            )
+        return [value for value in rewards if value is not None]
+
+    return reward
