@@ -122,7 +122,7 @@ class ActorCritic(Prompting, ABC):
         super().__init__(team, sampling)
         self.config = config or self.Config()
         refuse_uncorrected(team, self.config)
-        self.updaters: list[Any] = updaters_of(team, sampling.temperature, self.config, self.updater, self.others)
+        self.updaters = updaters_of(team, sampling.temperature, self.config, self.updater, self.others)
         self.learning = {agent for updater in self.updaters for agent in updater.agents}
         self.critics = self.updaters[:1] if self.others else self.updaters
 
@@ -224,17 +224,6 @@ class ActorCritic(Prompting, ABC):
         metrics["explained_variance"] = _explained(lessons)
         trainer = {place: logprobs for updater in self.updaters for place, logprobs in updater.logprobs.items()}
         return metrics | describe(samples, len(groups), trainer) | spent(groups)
-
-    # --- restarts -----------------------------------------------------------------------------------------------------
-
-    def state_dict(self) -> dict[str, Any]:
-        """The states of the updaters, critics included."""
-        return {"updaters": [updater.state_dict() for updater in self.updaters]}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore them."""
-        for updater, saved in zip(self.updaters, state["updaters"], strict=True):
-            updater.load_state_dict(saved)
 
 
 class IAC(ActorCritic):

@@ -121,6 +121,7 @@ class Prompting:
     protocol: ClassVar[str] = "parallel"
     Config: ClassVar[type[Config]] = NoOptions
     rollout: Rollout = Trajectories()  # frozen
+    updaters: Sequence[Any] = ()  # of a learner: what moves the weights of its policies
     individual_rewards: ClassVar[bool] = False  # True: learns from `Turn.rewards` where agents are paid individually
 
     def __init__(self, team: Team, sampling: Sampling, config: Config | None = None) -> None:
@@ -133,16 +134,15 @@ class Prompting:
         return self.team
 
     def expect(self, updates: int) -> None:
-        """The run will have so many updates in all, for schedules; told before the first one and after a restart.
-
-        Its updaters are told.
-        """
-        for updater in getattr(self, "updaters", ()):
+        """The run will have so many updates in all, for schedules; told before the first one and after a restart."""
+        for updater in self.updaters:
             updater.expect(updates)
 
     def state_dict(self) -> dict[str, Any]:
-        """Nothing."""
-        return {}
+        """The states of the updaters; a learner that knows more adds to it."""
+        return {"updaters": [updater.state_dict() for updater in self.updaters]}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Nothing to restore."""
+        """Restore them."""
+        for updater, saved in zip(self.updaters, state["updaters"], strict=True):
+            updater.load_state_dict(saved)

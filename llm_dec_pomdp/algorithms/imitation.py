@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -113,15 +113,6 @@ class Imitation(Prompting):
         logprobs = [p for updater in self.updaters for own in updater.logprobs.values() for p in own]
         metrics["cross_entropy"] = -float(np.mean(logprobs)) if logprobs else 0.0  # (cross-entropy)
         return metrics | {"labels": self._labels}
-
-    def state_dict(self) -> dict[str, Any]:
-        """The states of the updaters."""
-        return {"updaters": [updater.state_dict() for updater in self.updaters]}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore them."""
-        for updater, saved in zip(self.updaters, state["updaters"], strict=True):
-            updater.load_state_dict(saved)
 
 
 def _kind(turn: Turn, agent: str) -> str:

@@ -199,8 +199,7 @@ class MADPO(Prompting):
     def gaps(self, pairs: Sequence[Sequence[Text]]) -> Array:
         """sum_i delta_i of every pair, in nats: above 0 where the preferred one is told right."""
         samples, gaps = _samples(pairs), np.zeros(len(pairs))
-        updaters: list[Any] = self.updaters  # of pairs, or speaking for such in a worker
-        for updater in updaters:
+        for updater in self.updaters:  # of pairs, or speaking for such in a worker
             for place, ratio in updater.log_ratios(samples).items():
                 gaps[samples[place].trajectory] += samples[place].advantage * ratio  # (delta)
         return gaps
@@ -210,15 +209,11 @@ class MADPO(Prompting):
     def state_dict(self) -> dict[str, Any]:
         """The states of the updaters, and the pairs that are learnt from again."""
         rounds = [[[_plain(text) for text in pair] for pair in own] for own in self._rounds[-self.config.replay :]]
-        return {
-            "updaters": [updater.state_dict() for updater in self.updaters],
-            "rounds": rounds if self.config.replay else [],
-        }
+        return {**super().state_dict(), "rounds": rounds if self.config.replay else []}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore them."""
-        for updater, saved in zip(self.updaters, state["updaters"], strict=True):
-            updater.load_state_dict(saved)
+        super().load_state_dict(state)
         self._rounds = [[[_text(*plain) for plain in pair] for pair in own] for own in state["rounds"]]
 
 

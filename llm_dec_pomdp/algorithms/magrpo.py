@@ -39,9 +39,9 @@ Departures from the paper, each an option:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from ..agents.base import Sampling, Team
 from ..rollout import Counterfactual, Crossed, Messages, Rollout, Trajectories, Tree
@@ -138,17 +138,6 @@ class MAGRPO(Prompting):
         metrics = step_all(self.updaters, samples, seed)
         trainer = {place: logprobs for updater in self.updaters for place, logprobs in updater.logprobs.items()}
         return metrics | describe(samples, len(groups), trainer) | spent(groups)
-
-    # --- restarts -----------------------------------------------------------------------------------------------------
-
-    def state_dict(self) -> dict[str, Any]:
-        """The states of the updaters."""
-        return {"updaters": [updater.state_dict() for updater in self.updaters]}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore them."""
-        for updater, saved in zip(self.updaters, state["updaters"], strict=True):
-            updater.load_state_dict(saved)
 
 
 # --- relatives: the same objective, another baseline ------------------------------------------------------------------

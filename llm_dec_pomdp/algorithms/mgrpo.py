@@ -321,12 +321,11 @@ class MGRPO(Prompting):
 
     def state_dict(self) -> dict[str, Any]:
         """The states of the updaters, and the d_k that were seen."""
-        return {"updaters": [updater.state_dict() for updater in self.updaters], "seen": self.running.seen}
+        return {**super().state_dict(), "seen": self.running.seen}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore them."""
-        for updater, saved in zip(self.updaters, state["updaters"], strict=True):
-            updater.load_state_dict(saved)
+        super().load_state_dict(state)
         self.running = Running({kind: list(table) for kind, table in state["seen"].items()})
 
 
