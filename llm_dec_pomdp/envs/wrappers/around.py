@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import copy
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
-from ...types import Message, Scale, TaskItem, Tool
+from ...types import Message, TaskItem, Tool
 from ..base import TextDecPOMDP
 from ..task import Task
+from .inside import Wrapper
 
 
 class Around(Protocol):
@@ -24,7 +24,7 @@ class Around(Protocol):
 S = TypeVar("S", bound=Around)
 
 
-class TaskAround(Task[S]):
+class TaskAround(Wrapper, Task[S]):  # pyright: ignore[reportIncompatibleVariableOverride]  # score_range may follow max_turns
     """Base: derive, and say what begins, what is told and what follows otherwise.
 
     Args:
@@ -32,20 +32,13 @@ class TaskAround(Task[S]):
         name: Of the wrapper, behind that of the task.
     """
 
+    env: Any  # a Task, or a wrapper of one
+
     def __init__(self, env: Task[Any], name: str) -> None:
-        self.env = env
-        self.roles = env.roles
-        self.components = env.components
-        self.diagnostics = env.diagnostics
-        self.hidden_fields = env.hidden_fields
-        self.reference_share = env.reference_share
-        self.silence_is_lowest = env.silence_is_lowest
-        self.joint_reward = env.joint_reward
-        self.judges_code = env.judges_code
+        self._take_over(env, name)
         self.hears_others = env.hears_others
         self.hierarchical = env.hierarchical
         self.vocabulary = env.vocabulary
-        self.metadata = {**env.metadata, "name": f"{env.metadata['name']}/{name}"}
         TextDecPOMDP.__init__(self, len(env.possible_agents), env.max_turns, env.render_mode)  # has tasks already
 
     @abstractmethod
@@ -71,26 +64,6 @@ class TaskAround(Task[S]):
     # --- whatever the state ------------------------------------------------------------------------------------------
 
     @property
-    def reward_range(self) -> tuple[float, float]:
-        """That of the task."""
-        return self.env.reward_range
-
-    @property
-    def score_range(self) -> tuple[float, float]:  # type: ignore[override]  # may follow max_turns
-        """That of the task."""
-        return self.env.score_range
-
-    @property
-    def max_return(self) -> float:
-        """That of the task."""
-        return self.env.max_return
-
-    @property
-    def score_scale(self) -> Scale:
-        """That of the task."""
-        return self.env.score_scale
-
-    @property
     def max_turns(self) -> int:
         """That of the task."""
         return self.env.max_turns
@@ -99,35 +72,13 @@ class TaskAround(Task[S]):
     def max_turns(self, value: int) -> None:
         self.env.max_turns = value
 
-    @property
-    def items(self) -> tuple[TaskItem, ...]:
-        """The task set."""
-        return self.env.items
-
-    def with_items(self, items: Sequence[TaskItem]) -> TextDecPOMDP:
-        """A copy that plays other tasks, as they are given."""
-        return self._around(self.env.with_items(items))
-
     def fork(self) -> TextDecPOMDP:
         """An independent copy at the same decision point."""
         return TextDecPOMDP.fork(self._around(self.env.fork()))
 
-    def _around(self, env: Any) -> TaskAround[S]:
-        twin = copy.copy(self)
-        twin.env = env
-        return twin
-
-    def shown(self, text: str) -> str:
-        """As the task does."""
-        return self.env.shown(text)
-
     def tools(self, agent: str) -> tuple[Tool, ...]:
         """As the task has it."""
         return self.env.tools(agent)
-
-    def menu(self, agent: str) -> Sequence[str]:
-        """That of the task."""
-        return self.env.menu(agent)
 
     def choices(self, agent: str, history: Sequence[Message]) -> Sequence[str]:
         """Those of the task."""
@@ -145,11 +96,3 @@ class TaskAround(Task[S]):
     def scripts(self) -> Mapping[str, Callable[[str, Sequence[Message]], str]]:
         """Those of the task."""
         return self.env.scripts
-
-    def split_joint_text(self, text: str) -> tuple[str, ...]:
-        """As the task does."""
-        return self.env.split_joint_text(text)
-
-    def join_texts(self, texts: Sequence[str]) -> str:
-        """As the task does."""
-        return self.env.join_texts(texts)

@@ -67,6 +67,7 @@ class LearnedReward(TaskAround[Judged]):
         super().__init__(cast("Task[Any]", env), LEARNED)
         self.model = model
         self.joint_reward = True
+        self.silence_is_lowest = False  # a model may pay for it
         self.diagnostics = (*env.diagnostics, LEARNED)
 
     @property

@@ -23,15 +23,16 @@ from typing import TYPE_CHECKING, Any
 import gymnasium
 
 from ...registries import Registry
-from ...types import Event, Scale, TaskItem
+from ...types import Event, TaskItem
 from ..base import TextDecPOMDP
 from ..episode import Outcome
+from .inside import Wrapper
 
 if TYPE_CHECKING:
     from .numeric import NumericWrapper
 
 
-class ProtocolWrapper(TextDecPOMDP):
+class ProtocolWrapper(Wrapper):
     """Base: plays `phases` turns of its own for every turn of the inner environment.
 
     Args:
@@ -47,62 +48,17 @@ class ProtocolWrapper(TextDecPOMDP):
                 f"{env.metadata['name']} is a hierarchy, in which agents see their subtask alone and call each other; "
                 f"{type(self).__name__} is for agents of one task. Play it in parallel, or its alone() by one agent"
             )
-        self.env = env
+        self._take_over(env, type(self).__name__.lower())
         self.phases = phases
-        self.roles = env.roles
-        self.reference_share = env.reference_share
-        self.silence_is_lowest = env.silence_is_lowest
-        self.joint_reward = env.joint_reward
-        self.hidden_fields = env.hidden_fields
-        self.components = env.components
-        self.diagnostics = env.diagnostics
-        self.judges_code = env.judges_code
-        name = f"{env.metadata['name']}/{type(self).__name__.lower()}"
-        self.metadata = {**env.metadata, "name": name}
         self._observed: dict[str, str] = {}
         self._said: dict[str, str] = {}
         self._texts: dict[str, str] = {}
         super().__init__(n_agents or len(env.possible_agents), env.max_turns * phases, env.render_mode)
 
     @property
-    def reward_range(self) -> tuple[float, float]:
-        """That of the inner environment."""
-        return self.env.reward_range
-
-    @property
-    def score_range(self) -> tuple[float, float]:  # type: ignore[override]  # may follow max_turns
-        """That of the inner environment."""
-        return self.env.score_range
-
-    @property
-    def items(self) -> tuple[TaskItem, ...]:
-        """The task set of the inner environment."""
-        return self.env.items
-
-    def with_items(self, items: Sequence[TaskItem]) -> TextDecPOMDP:
-        """A copy that plays other tasks, as they are given."""
-        twin = copy.copy(self)
-        twin.env = self.env.with_items(items)
-        return twin
-
-    @property
     def task(self) -> TextDecPOMDP:
         """The task inside all protocol wrappers."""
         return self.env.task
-
-    @property
-    def max_return(self) -> float:
-        """That of the inner environment."""
-        return self.env.max_return
-
-    @property
-    def score_scale(self) -> Scale:
-        """That of the inner environment."""
-        return self.env.score_scale
-
-    def menu(self, agent: str) -> Sequence[str]:
-        """That of the inner environment."""
-        return self.env.menu(agent)
 
     def hidden(self) -> Mapping[str, Any]:
         """That of the inner environment."""
@@ -116,18 +72,6 @@ class ProtocolWrapper(TextDecPOMDP):
     @max_turns.setter
     def max_turns(self, value: int) -> None:
         self.env.max_turns = -(-value // self.phases)
-
-    def shown(self, text: str) -> str:
-        """As the inner environment does."""
-        return self.env.shown(text)
-
-    def split_joint_text(self, text: str) -> tuple[str, ...]:
-        """As the inner environment does."""
-        return self.env.split_joint_text(text)
-
-    def join_texts(self, texts: Any) -> str:
-        """As the inner environment does."""
-        return self.env.join_texts(texts)
 
     @abstractmethod
     def _ask(self, phase: int) -> Mapping[str, str]:
