@@ -190,16 +190,14 @@ class MADPO(Prompting):
         seed = derive(next((e.seed for group in groups for e in group.episodes), 0), "pairs")
         metrics = step_all(self.updaters, credited, seed)
         del metrics["kl"]  # beta is no weight of such a term here
-        return (
-            metrics
-            | spent(groups)
-            | {
-                "preference_loss": float(losses.mean()) if pairs else 0.0,
-                "preferred": float((gaps > 0).mean()) if pairs else 0.0,
-                "gap": float(gaps.mean()) if pairs else 0.0,
-                "pairs": float(len(pairs)),
-            }
-        )
+        return {
+            **metrics,
+            **spent(groups),
+            "preference_loss": float(losses.mean()) if pairs else 0.0,
+            "preferred": float((gaps > 0).mean()) if pairs else 0.0,
+            "gap": float(gaps.mean()) if pairs else 0.0,
+            "pairs": float(len(pairs)),
+        }
 
     def gaps(self, pairs: Sequence[Sequence[Text]]) -> Array:
         """sum_i delta_i of every pair, in nats: above 0 where the preferred one is told right."""
