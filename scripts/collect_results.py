@@ -43,9 +43,10 @@ def boiled(entry: Entry, also: str | None, samples: int) -> dict[str, Any]:
 
 
 def spent(steps: Sequence[dict[str, Any]], updates: int) -> dict[str, float]:
-    """What the first updates cost; nothing of a learner that does not say."""
-    known = [name for name in COSTS if all(name in step["metrics"] for step in steps)]
-    return {name: sum(step["metrics"][name] for step in steps[:updates]) for name in known}
+    """What the first updates cost: seconds, and what the learner says; 0 of stages that do not say."""
+    known = [name for name in COSTS if steps and name in steps[-1]["metrics"]]
+    seconds = sum(step["seconds_rollout"] + step["seconds_update"] for step in steps[:updates])
+    return {"seconds": seconds, **{name: sum(s["metrics"].get(name, 0) for s in steps[:updates]) for name in known}}
 
 
 def without_folders(value: Any) -> Any:
@@ -80,9 +81,11 @@ def rescored(entry: Entry, also: str) -> dict[str, Any]:
     }
 
 
-def shown(interval: Interval | dict[str, float]) -> str:
-    """An interval as text."""
+def shown(interval: Interval | dict[str, Any]) -> str:
+    """An interval as text, over one task the mean alone."""
     values = interval if isinstance(interval, dict) else dataclasses.asdict(interval)
+    if values["low"] is None:
+        return f"{values['mean']:.1f} %"
     return f"{values['mean']:.1f} % ({values['low']:.1f}-{values['high']:.1f})"
 
 

@@ -1,6 +1,6 @@
 """Tables over seeds from files that `collect_results.py` wrote: returns, differences, and what a return cost.
 
-    python scripts/compare_results.py docs/results/NAME.json [--reach 70 75]
+    python scripts/compare_results.py docs/results/NAME.json [--reach 70 75] [--against NAME ...]
 
 Where a file keeps the return of every task, intervals and verdicts are those of `llm-dec-pomdp report`, over seeds and
 tasks. Where it keeps the mean of each seed alone, they are t intervals over the seeds, on the tasks that were measured.
@@ -23,7 +23,7 @@ from llm_dec_pomdp.benchmarks.findings import verdict
 from llm_dec_pomdp.benchmarks.intervals import LEAST_SEEDS, Estimate, holm, mean_interval
 from llm_dec_pomdp.benchmarks.text_tables import bounds, p_value
 
-COSTS = ("generations", "joint_rewards")  # of the points of a curve, where they are kept
+COSTS = ("generations", "joint_rewards", "seconds")  # of the points of a curve, where they are kept
 ALL_TASKS = "mean of all tasks"  # stands for them where a file does not keep each
 
 Seeds = Mapping[int, dict[str, Any]]  # seed -> what was collected of its cell
@@ -75,9 +75,9 @@ def return_rows(by_method: Mapping[str, Seeds]) -> list[str]:
     return lines
 
 
-def difference_rows(by_method: Mapping[str, Seeds]) -> list[str]:
-    """A row per pair of methods."""
-    pairs = itertools.combinations(by_method, 2)
+def difference_rows(by_method: Mapping[str, Seeds], against: Sequence[str]) -> list[str]:
+    """A row per pair of methods, or per pair with one of some of them."""
+    pairs = [pair for pair in itertools.combinations(by_method, 2) if not against or {*pair} & {*against}]
     measured = [(a, b, difference(returns(by_method[a]), returns(by_method[b]))) for a, b in pairs]
     found = [(a, b, points) for a, b, points in measured if points is not None]
     lines = ["| method | against | points | 95 % interval | over | p, Holm | verdict |", "|---" * 7 + "|"]
@@ -121,10 +121,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("files", nargs="+", type=Path, metavar="NAME.json")
     parser.add_argument("--reach", nargs="*", type=float, default=[], help="returns in %% of the maximum")
+    parser.add_argument("--against", nargs="*", default=[], help="only pairs with one of these methods")
     arguments = parser.parse_args()
     for path in arguments.files:
         for environment, by_method in methods(json.loads(path.read_text(encoding="utf-8"))).items():
-            tables = [return_rows(by_method), difference_rows(by_method)]
+            tables = [return_rows(by_method), difference_rows(by_method, arguments.against)]
             tables += [reach_rows(by_method, goal) for goal in arguments.reach]
             print(f"## {environment} ({path.name})\n\n" + "\n\n".join("\n".join(table) for table in tables) + "\n")
 

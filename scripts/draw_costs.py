@@ -38,10 +38,14 @@ def main() -> None:
     environments = methods(json.loads(arguments.results.read_text(encoding="utf-8")))
     labels = dict.fromkeys(label for by_method in environments.values() for label in by_method)
     colours = {label: f"C{number}" for number, label in enumerate(labels)}
-    figure = Figure(figsize=(10, 3.5 * len(environments)), layout="constrained")
-    grid = figure.subplots(len(environments), len(COSTS), sharey=True, squeeze=False)
+    points = [
+        p for by_method in environments.values() for s in by_method.values() for c in s.values() for p in c["curve"]
+    ]
+    costs = [cost for cost in COSTS if all(cost in point for point in points)]
+    figure = Figure(figsize=(5 * len(costs), 3.5 * len(environments)), layout="constrained")
+    grid = figure.subplots(len(environments), len(costs), sharey="row", squeeze=False)
     for row, (environment, by_method) in zip(grid, environments.items(), strict=True):
-        for axes, cost in zip(row, COSTS, strict=True):
+        for axes, cost in zip(row, costs, strict=True):
             for label, seeds in by_method.items():
                 draw(axes, cost, colours[label], label, list(seeds.values()))
             axes.set(xlabel=cost.replace("_", " "), title=environment, ylim=(0, 100))

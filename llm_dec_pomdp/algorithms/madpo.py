@@ -40,6 +40,7 @@ from ..types import Completion, Episode, Group
 from .advantages import Array
 from .base import Metrics, Prompting
 from .batches import in_forward_passes
+from .diagnostics import spent
 from .options import UpdaterOptions
 from .samples import Sample, refuse_bad_rewards
 from .updater import Updater, step_all, updaters_of
@@ -174,8 +175,8 @@ class MADPO(Prompting):
 
         Returns:
             What `Updater.step` returns; `preference_loss`, the mean of (loss); `preferred`, the share of the pairs
-            that the team prefers as told more than its reference does; `gap`, the mean of sum_i delta_i in nats; and
-            `pairs`, their number.
+            that the team prefers as told more than its reference does; `gap`, the mean of sum_i delta_i in nats;
+            `pairs`, their number; and `generations` and `joint_rewards`.
         """
         self._rounds = [*self._rounds, self.pairs(groups)][-1 - self.config.replay :]
         pairs = [pair for own in self._rounds for pair in own]
@@ -189,7 +190,9 @@ class MADPO(Prompting):
         seed = derive(next((e.seed for group in groups for e in group.episodes), 0), "pairs")
         metrics = step_all(self.updaters, credited, seed)
         del metrics["kl"]  # beta is no weight of such a term here
-        return metrics | {
+        return {
+            **metrics,
+            **spent(groups),
             "preference_loss": float(losses.mean()) if pairs else 0.0,
             "preferred": float((gaps > 0).mean()) if pairs else 0.0,
             "gap": float(gaps.mean()) if pairs else 0.0,

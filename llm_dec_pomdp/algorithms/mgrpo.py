@@ -47,7 +47,7 @@ from ..seeding import generator
 from ..types import Completion, Episode, Event, Group
 from .advantages import Array, Kind, group_advantages, weighted_advantages
 from .base import Metrics, Prompting
-from .diagnostics import describe
+from .diagnostics import describe, spent
 from .options import Alignment, GroupBy, MGRPOConfig
 from .samples import Sample, refuse_bad_rewards, usable
 from .updater import Updater, step_all, updaters_of
@@ -295,8 +295,9 @@ class MGRPO(Prompting):
 
         Returns:
             What `Updater.step` returns, means over the policies that stepped; what `diagnostics.describe` says of the
-            texts; `surprisal_main` and `surprisal_sub` (mean of -log p of a token, an estimate of the entropy); and
-            numbers about invocations, see docs/hierarchy.md.
+            texts; `surprisal_main` and `surprisal_sub` (mean of -log p of a token, an estimate of the entropy);
+            `generations` and `joint_rewards`, what playing the groups took; and numbers
+            about invocations, see docs/hierarchy.md.
 
         Raises:
             ValueError: A reward is infinite, a text lacks log-probabilities, the temperature is 0, or invocations of
@@ -315,7 +316,7 @@ class MGRPO(Prompting):
         ):
             said = [logprob for s in own for logprob in s.completion.logprobs]
             metrics[name] = -float(np.mean(said)) if said else 0.0
-        return metrics | describe(samples, len(groups), trainer)
+        return metrics | describe(samples, len(groups), trainer) | spent(groups)
 
     # --- restarts -----------------------------------------------------------------------------------------------------
 

@@ -49,6 +49,17 @@ class MethodChange(Config):
     """Overrides of how long and how broadly it trains."""
 
 
+class StageConfig(Config):
+    """A learner that comes before another on the same team."""
+
+    name: str
+    """A registered name or "module:Class"; that of imitation fits any protocol."""
+    steps: Positive
+    """Updates, of those of the training."""
+    options: dict[str, Any] = {}
+    """Fields of its configuration."""
+
+
 class EnvironmentConfig(Config):
     """An environment, and what differs for it from the suite's defaults."""
 
@@ -74,6 +85,8 @@ class EnvironmentConfig(Config):
     """Overrides of the suite's evaluation."""
     model: dict[str, Any] = {}
     """Overrides of the suite's models."""
+    stages: list[StageConfig] = []
+    """What learns here before every method, ahead of the method's own stages; say `steps` that leave room for it."""
     methods: dict[str, MethodChange] = {}
     """Overrides per method, by its title: `methods.single.model.name = "..."`."""
     label: str | None = None
@@ -92,17 +105,6 @@ class ModelConfig(ModelOptions):
     """builtin:tiny, a folder, a .gguf file, or a hub id."""
     members: list[MemberConfig] = []
     """A team of unlike members instead: who plays whom; `name` is then only a name."""
-
-
-class StageConfig(Config):
-    """A learner that comes before another on the same team."""
-
-    name: str
-    """A registered name or "module:Class"; that of imitation fits any protocol."""
-    steps: Positive
-    """Updates, of those of the training."""
-    options: dict[str, Any] = {}
-    """Fields of its configuration."""
 
 
 class MethodConfig(Config):
@@ -184,9 +186,14 @@ class Suite(Config):
         training = {**self.training.model_dump(), **environment.training, **change.training}
         return Cell(
             environment.model_copy(
-                update={"sampling": {}, "training": {}, "evaluation": {}, "model": {}, "methods": {}}
+                update={"sampling": {}, "training": {}, "evaluation": {}, "model": {}, "stages": [], "methods": {}}
             ),
-            method.model_copy(update={"options": {**method.options, **change.options}}),
+            method.model_copy(
+                update={
+                    "options": {**method.options, **change.options},
+                    "stages": [*environment.stages, *method.stages],
+                }
+            ),
             build(ModelConfig, models, source=source),
             seed,
             build(SamplingConfig, {**self.sampling.model_dump(), **environment.sampling}, source=source),

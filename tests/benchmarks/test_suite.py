@@ -54,6 +54,13 @@ def test_an_environment_may_say_under_which_protocol_everybody_acts(tmp_path: Pa
     assert Cell.from_dict(cells[-1].to_dict()).protocol == "discussion"
 
 
+def test_an_environment_may_say_what_learns_before_every_method(tmp_path: Path) -> None:
+    staged = 'stages = [{ name = "imitation", steps = 2 }]'
+    text = TWO.replace('"arxiv-v0"', f'"arxiv-v0", {staged}')
+    cells = load_suite(write(tmp_path, text)).cells()
+    assert [[stage.name for stage in cell.method.stages] for cell in cells] == [[]] * 4 + [["imitation"]] * 4
+
+
 def test_assignments_override_the_file(tmp_path: Path) -> None:
     assert load_suite(write(tmp_path, TWO), ["training.steps=3"]).training.steps == 3
 
