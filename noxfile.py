@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import pathlib
 import signal
 import subprocess
 import time
@@ -95,6 +96,20 @@ def library(session: nox.Session, name: str) -> None:
     if name == "benchmarl":  # nothing here needs its torchvision, which must be of the very build of torch to be loaded
         session.run("python", "-m", "pip", "uninstall", "-y", "torchvision")
     session.run(*PYTEST, "tests/integrations", "-k", f"{name} or test_{name}")
+
+
+@nox.session(venv_backend="venv")
+def release(session: nox.Session) -> None:
+    """Build the sdist and, from it, the wheel; install the wheel afresh and run a small `bench quick` from it."""
+    made = pathlib.Path(session.create_tmp()).resolve()
+    session.install("build")
+    session.run("python", "-m", "build", "--outdir", str(made))
+    (wheel,) = made.glob("*.whl")
+    session.install("torch==2.13.0")
+    session.install("-c", "constraints.txt", str(wheel))
+    session.chdir(made)  # out of the clone, which would be imported in place of what was installed
+    quick = ["bench", "quick", "--set", "steps=1", "--items", "2", "--out", "run"]
+    session.run("llm-dec-pomdp", *quick)
 
 
 @contextlib.contextmanager

@@ -1,0 +1,76 @@
+"""The site is whole, and its tutorial does what it shows."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+TUTORIAL = ROOT / "docs" / "tutorial.ipynb"
+ROOMS = (
+    "",
+    ".envs",
+    ".envs.wrappers",
+    ".agents",
+    ".rollout",
+    ".training",
+    ".training.executors",
+    ".traces",
+    ".serving",
+)
+
+
+def printed(notebook: dict[str, object]) -> list[str]:
+    """What each cell of code printed."""
+    cells = json.loads(json.dumps(notebook))["cells"]
+    outputs = [cell["outputs"] for cell in cells if cell["cell_type"] == "code"]
+    return ["".join("".join(output.get("text", "")) for output in some) for some in outputs]
+
+
+def returns(notebook: dict[str, object]) -> list[float]:
+    """Those of all evaluations: before, after, and of the control."""
+    return [float(value) for value in re.findall(r"Summary\(return ([\d.]+) %", "".join(printed(notebook)))]
+
+
+def holds(notebook: dict[str, object]) -> None:
+    before, after, control = returns(notebook)
+    assert after > before + 10
+    assert after > control + 10
+
+
+def test_the_tutorial_is_stored_with_what_it_printed() -> None:
+    notebook = json.loads(TUTORIAL.read_text(encoding="utf-8"))
+    assert "" not in printed(notebook)[:1]
+    assert "/" + "tmp" not in "".join(printed(notebook))
+    holds(notebook)
+
+
+@pytest.mark.slow
+def test_the_tutorial_teaches_a_team() -> None:
+    nbformat, nbclient = (pytest.importorskip(name) for name in ("nbformat", "nbclient"))
+    notebook = nbformat.read(TUTORIAL, as_version=4)
+    nbclient.NotebookClient(notebook, timeout=600, kernel_name="python3").execute()
+    holds(notebook)
+
+
+@pytest.mark.slow
+def test_the_site_has_all_pages_and_every_public_name(tmp_path: Path) -> None:
+    pytest.importorskip("mkdocstrings", reason="pip install -e '.[docs]'")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "-q", "-d", str(tmp_path)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    pages = "".join(path.read_text(encoding="utf-8") for path in sorted((tmp_path / "reference").rglob("*.html")))
+    shown = set(re.findall(r'id="(llm_dec_pomdp[\w.]*)"', pages))
+    public = {
+        f"llm_dec_pomdp{room}.{name}"
+        for room in ROOMS
+        for name in importlib.import_module(f"llm_dec_pomdp{room}").__all__
+    }
+    assert sorted(name for name in public - shown if not name.endswith("__")) == []
+    assert "magrpo" in (tmp_path / "tutorial" / "index.html").read_text(encoding="utf-8")
