@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import time
@@ -83,6 +84,19 @@ def upstream(session: nox.Session) -> None:
     session.run("python", "scripts/reproduce_upstream.py", *(name.partition("==")[0] for name in session.posargs))
 
 
+@nox.session
+def release(session: nox.Session) -> None:
+    """Build `dist/`, the wheel from the sdist; install the wheel afresh and run a small `bench quick` from it."""
+    shutil.rmtree("dist", ignore_errors=True)
+    session.install("build", "torch==2.13.0")
+    session.run("python", "-m", "build")
+    (wheel,) = pathlib.Path("dist").glob("*.whl")
+    session.install("-c", "constraints.txt", str(wheel))
+    session.chdir(session.create_tmp())  # the clone would be imported in place of what was installed
+    small = ("--set", "training.steps=1", "--set", "training.prompts_per_step=2", "--set", "evaluation.items=2")
+    session.run("llm-dec-pomdp", "bench", "quick", *small, "--out", "run", env={"PYTHONPATH": None})
+
+
 def _install(session: nox.Session, *requirements: str) -> None:
     session.install(TORCH)
     session.install(TORCH, "-e", *requirements, "hypothesis", "pytest", "pytest-xdist")
@@ -96,20 +110,6 @@ def library(session: nox.Session, name: str) -> None:
     if name == "benchmarl":  # nothing here needs its torchvision, which must be of the very build of torch to be loaded
         session.run("python", "-m", "pip", "uninstall", "-y", "torchvision")
     session.run(*PYTEST, "tests/integrations", "-k", f"{name} or test_{name}")
-
-
-@nox.session(venv_backend="venv")
-def release(session: nox.Session) -> None:
-    """Build the sdist and, from it, the wheel; install the wheel afresh and run a small `bench quick` from it."""
-    made = pathlib.Path(session.create_tmp()).resolve()
-    session.install("build")
-    session.run("python", "-m", "build", "--outdir", str(made))
-    (wheel,) = made.glob("*.whl")
-    session.install("torch==2.13.0")
-    session.install("-c", "constraints.txt", str(wheel))
-    session.chdir(made)  # out of the clone, which would be imported in place of what was installed
-    quick = ["bench", "quick", "--set", "steps=1", "--items", "2", "--out", "run"]
-    session.run("llm-dec-pomdp", *quick)
 
 
 @contextlib.contextmanager

@@ -67,10 +67,9 @@ def test_the_site_has_all_pages_and_every_public_name(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     pages = "".join(path.read_text(encoding="utf-8") for path in sorted((tmp_path / "reference").rglob("*.html")))
     shown = set(re.findall(r'id="(llm_dec_pomdp[\w.]*)"', pages))
-    public = {
-        f"llm_dec_pomdp{room}.{name}"
-        for room in ROOMS
-        for name in importlib.import_module(f"llm_dec_pomdp{room}").__all__
-    }
-    assert sorted(name for name in public - shown if not name.endswith("__")) == []
+    for room in ROOMS:
+        module = f"llm_dec_pomdp{room}"
+        names = [name for name in importlib.import_module(module).__all__ if not name.startswith("__")]
+        # A function with the name of its module stands below it: traces.replay.replay.
+        assert [name for name in names if not {f"{module}.{name}", f"{module}.{name}.{name}"} & shown] == [], module
     assert "magrpo" in (tmp_path / "tutorial" / "index.html").read_text(encoding="utf-8")
