@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -26,19 +27,17 @@ ROOMS = (
 )
 
 
-def printed(notebook: dict[str, object]) -> list[str]:
-    """What each cell of code printed."""
-    cells = json.loads(json.dumps(notebook))["cells"]
-    outputs = [cell["outputs"] for cell in cells if cell["cell_type"] == "code"]
-    return ["".join("".join(output.get("text", "")) for output in some) for some in outputs]
+def printed(notebook: dict[str, Any]) -> str:
+    outputs = [output for cell in notebook["cells"] for output in cell.get("outputs", [])]
+    return "".join("".join(output.get("text", "")) for output in outputs)
 
 
-def returns(notebook: dict[str, object]) -> list[float]:
+def returns(notebook: dict[str, Any]) -> list[float]:
     """Those of all evaluations: before, after, and of the control."""
-    return [float(value) for value in re.findall(r"Summary\(return ([\d.]+) %", "".join(printed(notebook)))]
+    return [float(value) for value in re.findall(r"Summary\(return ([\d.]+) %", printed(notebook))]
 
 
-def holds(notebook: dict[str, object]) -> None:
+def holds(notebook: dict[str, Any]) -> None:
     before, after, control = returns(notebook)
     assert after > before + 10
     assert after > control + 10
@@ -46,8 +45,7 @@ def holds(notebook: dict[str, object]) -> None:
 
 def test_the_tutorial_is_stored_with_what_it_printed() -> None:
     notebook = json.loads(TUTORIAL.read_text(encoding="utf-8"))
-    assert "" not in printed(notebook)[:1]
-    assert "/" + "tmp" not in "".join(printed(notebook))
+    assert "site-packages" not in printed(notebook)  # no warning from this machine
     holds(notebook)
 
 
