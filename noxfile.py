@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
+import pathlib
+import shutil
 import signal
 import subprocess
 import time
@@ -80,6 +82,19 @@ def upstream(session: nox.Session) -> None:
     """Run the programs of docs/upstream.md: `nox -s upstream -- comlrl==1.4.3`."""
     _install(session, ".", *session.posargs)
     session.run("python", "scripts/reproduce_upstream.py", *(name.partition("==")[0] for name in session.posargs))
+
+
+@nox.session
+def release(session: nox.Session) -> None:
+    """Build `dist/`, the wheel from the sdist; install the wheel afresh and run a small `bench quick` from it."""
+    shutil.rmtree("dist", ignore_errors=True)
+    session.install("build", "torch==2.13.0")
+    session.run("python", "-m", "build")
+    (wheel,) = pathlib.Path("dist").glob("*.whl")
+    session.install("-c", "constraints.txt", str(wheel))
+    session.chdir(session.create_tmp())  # the clone would be imported in place of what was installed
+    small = ("--set", "training.steps=1", "--set", "training.prompts_per_step=2", "--set", "evaluation.items=2")
+    session.run("llm-dec-pomdp", "bench", "quick", *small, "--out", "run", env={"PYTHONPATH": None})
 
 
 def _install(session: nox.Session, *requirements: str) -> None:

@@ -18,6 +18,7 @@ from ..registries import Registry, Spec, nearest
 from .base import TextDecPOMDP
 
 registry = Registry("environment", group="llm_dec_pomdp.envs")
+"""All environments that are known, by id, those of installed packages too."""
 
 
 def register(env_id: str, entry_point: str | Callable[..., TextDecPOMDP], **kwargs: Any) -> None:

@@ -21,6 +21,7 @@ from ..types import Completion, Episode, Event, Score, TaskItem, Turn
 from .header import Header, encode
 
 Trace = dict[str, Any]
+"""A trace as JSON: keys of the schema, `events` in order, `edges` between them (docs/traces.md)."""
 ENVIRONMENT = "environment"  # the lane of what no agent says
 READ = "read"  # a kind of event that becomes an edge, and no event of the trace
 

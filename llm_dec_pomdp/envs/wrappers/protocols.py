@@ -287,6 +287,7 @@ def _centralized(env: TextDecPOMDP) -> TextDecPOMDP:
 
 
 PROTOCOLS = Registry("protocol", group="llm_dec_pomdp.protocols")
+"""All ways to talk that are known, by name."""
 PROTOCOLS.register("parallel", _parallel)
 PROTOCOLS.register("centralized", _centralized)
 PROTOCOLS.register("sequential", Sequential)

@@ -20,6 +20,7 @@ RESTARTS = 5  # of all workers in one run, before it is given up
 _log = logging.getLogger(__name__)
 
 executors = Registry("executor", group="llm_dec_pomdp.executors")
+"""All executors that are known, by name."""
 executors.register("local", "llm_dec_pomdp.training.executors.local:Local")
 executors.register("processes", "llm_dec_pomdp.training.executors.processes:Processes")
 executors.register("ray", "llm_dec_pomdp.training.executors.on_ray:Ray")
