@@ -30,11 +30,11 @@ import pickle
 import subprocess
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ..types import Score, TaskItem
+from ..types import Message, Score, TaskItem
 from .adversarial import adversarial_texts
 from .base import NotAskedToStepError, TextDecPOMDP
 from .task import Task, mutable_part
@@ -199,13 +199,19 @@ def _silence(env: TextDecPOMDP, rows: int | None) -> None:
         while task.agents:
             silent = task.turn >= turns
             asked = [agent for agent in task.agents if task.asked(agent) and not silent]
-            task.step(
-                dict.fromkeys(task.agents, "") | {agent: known[name](agent, task.history(agent)) for agent in asked}
-            )
+            task.step(dict.fromkeys(task.agents, "") | {agent: _says(known[name], agent, task) for agent in asked})
             _require(
                 not (silent and task.latest.reward > 0),
                 f"turn {task.turn} pays {task.latest.reward:g} for empty texts{before}; let saying nothing pay nothing",
             )
+
+
+def _says(script: Callable[[str, Sequence[Message]], str], agent: str, task: TextDecPOMDP) -> str:
+    """What a script says; nothing where it does not know the task."""
+    try:
+        return script(agent, task.history(agent))
+    except ValueError:
+        return ""
 
 
 def _references(env: TextDecPOMDP, rows: int | None) -> None:
