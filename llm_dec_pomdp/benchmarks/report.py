@@ -12,10 +12,11 @@ from ..storage.files import replace
 from ..visible import plain, visible
 from . import markdown as md
 from .cell import Result
+from .figures import learning_curves
 from .findings import Findings, findings
 from .lines import Line, by_environment, short
 from .page import render_page
-from .picture import draw_curves
+from .picture import save
 from .published import SOURCE, published
 from .runs import Entry, Run, final_score, merge, read_run
 from .text_tables import (
@@ -154,7 +155,8 @@ def write_merged(
     """
     folder.mkdir(parents=True, exist_ok=True)
     text = markdown(title, said, entries, warnings)
-    if draw_curves(folder / "curves.png", said.lines):
+    if curves := learning_curves(said):
+        save(curves, folder / "curves.png")
         text += "\n## Test return while training\n\n![learning curves](curves.png)\n"
     replace(folder / "report.md", text.encode())
     replace(folder / "report.html", render_page(title, runs, said, entries, warnings).encode())

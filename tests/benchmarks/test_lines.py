@@ -47,13 +47,13 @@ def test_only_evaluations_that_all_seeds_have_are_compared() -> None:
         Seed((0, 10, 8, 12), (16, 20, 1, 30), (32, 50, 45, 54)), Seed((0, 20, 19, 21), (32, 30, 0, 99))
     ).curve()
     assert found is not None
-    assert found.episodes == [0, 32]
+    assert found.x == [0, 32]
 
 
 def test_seeds_meet_at_their_steps_and_lie_at_the_mean_of_their_episodes() -> None:
     found = line(Seed((0, 10, 8, 12), (4, 50, 45, 54), width=8), Seed((0, 20, 19, 21), (4, 30, 0, 99), width=6)).curve()
     assert found is not None
-    assert found.episodes == [0, 28]
+    assert found.x == [0, 28]
 
 
 def test_what_was_not_trained_has_no_curve() -> None:
