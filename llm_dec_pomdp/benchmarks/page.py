@@ -19,7 +19,7 @@ from .findings import Findings
 from .lines import Line, by_environment
 from .published import SOURCE
 from .runs import Entry, Run
-from .text_tables import HOW, cost_table, environment_tables, headline_table, overall_table
+from .text_tables import HOW, TEXT_COLUMNS, cost_table, environment_tables, headline_table, overall_table
 
 MOST = 2_000_000  # bytes of the episodes in a report
 
@@ -52,6 +52,7 @@ def render_page(
         headline=headline_table(said.lines),
         costs=cost_table(said.lines),
         how=HOW,
+        words=TEXT_COLUMNS,
         source=SOURCE,
         sections=[_section(name, group, said, drawn) for name, group in by_environment(said.lines).items()],
         overall=overall_table(said.overall) if said.overall else None,

@@ -54,7 +54,7 @@ def _draw(figure: Figure) -> Drawing:
     FigureCanvasAgg(drawing)
     handles: dict[str, Any] = {}
     for position, panel in enumerate(figure.panels, 1):
-        handles |= _draw_panel(drawing.add_subplot(rows, columns, position), panel)
+        handles = _draw_panel(drawing.add_subplot(rows, columns, position), panel) | handles  # the first one's stay
     if names:
         drawing.legend(handles.values(), handles, loc="outside lower center", ncols=columns, frameon=False, fontsize=7)
     return drawing
@@ -95,15 +95,8 @@ def _draw_bars(axes: Any, panel: Bars) -> None:
                 value.mean, place, xerr=_errors([value.mean], [value.low], [value.high]), color="0.15", capsize=2
             )
         if len(bar.seeds) > 1:
-            axes.plot(
-                bar.seeds,
-                [place] * len(bar.seeds),
-                "o",
-                markersize=2.5,
-                color=colour,
-                markeredgecolor="white",
-                markeredgewidth=0.4,
-            )
+            dots = {"markersize": 4, "color": colour, "markeredgecolor": "white", "markeredgewidth": 0.5, "zorder": 5}
+            axes.plot(bar.seeds, [place] * len(bar.seeds), "o", **dots)
     axes.set_yticks(range(len(panel.bars)), [visible(bar.name) for bar in panel.bars])
     axes.invert_yaxis()
     axes.axvline(0, color="0.4", linewidth=0.6)

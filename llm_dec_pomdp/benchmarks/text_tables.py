@@ -14,6 +14,7 @@ from .sections import Section, Value, all_sections
 Text = tuple[list[str], list[list[str]]]  # names of the columns, rows
 
 PUBLISHED = "published"
+TEXT_COLUMNS = ("environment", "method", "model", "against", "over", "verdict")  # the others hold numbers
 HOW = (
     "Intervals are 95 % t intervals over what is named beside them. Over seeds and tasks: of a mixed model in which "
     f"both are random; below {LEAST_SEEDS} seeds there is none. Over the tasks of one seed: "
