@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 
-from .figures import Bars, Lines, Panel, Points
+from .figures import Bars, Lines, Panel, Points, reach
 
 WIDTH, HEIGHT = 400, 250
 _LEFT, _RIGHT, _TOP, _BOTTOM = 46, 14, 26, 38
@@ -113,8 +113,7 @@ def _points(panel: Points, about: str) -> str:
 def _bars(panel: Bars, about: str) -> str:
     """Horizontal bars under their names, with intervals and a dot per seed; what is not finite is left out."""
     values = [v for bar in panel.bars for v in (bar.value.mean, bar.value.low, bar.value.high, *bar.seeds)]
-    finite = [v for v in values if math.isfinite(v)]
-    x_ticks = ticks(min([*finite, 0.0]), max([*finite, 0.0]))
+    x_ticks = ticks(*reach(values))
     height = _TOP + _BOTTOM + len(panel.bars) * _ROW
     axes = _Axes((x_ticks[0], x_ticks[-1]), (0.0, 1.0), height, left=_RIGHT)
     parts = axes.frame(x_ticks, (), panel.title, panel.x_label)
@@ -147,9 +146,9 @@ def legend(names: Mapping[str, int]) -> str:
 
 def _plane(panel: Lines) -> tuple[_Axes, Sequence[float], Sequence[float]]:
     xs = [x for line in panel.series for x in line.x if math.isfinite(x)]
-    ys = [y for line in panel.series for y in (*line.y, *line.low, *line.high) if math.isfinite(y)]
+    ys = [y for line in panel.series for y in (*line.y, *line.low, *line.high)]
     x_ticks = ticks(min([*xs, 0.0]), max([*xs, 0.0]))
-    y_ticks = ticks(*(panel.y_range or (min([*ys, 0.0]), max([*ys, 0.0]))))
+    y_ticks = ticks(*(panel.y_range or reach(ys)))
     return _Axes((x_ticks[0], x_ticks[-1]), (y_ticks[0], y_ticks[-1])), x_ticks, y_ticks
 
 

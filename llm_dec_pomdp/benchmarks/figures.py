@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -18,14 +18,23 @@ _DIAGNOSTICS = {  # of what learners report: what it is, and what the axis reach
     "advantage_spread": ("standard deviation of the advantages", 1.0),
     "surprisal": ("mean of -log p of the sampled tokens, in nats", 1.0),
     "sampler_gap": ("mean difference in log p of a token between trainer and sampler", 0.05),
+    "sampler_gap_max": ("the largest such difference", 0.05),
     "clipped": ("share of the ratios outside the clip range", 1.0),
     "explained_variance": ("share of the variance of the returns that the critics knew", 1.0),
 }
+_ROUNDING = 1e-6  # a smaller range is none
 _BANDS = "Lines are means over the seeds, bands the range of the seeds."
 _BARS = (
     "Bars are means and dots single seeds. Whiskers: 95 % intervals over seeds and tasks; with one seed over its "
     "tasks; with two seeds none."
 )
+
+
+def reach(values: Iterable[float]) -> tuple[float, float]:
+    """What the axis of some values shows: them and 0; 0 to 1 where all are 0, but for rounding."""
+    finite = [value for value in values if math.isfinite(value)]
+    low, high = min([0.0, *finite]), max([0.0, *finite])
+    return (low, high) if high - low > _ROUNDING else (0.0, 1.0)
 
 
 @dataclass(frozen=True, slots=True)

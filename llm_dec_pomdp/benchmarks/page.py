@@ -13,13 +13,14 @@ from markupsafe import Markup
 from ..traces.page import policy, viewer_script, viewer_style
 from ..visible import visible
 from . import charts
+from .before_after import RULE, before_and_after
 from .episodes import browsable
 from .figures import Figure, figures
 from .findings import Findings
 from .lines import Line, by_environment
 from .published import SOURCE
 from .runs import Entry, Run
-from .text_tables import HOW, TEXT_COLUMNS, cost_table, environment_tables, headline_table, overall_table
+from .text_tables import HOW, TEXT_COLUMNS, cost_table, environment_tables, headline_table, number, overall_table
 
 MOST = 2_000_000  # bytes of the episodes in a report
 
@@ -40,6 +41,7 @@ def render_page(
     templates = Environment(
         loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
+    templates.filters["number"] = _score
     drawn = figures(said)
     style, script = viewer_style() + _file("report.css"), viewer_script() + _file("report.js")
     held = ((line.environment, line.name, entry) for line in said.lines for entry in line.entries)
@@ -52,6 +54,7 @@ def render_page(
         headline=headline_table(said.lines),
         costs=cost_table(said.lines),
         how=HOW,
+        rule=RULE,
         words=TEXT_COLUMNS,
         source=SOURCE,
         sections=[_section(name, group, said, drawn) for name, group in by_environment(said.lines).items()],
@@ -67,6 +70,10 @@ def render_page(
         traces=packed.text(),
     )
     return visible(page)
+
+
+def _score(value: float | None) -> str:
+    return "-" if value is None else number(value, 2)
 
 
 def _versions(versions: Mapping[str, Any]) -> str:
@@ -87,6 +94,7 @@ def _section(environment: str, group: Sequence[Line], said: Findings, drawn: Seq
     return {
         "name": environment,
         "figures": [_drawn(figure) for figure in drawn if figure.about == environment],
+        "examples": [example for line in group if (example := before_and_after(line))],
         "tables": environment_tables(group, said.on(environment)),
     }
 

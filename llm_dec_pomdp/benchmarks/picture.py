@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..visible import visible
-from .figures import Bars, Figure, Panel, Points
+from .figures import Bars, Figure, Panel, Points, reach
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
@@ -79,10 +79,9 @@ def _draw_panel(axes: Any, panel: Panel) -> dict[str, Any]:
         (handles[label],) = axes.plot(line.x, line.y, color=colour, linestyle=dashes, marker=marker, markersize=3)
         if line.low:
             axes.fill_between(line.x, line.low, line.high, alpha=0.18, color=colour, linewidth=0)
-    finite = [y for line in panel.series for y in (*line.y, *line.low, *line.high) if math.isfinite(y)]
-    low, high = panel.y_range or (min([0.0, *finite]), max([0.0, *finite]))
-    room = 0.03 * ((high - low) or 1.0)
-    axes.set_ylim(low - room if low < 0 else low, (high if high > low else low + 1.0) + room)
+    low, high = panel.y_range or reach(y for line in panel.series for y in (*line.y, *line.low, *line.high))
+    room = 0.03 * (high - low)
+    axes.set_ylim(low - room if low < 0 else low, high + room)
     return handles
 
 
@@ -100,8 +99,10 @@ def _draw_bars(axes: Any, panel: Bars) -> None:
     axes.set_yticks(range(len(panel.bars)), [visible(bar.name) for bar in panel.bars])
     axes.invert_yaxis()
     axes.axvline(0, color="0.4", linewidth=0.6)
-    if not any(value for bar in panel.bars for value in (bar.value.mean, *bar.seeds)):
-        axes.set_xlim(0.0, 1.0)
+    values = [v for bar in panel.bars for v in (bar.value.mean, bar.value.low, bar.value.high, *bar.seeds)]
+    low, high = reach(values)
+    room = 0.03 * (high - low)
+    axes.set_xlim(low - room if low < 0 else low, high + room)
 
 
 def _errors(middle: Sequence[float], low: Sequence[float], high: Sequence[float]) -> list[list[float]]:

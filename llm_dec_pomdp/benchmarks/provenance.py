@@ -74,6 +74,8 @@ def _accelerator() -> str:
 
     if not torch.cuda.is_available():
         return "none"
-    devices = [torch.cuda.get_device_properties(number) for number in range(torch.cuda.device_count())]
-    names = [f"{device.name} ({device.total_memory / 2**30:.0f} GiB)" for device in devices]
+    names: list[str] = []
+    for number in range(torch.cuda.device_count()):
+        memory = torch.cuda.mem_get_info(number)[1] / 2**30
+        names.append(f"{torch.cuda.get_device_name(number)} ({memory:.0f} GiB)")
     return f"{', '.join(names)}, CUDA {torch.version.cuda}"

@@ -221,5 +221,5 @@ def _sample(entry: Entry) -> list[str]:
     title = f"### {entry.cell.label}: {md.inline(episodes[0]['task'])}, score {final_score(episodes[0]):.2f}"
     parts = [title, ""]
     for agent, text in last["actions"].items():
-        parts += [f"**{md.inline(agent)}**:", "", *md.block(text)]
+        parts += [f"**{md.inline(entry.shown(agent))}**:", "", *md.block(text)]
     return parts

@@ -67,6 +67,12 @@ class Entry:
             return (self.folder / "train.jsonl").exists()
         return self.result.train_seconds > 0
 
+    def shown(self, agent: str) -> str:
+        """An agent's role, with its name where others have the role too; its name where the run does not say it."""
+        roles: Mapping[str, str] = self.result.roles if self.result else {}
+        role = roles.get(agent, agent)
+        return f"{role} ({agent})" if list(roles.values()).count(role) > 1 else role
+
     def episodes(self) -> Sequence[dict[str, Any]]:
         """Every evaluated episode."""
         return read_lines(self.folder / "episodes.jsonl")
