@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
+from playwright.sync_api import Page
 from test_runs import make_cell, write_run
 
 from llm_dec_pomdp.benchmarks.before_after import BeforeAfter, before_and_after
@@ -45,7 +47,7 @@ def test_texts_of_the_least_and_the_most_trained_team_stand_under_the_roles_of_t
     assert before_and_after(baseline) is None
 
 
-def test_the_page_marks_the_words_that_differ(tmp_path: Path, opened) -> None:  # pyright: ignore
+def test_the_page_marks_the_words_that_differ(tmp_path: Path, opened: Callable[..., Page]) -> None:
     report_runs([run_with_texts(tmp_path / "run")], tmp_path / "out")
     page = opened(tmp_path / "out" / "report.html")
     assert page.locator(".texts h4").all_inner_texts() == ["tl;dr", "summary"]
