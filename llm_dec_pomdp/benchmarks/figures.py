@@ -135,7 +135,7 @@ class Figure:
     def legend(self) -> dict[str, int]:
         """Names and colours of the lines and points; bars stand beside their names."""
         shown = [line for panel in self.panels if isinstance(panel, Lines) for line in panel.series]
-        return {line.name: line.colour for line in shown}
+        return dict(sorted({line.name: line.colour for line in shown}.items(), key=lambda item: item[1]))
 
 
 def figures(said: Findings) -> list[Figure]:
@@ -167,7 +167,7 @@ def of_environment(group: Sequence[Line], colours: Mapping[str, int]) -> list[Fi
     about = group[0].environment
     training, updates = _training(group, colours)
     made = [
-        Figure(about, "return", _return_caption(group), _return_panels(group, colours)),
+        _returns(group, colours),
         Figure(about, "parts", f"Reward parts of what was delivered last. {_BARS}", _parts(group, colours)),
         Figure(about, "training", f"Training, every update: return and reward parts. {_BANDS}", training),
         Figure(about, "updates", _updates_caption(updates), updates, folded=True),
@@ -178,20 +178,22 @@ def of_environment(group: Sequence[Line], colours: Mapping[str, int]) -> list[Fi
 # --- what was earned --------------------------------------------------------------------------------------------------
 
 
-def _return_caption(group: Sequence[Line]) -> str:
-    curves = "Test return while training: means and range of the seeds, or one seed's 95 % interval over its tasks. "
-    dashed = "Dashed: methods that do not learn. " if any(line.curve() is None for line in group) else ""
-    trained = curves + dashed if any(line.curve() for line in group) else ""
-    return f"{trained}{_BARS} Speed against quality: left and up is better."
-
-
-def _return_panels(group: Sequence[Line], colours: Mapping[str, int]) -> list[Panel]:
+def _returns(group: Sequence[Line], colours: Mapping[str, int]) -> Figure:
+    """Test return while training, at the end, and against the response time, as far as each was measured."""
     bars = [
         Bar(line.name, line.value, [s.return_percent.mean for s in line.summaries], colours[line.name])
         for line in group
     ]
-    curves = learning(group, colours)
-    return [*([curves] if curves else []), Bars("return", "% of maximum", bars), *_speed(group, colours)]
+    curves, speed = learning(group, colours), _speed(group, colours)
+    said = [_BARS]
+    if curves:
+        ranges = "Test return while training: means and range of the seeds, or one seed's 95 % interval over its tasks."
+        dashed = any(line.dashed for line in curves.series)
+        said = [ranges, *(["Dashed: methods that do not learn."] if dashed else []), _BARS]
+    if speed:
+        said.append("Speed against quality: left and up is better.")
+    panels = [*([curves] if curves else []), Bars("return", "% of maximum", bars), *speed]
+    return Figure(group[0].environment, "return", " ".join(said), panels)
 
 
 def learning(group: Sequence[Line], colours: Mapping[str, int], title: str = "test return, %") -> Lines | None:
@@ -286,7 +288,8 @@ def _changes(panel: Lines) -> bool:
 
 def _updates_caption(panels: Sequence[Panel]) -> str:
     meanings = [f"{p.title}: {_DIAGNOSTICS[p.title][0]}" for p in panels if p.title in _DIAGNOSTICS]
-    return f"What the learners report of every update; what never changed is left out. {'; '.join(meanings)}. {_BANDS}"
+    told = f"{'; '.join(meanings)}; numbers beside these that never changed are left out. " if meanings else ""
+    return f"What the learners report of every update. {told}{_BANDS}"
 
 
 # --- all environments -------------------------------------------------------------------------------------------------
