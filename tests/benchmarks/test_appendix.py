@@ -10,10 +10,12 @@ from typing import Any
 
 import pytest
 from test_runs import make_cell, write_run
+from typer.testing import CliRunner
 
 from llm_dec_pomdp.benchmarks.appendix import latex, write_appendix
 from llm_dec_pomdp.benchmarks.findings import findings
 from llm_dec_pomdp.benchmarks.runs import read_run
+from llm_dec_pomdp.cli import app
 
 RETURNS = {"magrpo": (0.3, 0.5, 0.4), "concat": (0.2, 0.2, 0.3)}  # by seed, less a third of a percent
 
@@ -104,5 +106,14 @@ def test_methods_that_lack_an_environment_are_named(tmp_path: Path) -> None:
         (make_cell("single"), 0.2),
         (make_cell("single", env_id="coophumaneval-v0"), 0.2),
     )
-    assert write_appendix(tmp_path / "out", findings(read_run(run).entries)) == ["concat"]
+    said = CliRunner().invoke(app, ["report", str(run), "--export", str(tmp_path / "out")])
+    assert said.exit_code == 0
+    assert "an environment or a seed: concat" in " ".join(said.stderr.split())
     assert list(json.loads((tmp_path / "out" / "rliable.json").read_text())["score_dict"]) == ["single"]
+
+
+def test_an_appendix_that_cannot_be_written_is_said(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", (make_cell("concat"), 0.2))
+    said = CliRunner().invoke(app, ["report", str(run), "--export", str(run / "versions.json")])
+    assert said.exit_code == 1
+    assert "versions.json" in said.stderr
