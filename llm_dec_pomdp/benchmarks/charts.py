@@ -58,8 +58,10 @@ class _Axes:
         for value in x_ticks:
             x, _ = self.at(value, self.y[0])
             parts.append(f'<line class="grid" x1="{x:.1f}" x2="{x:.1f}" y1="{_TOP}" y2="{below}"/>')
-            anchor = "end" if x > WIDTH - 24 and len(f"{value:g}") > 3 else "middle"
-            parts.append(f'<text class="tick" x="{x:.1f}" y="{below + 15}" text-anchor="{anchor}">{value:g}</text>')
+            said = f"{value:g}"
+            half = 4 * len(said)  # of its width; what would leave the picture is pushed back
+            anchor = "end" if x + half > WIDTH else "start" if x < half else "middle"
+            parts.append(f'<text class="tick" x="{x:.1f}" y="{below + 15}" text-anchor="{anchor}">{said}</text>')
         middle = (_LEFT + WIDTH - _RIGHT) / 2
         parts.append(
             f'<text class="label" x="{middle}" y="{self.height - 6}" text-anchor="middle">{escape(x_label)}</text>'
