@@ -72,11 +72,18 @@ Returns = Mapping[int, Mapping[str, float]]  # seed -> task -> return in %
 
 def overall(returns: Returns) -> Estimate | None:
     """Mean return over seeds and the tasks that all of them have; None where there is no such task."""
-    tasks = _common(list(returns.values()))
-    if not tasks:
-        return None
-    table = np.array([[by_task[task] for task in tasks] for by_task in returns.values()])
-    return within_percent(table_estimate(table), table.ravel())
+    mean = over_seeds_and_tasks(list(returns.values()))
+    return mean and within_percent(mean, (value for by_task in returns.values() for value in by_task.values()))
+
+
+def over_seeds_and_tasks(by_seed: Sequence[Mapping[str, float]]) -> Estimate | None:
+    """Mean of a number over seeds and the tasks that all of them have; None where there is no such task.
+
+    Args:
+        by_seed: Its values by task.
+    """
+    tasks = _common(by_seed)
+    return table_estimate(np.array([[by_task[task] for task in tasks] for by_task in by_seed])) if tasks else None
 
 
 def difference(ours: Returns, theirs: Returns) -> Estimate | None:

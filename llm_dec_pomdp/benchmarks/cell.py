@@ -13,7 +13,7 @@ import hashlib
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +52,7 @@ class Result:
         eval_seconds: Playing and judging the evaluation tasks.
         maximum, zero: The scores that are 100 % and 0 %.
         tasks: Digest of the evaluation tasks; results with different ones do not compare. "" where unknown.
+        roles: Human names of the agents; {} in results of earlier versions.
     """
 
     cell: Cell
@@ -61,6 +62,7 @@ class Result:
     maximum: float
     tasks: str = ""
     zero: float = 0.0
+    roles: Mapping[str, str] = field(default_factory=dict[str, str])
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Result:
@@ -68,7 +70,8 @@ class Result:
         cell, summary = Cell.from_dict(values["cell"]), Summary.from_dict(values["summary"])
         maximum = values.get("maximum") or environments.find(cell.environment.id).load().score_range[1]  # type: ignore[attr-defined]
         seconds = values["train_seconds"], values["eval_seconds"]
-        return cls(cell, summary, *seconds, maximum, values.get("tasks", ""), values.get("zero", 0.0))
+        more = values.get("tasks", ""), values.get("zero", 0.0), values.get("roles", {})
+        return cls(cell, summary, *seconds, maximum, *more)
 
     @property
     def scale(self) -> Scale:
@@ -157,8 +160,10 @@ def _carry_out(
         file.writelines(json.dumps(episode_record(e)) + "\n" for group in groups for e in group.episodes)
     seconds = time.perf_counter() - trained
     summary = dataclasses.replace(summary, latency=_latency(cell, setup))
-    zero, maximum = setup.eval_env.score_scale
-    result = Result(cell, summary, train_seconds, seconds, maximum, _tasks_digest(cell, setup.eval_env), zero)
+    env = setup.eval_env
+    zero, maximum = env.score_scale
+    roles = {agent: env.role(agent) for agent in env.possible_agents}
+    result = Result(cell, summary, train_seconds, seconds, maximum, _tasks_digest(cell, env), zero, roles)
     replace_json(folder / "result.json", result.to_dict())
     return result
 

@@ -1,6 +1,6 @@
 """Pictures as inline SVG: lines with bands, bars, points. Colours are classes: a page decides them for day and night.
 
-Every picture has a view box of 640 units in width and scales with the page; marks carry their numbers as tool tips.
+Every panel has a view box of 400 units in width and scales with the page; marks carry their numbers as tool tips.
 """
 
 from __future__ import annotations
@@ -10,30 +10,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 
-WIDTH, HEIGHT = 640, 360
-_LEFT, _RIGHT, _TOP, _BOTTOM = 52, 12, 12, 44
+from .figures import Bars, Lines, Panel, Points, reach
+
+WIDTH, HEIGHT = 400, 250
+_LEFT, _RIGHT, _TOP, _BOTTOM = 46, 14, 26, 38
+_ROW, _BAR = 30, 10  # of a bar with its name, and of the bar alone
 COLOURS = 8  # classes c0 to c7
-
-
-@dataclass(frozen=True, slots=True)
-class Series:
-    """A named line or cloud.
-
-    Attributes:
-        name: In the legend.
-        x, y: Its points.
-        low, high: Bounds of a band around it; empty for none.
-        dashed: For what is not measured over the axis: a constant, or a published number.
-        colour: Number of its colour.
-    """
-
-    name: str
-    x: Sequence[float]
-    y: Sequence[float]
-    low: Sequence[float] = ()
-    high: Sequence[float] = ()
-    dashed: bool = False
-    colour: int = 0
+_FEW = 30  # points that have room for a mark each
 
 
 def ticks(low: float, high: float, about: int = 5) -> list[float]:
@@ -45,7 +28,7 @@ def ticks(low: float, high: float, about: int = 5) -> list[float]:
     step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= rough * 0.999)
     first = math.floor(low / step + 1e-9)
     last = math.ceil(high / step - 1e-9)
-    return [round(number * step, 10) for number in range(first, last + 1)]
+    return [float(f"{number * step:.10g}") for number in range(first, last + 1)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,120 +38,106 @@ class _Axes:
     x: tuple[float, float]
     y: tuple[float, float]
     height: int = HEIGHT
+    left: int = _LEFT
 
     def at(self, x: float, y: float) -> tuple[float, float]:
         """The place of a point."""
         across = (x - self.x[0]) / (self.x[1] - self.x[0])
         up = (y - self.y[0]) / (self.y[1] - self.y[0])
         below = self.height - _BOTTOM
-        return _LEFT + across * (WIDTH - _LEFT - _RIGHT), below - up * (below - _TOP)
+        return self.left + across * (WIDTH - self.left - _RIGHT), below - up * (below - _TOP)
 
-    def frame(self, x_ticks: Sequence[float], y_ticks: Sequence[float], x_label: str, y_label: str) -> list[str]:
+    def frame(self, x_ticks: Sequence[float], y_ticks: Sequence[float], title: str, x_label: str) -> list[str]:
         """Grid, ticks and labels."""
         below = self.height - _BOTTOM
-        parts: list[str] = []
+        parts = [f'<text class="title" x="{WIDTH / 2}" y="14" text-anchor="middle">{escape(title)}</text>']
         for value in y_ticks:
             _, y = self.at(self.x[0], value)
             parts.append(f'<line class="grid" x1="{_LEFT}" x2="{WIDTH - _RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>')
-            parts.append(f'<text class="tick" x="{_LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{value:g}</text>')
+            parts.append(f'<text class="tick" x="{_LEFT - 5}" y="{y + 4:.1f}" text-anchor="end">{value:g}</text>')
         for value in x_ticks:
             x, _ = self.at(value, self.y[0])
-            parts.append(f'<text class="tick" x="{x:.1f}" y="{below + 16}" text-anchor="middle">{value:g}</text>')
+            parts.append(f'<line class="grid" x1="{x:.1f}" x2="{x:.1f}" y1="{_TOP}" y2="{below}"/>')
+            said = f"{value:g}"
+            half = 4 * len(said)  # of its width; what would leave the picture is pushed back
+            anchor = "end" if x + half > WIDTH else "start" if x < half else "middle"
+            parts.append(f'<text class="tick" x="{x:.1f}" y="{below + 15}" text-anchor="{anchor}">{said}</text>')
         middle = (_LEFT + WIDTH - _RIGHT) / 2
         parts.append(
-            f'<text class="label" x="{middle}" y="{self.height - 8}" text-anchor="middle">{escape(x_label)}</text>'
+            f'<text class="label" x="{middle}" y="{self.height - 6}" text-anchor="middle">{escape(x_label)}</text>'
         )
-        turned = f'transform="translate(13 {(below + _TOP) / 2}) rotate(-90)"'
-        parts.append(f'<text class="label" {turned} text-anchor="middle">{escape(y_label)}</text>')
         return parts
 
 
-def line_chart(
-    series: Sequence[Series], *, title: str, x_label: str, y_label: str, y_range: tuple[float, float] | None = None
-) -> str:
-    """Lines with bands, each with a mark and a tool tip per point."""
-    axes, x_ticks, y_ticks = _plane(series, y_range)
-    parts = axes.frame(x_ticks, y_ticks, x_label, y_label)
-    for line in series:
+def svg(panel: Panel, about: str) -> str:
+    """A panel as SVG; `about` names, with its title, the picture to readers who do not see it."""
+    if isinstance(panel, Bars):
+        return _bars(panel, about)
+    return _points(panel, about) if isinstance(panel, Points) else _lines(panel, about)
+
+
+def _lines(panel: Lines, about: str) -> str:
+    """Lines with bands; few points have a mark and a tool tip each, many only the last."""
+    axes, x_ticks, y_ticks = _plane(panel)
+    parts = axes.frame(x_ticks, y_ticks, panel.title, panel.x_label)
+    for line in panel.series:
         colour = f"c{line.colour % COLOURS}"
         if line.low and line.high:
             upper = [axes.at(x, y) for x, y in zip(line.x, line.high, strict=True)]
             lower = [axes.at(x, y) for x, y in zip(line.x, line.low, strict=True)]
-            parts.append(f'<polygon class="band {colour}" points="{_points([*upper, *reversed(lower)])}"/>')
+            parts.append(f'<polygon class="band {colour}" points="{_places([*upper, *reversed(lower)])}"/>')
         places = [axes.at(x, y) for x, y in zip(line.x, line.y, strict=True)]
         dashed = ' stroke-dasharray="6 4"' if line.dashed else ""
-        parts.append(f'<polyline class="line {colour}"{dashed} points="{_points(places)}"/>')
-        if not line.dashed and len(places) <= 30:
-            parts += [
-                _mark(place, colour, f"{line.name}: {_number(y)} at {x:g}")
-                for place, x, y in zip(places, line.x, line.y, strict=True)
-            ]
-    return _svg(title, parts)
+        parts.append(f'<polyline class="line {colour}"{dashed} points="{_places(places)}"/>')
+        marked = list(zip(places, line.x, line.y, strict=True))
+        shown = [] if line.dashed else marked if len(marked) <= _FEW else marked[-1:]
+        parts += [_mark(place, colour, f"{line.name}: {_number(y)} at {x:g}") for place, x, y in shown]
+    return _whole(panel, about, parts)
 
 
-def scatter(series: Sequence[Series], *, title: str, x_label: str, y_label: str) -> str:
-    """Points with vertical intervals, a series each."""
-    axes, x_ticks, y_ticks = _plane(series, (0.0, 100.0))
-    parts = axes.frame(x_ticks, y_ticks, x_label, y_label)
-    for cloud in series:
+def _points(panel: Points, about: str) -> str:
+    """Points with vertical intervals."""
+    axes, x_ticks, y_ticks = _plane(panel)
+    parts = axes.frame(x_ticks, y_ticks, panel.title, panel.x_label)
+    for cloud in panel.series:
         colour = f"c{cloud.colour % COLOURS}"
-        for i, (x, y) in enumerate(zip(cloud.x, cloud.y, strict=True)):
-            if cloud.low and cloud.high:
-                (at, bottom), (_, top) = axes.at(x, cloud.low[i]), axes.at(x, cloud.high[i])
-                interval = f'x1="{at:.1f}" x2="{at:.1f}" y1="{bottom:.1f}" y2="{top:.1f}"'
-                parts.append(f'<line class="line {colour}" {interval}/>')
-            place = axes.at(x, y)
-            parts.append(_mark(place, colour, f"{cloud.name}: {y:.1f} at {x:g}", radius=6))
-            right = place[0] < WIDTH * 0.7
-            anchor, shift = ("start", 9) if right else ("end", -9)
-            parts.append(
-                f'<text class="tick" x="{place[0] + shift:.1f}" y="{place[1] - 7:.1f}" text-anchor="{anchor}">'
-                f"{escape(cloud.name)}</text>"
-            )
-    return _svg(title, parts)
+        for low, high, x in zip(cloud.low, cloud.high, cloud.x, strict=bool(cloud.low)):
+            (at, bottom), (_, top) = axes.at(x, low), axes.at(x, high)
+            interval = f'x1="{at:.1f}" x2="{at:.1f}" y1="{bottom:.1f}" y2="{top:.1f}"'
+            parts.append(f'<line class="line {colour}" {interval}/>')
+        parts += [
+            _mark(axes.at(x, y), colour, f"{cloud.name}: {_number(y)} at {_number(x)}", radius=5)
+            for x, y in zip(cloud.x, cloud.y, strict=True)
+        ]
+    return _whole(panel, about, parts)
 
 
-def bar_chart(
-    rows: Mapping[str, Sequence[tuple[float, float, float]]],
-    names: Mapping[str, int],
-    *,
-    title: str,
-    x_label: str,
-) -> str:
-    """Horizontal bars with intervals, a block per row.
-
-    Args:
-        rows: By name of the row, a (mean, low, high) per name; NaN is left out.
-        names: Whose bars they are, with the numbers of their colours.
-        title: For readers who do not see the picture.
-        x_label: What the bars measure.
-    """
-    bar, gap, label = 15, 14, 16
-    height = _TOP + _BOTTOM + len(rows) * (label + len(names) * bar + gap)
-    finite = [v for values in rows.values() for triple in values for v in triple if math.isfinite(v)]
-    x_ticks = ticks(min(0.0, *finite, 0.0), max([*finite, 1e-6]))
-    axes = _Axes((x_ticks[0], x_ticks[-1]), (0.0, 1.0), height)
-    parts = axes.frame(x_ticks, (), x_label, "")
+def _bars(panel: Bars, about: str) -> str:
+    """Horizontal bars under their names, with intervals and a dot per seed; what is not finite is left out."""
+    values = [v for bar in panel.bars for v in (bar.value.mean, bar.value.low, bar.value.high, *bar.seeds)]
+    x_ticks = ticks(*reach(values))
+    height = _TOP + _BOTTOM + len(panel.bars) * _ROW
+    axes = _Axes((x_ticks[0], x_ticks[-1]), (0.0, 1.0), height, left=_RIGHT)
+    parts = axes.frame(x_ticks, (), panel.title, panel.x_label)
     zero, _ = axes.at(0.0, 0.0)
-    top = float(_TOP)
-    for row, values in rows.items():
-        parts.append(f'<text class="tick" x="{_LEFT}" y="{top + 11:.1f}">{escape(row)}</text>')
-        top += label
-        for (name, colour), (mean, low, high) in zip(names.items(), values, strict=True):
-            if math.isfinite(mean):
-                end, _ = axes.at(mean, 0.0)
-                tip = f"<title>{escape(row)}, {escape(name)}: {mean:.2f}</title>"
-                parts.append(
-                    f'<rect class="bar c{colour % COLOURS}" x="{min(zero, end):.1f}" y="{top:.1f}" '
-                    f'width="{abs(end - zero):.1f}" height="{bar - 3}">{tip}</rect>'
-                )
-            if math.isfinite(low) and math.isfinite(high):
-                (left, _), (right, _) = axes.at(low, 0.0), axes.at(high, 0.0)
-                y = top + (bar - 3) / 2
-                parts.append(f'<line class="whisker" x1="{left:.1f}" x2="{right:.1f}" y1="{y:.1f}" y2="{y:.1f}"/>')
-            top += bar
-        top += gap
-    return _svg(title, parts, height)
+    for number, bar in enumerate(panel.bars):
+        top, colour = _TOP + number * _ROW, f"c{bar.colour % COLOURS}"
+        middle = top + 15 + _BAR / 2
+        parts.append(f'<text class="tick" x="{_RIGHT + 2}" y="{top + 12}">{escape(bar.name)}</text>')
+        value = bar.value
+        if math.isfinite(value.mean):
+            end, _ = axes.at(value.mean, 0.0)
+            tip = f"<title>{escape(bar.name)}: {_number(value.mean)}</title>"
+            parts.append(
+                f'<rect class="bar {colour}" x="{min(zero, end):.1f}" y="{top + 15}" '
+                f'width="{abs(end - zero):.1f}" height="{_BAR}">{tip}</rect>'
+            )
+        if math.isfinite(value.low) and math.isfinite(value.high):
+            (left, _), (right, _) = axes.at(value.low, 0.0), axes.at(value.high, 0.0)
+            parts.append(f'<line class="whisker" x1="{left:.1f}" x2="{right:.1f}" y1="{middle}" y2="{middle}"/>')
+        for seed in bar.seeds if len(bar.seeds) > 1 else ():
+            parts.append(_mark((axes.at(seed, 0.0)[0], middle), f"{colour} seed", f"{bar.name}: {_number(seed)}"))
+    return _whole(panel, about, parts, height)
 
 
 def legend(names: Mapping[str, int]) -> str:
@@ -177,17 +146,15 @@ def legend(names: Mapping[str, int]) -> str:
     return f'<ul class="legend">{items}</ul>'
 
 
-def _plane(
-    series: Sequence[Series], y_range: tuple[float, float] | None
-) -> tuple[_Axes, Sequence[float], Sequence[float]]:
-    xs = [x for line in series for x in line.x]
-    ys = [y for line in series for y in (*line.y, *line.low, *line.high) if math.isfinite(y)]
-    x_ticks = ticks(min([*xs, 0.0]), max([*xs, 1e-6]))
-    y_ticks = ticks(*(y_range or (min([*ys, 0.0]), max([*ys, 1e-6]))))
+def _plane(panel: Lines) -> tuple[_Axes, Sequence[float], Sequence[float]]:
+    xs = [x for line in panel.series for x in line.x if math.isfinite(x)]
+    ys = [y for line in panel.series for y in (*line.y, *line.low, *line.high)]
+    x_ticks = ticks(min([*xs, 0.0]), max([*xs, 0.0]))
+    y_ticks = ticks(*(panel.y_range or reach(ys)))
     return _Axes((x_ticks[0], x_ticks[-1]), (y_ticks[0], y_ticks[-1])), x_ticks, y_ticks
 
 
-def _points(places: Sequence[tuple[float, float]]) -> str:
+def _places(places: Sequence[tuple[float, float]]) -> str:
     return " ".join(f"{x:.1f},{y:.1f}" for x, y in places if math.isfinite(x) and math.isfinite(y))
 
 
@@ -205,8 +172,9 @@ def _mark(place: tuple[float, float], colour: str, tip: str, radius: int = 3) ->
     )
 
 
-def _svg(title: str, parts: Sequence[str], height: int = HEIGHT) -> str:
+def _whole(panel: Panel, about: str, parts: Sequence[str], height: int = HEIGHT) -> str:
+    title = escape(f"{about}: {panel.title}", quote=True)
     return (
-        f'<svg viewBox="0 0 {WIDTH} {height}" role="img" aria-label="{escape(title, quote=True)}">'
-        f"<title>{escape(title)}</title>{''.join(parts)}</svg>"
+        f'<svg viewBox="0 0 {WIDTH} {height}" role="img" aria-label="{title}">'
+        f"<title>{title}</title>{''.join(parts)}</svg>"
     )

@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
-from typing import Any, cast
+from typing import Any, TypedDict, cast
 
-from .aggregate import overall
+from .aggregate import over_seeds_and_tasks, overall
 from .intervals import Estimate, Interval
 from .metrics import Summary
 from .published import Published, published
@@ -20,18 +20,27 @@ from .tracking import flat
 
 @dataclass(frozen=True)
 class Curve:
-    """Test return while training, in % of the maximum, at the evaluations that all seeds have.
+    """A number while training.
 
     Attributes:
-        episodes: Training episodes before each evaluation, mean over the seeds (trees may end early).
+        x: Where it was measured: training episodes before an evaluation (mean over the seeds, trees may end early), or
+            the number of an update.
         mean: Over the seeds.
-        low, high: The range of the seeds, or the 95 % interval of a single one over its tasks.
+        low, high: The range of the seeds, or the 95 % interval of a single one over its tasks; empty for neither.
     """
 
-    episodes: list[float]
+    x: list[float]
     mean: list[float]
     low: list[float]
     high: list[float]
+
+
+class Training(TypedDict):
+    """What training wrote down of its updates: the return in % under its name, reward parts, what learners report."""
+
+    returns: dict[str, Curve]
+    parts: dict[str, Curve]
+    metrics: dict[str, Curve]
 
 
 @dataclass(frozen=True)
@@ -61,6 +70,11 @@ class Line:
         """What was measured per seed."""
         return [entry.result.summary for entry in self.entries if entry.result is not None]
 
+    @property
+    def learns(self) -> bool:
+        """Whether its weights were trained."""
+        return any(entry.learns for entry in self.entries)
+
     def mean(self, number: Callable[[Summary], float]) -> float:
         """A number of the summary, mean over the seeds that have it."""
         values = [value for value in map(number, self.summaries) if not math.isnan(value)]
@@ -77,16 +91,22 @@ class Line:
         return {name: self.mean(lambda s, n=name: s.measured.get(section, {}).get(n, missing).mean) for name in names}
 
     def components(self) -> dict[str, Interval]:
-        """Mean reward parts over seeds; with one seed the interval over its tasks, else the range of the seeds."""
-        intervals: dict[str, Interval] = {}
-        for name in self.summaries[0].components:
-            parts = [summary.components[name] for summary in self.summaries if name in summary.components]
-            means = [part.mean for part in parts]
-            intervals[name] = parts[0] if len(parts) == 1 else Interval(fmean(means), min(means), max(means))
-        return intervals
+        """Mean reward parts: over seeds and tasks, over tasks where there is one seed."""
+        alone = self.summaries[0].components
+        if len(self.entries) == 1:
+            return alone
+        by_seed = [entry.parts() for entry in self.entries]
+        means = {
+            name: self.mean(lambda s, n=name: s.components[n].mean if n in s.components else math.nan) for name in alone
+        }
+        estimates = {name: over_seeds_and_tasks([parts.get(name, {}) for parts in by_seed]) for name in alone}
+        return {name: estimates[name] or Interval.read(mean) for name, mean in means.items()}
 
     def curve(self) -> Curve | None:
-        """How the return rose; None where nothing was trained."""
+        """Test return while training, in % of the maximum, at the evaluations that all seeds have.
+
+        None where nothing was trained.
+        """
         by_seed: list[dict[int, dict[str, Any]]] = [
             {point["step"]: point for point in points} for entry in self.entries if (points := entry.curve())
         ]
@@ -106,11 +126,28 @@ class Line:
 
     def metric(self, name: str) -> dict[int, float]:
         """What the learner reported under a name, by step: mean over the seeds that have it as a finite number."""
-        by_seed: dict[int, list[float]] = {}
+        curve = self.training()["metrics"].get(name)
+        return dict(zip(map(int, curve.x), curve.mean, strict=True)) if curve else {}
+
+    def training(self) -> Training:
+        """Every update of all seeds, as curves of what was reported as finite numbers."""
+        values: dict[str, dict[str, dict[int, list[float]]]] = {"returns": {}, "parts": {}, "metrics": {}}
         for step in (step for entry in self.entries for step in entry.training()):
-            if (value := step["metrics"].get(name)) is not None:
-                by_seed.setdefault(step["number"], []).append(value)
-        return {number: fmean(values) for number, values in sorted(by_seed.items())}
+            earned = {"return": step.get("return_percent")}
+            for kind, numbers in zip(values, (earned, step.get("components", {}), step["metrics"]), strict=True):
+                for name, value in numbers.items():
+                    if value is not None:
+                        values[kind].setdefault(name, {}).setdefault(step["number"], []).append(value)
+        returns, parts, metrics = ({n: _over_seeds(c) for n, c in by_name.items()} for by_name in values.values())
+        return {"returns": returns, "parts": parts, "metrics": metrics}
+
+
+def _over_seeds(by_step: Mapping[int, Sequence[float]]) -> Curve:
+    """The values of the seeds at each step as a curve."""
+    steps = sorted(by_step)
+    several = any(len(values) > 1 for values in by_step.values())
+    low, high = ([bound(by_step[step]) for step in steps] if several else [] for bound in (min, max))
+    return Curve([float(step) for step in steps], [fmean(by_step[step]) for step in steps], low, high)
 
 
 def short(model: str) -> str:
@@ -119,7 +156,7 @@ def short(model: str) -> str:
 
 
 def lines(entries: Sequence[Entry]) -> list[Line]:
-    """The lines of all finished cells, environments outermost, in order.
+    """The lines of all finished cells, environments outermost, in order; in each, those that learn come first.
 
     Raises:
         RunError: Two cells have the same configuration and the same seed.
@@ -150,7 +187,7 @@ def lines(entries: Sequence[Entry]) -> list[Line]:
         printed = published(chosen[0].cell.environment.id, chosen[0].cell.method.name)
         collected.append(Line(environment, method, model, name, chosen, _value(chosen, returns), returns, printed))
     order = list(dict.fromkeys(entry.environment for entry in entries))
-    return sorted(collected, key=lambda line: order.index(line.environment))
+    return sorted(collected, key=lambda line: (order.index(line.environment), not line.learns))
 
 
 def _value(chosen: Sequence[Entry], returns: Mapping[int, Mapping[str, float]]) -> Estimate:

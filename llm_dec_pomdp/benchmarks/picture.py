@@ -1,66 +1,119 @@
-"""The learning curves of a run as one PNG, for slides and papers; the page draws its own."""
+"""Figures of a report as files, drawn by matplotlib: SVG and PDF for papers, PNG for Markdown."""
 
 from __future__ import annotations
 
-import itertools
+import math
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..visible import visible
-from .lines import Line, by_environment, return_axis
+from .figures import Bars, Figure, Panel, Points, reach
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure as Drawing
 
 _COLUMNS = 3
-_DASHES = ("--", ":", "-.", (0, (1, 3)))
+_WIDTH, _HEIGHT, _ROW = 3.3, 2.3, 0.22  # inches of a panel, and of a bar
+COLOURS = ("#0b66c3", "#c2570c", "#1a7f4b", "#a3338c", "#8a6d00", "#0e7c86", "#b3261e", "#5b5fc7")  # of the page by day
+_STYLE: dict[Any, Any] = {
+    "text.parse_math": False,
+    "font.size": 8,
+    "axes.titlesize": 8,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "lines.linewidth": 1.2,
+    "svg.fonttype": "none",  # text stays text
+    "svg.hashsalt": "llm_dec_pomdp",  # the same figure is the same file
+    "pdf.fonttype": 42,
+}
 
 
-def draw_curves(path: Path, all_lines: Sequence[Line]) -> bool:
-    """Draw the test return over training, a panel per environment, three in a row, baselines as lines.
-
-    Args:
-        path: The picture.
-        found: The lines of the report; a curve is the mean over a method's seeds, its band their range, or the 95 %
-            interval of a single seed over its tasks.
-
-    Returns:
-        False when nothing was trained, and there is no picture.
-    """
-    panels = {name: group for name, group in by_environment(all_lines).items() if any(line.curve() for line in group)}
-    if not panels:
-        return False
+def save(figure: Figure, *paths: Path) -> None:
+    """Draw a figure into files; their suffixes say which format they get."""
     import matplotlib
 
-    with matplotlib.rc_context({"text.parse_math": False}), warnings.catch_warnings():
+    with matplotlib.rc_context(_STYLE), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph")  # characters that the font lacks become boxes
-        _draw(panels).savefig(path, dpi=130)
-    return True
+        drawing = _draw(figure)
+        for path in paths:
+            undated = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}.get(path.suffix)
+            drawing.savefig(path, dpi=130, metadata=undated)
 
 
-def _draw(panels: Mapping[str, Sequence[Line]]) -> Figure:
+def _draw(figure: Figure) -> Drawing:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure as Drawing
 
-    columns, rows = min(len(panels), _COLUMNS), -(-len(panels) // _COLUMNS)
-    figure = Figure(figsize=(5.5 * columns, 3.8 * rows), layout="constrained")
-    FigureCanvasAgg(figure)
-    for position, (environment, group) in enumerate(panels.items(), 1):
-        axes = figure.add_subplot(rows, columns, position)
-        dashes = itertools.cycle(_DASHES)
-        for line in group:
-            seeds = f"seed {line.entries[0].cell.seed}" if len(line.entries) == 1 else f"{len(line.entries)} seeds"
-            label = visible(f"{line.name}, {seeds}")
-            label = f" {label}" if label.startswith("_") else label  # which would hide it from the legend
-            curve = line.curve()
-            if curve is None:
-                axes.axhline(line.value.mean, linestyle=next(dashes), linewidth=1, color="0.4", label=label)
-                continue
-            (drawn,) = axes.plot(curve.episodes, curve.mean, marker="o", markersize=4, label=label)
-            axes.fill_between(curve.episodes, curve.low, curve.high, alpha=0.2, color=drawn.get_color())
-        axes.set(title=visible(environment), ylim=return_axis(group))
-        axes.set(xlabel="training episodes", ylabel="test return, %")
-        axes.legend(fontsize=7)
-    return figure
+    columns, rows = min(len(figure.panels), _COLUMNS), -(-len(figure.panels) // _COLUMNS)
+    tallest = max(0.7 + _ROW * len(p.bars) if isinstance(p, Bars) else _HEIGHT for p in figure.panels)
+    names = figure.legend
+    height = tallest * rows + 0.2 * -(-len(names) // columns)
+    drawing = Drawing(figsize=(_WIDTH * columns, height), layout="constrained")
+    FigureCanvasAgg(drawing)
+    handles: dict[str, Any] = {}
+    for position, panel in enumerate(figure.panels, 1):
+        handles = _draw_panel(drawing.add_subplot(rows, columns, position), panel) | handles  # the first one's stay
+    if names:
+        drawing.legend(handles.values(), handles, loc="outside lower center", ncols=columns, frameon=False, fontsize=7)
+    return drawing
+
+
+def _draw_panel(axes: Any, panel: Panel) -> dict[str, Any]:
+    """Draw it, and return the handles of a legend by name."""
+    axes.set_title(visible(panel.title))
+    axes.set_xlabel(visible(panel.x_label))
+    if isinstance(panel, Bars):
+        _draw_bars(axes, panel)
+        return {}
+    axes.grid(axis="y", linewidth=0.4, alpha=0.5)
+    handles: dict[str, Any] = {}
+    for line in panel.series:
+        colour, label = COLOURS[line.colour % len(COLOURS)], _label(line.name)
+        if isinstance(panel, Points):
+            errors = _errors(line.y, line.low, line.high) if line.low else None
+            handles[label] = axes.errorbar(line.x, line.y, errors, fmt="o", markersize=4, color=colour)
+            continue
+        dashes, marker = ("--", "") if line.dashed else ("-", "o" if len(line.x) <= 30 else "")
+        (handles[label],) = axes.plot(line.x, line.y, color=colour, linestyle=dashes, marker=marker, markersize=3)
+        if line.low:
+            axes.fill_between(line.x, line.low, line.high, alpha=0.18, color=colour, linewidth=0)
+    low, high = panel.y_range or reach(y for line in panel.series for y in (*line.y, *line.low, *line.high))
+    room = 0.03 * (high - low)
+    axes.set_ylim(low - room if low < 0 else low, high + room)
+    return handles
+
+
+def _draw_bars(axes: Any, panel: Bars) -> None:
+    for place, bar in enumerate(panel.bars):
+        colour, value = COLOURS[bar.colour % len(COLOURS)], bar.value
+        axes.barh(place, value.mean, height=0.6, color=colour, alpha=0.55)
+        if math.isfinite(value.low):
+            axes.errorbar(
+                value.mean, place, xerr=_errors([value.mean], [value.low], [value.high]), color="0.15", capsize=2
+            )
+        if len(bar.seeds) > 1:
+            dots = {"markersize": 4, "color": colour, "markeredgecolor": "white", "markeredgewidth": 0.5, "zorder": 5}
+            axes.plot(bar.seeds, [place] * len(bar.seeds), "o", **dots)
+    axes.set_yticks(range(len(panel.bars)), [visible(bar.name) for bar in panel.bars])
+    axes.invert_yaxis()
+    axes.axvline(0, color="0.4", linewidth=0.6)
+    values = [v for bar in panel.bars for v in (bar.value.mean, bar.value.low, bar.value.high, *bar.seeds)]
+    low, high = reach(values)
+    room = 0.03 * (high - low)
+    axes.set_xlim(low - room if low < 0 else low, high + room)
+
+
+def _errors(middle: Sequence[float], low: Sequence[float], high: Sequence[float]) -> list[list[float]]:
+    """Lengths below and above, as matplotlib takes them."""
+    return [
+        [max(m - bound, 0.0) for m, bound in zip(middle, low, strict=True)],
+        [max(bound - m, 0.0) for m, bound in zip(middle, high, strict=True)],
+    ]
+
+
+def _label(name: str) -> str:
+    """A name as a legend shows it; one that began with an underscore would be hidden."""
+    shown = visible(name)
+    return f" {shown}" if shown.startswith("_") else shown

@@ -12,10 +12,11 @@ from ..storage.files import replace
 from ..visible import plain, visible
 from . import markdown as md
 from .cell import Result
+from .figures import learning_curves
 from .findings import Findings, findings
 from .lines import Line, by_environment, short
 from .page import render_page
-from .picture import draw_curves
+from .picture import save
 from .published import SOURCE, published
 from .runs import Entry, Run, final_score, merge, read_run
 from .text_tables import (
@@ -154,7 +155,8 @@ def write_merged(
     """
     folder.mkdir(parents=True, exist_ok=True)
     text = markdown(title, said, entries, warnings)
-    if draw_curves(folder / "curves.png", said.lines):
+    if curves := learning_curves(said):
+        save(curves, folder / "curves.png")
         text += "\n## Test return while training\n\n![learning curves](curves.png)\n"
     replace(folder / "report.md", text.encode())
     replace(folder / "report.html", render_page(title, runs, said, entries, warnings).encode())
@@ -219,5 +221,5 @@ def _sample(entry: Entry) -> list[str]:
     title = f"### {entry.cell.label}: {md.inline(episodes[0]['task'])}, score {final_score(episodes[0]):.2f}"
     parts = [title, ""]
     for agent, text in last["actions"].items():
-        parts += [f"**{md.inline(agent)}**:", "", *md.block(text)]
+        parts += [f"**{md.inline(entry.shown(agent))}**:", "", *md.block(text)]
     return parts

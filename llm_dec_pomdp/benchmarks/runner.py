@@ -9,21 +9,15 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
-import platform
 import shlex
 import sys
 import threading
 import time
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from importlib import metadata
 from pathlib import Path
-from typing import Any
 
-from ..__about__ import __version__
 from ..config import ConfigError
-from ..sandbox import capabilities
 from ..storage.files import replace_json
 from ..storage.runfolder import STATUS, open_run
 from ..visible import visible
@@ -31,6 +25,7 @@ from .apart import CellExecutor, cell_executors
 from .cell import Result
 from .checks import check_cells
 from .progress import Progress
+from .provenance import versions
 from .report import write_report
 from .runs import Entry, Run, is_done, read_entry, read_run
 from .suite import Cell, Suite, clean, conflicts
@@ -167,32 +162,3 @@ def run_folder(folder: Path, *, resume: bool = False) -> Generator[None]:
 def write_results(folder: Path, results: Sequence[Result]) -> None:
     """All results so far in `results.json`."""
     replace_json(folder / "results.json", [r.to_dict() for r in results])
-
-
-def versions() -> dict[str, Any]:
-    """What a result depends on: this package, its main dependencies, Python, the machine, what confines code."""
-    packages = ("torch", "transformers", "peft", "numpy", "pettingzoo", "gymnasium")
-    return {
-        "llm_dec_pomdp": __version__,
-        "python": platform.python_version(),
-        "system": f"{platform.system()} {platform.machine()}",
-        "processor": _processor(),
-        "cores": os.cpu_count(),
-        "accelerator": _accelerator(),
-        "judge": capabilities().to_dict(),
-        **{name: metadata.version(name) for name in packages},
-    }
-
-
-def _processor() -> str:
-    with contextlib.suppress(OSError):
-        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor()
-
-
-def _accelerator() -> str:
-    import torch
-
-    return torch.cuda.get_device_name() if torch.cuda.is_available() else "none"

@@ -9,7 +9,7 @@ import dataclasses
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
@@ -67,6 +67,12 @@ class Entry:
             return (self.folder / "train.jsonl").exists()
         return self.result.train_seconds > 0
 
+    def shown(self, agent: str) -> str:
+        """An agent's role, with its name where others have the role too; its name where the run does not say it."""
+        roles: Mapping[str, str] = self.result.roles if self.result else {}
+        role = roles.get(agent, agent)
+        return f"{role} ({agent})" if list(roles.values()).count(role) > 1 else role
+
     def episodes(self) -> Sequence[dict[str, Any]]:
         """Every evaluated episode."""
         return read_lines(self.folder / "episodes.jsonl")
@@ -84,11 +90,22 @@ class Entry:
         """Mean score of what was delivered last on each evaluation task, in % of the maximum."""
         if self.result is None:
             return {}
-        by_task: dict[str, list[float]] = {}
-        for episode in self.episodes():
-            if not math.isnan(score := final_score(episode)):
-                by_task.setdefault(episode["task"], []).append(self.result.scale.percent(score))
-        return {task: fmean(values) for task, values in by_task.items()}
+        return _by_task((e["task"], self.result.scale.percent(final_score(e))) for e in self.episodes())
+
+    def parts(self) -> dict[str, dict[str, float]]:
+        """By reward part its mean, in what was delivered last, on each evaluation task."""
+        scored = [(e["task"], final_parts(e)) for e in self.episodes() if not math.isnan(final_score(e))]
+        names = dict.fromkeys(name for _, parts in scored for name in parts)
+        return {name: _by_task((task, parts[name]) for task, parts in scored if name in parts) for name in names}
+
+
+def _by_task(measured: Iterable[tuple[str, float]]) -> dict[str, float]:
+    """Means over the episodes of each task that have a number."""
+    by_task: dict[str, list[float]] = {}
+    for task, value in measured:
+        if not math.isnan(value):
+            by_task.setdefault(task, []).append(value)
+    return {task: fmean(values) for task, values in by_task.items()}
 
 
 def final_score(episode: Mapping[str, Any]) -> float:
@@ -98,6 +115,12 @@ def final_score(episode: Mapping[str, Any]) -> float:
     """
     scored = [turn.get("score", turn["reward"]) for turn in episode["turns"] if turn["components"] is not None]
     return scored[-1] if scored and scored[-1] is not None else math.nan
+
+
+def final_parts(episode: Mapping[str, Any]) -> Mapping[str, float]:
+    """The reward parts of what a recorded episode delivered last; {} where nothing was scored."""
+    scored = [turn["components"] for turn in episode["turns"] if turn["components"] is not None]
+    return {name: value for name, value in scored[-1].items() if value is not None} if scored else {}
 
 
 @dataclass(frozen=True)

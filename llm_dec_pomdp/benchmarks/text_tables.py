@@ -7,11 +7,14 @@ from collections.abc import Sequence
 
 from .findings import Comparison, Overall
 from .intervals import LEAST_SEEDS, LEVEL, Interval
-from .lines import Line
+from .lines import Line, by_environment
+from .published import published
 from .sections import Section, Value, all_sections
 
 Text = tuple[list[str], list[list[str]]]  # names of the columns, rows
 
+PUBLISHED = "published"
+TEXT_COLUMNS = ("environment", "method", "model", "against", "over", "verdict")  # the others hold numbers
 HOW = (
     "Intervals are 95 % t intervals over what is named beside them. Over seeds and tasks: of a mixed model in which "
     f"both are random; below {LEAST_SEEDS} seeds there is none. Over the tasks of one seed: "
@@ -38,6 +41,45 @@ def return_table(group: Sequence[Line]) -> Text:
     """What each method of an environment earns, in % of the maximum."""
     body = [[line.name, number(line.value.mean), bounds(line.value), line.value.over] for line in group]
     return ["method", "return %", "95 % interval", "over"], body
+
+
+def headline_table(all_lines: Sequence[Line]) -> Text:
+    """What each method of each environment earns, and what was published, marked as such in the column "over"."""
+    body: list[list[str]] = []
+    for environment, group in by_environment(all_lines).items():
+        for line in group:
+            solved, distinct = number(100 * line.mean(lambda s: s.solved)), number(line.mean(lambda s: s.distinct_2), 3)
+            earned = [number(line.value.mean), bounds(line.value), line.value.over]
+            body.append([environment, line.method, line.model, *earned, solved, distinct])
+        for printed in published(group[0].entries[0].cell.environment.id):
+            earned = [number(printed.return_percent), "-", PUBLISHED]
+            body.append([environment, printed.method, printed.models, *earned, "-", "-"])
+    return ["environment", "method", "model", "return %", "95 % interval", "over", "solved %", "distinct-2"], body
+
+
+def cost_table(all_lines: Sequence[Line]) -> Text:
+    """What an answer of each method takes; a star marks response times that were measured in batches."""
+    body: list[list[str]] = []
+    for line in all_lines:
+        alone = line.mean(lambda s: s.latency.mean if s.latency else math.nan)
+        batched = number(line.mean(lambda s: s.response_seconds), 2) + "*"
+        tokens = (
+            line.mean(lambda s: s.tokens_per_second),
+            line.mean(lambda s: s.prompt_tokens),
+            line.mean(lambda s: s.generated_tokens),
+            line.mean(lambda s: s.tokens_per_solved),
+        )
+        response = batched if math.isnan(alone) else number(alone, 2)
+        body.append([line.environment, line.method, line.model, response, *(number(n, 0) for n in tokens)])
+    names = ["response s", "tokens/s", "prompt tokens", "generated tokens", "tokens per solved task"]
+    return ["environment", "method", "model", *names], body
+
+
+def environment_tables(group: Sequence[Line], compared: Sequence[Comparison]) -> list[tuple[str, str, Text]]:
+    """Title, note and table of an environment: how methods differ, and what the sections of the report show."""
+    tables = [(section.title, section.note, table) for section, table in section_tables(group)]
+    differences = [("Differences, in points", verdict_rule(compared), difference_table(compared))] if compared else []
+    return differences + tables
 
 
 def difference_table(pairs: Sequence[Comparison]) -> Text:

@@ -92,12 +92,13 @@ def to_be_read(entry: Entry) -> dict[int, Iterator[Trace]]:
     """
     if files := files_of(entry):
         return {steps: read(path) for steps, path in files.items()}
-    return {_steps(entry): (_sketch(entry.cell, r) for r in iterate_lines(entry.folder / "episodes.jsonl"))}
+    return {_steps(entry): (_sketch(entry, r) for r in iterate_lines(entry.folder / "episodes.jsonl"))}
 
 
-def _sketch(cell: Cell, record: Mapping[str, Any]) -> Trace:
+def _sketch(entry: Entry, record: Mapping[str, Any]) -> Trace:
+    cell, roles = entry.cell, dict(entry.result.roles) if entry.result else dict[str, str]()
     agents = dict.fromkeys(agent for turn in record["turns"] for agent in turn["actions"])
-    players = {agent: Player("", cell.model.name) for agent in agents}
+    players = {agent: Player(roles.get(agent, ""), cell.model.name) for agent in agents}
     header = Header(cell.environment.id, {}, cell.method.title, len(record["turns"]), "unknown", players)
     return from_episode(recorded_episode(record), header, TaskItem(record["task"], ""))
 

@@ -15,6 +15,13 @@ from .options import Json
 def report(
     runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run folders.")],
     out_folder: Annotated[Path | None, typer.Option("--out", help="Where it goes; the folder of a single run.")] = None,
+    export: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Write figures as SVG and PDF, tables as CSV and LaTeX, scores for rliable and marl-eval.",
+        ),
+    ] = None,
     allow_mixed: Annotated[bool, typer.Option("--allow-mixed", help="Report what does not compare too.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -22,7 +29,9 @@ def report(
 
     Examples: [bold]llm-dec-pomdp report runs/quick-20260101-120000[/]
               [bold]llm-dec-pomdp report runs/mine runs/theirs --out compared[/]
+              [bold]llm-dec-pomdp report runs/mine --export paper/appendix[/]
     """
+    from ..benchmarks.appendix import write_appendix
     from ..benchmarks.report import finding_tables, report_runs
 
     if out_folder is None and len(runs) > 1:
@@ -30,11 +39,17 @@ def report(
     folder = out_folder or runs[0]
     with failure(folder):
         said, warnings = report_runs(runs, folder, allow_mixed=allow_mixed)
+    left_out: list[str] = []
+    if export is not None:
+        with failure(export):
+            left_out = write_appendix(export, said)
     if as_json:
         print_json({"folder": str(folder), "warnings": warnings, **said.to_dict()})
         return
     for warning in warnings:
         err.print(plain("does not compare:", "yellow"), warning)
+    if left_out:
+        err.print("not in rliable.json and marl_eval.json, for lack of an environment or a seed:", ", ".join(left_out))
     for table in finding_tables(said):
         out.print(table)
     say_where(folder)

@@ -1,4 +1,4 @@
-"""Pictures: places by hand, and that they are XML."""
+"""Panels as SVG: places by hand, and that they are XML."""
 
 from __future__ import annotations
 
@@ -7,56 +7,79 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 
-from llm_dec_pomdp.benchmarks.charts import Series, bar_chart, line_chart, scatter, ticks
+from llm_dec_pomdp.benchmarks.charts import svg, ticks
+from llm_dec_pomdp.benchmarks.figures import Bar, Bars, Lines, Panel, Points, Series
+from llm_dec_pomdp.benchmarks.intervals import Interval
+
+
+def drawn(panel: Panel) -> ElementTree.Element:
+    return ElementTree.fromstring(svg(panel, "t & u"))
 
 
 @pytest.mark.parametrize(
     ("low", "high", "expected"),
-    [(0, 100, [0, 20, 40, 60, 80, 100]), (0, 1, [0, 0.2, 0.4, 0.6, 0.8, 1]), (-3, 7, [-4, -2, 0, 2, 4, 6, 8])],
+    [
+        (0, 100, [0, 20, 40, 60, 80, 100]),
+        (0, 1, [0, 0.2, 0.4, 0.6, 0.8, 1]),
+        (-3, 7, [-4, -2, 0, 2, 4, 6, 8]),
+        (0, 4e-12, [0, 1e-12, 2e-12, 3e-12, 4e-12]),
+        (0, 0, [0, 0.2, 0.4, 0.6, 0.8, 1]),
+    ],
 )
 def test_ticks_are_round_and_cover_the_range(low: float, high: float, expected: list[float]) -> None:
     assert ticks(low, high) == expected
 
 
-def test_ticks_of_a_range_without_width() -> None:
-    assert ticks(5, 5)[0] <= 5 <= ticks(5, 5)[-1]
-
-
 def test_points_stand_where_their_values_are() -> None:
-    picture = line_chart(
-        [Series("a <b>", [0, 50, 100], [0, 50, 100], [0, 40, 90], [10, 60, 100])],
-        title="t & u",
-        x_label="x",
-        y_label="y",
-        y_range=(0, 100),
-    )
-    root = ElementTree.fromstring(picture)
+    line = Series("a <b>", [0, 50, 100], [0, 50, 100], [0, 40, 90], [10, 60, 100])
+    root = drawn(Lines("v", "x", [line], (0, 100)))
     marks = [(float(c.attrib["cx"]), float(c.attrib["cy"])) for c in root.iter("circle")]
-    assert marks == [(52, 316), (340, 164), (628, 12)]
+    assert marks == [(46, 212), (216, 119), (386, 26)]
     assert [c[0].text for c in root.iter("circle")][1] == "a <b>: 50.0 at 50"
-    assert root.attrib["aria-label"] == "t & u"
+    assert root.attrib["aria-label"] == "t & u: v"
 
 
 def test_the_tip_of_a_small_value_has_the_decimals_it_needs() -> None:
-    picture = line_chart([Series("a", [1, 2], [0.04123, 12.04])], title="t", x_label="x", y_label="y")
-    assert [c[0].text for c in ElementTree.fromstring(picture).iter("circle")] == ["a: 0.0412 at 1", "a: 12.0 at 2"]
+    root = drawn(Lines("v", "x", [Series("a", [1, 2], [0.04123, 12.04])]))
+    assert [c[0].text for c in root.iter("circle")] == ["a: 0.0412 at 1", "a: 12.0 at 2"]
 
 
-def test_bars_are_as_long_as_their_values_and_missing_ones_are_left_out() -> None:
-    picture = bar_chart(
-        {"part": [(1.0, 0.5, 1.5), (2.0, math.nan, math.nan), (math.nan, math.nan, math.nan)]},
-        {"a": 0, "b": 1, "c": 2},
-        title="t",
-        x_label="x",
-    )
-    root = ElementTree.fromstring(picture)
-    widths = [float(r.attrib["width"]) for r in root.iter("rect")]
-    assert widths == [288.0, 576.0]
-    assert len([line for line in root.iter("line") if line.attrib["class"] == "whisker"]) == 1
+def test_every_step_of_a_long_curve_is_drawn_and_its_last_one_marked() -> None:
+    steps = [float(step) for step in range(1, 201)]
+    root = drawn(Lines("v", "x", [Series("a", steps, steps)]))
+    (line,) = root.iter("polyline")
+    assert len(line.attrib["points"].split()) == 200
+    assert [c[0].text for c in root.iter("circle")] == ["a: 200.0 at 200"]
 
 
-def test_a_scatter_names_its_points() -> None:
-    root = ElementTree.fromstring(
-        scatter([Series("fast", [1], [90]), Series("slow", [9], [95], [90], [99])], title="t", x_label="x", y_label="y")
-    )
-    assert {"fast", "slow"} <= {text.text for text in root.iter("text")}
+def test_bars_are_as_long_as_their_values_with_their_interval_and_seeds() -> None:
+    missing = Interval(math.nan, math.nan, math.nan)
+    bars = [
+        Bar("a", Interval(1.0, 0.5, 1.5), (0.8, 1.2)),
+        Bar("b", Interval(2.0, math.nan, math.nan)),
+        Bar("c", missing),
+    ]
+    root = drawn(Bars("v", "x", bars))
+    assert [float(r.attrib["width"]) for r in root.iter("rect")] == [186.0, 372.0]
+    (whisker,) = (line for line in root.iter("line") if line.attrib["class"] == "whisker")
+    assert [float(whisker.attrib[x]) for x in ("x1", "x2")] == [107.0, 293.0]
+    assert [float(c.attrib["cx"]) for c in root.iter("circle")] == [162.8, 237.2]
+    assert {"a", "b", "c"} <= {text.text for text in root.iter("text")}
+
+
+def test_bars_that_are_all_zero_have_an_axis_to_one() -> None:
+    root = drawn(Bars("v", "x", [Bar("a", Interval(0.0, 0.0, 0.0))]))
+    assert [t.text for t in root.iter("text") if t.attrib["class"] == "tick"][:6] == [
+        "0",
+        "0.2",
+        "0.4",
+        "0.6",
+        "0.8",
+        "1",
+    ]
+
+
+def test_points_have_names_and_intervals() -> None:
+    root = drawn(Points("v", "x", [Series("fast", [1], [90]), Series("slow", [9], [95], [90], [99])], (0, 100)))
+    assert [c[0].text for c in root.iter("circle")] == ["fast: 90.0 at 1", "slow: 95.0 at 9"]
+    assert len([line for line in root.iter("line") if "c0" in line.attrib["class"]]) == 1

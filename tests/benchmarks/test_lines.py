@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
+import pytest
+from test_runs import make_cell, write_run
+
 from llm_dec_pomdp.benchmarks.intervals import Estimate
-from llm_dec_pomdp.benchmarks.lines import Curve, Line
+from llm_dec_pomdp.benchmarks.lines import Curve, Line, lines
+from llm_dec_pomdp.benchmarks.runs import read_run
 
 
 class Seed:
@@ -47,13 +52,13 @@ def test_only_evaluations_that_all_seeds_have_are_compared() -> None:
         Seed((0, 10, 8, 12), (16, 20, 1, 30), (32, 50, 45, 54)), Seed((0, 20, 19, 21), (32, 30, 0, 99))
     ).curve()
     assert found is not None
-    assert found.episodes == [0, 32]
+    assert found.x == [0, 32]
 
 
 def test_seeds_meet_at_their_steps_and_lie_at_the_mean_of_their_episodes() -> None:
     found = line(Seed((0, 10, 8, 12), (4, 50, 45, 54), width=8), Seed((0, 20, 19, 21), (4, 30, 0, 99), width=6)).curve()
     assert found is not None
-    assert found.episodes == [0, 28]
+    assert found.x == [0, 28]
 
 
 def test_what_was_not_trained_has_no_curve() -> None:
@@ -65,3 +70,30 @@ def test_a_metric_is_the_mean_over_the_seeds_that_have_it() -> None:
     second = Seed(metrics=[{"clipped": 1.0}, {}])
     assert line(first, second).metric("clipped") == {1: 0.75, 3: 0.25}
     assert line(first, second).metric("length") == {}
+
+
+def test_training_has_every_update_with_the_range_of_the_seeds() -> None:
+    first = [{"number": 1, "return_percent": 10.0, "components": {"a": 1.0}, "metrics": {"loss": 0.5}}]
+    second = [
+        {"number": 1, "return_percent": 30.0, "components": {"a": None}, "metrics": {}},
+        {"number": 2, "return_percent": 50.0, "components": {"a": 2.0}, "metrics": {}},
+    ]
+    entries = [type("Trained", (), {"training": lambda self, steps=steps: steps})() for steps in (first, second)]
+    training = line(*entries).training()
+    assert training["returns"] == {"return": Curve([1, 2], [20, 50], [10, 50], [30, 50])}
+    assert training["parts"] == {"a": Curve([1, 2], [1, 2], [], [])}
+    assert training["metrics"] == {"loss": Curve([1], [0.5], [], [])}
+
+
+def test_reward_parts_have_the_intervals_of_returns_and_learners_come_first(tmp_path: Path) -> None:
+    for method, trained in (("concat", 0.0), ("magrpo", 1.0)):
+        cells = [(make_cell(method, seed=seed), share) for seed, share in enumerate((0.2, 0.4, 0.3))]
+        write_run(tmp_path / "run", *cells, train_seconds=trained)
+    found = lines(read_run(tmp_path / "run").entries)
+    assert [one.name for one in found] == ["magrpo", "concat"]
+    part, earned = found[0].components()["structure"], found[0].value  # the one part is the return, of at most 3.0
+    assert isinstance(part, Estimate)
+    assert part.over == earned.over == "3 seeds, 12 tasks"
+    wanted = [3 * value / 100 for value in (earned.mean, earned.high)]
+    assert [part.mean, part.high] == pytest.approx(wanted)
+    assert part.low < 3 * earned.low / 100 + 1e-9  # that of a return ends at 0

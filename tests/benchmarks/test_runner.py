@@ -23,11 +23,12 @@ def test_results_hold_every_cell_in_order(small: Suite, run: Path) -> None:
     assert [(r["cell"]["environment"]["id"], r["cell"]["method"]["name"]) for r in results] == wanted
     assert all(0 <= r["summary"]["return_percent"]["mean"] <= 100 for r in results)
     assert all(r["summary"]["latency"]["mean"] > 0 for r in results)
+    assert results[-1]["roles"] == {"agent_0": "aux", "agent_1": "main"}
 
 
 def test_the_run_folder_says_what_ran(run: Path) -> None:
     versions = json.loads((run / "versions.json").read_text())
-    assert {"llm_dec_pomdp", "torch", "python", "processor"} <= versions.keys()
+    assert {"llm_dec_pomdp", "commit", "packages", "torch", "python", "processor"} <= versions.keys()
     assert {"limits", "namespaces", "landlock", "seccomp"} == versions["judge"]["layers"].keys()
     assert json.loads((run / "suite.json").read_text())["name"] == "small"
     assert (run / "commands.txt").read_text().strip()

@@ -1,4 +1,4 @@
-// The tables of the report: sorting by a column, filtering by words.
+// The report: tables are sorted by a column and filtered by words, differing words of two texts marked, all of it printed.
 
 function sortKey(text) {
   const number = parseFloat(text.replace("<", ""));
@@ -41,3 +41,14 @@ for (const input of document.querySelectorAll("input[data-filter]")) {
     }
   });
 }
+
+for (const texts of document.querySelectorAll(".texts")) {
+  const sides = texts.querySelectorAll("pre");
+  const runs = difference(sides[0].textContent, sides[1].textContent);
+  sides.forEach((side, place) => {
+    side.textContent = "";
+    for (const run of runs[place]) element(run.same ? "span" : "mark", run.text, side);
+  });
+}
+
+addEventListener("beforeprint", () => { for (const folded of document.querySelectorAll("details")) folded.open = true; });
