@@ -42,9 +42,9 @@ SPREAD = 0.02  # standard deviation of the adapters' second factors, which are z
 LOADS = 5
 
 
-def policy_of(model: str, sharing: str) -> LanguageModel:
-    """The model in float32 on the processor."""
-    [policy] = load_team(AGENTS, model, sharing=sharing, device="cpu", dtype="float32").policies
+def policy_of(model: str, sharing: str, dtype: str) -> LanguageModel:
+    """The model on the processor."""
+    [policy] = load_team(AGENTS, model, sharing=sharing, device="cpu", dtype=dtype).policies
     assert isinstance(policy, LanguageModel)
     return policy
 
@@ -159,16 +159,18 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--new-tokens", type=int, default=64)
+    parser.add_argument("--dtype", default="float32", help="of the model here; the server has its own --dtype")
     parser.add_argument("--session", type=int, default=0, help="of the server: count processor seconds")
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
     sampling = Sampling(max_new_tokens=arguments.new_tokens)
     with tempfile.TemporaryDirectory() as folder:
         options = {"kind": "vllm", "url": arguments.url, "model": "base", "adapters": str(Path(folder))}
-        base, adapted = policy_of(arguments.model, "shared"), policy_of(arguments.model, "lora")
+        base, adapted = (policy_of(arguments.model, sharing, arguments.dtype) for sharing in ("shared", "lora"))
         with_spread(adapted)
         server = make_engine(options)
-        result: dict[str, Any] = {"new_tokens": arguments.new_tokens, "threads": arguments.threads}
+        result: dict[str, Any] = {"dtype": arguments.dtype, "new_tokens": arguments.new_tokens}
+        result["threads"] = arguments.threads
         result["clock"] = "processor" if arguments.session else "wall"
         result |= speed(base, server, sampling, arguments.runs, arguments.session)
         result |= {"gap": gap(base, server, sampling), "seconds_to_load_two_adapters": loading(adapted, server)}
