@@ -140,9 +140,9 @@ class Prompting:
 
     def state_dict(self) -> dict[str, Any]:
         """The states of the updaters; a learner that knows more adds to it."""
-        return {"updaters": [updater.state_dict() for updater in self.updaters]}
+        return {"updaters": [updater.state_dict() for updater in self.updaters]} if self.updaters else {}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore them."""
-        for updater, saved in zip(self.updaters, state["updaters"], strict=True):
+        for updater, saved in zip(self.updaters, state.get("updaters", ()), strict=True):
             updater.load_state_dict(saved)

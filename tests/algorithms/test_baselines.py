@@ -47,7 +47,7 @@ def test_every_algorithm_plays_under_a_protocol_that_exists(name: str) -> None:
 
 def test_baselines_have_nothing_to_save() -> None:
     algorithm = Single(Team({"a": ECHO}), SAMPLING)
-    assert algorithm.state_dict() == {"updaters": []}
+    assert algorithm.state_dict() == {}
     algorithm.load_state_dict({})
 
 
