@@ -199,7 +199,7 @@ def _silence(env: TextDecPOMDP, rows: int | None) -> None:
         while task.agents:
             silent = task.turn >= turns
             asked = [agent for agent in task.agents if task.asked(agent) and not silent]
-            task.step(dict.fromkeys(task.agents, "") | {agent: _says(known[name], agent, task) for agent in asked})
+            task.step(dict.fromkeys(task.agents, "") | {agent: _says(known[name], agent, env.task) for agent in asked})
             _require(
                 not (silent and task.latest.reward > 0),
                 f"turn {task.turn} pays {task.latest.reward:g} for empty texts{before}; let saying nothing pay nothing",
