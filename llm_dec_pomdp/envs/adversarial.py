@@ -1,10 +1,10 @@
-"""Texts that a model may say and nobody expects, for the laws of environments."""
+"""Unusual texts that a model may say, for the laws of environments."""
 
 from __future__ import annotations
 
 
 def adversarial_texts() -> list[str]:
-    """Fifty texts that a model may say and nobody expects."""
+    """Fifty of them."""
     return [
         "",
         " ",

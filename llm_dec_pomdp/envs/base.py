@@ -3,8 +3,8 @@
 `TextDecPOMDP` is a `pettingzoo.ParallelEnv[str, str, str]` and does what is the same for all: spaces, seeding, choosing
 a task, histories, infos, truncation, snapshots, rendering. These derive from it:
 
-* `Task` (`envs.task`): a hidden state, chance, agents that come and go;
-* `TextTask` (`envs.text_task`), of texts alone: what each agent is told (`observe`) and what they are worth (`score`);
+* `Task` (`envs.task`): with a hidden state, chance, and agents that come and go;
+* `TextTask` (`envs.text_task`): scored texts without any of these;
 * protocol wrappers (`envs.wrappers.protocols`), which decide who sees what before an inner environment scores the joint
   action.
 
@@ -27,7 +27,7 @@ import numpy as np
 from gymnasium.utils import seeding as gym_seeding
 from pettingzoo import ParallelEnv
 
-from ..registries import nearest
+from ..registries import Spec, nearest
 from ..seeding import derive
 from ..spaces import FreeText
 from ..types import Message, Scale, Score, TaskItem, Tool
@@ -51,19 +51,20 @@ class TextDecPOMDP(ParallelEnv[str, str, str]):
         roles: Human name of every agent, in agent order.
         score_range: Lowest and highest score of a joint action.
         optimum: Mean return of an optimal team; None where it is not known. Reports show the regret to it.
-        max_return: The highest score that can be reached; that of `score_range` where a task does not say less.
-        reference_share: Every known best joint action (`gold`) earns at least this share of `max_return`.
+        max_return: The highest score that can be reached: the upper end of `score_range`, unless a task says less.
+        reference_share: Every reference joint action (`gold`) earns at least this share of `max_return`.
         silence_is_lowest: True where empty texts earn the lowest score; elsewhere chance decides what they earn.
         joint_reward: True where every agent gets the identical reward; False where agents are paid individually.
-        hidden_fields: Fields of the tasks that are for the reward alone; `check_env` looks for them in observations.
+        hidden_fields: Fields of the tasks that only the reward may read; `check_env` looks for them in observations.
         components: Names of the score's parts; every info carries `reward/<name>` for each.
         diagnostics: Names of further numbers that explain the reward; every info carries `diagnostic/<name>` for each.
         state_space: Space of `state()`: JSON text.
         judges_code: True when `step` waits for another process, so that stepping copies in threads pays.
-        hears_others: True where agents may be told each other's texts; elsewhere `check_env` takes that for a leak.
+        hears_others: True where agents may be told each other's texts; elsewhere `check_env` reports that as a leak.
         parts_per_action: How many agents' parts one action holds; a policy's token budget is per part.
-        vocabulary: Every word that agents are told or have to say, where these are few; (): any word.
-        hierarchical: True where a main agent calls sub-agents, of which each sees its subtask alone; see `alone`.
+        vocabulary: Every word that agents are told or have to say, where these are few; () for any word.
+        hierarchical: True where a main agent calls sub-agents, each of which sees only its subtask; see `alone`.
+        spec: What `make` built it from; None for an environment that was built without `make`.
     """
 
     metadata: dict[str, Any] = {"render_modes": list(RENDER_MODES), "name": "text_dec_pomdp", "is_parallelizable": True}
@@ -81,6 +82,7 @@ class TextDecPOMDP(ParallelEnv[str, str, str]):
     parts_per_action: int = 1
     vocabulary: Sequence[str] = ()
     hierarchical: bool = False
+    spec: Spec | None = None
 
     def __init__(self, n_agents: int, max_turns: int, render_mode: str | None) -> None:
         if render_mode is not None and render_mode not in RENDER_MODES:
@@ -95,11 +97,11 @@ class TextDecPOMDP(ParallelEnv[str, str, str]):
         self._seed, self._episodes = 0, 0  # of the last seeding, and since then
         self._now = Progress()
 
-    # --- what an environment or a wrapper says -------------------------------------------------------------------
+    # --- what an environment or a wrapper implements -------------------------------------------------------------
 
     @abstractmethod
     def _begin(self, item: TaskItem, seed: int) -> Outcome:
-        """The beginning of an episode on `item`, whose chance follows from the seed."""
+        """Begin an episode on `item`. All chance follows from the seed."""
 
     @abstractmethod
     def _advance(self, item: TaskItem, actions: Mapping[str, str], seed: int) -> Outcome:
@@ -121,7 +123,7 @@ class TextDecPOMDP(ParallelEnv[str, str, str]):
 
     @property
     def task(self) -> TextDecPOMDP:
-        """The task inside all protocol wrappers; of a task, itself."""
+        """The task inside all protocol wrappers; a task returns itself."""
         return self
 
     @property
@@ -135,15 +137,15 @@ class TextDecPOMDP(ParallelEnv[str, str, str]):
         return Scale(0.0, self.score_range[1])
 
     def menu(self, agent: str) -> Sequence[str]:
-        """Texts that say all that an agent can do, where these are few; () (the default): any text may matter."""
+        """One text for each thing that an agent can do, where these are few; () (the default): any text may matter."""
         return ()
 
     def gold(self, item: TaskItem) -> dict[str, str]:
-        """The best joint action that is known of a task, by agent; {} where none is."""
+        """The best known joint action of a task, by agent; {} where none is known."""
         return {}
 
     def alone(self) -> TextDecPOMDP | None:
-        """The same task for one agent that has all tools itself; None where one that writes all parts is the same."""
+        """The same task for one agent that has all tools itself; None where one agent can just write all parts."""
         return None
 
     def hidden(self) -> Mapping[str, Any]:
@@ -231,12 +233,12 @@ class TextDecPOMDP(ParallelEnv[str, str, str]):
 
         Returns:
             Observations, rewards (the identical float for all, where `joint_reward`), terminations, truncations, infos:
-            for everybody who was there, and for who came.
+            for every agent that was there or has joined.
 
         Raises:
             NotAskedToStepError: The episode is over or has not begun.
             TypeError, KeyError: An action is not text, or an agent is missing or unknown.
-            EpisodeError: The environment told, paid or brought somebody that it cannot.
+            EpisodeError: The environment told, asked, paid or added an agent that it must not.
         """
         item, now = self._check(actions), self._now
         there, asked = now.agents, [agent for agent in now.agents if agent in now.asked]
@@ -253,10 +255,10 @@ class TextDecPOMDP(ParallelEnv[str, str, str]):
             raise
         now.turn += 1
         staying = there if outcome.agents is None else outcome.agents
-        came = outcome.reward if self.joint_reward else 0.0
+        joined = outcome.reward if self.joint_reward else 0.0
         return (
             observations,
-            {agent: rewards.get(agent, came) for agent in observations},
+            {agent: rewards.get(agent, joined) for agent in observations},
             {agent: outcome.terminated or agent not in staying for agent in observations},
             {agent: truncated and agent in staying for agent in observations},
             self._infos(outcome.score, observations),
@@ -278,7 +280,7 @@ class TextDecPOMDP(ParallelEnv[str, str, str]):
         """Nothing to release; safe to call any number of times."""
 
     def state(self) -> str:  # type: ignore[override]  # PettingZoo's own state is an array; ours is text, like the rest
-        """The full state as JSON: task, turn, joint history, and what is hidden. No references, no tests."""
+        """The full state as JSON: task, turn, joint history, and the hidden state. No references, no tests."""
         now = self._now
         task = {"id": now.item.id, "prompt": now.item.prompt} if now.item else None
         hidden = dict(self.hidden())
@@ -299,7 +301,7 @@ class TextDecPOMDP(ParallelEnv[str, str, str]):
         return text
 
     def tools(self, agent: str) -> tuple[Tool, ...]:
-        """What the agent may call, by texts such as `<tool_call>{"name": ..., "arguments": {...}}</tool_call>`."""
+        """What the agent may call in a text, by `<tool_call>{"name": ..., "arguments": {...}}</tool_call>`."""
         return ()
 
     @property
@@ -316,7 +318,7 @@ class TextDecPOMDP(ParallelEnv[str, str, str]):
 
     @property
     def agents(self) -> list[str]:  # type: ignore[override]  # PettingZoo declares an attribute
-        """Who is there; nobody before and after an episode."""
+        """The live agents; none before and after an episode."""
         return list(self._now.agents)
 
     @property
@@ -334,7 +336,7 @@ class TextDecPOMDP(ParallelEnv[str, str, str]):
         return agent in self._now.asked
 
     def history(self, agent: str) -> tuple[Message, ...]:
-        """The agent's own history h_i: what it was told and said, in order; nothing of turns that passed it by."""
+        """The agent's own history h_i: what it was told and said, in order."""
         return tuple(self._now.histories[agent])
 
     def snapshot(self) -> Any:

@@ -92,7 +92,7 @@ def _play(env: TextDecPOMDP, options: Mapping[str, Any], say: Callable[[str, int
 
 
 def _pettingzoo(env: TextDecPOMDP, rows: int | None) -> None:
-    # Only here, because it imports pytest where that is installed: 50 ms for everybody who just wants an environment.
+    # Here, because it imports pytest where that is installed, which costs 50 ms that only this check needs.
     from pettingzoo.test import parallel_api_test, parallel_seed_test  # pyright: ignore[reportUnknownVariableType]
 
     with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
@@ -106,24 +106,18 @@ def _pettingzoo(env: TextDecPOMDP, rows: int | None) -> None:
 
 
 def _rewards(env: TextDecPOMDP, rows: int | None) -> None:
-    def one_right(agent: str, turn: int) -> str:
-        return gold.get(agent, "") if agent == env.task.possible_agents[0] else f"{agent} speaks"
-
     env.reset(seed=1, options={"index": 0})
     gold = env.gold(env.item) if env.item.reference else {}
-
-    def all_wrong(agent: str, turn: int) -> str:
-        return f"{agent} speaks"
-
-    for say in (one_right, all_wrong):
-        for _, rewards, _, _, _ in list(_play(env, {"index": 0}, say))[1:]:
+    first = env.task.possible_agents[0]
+    for right in ({first: gold.get(first, "")}, {}):  # one agent is right, then none
+        for _, rewards, *_ in list(_play(env, {"index": 0}, lambda a, _, right=right: right.get(a, f"{a} speaks")))[1:]:
             _require(
                 all(type(r) is float for r in rewards.values()),
                 f"rewards are {rewards}; give every agent a Python float",
             )
             _require(
                 not env.joint_reward or len(set(map(repr, rewards.values()))) == 1,
-                f"rewards are {rewards}, and the reward is declared joint; give every agent the identical float, or "
+                f"rewards are {rewards}, but the reward is declared joint; give every agent the identical float, or "
                 "set joint_reward = False",
             )
 
@@ -140,7 +134,7 @@ def _no_leaks(env: TextDecPOMDP, rows: int | None) -> None:
     )
     secrets = ("reference", *env.hidden_fields)
     env = env.with_items((hidden,))
-    env.max_turns = max(env.max_turns, 3 * phases(env))  # feedback is where leaks are
+    env.max_turns = max(env.max_turns, 3 * phases(env))  # feedback may leak too
     for result in _play(env, {"index": 0}, lambda agent, turn: CANARY.format(agent)):
         for agent, text in result[0].items():
             for secret in (*secrets, *(() if env.hears_others else set(env.possible_agents) - {agent})):
@@ -151,7 +145,7 @@ def _no_leaks(env: TextDecPOMDP, rows: int | None) -> None:
         for secret in secrets:
             _require(
                 CANARY.format(secret) not in env.state() + repr(result[-1]),
-                f"state() or the infos show {secret!r}, which nobody but the reward sees; leave it out there",
+                f"state() or the infos show {secret!r}, which only the reward may read; leave it out there",
             )
 
 
@@ -160,10 +154,7 @@ def _determinism(env: TextDecPOMDP, rows: int | None) -> None:
         return f"{agent} says the same few words in turn {turn} of this episode"
 
     first, second = list(_play(env, {}, say)), list(_play(env, {}, say))
-    _require(
-        repr(first) == repr(second),
-        "the same seed and actions gave two episodes; let reset(seed) decide",
-    )
+    _require(repr(first) == repr(second), "the same seed and actions gave two episodes; let reset(seed) decide")
     same = [env.reset(seed=seed)[0] for seed in (5, 5)]
     _require(same[0] == same[1], "reset(seed=5) gave two different observations; let the seed choose the task")
 
@@ -252,7 +243,7 @@ def _finished(env: TextDecPOMDP, rows: int | None) -> None:
 
 def _forks(env: TextDecPOMDP, rows: int | None) -> None:
     def play_on(own: TextDecPOMDP, words: str) -> list[Any]:
-        """What an environment does from where it is; compared is what it does, not what it says about itself."""
+        """Every step from here to the end of the episode. Forks are compared by these, not by `state()`."""
         done: list[Any] = []
         while own.agents:
             done.append(own.step({agent: f"{agent} {words}" for agent in own.agents}))
@@ -261,8 +252,7 @@ def _forks(env: TextDecPOMDP, rows: int | None) -> None:
     env.reset(seed=1, options={"index": 0})
     untouched = pickle.loads(pickle.dumps(env))
     expected = play_on(untouched, "goes on alone")
-    twin = env.fork()
-    play_on(twin, "speaks in the fork only")
+    play_on(env.fork(), "speaks in the fork only")
     _require(bool(env.agents), "stepping a fork ended its parent's episode; keep what changes in the state")
     second, first = env.fork(), play_on(env, "goes on alone")
     advice = "keep all that changes during an episode in the state, and nothing on the object"
@@ -281,7 +271,7 @@ def _pickling(env: TextDecPOMDP, rows: int | None) -> None:
     try:
         json.loads(env.state())
     except (TypeError, ValueError) as error:
-        raise CheckFailure("state() is no JSON text; return json.dumps(...) of plain data") from error
+        raise CheckFailure("state() is not JSON text; return json.dumps(...) of plain data") from error
 
 
 def _infos(env: TextDecPOMDP, rows: int | None) -> None:
@@ -306,12 +296,12 @@ def _reward_parts(env: TextDecPOMDP, rows: int | None) -> None:
         _require(isinstance(score, Score), f"a score is a {type(score).__name__} ({score!r:.60}); give a Score")
         _require(
             set(score.components) == set(task.components),
-            f"a score has the components {sorted(score.components)}, and {sorted(task.components)} are declared",
+            f"a score has the components {sorted(score.components)}, but {sorted(task.components)} are declared",
         )
         total = sum(score.components.values())
         _require(
             not score.scorable or math.isclose(score.total, total, abs_tol=1e-6),
-            f"the components sum to {total}, and the total is {score.total}; the total is their sum",
+            f"the components sum to {total}, but the total is {score.total}; make the total their sum",
         )
 
 
@@ -351,7 +341,7 @@ print(fingerprint(env), end="")
 
 
 def fingerprint(env: TextDecPOMDP) -> str:
-    """A hash of whole episodes: what was told, paid and noted, with poor texts first and the references after them."""
+    """A hash of whole episodes in which agents first say poor texts and then the references."""
     env.max_turns = max(env.max_turns, 2 * phases(env))
 
     def say(agent: str, turn: int) -> str:

@@ -1,4 +1,4 @@
-"""What happens in an episode: what an advance of it produced, and all that changes while it is played."""
+"""An episode: what each advance of it produces, and all that changes while it is played."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ class Outcome:
     """What the beginning of an episode, or one advance of it, produced.
 
     Attributes:
-        told: What agents are told next; nothing for those who are missing or get empty text.
+        told: What agents are told next; those that are missing or get empty text are told nothing.
         score: The value of the joint action; None where it is not scored (a draft, a beginning).
         reward: What the turn pays the team; NaN where the score is.
         terminated: The task is over.
-        asked: Who has to answer; None: everybody who is told something.
-        agents: Who is there from now on; None: the same as before, at the beginning everybody.
+        asked: Agents that have to answer; None: all that are told something.
+        agents: The live agents from now on; None: the same as before, at the beginning all.
         rewards: What the turn pays each agent that was there; None: the team's reward.
         events: What happened beside texts.
         anew: Agents whose history begins anew with what they are told next.
@@ -45,47 +45,30 @@ class Outcome:
 
 @dataclass(slots=True)
 class Progress:
-    """Everything that changes during an episode.
+    """Everything that changes during an episode."""
 
-    Attributes:
-        item: The task; None before the first.
-        chance: Seed of all chance in the episode.
-        agents: Who is there.
-        left: Who was there and is gone.
-        turn: Joint actions played.
-        histories: Messages by agent.
-        asked: Who owes an answer.
-        score: The last one that is known.
-        latest: What the last advance produced.
-    """
-
-    item: TaskItem | None = None
-    chance: int = 0
-    agents: tuple[str, ...] = ()
-    left: frozenset[str] = frozenset()
-    turn: int = 0
-    histories: dict[str, list[Message]] = field(default_factory=dict[str, list[Message]])
-    asked: frozenset[str] = frozenset()
-    score: Score | None = None
-    latest: Outcome = Outcome({})  # frozen
+    item: TaskItem | None = None  # None before the first episode
+    chance: int = 0  # seed of all chance in the episode
+    agents: tuple[str, ...] = ()  # those that are live
+    left: frozenset[str] = frozenset()  # agents that have left
+    turn: int = 0  # joint actions played
+    histories: dict[str, list[Message]] = field(default_factory=dict[str, list[Message]])  # messages by agent
+    asked: frozenset[str] = frozenset()  # agents that owe an answer
+    score: Score | None = None  # the last known one
+    latest: Outcome = Outcome({})  # what the last advance produced; frozen
 
     def copy(self) -> Progress:
         """An independent copy; what never changes is shared."""
         return replace(self, histories={agent: list(messages) for agent, messages in self.histories.items()})
 
     def take(self, outcome: Outcome, possible: Sequence[str], *, over: bool) -> dict[str, str]:
-        """Go on with what an advance produced.
-
-        Args:
-            outcome: Of the advance.
-            possible: Every agent that there may be.
-            over: Nobody is asked any more.
+        """Go on with what an advance produced; `possible` are all agents that there may be.
 
         Returns:
-            What is told, by agent, for everybody who was there or is there from now on.
+            What is told, by agent, for every agent that was there or is there from now on.
 
         Raises:
-            EpisodeError: Somebody is told, asked, paid or there who cannot be.
+            EpisodeError: An agent is told something, asked or live that must not be.
         """
         before = self.agents
         present = before if outcome.agents is None else tuple(outcome.agents)
@@ -114,7 +97,9 @@ class Progress:
             if agent not in possible:
                 raise EpisodeError(f"the roster has {agent!r}, which is no possible agent; {nearest(agent, possible)}")
             if agent in self.left:
-                raise EpisodeError(f"the roster revives {agent!r}, which has left; who comes again has another name")
+                raise EpisodeError(
+                    f"the roster revives {agent!r}, which has left; an agent that returns needs a new id"
+                )
         if len(set(present)) < len(present):
             raise EpisodeError(f"the roster {list(present)} has an agent twice; every agent is there once")
 
@@ -133,7 +118,7 @@ def paid(outcome: Outcome, there: Sequence[str], *, joint: bool) -> dict[str, fl
     """What an advance pays each agent that was there: the identical float, unless agents are paid individually.
 
     Raises:
-        EpisodeError: Somebody who is gone is paid, somebody is not, or agents are paid individually undeclared.
+        EpisodeError: An agent that is not there is paid, a live one is not, or the reward is declared joint.
     """
     if outcome.rewards is None:
         return dict.fromkeys(there, outcome.reward)

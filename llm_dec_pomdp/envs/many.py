@@ -1,4 +1,4 @@
-"""Many environments at once."""
+"""Stepping many environments at once."""
 
 from __future__ import annotations
 

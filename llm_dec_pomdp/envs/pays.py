@@ -1,16 +1,16 @@
-"""What the turns of an episode pay, given what their joint actions scored: the option `pays` of every task.
+"""How the scores of joint actions become the rewards of turns: the option `pays` of `TextTask`.
 
-With s_t the score of turn t = 0, 1, ..., S the highest score there is, and H turns:
+s_t is the score of turn t = 0, 1, ..., S the highest possible score, and H the number of turns:
 
 | `pays` | reward of turn t | sum over an episode |
 |---|---|---|
-| `final` (default) | s_t - s_(t-1), where s_(-1) = 0 | the score of what was delivered last, whenever it ended |
-| `shifted` | s_t - S | minus what was missing at every turn: solving sooner is better |
-| `each` | s_t; (H - t) s_t when it solves the task | the scores of all turns, those left after solving included |
+| `final` (default) | s_t - s_(t-1), where s_(-1) = 0 | the score of the last answer |
+| `shifted` | s_t - S | minus what was missing at each turn: solving sooner is better |
+| `each` | s_t; (H - t) s_t when it solves the task | the scores of all turns, including those left after solving |
 
-An episode ends when a joint action solves its task, and under no rule is that worth less than going on. With one turn,
-`final` and `each` pay the score itself. `shifted` is the rule of the published training (arXiv:2508.04652), which
-shifts the rewards of its code tasks by -4 and ends an episode that is solved.
+An episode ends when a joint action solves its task, and no rule pays less for solving it than for continuing. With
+one turn, `final` and `each` pay the score itself. `shifted` is the rule of the published training (arXiv:2508.04652),
+which shifts the rewards of its code tasks by -4 and ends an episode that is solved.
 
 A score of NaN (it could not be judged) pays NaN at its turn and leaves the other turns alone: `final` takes the next
 difference to the last score that is known.
@@ -26,11 +26,7 @@ Range = tuple[float, float]
 
 
 def check_rule(pays: str) -> None:
-    """Refuse a rule that does not exist.
-
-    Raises:
-        ValueError: The message names it and the ones there are.
-    """
+    """Refuse a rule that does not exist, with a ValueError."""
     if pays not in RULES:
         raise ValueError(f"pays is {pays!r}; it must be one of {', '.join(RULES)}")
 
@@ -53,13 +49,7 @@ def reward_of_turn(pays: Pays, score: float, before: float, highest: float, skip
 
 
 def range_of_rewards(pays: Pays, scores: Range, turns: int) -> Range:
-    """Lowest and highest joint reward of a turn.
-
-    Args:
-        pays: The rule.
-        scores: Lowest and highest score of a joint action.
-        turns: H.
-    """
+    """Lowest and highest joint reward of a turn, from the lowest and highest score of a joint action and H."""
     low, high = scores
     if pays == "shifted":
         return low - high, 0.0

@@ -1,17 +1,20 @@
 """Environment ids: one line each, imported when first made.
 
-Packages outside this repository add theirs with `register("acme/game-v0", entry_point="acme.game:Game")`, through the
-entry-point group `llm_dec_pomdp.envs` (name = id, value = "module:Class"), or not at all: every place that takes an id
-takes `"acme.game:Game"` too.
+Other packages add theirs with `register("acme/game-v0", entry_point="acme.game:Game")` or through the entry-point group
+`llm_dec_pomdp.envs` (name = id, value = "module:Class"). Without either, every place that takes an id takes
+`"acme.game:Game"` too, and the address of a server that `llm-dec-pomdp serve` started.
 """
 
 from __future__ import annotations
 
 import functools
 import inspect
+import re
 import sys
 import textwrap
+import warnings
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from ..registries import Registry, Spec, nearest
@@ -34,7 +37,9 @@ def register(env_id: str, entry_point: str | Callable[..., TextDecPOMDP], **kwar
 
 
 def spec(env_id: str) -> Spec:
-    """What is registered under `env_id`, or the `"module:Class"` that it is; else KeyError, with the nearest ids."""
+    """What is registered under `env_id`, or a spec of the "module:Class" or address. An unknown id is a KeyError."""
+    if env_id.startswith(("http://", "https://")):
+        return Spec(env_id, "llm_dec_pomdp.serving.address:served", {"url": env_id})
     return Spec(env_id, env_id) if ":" in env_id else registry.find(env_id)
 
 
@@ -42,10 +47,11 @@ def make(env_id: str, **kwargs: Any) -> TextDecPOMDP:
     """Build an environment.
 
     Args:
-        env_id: A registered id, e.g. "coophumaneval-v0", or "module:Class".
-        kwargs: For its constructor: `tasks`, `split`, `fields`, `max_turns`, `render_mode`, and what it adds; and, of
-            any, `stopping`: a mapping with the `cost` of a turn and `who` may stop, see `wrappers.stopping`, and
-            `reward`: a function that pays in place of the task, see `wrappers.learned`.
+        env_id: A registered id, e.g. "coophumaneval-v0", "module:Class", or the address of a server. The newest version
+            of an id that has none is taken, with a warning.
+        kwargs: For its constructor: `tasks`, `split`, `fields`, `max_turns`, `render_mode`, and what it adds. Every
+            environment also takes `stopping`, a mapping with the `cost` of a turn and `who` may stop (see
+            `wrappers.stopping`), and `reward`, a function that pays in place of the task (see `wrappers.learned`).
 
     Raises:
         KeyError: Unknown id; the message names the nearest ones.
@@ -57,29 +63,37 @@ def make(env_id: str, **kwargs: Any) -> TextDecPOMDP:
         kwargs["max_turns"] = kwargs.pop("max_cycles")
     around = ("stopping", "reward")
     stopping, reward = (kwargs.pop(name, None) for name in around)
-    registered = spec(env_id)
+    registered = spec(env_id := _versioned(env_id))
     takes = inspect.signature(registered.load()).parameters
     if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in takes.values()):
         for name in kwargs:
             if name not in takes:
                 raise ValueError(f"{env_id} takes no argument {name!r}; {nearest(name, [*takes, *around])}")
-    env = registered.build(**kwargs)
-    env = env if stopping is None else _stopped(env, stopping)
-    return env if reward is None else _paid_by(env, reward)
+    env: TextDecPOMDP = registered.build(**kwargs)
+    env.spec = replace(registered, entry_point=str(registered.entry_point))  # an environment with it can be pickled
+    if stopping is not None:
+        from .wrappers.stopping import Stopping  # here, because wrappers make environments
+
+        if not isinstance(stopping, Mapping) or not {"cost"} <= stopping.keys() <= {"cost", "who"}:
+            raise ValueError(f"stopping is {stopping!r}; give a mapping such as {{'cost': 0.1, 'who': 'any'}}")
+        env = Stopping(env, **stopping)  # pyright: ignore[reportUnknownArgumentType]
+    if reward is not None:
+        from .wrappers.learned import LearnedReward
+
+        env = LearnedReward(env, reward)
+    return env
 
 
-def _stopped(env: TextDecPOMDP, stopping: Mapping[str, Any]) -> TextDecPOMDP:
-    from .wrappers.stopping import Stopping  # wrappers make environments
-
-    if not isinstance(stopping, Mapping) or not {"cost"} <= stopping.keys() <= {"cost", "who"}:  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise ValueError(f"stopping is {stopping!r}; give a mapping such as {{'cost': 0.1, 'who': 'any'}}")
-    return Stopping(env, **stopping)
-
-
-def _paid_by(env: TextDecPOMDP, reward: Any) -> TextDecPOMDP:
-    from .wrappers.learned import LearnedReward  # wrappers make environments
-
-    return LearnedReward(env, reward)
+def _versioned(env_id: str) -> str:
+    """The newest version of an id that has none; any other as it is."""
+    if ":" in env_id or env_id in registry:
+        return env_id
+    versions = [int(name.rpartition("-v")[2]) for name in registry if re.fullmatch(rf"{re.escape(env_id)}-v\d+", name)]
+    if not versions:
+        return env_id
+    newest = f"{env_id}-v{max(versions)}"
+    warnings.warn(f"{env_id!r} has no version; this is {newest!r}, the newest; write it so", stacklevel=3)
+    return newest
 
 
 def manual(env_id: str) -> str:

@@ -4,7 +4,7 @@
 |---|---|
 | agents | agent_0 "speaker 1" ... agent_{n-2} "speaker n-1", agent_{n-1} "listener", n from 2 to 5 (`n_agents`, 3) |
 | turns | 1 (`max_turns` for more; nobody is told how the last try went) |
-| several turns pay | the score of the last one, or as `pays` says, see `envs.pays` |
+| several turns pay | the score of the last one; for other rules set `pays`, see `envs.pays` |
 | data | 48 tasks: 4 words x 12, dealt out to the speakers evenly; the same for training and test |
 | files | rows of `prompt` (the request to the listener), `word`, and `speaker`, the number of who is told it, from 0 |
 | return | 0 to 1.0 |
@@ -15,12 +15,12 @@ asked for it.
 Action. Any text. The listener's counts where it is one of the words red, green, blue, black, in any case, and nothing
 else.
 
-Reward (one float for the team): 1 where the listener says the word, else 0. What the speakers say is paid by nobody: it
-counts through what the listener makes of it, which takes a protocol under which agents hear each other ("sequential",
-"discussion"). Without one the listener guesses, and is right one time in four.
+Reward (one float for the team): 1 if the listener says the word, else 0. What speakers say only helps the listener, and
+only under a protocol in which agents read each other ("sequential", "discussion"). Without one the listener guesses,
+and is right one time in four.
 
-This task is there to show who deserves the credit: a single speaker can help, the others can at best be quiet, and a
-joint reward praises and blames all of them alike.
+This task tests credit assignment: one speaker can help, the others at best keep quiet, and a joint reward praises and
+blames all of them alike.
 
 Source: this suite's own.
 
@@ -90,7 +90,7 @@ class Relay(TextTask):
         super().__init__(tasks, split=split, fields=fields, max_turns=max_turns, pays=pays, render_mode=render_mode)
 
     def problem(self, item: TaskItem) -> str:
-        """A word that nobody can say, or no number."""
+        """A word that is none of `WORDS`, or a speaker that is no number."""
         if item.fields["word"] not in WORDS:
             return f"field 'word': {item.fields['word']!r} is none of {WORDS}"
         if not (item.fields["speaker"].isascii() and item.fields["speaker"].isdigit()):
@@ -98,7 +98,7 @@ class Relay(TextTask):
         return ""
 
     def knowing(self, item: TaskItem) -> str:
-        """The agent that is told the word; speakers are counted round and round."""
+        """The agent that is told the word: the number of the row, modulo the number of speakers."""
         return self.possible_agents[int(item.fields["speaker"]) % (len(self.roles) - 1)]
 
     def menu(self, agent: str) -> Sequence[str]:
@@ -120,6 +120,6 @@ class Relay(TextTask):
         return Score(value, {"right": value})
 
     def gold(self, item: TaskItem) -> dict[str, str]:
-        """Who knows the word says it, the other speakers say nothing, and the listener has it."""
+        """The speaker that knows the word says it, the others say `NOTHING`, and the listener says the word."""
         word, knowing, listener = item.fields["word"], self.knowing(item), self.possible_agents[-1]
         return {agent: word if agent in (knowing, listener) else NOTHING for agent in self.possible_agents}

@@ -1,12 +1,12 @@
-"""A task of its own: its items, a hidden state, chance, and what agents are told.
+"""A task: its items, a hidden state, chance, and what agents are told.
 
     class Door(Task[bool]):                                        # the state: is the tiger behind the left door?
         def initial_state(self, item, seed): return uniforms(seed, 1)[0] < 0.5
         def told(self, state): return dict.fromkeys(self.possible_agents, "Listen or open?")
         def transition(self, state, actions, seed): return Transition(state, reward=-1.0)
 
-A state is an immutable value, so that snapshots, forks and replays are right by construction; chance comes from the
-seeds that are given, never from a generator of one's own. `envs.text_task` is the special case of scored texts.
+A state is an immutable value, so that snapshots, forks and replays are right by construction. All chance comes from the
+given seeds, never from a generator that the task keeps. `envs.text_task` is the special case of scored texts.
 """
 
 from __future__ import annotations
@@ -35,11 +35,9 @@ class Transition(Generic[S]):
     Attributes:
         state: The next one.
         reward: What the turn pays the team; NaN where it could not be scored.
-        score: What the team has delivered by now; None where that is not known yet.
-        terminated: The task is over.
-        rewards: What the turn pays each agent that was there; None: the team's reward.
-        events: What happened beside texts.
-        anew: Agents whose history begins anew with what they are told next: of a limited context, or told all of it.
+        score: The value of what the team has delivered so far; None where that is not known yet.
+        terminated, rewards, events: See `Outcome`.
+        anew: Agents whose history begins anew with what they are told next, which has to repeat all that they need.
     """
 
     state: S
@@ -82,7 +80,7 @@ class Task(TextDecPOMDP, Generic[S]):
         if not self._items:
             raise TaskError(f"{self.metadata['name']} leaves out every row ({loaded[0].id!r}, ...); give others")
 
-    # --- what a task says ----------------------------------------------------------------------------------------
+    # --- what a task implements ----------------------------------------------------------------------------------
 
     @abstractmethod
     def initial_state(self, item: TaskItem, seed: int) -> S:
@@ -90,18 +88,18 @@ class Task(TextDecPOMDP, Generic[S]):
 
     @abstractmethod
     def told(self, state: S) -> Mapping[str, str | Message]:
-        """What agents are told in a state; nothing for those who are missing."""
+        """What agents are told in a state; those that are missing are told nothing."""
 
     @abstractmethod
     def transition(self, state: S, actions: Mapping[str, str], seed: int) -> Transition[S]:
         """What follows the texts of the agents that were asked. Pure: all chance follows from the seed."""
 
     def asks(self, state: S) -> Collection[str] | None:
-        """Who has to answer in a state. Default: everybody who is told something (None)."""
+        """The agents that have to answer in a state. Default: all that are told something (None)."""
         return None
 
     def roster(self, state: S) -> Sequence[str]:
-        """Who is there in a state. Default: everybody."""
+        """The live agents in a state. Default: all."""
         return self.possible_agents
 
     def describe(self, state: S) -> Mapping[str, Any]:
@@ -109,22 +107,22 @@ class Task(TextDecPOMDP, Generic[S]):
         return {}
 
     def prepare(self, items: tuple[TaskItem, ...]) -> tuple[TaskItem, ...]:
-        """A last look at the task set as it was loaded: what is to be added to its rows or left out. Default: all."""
+        """Complete the rows as they were loaded, or leave some out. Default: all as they are."""
         return items
 
     def problem(self, item: TaskItem) -> str:
-        """What keeps a row of the caller from ever being scored, naming its field; "" (the default): nothing."""
+        """Why a row of the caller can never be scored, naming its field; "" (the default) where it can."""
         return ""
 
     def gold_table(self) -> Mapping[tuple[str, str], str]:
-        """Reference texts by (agent, first observation), for a policy that plays them. Default: none is known."""
+        """Reference texts by (agent, first observation), for a policy that plays them. Default: none are known."""
         return {}
 
     def optimal_action(self, agent: str, history: Sequence[Message]) -> str:
         """What an agent of an optimal team says after its own history. Default: no optimal team is known.
 
         Raises:
-            ValueError: None is known, or the history is none of this task.
+            ValueError: None is known for these options and this task, or the history is not of this environment.
         """
         raise ValueError(f"no optimal team of {self.metadata['name']} is known; use another model")
 
@@ -132,18 +130,18 @@ class Task(TextDecPOMDP, Generic[S]):
         """Every well-formed text of an agent after its own history, where these are few. Default: its `menu`.
 
         Raises:
-            ValueError: They are not few.
+            ValueError: There are too many.
         """
         if menu := self.menu(agent):
             return menu
-        raise ValueError(f"{self.metadata['name']} knows no list of well-formed texts; use another model")
+        raise ValueError(f"{self.metadata['name']} has no list of well-formed texts; use another model")
 
     @property
     def scripts(self) -> Mapping[str, Callable[[str, Sequence[Message]], str]]:
         """Teams without a model, by name: what an agent says after its own history. Default: the optimal one."""
         return {"optimal": self.optimal_action}
 
-    # --- what the base makes of it -------------------------------------------------------------------------------
+    # --- what follows from it ------------------------------------------------------------------------------------
 
     @property
     def items(self) -> tuple[TaskItem, ...]:
@@ -165,27 +163,19 @@ class Task(TextDecPOMDP, Generic[S]):
         state = self.initial_state(item, seed)
         if problem := mutable_part(state):
             raise EpisodeError(f"the state of {self.metadata['name']} is {state!r:.80}: {problem}")
-        return Outcome(self.told(state), asked=self.asks(state), agents=self.roster(state), state=state)
+        return self._outcome(Transition(state, 0.0))
 
     def _advance(self, item: TaskItem, actions: Mapping[str, str], seed: int) -> Outcome:
-        step = self.transition(self._now.latest.state, actions, seed)
-        state = step.state
-        return Outcome(
-            self.told(state),
-            step.score,
-            step.reward,
-            step.terminated,
-            asked=self.asks(state),
-            agents=self.roster(state),
-            rewards=step.rewards,
-            events=step.events,
-            anew=step.anew,
-            state=state,
-        )
+        return self._outcome(self.transition(self._now.latest.state, actions, seed))
+
+    def _outcome(self, step: Transition[S]) -> Outcome:
+        told, asked, agents = self.told(step.state), self.asks(step.state), self.roster(step.state)
+        same = {part.name: getattr(step, part.name) for part in dataclasses.fields(Transition)}
+        return Outcome(told, asked=asked, agents=agents, **same)
 
 
 def mutable_part(value: Any) -> str:
-    """What in a state could change behind its back, in words; "" where nothing can."""
+    """Which part of a state is mutable, in words; "" where none is."""
     if value is None or isinstance(value, (bool, int, float, complex, str, bytes, range, enum.Enum, TaskItem)):
         return ""
     parts: Iterable[Any] | None = None

@@ -7,11 +7,12 @@ the file, the row, the field, and what to do next.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import hashlib
 import json
 import operator
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
@@ -27,17 +28,17 @@ _ID_FIELDS = ("id", "task_id")
 
 
 class TaskError(ValueError):
-    """A task set that cannot be used; the message names the place and the next step."""
+    """A task set that cannot be used; the message names the place and what to do."""
 
 
 @dataclass(frozen=True)
 class TaskSource:
-    """Where the tasks of an environment are to be had.
+    """Where the tasks of an environment come from.
 
     Attributes:
         name: Short name, also the file name of the embedded sample.
         hub: Name of the published data set; "" where there is none.
-        hub_splits: Slice of the published data set per split, in `datasets` notation. Disjoint by construction.
+        hub_splits: Slice of the published data set per split, in `datasets` notation; slices must not overlap.
         required: Fields every row must have, by their names in this suite.
         fields: This suite's field name -> the data set's own, for the hub and for files alike; a file may use either.
         sample: The embedded rows: a function that makes items, or a .jsonl file of your package (a path). The default
@@ -68,7 +69,7 @@ class _Columns:
         return (self.asked[name],) if name in self.asked else (self.usual.get(name, name), name)
 
     def find(self, name: str, row: Row) -> str:
-        """The column that holds the field; where none does, one that could."""
+        """The column that holds the field; the first candidate where none does."""
         return next((column for column in self.candidates(name) if column in row), self.candidates(name)[0])
 
     def wanted(self, name: str) -> str:
@@ -113,19 +114,19 @@ def load_tasks(
     elif is_sample(tasks):
         items, place = _sample(source), f"the embedded {source.name} tasks"
     elif tasks == "hub":
-        return _from_hub(source, split or "train", columns)
+        items, place, split = _from_hub(source, split or "train", columns), source.hub, "all"
     else:
         items, place = _from_file(source, Path(tasks), columns), str(tasks)
     return _select(items, split, place)
 
 
 def is_sample(tasks: Tasks) -> bool:
-    """Whether the rows of the package are meant."""
+    """Whether these are the embedded rows."""
     return isinstance(tasks, str) and tasks == "sample"
 
 
 def _rows(tasks: Any) -> tuple[Any, ...]:
-    """What was given at hand, row by row."""
+    """The rows of an iterable."""
     if hasattr(tasks, "itertuples"):  # a DataFrame, whose own iterator gives its columns
         tasks = tasks.to_dict("records")
     if isinstance(tasks, Mapping) or not isinstance(tasks, Iterable):
@@ -156,21 +157,17 @@ def _checked(tasks: tuple[Any, ...], source: TaskSource) -> tuple[TaskItem, ...]
 
 def _sample(source: TaskSource) -> tuple[TaskItem, ...]:
     if source.sample is None:
-        return _embedded_items(source.name, source.required)
+        return _embedded(source.name, source.required)
     if isinstance(source.sample, Path):
         return _from_file(source, source.sample, _Columns(source.fields))
     return _checked(tuple(source.sample()), source)
 
 
 @functools.cache
-def _embedded_rows(name: str) -> tuple[Row, ...]:
+def _embedded(name: str, required: tuple[str, ...]) -> tuple[TaskItem, ...]:
     text = (resources.files("llm_dec_pomdp.data") / f"{name}.jsonl").read_text(encoding="utf-8")
-    return tuple(json.loads(line) for line in text.split("\n") if line)
-
-
-@functools.cache
-def _embedded_items(name: str, required: tuple[str, ...]) -> tuple[TaskItem, ...]:
-    return _validate(_embedded_rows(name), f"data/{name}.jsonl", required, _Columns())
+    rows = [row for _, row in json_lines(text, name)]
+    return _validate(rows, f"data/{name}.jsonl", required, _Columns())
 
 
 def _from_hub(source: TaskSource, split: str, columns: _Columns) -> tuple[TaskItem, ...]:
@@ -242,22 +239,27 @@ def _parse(text: str, path: Path) -> list[Any]:
         if not isinstance(rows, list):
             raise TaskError(f"{path}: holds one {type(rows).__name__}; a .json task file is a list of objects")
         return rows  # pyright: ignore[reportUnknownVariableType]
-    rows = []
+    return [row for _, row in json_lines(text, str(path))]
+
+
+def json_lines(text: str, source: str) -> Iterator[tuple[str, Any]]:
+    """The value of every line of a text that is not empty, each with its place.
+
+    Raises:
+        TaskError: A line is not JSON; the message names the source and the line.
+    """
     for number, line in enumerate(text.split("\n"), 1):
-        if not line.strip():
-            continue
+        place = f"{source}, line {number}"
         try:
-            rows.append(json.loads(line))
+            if line.strip():
+                yield place, json.loads(line)
         except (ValueError, RecursionError) as error:  # endless numbers and brackets too
-            raise TaskError(f"{path}, line {number}: not valid JSON: {error}; mend or remove the line") from None
-    return rows
+            raise TaskError(f"{place}: not valid JSON: {error}; correct or remove the line") from None
 
 
 def _validate(
     rows: Sequence[Any], place: str, required: tuple[str, ...], columns: _Columns, stem: str = ""
 ) -> tuple[TaskItem, ...]:
-    if not rows:
-        raise TaskError(f"{place}: no rows; a task set needs at least one")
     items: list[TaskItem] = []
     seen: dict[str, int] = {}
     for number, row in enumerate(rows, 1):
@@ -278,9 +280,9 @@ def _item(raw: Any, place: str, required: tuple[str, ...], columns: _Columns, de
         )
     row = cast("Row", raw)
     values = {name: _text(row, name, place, columns, required) for name in required}
-    for name in ("reference", "split"):
-        if columns.asked.get(name, name) not in row and name in columns.asked:
-            raise TaskError(f"{place}: field {columns.asked[name]!r}, which is to be the {name}, is missing")
+    for name, column in columns.asked.items():
+        if column not in row:  # a required one was found above
+            raise TaskError(f"{place}: field {column!r}, which is mapped to {name}, is missing")
     reference: Any = row.get(columns.find("reference", row), ())
     if not isinstance(reference, (list, tuple)) or not all(isinstance(text, str) for text in reference):  # pyright: ignore[reportUnknownVariableType]
         raise TaskError(f"{place}, field 'reference': is {reference!r}; it must be a list of texts in agent order")
@@ -318,8 +320,6 @@ def _identity(row: Row, place: str, columns: _Columns, default: str) -> str:
             if isinstance(value, bool) or not isinstance(value, (str, int)) or not str(value).strip():
                 raise TaskError(f"{place}, field {column!r}: is {value!r}; an id is a text or an integer")
             return str(value)
-        if name in columns.asked:
-            raise TaskError(f"{place}: field {column!r}, which is to be the id, is missing")
     return default
 
 
@@ -373,3 +373,14 @@ def named_item(items: Sequence[TaskItem], options: Mapping[str, Any]) -> TaskIte
     if not 0 <= position < len(items):
         raise IndexError(f"task index {index!r} is not in 0..{len(items) - 1}")
     return items[position]
+
+
+def item_as_json(item: TaskItem) -> dict[str, Any]:
+    """A task as plain values, references included."""
+    values = {part.name: getattr(item, part.name) for part in dataclasses.fields(item)}
+    return values | {"reference": list(item.reference), "fields": dict(item.fields)}
+
+
+def item_of(values: Mapping[str, Any]) -> TaskItem:
+    """The inverse of `item_as_json`."""
+    return TaskItem(values["id"], values["prompt"], values["split"], tuple(values["reference"]), dict(values["fields"]))

@@ -1,4 +1,4 @@
-"""A task that is about texts alone: what each agent is told, and what a joint action is worth."""
+"""A task of scored texts: what each agent is told, and what a joint action is worth."""
 
 from __future__ import annotations
 
@@ -13,19 +13,12 @@ from .tasks import Tasks
 
 
 class TextState(NamedTuple):
-    """The state of a `TextTask`: what was delivered last, and what is told next.
-
-    Attributes:
-        item: The task.
-        told: Agents and what they are told.
-        delivered: The last score that is known, 0 before.
-        turn: Joint actions played.
-    """
+    """The state of a `TextTask`: what was delivered last, and what is told next."""
 
     item: TaskItem
-    told: tuple[tuple[str, str], ...]
-    delivered: float = 0.0
-    turn: int = 0
+    told: tuple[tuple[str, str], ...]  # agents and what they are told
+    delivered: float = 0.0  # the last known score; 0 before the first
+    turn: int = 0  # joint actions played
 
 
 class TextTask(Task[TextState]):
@@ -66,7 +59,7 @@ class TextTask(Task[TextState]):
         """R(s_accessible, a): the value of a joint action. Pure."""
 
     def gold(self, item: TaskItem) -> dict[str, str]:
-        """The reference joint action: it earns `reference_share` of the highest reachable reward, or more.
+        """The reference joint action.
 
         Raises:
             ValueError: The item has no reference.

@@ -1,12 +1,59 @@
-"""Programs built from the reference pair of a row: one function that solves everything, main functions, tables."""
+"""Problems by hand, programs built from the reference pair of a row, and what they earn.
+
+Built are one function that solves everything, main functions, and tables. A strategy makes the two texts of a row.
+"""
 
 from __future__ import annotations
 
 import ast
 import doctest
+import functools
+import statistics
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
+import llm_dec_pomdp
 from llm_dec_pomdp.envs.coding import analysis
-from llm_dec_pomdp.types import TaskItem
+from llm_dec_pomdp.types import Score, TaskItem
+
+Pair = tuple[str, str]
+Strategy = Callable[[TaskItem], Pair]
+
+
+def problem(prompt: str, *asserts: str) -> TaskItem:
+    """A problem by hand; `main` is its entry point, and `c` in its tests."""
+    test = "def check(c):\n" + "".join(f"    {line}\n" for line in asserts)
+    return TaskItem("t", prompt, fields={"entry_point": "main", "test": test})
+
+
+@functools.cache
+def environment(env_id: str) -> Any:
+    return llm_dec_pomdp.make(env_id, split="test")
+
+
+def spread(env_id: str, count: int) -> list[TaskItem]:
+    """So many test rows, spread evenly."""
+    items = environment(env_id).items
+    return [items[k * len(items) // count] for k in range(count)]
+
+
+def score_of(env_id: str, strategy: Strategy, item: TaskItem) -> Score:
+    env = environment(env_id)
+    return env.score(item, dict(zip(env.possible_agents, strategy(item), strict=True)))
+
+
+def share(env_id: str, strategy: Strategy, items: Sequence[TaskItem]) -> float:
+    """Mean reward of a strategy on some rows as a share of the maximum."""
+    with ThreadPoolExecutor(4) as threads:  # they wait for the judge
+        totals = threads.map(lambda item: score_of(env_id, strategy, item).total, items)
+        return statistics.mean(totals) / environment(env_id).reward_range[1]
+
+
+def solves(env_id: str, strategy: Strategy, item: TaskItem) -> bool:
+    """Whether what a strategy writes passes all tests of a row."""
+    facts = score_of(env_id, strategy, item).diagnostics
+    return facts["tests_passed"] == facts["tests_total"] > 0
 
 
 def definition(text: str) -> ast.FunctionDef:

@@ -237,8 +237,8 @@ class HashDecides(Honest):
 
 VIOLATIONS: list[tuple[type[Honest], str, str]] = [
     (PaysPlainNumbers, "reward parts", "has no attribute 'total'"),
-    (PaysAnotherPart, "reward parts", "['style'], and ['first', 'second'] are declared"),
-    (PaysMoreThanItsParts, "reward parts", "the components sum to 2.0, and the total is 4.0"),
+    (PaysAnotherPart, "reward parts", "['style'], but ['first', 'second'] are declared"),
+    (PaysMoreThanItsParts, "reward parts", "the components sum to 2.0, but the total is 4.0"),
     (FreshSpaces, "PettingZoo", "same space object"),
     (WarnsAboutAgents, "PettingZoo", "Live agent was not given observation"),
     (OwnRewards, "rewards", "the identical float"),
@@ -262,7 +262,7 @@ VIOLATIONS: list[tuple[type[Honest], str, str]] = [
     (KeepsAList, "forks", "changes what its parent does"),
     (MutableState, "states", "a list, which can change"),
     (ForgetsOnPickling, "pickling", "another episode"),
-    (StateIsNoJson, "pickling", "no JSON"),
+    (StateIsNoJson, "pickling", "not JSON"),
     (NoInfosAtReset, "infos", "'reward/first', 'reward/second'"),
     (NoInfosAtStep, "infos", "'reward/second'"),
     (HashDecides, "processes", "another PYTHONHASHSEED"),

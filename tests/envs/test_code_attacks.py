@@ -5,20 +5,13 @@ A strategy makes the two texts of a row from its reference pair. What they earn 
 
 from __future__ import annotations
 
-import functools
-import statistics
-from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from collections.abc import Mapping
 
 import pytest
-from programs import alone, arguments, around, main, solver
+from programs import Pair, Strategy, alone, arguments, around, main, share, solver, solves, spread
 
-import llm_dec_pomdp
 from llm_dec_pomdp.types import TaskItem
 
-Pair = tuple[str, str]
-Strategy = Callable[[TaskItem], Pair]
 LIMIT, ROWS, FEW = 0.40, 12, 2
 
 # --- main does everything ---------------------------------------------------------------------------------------------
@@ -202,47 +195,28 @@ CLOSED = {
 }
 
 
-@functools.cache
-def environment(name: str) -> Any:
-    return llm_dec_pomdp.make(f"{name}-v1", split="test")
-
-
-def share(name: str, strategy: Strategy, count: int = ROWS) -> float:
-    """Mean reward of a strategy on so many rows, spread evenly, as a share of the maximum."""
-    env = environment(name)
-    items = [env.items[k * len(env.items) // count] for k in range(count)]
-
-    def reward(item: TaskItem) -> float:
-        return env.score(item, dict(zip(env.possible_agents, strategy(item), strict=True))).total
-
-    with ThreadPoolExecutor(4) as threads:  # they wait for the judge
-        return statistics.mean(threads.map(reward, items)) / env.reward_range[1]
-
-
 @pytest.mark.parametrize("strategy", CLOSED.values(), ids=CLOSED)
 def test_a_hidden_solo_earns_less_than_40_percent_on_some_rows(strategy: Strategy) -> None:
-    assert share("coophumaneval", strategy, FEW) < LIMIT
+    assert share("coophumaneval-v1", strategy, spread("coophumaneval-v1", FEW)) < LIMIT
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["coophumaneval", "humaneval"])
+@pytest.mark.parametrize("env_id", ["coophumaneval-v1", "humaneval-v1"])
 @pytest.mark.parametrize("strategy", CLOSED.values(), ids=CLOSED)
-def test_a_hidden_solo_earns_less_than_40_percent(name: str, strategy: Strategy) -> None:
-    assert share(name, strategy) < LIMIT
+def test_a_hidden_solo_earns_less_than_40_percent(env_id: str, strategy: Strategy) -> None:
+    assert share(env_id, strategy, spread(env_id, ROWS)) < LIMIT
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("strategy", "most"), [*zip(OPEN.values(), (0.75, 1.0, 0.55), strict=True)], ids=OPEN)
 def test_what_remains_open_is_what_the_manual_lists(strategy: Strategy, most: float) -> None:
     """One that earns less now is to move to the others, here and in the manual."""
-    assert LIMIT < share("humaneval", strategy) <= most
+    assert LIMIT < share("humaneval-v1", strategy, spread("humaneval-v1", ROWS)) <= most
 
 
 def test_hidden_solos_solve_the_problems() -> None:
     """Else they would earn nothing for want of passed tests. What looks at frames or draws lots may fail some."""
-    env, strategies = environment("humaneval"), {**HANDSHAKES, **DECODERS, **OPEN}
-    item = env.items[0]
+    [item] = spread("humaneval-v1", 1)
     assert arguments(item)
-    for name, strategy in strategies.items():
-        facts = env.score(item, dict(zip(env.possible_agents, strategy(item), strict=True))).diagnostics
-        assert facts["tests_passed"] == facts["tests_total"] > 0, name
+    for name, strategy in {**HANDSHAKES, **DECODERS, **OPEN}.items():
+        assert solves("humaneval-v1", strategy, item), name

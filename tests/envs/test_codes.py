@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from test_contribution import FORMAL, judged, problem
+from programs import problem
+from test_contribution import FORMAL, judged
 
 WANTED = {"a b": [1, 1], "": [], "cat dog": [3, 3], "a bcd ef": [1, 3, 2], "word": [4], "one two six": [3, 3, 3]}
 LENGTHS = problem(

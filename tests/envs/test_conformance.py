@@ -11,6 +11,7 @@ from pettingzoo.test import parallel_api_test, parallel_seed_test
 
 import llm_dec_pomdp
 from llm_dec_pomdp.envs.check import LAWS
+from llm_dec_pomdp.envs.wrappers import with_protocol
 
 env_ids = pytest.mark.parametrize("env_id", sorted(llm_dec_pomdp.registry))
 
@@ -69,6 +70,15 @@ def test_an_id_makes_what_its_spec_names(env_id: str) -> None:
     env = llm_dec_pomdp.make(env_id)
     assert type(env) is llm_dec_pomdp.spec(env_id).load()
     assert env.metadata["name"] == env_id
+    assert env.spec is not None
+    assert env.spec.name == env_id
+
+
+def test_an_id_without_a_version_is_the_newest_with_a_warning() -> None:
+    with pytest.warns(UserWarning, match="'tldr' has no version; this is 'tldr-v1', the newest"):
+        env = llm_dec_pomdp.make("tldr", split="test")
+    assert with_protocol(env, "centralized").spec == llm_dec_pomdp.spec("tldr-v1")
+    assert llm_dec_pomdp.spec("tldr-v1").load()(split="test").spec is None
 
 
 @env_ids

@@ -10,6 +10,7 @@ import math
 from collections.abc import Sequence
 
 import pytest
+from programs import problem
 
 from llm_dec_pomdp.envs.coding import analysis, contribution
 from llm_dec_pomdp.envs.coding.contribution import held_out
@@ -18,11 +19,6 @@ from llm_dec_pomdp.sandbox import Job, Verdict, default_pool
 from llm_dec_pomdp.types import Score, TaskItem
 
 FORMAL = 1.5  # structure 1.0 and syntax 0.5: what every program of two functions earns
-
-
-def problem(prompt: str, *asserts: str) -> TaskItem:
-    test = "def check(c):\n" + "".join(f"    {line}\n" for line in asserts)
-    return TaskItem("t", prompt, fields={"entry_point": "main", "test": test})
 
 
 TWICE = problem(

@@ -160,9 +160,13 @@ def test_joining_too_few_texts_is_refused() -> None:
 # --- step_many --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("judges_code", [False, True])
-def test_stepping_many_is_stepping_each_in_order(judges_code: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Toy, "judges_code", judges_code)
+@pytest.fixture(params=[False, True], ids=["one by one", "in threads"])
+def either_way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Toy, "judges_code", request.param)
+
+
+@pytest.mark.usefixtures("either_way")
+def test_stepping_many_is_stepping_each_in_order() -> None:
     together, alone = [playing(i) for i in range(5)], [playing(i) for i in range(5)]
     actions = [{"agent_0": f"secret-{i}a", "agent_1": "secret-2b"} for i in range(5)]
     expected = [env.step(action) for env, action in zip(alone, actions, strict=True)]
@@ -177,24 +181,17 @@ class Generous(Toy):
         return observations, {agent: reward + 1 for agent, reward in rewards.items()}, *rest
 
 
-@pytest.mark.parametrize("judges_code", [False, True])
-def test_stepping_many_uses_the_step_of_each(judges_code: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Toy, "judges_code", judges_code)
+@pytest.mark.usefixtures("either_way")
+def test_stepping_many_uses_the_step_of_each() -> None:
     envs = [Generous(ITEMS), Generous(ITEMS)]
     for env in envs:
         env.reset(seed=0)
     assert [step[1]["agent_0"] for step in step_many(envs, [MISS, MISS])] == [1.0, 1.0]
 
 
-@pytest.mark.parametrize("judges_code", [False, True])
-def test_stepping_many_needs_one_action_each(judges_code: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Toy, "judges_code", judges_code)
+@pytest.mark.usefixtures("either_way")
+def test_stepping_many_needs_one_action_each_and_raises_the_error_of_one() -> None:
     with pytest.raises(ValueError, match=r"argument 2|actions"):
         step_many([playing(), playing()], [MISS])
-
-
-@pytest.mark.parametrize("judges_code", [False, True])
-def test_an_error_in_one_of_many_is_raised(judges_code: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Toy, "judges_code", judges_code)
     with pytest.raises(NotAskedToStepError):
         step_many([playing(), toy()], [MISS, MISS])

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import pickle
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Callable
 from typing import Any
 
 import pytest
+from models import Recorder
+from servers import Server, reply
 
 import llm_dec_pomdp
-from llm_dec_pomdp.agents import Expert, Remote, Request, Sampling
+from llm_dec_pomdp.agents import Expert, Remote, Sampling
 from llm_dec_pomdp.envs.coding.feedback import EXPERT_TRIES, ask_expert
 from llm_dec_pomdp.envs.coding.reward import Program
-from llm_dec_pomdp.types import Completion, TaskItem
+from llm_dec_pomdp.types import TaskItem
 
 pytestmark = pytest.mark.filterwarnings("ignore:no feedback from the reviewer")
 CANARY = "kestrel"
@@ -42,29 +42,41 @@ def ask(expert: Callable[[str, int], Any], seconds: float = 30.0) -> dict[str, s
 
 
 def said(*answers: Any) -> tuple[Callable[[str, int], Any], list[int]]:
-    """An expert that gives these answers in turn, the last one for ever, and the numbers of its tries."""
+    """An expert that gives or raises these answers in turn, the last one for ever, and the numbers of its tries."""
     numbers: list[int] = []
 
     def expert(prompt: str, number: int) -> Any:
         numbers.append(number)
-        return answers[min(number, len(answers) - 1)]
+        answer = answers[min(number, len(answers) - 1)]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
 
     return expert, numbers
 
 
-def next_turn(expert: Any, **kwargs: Any) -> tuple[Any, dict[str, str]]:
+def next_turn(expert: Any, program: Program = PROGRAM, **kwargs: Any) -> tuple[Any, dict[str, str]]:
     """The environment after a first turn, and what was told."""
     env = llm_dec_pomdp.make(
         "humaneval-v0", tasks=[ITEM], split="all", max_turns=3, feedback="expert", expert=expert, **kwargs
     )
     env.reset(options={"index": 0})
-    return env, env.step({"agent_0": PROGRAM.aux, "agent_1": PROGRAM.main})[0]
+    return env, env.step({"agent_0": program.aux, "agent_1": program.main})[0]
 
 
 def goes_on(env: Any) -> bool:
     """The next turn is scored as if nothing had happened."""
     env.step({"agent_0": BETTER, "agent_1": PROGRAM.main})
     return env.last_score.total == 4.0
+
+
+def is_waited_for(expert: Any, seconds: float) -> None:
+    """An expert that does not answer is waited for so long and no longer, and the episode goes on."""
+    started = time.perf_counter()
+    env, told = next_turn(expert, expert_seconds=seconds)
+    assert seconds <= time.perf_counter() - started < 10
+    assert all(message.startswith(NO_CHANGE) for message in told.values())
+    assert goes_on(env)
 
 
 # --- what is said when nothing comes ----------------------------------------------------------------------------------
@@ -150,21 +162,12 @@ USELESS: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("answer", USELESS.values(), ids=USELESS)
+@pytest.mark.parametrize("answer", [*USELESS.values(), RuntimeError("out of memory")], ids=[*USELESS, "raised"])
 def test_a_useless_answer_is_asked_for_three_times_and_the_last_may_help(answer: Any) -> None:
     for last, edits in ((answer, {}), (EDITS, {"aux": BETTER, "main": BETTER_MAIN})):
         expert, numbers = said(answer, answer, last)
         assert ask(expert) == edits
         assert numbers == list(range(EXPERT_TRIES)) == [0, 1, 2]
-
-
-def test_an_expert_that_raises_once_is_asked_again() -> None:
-    def expert(prompt: str, number: int) -> str:
-        if number == 0:
-            raise RuntimeError("out of memory")
-        return EDITS
-
-    assert ask(expert)["aux"] == BETTER
 
 
 # --- what the agents are told -----------------------------------------------------------------------------------------
@@ -180,41 +183,13 @@ def test_each_agent_is_told_its_own_edit() -> None:
     assert "2 * x" not in told["agent_1"]
 
 
-def raises(error: Exception) -> Callable[[str, int], str]:
-    def expert(prompt: str, number: int) -> str:
-        raise error
-
-    return expert
-
-
 @pytest.mark.parametrize(
-    "expert",
-    [
-        said("prose")[0],
-        *map(raises, (RuntimeError("no"), KeyError("no"), MemoryError(), RecursionError(), OSError("gone"))),
-    ],
+    "answer", ["prose", RuntimeError("no"), KeyError("no"), MemoryError(), RecursionError(), OSError("gone")]
 )
-def test_an_episode_survives_an_expert_that_is_useless_or_raises(expert: Any) -> None:
-    env, told = next_turn(expert)
+def test_an_episode_survives_an_expert_that_is_useless_or_raises(answer: Any) -> None:
+    env, told = next_turn(said(answer)[0])
     assert all(message.startswith(f"{NO_CHANGE}\n\nWrite the complete new version") for message in told.values())
     assert goes_on(env)
-
-
-def test_an_expert_is_waited_for_no_longer_than_allowed() -> None:
-    done = threading.Event()
-
-    def expert(prompt: str, number: int) -> str:
-        done.wait(timeout=30)
-        return EDITS
-
-    started = time.perf_counter()
-    try:
-        env, told = next_turn(expert, expert_seconds=0.3)
-        assert 0.3 <= time.perf_counter() - started < 10
-        assert all(message.startswith(NO_CHANGE) for message in told.values())
-        assert goes_on(env)
-    finally:
-        done.set()
 
 
 def test_a_solved_problem_is_not_reviewed() -> None:
@@ -236,10 +211,8 @@ def prompts_for(program: Program) -> list[str]:
         prompts.append(prompt)
         return "babble"
 
-    env = llm_dec_pomdp.make("humaneval-v0", tasks=[ITEM], split="all", max_turns=3, feedback="expert", expert=expert)
-    env.reset(options={"index": 0})
-    for _ in range(2):
-        env.step({"agent_0": program.aux, "agent_1": program.main})
+    env, _ = next_turn(expert, program)
+    env.step({"agent_0": program.aux, "agent_1": program.main})
     return prompts
 
 
@@ -264,24 +237,14 @@ def test_the_prompt_never_holds_tests_or_references(program: Program) -> None:
 # --- policies as reviewers --------------------------------------------------------------------------------------------
 
 
-class Recorder:
-    """Remembers how it was asked."""
-
-    def __init__(self) -> None:
-        self.calls: list[tuple[Request, Sampling]] = []
-
-    def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[list[Completion]]:
-        self.calls += [(request, sampling) for request in requests]
-        return [[Completion("babble")] for _ in requests]
-
-
 def test_the_number_of_the_try_seeds_the_draw() -> None:
-    policy = Recorder()
+    policy = Recorder(text="babble")
     next_turn(Expert(policy, Sampling(temperature=0.25, max_new_tokens=5)))
-    assert [request.seeds for request, _ in policy.calls] == [(0,), (1,), (2,)]
-    assert {request.agent for request, _ in policy.calls} == {"expert"}
-    assert len({request.history for request, _ in policy.calls}) == 1
-    assert {sampling for _, sampling in policy.calls} == {Sampling(temperature=0.25, max_new_tokens=5)}
+    requests = [request for call in policy.calls for request in call]
+    assert [request.seeds for request in requests] == [(0,), (1,), (2,)]
+    assert {request.agent for request in requests} == {"expert"}
+    assert len({request.history for request in requests}) == 1
+    assert set(policy.samplings) == {Sampling(temperature=0.25, max_new_tokens=5)}
 
 
 def test_an_environment_with_a_remote_reviewer_can_be_pickled() -> None:
@@ -292,70 +255,27 @@ def test_an_environment_with_a_remote_reviewer_can_be_pickled() -> None:
 # --- a reviewer behind a server ---------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def server() -> Iterator[tuple[str, list[Callable[[BaseHTTPRequestHandler], None]]]]:
-    """Address, and a list of what to do with the next requests; the last one is done for ever."""
-    todo: list[Callable[[BaseHTTPRequestHandler], None]] = []
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            self.rfile.read(int(self.headers["Content-Length"]))
-            with contextlib.suppress(OSError):  # the caller may have gone
-                (todo.pop(0) if len(todo) > 1 else todo[0])(self)
-
-        def log_message(self, format: str, *args: Any) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as http:
-        thread = threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        yield f"http://127.0.0.1:{http.server_address[1]}/v1", todo
-        http.shutdown()
-        thread.join()
-
-
-def says(text: object, status: int = 200) -> Callable[[BaseHTTPRequestHandler], None]:
-    content = json.dumps({"choices": [{"message": {"content": text}}]}).encode()
-
-    def answer(handler: BaseHTTPRequestHandler) -> None:
-        handler.send_response(status)
-        handler.send_header("Content-Length", str(len(content)))
-        handler.end_headers()
-        handler.wfile.write(content)
-
-    return answer
-
-
 def remote(url: str) -> Expert:
     return Expert(Remote(url, "reviewer", tries=1, timeout=20))
 
 
-def test_a_remote_reviewer_has_three_tries(server: Any) -> None:
-    url, todo = server
-    todo += [says("I am not sure."), says(None, status=500), says(EDITS)]
-    _, told = next_turn(remote(url))
+def test_a_remote_reviewer_has_three_tries(server: Server) -> None:
+    answers = [reply("I am not sure."), (500, b""), reply(EDITS)]
+    server.answer = lambda body, number: answers[min(number, 2)]
+    _, told = next_turn(remote(server.url))
     assert told["agent_1"].startswith(f"A reviewer suggests for `main`:\n\n{BETTER_MAIN.strip()}")
 
 
-def test_a_server_that_trickles_bytes_is_waited_for_no_longer_than_allowed(server: Any) -> None:
-    """Every byte comes within the timeout of the connection, so only the bound of the turn ends it."""
-    url, todo = server
+@pytest.mark.parametrize("far", [False, True], ids=["a function", "a server"])
+def test_an_expert_is_waited_for_no_longer_than_allowed(far: bool, server: Server) -> None:
     done = threading.Event()
 
-    def trickle(handler: BaseHTTPRequestHandler) -> None:
-        handler.send_response(200)
-        handler.send_header("Content-Length", "100000")
-        handler.end_headers()
-        while not done.wait(0.02):
-            handler.wfile.write(b" ")
-            handler.wfile.flush()
+    def late(*asked: Any) -> str:
+        done.wait(timeout=30)
+        return EDITS
 
-    todo.append(trickle)
-    started = time.perf_counter()
+    server.answer = lambda body, number: reply(late())
     try:
-        env, told = next_turn(remote(url), expert_seconds=0.5)
-        assert 0.5 <= time.perf_counter() - started < 10
-        assert all(message.startswith(NO_CHANGE) for message in told.values())
-        assert goes_on(env)
+        is_waited_for(remote(server.url) if far else late, 0.3)
     finally:
         done.set()

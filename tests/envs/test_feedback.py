@@ -63,14 +63,11 @@ def test_every_mode_ends_with_the_request(mode: str) -> None:
         assert message.endswith(f"Write the complete new version of `{name}`. Write only the function.")
 
 
-def test_plain_shows_the_own_function_as_it_was_understood() -> None:
+def test_plain_shows_the_own_function_as_it_was_understood_or_says_that_there_is_none() -> None:
     aux, main = told(f"Sure:\n```python\n{HALF}```\nThat is it.", MAIN, "plain")
     assert f"Your function so far:\n\n{HALF}" in aux
     assert f"Your function so far:\n\n{MAIN}" in main
     assert "That is it" not in aux
-
-
-def test_plain_says_when_nothing_was_found() -> None:
     aux, main = told("no idea", "def other(x):\n    return x\n", "plain")
     assert aux.startswith("Your answer held no function `aux`.")
     assert main.startswith("Your answer held no function `main`.")
@@ -135,13 +132,10 @@ def test_a_missing_definition_of_aux(text: str, reason: str) -> None:
     assert lines(told(text, MAIN)[0]) == [f"definition: failed, {reason}"]
 
 
-def test_a_missing_entry_point_is_told_to_main_and_leaves_aux_untried() -> None:
+def test_an_entry_point_that_is_missing_or_has_no_return_is_told_to_main_and_leaves_aux_untried() -> None:
     aux, main = told(AUX, "def solution(x):\n    return x\n")
     assert lines(aux) == ["definition: passed", "syntax: not tried, the entry point is missing"]
     assert lines(main) == ["definition: failed, your answer holds no function `main`"]
-
-
-def test_an_entry_point_without_a_return_is_no_syntax_error() -> None:
     aux, _ = told(AUX, "def main(x):\n    print(aux(x))\n")
     assert lines(aux) == ["definition: passed", "syntax: not tried, the entry point has no return"]
     _, main = told(AUX, "def main(x):\n    print(x)\n")
@@ -157,13 +151,10 @@ def test_a_syntax_error_is_told_with_its_line_to_its_author_alone(aux: str, main
     assert lines(messages[1 - author])[1:] == ["syntax: failed in the other function; yours parses"]
 
 
-def test_a_failed_assert_is_told_with_its_exception() -> None:
+def test_a_failed_assert_is_told_with_its_exception_if_any() -> None:
     for message in told(HALF, MAIN):
         assert "tests: 2 of 4 passed" in lines(message)
         assert any(line.startswith("failed: c(3) == 7: ZeroDivisionError: ") for line in lines(message))
-
-
-def test_a_failed_assert_without_an_exception() -> None:
     assert "failed: c(2) == 5: assertion failed" in lines(told("def aux(x):\n    return x\n", MAIN)[0])
 
 
@@ -319,7 +310,9 @@ def test_an_unknown_mode_is_answered_with_the_nearest(mode: str, nearest: str) -
 
 
 def test_an_expert_needs_its_mode_and_the_mode_an_expert() -> None:
-    with pytest.raises(ValueError, match="feedback is 'expert' and expert is None; one of them needs the other"):
+    with pytest.raises(
+        ValueError, match="feedback is 'expert' and expert is None; give both 'expert' and an expert, or neither"
+    ):
         code_env("expert")
     with pytest.raises(ValueError, match="feedback is 'level_feedback' and expert is <function"):
         code_env("level_feedback", expert=reviewer)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llm_dec_pomdp.envs.coding import analysis, reward
+from llm_dec_pomdp.envs.coding import analysis
 from llm_dec_pomdp.envs.coding.analysis import cooperation, find_function, has_return, prelude
 from llm_dec_pomdp.envs.coding.humaneval import problems
 
@@ -209,20 +209,6 @@ def test_cooperation(lines: list[str], calls: bool, wraps: bool, drops: bool) ->
 def test_what_is_no_function_does_not_cooperate(main: str) -> None:
     found = cooperation(main)
     assert (found.calls, found.wraps, found.drops) == (False, False, False)
-
-
-@pytest.mark.parametrize(
-    ("calls", "wraps", "drops", "value"),
-    [
-        (False, False, False, 0.0),
-        (True, True, False, 0.5),
-        (True, False, False, 1.5),
-        (True, False, True, 1.0),
-        (False, False, True, 0.0),
-    ],
-)
-def test_cooperation_part(calls: bool, wraps: bool, drops: bool, value: float) -> None:
-    assert reward.cooperation_part(analysis.Cooperation(calls, wraps, drops)) == value
 
 
 # --- prelude ----------------------------------------------------------------------------------------------------------

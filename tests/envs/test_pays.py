@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from tasks import ITEMS, Duo
+from tasks import ITEMS, Graded
 
 import llm_dec_pomdp
 from llm_dec_pomdp.agents import Sampling, Team
@@ -18,28 +18,10 @@ from llm_dec_pomdp.envs.pays import RULES
 from llm_dec_pomdp.envs.wrappers import ByteObservation, DiscreteMenu, FixedRoster, make_vec, with_protocol
 from llm_dec_pomdp.rollout import Counterfactual, Rollout, Tree
 from llm_dec_pomdp.seeding import generator
-from llm_dec_pomdp.types import Completion, Decision, Score, TaskItem
+from llm_dec_pomdp.types import Completion, Decision, Score
 
 NAN = math.nan
 MENU = ("0", "1", "2.5", "4")
-
-
-class Graded(Duo):
-    """The score is the number that the first agent says; 4 solves the task."""
-
-    score_range = (0.0, 4.0)
-    max_return = 4.0
-
-    def score(self, item: TaskItem, actions: Mapping[str, str]) -> Score:
-        try:
-            value = float(actions["agent_0"])
-        except ValueError:
-            value = 0.0
-        value = value if math.isnan(value) else min(max(value, 0.0), 4.0)
-        return Score(value, {"hits": value})
-
-    def gold(self, item: TaskItem) -> dict[str, str]:
-        return {"agent_0": "4", "agent_1": "4"}
 
 
 def graded(pays: Any = "final", max_turns: int = 3) -> Graded:
@@ -130,7 +112,7 @@ def test_the_laws_hold(pays: str) -> None:
     assert check_env(llm_dec_pomdp.make("tldr-v0", max_turns=2, pays=pays), rows=1) == list(LAWS)
 
 
-@pytest.mark.parametrize("env_id", ["tldr-v0", "telegrams-v0", "humaneval-v0"])
+@pytest.mark.parametrize("env_id", ["tldr-v0", "arxiv-v0", "telegrams-v0", "humaneval-v0"])
 def test_a_rule_that_does_not_exist_is_named_with_those_that_do(env_id: str) -> None:
     with pytest.raises(ValueError, match="pays is 'sum'; it must be one of final, shifted, each"):
         llm_dec_pomdp.make(env_id, max_turns=2, pays="sum")

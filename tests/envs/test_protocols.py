@@ -4,12 +4,11 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from tasks import Duo
 
 import llm_dec_pomdp
 from llm_dec_pomdp.envs.base import TextDecPOMDP
 from llm_dec_pomdp.envs.check import LAWS, check_env
-from llm_dec_pomdp.envs.tasks import TaskSource
-from llm_dec_pomdp.envs.text_task import TextTask
 from llm_dec_pomdp.envs.wrappers import PROTOCOLS, Centralized, Discussion, Sequential, with_protocol
 from llm_dec_pomdp.types import Score, TaskItem
 
@@ -18,22 +17,13 @@ AGENTS = ["agent_0", "agent_1", "agent_2"]
 NAMES = dict(zip(AGENTS, ["first", "second", "third"], strict=True))
 
 
-class Trio(TextTask):
-    """One point for every agent that says its reference."""
+class Trio(Duo):
+    """Three agents, and one point for each that says its reference."""
 
-    metadata: dict[str, Any] = {**TextTask.metadata, "name": "trio-v0"}  # as PettingZoo declares it
+    metadata: dict[str, Any] = {**Duo.metadata, "name": "trio-v0"}  # as PettingZoo declares it
     roles = ("first", "second", "third")
-    components = ("hits",)
     score_range = (0.0, 3.0)
     max_return = 3.0
-    source = TaskSource("trio", "acme/trio", {"train": "train"})
-
-    def observe(self, item: TaskItem, agent: str) -> str:
-        return f"{item.prompt}\n\nwrite the {self.role(agent)} part"
-
-    def score(self, item: TaskItem, actions: Mapping[str, str]) -> Score:
-        hits = float(sum(actions.get(agent) == text for agent, text in self.gold(item).items()))
-        return Score(hits, {"hits": hits})
 
 
 class OnlyOneRevises(Trio):
@@ -65,22 +55,15 @@ GOLD = dict(zip(AGENTS, ITEMS[0].reference, strict=True))
 # --- sequential -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("phase", [0, 1, 2])
-def test_sequential_asks_one_agent_per_phase(phase: int) -> None:
+def test_sequential_asks_one_agent_per_phase_and_shows_it_all_earlier_texts_in_order() -> None:
     env = trio("sequential")
     observations = begin(env)
     assert observations["agent_0"] == "post 0\n\nwrite the first part"
-    for _ in range(phase):
+    for agent in AGENTS:
+        assert [other for other in AGENTS if observations[other]] == [agent]
+        assert [other for other in AGENTS if env.asked(other)] == [agent]
+        seen = observations[agent]
         observations = say(env)[0]
-    assert [agent for agent in AGENTS if observations[agent]] == [AGENTS[phase]]
-    assert [agent for agent in AGENTS if env.asked(agent)] == [AGENTS[phase]]
-
-
-def test_sequential_shows_the_last_agent_all_earlier_texts_in_order() -> None:
-    env = trio("sequential")
-    begin(env)
-    say(env)
-    seen = say(env)[0]["agent_2"]
     assert seen.startswith("post 0\n\nwrite the third part")
     assert seen.index("[first]\ndraft of agent_0") < seen.index("[second]\ndraft of agent_1")
 
@@ -100,13 +83,15 @@ def test_sequential_ignores_the_actions_of_agents_that_are_not_asked() -> None:
 
 
 def test_discussion_of_one_round_shows_the_drafts_of_the_others_and_asks_for_the_final_version() -> None:
-    env = discussion(1)
+    env = discussion(1, max_turns=2)
     assert begin(env)["agent_1"] == "post 0\n\nwrite the second part\n\nWrite a draft first."
     observations = say(env)[0]
     assert all("final version" in text for text in observations.values())
     assert "[first]\ndraft of agent_0" in observations["agent_1"]
     assert "[third]\ndraft of agent_2" in observations["agent_1"]
     assert "draft of agent_1" not in observations["agent_1"]
+    observations = say(env)[0]
+    assert all("Revise" in text and text.endswith("Write a draft first.") for text in observations.values())
 
 
 def test_discussion_of_two_rounds_asks_for_another_draft_in_between_and_shows_the_newest() -> None:
@@ -217,28 +202,6 @@ def test_running_out_of_turns_is_truncation(protocol: str) -> None:
     assert not any(terminations.values())
 
 
-def test_sequential_starts_again_with_the_revision_of_the_second_turn() -> None:
-    env = trio("sequential", max_turns=2)
-    begin(env)
-    for _ in range(2):
-        say(env, "old")
-    observations = say(env, "old")[0]
-    assert [agent for agent in AGENTS if observations[agent]] == ["agent_0"]
-    assert "Revise" in observations["agent_0"]
-    seen = say(env, "new")[0]["agent_1"]
-    assert "Revise" in seen
-    assert "new of agent_0" in seen
-    assert "old" not in seen
-
-
-def test_discussion_drafts_again_in_the_second_turn() -> None:
-    env = discussion(1, max_turns=2)
-    begin(env)
-    say(env)
-    observations = say(env)[0]
-    assert all("Revise" in text and text.endswith("Write a draft first.") for text in observations.values())
-
-
 @pytest.mark.parametrize("protocol", ["parallel", "sequential", "discussion"])
 def test_an_agent_that_the_task_does_not_ask_is_not_asked(protocol: str) -> None:
     env = with_protocol(OnlyOneRevises(ITEMS, max_turns=2), protocol)
@@ -317,18 +280,6 @@ def test_a_hierarchy_is_played_by_its_agents_or_by_one_alone() -> None:
 def test_a_hierarchy_refuses_protocols_in_which_agents_speak_about_one_task(protocol: str) -> None:
     with pytest.raises(ValueError, match=r"trio-v0 is a hierarchy.*Play it in parallel"):
         with_protocol(Commission(ITEMS), protocol)
-
-
-# --- copies -----------------------------------------------------------------------------------------------------------
-
-
-def test_a_snapshot_survives_what_is_played_after_restoring_it() -> None:
-    env = trio("discussion")
-    begin(env)
-    kept = env.snapshot()
-    for text in ("one", "two"):
-        env.restore(kept)
-        assert f"{text} of agent_1" in say(env, text)[0]["agent_0"]
 
 
 # --- the laws ---------------------------------------------------------------------------------------------------------

@@ -172,26 +172,7 @@ def test_extremes(name: str, first: str, second: str, source: str, value: float)
     assert of(name, first, second, source) == value
 
 
-# --- ramps and their product ------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("x", "zero", "one", "height"),
-    [
-        (0.0, 0.15, 0.30, 0.0),
-        (0.15, 0.15, 0.30, 0.0),
-        (0.225, 0.15, 0.30, 0.5),
-        (0.30, 0.15, 0.30, 1.0),
-        (1.0, 0.15, 0.30, 1.0),
-        (0.0, 0.90, 0.40, 1.0),
-        (0.40, 0.90, 0.40, 1.0),
-        (0.65, 0.90, 0.40, 0.5),
-        (0.90, 0.90, 0.40, 0.0),
-        (1.0, 0.90, 0.40, 0.0),
-    ],
-)
-def test_a_ramp_is_flat_outside_and_linear_between(x: float, zero: float, one: float, height: float) -> None:
-    assert quality._ramp(x, zero, one) == pytest.approx(height)
+# --- the product ------------------------------------------------------------------------------------------------------
 
 
 def test_the_factor_is_the_product() -> None:

@@ -20,7 +20,7 @@ ELSEWHERE = words("z", 60)
 
 
 @pytest.mark.parametrize("gap", [1, 2, 3, 4, 7])
-def test_every_so_manieth_word_of_the_source_is_a_copy_up_to_the_third(gap: int) -> None:
+def test_every_nth_word_of_the_source_is_a_copy_up_to_the_third(gap: int) -> None:
     """Words in between that are not the source's change nothing."""
     left = ORDERED[::gap]
     assert of("rewording", " ".join(left), ELSEWHERE, SOURCE) == (gap > 3)

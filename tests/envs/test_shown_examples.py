@@ -6,15 +6,10 @@ import ast
 from pathlib import Path
 
 import pytest
+from programs import problem
 
 import llm_dec_pomdp
 from llm_dec_pomdp.envs.coding.contribution import examples, guessable, held_out, shown
-from llm_dec_pomdp.types import TaskItem
-
-
-def problem(prompt: str, *asserts: str) -> TaskItem:
-    test = "def check(c):\n" + "".join(f"    {line}\n" for line in asserts)
-    return TaskItem("t", prompt, fields={"entry_point": "main", "test": test})
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tasks import ITEMS, Duo
+from tasks import ITEMS, Graded
 from typer.testing import CliRunner
 
 import llm_dec_pomdp
@@ -24,24 +24,6 @@ from llm_dec_pomdp.rollout import Trajectories
 from llm_dec_pomdp.types import Event, Score, TaskItem
 
 PROTOCOLS = ("parallel", "sequential", "discussion", "centralized")
-
-
-class Graded(Duo):
-    """The score is the number that the first agent says; 4 solves the task. It notes what it is given."""
-
-    score_range = (0.0, 4.0)
-    max_return = 4.0
-
-    def score(self, item: TaskItem, actions: Mapping[str, str]) -> Score:
-        try:
-            value = float(actions["agent_0"])
-        except ValueError:
-            value = 0.0
-        value = value if math.isnan(value) else min(max(value, 0.0), 4.0)
-        return Score(value, {"hits": value}, notes=dict(actions))
-
-    def gold(self, item: TaskItem) -> dict[str, str]:
-        return {"agent_0": "4", "agent_1": "4"}
 
 
 def graded(who: str = "any", cost: float = 0.1, max_turns: int = 4) -> Stopping:

@@ -177,9 +177,9 @@ def test_a_bad_row_is_named_with_its_field(write: Write, row: Any, message: str)
     ("fields", "message"),
     [
         ({"promt": "x"}, r"\['promt'\], which this task does not use; it uses prompt, answer"),
-        ({"id": "key"}, r"row 1: field 'key', which is to be the id, is missing"),
-        ({"reference": "nope"}, r"row 1: field 'nope', which is to be the reference, is missing"),
-        ({"split": "nope"}, r"row 1: field 'nope', which is to be the split, is missing"),
+        ({"id": "key"}, r"row 1: field 'key', which is mapped to id, is missing"),
+        ({"reference": "nope"}, r"row 1: field 'nope', which is mapped to reference, is missing"),
+        ({"split": "nope"}, r"row 1: field 'nope', which is mapped to split, is missing"),
     ],
 )
 def test_a_mapping_that_fits_no_row_is_explained(write: Write, fields: dict[str, str], message: str) -> None:
@@ -210,8 +210,9 @@ def test_a_bad_item_is_named(item: Any, message: str) -> None:
     refuse([item], message)
 
 
-def test_items_with_the_same_id_are_refused() -> None:
+def test_items_with_the_same_id_and_no_items_are_refused() -> None:
     refuse([TaskItem("a", "x", fields={"answer": "1"})] * 2, "'a' is given twice")
+    refuse([], r"the given rows: no rows")
 
 
 @pytest.mark.parametrize(
@@ -238,22 +239,12 @@ def test_a_task_set_of_which_nothing_is_left_is_refused() -> None:
         llm_dec_pomdp.make("coophumaneval-v1", tasks=[item])
 
 
-def test_no_items() -> None:
-    refuse([], r"the given rows: no rows")
-
-
 # --- splits -----------------------------------------------------------------------------------------------------------
 
 
-def test_an_unknown_split_is_answered_with_the_nearest(write: Write) -> None:
+def test_splits_that_are_not_there_or_mixed_are_explained(write: Write) -> None:
     refuse(write(rows(1)), r"split 'tset' does not exist; did you mean test\?", split="tset")
-
-
-def test_rows_with_and_without_split_do_not_mix(write: Write) -> None:
     refuse(write([*rows(1, split="train"), rows(2)[1]]), r"row 't1' has no split although other rows have one")
-
-
-def test_a_split_without_rows_is_explained(write: Write) -> None:
     refuse(write(rows(2, split="train")), r"no rows in split 'test' among 2; use split='all'", split="test")
 
 
@@ -314,31 +305,25 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
     return asked
 
 
-def test_hub_rows_become_items(hub: list[tuple[str, str]]) -> None:
-    assert load_tasks(SOURCE, "hub")[0] == TaskItem("train0", "train 0", "train", (), {"answer": "a"})
-
-
 @pytest.mark.parametrize(
-    ("split", "asked_for"),
+    ("split", "asked_for", "prompts"),
     [
-        (None, ["train[:2]"]),
-        ("train", ["train[:2]"]),
-        ("test", ["test[:1]"]),
-        ("all", ["train[:2]", "test[:1]"]),
+        (None, ["train[:2]"], ["train 0", "train 1"]),
+        ("train", ["train[:2]"], ["train 0", "train 1"]),
+        ("test", ["test[:1]"], ["test 0"]),
+        ("all", ["train[:2]", "test[:1]"], ["train 0", "train 1", "test 0"]),
     ],
 )
-def test_the_published_slices_are_asked_for(hub: list[tuple[str, str]], split: str, asked_for: list[str]) -> None:
-    load_tasks(SOURCE, "hub", split)
+def test_the_published_slices_are_asked_for_and_become_items(
+    hub: list[tuple[str, str]], split: str, asked_for: list[str], prompts: list[str]
+) -> None:
+    items = load_tasks(SOURCE, "hub", split)
     assert hub == [("acme/toy", part) for part in asked_for]
-
-
-def test_all_of_the_hub_carries_its_splits(hub: list[tuple[str, str]]) -> None:
-    items = load_tasks(SOURCE, "hub", "all")
-    assert [(item.prompt, item.split) for item in items] == [
-        ("train 0", "train"),
-        ("train 1", "train"),
-        ("test 0", "test"),
-    ]
+    assert [item.prompt for item in items] == prompts
+    assert all(
+        item == TaskItem(item.prompt.replace(" ", ""), item.prompt, item.prompt[:-2], (), {"answer": "a"})
+        for item in items
+    )
 
 
 def test_hub_without_network_gives_the_next_step(monkeypatch: pytest.MonkeyPatch) -> None:

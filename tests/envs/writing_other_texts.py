@@ -252,7 +252,7 @@ def pieces(size: int, n: int, m: int) -> Strategy:
 
 
 def phrases(every: int, as_long: bool = False, few: int | None = None) -> Strategy:
-    """A phrase of the source, function words and the content words behind them, for every so manieth phrase.
+    """A phrase of the source, function words and the content words behind them, for every nth phrase.
 
     Args:
         every: Which phrases go.

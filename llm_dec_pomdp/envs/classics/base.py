@@ -21,31 +21,22 @@ PENALTY = 1.0  # for a text without a known action
 
 
 class State(NamedTuple):
-    """The state of a `Classic`.
+    """The state of a `Classic`."""
 
-    Attributes:
-        item: Its prompt explains the problem.
-        hidden: Place of the model's state.
-        observed: Place of what each agent observed last; () at the beginning.
-        total: Return so far.
-        turn: Joint actions played.
-        wording: Seed of how the observations are said.
-    """
-
-    item: TaskItem
-    hidden: int
-    observed: tuple[int, ...] = ()
-    total: float = 0.0
-    turn: int = 0
-    wording: int = 0
+    item: TaskItem  # its prompt explains the problem
+    hidden: int  # index of the model's state
+    observed: tuple[int, ...] = ()  # index of each agent's last observation; () at the beginning
+    total: float = 0.0  # return so far
+    turn: int = 0  # joint actions played
+    wording: int = 0  # seed of the choice of sentences
 
 
 class Classic(Task[State]):
     """Declare the class attributes; the model is `data/classics/<file>.dpomdp`.
 
-    An agent's action is the last action name that stands in its text as whole words, in any case, with spaces, hyphens
-    or underscores between them; of names that begin at the same place the longest. A text without any is the harmless
-    action, and costs `PENALTY`, so that it never pays.
+    An agent's action is the last action name in its text, as whole words in any case, with spaces, hyphens or
+    underscores between them; of names that begin at the same place the longest. A text without one counts as the
+    harmless action and costs `PENALTY`, so that it never pays.
 
     Args:
         tasks: "sample" is the one problem; items of your own explain it in other words.
@@ -57,10 +48,10 @@ class Classic(Task[State]):
 
     Attributes:
         file: Name of the model.
-        explanation: What the problem is, told at the first turn.
+        explanation: The problem, as it is told at the first turn.
         harmless: The action of a text without a known action.
         phrases: Sentences for each observation; "fixed" takes the first.
-        published: Optimal values by horizon.
+        published: Published optimal values, by horizon.
     """
 
     file: ClassVar[str]
@@ -102,7 +93,7 @@ class Classic(Task[State]):
 
     @property
     def reward_range(self) -> tuple[float, float]:
-        """Lowest and highest reward of the tables, and below it the penalty of every agent."""
+        """Lowest reward of the tables less the penalty of every agent, and the highest."""
         return _range(self.file)
 
     @property
@@ -118,7 +109,7 @@ class Classic(Task[State]):
 
     @property
     def score_scale(self) -> Scale:
-        """A team that chooses its actions at random is 0 %, an optimal one 100 %; else the bounds of the return."""
+        """A random team is 0 %, an optimal one 100 %; the bounds of the return where the optimum is not known."""
         if self.optimum is None:
             return Scale(*self.score_range)
         return Scale(self.model.value_at_random(self.max_turns), self.optimum)
@@ -134,16 +125,11 @@ class Classic(Task[State]):
         return State(item, self.model.first(uniforms(seed, 1)[0]))
 
     def told(self, state: State) -> Mapping[str, str]:
-        """At first what the problem is, then its own observation to each agent; nothing after the last turn."""
+        """At first the problem, then to each agent its own observation; nothing after the last turn."""
         left = self.max_turns - state.turn
-        if left <= 0:
-            return {}
-        if not state.observed:
-            return {agent: self._introduction(state.item, place) for place, agent in enumerate(self.possible_agents)}
-        return {
-            agent: f"{self._sentence(place, state)} Turns left: {left}."
-            for place, agent in enumerate(self.possible_agents)
-        }
+        say = self._sentence if state.observed else self._introduction
+        told = {agent: f"{say(place, state)} Turns left: {left}." for place, agent in enumerate(self.possible_agents)}
+        return told if left > 0 else {}
 
     def transition(self, state: State, actions: Mapping[str, str], seed: int) -> Transition[State]:
         """Read the actions, draw the next state and what is observed, and pay R(s, a, s')."""
@@ -167,11 +153,11 @@ class Classic(Task[State]):
 
     # --- words ---------------------------------------------------------------------------------------------------
 
-    def _introduction(self, item: TaskItem, place: int) -> str:
+    def _introduction(self, place: int, state: State) -> str:
         actions = ", ".join(map(_spoken, self.model.actions[place]))
         return (
-            f"{item.prompt}\n\nYou are {self.roles[place]}. At every turn choose one action by its name: {actions}. "
-            f"The last action that you name counts. Turns left: {self.max_turns}."
+            f"{state.item.prompt}\n\nYou are {self.roles[place]}. At every turn choose one action by its name: "
+            f"{actions}. The last action that you name counts."
         )
 
     def _sentence(self, place: int, state: State) -> str:
@@ -180,7 +166,7 @@ class Classic(Task[State]):
         return sentences[chosen]
 
     def _heard(self, place: int, text: str) -> int:
-        """Place of the observation that a message begins with."""
+        """Index of the observation that a message begins with."""
         for number, name in enumerate(self.model.observations[place]):
             if text.startswith(tuple(self.phrases[name])):
                 return number
@@ -192,11 +178,7 @@ class Classic(Task[State]):
     # --- the optimal team ----------------------------------------------------------------------------------------
 
     def optimal_action(self, agent: str, history: Sequence[Message]) -> str:
-        """What an agent of an optimal team does after its own history, by `data/classics/optimal.json`.
-
-        Raises:
-            ValueError: No optimal team is known at this horizon, or the history has what this task tells nobody.
-        """
+        """What an agent of an optimal team does after its own history, by `data/classics/optimal.json`."""
         place = self.possible_agents.index(agent)
         team = _optimal_teams()[self.file].get(str(self.max_turns))
         if team is None:
@@ -220,14 +202,14 @@ def _spoken(name: str) -> str:
 
 @functools.cache
 def _pattern(names: tuple[str, ...]) -> re.Pattern[str]:
-    """Any of the names as whole words; the longest first."""
+    """Matches any of the names as whole words, the longest first."""
     ordered = sorted(names, key=len, reverse=True)
     alternatives = "|".join(r"[\s_-]{1,3}".join(map(re.escape, name.split("-"))) for name in ordered)
     return re.compile(rf"(?<!\w)(?:{alternatives})(?!\w)", re.IGNORECASE | re.ASCII)
 
 
 def _named(names: tuple[str, ...], text: str) -> int | None:
-    """Place of the last action that a text names; None where it names none."""
+    """Index of the last action that a text names; None where it names none."""
     said = _pattern(names).findall(text)
     return names.index("-".join(re.split(r"[\s_-]+", said[-1].lower()))) if said else None
 
@@ -241,9 +223,9 @@ def _range(file: str) -> tuple[float, float]:
 
 @functools.cache
 def _optimal_teams() -> Mapping[str, Mapping[str, Sequence[Sequence[str]]]]:
-    """By problem and horizon, for each agent: a digit (its action) per observation history, by their length.
+    """By problem and horizon, for each agent and each length of its history a text with a digit (action) per history.
 
-    Histories of a length are in the order of the observations' places, the earliest observation counting most.
+    Histories of one length are in lexicographic order of the indices of their observations, the earliest first.
     """
     file = resources.files("llm_dec_pomdp.data") / "classics" / "optimal.json"
     return json.loads(file.read_text(encoding="utf-8"))

@@ -6,13 +6,10 @@
 | turns | 3 (`max_turns`, the horizon) |
 | optimal value | 17.6, 66.08, 98.59 at horizon 2, 3, 4 (published) |
 | tables | `data/classics/boxpushing.dpomdp` |
-| options | `words`: "fixed" (the same sentence for an observation always) or "paraphrased" (one of several) |
+| options | `words`: "fixed" (always the same sentence for an observation) or "paraphrased" (one of several) |
 
-Observation. At first the problem, the actions and the turns left; then, each agent for itself, what is in front of
-it, and the turns left. Nobody sees what the other does or observes.
-
-Action. The last name of an action that stands in the text as whole words, in any case, with spaces, hyphens or
-underscores between them: turn left, turn right, forward, stay. A text without any is "stay", and costs 1.
+Observation, action: as in dectiger-v0. Each agent observes what is in front of it. Actions: turn left, turn right,
+forward, stay; a text without one counts as "stay".
 
 Reward (one float for the team): 10 for a small box that is pushed, 100 for the large one, which both have to push
 at once; 5 less for each that bumps into something, and 0.1 less for each agent and turn. An action works with

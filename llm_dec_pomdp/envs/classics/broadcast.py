@@ -6,13 +6,10 @@
 | turns | 3 (`max_turns`, the horizon) |
 | optimal value | 2, 2.99, 3.89 at horizon 2, 3, 4 (published) |
 | tables | `data/classics/broadcast.dpomdp` |
-| options | `words`: "fixed" (the same sentence for an observation always) or "paraphrased" (one of several) |
+| options | `words`: "fixed" (always the same sentence for an observation) or "paraphrased" (one of several) |
 
-Observation. At first the problem, the actions and the turns left; then, each agent for itself, whether it noticed a
-collision, and the turns left. Nobody sees what the other does or observes.
-
-Action. The last name of an action that stands in the text as whole words, in any case, with spaces, hyphens or
-underscores between them: send, wait. A text without any is "wait", and costs 1.
+Observation, action: as in dectiger-v0. Each agent observes whether it noticed a collision. Actions: send, wait; a text
+without one counts as "wait".
 
 Reward (one float for the team): 1 for a message that is sent while the other station waits, else 0. The buffer of
 station 1 fills with probability 0.9 a turn, that of station 2 with 0.1; at first both have a message. The score is

@@ -6,13 +6,13 @@
 | turns | 3 (`max_turns`, the horizon) |
 | optimal value | -4, 5.1908, 4.8028 at horizon 2, 3, 4 (published) |
 | tables | `data/classics/dectiger.dpomdp` |
-| options | `words`: "fixed" (the same sentence for an observation always) or "paraphrased" (one of several) |
+| options | `words`: "fixed" (always the same sentence for an observation) or "paraphrased" (one of several) |
 
-Observation. At first the problem, the actions and the turns left; then, each agent for itself, behind which door it
-heard a growl, and the turns left. Nobody sees what the other does or observes.
+Observation. At first the problem, the actions and the turns left; then each agent alone is told behind which door it
+heard a growl, and the turns left. No agent sees what the other does or observes.
 
-Action. The last name of an action that stands in the text as whole words, in any case, with spaces, hyphens or
-underscores between them: listen, open left, open right. A text without any is "listen", and costs 1.
+Action. The last action name in the text, as whole words in any case, with spaces, hyphens or underscores between
+them: listen, open left, open right. A text without one counts as "listen" and costs 1.
 
 Reward (one float for the team): both listen -2; both open the treasure +20, the tiger -50, different doors -100;
 one opens the treasure while the other listens +9, the tiger -101. When both listen the tiger stays and each hears

@@ -6,13 +6,10 @@
 | turns | 3 (`max_turns`, the horizon) |
 | optimal value | -4.3835, -5.737, -6.5788 at horizon 2, 3, 4 (published) |
 | tables | `data/classics/firefighting.dpomdp` |
-| options | `words`: "fixed" (the same sentence for an observation always) or "paraphrased" (one of several) |
+| options | `words`: "fixed" (always the same sentence for an observation) or "paraphrased" (one of several) |
 
-Observation. At first the problem, the actions and the turns left; then, each agent for itself, whether it saw
-flames at its house, and the turns left. Nobody sees what the other does or observes.
-
-Action. The last name of an action that stands in the text as whole words, in any case, with spaces, hyphens or
-underscores between them: house 1, house 2, house 3. A text without any is "house 1", and costs 1.
+Observation, action: as in dectiger-v0. Each agent observes whether it saw flames at its house. Actions: house 1,
+house 2, house 3; a text without one counts as "house 1".
 
 Reward (one float for the team): minus the sum of the fire levels (0 to 2) of all houses after the turn. Two
 fighters put a fire out; one lowers it, for sure where no neighbour burns, else with 0.6; without any it rises with

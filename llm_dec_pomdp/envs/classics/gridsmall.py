@@ -6,13 +6,10 @@
 | turns | 3 (`max_turns`, the horizon) |
 | optimal value | 0.91, 1.5504, 2.2416 at horizon 2, 3, 4 (published) |
 | tables | `data/classics/gridsmall.dpomdp` |
-| options | `words`: "fixed" (the same sentence for an observation always) or "paraphrased" (one of several) |
+| options | `words`: "fixed" (always the same sentence for an observation) or "paraphrased" (one of several) |
 
-Observation. At first the problem, the actions and the turns left; then, each agent for itself, on which side it
-sees a wall, left or right, and the turns left. Nobody sees what the other does or observes.
-
-Action. The last name of an action that stands in the text as whole words, in any case, with spaces, hyphens or
-underscores between them: up, down, left, right, stay. A text without any is "stay", and costs 1.
+Observation, action: as in dectiger-v0. Each agent observes on which side it sees a wall, left or right. Actions: up,
+down, left, right, stay; a text without one counts as "stay".
 
 Reward (one float for the team): 1 whenever both are in one cell after the turn, else 0. A move goes as wanted with
 0.6, and with 0.1 each in the other three directions or nowhere; against a wall it goes nowhere. Robot 1 begins in

@@ -1,7 +1,7 @@
-"""A finite Dec-POMDP as tables, and a reader for the `.dpomdp` text format.
+"""A finite Dec-POMDP as tables, and a reader for a part of the `.dpomdp` text format.
 
-What the reader takes of the format, one entry per keyword; `#` begins a comment, and later lines of T, O and R
-overwrite earlier ones:
+The part that is read, one entry per keyword; `#` begins a comment, and later lines of T, O and R overwrite earlier
+ones:
 
     agents: names, or how many     discount: 1     values: reward
     states: names, or how many     start: a state, `uniform`, or one probability per state
@@ -10,8 +10,8 @@ overwrite earlier ones:
     O: a1 a2 : s2 : o1 o2 : p      O: a1 a2 : s2 : row, or `uniform`    O: a1 a2 : matrix, or `uniform`
     R: a1 a2 : s : s2 : * : reward
 
-`*` stands for all states, for all actions or observations of one agent, or, alone, for those of all agents; a number
-stands for the name at its place, from 0.
+`*` stands for all states, or for all actions or observations of one agent; a single `*` stands for those of all agents.
+A number stands for the name with that index, from 0.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ _EVERY = slice(None)
 
 
 class ModelError(ValueError):
-    """A model that is not whole; the message names the part, its value, and what to do."""
+    """A model that cannot be used; the message names the part, its value, and what to do."""
 
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """A finite Dec-POMDP. Nothing in it changes.
+    """A finite Dec-POMDP; immutable.
 
     Attributes:
         name: For messages.
@@ -120,7 +120,7 @@ class Model:
         return following, self.joint_observations[observed]
 
     def value_at_random(self, horizon: int) -> float:
-        """The mean return of agents that choose all their actions at random, with equal chances."""
+        """The mean return of agents that choose all their actions uniformly at random."""
         joint = tuple(range(len(self.agents)))
         transitions = self.transitions.mean(axis=joint)
         rewards = (self.transitions * self.rewards).mean(axis=joint).sum(axis=-1)
@@ -139,11 +139,7 @@ def embedded(name: str) -> Model:
 
 
 def read_model(text: str, name: str) -> Model:
-    """Read a model; the module says what of the format is taken.
-
-    Args:
-        text: Of a `.dpomdp` file.
-        name: For messages.
+    """Read a model from the text of a `.dpomdp` file; see the module for the format.
 
     Raises:
         ModelError: A part that is missing, unknown or malformed, or probabilities that do not sum to one.
@@ -200,7 +196,7 @@ class _Reader:
             if len(fields) != 5 or fields[3] != "*":
                 raise ModelError(
                     f"{self.name}: 'R: {' '.join(lines)}' is not read; write 'R: actions : state : next state : * : "
-                    "reward', where no observation decides"
+                    "reward', which depends on no observation"
                 )
             place = (*self._actions(fields[0]), self._state(fields[1]), self._state(fields[2]))
             rewards[place] = _number(fields[4], f"{self.name}: R of {fields[0]!r}")
@@ -263,7 +259,7 @@ class _Reader:
             table[place] = self._values(values.split(), shape, said, square=key == "T" and len(fields) == 1)
 
     def _values(self, words: Sequence[str], shape: tuple[int, ...], said: str, *, square: bool) -> Any:
-        """What is to stand in a part of a table of this shape."""
+        """The numbers for a part of a table of this shape."""
         row = math.prod(shape[1:] if len(shape) > 1 and shape[0] == len(self.states) else shape)
         if words == ["uniform"] and shape:
             return 1 / row

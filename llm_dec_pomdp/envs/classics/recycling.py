@@ -6,13 +6,10 @@
 | turns | 3 (`max_turns`, the horizon) |
 | optimal value | 7, 10.66, 13.38 at horizon 2, 3, 4 (published) |
 | tables | `data/classics/recycling.dpomdp` |
-| options | `words`: "fixed" (the same sentence for an observation always) or "paraphrased" (one of several) |
+| options | `words`: "fixed" (always the same sentence for an observation) or "paraphrased" (one of several) |
 
-Observation. At first the problem, the actions and the turns left; then, each agent for itself, the level of its
-battery, and the turns left. Nobody sees what the other does or observes.
-
-Action. The last name of an action that stands in the text as whole words, in any case, with spaces, hyphens or
-underscores between them: recharge, small, large. A text without any is "recharge", and costs 1.
+Observation, action: as in dectiger-v0. Each agent observes the level of its battery. Actions: recharge, small, large;
+a text without one counts as "recharge".
 
 Reward (one float for the team): 2 for each robot that collects small cans, 5 when both collect large ones. A robot
 whose battery was low may run it down (0.2 for small, 0.3 for large cans): that costs 10, nobody collects anything,

@@ -1,7 +1,7 @@
-"""What can be said about generated code without running it, by syntax tree.
+"""Analysis of generated code by its syntax tree, without running it.
 
-Generated text holds prose, fences and other functions; `find_function` takes the one function that was asked for, also
-when it does not parse, because a definition with a syntax error still counts as a definition.
+Generated text holds prose, fences and other functions. `find_function` takes the one function that was asked for, even
+one that does not parse, because a definition with a syntax error still counts as a definition.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from dataclasses import dataclass
 
 MAX_SOURCE = 50_000  # characters; beyond it nothing is a sensible function, and parsers get slow
 _FENCE = re.compile(r"```[^\n`]*\n(.*?)(?:```|\Z)", re.DOTALL)
-# Warning filters belong to the whole process, and Python's parser counts its depth for all threads together: two that
-# parse at once can end in "AST constructor recursion depth mismatch".
+# Warning filters and the depth counter of Python's parser belong to the whole process: threads that parse at the same
+# time can fail with "AST constructor recursion depth mismatch".
 _PARSING = threading.Lock()
-_MAX_TRIES = 40  # further top-level lines that may belong to a function (text at column 0 within a string)
+_MAX_TRIES = 40  # ends of a function to try: a line at column 0 may stand within a string
 
 
 def parse(source: str) -> ast.Module | None:
@@ -88,7 +88,7 @@ def _function_in(text: str, name: str) -> str:
 
 
 def _ends_block(line: str, indent: int) -> bool:
-    """True for code (or prose) that is not further in than its `def`; a comment belongs to no block."""
+    """True for code (or prose) that is not indented further than the `def`; comments end no block."""
     return not line.lstrip().startswith("#") and bool(line.strip()) and _indent(line) <= indent
 
 
@@ -98,7 +98,7 @@ def _indent(line: str) -> int:
 
 
 def has_return(function: str) -> bool:
-    """True when the function has a return statement; for code that does not parse, when the word stands in it."""
+    """True when the function has a return statement; for code that does not parse, when it holds the word."""
     tree = parse(function)
     if tree is None:
         return re.search(r"\breturn\b", function) is not None
@@ -107,28 +107,20 @@ def has_return(function: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Cooperation:
-    """How a main function uses the helper.
+    """How a main function uses the helper."""
 
-    Attributes:
-        calls: It calls the helper somewhere.
-        wraps: Its body is nothing but `return aux(...)`, or an assignment of `aux(...)` and the return of that name.
-        drops: Somewhere `aux(...)` stands as a statement, its value dropped.
-    """
-
-    calls: bool
-    wraps: bool
-    drops: bool
+    calls: bool  # it calls the helper somewhere
+    wraps: bool  # its body is nothing but `return aux(...)`, or an assignment of `aux(...)` and the return of that name
+    drops: bool  # somewhere `aux(...)` stands as a statement, its value dropped
 
 
 def cooperation(main: str, helper: str = "aux") -> Cooperation:
     """Analyse a main function that parses."""
     tree = parse(main)
-    functions = (
-        [node for node in tree.body if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))] if tree else []
-    )
-    if not functions:
+    statements = tree.body if tree else []
+    function = next((node for node in statements if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))), None)
+    if function is None:
         return Cooperation(calls=False, wraps=False, drops=False)
-    function = functions[0]
 
     def calls_helper(node: ast.AST | None) -> bool:
         return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == helper
@@ -163,7 +155,7 @@ def without_docstring(body: list[ast.stmt]) -> list[ast.stmt]:
 
 
 def unusable_tests(test: str) -> str:
-    """Why tests can never be passed, "" when they may be: `check(candidate)` is called, and its asserts are counted."""
+    """Why no program can pass these tests; "" where one may."""
     tree = _parsed(test)
     if isinstance(tree, str):
         return f"does not parse ({tree})"
@@ -175,10 +167,7 @@ def unusable_tests(test: str) -> str:
 
 
 def prelude(prompt: str, entry_point: str) -> str:
-    """Imports and helper functions that a problem gives, without the unfinished entry point.
-
-    A problem ends in the signature and docstring of the entry point; everything before it is whole.
-    """
+    """Imports and helper functions that a problem gives, without the unfinished entry point at its end."""
     tree = parse(prompt) or parse(prompt.rstrip() + "\n    pass\n")
     if tree is None:
         return "\n".join(line for line in prompt.splitlines() if re.match(r"(import|from)\s", line) and parse(line))

@@ -1,4 +1,4 @@
-"""What the code environments share: a helper and a main function, judged in another process."""
+"""Base of the code environments: a helper and a main function, judged in another process."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ class CodeTask(TextTask):
         tasks, split, fields, max_turns, pays, render_mode: See `TextTask`.
         feedback: What the agents are told from the second turn on, one of `envs.coding.feedback.MODES`.
         feedback_tests: How many failed asserts "level_feedback" may reveal.
-        expert: The reviewer of "expert": from a prompt and the number of the try to an answer; see `agents.Expert`.
-        expert_seconds: How long its answer is waited for in a turn, in seconds.
+        expert: The reviewer of mode "expert", a function (prompt, number of the try) -> answer; see `agents.Expert`.
+        expert_seconds: How long to wait for its answer in a turn.
     """
 
     roles = ("aux", "main")
@@ -62,7 +62,9 @@ class CodeTask(TextTask):
         if feedback_tests < 0:
             raise ValueError(f"feedback_tests is {feedback_tests}; it is a number of asserts, at least 0")
         if (feedback == "expert") != (expert is not None):
-            raise ValueError(f"feedback is {feedback!r} and expert is {expert!r}; one of them needs the other")
+            raise ValueError(
+                f"feedback is {feedback!r} and expert is {expert!r}; give both 'expert' and an expert, or neither"
+            )
         if expert is not None and not callable(expert):
             raise TypeError(f"expert is a {type(expert).__name__}; put a policy into agents.Expert, or give a function")
         if not expert_seconds > 0:
@@ -74,12 +76,12 @@ class CodeTask(TextTask):
         self._expert_seconds = expert_seconds
 
     def problem(self, item: TaskItem) -> str:
-        """An entry point that is no name, or tests that nothing can pass."""
+        """An entry point that is not a name, or tests that no program can pass."""
         name = item.fields["entry_point"]
         if not name.isidentifier() or keyword.iskeyword(name):
             return f"field 'entry_point': is {name!r}; it must be the name of a function"
         reason = analysis.unusable_tests(item.fields["test"])
-        return reason and f"field 'test': {reason}; mend or remove the row"
+        return reason and f"field 'test': {reason}; correct or remove the row"
 
     def observe(self, item: TaskItem, agent: str) -> str:
         """The problem, then the role's request. Main does not see aux's code."""
@@ -111,7 +113,7 @@ class CodeTask(TextTask):
         return reward.Program.find(aux_text, main_text, item.fields["entry_point"])
 
     def split_joint_text(self, text: str) -> tuple[str, ...]:
-        """Functions are found by name, so every part may be looked for in the whole text."""
+        """The whole text for every agent, because functions are found by name."""
         return (text,) * len(self.roles)
 
     def join_texts(self, texts: Sequence[str]) -> str:
@@ -120,10 +122,9 @@ class CodeTask(TextTask):
 
 
 class HardenedCodeTask(CodeTask):
-    """The same task paid by v1: `contribution.score`. A subclass names its file of reference pairs in `gold_file`.
+    """The same task with the reward of v1. A subclass names its file of reference pairs in `gold_file`.
 
-    Reference pairs in which both agents matter are kept by task id in `data/gold`; a row without one there keeps its
-    own.
+    Reference pairs in which both agents matter are in `data/gold`, by task id; a row without one keeps its own.
     """
 
     diagnostics = contribution.DIAGNOSTICS

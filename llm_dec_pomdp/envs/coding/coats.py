@@ -1,9 +1,8 @@
-"""Values of generated programs: their parts, whether one is another in a coat, and values that might stand instead.
+"""Values of generated programs: their parts, whether one is an encoding of another, and values to try instead.
 
-A coat is a simple way from a value to an answer and back: the same, negated, moved by a constant, as text, reversed,
-within other text, in a code of the standard library, cut in parts, an element of a list, or one of these for each
-element. Sent as text to the room of a program, before
-`evidence` and `observer`.
+A coat is a simple encoding, a way from a value to an answer and back: the same, negated, moved by a constant, as text,
+reversed, within other text, in a code of the standard library, cut in parts, an element of a list, or one of these for
+each element. This source is sent to the process of a program, before `evidence` and `observer`.
 """
 
 # Values of any type pass through here.
@@ -19,7 +18,7 @@ from collections.abc import Callable, Iterator
 from copy import deepcopy
 from typing import Any
 
-LONG = 64  # elements or tenths of characters beyond which a value is not compared in parts
+LONG = 64  # longer lists, and texts of more than ten times as many characters, are not compared in parts
 PARTS = 8  # elements of a value that may be an answer
 ALTERED = 3  # ways to alter a value
 ATOMS = (bool, int, float, complex, str, bytes, type(None))
@@ -44,7 +43,7 @@ def copied(value: Any) -> Any:
 
 
 def text_of(value: Any) -> str:
-    """What values are compared by; of a hostile `__repr__` the type alone."""
+    """The text by which values are compared; only the type where `__repr__` raises."""
     try:
         return repr(value)
     except Exception:
@@ -52,7 +51,7 @@ def text_of(value: Any) -> str:
 
 
 def parts(value: Any) -> Iterator[tuple[str, Any]]:
-    """A value out of its boxes of one element, and the elements of a short one, by the place where they stand."""
+    """A value without its containers of one element, and its first elements, each with its place."""
     boxed = value
     while type(value) in BOXES and len(value) == 1:
         value = next(iter(value.values() if type(value) is dict else value))
@@ -67,7 +66,7 @@ def parts(value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def coats_of(value: Any, answer: Any) -> set[tuple[Any, ...]]:
-    """The simple ways that lead from a value to an answer and back; one way for all calls makes a value a coat."""
+    """The simple ways from a value to an answer and back. A value that has one way in all calls is a coat."""
     coats: set[tuple[Any, ...]] = set()
     if same(value, answer):
         coats.add(("same",))
@@ -86,14 +85,14 @@ def coats_of(value: Any, answer: Any) -> set[tuple[Any, ...]]:
 
 
 def _spelled(value: Any) -> Iterator[tuple[Any, str]]:
-    """The texts that are spelled by a text or bytes in a code, or by several texts one after the other or in turns."""
+    """The texts that a text or bytes encode, or that several texts make when they are joined or interleaved."""
     if type(value) in (str, bytes) and len(value) < 20 * LONG:
         code = value.encode("utf-8", "replace") if type(value) is str else value
         yield "bytes", code.decode("utf-8", "replace")
         for way, decoded in CODES.items():
             try:
                 yield way, decoded(code).decode()
-            except (ValueError, zlib.error):  # it is in no such code
+            except (ValueError, zlib.error):  # not in this code
                 continue
     elif type(value) in (list, tuple) and 1 < len(value) <= CUT and all(type(part) is str for part in value):
         yield ("joined", len(value)), "".join(value)
@@ -157,7 +156,7 @@ def _listed(value: Any) -> Any:
 
 
 def altered(value: Any, way: int) -> Any:
-    """Another value of the same type, in one of `ALTERED` ways; the same one where there is none."""
+    """Another value of the same type, made in one of `ALTERED` ways; the value itself for other types."""
     if type(value) is bool:
         return not value
     if type(value) in (int, float):

@@ -1,22 +1,20 @@
-"""The reward of v1: did both agents matter? Found by running the program beside an observer.
+"""The reward of v1: did both agents matter? The manual of humaneval-v1 defines that; this is how it is measured.
 
-    structure 0.4 + 0.6  ->  syntax 0.5  ->  tests 0..1  ->  cooperation 0.5 + 1.0
-
-Structure and syntax are those of v0. The rest is paid for what the team solved together:
+The program runs beside an observer, which changes what main gets from aux:
 
 * h = (p - c) / (1 - c): p is the share of passed asserts among those that the problem does not show as examples (all,
   where it shows all), c the share that the best constant answer would pass. What can be guessed pays nothing.
-* aux matters where results follow its values: some are lost when main gets what aux returned in another call, and not
-  as by a check of a token, after which all wrong values do the same (`evidence.follows`). It does not matter where its
-  values are all the same, or always the same part of its arguments, or where its first value for ever loses nothing and
-  gains something. A main which falls back when the helper fails keeps the bonus.
-* main matters where it does more than take a coat off (`coats`): its results are not, in one way for all of a type, a
-  coat of what aux returned for main's own arguments, nor of what aux returns when it is asked in place of main; and
-  where it does more than read a code (`evidence.reads`).
-* where both matter tests = h and cooperation = h (0.5 + 1.0); else both are 0, so that a wrapper stays below 40 %.
+* aux matters where some results are lost when main gets what aux returned in another call, unless main only compares
+  the value with an expected one, after which all wrong values do the same (`evidence.follows`). It does not matter
+  where its values are all the same, or always the same part of its arguments, or where returning its first value for
+  ever loses nothing and gains something. A main function that falls back when the helper fails keeps the bonus.
+* main matters where its results are not, in one way for all results of a type, simple encodings (`coats`) of what aux
+  returned for main's own arguments, nor of what aux returns when it is asked in place of main; and where main does more
+  than decode (`evidence.reads`).
+* Where both matter tests = h and cooperation = h (0.5 + 1.0); else both are 0.
 
-A result is the outcome of one assert, and lost when it passed and does not pass any more. What is found beside the
-observer counts only if no assert is lost there. What this cannot see stands in docs/code_rewards.md.
+A result is the outcome of one assert; it is lost when it passed before and does not pass any more. Measurements count
+only if no assert is lost beside the observer itself.
 """
 
 from __future__ import annotations
@@ -40,7 +38,7 @@ from .reward import Program
 DIAGNOSTICS = (*reward.DIAGNOSTICS, "held_out_passed", "held_out_total", "aux_matters", "main_matters")
 WAYS = ("swapped", "evidence", "constant")  # of the observer; the last is for programs that fail some asserts
 STARTING = 0.5  # CPU seconds for the process and the observer
-RUNS = 12  # times what the program took alone is what it may take beside the observer
+RUNS = 12  # a program may take so many times as long beside the observer as alone
 Judge = Callable[[Sequence[Job]], Sequence[Verdict]]
 
 OBSERVED = """
@@ -60,16 +58,7 @@ _BOUND = re.compile(r">>>[ \t]*\w+[ \t]*=[ \t]*(.+)")
 
 
 def score(item: TaskItem, program: Program, judge: Judge) -> Score:
-    """The joint reward of a program, 0 to 4.
-
-    Args:
-        item: The problem, with fields `entry_point` and `test`.
-        program: What the team wrote.
-        judge: Runs several programs at once.
-
-    Returns:
-        Components as in the module's header; the total is NaN when the judge failed.
-    """
+    """The joint reward of a program, 0 to 4, for a problem with `entry_point` and `test`; NaN when the judge failed."""
     parts, problem = reward.first_levels(item, program)
     if problem:
         return reward.summed(parts, problem)
@@ -98,7 +87,7 @@ def score(item: TaskItem, program: Program, judge: Judge) -> Score:
 
 @functools.cache
 def _observer() -> str:
-    """The source of the observer with all that it needs of ours, as one text."""
+    """The source of the observer and of the modules that it imports, as one text."""
     sources = [inspect.getsource(module) for module in (coats, evidence, observer)]
     ours = re.compile(r"^from (__future__|\.\w+) import .*\n", re.MULTILINE)
     return "\n".join(ours.sub("", source) for source in sources)
@@ -107,8 +96,8 @@ def _observer() -> str:
 def _observed(item: TaskItem, program: Program, way: str, cpu_seconds: float) -> Job:
     """The program beside the observer, in one of `WAYS`, after a run without it that took so many CPU seconds.
 
-    What programs and tests of one process can tell apart is named after a secret: the hash of texts that no agent has
-    all of, so that a program is judged alike each time.
+    Names that the program could recognise are derived from a secret: the hash of texts that no agent has all of. So the
+    same program is always judged alike.
     """
     name, check = item.fields["entry_point"], item.fields["test"]
     secret = hashlib.sha256("\n".join((program.source, check, way)).encode("utf-8", "replace")).hexdigest()
@@ -132,7 +121,7 @@ def _matters(whole: Verdict, swapped: Verdict, asked: Verdict, constant: Verdict
 
 
 def _loses(before: Verdict, after: Verdict) -> bool:
-    """True when an assert that passed passes less: one of its executions that are listed, or its share of all."""
+    """True when an assert holds less often than before: in one of the listed executions, or as a share of all."""
     listed = zip_longest(before.cases, after.cases, fillvalue=False)
     shares = zip_longest(before.shares, after.shares, fillvalue=0.0)
     return any(now < was for was, now in chain(listed, shares))
@@ -145,14 +134,14 @@ def _beyond_guessing(verdict: Verdict, check: str) -> float:
 
 
 def guessable(check: str) -> int:
-    """How many asserts of a test the best constant answer passes, as far as they compare a call with a literal."""
+    """How many asserts of a test the best constant answer passes; only comparisons of a call with a literal count."""
     tree = analysis.parse(check)
     wanted = [_wanted(node.test) for node in ast.walk(tree) if isinstance(node, ast.Assert)] if tree else []
     return max(Counter(value for value in wanted if value).values(), default=0)
 
 
 def _wanted(test: ast.expr) -> str:
-    """The literal that an assert wants a call to return; "" when it is of another form."""
+    """The literal that an assert wants a call to return; "" when the assert has another form."""
     match test:
         case ast.Compare(left=ast.Call(), ops=[ast.Eq() | ast.Is()], comparators=[value]):
             return _literal(ast.unparse(value))
@@ -210,12 +199,9 @@ def _call_at(text: str, start: int) -> str:
 def shown(assertion: ast.Assert, calls: frozenset[str]) -> bool:
     """True when an assert calls the candidate with arguments that the problem's text shows."""
     names = {call.partition("(")[0] for call in calls}
-    for node in ast.walk(assertion.test):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-            arguments = ast.unparse(node)[len(node.func.id) :]
-            if any(name + arguments in calls for name in names):
-                return True
-    return False
+    called = [n for n in ast.walk(assertion.test) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)]
+    arguments = [ast.unparse(node).removeprefix(ast.unparse(node.func)) for node in called]
+    return any(name + given in calls for name in names for given in arguments)
 
 
 class _DropShown(ast.NodeTransformer):

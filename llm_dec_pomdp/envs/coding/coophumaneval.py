@@ -1,10 +1,10 @@
-"""coophumaneval-v0: problems that fall into a helper and a main function.
+"""coophumaneval-v0: Python problems that split into a helper and a main function.
 
 | fact | value |
 |---|---|
 | agents | agent_0 "aux", agent_1 "main" |
-| turns | 1 (`max_turns` for more; `feedback` says what is told in between, see `envs.coding.feedback`) |
-| several turns pay | the score of the last one, or as `pays` says, see `envs.pays` |
+| turns | 1 (`max_turns` for more; `feedback` says what agents are told in between, see `envs.coding.feedback`) |
+| several turns pay | the score of the last one; for other rules set `pays`, see `envs.pays` |
 | data | `OpenMLRL/CoopHumanEval`, 82 problems, train [16:] / test [:16] |
 | offline | 64 problems written for this suite |
 | return | 0 to 4.0 |
@@ -14,14 +14,17 @@ knows that `aux(...)` exists, does not see its code, and must not redefine it.
 
 Action. Any text; prose and fences around the function are ignored.
 
-Reward (one float for the team; levels are gated, the first that fails ends the sum):
+Reward (one float for the team; levels are checked in order, the first that fails ends the sum):
 
 | component | range | rule |
 |---|---|---|
 | structure | 0.4 + 0.6 | `aux` defined with a return (optional); entry point defined with a return, else stop |
 | syntax | 0.5 | the imports and helpers of the problem, aux and main parse together, else stop |
-| tests | 0..1 | passed / total asserts; loading raises: 0 |
+| tests | 0..1 | passed / total asserts; 0 where loading raises |
 | cooperation | 0..1.5 | a test passed, aux exists: main calls it +0.5, is no thin wrapper +1.0, drops its value -0.5 |
+
+Every assert of `check` counts once: in a loop it is worth the share of its executions that held. Asserts of a true
+constant are dropped. Helpers given in the problem are in scope of the program and of the tests.
 
 Source: "LLM Collaboration With Multi-Agent Reinforcement Learning", arXiv:2508.04652, and its released experiments.
 
@@ -46,8 +49,5 @@ class CoopHumanEval(CodeTask):
 
     metadata = {**CodeTask.metadata, "name": "coophumaneval-v0"}
     source = TaskSource(
-        "coophumaneval",
-        "OpenMLRL/CoopHumanEval",
-        {"train": "test[16:]", "test": "test[:16]"},
-        REQUIRED,
+        "coophumaneval", "OpenMLRL/CoopHumanEval", {"train": "test[16:]", "test": "test[:16]"}, REQUIRED
     )

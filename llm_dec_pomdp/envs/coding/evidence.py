@@ -1,6 +1,6 @@
-"""What the calls of a program tell: whether results follow the helper's values, and who does the work.
+"""What the calls of a program show: whether results depend on the helper's values, and who does the work.
 
-Sent as text to the room of a program, after `coats` and before `observer`.
+This source is sent to the process of a program, after `coats` and before `observer`.
 """
 
 # Values of any type pass through here.
@@ -16,24 +16,15 @@ from .coats import LONG, PARTS, coats_of, parts, plain, same, text_of
 
 
 class Call:
-    """A call of main by the tests.
-
-    Attributes:
-        given: Its arguments.
-        asked: What aux was given and what it returned, in order, at most `LONG`.
-        result: What main returned, in a list; empty where it raised.
-        swapped: What it returned with other values: the values as text, and the results in a list.
-        altered: Those of them that are aux's own texts and lists altered, and as long, as text.
-        alone: What aux returns for main's own arguments, in a list; empty where it raises.
-    """
+    """A call of main by the tests. A result stands in a list, which is empty where the function raised."""
 
     def __init__(self, given: list[Any]) -> None:
-        self.given = given
-        self.asked: list[tuple[list[Any], Any]] = []
-        self.result: list[Any] = []
-        self.swapped: list[tuple[str, list[Any]]] = []
-        self.altered: set[str] = set()
-        self.alone: list[Any] = []
+        self.given = given  # main's arguments
+        self.asked: list[tuple[list[Any], Any]] = []  # what aux was given and what it returned, in order, at most LONG
+        self.result: list[Any] = []  # of main
+        self.swapped: list[tuple[str, list[Any]]] = []  # other values of aux, as text, and main's result with them
+        self.altered: set[str] = set()  # those of them that are aux's own texts and lists altered at the same length
+        self.alone: list[Any] = []  # what aux returns for main's own arguments
 
     @property
     def values(self) -> list[Any]:
@@ -42,12 +33,14 @@ class Call:
 
 
 def follows(calls: list[Call]) -> bool:
-    """Results depend on what aux returned, not on whether it is what main expects.
+    """Results depend on what aux returned, not only on whether that is what main expects.
 
-    A check knows only right and wrong: whatever else aux returns leads to the same. So with main's arguments as they
-    are, two other values must lead to two wrong results of a type that right ones have; or every value of another call
-    to the result of that call. Where results have only two values, or aux has only two things to say, there is one
-    wrong result at most: then there must be two in all calls, and other values that do no harm or none at all.
+    A main function that only checks the value gives one result for all wrong values. So one of these must hold:
+
+    * In one call of main, two other values lead to two different wrong results, of a type that right results have.
+    * Every value that aux returned in another call leads to the result of that call.
+    * All calls together have two different wrong results, and either some other values do no harm, or no call has more
+      than one other value. (With two results or two values, a single call can have only one wrong result.)
     """
     calls = [call for call in calls if call.result and call.asked]
     results = {text_of(call.values): text_of(call.result[0]) for call in calls}
@@ -79,18 +72,18 @@ def hands_back(calls: list[Call]) -> bool:
 
 
 def repeats(calls: list[Call]) -> bool:
-    """Aux says the same whenever it is asked."""
+    """Aux always returns the same."""
     said = [text_of(value) for call in calls for value in call.values]
     return len(said) > 1 and len(set(said)) == 1
 
 
 def decodes(calls: list[Call]) -> bool:
-    """Main's result is aux's value in the same coat in every call, for main's own arguments in the same coats."""
+    """Main's result is aux's value in one coat in every call, where aux is asked for main's arguments in one coat."""
     return _one_way([(call.result[0], _ways(call)) for call in calls if call.result])
 
 
 def _one_way(pairs: list[tuple[Any, set[Any]]]) -> bool:
-    """All results of a type can be had in one way; and there are enough of them to tell that from chance."""
+    """All results of a type follow in one way, and there are enough of them for that not to be chance."""
     by_type: dict[type, list[set[Any]]] = {}
     for result, ways in pairs:
         by_type.setdefault(type(result), []).append(ways)
@@ -107,13 +100,13 @@ def _ways(call: Call) -> set[Any]:
 
 
 def _answers(value: Any, result: Any) -> set[Any]:
-    """Where in a value a result stands, in its boxes or out of them, and in which coat."""
+    """Where a result stands in a value, and in which coat; also without its containers of one element."""
     forms = (result, next(parts(result))[1])
     return {(place, coat) for place, part in parts(value) for form in forms for coat in coats_of(part, form)}
 
 
 def _handed_over(own: list[Any], given: list[Any]) -> set[Any]:
-    """The ways in which main's arguments stand among those of aux: the coats of each, and what else is given."""
+    """The ways in which main's arguments stand among those of aux: the coat of each, and the other arguments."""
     forms = [given]
     if len(given) == 1 and type(given[0]) in (list, tuple) and len(given[0]) <= PARTS:
         forms.append(list(given[0]))
@@ -129,8 +122,8 @@ def _handed_over(own: list[Any], given: list[Any]) -> set[Any]:
 
 
 def reads(calls: list[Call]) -> bool:
-    """Main does no more than read a code: aux's one value stands for one result, whatever main's own arguments are, and
-    most values of the same size that it never says cannot be read. Honest programs make something of most of them."""
+    """Main only decodes: each value of aux stands for one result, whatever main's own arguments are, and main fails on
+    most values of the same size that aux never returns. Honest programs handle most of them."""
     calls = [call for call in calls if call.result]
     results = {text_of(call.values): text_of(call.result[0]) for call in calls}
     if any(len(call.asked) != 1 for call in calls) or not 1 < len(results) == len(set(results.values())):

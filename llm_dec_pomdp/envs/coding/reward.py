@@ -2,8 +2,8 @@
 
     structure 0.4 + 0.6  ->  syntax 0.5  ->  tests 0..1  ->  cooperation 0..1.5
 
-Levels and weights are the published ones. What the published code does by text we do by syntax tree, and every assert
-of the source weighs once: the share of its executions that held. `golden` pairs pin the agreement.
+Levels and weights are the published ones. Where the published code compares texts, this uses syntax trees; and every
+assert counts once, with the share of its executions that held.
 """
 
 from __future__ import annotations
@@ -41,16 +41,7 @@ class Program:
 
 
 def score(item: TaskItem, program: Program, judge: Callable[[Job], Verdict]) -> Score:
-    """The joint reward of a program.
-
-    Args:
-        item: The problem, with fields `entry_point` and `test`.
-        program: What the team wrote.
-        judge: Runs the tests.
-
-    Returns:
-        Components as in the module's header; `Score.total` is NaN when the judge failed.
-    """
+    """The joint reward of a program, 0 to 4, for a problem with `entry_point` and `test`; NaN when the judge failed."""
     parts, problem = first_levels(item, program)
     if problem:
         return summed(parts, problem)
@@ -64,7 +55,7 @@ def score(item: TaskItem, program: Program, judge: Callable[[Job], Verdict]) -> 
 
 
 def first_levels(item: TaskItem, program: Program) -> tuple[dict[str, float], str]:
-    """Structure and syntax: the components so far, and what ended the sum, "" for nothing."""
+    """The components after structure and syntax, and why the sum ends there; "" where it goes on."""
     parts: dict[str, float] = dict.fromkeys(COMPONENTS, 0.0)
     entry_point = item.fields["entry_point"]
     if analysis.has_return(program.aux):
@@ -80,7 +71,7 @@ def first_levels(item: TaskItem, program: Program) -> tuple[dict[str, float], st
 
 
 def job(item: TaskItem, source: str, check: str | None = None) -> Job:
-    """What the judge is to run: a source against the tests of a problem, or against other tests."""
+    """What the judge is to run: a source against the tests of a problem, or against `check`."""
     entry_point = item.fields["entry_point"]
     return Job(source, check or item.fields["test"], entry_point, analysis.prelude(item.prompt, entry_point))
 

@@ -1,4 +1,4 @@
-"""The task of `keys-v0` for one agent that has the tools itself: it says keys, and reads passages."""
+"""The task of `keys-v0` for one agent that has the tools itself: it says keys and reads passages."""
 
 from __future__ import annotations
 
@@ -14,25 +14,15 @@ AGENT = "agent_0"
 
 
 class State(NamedTuple):
-    """The state of `KeysAlone`.
-
-    Attributes:
-        item: The task.
-        known: The entity of the last passage, at first that of the question.
-        words: Of the agent's history.
-        passage: The last one; "" before any.
-        lookups: Keys said so far.
-        over: It is told nothing more.
-        turn: Joint actions played.
-    """
+    """The state of `KeysAlone`."""
 
     item: TaskItem
-    known: int
-    words: tuple[str, ...]
-    passage: str = ""
-    lookups: int = 0
-    over: bool = False
-    turn: int = 0
+    known: int  # the entity of the last passage; at first that of the question
+    words: tuple[str, ...]  # words of the agent's history
+    passage: str = ""  # the last passage; "" before any
+    lookups: int = 0  # keys said so far
+    over: bool = False  # the episode has ended
+    turn: int = 0  # joint actions played
 
 
 class KeysAlone(Lookup[State]):
@@ -56,7 +46,7 @@ class KeysAlone(Lookup[State]):
         return State(item, self.world(item).start, tuple(item.prompt.split()))
 
     def told(self, state: State) -> Told:
-        """The question or the last passage, or all of the history that the agent sees."""
+        """The question or the last passage; with a limited context the end of the history."""
         if state.over:
             return {}
         if self.context:

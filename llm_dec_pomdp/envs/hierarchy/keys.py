@@ -1,34 +1,34 @@
-"""keys-v0: a main agent answers a two-hop question by sub-agents that look one hop up each.
+"""keys-v0: a main agent answers a two-hop question with sub-agents, each of which looks up one hop.
 
 | fact | value |
 |---|---|
-| agents | agent_0 "main", agent_1 ... agent_D "sub": one for each delegation, who comes when it is called |
+| agents | agent_0 "main", agent_1 ... agent_D "sub": one for each delegation, which joins when it is called |
 | turns | 2 D + 1: main and the sub-agents speak in turn |
 | options | `relations` R = 3, `entities` E = 16, `delegations` D = 3, `filler` words per passage, 6 |
-| context | words of its history that main sees (`context`, 0: all); 10 hold all of an optimal episode |
-| offline | 2048 / 256 questions (train / test), each with a table of its own drawn from its seed |
+| context | how many words of its history main sees (`context`, 0: all); an optimal episode needs 10 |
+| offline | 2048 / 256 questions (train / test), each with a table of its own |
 | files | rows of `prompt`, "Q e3 r2 r1", and `facts`, a line per relation: where it leads from e0, e1, ... |
 | return | 0 to 1.0; optimum 1.0 |
 
-Observation. Main is told `Q e3 r2 r1`: from entity e3 follow relation r2, and from where it leads relation r1. A
-sub-agent is told `S e3 r2`, its subtask, and nothing else. Main is told its report alone, `R e5`, or `R none`.
+Observation. Main is told `Q e3 r2 r1`: follow relation r2 from entity e3, then relation r1 from the entity it leads to.
+A sub-agent is told its subtask `S e3 r2` and nothing else. Main is told only its report, `R e5` or `R none`.
 
-Action. Main says `r2` (look relation r2 of the last known entity up: a new sub-agent is called) or `ANS` (the last
-report is the answer). A sub-agent says a key, `k0`, `k1`, ...: what relation r(j) leads to is filed under key k(j + 1),
-that of the last one under k0, which nobody is told. It reports the entity of the passage below that key. Any other text
-of main ends the episode, as a delegation beyond D does; any other text of a sub-agent reports none.
+Action. Main says `r2` (a new sub-agent looks up relation r2 of the last known entity) or `ANS` (the last report is the
+answer). A sub-agent says a key, `k0`, `k1`, ...: relation r(j) is filed under key k(j + 1), the last relation under k0,
+which nobody is told. Its report is the entity of the passage under that key. Any other text of main ends the episode,
+and so does a delegation beyond D; any other text of a sub-agent reports none.
 
 Reward, individual, at the last turn (arXiv:2511.13288; there a judge model gives `expert`, which is exact here):
 
 | who | value |
 |---|---|
-| main, and the team | 0.1 format + 0.9 correct where all that main said is well-formed and it answered, else 0 |
+| main, and the team | 0.1 format + 0.9 correct where all texts of main are well-formed and it answered, else 0 |
 | a sub-agent | 0.1 format + 0.4 correct (of main) + 0.5 expert, where it said a key, else 0 |
 
 `expert` is 1 where the report is the entity that was asked for. `invocations` counts the sub-agents.
 
 One agent alone (protocol "centralized") says keys itself and is told passages, `P f2 e5 f0 ...`, whose filler words
-count in its `context`: that is what a hierarchy is for, since main sees reports.
+take up its `context`. Main in the hierarchy sees reports instead.
 
 Source: this suite's own; the setting and the rewards are those of M-GRPO, arXiv:2511.13288.
 
@@ -56,50 +56,32 @@ from ...types import Event, Message, TaskItem
 from ..base import TextDecPOMDP
 from ..task import Transition
 from ..tasks import Tasks
-from .lookup import Lookup, Told, key_of, number_of, share_right
+from .lookup import Lookup, Told, key_of, number_of
 
 MAIN = "agent_0"
 NO_TURN = "no turn is left"
 
 
 class Invocation(NamedTuple):
-    """A sub-agent and its subtask.
+    """A sub-agent and its subtask."""
 
-    Attributes:
-        entity: Whose relation is asked for.
-        relation: What is asked for.
-        formed: It said a key.
-        expert: Its report is the entity asked for.
-    """
-
-    entity: int
-    relation: int
-    formed: bool = False
-    expert: bool = False
+    entity: int  # whose relation is asked for
+    relation: int  # what is asked for
+    formed: bool = False  # it said a key
+    expert: bool = False  # its report is the entity asked for
 
 
 class State(NamedTuple):
-    """The state of `Keys`.
-
-    Attributes:
-        item: The task.
-        known: The entity that was reported last, at first that of the question.
-        report: What was reported last; None where nothing or none was.
-        calls: All invocations so far.
-        running: The last of them is at work.
-        words: Of main's history.
-        over: Nobody is told anything more.
-        turn: Joint actions played.
-    """
+    """The state of `Keys`."""
 
     item: TaskItem
-    known: int
-    words: tuple[str, ...]
-    report: int | None = None
-    calls: tuple[Invocation, ...] = ()
-    running: bool = False
-    over: bool = False
-    turn: int = 0
+    known: int  # the entity that was reported last; at first that of the question
+    words: tuple[str, ...]  # words of main's history
+    report: int | None = None  # the last report; None where there was none or it was "none"
+    calls: tuple[Invocation, ...] = ()  # all invocations so far
+    running: bool = False  # the last invocation is at work
+    over: bool = False  # the episode has ended
+    turn: int = 0  # joint actions played
 
 
 class Keys(Lookup[State]):
@@ -150,20 +132,22 @@ class Keys(Lookup[State]):
     # --- the task ----------------------------------------------------------------------------------------------------
 
     def initial_state(self, item: TaskItem, seed: int) -> State:
-        """Main has the question, and nobody was called."""
+        """Main has the question; there are no sub-agents yet."""
         return State(item, self.world(item).start, tuple(item.prompt.split()))
 
     def told(self, state: State) -> Told:
-        """Main its question or the last report, or all of its history that it sees; a sub-agent its subtask."""
+        """A sub-agent its subtask; main the question or the last report, or with a limited context its last words."""
         if state.over:
             return {}
         if state.running:
             call = state.calls[-1]
             return {f"agent_{len(state.calls)}": f"S e{call.entity} r{call.relation}"}
-        return {MAIN: self.seen(state.words) if self.context else _heard_last(state)}
+        if self.context:
+            return {MAIN: self.seen(state.words)}
+        return {MAIN: _report(state.report) if state.calls else state.item.prompt}
 
     def roster(self, state: State) -> Sequence[str]:
-        """Main and everybody whom it has called."""
+        """Main and all sub-agents that it has called."""
         return self.possible_agents[: 1 + len(state.calls)]
 
     def transition(self, state: State, actions: Mapping[str, str], seed: int) -> Transition[State]:
@@ -189,7 +173,7 @@ class Keys(Lookup[State]):
         return self._on(state._replace(calls=calls, running=True), (spawn,))
 
     def _reported(self, state: State, text: str, seed: int) -> tuple[State, tuple[Event, ...]]:
-        """A sub-agent said a key, or something that is none."""
+        """The state and the events after the text of a sub-agent."""
         agent, call = f"agent_{len(state.calls)}", state.calls[-1]
         facts = self.world(state.item).facts
         key = number_of(text.strip(), "k", self.relations)
@@ -208,7 +192,7 @@ class Keys(Lookup[State]):
         return following, tuple(events)
 
     def _on(self, state: State, events: tuple[Event, ...], *, anew: bool = False) -> Transition[State]:
-        """Nothing is paid yet."""
+        """The episode goes on and pays nothing yet."""
         again = frozenset([MAIN] if anew else [])
         rewards = dict.fromkeys(self.possible_agents[: 1 + len(state.calls) - state.running], 0.0)
         return Transition(state, 0.0, rewards=rewards, events=events, anew=again)
@@ -216,9 +200,10 @@ class Keys(Lookup[State]):
     def _ended(
         self, state: State, events: tuple[Event, ...], *, answered: bool = False, terminated: bool = True
     ) -> Transition[State]:
-        """Pay everybody who was there: main and the team R_M, a sub-agent R_S."""
+        """Pay every live agent: main and the team R_M, a sub-agent R_S."""
         correct = answered and state.report == self.world(state.item).answer
-        facts = {"expert": share_right([c.expert for c in state.calls]), "invocations": float(len(state.calls))}
+        count = len(state.calls)
+        facts = {"expert": sum(c.expert for c in state.calls) / max(1, count), "invocations": float(count)}
         score = self.score(formed=answered, correct=correct, facts=facts)
         rewards = {MAIN: score.total}
         for agent, call in zip(self.possible_agents[1:], state.calls, strict=False):
@@ -241,7 +226,7 @@ class Keys(Lookup[State]):
         return [f"k{number}" for number in range(self.relations)]
 
     def optimal_action(self, agent: str, history: Sequence[Message]) -> str:
-        """Main asks for the first hop until there is a report of it, then for the second, and answers."""
+        """Main asks for the first hop until it is reported, then for the second, and answers."""
         words = [word for message in history for word in message.text.split()]
         self.refuse_foreign(words, "Q" if agent == MAIN else "S")
         if agent != MAIN:
@@ -253,10 +238,6 @@ class Keys(Lookup[State]):
 
 def _report(entity: int | None) -> str:
     return "R none" if entity is None else f"R e{entity}"
-
-
-def _heard_last(state: State) -> str:
-    return _report(state.report) if state.calls else state.item.prompt
 
 
 def _why_stopped(relation: int | None, delegations_left: int, last: bool) -> str:

@@ -1,4 +1,4 @@
-"""What the hierarchy of `keys-v0` and its single agent share: table, keys, passages, the reward of the answer."""
+"""What `keys-v0` and its form for a single agent share: table, keys, passages, the reward of the answer."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ class Lookup(Task[S]):
     Attributes:
         relations: R.
         entities: E.
-        delegations: D: how often something may be looked up.
+        delegations: D, how often something may be looked up.
         context: How many words of its history the agent with the question sees; 0: all.
-        filler: Words of a passage that say nothing.
+        filler: Meaningless words in a passage.
     """
 
     components = ("format", "correct")
@@ -40,7 +40,7 @@ class Lookup(Task[S]):
     source = TaskSource("keys", required=("prompt", "facts"), sample=functools.partial(sample_tasks, 3, 16))
 
     def set_size(self, relations: int, entities: int, delegations: int, context: int, filler: int) -> None:
-        """Note the options, and draw tasks of that size where the embedded ones are asked for."""
+        """Set the options; embedded tasks are drawn in that size."""
         least = {"relations": 2, "entities": 2, "delegations": 1, "context": 0, "filler": 0}
         values = (relations, entities, delegations, context, filler)
         for (name, low), value in zip(least.items(), values, strict=True):
@@ -55,7 +55,7 @@ class Lookup(Task[S]):
 
     @property
     def reward_range(self) -> tuple[float, float]:
-        """Of the last turn; the others pay 0."""
+        """That of the last turn; the others pay 0."""
         return 0.0, 1.0
 
     def problem(self, item: TaskItem) -> str:
@@ -85,7 +85,7 @@ class Lookup(Task[S]):
         return (key - 1) % self.relations
 
     def passage(self, entity: int, random: np.random.Generator) -> str:
-        """What is filed: an entity among words that say nothing."""
+        """The text under a key: an entity among meaningless words."""
         words = [f"f{number}" for number in random.integers(_FILLER, size=self.filler)]
         words.insert(int(random.integers(self.filler + 1)), f"e{entity}")
         return " ".join(["P", *words])
@@ -100,14 +100,10 @@ class Lookup(Task[S]):
         return Score(sum(parts.values()), parts, facts)
 
     def refuse_foreign(self, words: Sequence[str], first: str) -> None:
-        """Refuse a history that does not begin as this task does.
-
-        Raises:
-            ValueError: It was cut by the context, or is of another task.
-        """
+        """Refuse a history that was cut by the context or belongs to another task, with a ValueError."""
         if words[:1] != [first]:
             raise ValueError(
-                f"the optimal team of {self.metadata['name']} plays histories that begin with {first!r}, and this one "
+                f"the optimal team of {self.metadata['name']} needs a history that begins with {first!r}, but this one "
                 f"begins {' '.join(words)[:40]!r}; give it the whole history (context=0, or at least 10)"
             )
 
@@ -121,8 +117,3 @@ def number_of(text: str, letter: str, count: int) -> int | None:
     """The number j of a text that is `letter` and j, below `count`; None for any other text."""
     names: dict[Any, int] = {f"{letter}{number}": number for number in range(count)}
     return names.get(text)
-
-
-def share_right(right: Sequence[bool]) -> float:
-    """Share of the true ones, 0 of none."""
-    return sum(right) / len(right) if right else 0.0

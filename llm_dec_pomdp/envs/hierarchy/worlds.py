@@ -1,4 +1,4 @@
-"""Tables of facts and two-hop questions over them, each drawn fresh from its own seed."""
+"""Tables of facts and two-hop questions about them, each drawn from its own seed."""
 
 from __future__ import annotations
 
@@ -14,17 +14,11 @@ _QUESTION = re.compile(r"Q e(\d+) r(\d+) r(\d+)", re.ASCII)
 
 
 class World(NamedTuple):
-    """A question and the table that it is about.
+    """A question and the table that it is about."""
 
-    Attributes:
-        facts: To which entity each relation leads from each entity [R][E].
-        start: The entity that the question begins with.
-        hops: The relations that lead from it to the answer, in their order.
-    """
-
-    facts: tuple[tuple[int, ...], ...]
-    start: int
-    hops: tuple[int, int]
+    facts: tuple[tuple[int, ...], ...]  # to which entity each relation leads from each entity [R][E]
+    start: int  # the entity that the question begins with
+    hops: tuple[int, int]  # the relations that lead from it to the answer, in their order
 
     @property
     def answer(self) -> int:

@@ -1,1 +1,1 @@
-"""Questions that a main agent answers from what sub-agents find, read and report."""
+"""Questions that a main agent answers from the reports of sub-agents, which search and read."""

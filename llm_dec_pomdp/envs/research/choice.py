@@ -1,9 +1,9 @@
-"""The grammar "choice" at work: main picks a lettered sub-question or goes on to its answer, for small models.
+"""The grammar "choice", for small models: main picks a lettered sub-question, or goes on to its answer.
 
-The first letter of main's text counts, in upper case; signs before it and all that follows are ignored. A sub-agent is
-shown two passages and answers at once; whatever it writes is its report. The candidates are the next open step of the
-question, about what was reported, and another question about the same subject; the seed of the episode draws that and
-the order of the two.
+The first letter of main's text counts, which must be in upper case; signs before it and all that follows are ignored. A
+sub-agent is shown two passages and answers at once; whatever it writes is its report. One of the two sub-questions is
+the next open step of the question, the other asks about somebody or something else of the same kind. The seed of the
+episode decides which that is, and the order of the two.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from ...seeding import derive
 from ...types import Message
 from .corpus import Corpus
-from .free import CHARACTERS, REPORT_WORDS, last_words
+from .free import CHARACTERS, REPORT_WORDS, Free, last_words
 from .grammar import cut
 from .questions import Hop, hops_of
-from .relations import RELATIONS, questions_about
+from .relations import RELATIONS
 from .state import Invocation, Lead, State, Step
 from .worlds import World, world
 
@@ -30,7 +30,7 @@ SHORT = "Answer in one short sentence."
 
 @dataclass(frozen=True)
 class Choice:
-    """Lettered options. Arguments as of `Free`."""
+    """Lettered options; the fields are those of `Free`."""
 
     kinds: tuple[str, ...]
     parts: tuple[tuple[str, ...], ...]
@@ -38,7 +38,7 @@ class Choice:
     context: int | None = None
 
     def question(self, state: State) -> Message:
-        """The options; where all invocations are used up, the request to answer."""
+        """The options, or the request to answer where all invocations are used up."""
         if len(state.invocations) >= self.most:
             return self.request(state)
         first, second = self._options(state)
@@ -57,7 +57,7 @@ class Choice:
         return self.question(state)
 
     def request(self, state: State) -> Message:
-        """What main is told when it is to answer."""
+        """The request to answer."""
         return Message("told", f"{self.found(state)}\n{state.item.prompt} {SHORT}".lstrip())
 
     def found(self, state: State) -> str:
@@ -94,23 +94,26 @@ class Choice:
         of = world(int(state.item.fields["corpus"].partition(":")[2]))
         hop, subject = _open_step(state, of)
         draw = derive(state.seed, "options", len(state.invocations))
-        others = [r for r in questions_about(of.kind_of[subject]) if r.name != hop.relation]
-        other = others[draw % len(others)].question.format(x=subject)
-        gold = (self._holder(RELATIONS[hop.relation].subject), hop.question(subject))
+        others = [(r, s) for r, s in of.facts if s != subject and of.kind_of[s] == of.kind_of[subject]]
+        relation, name = others[draw % len(others)]
+        other = RELATIONS[relation].question.format(x=name)
+        gold = (holder(self, hop), hop.question(subject))
         pair = (gold, (self.kinds[(draw >> 8) % len(self.kinds)], other))
         return pair if (draw >> 16) % 2 else (pair[1], pair[0])
-
-    def _holder(self, part: str) -> str:
-        """The specialist whose part of the corpus has it; the first where none does."""
-        return next((k for k, own in zip(self.kinds, self.parts, strict=True) if part in own), self.kinds[0])
 
     def _shown(self, option: tuple[str, str]) -> str:
         kind, question = option
         return question if len(self.kinds) == 1 else f"{kind}: {question}"
 
 
+def holder(words: Free | Choice, hop: Hop) -> str:
+    """The specialist that searches the part of the corpus which a step is about; the first where none does."""
+    part = RELATIONS[hop.relation].subject
+    return next((k for k, own in zip(words.kinds, words.parts, strict=True) if part in own), words.kinds[0])
+
+
 def _open_step(state: State, of: World) -> tuple[Hop, str]:
-    """The first step that nobody has reported on and whose subject is known; when all is known, the last one again."""
+    """The first step with a known subject that has not been reported on; where all have been, the last one."""
     values: list[str | None] = []
     known: tuple[Hop, str] | None = None
     for hop in hops_of(state.item):
@@ -127,7 +130,7 @@ def _open_step(state: State, of: World) -> tuple[Hop, str]:
 
 
 def _reported(state: State, of: World, hop: Hop, subject: str) -> str | None:
-    """What the last report on a step says; None where there is none that names a value."""
+    """The value that the last report on a step names; None where none does."""
     asked, kind = hop.question(subject), RELATIONS[hop.relation].value
     for one in reversed(state.invocations):
         named = [name for name in of.named(one.report or "", kind) if name != subject] if one.subtask == asked else []

@@ -1,15 +1,13 @@
-"""Corpora: what is searched and read. One index for each, built at the first search and shared by all environments.
+"""Corpora, which are searched and read. Each has one index, built at the first search and shared by all environments.
 
 A task names its corpus by a text: `world:3` (a procedural world), the path of a JSONL file or of a folder of text
-files, or the passages themselves as lines of JSON. A passage is an object with `text`, and `title` and `part` where
-there are such; `support: true` marks what an answer rests on, where that is known.
+files, or the passages themselves as lines of JSON. A passage is an object with `text`, and optionally `title`, `part`,
+and `support: true` where the answer is known to rest on it.
 """
 
 from __future__ import annotations
 
 import functools
-import json
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, cast
@@ -17,37 +15,26 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 import numpy.typing as npt
 
-from ..tasks import TaskError
+from ..tasks import TaskError, json_lines
 from .search import Index
 
 _KEPT = 64  # corpora in memory
 
 
 class Passage(NamedTuple):
-    """A piece of text that is found and read as one.
+    """A piece of text that is found and read as one."""
 
-    Attributes:
-        text: A sentence or a few.
-        title: Of the page that it stands on; those that stand on one page follow each other.
-        part: Of the corpus; specialists search theirs alone. "" where a corpus has no parts.
-        support: A published data set says that the answer rests on it.
-    """
-
-    text: str
-    title: str
-    part: str = ""
-    support: bool = False
+    text: str  # a sentence or a few
+    title: str  # of its page; the passages of a page follow each other
+    part: str = ""  # of the corpus, to which a specialist may be bound; "" where a corpus has no parts
+    support: bool = False  # a published data set says that the answer rests on it
 
 
 @dataclass(frozen=True)
 class Corpus:
-    """What is searched and read.
+    """What is searched and read."""
 
-    Attributes:
-        passages: Page by page.
-    """
-
-    passages: tuple[Passage, ...]
+    passages: tuple[Passage, ...]  # page by page
 
     @functools.cached_property
     def index(self) -> Index:
@@ -61,15 +48,15 @@ class Corpus:
 
     @functools.cached_property
     def support(self) -> frozenset[int]:
-        """Places of the passages that the answer is known to rest on."""
+        """Indices of the passages that the answer is known to rest on."""
         return frozenset(place for place, passage in enumerate(self.passages) if passage.support)
 
     def search(self, query: str, count: int, parts: tuple[str, ...]) -> tuple[int, ...]:
-        """Places of the passages that fit a query best, of some parts alone where some are named."""
+        """Indices of the passages that fit a query best, within `parts` where any are named."""
         return self.index.best(query, count, self._in_parts(parts) if parts else None)
 
     def page(self, place: int, width: int) -> tuple[int, ...]:
-        """Places of the passages on the page of one, at most `width` before and after it."""
+        """Indices of the passages on the same page, at most `width` before and after one."""
         title = self.passages[place].title
         near = range(max(0, place - width), min(len(self.passages), place + width + 1))
         return tuple(other for other in near if self.passages[other].title == title)
@@ -90,7 +77,7 @@ def corpus(name: str) -> Corpus:
     """The corpus of that name, read once.
 
     Raises:
-        TaskError: It is not there or malformed; the message names the file, the line and the field.
+        TaskError: It is missing or malformed; the message names the file, the line and the field.
     """
     if name.startswith("world:"):
         return Corpus(_of_world(name.partition(":")[2]))
@@ -116,18 +103,10 @@ def _of_world(number: str) -> tuple[Passage, ...]:
 
 
 def _from_lines(text: str, place: str) -> tuple[Passage, ...]:
-    passages: list[Passage] = []
-    for number, line in enumerate(text.split("\n"), 1):
-        if not line.strip():
-            continue
-        try:
-            row: Any = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise TaskError(f"{place}, line {number}: not valid JSON: {error}; correct or remove the line") from None
-        passages.append(_passage(row, f"{place}, line {number}"))
+    passages = tuple(_passage(row, where) for where, row in json_lines(text, place))
     if not passages:
         raise TaskError(f'{place}: no passages; a corpus has at least one line, such as {{"text": "..."}}')
-    return tuple(passages)
+    return passages
 
 
 def _passage(row: Any, place: str) -> Passage:
@@ -150,14 +129,10 @@ def _from_folder(folder: Path) -> tuple[Passage, ...]:
     for path in sorted(folder.rglob("*.txt")):
         above = path.relative_to(folder).parts
         part = above[0] if len(above) > 1 else ""
-        passages += (Passage(line.strip(), path.stem, part) for line in _lines(_read(path)))
+        passages += (Passage(line.strip(), path.stem, part) for line in _read(path).split("\n") if line.strip())
     if not passages:
         raise TaskError(f"corpus folder {str(folder)!r} has no .txt file with text; put at least one there")
     return tuple(passages)
-
-
-def _lines(text: str) -> Iterable[str]:
-    return (line for line in text.split("\n") if line.strip())
 
 
 def _read(path: Path) -> str:

@@ -1,4 +1,4 @@
-"""The grammar "free" at work: prompts, tools, and what comes of a text."""
+"""The grammar "free": prompts, tools, and the effects of texts."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from ...registries import nearest
 from ...types import Message, Tool
 from .corpus import Corpus
-from .grammar import FINDS, LEADS, Action, cut, read
+from .grammar import FINDS, LEADS, cut, read
 from .state import Invocation, Lead, State, Step
 
-SUB_TURNS = 6  # texts of an invocation; after the last without a report it is sent home
+SUB_TURNS = 6  # texts of an invocation, the last of which has to be its report
 SHOWN = 5  # passages that a search gives
 PAGE = 3  # passages before and after the one that is read
 REPORT_WORDS, SUBTASK_WORDS = 60, 60
-CHARACTERS = 8  # of a word, on average, in a text that is cut
+CHARACTERS = 8  # allowed for a word, on average, where a text is cut
 
 
 TOOLS = {
@@ -33,19 +33,12 @@ TOOLS = {
 
 @dataclass(frozen=True)
 class Free:
-    """Free texts with lines or calls.
+    """Free texts with lines or calls."""
 
-    Args:
-        kinds: Names of the specialists; ("sub",) where there are none.
-        parts: Parts of the corpus that each searches; () for all.
-        most: How many invocations there may be.
-        context: Words of reports that main is told at most, the last ones; None: its history grows.
-    """
-
-    kinds: tuple[str, ...]
-    parts: tuple[tuple[str, ...], ...]
-    most: int
-    context: int | None = None
+    kinds: tuple[str, ...]  # names of the specialists; ("sub",) where there are none
+    parts: tuple[tuple[str, ...], ...]  # parts of the corpus that each searches; () for all
+    most: int  # how many invocations there may be
+    context: int | None = None  # how many words of the reports main is told, the last ones; None: its history grows
 
     def question(self, state: State) -> Message:
         """What main is told at first, and with a limited context always."""
@@ -64,7 +57,7 @@ class Free:
         return Message("told", "\n".join(lines))
 
     def reports(self, state: State, fresh: tuple[Invocation, ...]) -> Message:
-        """What main is told when all whom it asked have reported."""
+        """What main is told when all sub-agents that it asked have reported."""
         return Message("tool", f"{_reports(fresh)}\n{self._left(state)}", "ask")
 
     def lead(self, state: State, text: str) -> Lead:
@@ -80,7 +73,8 @@ class Free:
             return Lead("invalid", text=f"{len(actions)} sub-agents are asked and {left} may be")
         asks: list[tuple[str, str]] = []
         for action in actions:
-            kind = self._kind(action)
+            alone = self.kinds[0] if not action.to and len(self.kinds) == 1 else None
+            kind = next((kind for kind in self.kinds if kind.lower() == action.to.lower()), alone)
             if kind is None:
                 return Lead("invalid", text=f"nobody is called {action.to!r:.60}; {nearest(action.to, self.kinds)}")
             asks.append((kind, cut(action.text, SUBTASK_WORDS, CHARACTERS * SUBTASK_WORDS)))
@@ -119,11 +113,6 @@ class Free:
         if left == 1:
             shown += "\nThis is your last turn: REPORT what you found."
         return Step(Message("tool", shown, name), places, call=(name, said))
-
-    def _kind(self, action: Action) -> str | None:
-        if not action.to and len(self.kinds) == 1:
-            return self.kinds[0]
-        return next((kind for kind in self.kinds if kind.lower() == action.to.lower()), None)
 
     def _left(self, state: State) -> str:
         return f"You may ask {self.most - len(state.invocations)} more."

@@ -1,13 +1,13 @@
-"""The grammar `free`: what may be said in a turn, and how it is read.
+"""The texts of the grammar "free", and how they are read.
 
 | who | lines | calls |
 |---|---|---|
 | main | `ASK name: subtask` (several at once), `ANSWER: text`, `STOP` | `ask(to, subtask)`, `answer(text)`, `stop()` |
 | sub-agent | `SEARCH: words`, `READ: number`, `REPORT: text` | `search(query)`, `read(number)`, `report(text)` |
 
-A call is what the templates of many models make of one: `<tool_call>{"name": "search", "arguments": {"query": "..."}}
-</tool_call>`. Text around lines and calls is for thinking and is not read. The first line or call says what is done in
-this turn; of main, all that ask count when the first does. A text without any is invalid.
+Calls have the form of many chat templates: `<tool_call>{"name": "search", "arguments": {"query": "..."}}</tool_call>`.
+Other text is for thinking and is not read. The first line or call decides what is done in this turn; where it is an
+ASK of main, all further ones count too. A text without any is invalid.
 """
 
 from __future__ import annotations
@@ -28,26 +28,15 @@ _LINE = re.compile(
 
 
 class Action(NamedTuple):
-    """What an agent does.
+    """What an agent does."""
 
-    Attributes:
-        name: "ask", "answer", "stop", "search", "read" or "report".
-        text: What is asked, looked for or said.
-        to: Who is asked; "" where nobody is named.
-    """
-
-    name: str
-    text: str = ""
-    to: str = ""
+    name: str  # "ask", "answer", "stop", "search", "read" or "report"
+    text: str = ""  # what is asked, looked for or said
+    to: str = ""  # who is asked; "" where nobody is named
 
 
 def read(text: str, allowed: Mapping[str, tuple[str, ...]]) -> tuple[Action, ...]:
-    """What a text does: one action, or several that ask; () where it is invalid.
-
-    Args:
-        text: Of an agent.
-        allowed: `LEADS` or `FINDS`.
-    """
+    """The action of a text, or several that ask; () where it is none of the `allowed` ones."""
     acts = list(_calls(text, allowed)) if "<tool_call>" in text else list(_lines(text, allowed))
     if not acts:
         return ()
@@ -88,7 +77,7 @@ def spoken(action: Action) -> str:
 
 
 def cut(text: str, words: int, characters: int) -> str:
-    """A text of at most so many words and characters; what is left out is named at its end."""
+    """A text cut to so many words and characters; a cut is noted at its end."""
     kept = " ".join(text[: 4 * characters].split()[:words])[:characters]
     if len(kept) == len(" ".join(text[: 4 * characters].split())) and len(text) <= 4 * characters:
         return text.strip()

@@ -19,12 +19,9 @@ _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 
 
 def judged(expert: Expert, item: TaskItem, work: Work) -> float:
-    """What a judge says of a report, in [0, 1]; NaN, with a warning, where it says nothing usable in three tries.
+    """A judge's score of a report, in [0, 1]; NaN, with a warning, where three tries give no number or raise.
 
-    Args:
-        expert: Answers a prompt; whatever it raises counts as no answer.
-        item: The task; its answer is not shown.
-        work: What the invocation did.
+    The judge is not shown the answer of the task.
     """
     prompt = (
         f"A sub-agent was to find out: {work.subtask}\n\nIt was shown:\n"

@@ -1,7 +1,7 @@
-"""Rows of published multi-hop sets: HotpotQA (arXiv:1809.09600) and 2WikiMultihopQA (arXiv:2011.01060).
+"""Rows of published data sets: HotpotQA (arXiv:1809.09600) and 2WikiMultihopQA (arXiv:2011.01060).
 
-Both have `question`, `answer`, `context` (pages of sentences) and `supporting_facts` (page and sentence); on the hub as
-columns, in the released files as pairs.
+Both have `question`, `answer`, `context` (titles and sentences of pages) and `supporting_facts` (title of a page and
+index of a sentence). The last two are columns on the hub, and lists of pairs in the released files.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ..tasks import TaskError
 
 
 def from_published(row: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A row with `context` as one with `corpus`, a line for each sentence; other rows as they are.
+    """Give a row with `context` a `corpus`, a line for each sentence; other rows stay as they are.
 
     Raises:
         TaskError: `context` or `supporting_facts` have another form.
@@ -32,13 +32,13 @@ def from_published(row: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _pairs(row: Mapping[str, Any], name: str, columns: tuple[str, str], kind: type) -> Sequence[tuple[str, Any]]:
-    """The pairs of a field, which may stand in two columns."""
+    """The pairs of a field, which may be stored in two columns."""
     value: Any = row.get(name, [])
     try:
-        titles, others = (
-            _columns(value, columns) if isinstance(value, dict) else tuple(zip(*value, strict=True)) or ((), ())
-        )
-        pairs: list[tuple[Any, Any]] | None = list(zip(titles, others, strict=True))
+        if isinstance(value, dict):
+            table = cast("dict[str, Any]", value)
+            value = zip(table[columns[0]], table[columns[1]], strict=True)
+        pairs: list[tuple[Any, Any]] | None = [(title, other) for title, other in value]
     except (KeyError, TypeError, ValueError):
         pairs = None
     if pairs is None or not all(isinstance(title, str) and isinstance(other, kind) for title, other in pairs):
@@ -46,7 +46,3 @@ def _pairs(row: Mapping[str, Any], name: str, columns: tuple[str, str], kind: ty
             f"field {name!r} is {value!r:.80}; it holds pairs of {columns[0]} and {columns[1]}, or these two as columns"
         )
     return pairs
-
-
-def _columns(value: Any, names: tuple[str, str]) -> tuple[Sequence[Any], Sequence[Any]]:
-    return value[names[0]], value[names[1]]

@@ -1,8 +1,7 @@
 """Questions of two and three hops about procedural worlds, each with one right answer.
 
-A hop is a line `relation|subject`; the subject `#1` is what the first hop gives. A chain ends in its answer
-(`founder|Bel Mills`, then `birthplace|#1`); a comparison has two hops that need each other not, and asks which is
-earlier.
+A hop is a line `relation|subject`; the subject `#1` is the value of the first hop. A chain ends in its answer
+(`founder|Bel Mills`, then `birthplace|#1`). A comparison has two independent hops and asks which value is earlier.
 """
 
 from __future__ import annotations
@@ -16,25 +15,19 @@ from ...types import TaskItem
 from .relations import RELATIONS, VALUES, Relation, questions_about
 from .worlds import Draws, Fact, World, world
 
-# Worlds in which the two passages that fit a hop's question best always hold its fact (a test counts that).
+# In these worlds the two best passages for a hop's question always hold its fact; a test verifies that.
 WORLDS: Mapping[str, tuple[int, ...]] = {"train": (2, 3, 4, 6, 7, 8), "test": (9, 10, 11)}
 EACH = 20  # questions about a world
-_CHAINS = (2, 2, 3, 2, 3)  # hops of every five questions; the last of every ten compares
+_CHAINS = (2, 2, 3, 2, 3)  # hops of every five questions; every tenth question is a comparison
 _STARTS = ("companies", "works", "towns")
 
 
 class Hop(NamedTuple):
-    """A step of a question.
+    """A step of a question."""
 
-    Attributes:
-        relation: Its name.
-        subject: An entity; "" where it is what an earlier hop gives.
-        after: Place of that hop; -1 where the subject is named.
-    """
-
-    relation: str
-    subject: str
-    after: int = -1
+    relation: str  # its name
+    subject: str  # an entity; "" where it is the value of an earlier hop
+    after: int = -1  # index of that hop; -1 where the subject is named
 
     def question(self, subject: str) -> str:
         """The step as a question about a subject."""
@@ -42,7 +35,7 @@ class Hop(NamedTuple):
 
 
 def hops_of(item: TaskItem) -> tuple[Hop, ...]:
-    """The steps of a task; () where they are not known."""
+    """The hops of a task; () where they are not known."""
     lines = [line for line in item.fields.get("hops", "").split("\n") if "|" in line]
     pairs = [line.split("|") for line in lines]
     return tuple(
@@ -52,7 +45,7 @@ def hops_of(item: TaskItem) -> tuple[Hop, ...]:
 
 
 def facts_of(item: TaskItem, of: World) -> tuple[Fact, ...]:
-    """What is true of every step."""
+    """The fact of every hop."""
     facts: list[Fact] = []
     for hop in hops_of(item):
         subject = hop.subject or facts[hop.after].value
@@ -62,7 +55,7 @@ def facts_of(item: TaskItem, of: World) -> tuple[Fact, ...]:
 
 @functools.cache
 def embedded() -> tuple[TaskItem, ...]:
-    """The embedded questions; those of training and of test are about different worlds."""
+    """The embedded questions; training and test questions are about different worlds."""
     return tuple(item for split, numbers in WORLDS.items() for number in numbers for item in _about(number, split))
 
 
@@ -82,7 +75,7 @@ def _about(number: int, split: str) -> list[TaskItem]:
 
 
 def _chain(of: World, draws: Draws, length: int) -> tuple[str, str, Sequence[str]]:
-    """A question whose every hop goes on from what the one before gives; no answer where a name comes twice."""
+    """A question in which every hop starts from the value of the one before; no answer where a name comes twice."""
     subject = draws.one(of.names[draws.one(_STARTS)])
     passed, said, hops = [subject], subject, [f"|{subject}"]
     used: list[Relation] = []

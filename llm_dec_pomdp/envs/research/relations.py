@@ -1,11 +1,11 @@
-"""What can be known in a world, and how it is said: relations, their sentences, and questions about them.
+"""The relations of a procedural world, the sentences that state them, and the questions about them.
 
-Every relation is a function: a subject has one value. So a chain of relations has one right answer.
+Every subject of a relation has one value, so that a chain of relations has one right answer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 KINDS = ("people", "towns", "companies", "works")  # of entities; parts of a corpus are called so, too
@@ -20,169 +20,80 @@ RUMOURS = (
 
 @dataclass(frozen=True)
 class Relation:
-    """A relation from a subject to its value.
+    """A relation from a subject to its value."""
 
-    Attributes:
-        name: As it is called in the tasks.
-        subject: Kind of the subject.
-        value: Kind of the value.
-        sentences: How it is said of the subject {x} and the value {y}.
-        question: About the subject {x}.
-        noun: The value as a part of a longer question.
-        words: Words of a text that asks for it.
-    """
-
-    name: str
-    subject: str
-    value: str
-    sentences: tuple[str, ...]
-    question: str
-    noun: str
-    words: frozenset[str]
+    name: str  # in the tasks
+    subject: str  # kind of the subject
+    value: str  # kind of the value
+    sentences: tuple[str, ...]  # statements with the subject {x} and the value {y}
+    question: str  # about the subject {x}
+    noun: str  # the value as a part of a longer question
+    words: frozenset[str]  # words by which a text may ask for it
 
 
-def _relation(name: str, kinds: str, question: str, noun: str, words: str, *sentences: str) -> Relation:
-    subject, value = kinds.split()
-    return Relation(name, subject, value, sentences, question, noun, frozenset(words.split()))
+def _relations(table: str) -> Iterator[Relation]:
+    for block in table.strip().split("\n\n"):
+        (name, subject, value, words), (question, noun), sentences = (row.split(" | ") for row in block.split("\n"))
+        yield Relation(name, subject, value, tuple(sentences), question, noun, frozenset(words.split()))
 
 
-RELATIONS = {
-    relation.name: relation
-    for relation in (
-        _relation(
-            "birthplace",
-            "people towns",
-            "In which town was {x} born?",
-            "the town in which {x} was born",
-            "born birth birthplace",
-            "{x} was born in {y}.",
-            "{x}, born in {y}, has two sisters.",
-            "Born in {y}, {x} soon left.",
-        ),
-        _relation(
-            "home",
-            "people towns",
-            "In which town is the home of {x}?",
-            "the town in which {x} has a home",
-            "home live lives living resides",
-            "The home of {x} is in {y}.",
-            "{x} has a home in {y}.",
-            "{x} is at home in {y}.",
-        ),
-        _relation(
-            "employer",
-            "people companies",
-            "Which company employs {x}?",
-            "the company that employs {x}",
-            "employs employer employed works work job",
-            "{y} employs {x}.",
-            "It is {y} that employs {x}.",
-            "{y} employs {x} and a cousin.",
-        ),
-        _relation(
-            "teacher",
-            "people people",
-            "Who taught {x}?",
-            "the teacher of {x}",
-            "taught teacher teach teaches",
-            "{x} was taught by {y}.",
-            "{y} taught {x}.",
-            "It was {y} that taught {x}.",
-        ),
-        _relation(
-            "founder",
-            "companies people",
-            "Who founded {x}?",
-            "the founder of {x}",
-            "founder founded start started",
-            "{x} was founded by {y}.",
-            "{x}, founded by {y}, grew.",
-            "It was {y} that founded {x}.",
-        ),
-        _relation(
-            "seat",
-            "companies towns",
-            "In which town is {x} based?",
-            "the town in which {x} is based",
-            "based seat headquarters office",
-            "{x} is based in {y}.",
-            "Based in {y}, {x} has two offices.",
-            "{x} has long been based in {y}.",
-        ),
-        _relation(
-            "year",
-            "companies years",
-            "In which year was {x} opened?",
-            "the year in which {x} was opened",
-            "year opened opening earlier older when",
-            "In {y} {x} was opened with a dance.",
-            "{x} was opened in {y}.",
-            "Opened in {y}, {x} began with two rooms.",
-        ),
-        _relation(
-            "director",
-            "companies people",
-            "Who directs {x}?",
-            "the person who directs {x}",
-            "directs director directed head leads leader",
-            "{y} directs {x}.",
-            "It is {y} that directs {x}.",
-            "The person who directs {x} is called {y}.",
-        ),
-        _relation(
-            "author",
-            "works people",
-            "Who wrote {x}?",
-            "the author of {x}",
-            "wrote author written writer",
-            "{y} wrote {x}.",
-            "{y} wrote {x} in a year.",
-            "It was {y} that wrote {x}.",
-        ),
-        _relation(
-            "setting",
-            "works towns",
-            "In which town is {x} set?",
-            "the town in which {x} is set",
-            "set setting plays takes",
-            "{x} is set in {y}.",
-            "The story of {x} is set in {y}.",
-            "Readers know that {x} is set in {y}.",
-        ),
-        _relation(
-            "publisher",
-            "works companies",
-            "Which company published {x}?",
-            "the company that published {x}",
-            "published publisher publishes",
-            "{y} published {x}.",
-            "It was {y} that published {x}.",
-            "{x} was published by {y}.",
-        ),
-        _relation(
-            "mayor",
-            "towns people",
-            "Who is the mayor of {x}?",
-            "the mayor of {x}",
-            "mayor",
-            "The mayor of {x} is {y}.",
-            "{y} is the mayor of {x}.",
-            "In {x} the mayor is called {y}.",
-        ),
-        _relation(
-            "river",
-            "towns rivers",
-            "Which river flows by {x}?",
-            "the river that flows by {x}",
-            "river flows water",
-            "The {y} flows by {x}.",
-            "By {x} flows the {y}.",
-            "{x} lies where the {y} flows.",
-        ),
-    )
-}
+# Three lines each: name, kinds of subject and value, words; question and noun; sentences.
+_TABLE = """
+birthplace | people | towns | born birth birthplace
+In which town was {x} born? | the town in which {x} was born
+{x} was born in {y}. | {x}, born in {y}, has two sisters. | Born in {y}, {x} soon left.
 
-# What says nothing that anybody asks for, in the words of what does.
+home | people | towns | home live lives living resides
+In which town is the home of {x}? | the town in which {x} has a home
+The home of {x} is in {y}. | {x} has a home in {y}. | {x} is at home in {y}.
+
+employer | people | companies | employs employer employed works work job
+Which company employs {x}? | the company that employs {x}
+{y} employs {x}. | It is {y} that employs {x}. | {y} employs {x} and a cousin.
+
+teacher | people | people | taught teacher teach teaches
+Who taught {x}? | the teacher of {x}
+{x} was taught by {y}. | {y} taught {x}. | It was {y} that taught {x}.
+
+founder | companies | people | founder founded start started
+Who founded {x}? | the founder of {x}
+{x} was founded by {y}. | {x}, founded by {y}, grew. | It was {y} that founded {x}.
+
+seat | companies | towns | based seat headquarters office
+In which town is {x} based? | the town in which {x} is based
+{x} is based in {y}. | Based in {y}, {x} has two offices. | {x} has long been based in {y}.
+
+year | companies | years | year opened opening earlier older when
+In which year was {x} opened? | the year in which {x} was opened
+In {y} {x} was opened with a dance. | {x} was opened in {y}. | Opened in {y}, {x} began with two rooms.
+
+director | companies | people | directs director directed head leads leader
+Who directs {x}? | the person who directs {x}
+{y} directs {x}. | It is {y} that directs {x}. | The person who directs {x} is called {y}.
+
+author | works | people | wrote author written writer
+Who wrote {x}? | the author of {x}
+{y} wrote {x}. | {y} wrote {x} in a year. | It was {y} that wrote {x}.
+
+setting | works | towns | set setting plays takes
+In which town is {x} set? | the town in which {x} is set
+{x} is set in {y}. | The story of {x} is set in {y}. | Readers know that {x} is set in {y}.
+
+publisher | works | companies | published publisher publishes
+Which company published {x}? | the company that published {x}
+{y} published {x}. | It was {y} that published {x}. | {x} was published by {y}.
+
+mayor | towns | people | mayor
+Who is the mayor of {x}? | the mayor of {x}
+The mayor of {x} is {y}. | {y} is the mayor of {x}. | In {x} the mayor is called {y}.
+
+river | towns | rivers | river flows water
+Which river flows by {x}? | the river that flows by {x}
+The {y} flows by {x}. | By {x} flows the {y}. | {x} lies where the {y} flows.
+"""
+RELATIONS = {relation.name: relation for relation in _relations(_TABLE)}
+
+# Sentences that answer no question, in the words of those that do.
 FILLERS = {
     "people": (
         "{x} once wrote a letter about the weather.",

@@ -1,7 +1,7 @@
 """What a report and an answer are worth.
 
-Two kinds of truth: of a procedural world every fact is known; of a published or own data set the question, the answer,
-and perhaps the passages that it rests on. Equations: "Multi-Agent Deep Research", arXiv:2511.13288, section 3.
+Of a procedural world every fact is known. Of a published data set, or one of your own, only the answer is, and perhaps
+the passages that it rests on. Equations: "Multi-Agent Deep Research", arXiv:2511.13288, section 3.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 import re
 import string
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -26,17 +25,11 @@ _DEPTH = 3  # hops of a subtask
 
 
 class Work(NamedTuple):
-    """What an invocation of a sub-agent did.
+    """What an invocation of a sub-agent did."""
 
-    Attributes:
-        subtask: What it was to find out.
-        retrieved: Places of the passages that it was shown.
-        report: What it said, as main sees it.
-    """
-
-    subtask: str
-    retrieved: tuple[int, ...]
-    report: str
+    subtask: str  # what it was to find out
+    retrieved: tuple[int, ...]  # indices of the passages that it was shown
+    report: str  # as main sees it
 
 
 def reward_of_main(*, valid: bool, correct: bool) -> float:
@@ -49,48 +42,26 @@ def reward_of_sub(*, valid: bool, correct: bool, expert: float) -> float:
     return SUB_FORMAT + SUB_CORRECT * correct + SUB_EXPERT * expert if valid else 0.0
 
 
-class Truth(ABC):
-    """What is known of a task."""
-
-    @abstractmethod
-    def expert(self, work: Work) -> float:
-        """How well an invocation did its subtask, in [0, 1]."""
-
-    @abstractmethod
-    def right(self, answer: str) -> bool:
-        """Whether a text gives the answer, and no other beside it."""
-
-    @abstractmethod
-    def hits(self, works: Sequence[Work]) -> float:
-        """Share of what the answer rests on that was retrieved by anybody."""
-
-    @abstractmethod
-    def supported(self, works: Sequence[Work]) -> bool:
-        """Whether the reports, by what was retrieved for them, hold what the answer follows from."""
-
-
-class WorldTruth(Truth):
-    """Of an embedded question.
-
-    Args:
-        item: The task.
-    """
+class WorldTruth:
+    """What is known of an embedded question."""
 
     def __init__(self, item: TaskItem) -> None:
         self.world: World = world(int(item.fields["corpus"].partition(":")[2]))
         self.answer = item.fields["answer"].partition("\n")[0]
         self.facts = facts_of(item, self.world)
         named = self.world.named(item.prompt)
-        aside = () if self.answer in named else (*named, *(fact.value for fact in self.facts))  # of a comparison none
+        # Names that an answer may mention beside its own; in a comparison there are none.
+        aside = () if self.answer in named else (*named, *(fact.value for fact in self.facts))
         self._aside = tuple(name for name in aside if name != self.answer)
 
     def expert(self, work: Work) -> float:
-        """1 where the report holds what the subtask asked for, and the facts for it were retrieved; else 0.
+        """1 where the report holds what the subtask asked for, and the facts behind it were retrieved; else 0.
 
-        What a subtask asks for: from the names in it, along the relations whose words are in it, as far as they go.
+        A subtask asks for the end of the longest chains that begin at a name in it and follow relations whose words are
+        in it.
         """
         named = self.world.named(work.subtask)
-        words = set(re.findall(r"\w+", work.subtask.lower()))
+        words = _words(work.subtask)
         ends: list[tuple[Fact, ...]] = []
         for name in named:
             ends += self._chains(name, words, ())
@@ -104,15 +75,15 @@ class WorldTruth(Truth):
         )
 
     def right(self, answer: str) -> bool:
-        """Whether the answer is named, and nothing else of its kind but what leads to it."""
+        """Whether the answer is named, and no other name of its kind, except those of the steps that lead to it."""
         return self._holds(_beginning(answer), self.answer, self._aside)
 
     def hits(self, works: Sequence[Work]) -> float:
-        """Share of the hops whose fact was retrieved."""
+        """Share of the hops whose facts were retrieved."""
         return sum(any(_retrieved(fact, work) for work in works) for fact in self.facts) / len(self.facts)
 
     def supported(self, works: Sequence[Work]) -> bool:
-        """Whether every hop's fact is in a report that retrieved it, or one report has the answer and retrieved all."""
+        """Whether each fact is in a report that retrieved it, or one report that retrieved all has the answer."""
 
         def whole(work: Work) -> bool:
             return all(_retrieved(f, work) for f in self.facts) and self._holds(work.report, self.answer, self._aside)
@@ -132,17 +103,13 @@ class WorldTruth(Truth):
         return chains
 
     def _holds(self, text: str, value: str, aside: Sequence[str]) -> bool:
-        """Whether a text names a value and nothing else of its kind; names of the question are left aside."""
+        """Whether a text names a value and nothing else of its kind; names in `aside` are allowed."""
         named = set(self.world.named(text, self.world.kind_of.get(value)))
         return named - (set(aside) - {value}) == {value}
 
 
-class PublishedTruth(Truth):
-    """Of a task whose facts are not known.
-
-    Args:
-        item: The task.
-    """
+class PublishedTruth:
+    """What is known of a task whose facts are not."""
 
     def __init__(self, item: TaskItem) -> None:
         self.corpus: Corpus = corpus(item.fields["corpus"])
@@ -155,14 +122,14 @@ class PublishedTruth(Truth):
         return sum(claim.lower() in read for claim in claims) / len(claims) if claims and work.retrieved else 0.0
 
     def right(self, answer: str) -> bool:
-        """Whether the answer stands in the text, punctuation aside; of yes and no the first word counts."""
+        """Whether the text holds the answer, punctuation ignored; where that is yes or no the first word counts."""
         said = normal(_beginning(answer))
         if self.answer in ("yes", "no"):
             return said.split()[:1] == [self.answer]
         return self._stands_in(said)
 
     def hits(self, works: Sequence[Work]) -> float:
-        """Share of the passages that the answer rests on, where they are known; else whether one has the answer."""
+        """Share of the supporting passages that were retrieved; where none are known, whether one has the answer."""
         seen = {place for work in works for place in work.retrieved}
         support = self.corpus.support
         if support:
@@ -170,7 +137,7 @@ class PublishedTruth(Truth):
         return float(any(self._stands_in(self._text(place)) for place in seen))
 
     def supported(self, works: Sequence[Work]) -> bool:
-        """All of these passages were retrieved; where they are not known, a report has the answer from one."""
+        """Whether all supporting passages were retrieved; where none are known, a report has the answer from one."""
         if self.corpus.support or self.answer in ("yes", "no"):
             return self.hits(works) == 1.0 if self.corpus.support else any(work.retrieved for work in works)
         return any(
@@ -186,19 +153,24 @@ class PublishedTruth(Truth):
         return f"{passage.title}. {passage.text}"
 
 
-def truth_of(item: TaskItem) -> Truth:
-    """What is known of a task."""
+def truth_of(item: TaskItem) -> WorldTruth | PublishedTruth:
+    """What is known of a task.
+
+    `expert` says how well an invocation did its subtask, in [0, 1]; `right` whether a text gives the answer and no
+    other beside it; `hits` which share of what is behind the answer was retrieved; `supported` whether the answer
+    follows from the reports, and these from what was retrieved.
+    """
     return _truth(item.prompt, tuple(item.fields.items()))
 
 
 @functools.lru_cache(maxsize=1024)
-def _truth(prompt: str, fields: tuple[tuple[str, str], ...]) -> Truth:
+def _truth(prompt: str, fields: tuple[tuple[str, str], ...]) -> WorldTruth | PublishedTruth:
     item = TaskItem("", prompt, fields=dict(fields))
     return WorldTruth(item) if item.fields.get("hops") else PublishedTruth(item)
 
 
 def redundancy(works: Sequence[Work]) -> float:
-    """Share of the invocations that retrieved nothing that others before them had not; 0 without invocations."""
+    """Share of the invocations that retrieved only what earlier ones had; 0 without invocations."""
     seen: set[int] = set()
     idle = 0
     for work in works:
@@ -208,7 +180,7 @@ def redundancy(works: Sequence[Work]) -> float:
 
 
 def normal(text: str) -> str:
-    """Lower case without punctuation, articles and extra spaces, as the published evaluations of such sets have it."""
+    """Lower case without punctuation, articles and extra spaces, as in the published evaluations of such data sets."""
     bare = "".join(sign for sign in text.lower() if sign not in set(string.punctuation))
     return " ".join(word for word in bare.split() if word not in ("a", "an", "the"))
 

@@ -1,7 +1,7 @@
-"""Teams without a model, under both grammars; what they earn is in the manual.
+"""Teams without a model, for both grammars; the manual says what they earn.
 
-Main knows the steps of the question, as a reader of it would; it does not know the facts. Sub-agents know how things
-are said, and believe no rumour.
+Main knows the steps of the question, as its readers do, but not the facts. Sub-agents know the sentences that state a
+fact, and believe no rumour.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ...types import Message, TaskItem
-from .choice import CHOOSE, LETTERS, SHORT
+from .choice import CHOOSE, LETTERS, SHORT, Choice, holder
+from .free import Free
 from .questions import Hop, hops_of
 from .relations import RELATIONS, RUMOURS, Relation
 from .state import MAIN
@@ -20,7 +21,7 @@ UNKNOWN = "unknown"
 
 
 class Known(NamedTuple):
-    """A step of a question with its subject and its value, as far as main was told them."""
+    """A step of a question with its subject and its value, where main was told them."""
 
     hop: Hop
     subject: str | None
@@ -28,30 +29,15 @@ class Known(NamedTuple):
 
 
 class Scripts:
-    """What the scripted teams say.
+    """What the scripted teams say; they recognise tasks by the text of their questions."""
 
-    Args:
-        items: The tasks; questions are known by their text.
-        grammar: "free" or "choice".
-        kinds: Names of the specialists.
-        parts: Parts of the corpus that each searches.
-        most: How many invocations there may be.
-    """
-
-    def __init__(
-        self,
-        items: Sequence[TaskItem],
-        grammar: str,
-        kinds: tuple[str, ...],
-        parts: tuple[tuple[str, ...], ...],
-        most: int,
-    ) -> None:
+    def __init__(self, items: Sequence[TaskItem], grammar: str, words: Free | Choice) -> None:
         self._items = {item.prompt: item for item in items}
         self._choice = grammar == "choice"
-        self._kinds, self._parts, self._most = kinds, parts, most
+        self._words = words
 
     def optimal(self, agent: str, history: Sequence[Message]) -> str:
-        """Asks for each step that is open, several at once where they can be, and answers."""
+        """Asks for each open step, several at once where possible, and answers."""
         return self._main(history, everything=False) if agent == MAIN else self._sub(history)
 
     def ask_everything(self, agent: str, history: Sequence[Message]) -> str:
@@ -65,8 +51,8 @@ class Scripts:
         return f"ANSWER: {UNKNOWN}"
 
     def alone(self, agent: str, history: Sequence[Message]) -> str:
-        """One agent that has the tools: looks for each step that is open, and answers."""
-        text = "\n".join(message.text for message in history if message.role != "said")
+        """One agent that has the tools: searches for each open step, and answers."""
+        text = _told(history)
         last = text.split("\n")[-1].removesuffix(f" {SHORT}")
         if self._choice and not text.endswith(CHOOSE) and last not in self._items:  # a note on what it read
             return self._sub(history)
@@ -76,7 +62,7 @@ class Scripts:
         wanted = next((hop.question(subject) for hop, subject, value in steps if subject and not value), None)
         return f"SEARCH: {wanted}" if wanted else f"ANSWER: {_answer(steps)}"
 
-    # --- teams that err in one decision ---------------------------------------------------------------------------
+    # --- teams that make one mistake ------------------------------------------------------------------------------
 
     def asks_twice(self, agent: str, history: Sequence[Message]) -> str:
         """Asks two sub-agents for its first step at once (grammar "free")."""
@@ -84,14 +70,14 @@ class Scripts:
         return f"{_first_line(said)}\n{said}" if _begins(agent, history) else said
 
     def asks_another(self, agent: str, history: Sequence[Message]) -> str:
-        """Asks a specialist for its first step who cannot know it, and then the right one."""
+        """Asks the wrong specialist for its first step, and then the right one."""
         said = self.optimal(agent, history)
         right = said.partition(":")[0].removeprefix("ASK ")
-        others = [kind for kind in self._kinds if kind != right]
+        others = [kind for kind in self._words.kinds if kind != right]
         return said.replace(right, others[0], 1) if others and _begins(agent, history) else said
 
     def asks_vaguely(self, agent: str, history: Sequence[Message]) -> str:
-        """Asks for its first step without saying about whom, and then again."""
+        """Asks for its first step without naming the subject, and then again."""
         said = self.optimal(agent, history)
         if not _begins(agent, history):
             return said
@@ -100,7 +86,7 @@ class Scripts:
         return said.replace(_first_line(said), vague, 1)
 
     def misreads(self, agent: str, history: Sequence[Message]) -> str:
-        """Has all reports, and answers with another name in them."""
+        """Has all reports, but answers with another name in them."""
         said = self.optimal(agent, history)
         if agent != MAIN or not said.startswith("ANSWER: "):
             return said
@@ -109,7 +95,7 @@ class Scripts:
         return "ANSWER: " + next(name for name in reversed(names) if name != said.removeprefix("ANSWER: "))
 
     def goes_on(self, agent: str, history: Sequence[Message]) -> str:
-        """Knows the answer, and asks for its first step once more."""
+        """Knows the answer, but asks for its first step once more."""
         said = self.optimal(agent, history)
         asked = "\n".join(message.text for message in history if message.role == "said").split("\n")
         late = agent == MAIN and said.startswith("ANSWER: ") and asked.count(asked[0]) == 1
@@ -122,7 +108,7 @@ class Scripts:
         return (self._letter if self._choice else self._line)(text, self._steps(text), everything=everything)
 
     def _steps(self, text: str) -> list[Known]:
-        """The steps of the question that main was told, as far as it was told more."""
+        """The steps of the question that main was told, with what it was told of them."""
         item = self._item(text)
         steps: list[Known] = []
         for hop in hops_of(item):
@@ -132,7 +118,7 @@ class Scripts:
         return steps
 
     def _item(self, text: str) -> TaskItem:
-        """The task whose question stands in what main was told."""
+        """The task whose question is in the text."""
         lines = [line.removeprefix("Question: ") for line in text.split("\n")]
         lines += [line.removesuffix(f" {SHORT}") for line in lines]
         item = next((self._items[line] for line in lines if line in self._items), None)
@@ -142,15 +128,15 @@ class Scripts:
 
     def _line(self, text: str, steps: Sequence[Known], *, everything: bool) -> str:
         told = re.findall(r"You may ask (\d+) more", text)
-        left = int(told[-1]) if told else self._most
+        left = int(told[-1]) if told else self._words.most
         asks = [
-            f"ASK {self._holder(hop)}: {hop.question(subject)}"
+            f"ASK {holder(self._words, hop)}: {hop.question(subject)}"
             for hop, subject, value in steps
             if subject and not value
         ]
         if everything and not asks:
             hop, subject, _ = steps[0]
-            asks = [f"ASK {self._holder(hop)}: {hop.question(subject or '')}"] * left
+            asks = [f"ASK {holder(self._words, hop)}: {hop.question(subject or '')}"] * left
         return "\n".join(asks[:left]) if asks and left else f"ANSWER: {_answer(steps)}"
 
     def _letter(self, text: str, steps: Sequence[Known], *, everything: bool) -> str:
@@ -161,10 +147,6 @@ class Scripts:
             return LETTERS[0] if everything else LETTERS[-1]
         lines = text.split("\n")
         return next((c for c in LETTERS for line in lines if line.startswith(f"{c}:") and wanted in line), LETTERS[-1])
-
-    def _holder(self, hop: Hop) -> str:
-        part = RELATIONS[hop.relation].subject
-        return next((k for k, own in zip(self._kinds, self._parts, strict=True) if part in own), self._kinds[0])
 
     # --- sub-agents ----------------------------------------------------------------------------------------------
 
@@ -187,7 +169,7 @@ def _told(history: Sequence[Message]) -> str:
 
 
 def _begins(agent: str, history: Sequence[Message]) -> bool:
-    """Whether main says its first text."""
+    """Whether this is the first text of main."""
     return agent == MAIN and all(message.role != "said" for message in history)
 
 
@@ -196,11 +178,7 @@ def _first_line(text: str) -> str:
 
 
 def meant(question: str) -> tuple[Relation, str]:
-    """The relation and the subject of a sub-question.
-
-    Raises:
-        ValueError: It is none.
-    """
+    """The relation and the subject of a sub-question; ValueError where it is none."""
     for relation in RELATIONS.values():
         match = re.fullmatch(re.escape(relation.question).replace(r"\{x\}", "(.+)"), question)
         if match:
@@ -209,7 +187,7 @@ def meant(question: str) -> tuple[Relation, str]:
 
 
 def stated(relation: Relation, subject: str, text: str) -> tuple[str, str] | None:
-    """The value that a sentence of a text states for a subject, rumours aside, and the sentence; None: none does."""
+    """The value that a sentence states for a subject, and the sentence; None where no sentence but rumours does."""
     pairs: list[tuple[str, str]] = []
     for line in re.split(r"\n|(?<=\.) ", text):
         sentence = re.sub(r"^(?:\[\d+\] |reports: |Found: )", "", line)
@@ -221,7 +199,7 @@ def stated(relation: Relation, subject: str, text: str) -> tuple[str, str] | Non
 
 
 def _answer(steps: Sequence[Known]) -> str:
-    """What follows from the steps."""
+    """The answer that follows from the steps."""
     if any(value is None for _, _, value in steps):
         return UNKNOWN
     if len(steps) > 1 and all(hop.subject for hop, _, _ in steps):  # a comparison

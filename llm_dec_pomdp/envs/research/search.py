@@ -1,7 +1,7 @@
 """BM25 over passages, by the package `bm25s`: one index for a corpus, the same answer on every machine.
 
-`bm25s` scores (Lucene's idf, k1 = 1.5, b = 0.75, its defaults; arXiv:2407.03618). Words are looked up and the best are
-chosen here: passages of equal score come in the order of the corpus, not in that of a partial sort.
+`bm25s` gives the scores (with its defaults, Lucene's idf, k1 = 1.5, b = 0.75; arXiv:2407.03618). The best passages are
+chosen here, so that passages of equal score come in the order of the corpus.
 """
 
 from __future__ import annotations
@@ -12,16 +12,12 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-_WORD = re.compile(r"(?u)\b\w\w+\b")  # as `bm25s.tokenize` has it
-QUERY_WORDS = 64  # of a query; what follows is not looked for
+_WORD = re.compile(r"(?u)\b\w\w+\b")  # as in `bm25s.tokenize`
+QUERY_WORDS = 64  # longest query; further words are ignored
 
 
 class Index:
-    """What stands where, word by word.
-
-    Args:
-        texts: Of the passages.
-    """
+    """An index of the texts of passages."""
 
     def __init__(self, texts: Sequence[str]) -> None:
         import bm25s  # only who searches needs it
@@ -33,12 +29,9 @@ class Index:
             self._scores.index(tokens, show_progress=False)
 
     def best(self, query: str, count: int, among: npt.NDArray[np.bool_] | None = None) -> tuple[int, ...]:
-        """The places of the passages that fit best, the best first; fewer where fewer have a word of the query.
+        """Indices of the `count` passages that fit best, the best first, without those that have no word of the query.
 
-        Args:
-            query: Words in any order; stop words and words of one letter count nothing.
-            count: At most so many.
-            among: Which passages may be chosen; None: all.
+        Stop words and words of one letter are ignored. `among` says which passages may be chosen; None: all.
         """
         known = self._vocabulary
         words = [match.group() for _, match in zip(range(QUERY_WORDS), _WORD.finditer(query.lower()), strict=False)]

@@ -1,7 +1,7 @@
-"""research-v0 for one agent that has the tools itself: what a hierarchy is to be compared with.
+"""research-v0 for one agent that has the tools itself: the baseline of the hierarchy.
 
-It searches and reads in a history of its own, which therefore fills with passages where main's fills with reports; with
-`context` it sees the last words of them alone. Rewards, questions and both grammars are those of the hierarchy.
+Its history fills with the passages that it searches and reads, where main's fills with reports; with `context` it sees
+only the last words of them. Rewards, questions and both grammars are those of the hierarchy.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class OwnNotes(Choice):
-    """The options of one agent, which sees what it read and what it noted."""
+    """The grammar "choice" for one agent, which sees what it has read and noted."""
 
     def found(self, state: State) -> str:
         """Passages and notes, in order."""
@@ -39,11 +39,7 @@ class OwnNotes(Choice):
 
 
 class Solo(Task[State]):
-    """One agent searches, reads and answers.
-
-    Args:
-        team: The task for a hierarchy.
-    """
+    """One agent searches, reads and answers; the options are those of the task for a hierarchy."""
 
     roles = ("solo",)
     components = ("format", "correct", "cost")
@@ -55,14 +51,13 @@ class Solo(Task[State]):
         self.source = team.source  # type: ignore[misc]
         self.team = team
         self.silence_is_lowest = not team.cost_per_turn
-        # One specialist that has all parts, since there is one agent.
         self._words = OwnNotes(("sub",), ((),), team.max_invocations, team.context)
         super(Task, self).__init__(1, team.max_turns, team.render_mode)
         self._items = team.items
 
     @property
     def reward_range(self) -> tuple[float, float]:
-        """From the costs of all turns to 1."""
+        """From minus the costs of all turns to 1."""
         return -self.max_turns * self.team.cost_per_turn, 1.0
 
     @property
@@ -71,21 +66,17 @@ class Solo(Task[State]):
         return self.reward_range
 
     def initial_state(self, item: TaskItem, seed: int) -> State:
-        """The question and the tools."""
+        """The agent is told the question."""
         state = State(item, derive(seed, "options"))
         return state._replace(told=((MAIN, self._question(state)),))
 
     def told(self, state: State) -> Mapping[str, str | Message]:
-        """What was made of the last text."""
+        """What follows from the last text."""
         return dict(state.told)
 
     def optimal_action(self, agent: str, history: Sequence[Message]) -> str:
-        """Looks for each step that is open, and answers.
-
-        Raises:
-            ValueError: The question is none of the embedded ones.
-        """
-        return Scripts((*embedded(), *self.items), self.team.grammar, ("sub",), ((),), 0).alone(agent, history)
+        """Searches for each open step of an embedded question, and answers."""
+        return Scripts((*embedded(), *self.items), self.team.grammar, self._words).alone(agent, history)
 
     def tools(self, agent: str) -> tuple[Tool, ...]:
         """The calls of the grammar "free"."""
@@ -144,7 +135,7 @@ class Solo(Task[State]):
         return self._on(following._replace(told=((MAIN, message),)), events)
 
     def _question(self, state: State) -> Message:
-        """What the agent is told at first, and whole where its context is limited or it has options."""
+        """What the agent is told at first; with a limited context or with options, what it is told in every turn."""
         if self.team.grammar == "choice":
             return self._words.question(state)
         lines = [
@@ -169,7 +160,7 @@ class Solo(Task[State]):
         return Transition(state, 0.0, events=tuple(events), anew=frozenset({MAIN} if whole else ()))
 
     def _end(self, state: State, lead: Lead, *, terminated: bool = True) -> Transition[State]:
-        """R_M of arXiv:2511.13288; supported is what was retrieved."""
+        """Pay R_M of arXiv:2511.13288; the answer itself counts as the report."""
         truth = truth_of(state.item)
         seen = tuple(place for one in state.invocations for place in one.retrieved)
         work = [Work(state.item.prompt, seen, lead.text if lead.what == "answer" else "")]

@@ -1,4 +1,4 @@
-"""What a question's team has done so far."""
+"""The state of a question: what its team has done so far."""
 
 from __future__ import annotations
 
@@ -11,27 +11,16 @@ MAIN = "agent_0"
 
 
 class Invocation(NamedTuple):
-    """A sub-agent that was asked once.
+    """A sub-agent that was asked once."""
 
-    Attributes:
-        agent: Its id.
-        kind: Which specialist it is; "sub" where there are none.
-        subtask: What it is to find out.
-        turns: Texts that it wrote.
-        retrieved: Places of the passages that it was shown.
-        report: What main sees; None while it works.
-        valid: Its format is.
-        expert: How well it did its subtask; NaN where nobody could judge that.
-    """
-
-    agent: str
-    kind: str
-    subtask: str
-    turns: int = 0
-    retrieved: tuple[int, ...] = ()
-    report: str | None = None
-    valid: bool = True
-    expert: float = 0.0
+    agent: str  # its id
+    kind: str  # which specialist it is; "sub" where there are none
+    subtask: str  # what it is to find out
+    turns: int = 0  # texts that it wrote
+    retrieved: tuple[int, ...] = ()  # indices of the passages that it was shown
+    report: str | None = None  # what main sees; None while it works
+    valid: bool = True  # whether its format is valid
+    expert: float = 0.0  # how well it did its subtask, in [0, 1]; NaN where the judge gave no number
 
     @property
     def work(self) -> Work:
@@ -40,59 +29,35 @@ class Invocation(NamedTuple):
 
 
 class State(NamedTuple):
-    """The state of a question.
-
-    Attributes:
-        item: The task.
-        seed: Of the order of options.
-        turn: Joint actions played.
-        invocations: Everybody who was asked, in order.
-        known: How many of these main has the reports of.
-        writing: Main was told to write its answer (grammar "choice").
-        told: Who is told what.
-    """
+    """The state of a question."""
 
     item: TaskItem
-    seed: int
-    turn: int = 0
-    invocations: tuple[Invocation, ...] = ()
-    known: int = 0
-    writing: bool = False
-    told: tuple[tuple[str, Message], ...] = ()
+    seed: int  # decides the options of the grammar "choice"
+    turn: int = 0  # joint actions played
+    invocations: tuple[Invocation, ...] = ()  # all of them, in order
+    known: int = 0  # how many invocations main has the reports of
+    writing: bool = False  # main was told to write its answer (grammar "choice")
+    told: tuple[tuple[str, Message], ...] = ()  # what agents are told next
 
     @property
     def working(self) -> tuple[Invocation, ...]:
-        """Those who have not reported yet."""
+        """Those that have not reported yet."""
         return tuple(one for one in self.invocations if one.report is None)
 
 
 class Lead(NamedTuple):
-    """What main decided.
+    """What main decided."""
 
-    Attributes:
-        what: "ask", "write" (its answer, next), "answer", "stop" or "invalid".
-        asks: Kind and subtask of everybody who is asked.
-        text: The answer, or why it is invalid.
-    """
-
-    what: str
-    asks: tuple[tuple[str, str], ...] = ()
-    text: str = ""
+    what: str  # "ask", "write" (its answer, next), "answer", "stop" or "invalid"
+    asks: tuple[tuple[str, str], ...] = ()  # kind and subtask of every sub-agent that is asked
+    text: str = ""  # the answer, or why it is invalid
 
 
 class Step(NamedTuple):
-    """What a text of a sub-agent did.
+    """What a text of a sub-agent did."""
 
-    Attributes:
-        told: What the sub-agent is told next; None where it is done.
-        retrieved: Places of the passages that it is shown.
-        report: What it reports; None while it goes on.
-        valid: The text could be read.
-        call: The tool that it called, with what; ("", "") for none.
-    """
-
-    told: Message | None = None
-    retrieved: tuple[int, ...] = ()
-    report: str | None = None
-    valid: bool = True
-    call: tuple[str, str] = ("", "")
+    told: Message | None = None  # what the sub-agent is told next; None where it is done
+    retrieved: tuple[int, ...] = ()  # indices of the passages that it is shown
+    report: str | None = None  # its report; None while it goes on
+    valid: bool = True  # whether the text could be read
+    call: tuple[str, str] = ("", "")  # the tool that it called, and the argument; ("", "") for none

@@ -1,4 +1,4 @@
-"""research-v0: a main agent answers a question from what the sub-agents report that it asks.
+"""research-v0: a main agent answers a question from the reports of sub-agents that it asks.
 
 | fact | value |
 |---|---|
@@ -8,46 +8,48 @@
 | offline | 120 questions about 6 worlds for training, 60 about 3 others for tests; every world has some 350 sentences |
 | return | 0 to 1.0, less what invocations and turns cost |
 
-Observation. Main is told the question, and later the reports of those whom it asked, never a passage. An invocation
-joins with a history of its own: its subtask, then what its searches find. It stays until the end, since its reward
-depends on main's answer, but is asked no more when it has reported.
+Observation. Main is told the question, and later the reports of the sub-agents that it asked, never a passage. Each
+invocation of a sub-agent joins with a history of its own: its subtask, then what its searches find. It stays until the
+end, since its reward depends on main's answer, but is not asked again when it has reported.
 
 Action, `grammar="free"`. Main: lines `ASK name: what to find out` (several at once), or `ANSWER: ...`, or `STOP`.
-Sub-agents: `SEARCH: words` (BM25, five passages), `READ: number` (the page around a passage), `REPORT: ...` (at most
-60 words, the rest is cut with a note), six turns. Or the same as calls, `<tool_call>{"name": "search", "arguments":
-{"query": "..."}}</tool_call>`. A text that is none of these is invalid, and so are too many invocations and unknown
-names; of main that ends the episode.
+Sub-agents have six turns: `SEARCH: words` (BM25, five passages), `READ: number` (the page around a passage) or
+`REPORT: ...` (60 words; longer reports are cut with a note). Calls mean the same, as in `<tool_call>{"name": "search",
+"arguments": {"query": "..."}}</tool_call>`. Other texts are invalid, and so are too many invocations and unknown names.
+An invalid text of main ends the episode.
 
 Action, `grammar="choice"`, for small models. Main picks one of three lettered options (two sub-questions, or to answer;
-the first letter counts) and writes its answer when it is told to; each prompt is told whole, as the beginning of a new
-history. A sub-agent is shown the two best passages and answers in one sentence. Embedded questions only.
+the first letter counts) and writes its answer when it is told to. Each prompt is complete and begins a new history. A
+sub-agent is shown the two best passages and answers in one sentence. Only for embedded questions.
 
 Reward, individual, all of it at the end (arXiv:2511.13288, section 3):
 
 | who | reward |
 |---|---|
-| main | R_M = 0.1 format + 0.9 correct, less the costs; 0 for the first two where main's format is invalid |
+| main, and the team | R_M = 0.1 format + 0.9 correct, both 0 where main's format is invalid; less the costs |
 | every invocation | R_S = 0.1 format + 0.4 correct + 0.5 expert; 0 where its own format is invalid |
 
 `correct`: the answer is right, names no second value of its kind, and `support` holds: every step of the question was
-reported by an invocation that retrieved a passage which says so. A right answer over a wrong chain counts as wrong.
-`expert`: the report holds what its subtask asked for, by a passage that it retrieved, and no second value. For own and
-published tasks, whose facts are not known: the share of the report's names and numbers that stand in what it retrieved;
-or what `expert` says, any policy. The reward of the team is main's.
+reported by an invocation that retrieved a passage which says so. A right answer without that counts as wrong.
+`expert`: the report holds what its subtask asked for, by a passage that it retrieved, and no second value. Where the
+facts are not known (published tasks and your own) it is the share of the report's names and numbers that were
+retrieved. The option `expert` replaces both by the number that any policy gives.
 
-Options: `max_invocations` (4), `cost_per_invocation`, `cost_per_turn` (0), `specialists` (names of parts of the
-corpus, joined by "+": `["people+towns", "companies+works"]`; each searches its own alone), `context` (words of reports
-that main is told at most), `expert` (from a prompt and the number of the try to a text with a number from 0 to 10).
+Options: `max_invocations` (4); `cost_per_invocation`, `cost_per_turn` (0); `specialists`, which search only their parts
+of the corpus (named by the parts, joined by "+": `["people+towns", "companies+works"]`); `context` (main is told only
+the last so many words of reports); `expert` (a function of a prompt and the number of the try, which returns a text
+with a number from 0 to 10).
 
 `env.alone()` is the same task for one agent that has the tools itself. Scripted teams: `script:optimal` earns 1.0 less
 its costs on all embedded questions under both grammars, `script:ask_everything` the same with every invocation spent,
-`script:never_ask` 0.1. Under the grammar "free" these err in one decision each: `script:asks_twice` (when to spawn),
+`script:never_ask` 0.1. Under the grammar "free" these make one mistake each: `script:asks_twice` (when to spawn),
 `script:asks_another` (whom to ask, with specialists), `script:asks_vaguely` (what to say), `script:misreads` (how to
 combine; it earns 0.1) and `script:goes_on` (when to stop).
 
-A row of a task file has `question`, `answer`, `corpus`: the path of a JSONL file (`text`; `title`, `part` where there
-are such) or of a folder of text files (a line is a passage, a sub-folder a part), from the folder of the task file or
-the working folder; or it has the fields of HotpotQA and 2WikiMultihopQA (`context`, `supporting_facts`) instead.
+A row of a task file has `question`, `answer` and `corpus`, the path of a JSONL file (`text`, and optionally `title` and
+`part`) or of a folder of text files (a line is a passage, a sub-folder a part), relative to the task file or to the
+working folder. Instead of `corpus` it may have the fields of HotpotQA and 2WikiMultihopQA (`context`,
+`supporting_facts`).
 
 Source: "Multi-Agent Deep Research: Training Multi-Agent Systems with M-GRPO", arXiv:2511.13288, for setting and
 rewards; worlds, questions and both grammars are this suite's own. BM25: `bm25s`, arXiv:2407.03618.
@@ -98,10 +100,10 @@ class Research(Task[State]):
         max_turns: H.
         grammar: "free" or "choice".
         max_invocations: How many sub-agents may be asked, 1 to 64.
-        specialists: Parts of the corpus, joined by "+"; of each kind there may be `max_invocations`.
-        cost_per_invocation: Main pays it for everybody it asks.
+        specialists: Parts of the corpus, joined by "+"; each may be asked `max_invocations` times.
+        cost_per_invocation: Main pays it for every sub-agent that it asks.
         cost_per_turn: Main pays it for every turn of the episode.
-        context: Words of reports that main is told at most, the last ones.
+        context: How many words of the reports main is told, the last ones; None: all.
         expert: Judges reports instead of the rule.
     """
 
@@ -139,16 +141,8 @@ class Research(Task[State]):
         context: int | None = None,
         expert: Expert | None = None,
     ) -> None:
-        check_options(
-            {
-                "grammar": grammar,
-                "max_invocations": max_invocations,
-                "specialists": specialists,
-                "cost_per_invocation": cost_per_invocation,
-                "cost_per_turn": cost_per_turn,
-                "context": context,
-            }
-        )
+        costs = {"cost_per_invocation": cost_per_invocation, "cost_per_turn": cost_per_turn}
+        check_options(grammar, max_invocations, context, specialists, costs)
         kinds = tuple(specialists) or ("sub",)
         parts = tuple(tuple(kind.split("+")) if specialists else () for kind in kinds)
         self.grammar: Grammar = grammar
@@ -163,7 +157,7 @@ class Research(Task[State]):
 
     @property
     def reward_range(self) -> tuple[float, float]:
-        """From all costs to 1."""
+        """From minus all costs to 1."""
         return -(self.max_invocations * self.cost_per_invocation + self.max_turns * self.cost_per_turn), 1.0
 
     @property
@@ -173,34 +167,25 @@ class Research(Task[State]):
 
     @property
     def scripts(self) -> Mapping[str, Callable[[str, Sequence[Message]], str]]:
-        """Teams by name; those that err in one decision write freely."""
+        """Teams by name; those that make one mistake need the grammar "free"."""
         scripts = self._scripts
         teams = [scripts.optimal, scripts.ask_everything, scripts.never_ask]
         erring = [scripts.asks_twice, scripts.asks_another, scripts.asks_vaguely, scripts.misreads, scripts.goes_on]
         return {team.__name__: team for team in [*teams, *(erring if self.grammar == "free" else [])]}
 
     def optimal_action(self, agent: str, history: Sequence[Message]) -> str:
-        """What the team "optimal" says.
-
-        Raises:
-            ValueError: The question is none of the embedded ones.
-        """
+        """What the team "optimal" says to an embedded question."""
         return self._scripts.optimal(agent, history)
 
     def choices(self, agent: str, history: Sequence[Message]) -> Sequence[str]:
-        """The letters, where main has options.
-
-        Raises:
-            ValueError: The agent writes freely.
-        """
+        """The letters, where main has options; elsewhere agents write freely."""
         if self.grammar == "choice" and agent == MAIN and history[-1].text.endswith(CHOOSE):
             return tuple(LETTERS)
         raise ValueError(f"{agent} of {self.metadata['name']} writes freely, not one of a few texts; use another model")
 
     @property
     def _scripts(self) -> Scripts:
-        known = (*embedded(), *self.items)
-        return Scripts(known, self.grammar, self.kinds, self._words.parts, self.max_invocations)
+        return Scripts((*embedded(), *self.items), self.grammar, self._words)
 
     def alone(self) -> Task[Any]:
         """The same task for one agent that has the tools itself."""
@@ -216,8 +201,8 @@ class Research(Task[State]):
     # --- tasks ---------------------------------------------------------------------------------------------------
 
     def prepare(self, items: tuple[TaskItem, ...]) -> tuple[TaskItem, ...]:
-        """Corpora by paths that do not depend on where the task file lies."""
-        if items and (problem := self.problem(items[0])):  # of the embedded ones all are alike
+        """Make the paths of corpora independent of the folder of the task file."""
+        if items and (problem := self.problem(items[0])):  # rows of the caller were checked; embedded ones are alike
             raise TaskError(f"task {items[0].id!r}, {problem}")
         return tuple(
             dataclasses.replace(item, fields={**item.fields, "corpus": self._place(item.fields["corpus"])})
@@ -225,7 +210,7 @@ class Research(Task[State]):
         )
 
     def problem(self, item: TaskItem) -> str:
-        """What is wrong with the corpus of a row, or with playing it under this grammar."""
+        """A corpus that cannot be read or lacks a part, or no hops for the grammar "choice"."""
         if self.grammar == "choice" and not item.fields.get("hops"):
             return (
                 "field 'hops': is missing, and grammar 'choice' offers sub-questions by it; play it with grammar='free'"
@@ -252,11 +237,11 @@ class Research(Task[State]):
         return state._replace(told=((MAIN, self._words.question(state)),))
 
     def told(self, state: State) -> Mapping[str, str | Message]:
-        """What was made of the last texts."""
+        """What follows from the last texts."""
         return dict(state.told)
 
     def roster(self, state: State) -> Sequence[str]:
-        """Main, and everybody who was asked."""
+        """Main, and all invocations so far."""
         return [MAIN, *(one.agent for one in state.invocations)]
 
     def describe(self, state: State) -> Mapping[str, Any]:
@@ -264,7 +249,7 @@ class Research(Task[State]):
         return {"invocations": [{**one._asdict(), "retrieved": list(one.retrieved)} for one in state.invocations]}
 
     def transition(self, state: State, actions: Mapping[str, str], seed: int) -> Transition[State]:
-        """Main decides, or the sub-agents that are at work go on."""
+        """Main decides, or the sub-agents go on with their work."""
         now = state._replace(turn=state.turn + 1, told=())
         if state.working:
             return self._work(now, actions)
@@ -283,7 +268,7 @@ class Research(Task[State]):
         return self._end(now, lead, (event,))
 
     def _spawn(self, state: State, lead: Lead) -> Transition[State]:
-        """Everybody who is asked joins, at work from now on."""
+        """The sub-agents that are asked join and begin their work."""
         read, events, following = corpus(state.item.fields["corpus"]), list[Event](), state
         for kind, subtask in lead.asks:
             one = Invocation(self._free_slot(kind, following.invocations), kind, subtask)
@@ -297,7 +282,7 @@ class Research(Task[State]):
         return self._on(following, events, there=self.roster(state))
 
     def _work(self, state: State, actions: Mapping[str, str]) -> Transition[State]:
-        """Everybody who is at work goes on; main is told when the last has reported."""
+        """The sub-agents go on with their work; main is told when the last one has reported."""
         read, events, after = corpus(state.item.fields["corpus"]), list[Event](), list[Invocation]()
         told: list[tuple[str, Message]] = []
         for one in state.invocations:
@@ -314,7 +299,7 @@ class Research(Task[State]):
         return self._on(following, events) if following.working else self._tell_main(following, events)
 
     def _tell_main(self, state: State, events: Sequence[Event]) -> Transition[State]:
-        """Everybody has reported."""
+        """Tell main the reports, after all sub-agents have given theirs."""
         whole = self.grammar == "choice" or self.context is not None
         message = self._words.question(state) if whole else self._words.reports(state, state.invocations[state.known :])
         writing = self.grammar == "choice" and len(state.invocations) == self.max_invocations
@@ -322,7 +307,7 @@ class Research(Task[State]):
         return self._on(following, events, frozenset({MAIN}) if whole else frozenset())
 
     def _after(self, item: TaskItem, one: Invocation, step: Step) -> Invocation:
-        """An invocation after a text of its own."""
+        """An invocation after a text that it wrote."""
         retrieved = tuple(dict.fromkeys((*one.retrieved, *step.retrieved)))
         one = one._replace(turns=one.turns + 1, retrieved=retrieved, report=step.report, valid=step.valid)
         if step.report is None or not step.valid:
@@ -352,7 +337,7 @@ class Research(Task[State]):
         return Transition(state, 0.0, rewards=zeros, events=tuple(events), anew=anew)
 
     def _end(self, state: State, lead: Lead, events: Sequence[Event], *, terminated: bool = True) -> Transition[State]:
-        """Everybody is paid: R_M and R_S of arXiv:2511.13288."""
+        """Pay all agents: R_M and R_S of arXiv:2511.13288."""
         score = self._score(state, lead)
         correct = score.components["correct"] > 0
         rewards = {MAIN: score.total}
@@ -363,10 +348,7 @@ class Research(Task[State]):
 
     def _score(self, state: State, lead: Lead) -> Score:
         truth, works = truth_of(state.item), [one.work for one in state.invocations]
-        valid, right = (
-            lead.what != "invalid",
-            lead.what == "answer" and truth.right(lead.text),
-        )
+        valid, right = lead.what != "invalid", lead.what == "answer" and truth.right(lead.text)
         support = truth.supported(works)
         earned = reward_of_main(valid=valid, correct=right and support)
         cost = self.cost_per_invocation * len(works) + self.cost_per_turn * state.turn
@@ -385,7 +367,7 @@ class Research(Task[State]):
 
 
 def _tool_events(agent: str, step: Step) -> list[Event]:
-    """A call of a tool, and what it gave."""
+    """The events of a tool call and its result."""
     if not step.call[0]:
         return []
     shown = step.told.text if step.told is not None else ""

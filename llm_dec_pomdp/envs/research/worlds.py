@@ -1,7 +1,7 @@
 """Procedural worlds: who lives where, who founded what, and some 350 sentences that say so.
 
-A world follows from its number alone. No two worlds share a name, so what was learnt by heart in one is worth nothing
-in another. A few facts are contradicted by a rumour, which says that it is one.
+A world follows from its number alone. No two worlds share a name, so that facts learnt in one are of no use in another.
+A few facts are contradicted by a rumour, which says that it is one.
 """
 
 from __future__ import annotations
@@ -35,36 +35,22 @@ _ENDS = "ben der fen kel len mar nor pel rick sten tor vik win zel".split()
 
 
 class Fact(NamedTuple):
-    """That a subject has a value.
+    """That a subject has a value."""
 
-    Attributes:
-        relation: Its name.
-        subject: An entity.
-        value: An entity, a year or a river.
-        passages: Places in the corpus where it is said.
-    """
-
-    relation: str
-    subject: str
-    value: str
-    passages: tuple[int, ...]
+    relation: str  # its name
+    subject: str  # an entity
+    value: str  # an entity, a year or a river
+    passages: tuple[int, ...]  # indices of the passages that state it
 
 
 @dataclass(frozen=True)
 class World:
-    """A world.
+    """A world."""
 
-    Attributes:
-        number: It follows from this.
-        names: Every name by kind, values without a page of their own included.
-        facts: By relation and subject.
-        passages: What is said of it, page by page.
-    """
-
-    number: int
-    names: Mapping[str, tuple[str, ...]]
-    facts: Mapping[tuple[str, str], Fact]
-    passages: tuple[Passage, ...]
+    number: int  # it follows from this
+    names: Mapping[str, tuple[str, ...]]  # every name by kind, also of values that have no page
+    facts: Mapping[tuple[str, str], Fact]  # by relation and subject
+    passages: tuple[Passage, ...]  # its corpus, page by page
 
     @functools.cached_property
     def kind_of(self) -> Mapping[str, str]:
@@ -72,7 +58,10 @@ class World:
         return {name: kind for kind, names in self.names.items() for name in names}
 
     def named(self, text: str, kind: str | None = None) -> tuple[str, ...]:
-        """The names of this world (of a kind) in a text, in order, each once; of names within names the longest."""
+        """The names of this world in a text, in order, each once; of a kind only, where one is given.
+
+        Of names within names the longest counts.
+        """
         names = dict.fromkeys(match.group() for match in self._names.finditer(text))
         return tuple(name for name in names if kind is None or self.kind_of[name] == kind)
 
@@ -83,11 +72,7 @@ class World:
 
 
 class Draws:
-    """A fixed sequence of draws; the same on every platform.
-
-    Args:
-        seed: It follows from this.
-    """
+    """A sequence of draws that follows from a seed, the same on every platform."""
 
     def __init__(self, seed: int) -> None:
         self._numbers: Iterator[float] = iter(uniforms(seed, _DRAWS).tolist())
@@ -153,7 +138,7 @@ def world(number: int) -> World:
 
 
 def _names(number: int, draws: Draws) -> dict[str, tuple[str, ...]]:
-    """The names of a world; families share a surname, companies and works take up names of people and towns."""
+    """The names of a world. Families share a surname; companies and works are named after people and towns."""
     own = _stock()[number * _EACH : (number + 1) * _EACH]
     surnames, towns, rivers = own[:_SURNAMES], own[_SURNAMES:-_RIVERS], own[-_RIVERS:]
     firsts = draws.shuffled(_FIRST_NAMES)
@@ -174,7 +159,7 @@ def _names(number: int, draws: Draws) -> dict[str, tuple[str, ...]]:
 
 
 def _values(relation: Relation, names: Mapping[str, tuple[str, ...]], draws: Draws) -> Iterable[str]:
-    """The value of every subject of a relation; nobody teaches two, and no two companies are of one age."""
+    """The value of every subject of a relation. Nobody teaches two people, and all companies differ in age."""
     if relation.value == "years":
         return names["years"]
     if relation.value == relation.subject:
@@ -187,7 +172,7 @@ def _values(relation: Relation, names: Mapping[str, tuple[str, ...]], draws: Dra
 def _sentences(
     key: tuple[str, str], value: str, names: Mapping[str, tuple[str, ...]], draws: Draws, *, doubted: bool
 ) -> list[str]:
-    """How a fact is said, and the rumour that contradicts it."""
+    """The sentence that states a fact, and the rumour that contradicts it where it is doubted."""
     relation = RELATIONS[key[0]]
     first, second = draws.shuffled(relation.sentences)[:2]
     said = [first.format(x=key[1], y=value)]

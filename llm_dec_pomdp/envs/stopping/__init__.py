@@ -1,1 +1,1 @@
-"""Tasks about when to stop; `wrappers.stopping` lets teams of any task stop."""
+"""Tasks about when to stop; with `wrappers.stopping` any task may be stopped."""

@@ -3,29 +3,28 @@
 | fact | value |
 |---|---|
 | agents | agent_0 "coordinator", agent_1 ... agent_n "scout" |
-| turns | 2 L - 1: the coordinator and the scouts speak in turn (`max_turns`, 11), L = 6 looks at most |
+| turns | 2 L - 1 = 11 (`max_turns`): the coordinator and the scouts speak in turn, L = 6 looks at most |
 | options | `scouts` n = 2, `offers` V = 10, `cost` = 1.0 of a look |
 | return | the best offer that was shown, less the cost of all looks |
 | optimal value | 6.114 with the defaults; known for all, see below |
 
-Observation. The coordinator is told the task, then after every look what each scout reported and how many looks are
-left. A scout is told the offer of this look that it alone sees, one of 0 to V - 1, each equally likely and
-independent of all others; nothing of earlier looks. Offers stay where they are (recall): the best one counts, whoever
-saw it, whenever.
+Observation. The coordinator is told the task, then after every look the report of each scout and how many looks are
+left. At each look a scout is told an offer that only it sees, one of 0 to V - 1, all equally likely and independent of
+each other; it is not told about earlier looks. Earlier offers stay open (recall): the best of all counts.
 
-Action. The coordinator says LOOK or STOP: the last of them that stands in its text as a whole word counts, in any
-case. A text without either stops and costs as much as a look. A scout says anything; the coordinator reads it, on one
-line. What a report means is up to the team; poor and good (`menu`) are enough for the optimum.
+Action. The coordinator says LOOK or STOP: the last of these whole words in its text counts, in any case. A text without
+either stops and costs as much as a look. A scout says anything; the coordinator reads it on one line. The team decides
+what a report means; poor and good (`menu`) are enough for the optimum.
 
-Reward (one float for the team). A LOOK pays by how much it betters the best offer, less its cost; STOP and reports
-pay 0. Their sum is the score: `offer` (the best one) and `cost` (negative). The last look ends the episode, since
+Reward (one float for the team). A LOOK pays how much it improves the best offer, less its cost; STOP and reports pay 0.
+The sum is the score, with the parts `offer` (the best one) and `cost` (negative). The last look ends the episode, since
 nothing is left to decide. `looks` counts them; `optimal_looks` is how many the best rule makes on the same offers.
 
-Optimum. A look is a box of Weitzman whose prize M is the best of its n offers: look while the best offer so far is
-below z, the same at every look, where E[(M - z)+] = cost (Weitzman, Econometrica 1979). The coordinator never sees an
-offer, and loses nothing by that: a scout whose offer is at least z says so. `script:optimal` plays that team;
-`script:never-stop`, `script:stop-at-once` and `script:fixed-looks` (as many as are best when fixed beforehand) hear
-nothing. Equations, and what learners reach: docs/stopping.md.
+Optimum. A look is one box of Weitzman's problem, whose prize M is the best of its n offers. The best rule looks while
+the best offer so far is below z, where E[(M - z)+] = cost (Weitzman, Econometrica 1979). It needs no more than the
+reports: a scout whose offer is at least z says so. `script:optimal` plays that team. `script:never-stop`,
+`script:stop-at-once` and `script:fixed-looks` (the best number of looks that is fixed beforehand) ignore the reports.
+Equations, and what learners reach: docs/stopping.md.
 
 Source: this suite's own.
 
@@ -71,27 +70,16 @@ _SCOUT = "You are a scout. Only you see this offer. Report it to the coordinator
 
 
 class State(NamedTuple):
-    """The state of `Scouts`.
+    """The state of `Scouts`."""
 
-    Attributes:
-        item: Its prompt explains the task to the coordinator.
-        seed: All offers follow from it.
-        looks: How many were made.
-        best: The best offer shown so far, 0 before.
-        looking: The scouts are to report.
-        reports: What they reported last.
-        over: Nobody is told anything more.
-        total: Return so far.
-    """
-
-    item: TaskItem
-    seed: int
-    looks: int = 0
-    best: int = 0
-    looking: bool = False
-    reports: tuple[str, ...] = ()
-    over: bool = False
-    total: float = 0.0
+    item: TaskItem  # its prompt explains the task to the coordinator
+    seed: int  # all offers follow from it
+    looks: int = 0  # how many were made
+    best: int = 0  # the best offer so far; 0 before the first
+    looking: bool = False  # the scouts are to report
+    reports: tuple[str, ...] = ()  # their last reports
+    over: bool = False  # the episode has ended
+    total: float = 0.0  # return so far
 
 
 class Scouts(Task[State]):
@@ -146,17 +134,17 @@ class Scouts(Task[State]):
 
     @property
     def search(self) -> Search:
-        """What is looked for, and what is known of it."""
+        """The search problem and its solution."""
         return Search(self.scouts, self.offers, self.cost, (self.max_turns + 1) // 2)
 
     @property
     def reward_range(self) -> tuple[float, float]:
-        """A look that betters nothing, and one that shows the highest offer at once."""
+        """A look that improves nothing, and one that shows the highest offer at once."""
         return -self.cost, max(0.0, self.offers - 1 - self.cost)
 
     @property
     def score_range(self) -> tuple[float, float]:  # type: ignore[override]  # follows max_turns
-        """All looks for nothing, and the highest offer at once."""
+        """All looks without an offer above 0, and the highest offer at the first look."""
         return -self.cost * self.search.looks, max(0.0, self.offers - 1 - self.cost)
 
     @property
@@ -166,7 +154,7 @@ class Scouts(Task[State]):
 
     @property
     def score_scale(self) -> Scale:
-        """A team that stops at once is 0 %, an optimal one 100 %; the bounds where no look is worth its price."""
+        """A team that stops at once is 0 %, an optimal one 100 %; the bounds where no look is worth its cost."""
         best = self.search.value()
         return Scale(0.0, best) if best > 0 else Scale(*self.score_range)
 
@@ -177,7 +165,7 @@ class Scouts(Task[State]):
     # --- the task ----------------------------------------------------------------------------------------------------
 
     def initial_state(self, item: TaskItem, seed: int) -> State:
-        """Nothing was shown yet; all offers follow from the seed."""
+        """No look was made yet."""
         return State(item, seed)
 
     def shown_at(self, seed: int, look: int) -> tuple[int, ...]:
@@ -185,7 +173,7 @@ class Scouts(Task[State]):
         return tuple(derive(seed, "offer", look, scout) % self.offers for scout in range(self.scouts))
 
     def told(self, state: State) -> Mapping[str, str]:
-        """Each scout its offer while they look, else the coordinator the task or what was reported."""
+        """Each scout its offer after a LOOK, else the coordinator the task or the reports."""
         if state.over:
             return {}
         if state.looking:
@@ -243,11 +231,7 @@ class Scouts(Task[State]):
     # --- teams without a model ---------------------------------------------------------------------------------------
 
     def optimal_action(self, agent: str, history: Sequence[Message]) -> str:
-        """A scout says good to an offer of at least z; the coordinator stops at the first good.
-
-        Raises:
-            ValueError: The history is none of this task.
-        """
+        """A scout says good to an offer of at least z; the coordinator stops at the first good."""
         if agent != COORDINATOR:
             return GOOD if _number_after(_OFFER, history[-1].text) >= self.threshold else POOR
         _number_after(_LEFT, history[-1].text)
@@ -256,7 +240,7 @@ class Scouts(Task[State]):
 
     @property
     def scripts(self) -> Mapping[str, Callable[[str, Sequence[Message]], str]]:
-        """The optimal team, and three that hear nothing."""
+        """The optimal team, and three that ignore the reports."""
         return {
             "optimal": self.optimal_action,
             "never-stop": self._making(self.search.looks),
@@ -265,7 +249,7 @@ class Scouts(Task[State]):
         }
 
     def _making(self, looks: int) -> Callable[[str, Sequence[Message]], str]:
-        """A team that makes so many looks."""
+        """A team that always makes this many looks."""
         stops_at = self.search.looks - looks
 
         def say(agent: str, history: Sequence[Message]) -> str:
@@ -277,16 +261,12 @@ class Scouts(Task[State]):
 
 
 def _reports(told: str) -> list[str]:
-    """What the scouts said, of what the coordinator is told."""
+    """What the scouts said, from what the coordinator is told."""
     return [line.partition(_REPORTS)[2].strip() for line in told.splitlines() if line.startswith("Scout ")]
 
 
 def _number_after(label: str, told: str) -> int:
-    """The number at the end of a message.
-
-    Raises:
-        ValueError: It is not there.
-    """
+    """The number at the end of a message; ValueError where there is none."""
     before, _, number = told.rpartition(f"{label} ")
     if not before or not number.isdigit():
         raise ValueError(

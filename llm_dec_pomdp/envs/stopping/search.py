@@ -1,13 +1,13 @@
 """When to stop looking for a better offer, where every look costs and the best offer so far is kept.
 
-A look shows n offers, each uniform on 0, ..., V - 1; only the best of them matters, M, so that a look is one box of
-Weitzman with the prize M: P(M <= m) = ((m + 1) / V)^n. At most L looks; nothing is worth 0.
+A look shows n offers, each uniform on 0, ..., V - 1, of which only the best one M counts. So a look is one box of
+Weitzman's problem with the prize M: P(M <= m) = ((m + 1) / V)^n. There are at most L looks; having no offer is worth 0.
 
     z solves E[(M - z)+] = cost; the best rule looks while the best offer so far is below z   (Weitzman 1979)
     W_k(b) = max(b, E[W_(k-1)(max(b, M))] - cost), W_0(b) = b; its value is W_L(0)             (dynamic programming)
 
-z is the same at every look, whatever is left, because all looks are alike. Source: M. L. Weitzman, "Optimal search for
-the best alternative", Econometrica 47 (1979).
+z is the same at every look, because all looks are alike. Source: M. L. Weitzman, "Optimal search for the best
+alternative", Econometrica 47 (1979).
 """
 
 from __future__ import annotations
@@ -17,19 +17,12 @@ from typing import NamedTuple
 
 
 class Search(NamedTuple):
-    """What is looked for, and at which price.
+    """A search problem."""
 
-    Attributes:
-        scouts: n, offers per look.
-        offers: V, different offers.
-        cost: Of a look, in the unit of the offers; above 0.
-        looks: L.
-    """
-
-    scouts: int
-    offers: int
-    cost: float
-    looks: int
+    scouts: int  # n, offers per look
+    offers: int  # V, different offers
+    cost: float  # of a look, in the unit of the offers; above 0
+    looks: int  # L
 
     def best_of_a_look(self) -> list[float]:
         """P(M = m) for m = 0, ..., V - 1."""
@@ -37,11 +30,11 @@ class Search(NamedTuple):
         return [high - low for low, high in pairwise(at_most)]
 
     def gain(self, best: float) -> float:
-        """E[(M - best)+]: by how much a look betters the best offer so far."""
+        """E[(M - best)+]: how much a look improves the best offer so far on average."""
         return sum(chance * max(offer - best, 0.0) for offer, chance in enumerate(self.best_of_a_look()))
 
     def threshold(self) -> float:
-        """z, where a look gains its cost; negative where not even the first look is worth it."""
+        """z, where a look gains its cost; negative where not even the first look does."""
         for k in reversed(range(self.offers)):
             if self.gain(k) >= self.cost:  # linear from k to k + 1, with the slope -P(M > k)
                 return k + (self.gain(k) - self.cost) / sum(self.best_of_a_look()[k + 1 :])

@@ -1,19 +1,80 @@
-"""A task around another task: all that a wrapper of a task does not change."""
+"""Wrappers of text environments: whatever a wrapper does not change comes from the environment inside."""
+
+# `inside` stands for properties too, which pyright does not see.
+# pyright: reportIncompatibleMethodOverride=false
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, Protocol, TypeVar
+import copy
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from ...types import Message, TaskItem, Tool
+from ...types import Message, TaskItem
 from ..base import TextDecPOMDP
 from ..task import Task
-from .inside import Wrapper
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+
+class _Inside:
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, wrapper: Any, owner: type) -> Any:
+        return self if wrapper is None else getattr(wrapper.env, self._name)
+
+
+def inside() -> Any:
+    """An attribute or a method of the environment inside, of any type, unless the wrapper sets its own."""
+    return _Inside()
+
+
+class Wrapper(TextDecPOMDP):
+    """Base of communication protocols, and of tasks that wrap another task."""
+
+    env: TextDecPOMDP
+    roles = inside()
+    components = inside()
+    diagnostics = inside()
+    hidden_fields = inside()
+    reference_share = inside()
+    silence_is_lowest = inside()
+    joint_reward = inside()
+    judges_code = inside()
+    spec = inside()
+    reward_range = inside()
+    score_range = inside()
+    max_return = inside()
+    score_scale = inside()
+    items = inside()
+    menu = inside()
+    shown = inside()
+    split_joint_text = inside()
+    join_texts = inside()
+
+    def _wrap(self, env: TextDecPOMDP, name: str) -> None:
+        """Take an environment inside; the name of the wrapper follows its own."""
+        self.env = env
+        self.metadata = {**env.metadata, "name": f"{env.metadata['name']}/{name}"}
+
+    def _around(self, env: TextDecPOMDP) -> Self:
+        """The same wrapper around another environment."""
+        twin = copy.copy(self)
+        twin.env = env
+        return twin
+
+    def with_items(self, items: Sequence[TaskItem]) -> TextDecPOMDP:
+        """A copy that plays other tasks, as they are given."""
+        return self._around(self.env.with_items(items))
+
+    def fork(self) -> TextDecPOMDP:
+        """An independent copy at the same decision point."""
+        return TextDecPOMDP.fork(self._around(self.env.fork()))
 
 
 class Around(Protocol):
-    """A state with that of the inner task in it."""
+    """The state of a wrapper, which holds that of the inner task."""
 
     @property
     def inner(self) -> Any:
@@ -24,75 +85,49 @@ class Around(Protocol):
 S = TypeVar("S", bound=Around)
 
 
-class TaskAround(Wrapper, Task[S]):  # pyright: ignore[reportIncompatibleVariableOverride]  # score_range may follow max_turns
-    """Base: derive, and say what begins, what is told and what follows otherwise.
+class TaskAround(Wrapper, Task[S]):
+    """A task around another one: derive, and implement `initial_state`, `transition` and whatever else is different.
 
     Args:
         env: The inner task. A protocol goes around this wrapper, not into it.
-        name: Of the wrapper, behind that of the task.
+        name: Of the wrapper.
     """
 
     env: Any  # a Task, or a wrapper of one
+    hears_others = inside()
+    hierarchical = inside()
+    vocabulary = inside()
+    tools = inside()
+    choices = inside()
+    gold = inside()
+    gold_table = inside()
+    scripts = inside()
 
     def __init__(self, env: Task[Any], name: str) -> None:
-        self._take_over(env, name)
-        self.hears_others = env.hears_others
-        self.hierarchical = env.hierarchical
-        self.vocabulary = env.vocabulary
+        self._wrap(env, name)
         TextDecPOMDP.__init__(self, len(env.possible_agents), env.max_turns, env.render_mode)  # has tasks already
 
-    @abstractmethod
-    def initial_state(self, item: TaskItem, seed: int) -> S:
-        """One with that of the task in it."""
-
     def told(self, state: S) -> Mapping[str, str | Message]:
-        """As the task has it."""
+        """As in the inner task."""
         return self.env.told(state.inner)
 
     def asks(self, state: S) -> Collection[str] | None:
-        """As the task has it."""
+        """As in the inner task."""
         return self.env.asks(state.inner)
 
     def roster(self, state: S) -> Sequence[str]:
-        """As the task has it."""
+        """As in the inner task."""
         return self.env.roster(state.inner)
 
     def describe(self, state: S) -> Mapping[str, Any]:
-        """As the task has it."""
+        """As in the inner task."""
         return self.env.describe(state.inner)
-
-    # --- whatever the state ------------------------------------------------------------------------------------------
 
     @property
     def max_turns(self) -> int:
-        """That of the task."""
+        """That of the inner task."""
         return self.env.max_turns
 
     @max_turns.setter
     def max_turns(self, value: int) -> None:
         self.env.max_turns = value
-
-    def fork(self) -> TextDecPOMDP:
-        """An independent copy at the same decision point."""
-        return TextDecPOMDP.fork(self._around(self.env.fork()))
-
-    def tools(self, agent: str) -> tuple[Tool, ...]:
-        """As the task has it."""
-        return self.env.tools(agent)
-
-    def choices(self, agent: str, history: Sequence[Message]) -> Sequence[str]:
-        """Those of the task."""
-        return self.env.choices(agent, history)
-
-    def gold(self, item: TaskItem) -> dict[str, str]:
-        """As the task has it."""
-        return self.env.gold(item)
-
-    def gold_table(self) -> Mapping[tuple[str, str], str]:
-        """That of the task."""
-        return self.env.gold_table()
-
-    @property
-    def scripts(self) -> Mapping[str, Callable[[str, Sequence[Message]], str]]:
-        """Those of the task."""
-        return self.env.scripts

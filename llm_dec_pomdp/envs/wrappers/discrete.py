@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
@@ -38,9 +39,9 @@ class DiscreteMenu(NumericWrapper):
     Args:
         env: The inner environment, with text actions.
         menu: A sequence for all agents, a mapping from agent to its own, or a callable `(agent, observation)` that
-            gives the candidates for what the agent was last told (as text, whatever is around or inside). It is called
-            once per decision; pickling needs one that pickle can name, so no lambda.
-        n: How many candidates a callable gives every time; without meaning for the others.
+            gives the candidates for what the agent was last told, always as text. It is called once per decision. For
+            an environment that is pickled it must be a named function, not a lambda.
+        n: How many candidates a callable gives every time; not used with the other kinds of menu.
     """
 
     def __init__(self, env: TextDecPOMDP | NumericWrapper, menu: Menu, n: int | None = None) -> None:
@@ -56,7 +57,7 @@ class DiscreteMenu(NumericWrapper):
         self.action_spaces = {agent: spaces.Discrete(sizes[agent]) for agent in self.possible_agents}
 
     def menu(self, agent: str) -> tuple[str, ...]:
-        """The candidates of an agent now; () when a callable makes them and the agent is not asked."""
+        """The present candidates of an agent; () when a callable makes them and the agent is not asked."""
         return self._menus[agent] if self._offer is None else self._now.get(agent, ())
 
     def _fixed(self, menu: Sequence[str] | Mapping[str, Sequence[str]]) -> dict[str, tuple[str, ...]]:
@@ -105,9 +106,8 @@ class TokenIds(NumericWrapper):
         env: The inner environment, with text actions.
         vocabulary: Texts by id, or a tokenizer (its `decode` leaves special tokens out).
         max_tokens: Length of every action.
-        pad_id: The id that ends a text. Default: for texts one id more, after the last; for a tokenizer its
-            `pad_token_id`.
-        separator: What stands between the texts of a vocabulary; without meaning for a tokenizer.
+        pad_id: The id that ends a text. Default: a further id after the last text, or the tokenizer's `pad_token_id`.
+        separator: What stands between the texts of a vocabulary; not used with a tokenizer.
     """
 
     def __init__(
@@ -135,9 +135,7 @@ class TokenIds(NumericWrapper):
 
     def text(self, ids: Sequence[int]) -> str:
         """What an action says."""
-        kept = list(ids)
-        if self.pad_id in kept:
-            kept = kept[: kept.index(self.pad_id)]
+        kept = list(itertools.takewhile(lambda number: number != self.pad_id, ids))
         if isinstance(self.vocabulary, Sequence):
             return self.separator.join(self.vocabulary[i] for i in kept)
         return self.vocabulary.decode(kept, skip_special_tokens=True)

@@ -1,15 +1,15 @@
-"""A learnt reward in place of the task's own: what people prefer, as far as a model has learnt it.
+"""A learnt reward in place of the task's own: a model of what people prefer.
 
     env = LearnedReward(make("tldr-v0"), model)        # or make("tldr-v0", reward=model)
 
-Every learner can train on it. Each turn pays model(history, text): what a reader who was told all that the agents were
-told makes of all that they said at this turn, one after another under their roles, as one agent that writes all parts
-("centralized") is told and says it. The return is the sum over the turns, which is what pairs of episodes are told
-apart by when such a model is trained (`algorithms.reward_model`).
+Every learner can train on it. Each turn pays model(history, text), where the history and the text are those of a single
+agent that writes all parts (protocol "centralized"): all that the agents were told, and all that they said, one part
+after another under their roles. The return is the sum over the turns, as in the training of such a model
+(`algorithms.reward_model`).
 
-The score of the task stays the score: an evaluation measures what the texts are truly worth, and training shows both,
-the learnt return (`mean_return`) and the true one (`return_percent`). Where the first still rises and the second
-falls, the team has learnt what the model is wrong about.
+The score stays that of the task. So an evaluation measures what the texts are truly worth, and training shows both the
+learnt return (`mean_return`) and the true one (`return_percent`). Where the first rises while the second falls, the
+team has learnt the mistakes of the model.
 """
 
 from __future__ import annotations
@@ -30,15 +30,10 @@ LEARNED = "learned"  # the diagnostic
 
 
 class Judged(NamedTuple):
-    """The state of `LearnedReward`.
+    """The state of `LearnedReward`."""
 
-    Attributes:
-        inner: That of the task.
-        said: The joint conversation so far.
-    """
-
-    inner: Any
-    said: tuple[Message, ...] = ()
+    inner: Any  # that of the task
+    said: tuple[Message, ...] = ()  # the joint conversation so far
 
 
 class LearnedReward(TaskAround[Judged]):
@@ -46,7 +41,7 @@ class LearnedReward(TaskAround[Judged]):
 
     Args:
         env: A task. A protocol goes around this wrapper, not into it.
-        model: From a joint conversation and the joint text that follows to a number; the same for the same.
+        model: A deterministic function from a joint conversation and the joint text that follows to a number.
 
     Raises:
         TypeError: `env` is no task, or `model` is no function.
@@ -63,7 +58,7 @@ class LearnedReward(TaskAround[Judged]):
                 "line reward={model=FOLDER} with the folder of a trained reward model"
             )
         if env.hierarchical:
-            raise ValueError(f"{name} is a hierarchy; a learnt reward is of agents that are there from the beginning")
+            raise ValueError(f"{name} is a hierarchy; a learnt reward needs agents that are there from the beginning")
         super().__init__(cast("Task[Any]", env), LEARNED)
         self.model = model
         self.joint_reward = True
@@ -83,7 +78,7 @@ class LearnedReward(TaskAround[Judged]):
         """What follows in the task, paid by the model.
 
         Raises:
-            ValueError: The model returned what is no finite number.
+            ValueError: The model returned a number that is not finite.
         """
         told = {a: m.text if isinstance(m, Message) else m for a, m in self.env.told(state.inner).items()}
         history = (*state.said, Message("told", asked_together(self.env, told)))

@@ -8,14 +8,14 @@
 | `EndsAtHorizon(env)` | as inside | as inside; the last turn terminates |
 | `FixedRoster(env)` | as inside | as inside; infos say who is asked |
 
-They stand around a text environment, in any order (but only an outermost `FixedRoster` sees numbers to mask); protocol
-wrappers stay inside:
+They go around a text environment in any order, except that only an outermost `FixedRoster` adds action masks. Protocol
+wrappers go inside:
 
     env = make("tldr-v0", max_turns=2)
     env = FixedRoster(ByteObservation(DiscreteMenu(with_protocol(env, "sequential"), menu=candidates), length=1024))
 
-Each is a `pettingzoo.ParallelEnv` whose `unwrapped` is the text environment, where texts, scores and tasks are to be
-had (`env.unwrapped.last_score`). A reward of NaN (the action could not be scored, through no fault of the agents) stays
+Each is a `pettingzoo.ParallelEnv` whose `unwrapped` is the text environment with its texts, scores and tasks
+(`env.unwrapped.last_score`). A reward of NaN (the action could not be scored, through no fault of the agents) stays
 NaN: leave such episodes out. `DiscreteMenu` and `TokenIds` live in `wrappers.discrete`.
 """
 
@@ -33,6 +33,7 @@ from pettingzoo import ParallelEnv
 from ...registries import nearest
 from ...spaces import FreeText
 from ..base import MAX_TEXT, TextDecPOMDP
+from .around import inside
 
 Bytes = npt.NDArray[np.uint8] | npt.NDArray[np.float32]
 Space = spaces.Space[Any]
@@ -48,41 +49,40 @@ class NumericWrapper(ParallelEnv[str, Any, Any]):
     """
 
     metadata: dict[str, Any]
+    judges_code = inside()
 
     def __init__(self, env: TextDecPOMDP | NumericWrapper) -> None:
         self.env = env
         self.metadata = {**env.metadata, "name": f"{env.metadata['name']}/{type(self).__name__.lower()}"}
         self.possible_agents = list(env.possible_agents)
         self.render_mode = env.render_mode
-        self.judges_code = env.judges_code
         self.observation_spaces: dict[str, Space] = {a: env.observation_space(a) for a in self.possible_agents}
         self.action_spaces: dict[str, Space] = {a: env.action_space(a) for a in self.possible_agents}
         self.state_space: Space = env.state_space if isinstance(env, NumericWrapper) else FreeText(MAX_TEXT)
         self._now: dict[str, Any] = {}  # everything of this wrapper that changes during an episode
 
-    # --- what a subclass says ------------------------------------------------------------------------------------
+    # --- what a subclass overrides -------------------------------------------------------------------------------
 
     def _observation(self, agent: str, observation: Any) -> Any:
-        """An observation of the inner environment as it is shown."""
+        """Translate an observation of the inner environment."""
         return observation
 
     def _action(self, agent: str, action: Any) -> Any:
-        """An action as the inner environment takes it; called for agents that are asked."""
+        """Translate the action of an agent that is asked for the inner environment."""
         return action
 
     def _ignored(self, agent: str, action: Any) -> Any:
-        """The same for agents that are not asked, whose action does not count."""
+        """Translate the action of an agent that is not asked, which does not count."""
         return action
 
     def _after(self) -> None:
-        """Called when the inner environment was reset or stepped."""
+        """Called after the inner environment was reset or stepped."""
 
     # --- PettingZoo ----------------------------------------------------------------------------------------------
 
-    @property
-    def agents(self) -> list[str]:  # type: ignore[override]  # PettingZoo declares an attribute
-        """The live agents."""
-        return self.env.agents
+    agents = inside()
+    close = inside()
+    state = inside()  # JSON, or its bytes with `ByteObservation`
 
     @property
     def unwrapped(self) -> TextDecPOMDP:
@@ -143,14 +143,6 @@ class NumericWrapper(ParallelEnv[str, Any, Any]):
         """As the text environment does in its `render_mode`; RLlib gives a `mode`, which is ignored."""
         return self.env.render()
 
-    def close(self) -> None:
-        """Safe to call any number of times."""
-        self.env.close()
-
-    def state(self) -> Any:
-        """As the inner environment gives it: JSON, or its bytes with `ByteObservation`."""
-        return self.env.state()
-
     # --- beyond PettingZoo ---------------------------------------------------------------------------------------
 
     def asked(self, agent: str) -> bool:
@@ -183,24 +175,24 @@ class NumericWrapper(ParallelEnv[str, Any, Any]):
         for agent, space in inner.items():
             if not isinstance(space, FreeText):
                 raise TypeError(
-                    f"{type(self).__name__} needs text {what}, but those of {agent} are {space}; use it only once, and "
-                    "no second wrapper for the same"
+                    f"{type(self).__name__} needs text {what}, but those of {agent} are {space}; translate {what} only "
+                    "once"
                 )
 
 
 class ByteObservation(NumericWrapper):
-    """Observations, and the state for a central critic, are UTF-8 bytes, padded with zeros to a fixed length.
+    """Observations and the state (for a central critic) are UTF-8 bytes, padded with zeros to a fixed length.
 
-    Characters are kept whole, lone surrogates become backslash escapes; an agent that is not asked sees only zeros.
+    No character is cut in two, lone surrogates become backslash escapes, and an agent that is not asked sees zeros.
 
     Args:
         env: The inner environment, with text observations.
         length: Bytes of an observation; a few hundred tokens of English are 1000 to 2000.
-        keep: Which end of a text that is longer stays, "start" or "end".
+        keep: Which end of a longer text is kept, "start" or "end".
         state_length: Bytes of `state()`. Default: `length`.
         dtype: "uint8", or "float32" for networks that take floats: byte / 127.5 - 1.
-        history: An observation is all that its agent was told and said in the episode, a line each, instead of what it
-            was told last: a policy without a memory of its own needs it wherever turns depend on each other.
+        history: An observation is all that the agent was told and said in the episode, a line each, instead of its last
+            message alone: a policy without a memory of its own needs that wherever turns depend on each other.
     """
 
     def __init__(
@@ -233,7 +225,7 @@ class ByteObservation(NumericWrapper):
 
     def state(self) -> Bytes:
         """The bytes of the text environment's state."""
-        return self._bytes(self.env.state(), self.state_length)
+        return self._bytes(self.unwrapped.state(), self.state_length)
 
     def _observation(self, agent: str, observation: str) -> Bytes:
         if self.history and observation:
@@ -244,17 +236,17 @@ class ByteObservation(NumericWrapper):
         data = text.encode("utf-8", "backslashreplace")
         if len(data) > length:
             cut = data[:length] if self.keep == "start" else data[-length:]
-            data = cut.decode("utf-8", "ignore").encode()  # a character that was cut in two goes
+            data = cut.decode("utf-8", "ignore").encode()  # without a character that was cut in two
         array = np.zeros(length, dtype=np.uint8)
         array[: len(data)] = np.frombuffer(data, dtype=np.uint8)
         return array if self.dtype == np.uint8 else (array / np.float32(127.5) - 1).astype(np.float32)
 
 
 class EndsAtHorizon(NumericWrapper):
-    """The last turn is termination and not truncation, for learners that add the value of what would follow.
+    """The last turn terminates the episode instead of truncating it.
 
-    The horizon of a Dec-POMDP belongs to the problem: nothing follows. After truncation TorchRL, BenchMARL and RLlib
-    add what their critic says of the last observation, which is empty here.
+    The horizon of a Dec-POMDP belongs to the problem: nothing follows it. After a truncation TorchRL, BenchMARL and
+    RLlib would add their critic's value of the last observation, which is empty here.
     """
 
     def step(self, actions: Mapping[str, Any]) -> NumericStep:
@@ -267,11 +259,12 @@ class EndsAtHorizon(NumericWrapper):
 class FixedRoster(NumericWrapper):
     """All agents are there until the whole episode is over, for libraries that need all of them at all times.
 
-    Agents that are not there yet, or left early, get an empty text or zeros; what they do is ignored. They share the
-    team's reward, and where agents are paid individually they get 0. With `Discrete` actions every info gains
+    Agents that have not joined yet or have left observe an empty text or zeros, and their actions are ignored. They
+    share the team's reward; where agents are paid individually they get 0.
 
-    * `action_mask`, with `Discrete` actions (Gymnasium's int8 mask): all ones, and entry 0 alone when not asked, so
-      that a masked distribution stays one. Use it, or drop the turns with `asked` 0 from the loss.
+    With `Discrete` actions every info gains `action_mask` (Gymnasium's int8 mask). An agent that is asked may do
+    anything; one that is not asked may only do 0, so that a masked distribution still sums to one. Use the mask, or
+    drop the turns with `asked` 0 from the loss.
     """
 
     @property
@@ -293,19 +286,19 @@ class FixedRoster(NumericWrapper):
             raise KeyError(f"actions are for {sorted(actions)}, but the live agents are {self.agents}; give each one")
         living = {agent: action for agent, action in actions.items() if agent in self.env.agents}
         observations, rewards, terminations, truncations, infos = self.env.step(living)
-        self._now["terminated"].update({a: terminations[a] for a in terminations if terminations[a] or truncations[a]})
-        over = not self.env.agents
         ended: dict[str, bool] = self._now["terminated"]
+        ended |= {a: terminations[a] for a in terminations if terminations[a] or truncations[a]}
+        over = not self.env.agents
         inner = self.unwrapped
         share = inner.latest.reward if inner.joint_reward else 0.0
-        roster = self.possible_agents
+        terminated = {agent: ended.get(agent, inner.latest.terminated) for agent in self.possible_agents}
         if over:
             self._now["agents"] = []
         return (
             self._all_observations(observations),
-            {agent: rewards.get(agent, share) for agent in roster},
-            {agent: over and ended.get(agent, inner.latest.terminated) for agent in roster},
-            {agent: over and not ended.get(agent, inner.latest.terminated) for agent in roster},
+            {agent: rewards.get(agent, share) for agent in self.possible_agents},
+            {agent: over and value for agent, value in terminated.items()},
+            {agent: over and not value for agent, value in terminated.items()},
             self._all_infos(infos),
         )
 

@@ -8,12 +8,11 @@
 | `Discussion(rounds)` | rounds + 1 | unscored drafts of the others, then everyone writes the final text |
 
 Every learner can train under every protocol. Unscored phases pay 0. In a hierarchy agents call each other instead: it
-is played as it is, or by one agent alone (`TextDecPOMDP.alone`), which "centralized" then stands for.
+is played as it is, or by one agent alone (`TextDecPOMDP.alone`), which is what "centralized" then means.
 """
 
 from __future__ import annotations
 
-import copy
 import os
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -26,7 +25,7 @@ from ...registries import Registry
 from ...types import Event, TaskItem
 from ..base import TextDecPOMDP
 from ..episode import Outcome
-from .inside import Wrapper
+from .around import Wrapper
 
 if TYPE_CHECKING:
     from .numeric import NumericWrapper
@@ -45,14 +44,14 @@ class ProtocolWrapper(Wrapper):
     def __init__(self, env: TextDecPOMDP, phases: int, n_agents: int | None = None) -> None:
         if env.hierarchical:
             raise ValueError(
-                f"{env.metadata['name']} is a hierarchy, in which agents see their subtask alone and call each other; "
-                f"{type(self).__name__} is for agents of one task. Play it in parallel, or its alone() by one agent"
+                f"{env.metadata['name']} is a hierarchy, in which agents call each other and see only their subtasks; "
+                f"{type(self).__name__} is for agents of one task. Play it in parallel, or alone() by one agent"
             )
-        self._take_over(env, type(self).__name__.lower())
+        self._wrap(env, type(self).__name__.lower())
         self.phases = phases
-        self._observed: dict[str, str] = {}
-        self._said: dict[str, str] = {}
-        self._texts: dict[str, str] = {}
+        self._observed: Mapping[str, str] = {}  # these three are replaced and never changed, as snapshots share them
+        self._said: Mapping[str, str] = {}
+        self._texts: Mapping[str, str] = {}
         super().__init__(n_agents or len(env.possible_agents), env.max_turns * phases, env.render_mode)
 
     @property
@@ -75,11 +74,11 @@ class ProtocolWrapper(Wrapper):
 
     @abstractmethod
     def _ask(self, phase: int) -> Mapping[str, str]:
-        """What the agents asked in `phase` are told, from `_observed` (inner observations) and `_texts` (so far, as
-        others may read them)."""
+        """What the agents asked in `phase` are told, from `_observed` (the inner observations) and `_texts` (what the
+        agents have said in this turn, as others may read it)."""
 
     def _reads(self, told: Mapping[str, str]) -> tuple[Event, ...]:
-        """Who is told whose last text after the first phase. Default: everybody who is asked, that of every other."""
+        """Events "read": each agent that is told something reads the last text of every other agent."""
         pairs = ((reader, writer) for reader in told for writer in self._texts if writer != reader)
         return tuple(Event("read", reader, {"of": writer}) for reader, writer in pairs)
 
@@ -107,7 +106,7 @@ class ProtocolWrapper(Wrapper):
         return replace(inner, told=told, asked=None, agents=self._roster(), rewards=rewards, anew=anew, state=None)
 
     def _roster(self) -> list[str] | None:
-        """Who is there: whoever is there inside; when all is over, as before."""
+        """The live agents of the inner environment; when its episode is over, those before."""
         return self.env.agents or None
 
     def _rewards(self, inner: Outcome) -> Mapping[str, float] | None:
@@ -116,21 +115,14 @@ class ProtocolWrapper(Wrapper):
 
     def snapshot(self) -> Any:
         """The state of wrapper and inner environment."""
-        return super().snapshot(), self.env.snapshot(), copy.deepcopy((self._observed, self._said, self._texts))
+        return super().snapshot(), self.env.snapshot(), (self._observed, self._said, self._texts)
 
     def restore(self, snapshot: Any) -> None:
         """Go back to a snapshot of this environment or of a fork of it."""
         own, inner, texts = snapshot
         super().restore(own)
         self.env.restore(inner)
-        self._observed, self._said, self._texts = copy.deepcopy(texts)
-
-    def fork(self) -> TextDecPOMDP:
-        """An independent copy at the same decision point."""
-        inner, self.env = self.env, self.env.fork()
-        twin = super().fork()
-        self.env = inner
-        return twin
+        self._observed, self._said, self._texts = texts
 
 
 class Sequential(ProtocolWrapper):
@@ -168,11 +160,12 @@ class Discussion(ProtocolWrapper):
             return {agent: text + "\n\nWrite a draft first." for agent, text in self._observed.items() if text}
         last = phase == self.phases - 1
         request = "Now write the final version of your part." if last else "Now write the next draft of your part."
-        return {agent: f"{self._drafts_for(agent)}\n\n{request}" for agent, text in self._observed.items() if text}
-
-    def _drafts_for(self, agent: str) -> str:
-        drafts = [f"[{self.role(other)}]\n{text}" for other, text in self._texts.items() if other != agent]
-        return "\n\n".join(["Drafts of the others:", *drafts])
+        written = {agent: f"[{self.role(agent)}]\n{text}" for agent, text in self._texts.items()}
+        return {
+            agent: "\n\n".join(["Drafts of the others:", *(written[a] for a in written if a != agent), request])
+            for agent, text in self._observed.items()
+            if text
+        }
 
 
 class Centralized(ProtocolWrapper):
@@ -217,7 +210,7 @@ class Centralized(ProtocolWrapper):
 
 
 def asked_together(env: TextDecPOMDP, observed: Mapping[str, str]) -> str:
-    """What all agents are told as one text, for one that writes all parts; what begins alike is told once."""
+    """The observations of all agents as one text for an agent that writes all parts; a common beginning stands once."""
     agents = [agent for agent in env.possible_agents if observed.get(agent)]
     texts = [observed[agent] for agent in agents]
     shared = os.path.commonprefix(texts)  # noqa: RUF071  # of texts, not of paths
@@ -260,7 +253,7 @@ class GymnasiumView(gymnasium.Env[Any, Any]):
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Play the action of the one agent; see `TextDecPOMDP.step`.
 
-        A task of one turn is over after it: that is termination here, since Gymnasium takes no truncation at once.
+        A task of one turn terminates after it, since Gymnasium allows no truncation at the first step.
         """
         results = self.env.step({self._agent: action})
         observation, reward, terminated, truncated, info = (result[self._agent] for result in results)
@@ -282,12 +275,12 @@ def _parallel(env: TextDecPOMDP) -> TextDecPOMDP:
 
 
 def _centralized(env: TextDecPOMDP) -> TextDecPOMDP:
-    """The task as one agent plays it, which where the task does not say otherwise writes all parts."""
+    """The task for one agent: its own form of that, else one agent that writes all parts."""
     return env.alone() or Centralized(env)
 
 
 PROTOCOLS = Registry("protocol", group="llm_dec_pomdp.protocols")
-"""All ways to talk that are known, by name."""
+"""All known communication protocols, by name."""
 PROTOCOLS.register("parallel", _parallel)
 PROTOCOLS.register("centralized", _centralized)
 PROTOCOLS.register("sequential", Sequential)

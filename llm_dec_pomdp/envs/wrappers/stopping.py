@@ -1,17 +1,17 @@
-"""The decision to stop: a task of several turns whose episodes a team may end, and in which every turn costs.
+"""The option `stopping`: every turn of a task costs something, and the team may end an episode.
 
     env = make("humaneval-v0", max_turns=4, stopping={"cost": 0.1, "who": "main"})
 
-A text ends at its first `<stop>`, whatever follows it. Nobody but its author and the learner ever sees the mark: not
-the scorer, not the others, under no protocol. Who may stop is told how. With s_t the score of what was delivered by
-turn t, s_0 = 0, and T turns played:
+A text ends at its first `<stop>`; what follows is ignored. Only its author and the learner see this mark; the scorer
+and the other agents do not, under any protocol. Agents that may stop are told how. With s_t the score of what was
+delivered by turn t, s_0 = 0, and T turns played:
 
     r_t = s_t - s_(t-1) - cost        sum over an episode = s_T - cost T: what was delivered last, less cost per turn
 
-A stop beside a text delivers the text as the last one. A stop alone delivers nothing, and what was delivered last
-stands, also where the others wrote something at that turn; it costs its turn too. `who` is "any", "all" (of those who
-are asked, in the same turn), or the name or role of those of whom any may. Tasks whose turns pay otherwise (`pays`
-"shifted" or "each") are refused; where agents are paid individually, each that is there is charged.
+A mark after a text delivers that text as the last one. A mark alone delivers nothing: the last delivered text counts,
+even if other agents wrote something in this turn, and the turn costs the same. `who` is "any", "all" (every agent asked
+has to stop in the same turn), or a name or role whose agents may stop. Tasks with `pays` "shifted" or "each" are
+refused. Where agents are paid individually, each live agent is charged.
 """
 
 from __future__ import annotations
@@ -32,33 +32,27 @@ ANY, ALL = "any", "all"
 
 
 class Stopped(NamedTuple):
-    """The state of `Stopping`.
+    """The state of `Stopping`."""
 
-    Attributes:
-        inner: That of the task.
-        over: The team has stopped.
-    """
-
-    inner: Any
-    over: bool = False
+    inner: Any  # that of the task
+    over: bool = False  # the team has stopped
 
 
 class Stopping(TaskAround[Stopped]):
     """A task that may be stopped; the module says what that pays.
 
     Agents that may stop are told so, except where an environment has few words (`vocabulary`, which gains the mark).
-    Their menus gain the mark alone. Every stop is an event "stop" of each agent that said so.
+    Their menus gain the mark. A stop is an event "stop" of each agent that said it.
 
     Args:
         env: A task of several turns. A protocol goes around this wrapper, not into it.
         cost: Of a turn, in the unit of the score; at least 0.
-        who: "any" agent that is asked may stop, "all" have to say so in the same turn, or the name or role of those of
-            whom any may.
+        who: "any", "all", or the name or role of the agents that may stop; see the module.
 
     Raises:
         TypeError: `env` is no task, or may be stopped already.
-        ValueError: It has one turn, its turns do not add up to the last score (`pays`), or a cost or an agent that does
-            not exist.
+        ValueError: It has one turn, its turns do not add up to the last score (`pays`), the cost is negative or not
+            finite, or nobody is called `who`.
     """
 
     def __init__(self, env: TextDecPOMDP, cost: float, who: str = ANY) -> None:
@@ -69,8 +63,8 @@ class Stopping(TaskAround[Stopped]):
             raise ValueError(f"{name} has one turn, after which nothing is left to stop; set max_turns, at least 2")
         if isinstance(env, TextTask) and env.pays != "final":
             raise ValueError(
-                f"pays is {env.pays!r} in {name}: its turns do not add up to what was delivered last, which is what a "
-                "team that stops earns; use pays='final'"
+                f"pays is {env.pays!r} in {name}: its turns do not add up to the score of what was delivered last, "
+                "which is what a team that stops earns; use pays='final'"
             )
         if isinstance(cost, bool) or not isinstance(cost, (int, float)) or not 0 <= cost < math.inf:  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ValueError(f"cost is {cost!r}; it is the price of a turn, a number of at least 0")
@@ -129,21 +123,21 @@ class Stopping(TaskAround[Stopped]):
         """The text up to the mark."""
         return text.partition(MARK)[0]
 
-    # --- as the task has it ------------------------------------------------------------------------------------------
+    # --- as the task does, and the mark ------------------------------------------------------------------------------
 
     @property
     def reward_range(self) -> tuple[float, float]:
-        """Bounds: the lowest of the task, or nothing, less the cost of a turn; the highest of it, or nothing."""
+        """That of the task, widened to hold the reward of a stop alone: 0, less the cost of a turn."""
         low, high = self.env.reward_range
         return min(low, 0.0) - self.cost, max(high, 0.0)
 
     def alone(self) -> TextDecPOMDP | None:
-        """The task for one agent that has all tools itself, which may stop."""
+        """The task for one agent that has all tools itself, and that may stop."""
         alone = self.env.alone()
         return alone and Stopping(alone, self.cost)
 
     def asks(self, state: Stopped) -> Collection[str] | None:
-        """As the task has it; nobody after a stop."""
+        """As the task does; nobody after a stop."""
         return () if state.over else self.env.asks(state.inner)
 
     def menu(self, agent: str) -> Sequence[str]:

@@ -10,8 +10,6 @@ A finished copy is reset by itself, in one of two of Gymnasium's modes (`gymnasi
   to the old one is in `infos[i]["final_obs"]` and `infos[i]["final_info"]`. No step is lost, which counts where
   episodes have one turn.
 * `NEXT_STEP`: the step after the end resets that copy: its action is ignored, its reward is 0.
-
-`DISABLED` does not exist here.
 """
 
 from __future__ import annotations
@@ -59,13 +57,13 @@ class VecEnv:
         self.possible_agents = list(envs[0].possible_agents)
         self.single_observation_spaces: dict[str, Space] = dict(envs[0].observation_spaces)
         self.single_action_spaces: dict[str, Space] = dict(envs[0].action_spaces)
+        self._text = any(isinstance(space, FreeText) for space in self.single_observation_spaces.values())
         self.metadata = {**envs[0].metadata, "autoreset_mode": autoreset}
         for i, env in enumerate(envs):
             if (env.observation_spaces, env.action_spaces) != (envs[0].observation_spaces, envs[0].action_spaces):
                 raise ValueError(f"environment {i} has other agents or spaces than environment 0; all must be the same")
         self.autoreset = autoreset
         self._over = np.zeros(self.num_envs, dtype=np.bool_)  # copies that the next step resets
-        self._text = any(isinstance(space, FreeText) for space in self.single_observation_spaces.values())
 
     def reset(
         self,

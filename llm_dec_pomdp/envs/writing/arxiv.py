@@ -3,8 +3,8 @@
 | fact | value |
 |---|---|
 | agents | agent_0 "background", agent_1 "method" |
-| turns | 1 (`max_turns` for more; `feedback` says what is told in between, see `envs.writing.feedback`) |
-| several turns pay | the score of the last one, or as `pays` says, see `envs.pays` |
+| turns | 1 (`max_turns` for more; `feedback` says what agents are told in between, see `envs.writing.feedback`) |
+| several turns pay | the score of the last one; for other rules set `pays`, see `envs.pays` |
 | data | `OpenMLRL/arXiv_abstract` (field `abstract_text`), train[:1000] / val[:1000] |
 | offline | 72 abstracts written for this suite |
 | return | 0 to 3.0, reachable 2.98 |
@@ -14,7 +14,7 @@ motivation, agent_1 for methodology and implications. Each knows that the other 
 
 Action. Any text.
 
-Reward (one float for the team; c1, c2 are the texts; levels are gated, the first that fails ends the sum):
+Reward (one float for the team; c1, c2 are the texts; levels are checked in order, the first that fails ends the sum):
 
 | component | range | rule |
 |---|---|---|
@@ -43,6 +43,7 @@ import dataclasses
 from collections.abc import Mapping
 
 from ...registries import nearest
+from ..pays import Pays
 from ..tasks import Tasks, TaskSource
 from . import reward
 from .base import WritingTask
@@ -81,6 +82,7 @@ class ArXiv(WritingTask):
         split: str | None = None,
         fields: Mapping[str, str] | None = None,
         max_turns: int = 1,
+        pays: Pays = "final",
         render_mode: str | None = None,
         feedback: str = "level_feedback",
         length_ratio: str = "released",
@@ -89,5 +91,11 @@ class ArXiv(WritingTask):
             raise ValueError(f"length_ratio {length_ratio!r} does not exist; {nearest(length_ratio, _FORMULAS)}")
         self.formula = _FORMULAS[length_ratio]
         super().__init__(
-            tasks, split=split, fields=fields, max_turns=max_turns, render_mode=render_mode, feedback=feedback
+            tasks,
+            split=split,
+            fields=fields,
+            max_turns=max_turns,
+            pays=pays,
+            render_mode=render_mode,
+            feedback=feedback,
         )

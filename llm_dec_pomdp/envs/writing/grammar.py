@@ -38,11 +38,7 @@ def word_class(word: str, own: Set[str]) -> str:
 
 
 class WordClasses(dict[str, str]):
-    """The class of a word, worked out when it is first asked for.
-
-    Args:
-        own: Words that are classes of their own.
-    """
+    """The class of a word, worked out when it is first asked for, given the words that are classes of their own."""
 
     def __init__(self, own: Set[str]) -> None:
         super().__init__()

@@ -160,31 +160,24 @@ def _connectives() -> dict[str, list[tuple[list[str], int, int, str]]]:
 
 
 class _Source:
-    """A source text and what is read off it; the texts of a group share one.
-
-    Attributes:
-        text: The text.
-        content: Its different content words.
-        stems: Their stems.
-        forms: They without their endings.
-        pairs: Two words of which the second stands at most three words behind the first.
-        runs: Three content words, each at most three content words behind the one before.
-        close: Two content words of which the second stands at most twelve words behind the first.
-    """
+    """A source text and what is read off it; the texts of a group share one."""
 
     def __init__(self, raw: str) -> None:
         self.text = Text(raw)
-        self.content = self.text.content
+        self.content = self.text.content  # the different content words
         self.stems = set(map(_stem, self.content))
-        self.forms = set(map(_form, self.content))
+        self.forms = set(map(_form, self.content))  # without their endings
         words = self.text.words
+        # Two words, the second at most three words behind the first.
         self.pairs = {pair for gap in _NEAR for pair in zip(words, words[gap:], strict=False)}
         told = [word for word in words if word in self.content]
+        # Three content words, each at most three content words behind the one before.
         self.runs = {
             run
             for gap, next_gap in product(_NEAR, _NEAR)
             for run in zip(told, told[gap:], told[gap + next_gap :], strict=False)
         }
+        # Two content words, the second at most twelve words behind the first.
         self.close = {
             (word, later)
             for place, word in enumerate(words)
@@ -228,21 +221,13 @@ def _own_words(text: Text, other: Text) -> float:
 
 
 class _Retold:
-    """What two texts say in the words of a source, all others left out.
-
-    Attributes:
-        pairs: The different pairs of neighbouring words.
-        neighbours: Those of neighbouring content words.
-        runs: The different runs of three content words.
-        borrowed: Share of all different content words of the texts that the source has.
-        bent: H, how many of the others are words of the source with another ending, for every one that it has.
-    """
+    """What two texts say in the words of a source, all others left out."""
 
     def __init__(self, texts: tuple[Text, Text], source: _Source) -> None:
         known, content = source.text.vocabulary, source.content
-        self.pairs: set[tuple[str, str]] = set()
-        self.neighbours: set[tuple[str, str]] = set()
-        self.runs: set[tuple[str, str, str]] = set()
+        self.pairs: set[tuple[str, str]] = set()  # of neighbouring words
+        self.neighbours: set[tuple[str, str]] = set()  # of neighbouring content words
+        self.runs: set[tuple[str, str, str]] = set()  # of three content words
         for text in texts:
             words = [word for word in text.words if word in known]
             self.pairs.update(pairwise(words))
@@ -251,18 +236,13 @@ class _Retold:
             self.runs.update(zip(words, words[1:], words[2:], strict=False))
         all_content = texts[0].content | texts[1].content
         said = len(all_content & content)
-        self.borrowed = said / max(len(all_content), 1)
+        self.borrowed = said / max(len(all_content), 1)  # share of the content words that the source has
+        # H: how many of the others are words of the source with another ending, for every one that it has.
         self.bent = sum(map(source.forms.__contains__, map(_form, all_content - content))) / max(said, 1)
 
 
 class _Phrases:
-    """How two texts put words next to content words of a source: as it does, or otherwise.
-
-    Attributes:
-        usage: U, the share of pairs of a function word and a content word of the source that stand in the source.
-        joined: E, the share of pairs of content words of the source that do.
-        fit: I, how well the pairs of a function word and a content word go together that do not stand in the source.
-    """
+    """How two texts put words next to content words of a source: as it does, or otherwise; see U, E and I above."""
 
     def __init__(self, texts: tuple[Text, Text], source: _Source) -> None:
         content, functional, there = source.content, lexicon()[1], source.text.bigrams
@@ -279,9 +259,9 @@ class _Phrases:
                             beside.add(pair)
                     elif after in content and word in functional:
                         beside.add(pair)
-        self.usage = (len(beside & there) + 1) / (len(beside) + 2)
-        self.joined = (len(joined & there) + 1) / (len(joined) + 2)
-        self.fit = association_of_pairs(beside - there)
+        self.usage = (len(beside & there) + 1) / (len(beside) + 2)  # U
+        self.joined = (len(joined & there) + 1) / (len(joined) + 2)  # E
+        self.fit = association_of_pairs(beside - there)  # I
 
 
 def _rewording(retold: _Retold, source: _Source) -> float:

@@ -93,15 +93,7 @@ class Pair(ABC):
 
 
 def score(pair: Pair, formula: WritingFormula) -> Score:
-    """The joint reward of two texts, 0 to 3.
-
-    Args:
-        pair: The texts.
-        formula: The constants of the task.
-
-    Returns:
-        Components and diagnostics as named above; what lies behind the level that ended the sum is 0.
-    """
+    """The joint reward of two texts, 0 to 3; components and diagnostics behind the level that ended the sum are 0."""
     parts: dict[str, float] = dict.fromkeys(COMPONENTS, 0.0)
     facts: dict[str, float] = dict.fromkeys(DIAGNOSTICS, 0.0)
     stopped_at = _climb(pair, formula, parts, facts)

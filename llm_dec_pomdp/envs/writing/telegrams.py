@@ -1,10 +1,10 @@
-"""telegrams-v0: a post goes out as n telegrams, which together are to carry as many of its words as they can.
+"""telegrams-v0: n telegrams together carry as many words of a post as they can.
 
 | fact | value |
 |---|---|
 | agents | agent_0 "sender 1" ... agent_{n-1} "sender n", n from 1 to 8 (`n_agents`, 3 by default) |
 | turns | 1 (`max_turns` for more; all are told the counts of the last try) |
-| several turns pay | the score of the last one, or as `pays` says, see `envs.pays` |
+| several turns pay | the score of the last one; for other rules set `pays`, see `envs.pays` |
 | data | `trl-lib/tldr` (field `prompt`), train[:1000] / test[:1000] |
 | offline | the 120 posts of tldr-v0 |
 | return | 0 to 1.0 for every n |

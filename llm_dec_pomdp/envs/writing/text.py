@@ -43,28 +43,20 @@ def words_of(raw: str) -> list[str]:
 
 
 class Text:
-    """A text and what is read off it.
-
-    Attributes:
-        words: Its words in lower case.
-        ends: How many there are up to the end of each sentence; . ! ? and line ends end one.
-        letters: How many characters its words have, together.
-        vocabulary: The different words.
-        content: Those of them that are no stop words.
-    """
+    """A text and what is read off it; . ! ? and line ends end a sentence."""
 
     __slots__ = ("_bigrams", "content", "ends", "letters", "vocabulary", "words")
 
     def __init__(self, raw: str) -> None:
         read = raw.lower().translate(_SENTENCES)
-        self.words: list[str] = []
-        self.ends: list[int] = []
+        self.words: list[str] = []  # in lower case
+        self.ends: list[int] = []  # how many words there are up to the end of each sentence
         for sentence in read.split(_SENTENCE_END):
             self.words += sentence.split()
             self.ends.append(len(self.words))
-        self.letters = len(read) - read.count(_SENTENCE_END) - read.count(" ")
+        self.letters = len(read) - read.count(_SENTENCE_END) - read.count(" ")  # of all words together
         self.vocabulary = set(self.words)
-        self.content = self.vocabulary - lexicon()[1]
+        self.content = self.vocabulary - lexicon()[1]  # without stop words
         self._bigrams: set[tuple[str, str]] | None = None
 
     def sentences(self) -> Iterator[list[str]]:

@@ -3,8 +3,8 @@
 | fact | value |
 |---|---|
 | agents | agent_0 "summary", agent_1 "elaboration" |
-| turns | 1 (`max_turns` for more; `feedback` says what is told in between, see `envs.writing.feedback`) |
-| several turns pay | the score of the last one, or as `pays` says, see `envs.pays` |
+| turns | 1 (`max_turns` for more; `feedback` says what agents are told in between, see `envs.writing.feedback`) |
+| several turns pay | the score of the last one; for other rules set `pays`, see `envs.pays` |
 | data | `trl-lib/tldr` (field `prompt`), train[:1000] / test[:1000] |
 | offline | 120 posts written for this suite |
 | return | 0 to 3.0, reachable 2.98 |
@@ -14,7 +14,7 @@ agent_1 for a detailed one with more unique words and some transition words. Nei
 
 Action. Any text.
 
-Reward (one float for the team; c1, c2 are the texts; levels are gated, the first that fails ends the sum):
+Reward (one float for the team; c1, c2 are the texts; levels are checked in order, the first that fails ends the sum):
 
 | component | range | rule |
 |---|---|---|

@@ -289,7 +289,7 @@ def test_a_wrong_report_leads_to_questions_about_it() -> None:
     env = research(grammar="choice")
     env.reset(seed=0, options={"index": CHAIN})
     text = env.history("agent_0")[-1].text
-    env.step({"agent_0": "A" if "A: Who wrote" in text else "B"})
+    env.step({"agent_0": "A" if "A: Who wrote Horwin" in text else "B"})
     env.step({"agent_0": "", "agent_1": "Leo Dorzel."})
     assert "In which town was Leo Dorzel born?" in env.history("agent_0")[-1].text
 
@@ -347,7 +347,7 @@ def test_a_fixed_roster_has_everybody_until_the_end() -> None:
         ({"max_invocations": 0}, "max_invocations is 0; sub-agents may be asked 1 to 64 times"),
         ({"context": 0}, "context is 0; it counts words"),
         ({"cost_per_turn": -1}, "cost_per_turn is -1; a cost is finite and at least 0"),
-        ({"specialists": "people"}, "specialists are 'people'; give a list"),
+        ({"specialists": "people"}, "specialists is 'people'; give a list"),
         ({"specialists": ["cities"]}, "no part 'cities'"),
     ],
 )
