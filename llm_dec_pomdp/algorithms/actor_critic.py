@@ -1,28 +1,28 @@
-"""Actor-critic learners: what a text is worth is what a critic learnt, so that no prompt needs a group of samples.
+"""Actor-critic learners: a learnt critic is the baseline, so that a prompt needs no group of samples.
 
-A decision x_k is where an agent is asked; r_k is what the team earns from it to the next one, g_k the discount between
-them, V a critic, and V(x_(K+1)) = 0 where the task ended the episode. With GAE over decisions,
+At a decision x_k an agent is asked. The team earns r_k from there to the next decision, and g_k is the discount between
+the two. V is a critic, with V(x_(K+1)) = 0 where the task ended the episode. With GAE over decisions,
 
     delta_k = r_k + g_k V(x_(k+1)) - V(x_k),     A_k = delta_k + lambda g_k A_(k+1)                        (advantage)
     y_k = A_k + V(x_k)                                                                                       (target)
 
-each policy ascends the clipped objective of `updater` with A_k, and the critic descends to y_k in the same step
-(`critics`). An episode that ran out of turns goes on with the value of what agents were told next          (truncation)
+each policy ascends the clipped objective of `updater` with A_k, and in the same step the critic learns y_k (`critics`).
+Where an episode ran out of turns, V(x_(K+1)) is the value of what agents were told next                    (truncation)
 
 | learner | x | what the critic reads |
 |---|---|---|
-| iac | the turns in which agent i is asked | the agent's own history h_i, a critic for each agent |
-| maac | all turns | the joint history: what all were told and said, by role, in agent order; one critic for the team |
+| iac | the turns in which agent i is asked | the agent's own history h_i; each agent has a critic |
+| maac | all turns | the joint history: what all were told and said, by role, in agent order; the team has one critic |
 
-Acting stays decentralised: no policy is told what the critic of `maac` reads. Sources: GAE arXiv:1506.02438; IAC as in
+Acting stays decentralised: policies never see what the critic of `maac` reads. Sources: GAE arXiv:1506.02438; IAC as in
 COMA arXiv:1705.08926, section 4; a central critic as in MADDPG arXiv:1706.02275; the old-value clip of PPO.
 
-With estimates="q" the critic reads the text a_k too, and tells Q(x_k, a_k). Targets are as above with Q in the place of
-V. A text is worth what the critic says, less what it says of the texts that others drew after the same history:
+With estimates="q" the critic also reads the text a_k and estimates Q(x_k, a_k). Targets are as above, with Q for V. The
+advantage of a text is its Q less the mean Q of other texts that were drawn after the same history:
 
-    A_k = Q(x_k, a_k) - mean of Q(x_k, a') over the a' of the same x_k that were drawn beside it             (compared)
+    A_k = Q(x_k, a_k) - mean of Q(x_k, a') over the other texts a' at the same x_k                           (compared)
 
-and Q alone where there are none. The return less Q would be 0 on average, whatever was said, once Q is right.
+and Q alone where there are none. (The return less Q would be 0 on average for every text, once Q is right.)
 """
 
 from __future__ import annotations
@@ -36,15 +36,16 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 
 from ..agents.base import Reading, Request, Sampling, Team
+from ..rollout.base import ids_so_far
 from ..seeding import derive
-from ..types import Completion, Episode, Group, Message
+from ..types import Completion, Episode, Group, Message, grouped
 from .advantages import Array, between_decisions, generalized_advantages, group_advantages
-from .base import Metrics, Prompting
+from .base import Metrics
 from .critics import CentralCriticUpdater, CriticOptions, CriticUpdater, Lesson
-from .diagnostics import describe, spent
+from .learner import PolicyLearner
 from .refusals import refuse_uncorrected
 from .samples import Sample, refuse_bad_rewards, usable
-from .updater import Updater, step_all, updaters_of
+from .updater import Updater
 
 
 class IACConfig(CriticOptions):
@@ -55,14 +56,16 @@ class MAACConfig(CriticOptions):
     """Options of MAAC."""
 
     body: Literal["shared", "own"] = "own"
-    """Whose hidden state the critic's head reads: one of its own (a copy of the first model, or a further adapter on
-    its base), or that of the first policy, which then learns with it."""
+    """The model whose hidden state the critic's head reads: own (a copy of the first model, or one more adapter on its
+    base), or shared (the first policy, which the critic's loss then moves too)."""
 
 
 class Next(NamedTuple):
-    """What would have come next in an episode that ran out of turns: what agents are asked, and what they say to it.
+    """What would have come next in an episode that ran out of turns.
 
-    What they say is drawn for critics that read texts alone.
+    Attributes:
+        requests: What agents would have been asked.
+        drawn: What they would have answered; drawn only for critics that read texts.
     """
 
     requests: Sequence[Request] = ()
@@ -78,15 +81,15 @@ class Track:
 
     Attributes:
         group: Place of its group among those of the update.
-        episode: Which episode.
+        episode: The episode.
         turns: The turns of the decisions.
-        texts: What was said at each of them, by agent.
-        histories: After what; equal ones are the same decision.
-        asked: What the critic reads at each; a request where it has to be encoded.
-        following: The same of what would have come next; None where the episode ended.
+        texts: What was said at each decision, by agent.
+        histories: The history before each decision; decisions with equal histories are the same.
+        asked: What the critic reads at each decision; a request where it still has to be encoded.
+        following: What it reads for the turn that would have come next; None where the episode ended.
         readings: `asked`, encoded.
-        values: What the critic says of each.
-        next_value: What it says of what would have come next.
+        values: The critic's value of each decision.
+        next_value: Its value of `following`.
         targets, advantages: y_k and A_k.
     """
 
@@ -104,34 +107,24 @@ class Track:
     advantages: Array = field(default_factory=lambda: np.zeros(0))
 
 
-class ActorCritic(Prompting, ABC):
-    """What IAC and MAAC share: values, advantages, and one update of policies and critics.
+class ActorCritic(PolicyLearner, ABC):
+    """What IAC and MAAC share: values, advantages, and one update of policies and critics."""
 
-    Args:
-        team: Who acts; members that cannot be trained stay as they are. With beta > 0 it is also the reference.
-        sampling: How the samples were drawn; its temperature is part of the policy that is trained.
-        config: Options.
-    """
-
-    protocol = "parallel"
-    Config: ClassVar[type[CriticOptions]] = CriticOptions  # pyright: ignore[reportIncompatibleVariableOverride]
-    updater: ClassVar[type[CriticUpdater]] = CriticUpdater
-    others: ClassVar[type[Updater] | None] = None  # of all policies but the first, where these have no critic
+    Config = CriticOptions
+    config: CriticOptions
+    updater: ClassVar[type[Updater]] = CriticUpdater
 
     def __init__(self, team: Team, sampling: Sampling, config: CriticOptions | None = None) -> None:
-        super().__init__(team, sampling)
-        self.config = config or self.Config()
+        super().__init__(team, sampling, config)
         refuse_uncorrected(team, self.config)
-        self.updaters = updaters_of(team, sampling.temperature, self.config, self.updater, self.others)
-        self.learning = {agent for updater in self.updaters for agent in updater.agents}
-        self.critics = self.updaters[:1] if self.others else self.updaters
+        self.critics = self.updaters[:1] if self.other_updater else self.updaters  # others have none
 
     @abstractmethod
     def tracks(self, group: Group, place: int, ahead: Ahead) -> list[Track]:
         """The decisions of a group's episodes, with what the critic reads at each."""
 
     def _look_ahead(self, episodes: Sequence[Episode]) -> dict[int, Next]:
-        """What would have come next in each episode, as far as it counts."""
+        """By episode, what would have come next; nothing where the options do not bootstrap."""
         requests = {id(e): next_requests(e) if self.config.bootstrap else [] for e in episodes}  # (truncation)
         if self.config.estimates == "v":
             return {key: Next(own) for key, own in requests.items()}
@@ -141,7 +134,7 @@ class ActorCritic(Prompting, ABC):
     # --- values -------------------------------------------------------------------------------------------------------
 
     def _value(self, tracks: Sequence[Track]) -> None:
-        """Let the critics say what every decision is worth, and what would have come next."""
+        """Let the critics value every decision, and what would have come next."""
         plain = [asked for track in tracks for asked in track.asked]
         plain += [track.following for track in tracks if track.following is not None]
         requests = [reading for reading in plain if isinstance(reading, Request)]
@@ -156,7 +149,7 @@ class ActorCritic(Prompting, ABC):
             track.next_value = next(values) if track.following is not None else 0.0
 
     def _ask(self, what: str, things: Sequence[Any], agent_of: Callable[[Any], str]) -> list[Any]:
-        """Ask the critic of each thing's agent about it."""
+        """Call a method of the critics' updaters, with each thing at the updater of its agent; answers in order."""
         answers: dict[int, Any] = {}
         for updater in self.critics:
             own = [place for place, thing in enumerate(things) if agent_of(thing) in updater.agents]
@@ -179,18 +172,18 @@ class ActorCritic(Prompting, ABC):
             _compare(tracks)
 
     def samples(self, tracks: Sequence[Track]) -> list[Sample]:
-        """Every text that is learnt from, with its advantage; what could not be scored is left out."""
-        found = usable(
+        """Every text to learn from, with its advantage; texts without a score are left out."""
+        samples = usable(
             Sample(agent, completion, advantage, group=track.group, trajectory=number)
             for number, track in enumerate(tracks)
             for texts, advantage in zip(track.texts, track.advantages.tolist(), strict=True)
             for agent, completion in texts.items()
             if agent in self.learning
         )
-        return _normalised(found) if self.config.normalise else found
+        return _normalised(samples) if self.config.normalise else samples
 
     def lessons(self, tracks: Sequence[Track]) -> list[Lesson]:
-        """What the critics learn, of all decisions that could be scored."""
+        """What the critics learn: every decision that could be scored, with its target."""
         return [
             Lesson(agent, Completion("", ids), 0.0, group=track.group, target=target, value=value)
             for track in tracks
@@ -203,12 +196,12 @@ class ActorCritic(Prompting, ABC):
     # --- one update ---------------------------------------------------------------------------------------------------
 
     def update(self, groups: Sequence[Group]) -> Metrics:
-        """Value and give credit, and let policies and critics step.
+        """Compute values and advantages, and let policies and critics step.
 
         Returns:
-            What `CriticUpdater.step` returns, means over the policies; `explained_variance`, the share of the variance
-            of the targets that the critic knew before the step (1 - var(y - V) / var y, the mean over critics);
-            what `diagnostics.describe` says of the texts; and `generations` and `joint_rewards`.
+            As `MAGRPO.update`, with what `CriticUpdater.step` returns; and `explained_variance`, the share of the
+            targets' variance that the critics explained before the step (1 - var(y - V) / var y, the mean over
+            critics).
 
         Raises:
             ValueError: A reward is infinite, a text lacks log-probabilities, or the temperature is 0.
@@ -219,11 +212,8 @@ class ActorCritic(Prompting, ABC):
         self._value(tracks)
         self._credit(tracks)
         samples, lessons = self.samples(tracks), self.lessons(tracks)
-        seed = next((episode.seed for group in groups for episode in group.episodes), 0)
-        metrics = step_all(self.updaters, [*samples, *lessons], seed)
-        metrics["explained_variance"] = _explained(lessons)
-        trainer = {place: logprobs for updater in self.updaters for place, logprobs in updater.logprobs.items()}
-        return metrics | describe(samples, len(groups), trainer) | spent(groups)
+        metrics = self.step([*samples, *lessons], groups)
+        return metrics | {"explained_variance": _explained(lessons)} | self.report(samples, groups)
 
 
 class IAC(ActorCritic):
@@ -233,7 +223,7 @@ class IAC(ActorCritic):
 
     def tracks(self, group: Group, place: int, ahead: Ahead) -> list[Track]:
         """One for each agent that learns and each episode in which it spoke."""
-        found: list[Track] = []
+        tracks: list[Track] = []
         for episode in group.episodes:
             for agent in self.team.members:
                 said = [(t, turn.actions[agent]) for t, turn in enumerate(episode.turns) if agent in turn.actions]
@@ -243,32 +233,32 @@ class IAC(ActorCritic):
                     track.histories = [text.prompt_ids for _, text in said]
                     track.asked = [(agent, self._read(text)) for _, text in said]
                     track.following = self._following(agent, ahead[id(episode)])
-                    found.append(track)
-        return found
+                    tracks.append(track)
+        return tracks
 
     def _following(self, agent: str, ahead: Next) -> Reading | Request | None:
-        """What the critic reads of what would have come next for an agent; None where it would not have been asked."""
+        """What the critic reads of the turn that would have come next; None where the agent would not be asked."""
         if agent in ahead.drawn:
             return agent, self._read(ahead.drawn[agent])
         return next((request for request in ahead.requests if request.agent == agent), None)
 
     def _read(self, text: Completion) -> tuple[int, ...]:
-        """h_i, or h_i and a_i."""
+        """The token ids of h_i; with estimates="q" those of h_i and a_i."""
         return text.prompt_ids if self.config.estimates == "v" else text.prompt_ids + text.token_ids
 
 
 class MAAC(ActorCritic):
-    """Multi-agent actor-critic: one critic of the joint history, for training alone."""
+    """Multi-agent actor-critic: one critic of the joint history, used in training only."""
 
     Config = MAACConfig
     updater = CentralCriticUpdater
-    others = Updater
+    other_updater = Updater
 
     def tracks(self, group: Group, place: int, ahead: Ahead) -> list[Track]:
         """One for each episode."""
         shared = {role for role, count in Counter(group.roles.values()).items() if count > 1}
         names = {agent: f"{role} {agent}" if role in shared else role for agent, role in group.roles.items()}
-        found: list[Track] = []
+        tracks: list[Track] = []
         for episode in group.episodes:
             turns = [({**turn.observations, **turn.told}, turn.actions) for turn in episode.turns]
             track = Track(place, episode, list(range(len(turns))), [actions for _, actions in turns])
@@ -282,38 +272,34 @@ class MAAC(ActorCritic):
                 track.asked.append(self._request([*lines, *spoken] if self.config.estimates == "q" else lines))
                 lines += spoken
             track.following = track.asked.pop() if after.requests else None
-            found.append(track)
-        return found
+            tracks.append(track)
+        return tracks
 
     def _lines(self, names: Mapping[str, str], verb: str, texts: Mapping[str, str]) -> list[str]:
-        """Texts in agent order, each below the role of its agent, and its name where several have that role."""
+        """Texts in agent order, each below its agent's role, and its name where several agents have that role."""
         return [f"{names.get(agent, agent)} {verb}:\n{texts[agent]}" for agent in self.team.members if agent in texts]
 
     def _request(self, lines: Sequence[str]) -> Request:
-        """The joint history, for the critic."""
+        """A joint history as the critic reads it."""
         return Request(self.critics[0].groups[0].agents[0], (Message("told", "\n\n".join(lines)),))
 
 
 def next_requests(episode: Episode) -> list[Request]:
-    """What agents would have been asked, had there been one more turn; seeds as the rollout would have drawn with."""
-    found: list[Request] = []
-    for agent, history in episode.following.items():
-        went_on = any(message.role == "said" for message in history)  # else it begins anew
-        last = next((turn.actions[agent] for turn in reversed(episode.turns) if agent in turn.actions), None)
-        ids = last.prompt_ids + last.token_ids if last is not None and went_on else ()
-        found.append(Request(agent, history, (derive(episode.seed, agent, len(episode.turns)),), ids))
-    return found
+    """What agents would be asked at one more turn, with the seeds that the rollout would have used."""
+    turns = episode.turns
+    return [
+        Request(agent, history, (derive(episode.seed, agent, len(turns)),), ids_so_far(agent, history, turns))
+        for agent, history in episode.following.items()
+    ]
 
 
 # --- numbers ----------------------------------------------------------------------------------------------------------
 
 
 def _compare(tracks: Sequence[Track]) -> None:
-    """The advantages of a critic that reads texts: what it says of each less what it says of its neighbours."""
-    same: dict[Hashable, list[tuple[Track, int]]] = {}
-    for track in tracks:
-        for k, history in enumerate(track.histories[: len(track.turns)]):
-            same.setdefault((track.group, track.readings[k][0], history), []).append((track, k))
+    """Advantages from a critic that reads texts: its value of each text less the mean of the others at the decision."""
+    made = [(track, k) for track in tracks for k in range(len(track.turns))]
+    same = grouped(made, lambda one: (one[0].group, one[0].readings[one[1]][0], one[0].histories[one[1]]))
     for own in same.values():
         values = np.array([track.values[k] for track, k in own])
         others = (values.sum() - values) / max(len(own) - 1, 1)  # 0 where there is none
@@ -322,23 +308,19 @@ def _compare(tracks: Sequence[Track]) -> None:
 
 
 def _normalised(samples: Sequence[Sample]) -> list[Sample]:
-    """Advantages with mean 0 and standard deviation 1 by agent, 0 where equal, as they are where one is alone."""
-    places: dict[str, list[int]] = {}
-    for place, s in enumerate(samples):
-        places.setdefault(s.agent, []).append(place)
-    found = list(samples)
-    for own in places.values():
+    """Advantages with mean 0 and standard deviation 1 for each agent; 0 where equal, unchanged where there is one."""
+    normalised = list(samples)
+    for own in grouped(range(len(samples)), lambda place: samples[place].agent).values():
         if len(own) > 1:
             for place, value in zip(own, group_advantages([samples[p].advantage for p in own]).tolist(), strict=True):
-                found[place] = replace(samples[place], advantage=value)
-    return found
+                normalised[place] = replace(samples[place], advantage=value)
+    return normalised
 
 
 def _explained(lessons: Sequence[Lesson]) -> float:
     """1 - var(y - V) / var y, the mean over critics; 0 where all targets of a critic are equal."""
     shares: list[float] = []
-    for agent in dict.fromkeys(lesson.agent for lesson in lessons):
-        own = [lesson for lesson in lessons if lesson.agent == agent]
+    for own in grouped(lessons, lambda lesson: lesson.agent).values():
         targets = np.array([lesson.target for lesson in own])
         variance = targets.var()
         errors = targets - np.array([lesson.value for lesson in own])

@@ -3,8 +3,8 @@
 A group is the episodes of one task. NaN marks what could not be scored: it is left out of every baseline and its own
 advantage is NaN.
 
-Where several joint actions were tried at one decision point, they are rows of two arrays: `choices` [B, n] says which
-of its texts each of n agents said, `values` [B] what that joint action returned.
+Where B joint actions were tried at one decision point, `choices` [B, n] says which of its texts each of n agents said,
+and `values` [B] what the joint action returned.
 """
 
 from __future__ import annotations
@@ -40,9 +40,8 @@ def returns(rewards: Sequence[float], gamma: float) -> Array:
 def returns_of_group(rewards: Sequence[Sequence[float]], gamma: float) -> Array:
     """R_t^(g) of every episode of a group at every turn [G, T].
 
-    An episode that ended earlier earns nothing more: its return is 0, or NaN where its last turn could not be scored.
-    With these in it, the mean of the others does not depend on who still plays, and a text that was said when nobody
-    else played on is compared too.
+    An episode that ended earlier has return 0 at later turns, or NaN where its last turn could not be scored. So the
+    baseline does not depend on which episodes still go on, and the text of a single one that does is compared too.
 
     Args:
         rewards: Joint rewards of the episodes, each of its own length.
@@ -95,13 +94,13 @@ def group_advantages(values: Sequence[float], kind: Kind = "std") -> Array:
 
 
 def between_decisions(rewards: Sequence[float], turns: Sequence[int], gamma: float) -> tuple[Array, Array]:
-    """What is earned from each decision to the next one, and how far that one is discounted.
+    """What is earned from each decision to the next, and the discount between the two.
 
         r_k = sum over t_k <= tau < t_(k+1) of gamma^(tau - t_k) r_tau,   g_k = gamma^(t_(k+1) - t_k)
 
     Args:
         rewards: Joint reward of every turn [T].
-        turns: The turns t_k of the decisions [K], rising; what follows the last one is turn T.
+        turns: The turns t_k of the decisions [K], rising; t_K is T.
         gamma: Discount of a turn in [0, 1].
 
     Returns:
@@ -118,7 +117,7 @@ def generalized_advantages(earned: Array, discounts: Array, values: Array, follo
         delta_k = r_k + g_k V_(k+1) - V_k,     A_k = delta_k + lambda g_k A_(k+1)
 
     Lambda 1 gives the return less the value, which is unbiased for values that do not see the action; lambda 0 trusts
-    the value of what follows. A_k + V_k is what V_k is to become.
+    the value of the next decision. A_k + V_k is the target of V_k.
 
     Args:
         earned: r_k [K], NaN where it could not be scored.
@@ -128,7 +127,7 @@ def generalized_advantages(earned: Array, discounts: Array, values: Array, follo
         trace: Lambda in [0, 1].
 
     Returns:
-        A_k [K]; NaN from the first decision on to the last one after which something could not be scored.
+        A_k [K]; NaN for every decision after which something could not be scored.
     """
     result = np.zeros(len(earned))
     advantage = 0.0
@@ -163,7 +162,7 @@ def weighted_advantages(values: Sequence[float], weights: Sequence[float], kind:
 
 
 def marginal_advantages(choices: Choices, values: Array, drawn: int, kind: Kind = "std") -> Array:
-    """Advantages of every agent's texts when they were said beside various texts of the others.
+    """Advantages of every agent's texts, each text by its mean return over the others' texts.
 
         Q_i^(g) = mean of R(a) over the joint actions a that hold agent i's g-th text,    A_i = group_advantages(Q_i)
 
@@ -190,18 +189,17 @@ def marginal_advantages(choices: Choices, values: Array, drawn: int, kind: Kind 
 
 
 def counterfactual_advantages(choices: Choices, values: Array, drawn: int) -> Array:
-    """What an agent's text is worth against its other texts, beside the same texts of the others.
+    """Advantages of an agent's texts against its other texts, while the others say the same.
 
         A_i^(g) = R(a_i^g, a_-i) - mean over h != g of R(a_i^h, a_-i),   averaged over the a_-i it was drawn with
 
-    The baseline does not depend on a_i^g, so the gradient is unbiased, and what the others said cancels out: an agent
-    that cannot matter has advantage exactly 0. Where all combinations were tried and scored it is "leave_one_out" of
-    `marginal_advantages`: a mean of differences is the difference of the means. (Difference rewards: Wolpert & Tumer
-    2002; COMA: arXiv:1705.08926, here with samples in place of a critic.)
+    The baseline does not depend on a_i^g, so the gradient is unbiased. An agent that cannot change the return has
+    advantage exactly 0. Where all combinations were tried and scored, this is "leave_one_out" of `marginal_advantages`.
+    (Difference rewards: Wolpert & Tumer 2002; COMA: arXiv:1705.08926, here with samples in place of a critic.)
 
     Args:
-        choices: Which text each agent said [B, n], every joint action once; the texts from `drawn` on were only tried,
-            to compare with.
+        choices: Which text each agent said [B, n], every joint action once; texts from `drawn` on are only compared
+            with.
         values: Returns of the joint actions [B], NaN where they could not be scored.
         drawn: Texts per agent that were drawn here.
 
@@ -221,7 +219,7 @@ def counterfactual_advantages(choices: Choices, values: Array, drawn: int) -> Ar
 
 
 def _left_out(table: Array) -> Array:
-    """R - mean of the others of its row, which is (R - mean of the row) n / (n - 1); NaN is left out and stays."""
+    """R - mean of the others in its row, which is (R - mean of the row) n / (n - 1); NaN is left out and stays NaN."""
     scored = ~np.isnan(table)
     count = scored.sum(axis=1, keepdims=True)
     largest = np.where(scored, table, -np.inf).max(axis=1, keepdims=True)
@@ -233,7 +231,7 @@ def _left_out(table: Array) -> Array:
 
 
 def _equal(values: Array) -> bool:
-    """True when there is nothing to tell apart: one value, or values that differ by rounding alone."""
+    """True for a single value, and for values that differ by rounding alone."""
     return len(values) < 2 or bool(np.ptp(values) <= _rounding(np.abs(values).max()))
 
 

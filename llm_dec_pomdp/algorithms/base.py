@@ -1,8 +1,8 @@
 """The algorithm contract.
 
-An algorithm is built as `Algorithm(team, sampling, config)`. It says under which communication protocol its team acts,
-which options it has, who speaks and what is played for it, and can be saved; a learner also has `update`. No base class
-is required, but `Prompting` has all of it except `update`. `check_algorithm` says what a class lacks.
+An algorithm is built as `Algorithm(team, sampling, config)`. It names its communication protocol, its options, who
+speaks and what is played for it, and it can be saved; a learner also has `update`. No base class is required, but
+`Prompting` has all of this except `update`. `check_algorithm` says what a class lacks.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ class Algorithm(Player, Protocol):
     """What the trainer and the benchmark know of an algorithm.
 
     Attributes:
-        protocol: Under which it acts: "parallel", "centralized", "sequential" or "discussion".
-        Config: Its options.
+        protocol: The communication protocol: "parallel", "centralized", "sequential" or "discussion".
+        Config: The class of its options.
     """
 
     protocol: ClassVar[str]
@@ -68,20 +68,12 @@ class Learner(Player, Protocol):
     """An algorithm that learns."""
 
     def update(self, groups: Sequence[Group]) -> Metrics:
-        """Learn from groups of episodes; returns numbers worth a curve by name, {} when there are none."""
+        """Learn from groups of episodes; returns numbers by name to draw as curves, {} for none."""
         ...
 
 
 def check_algorithm(kind: Any, name: str) -> None:
-    """Refuse a class that breaks the contract of `Algorithm`, before anything is built with it.
-
-    Args:
-        kind: What the name stands for.
-        name: For the message.
-
-    Raises:
-        ConfigError: The message says what is missing.
-    """
+    """Raises ConfigError, which says what is missing, for a class that breaks the contract of `Algorithm`."""
     missing: list[str] = []
     if not isinstance(getattr(kind, "protocol", None), str):
         missing.append('protocol, under which its team acts ("parallel", ...)')
@@ -110,7 +102,7 @@ def check_algorithm(kind: Any, name: str) -> None:
 
 
 class Prompting:
-    """Plays with its team as it is, and has nothing played but trajectories.
+    """Plays trajectories with its team as it is.
 
     Args:
         team: Who plays.
@@ -130,11 +122,11 @@ class Prompting:
 
     @property
     def policy(self) -> Policy:
-        """Who speaks: the team. A method whose team acts otherwise overrides this, and is trained and measured so."""
+        """Who speaks: the team. A method whose team acts in another way overrides this, for training and evaluation."""
         return self.team
 
     def expect(self, updates: int) -> None:
-        """The run will have so many updates in all, for schedules; told before the first one and after a restart."""
+        """Take the run's number of updates, for schedules; called before the first update and after a restart."""
         for updater in self.updaters:
             updater.expect(updates)
 

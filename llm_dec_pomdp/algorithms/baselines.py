@@ -14,8 +14,6 @@ class Single(Prompting):
 class Concat(Prompting):
     """Agents write in parallel and know nothing of each other; the parts are put together (naive concatenation)."""
 
-    protocol = "parallel"
-
 
 class Sequential(Prompting):
     """Agents write one after the other and see what was written before."""

@@ -1,5 +1,5 @@
 # pyright: basic
-"""Samples weighed and put in batches, for an updater."""
+"""Weights and batches of samples, for an updater."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from dataclasses import replace
 import torch
 
 from ..seeding import generator
+from ..types import grouped
 from .options import UpdaterOptions
 from .samples import Sample
 
@@ -17,8 +18,7 @@ from .samples import Sample
 def weigh(samples: Sequence[Sample], options: UpdaterOptions) -> list[Sample]:
     """Give every sample its weight in the mean of its agent's objective."""
     weighed: list[Sample] = []
-    for agent in dict.fromkeys(s.agent for s in samples):
-        own = [s for s in samples if s.agent == agent]
+    for own in grouped(samples, lambda s: s.agent).values():
         tokens = sum(s.share * len(s.completion.token_ids) for s in own)
         terms = own if options.ratio != "trajectory" else {s.trajectory: s for s in own}.values()
         texts = sum(s.share for s in terms)
@@ -32,21 +32,13 @@ def weigh(samples: Sequence[Sample], options: UpdaterOptions) -> list[Sample]:
 
 
 def in_minibatches(samples: Sequence[Sample], count: int, seed: int) -> list[list[Sample]]:
-    """Cut the samples into at most `count` parts of whole prompts, each with its share of every agent's.
-
-    Args:
-        samples: Of one policy.
-        count: How many parts, if there are as many prompts.
-        seed: The order of the prompts follows from it.
-    """
+    """Divide the samples of each agent among at most `count` parts, by whole prompts; the seed decides their order."""
     if count == 1:
         return [list(samples)]
-    prompts: dict[str, dict[tuple[int, ...], list[Sample]]] = {}
-    for s in samples:
-        prompts.setdefault(s.agent, {}).setdefault(s.completion.prompt_ids, []).append(s)
     parts: list[list[Sample]] = [[] for _ in range(count)]
-    for agent, own in prompts.items():
-        blocks = [own[key] for key in sorted(own)]
+    for agent, own in grouped(samples, lambda s: s.agent).items():
+        prompts = grouped(own, lambda s: s.completion.prompt_ids)
+        blocks = [prompts[key] for key in sorted(prompts)]
         order: list[int] = generator(seed, agent).permutation(len(blocks)).tolist()
         cuts = [len(order) * k // count for k in range(count + 1)]
         for part, (first, last) in zip(parts, itertools.pairwise(cuts), strict=True):
@@ -55,7 +47,7 @@ def in_minibatches(samples: Sequence[Sample], count: int, seed: int) -> list[lis
 
 
 def advantages_of(samples: Sequence[Sample], mask: torch.Tensor, options: UpdaterOptions) -> torch.Tensor:
-    """Advantages of texts [N], or of their tokens [N, L] where some sample tells them apart.
+    """Advantages of texts [N], or of tokens [N, L] where a sample has `tokens`.
 
     Args:
         samples: N.
@@ -63,18 +55,18 @@ def advantages_of(samples: Sequence[Sample], mask: torch.Tensor, options: Update
         options: Of the updater.
 
     Raises:
-        ValueError: A sample tells apart more or fewer tokens than it has, or the ratio is that of whole texts.
+        ValueError: A sample has not one number for each token, or the ratio is that of whole texts.
     """
     whole = mask.new_tensor([s.advantage for s in samples])
     if not any(s.tokens for s in samples):
         return whole
     if options.ratio != "token":
-        raise ValueError(f"a sample has advantages of its tokens, and ratio={options.ratio!r} is of texts; use 'token'")
+        raise ValueError(f"a sample has advantages of tokens, and ratio={options.ratio!r} is of texts; use 'token'")
     own = torch.ones_like(mask)
     for row, s in enumerate(samples):
         if s.tokens and len(s.tokens) != len(s.completion.token_ids):
             raise ValueError(
-                f"a text of {s.agent!r} has {len(s.completion.token_ids)} tokens, and its sample advantages of "
+                f"a text of {s.agent!r} has {len(s.completion.token_ids)} tokens, and its sample advantages for "
                 f"{len(s.tokens)}; give one for each (Sample.tokens)"
             )
         own[row, : len(s.tokens)] = mask.new_tensor(s.tokens)
@@ -82,6 +74,6 @@ def advantages_of(samples: Sequence[Sample], mask: torch.Tensor, options: Update
 
 
 def in_forward_passes(samples: Sequence[Sample], size: int) -> list[list[Sample]]:
-    """Batches of `size`, same prompts together."""
+    """Batches of `size`; samples with the same prompt stand together."""
     ordered = sorted(samples, key=lambda s: (len(s.completion.prompt_ids), s.completion.prompt_ids))
     return [ordered[i : i + size] for i in range(0, len(ordered), size)]

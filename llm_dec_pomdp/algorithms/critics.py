@@ -1,12 +1,12 @@
 # pyright: basic
-"""Critics beside policies: an updater whose policy has a critic, which learns in the same steps.
+"""An updater that moves a policy and its critic in the same steps.
 
-Of situations x with targets y, in the same gradient as the policy's objective J,
+For situations x with targets y, the loss adds the critic's to minus the policy's objective J,
 
     L = -J + c mean of max((V(x) - y)^2, (V_old(x) + clip(V(x) - V_old(x), -eps, eps) - y)^2)                  (critic)
 
-where V_old is the critic as the step finds it. A critic on the policy's own body moves that body with L; one with a
-body of its own has nothing in common with J but the optimizer. Equal situations are read once.
+where V_old is the critic at the beginning of the step. A critic on the policy's body moves that body too; a critic with
+a body of its own shares only the optimizer. Equal situations are read once.
 """
 
 from __future__ import annotations
@@ -22,50 +22,47 @@ from pydantic import Field
 from ..agents.base import Critic, CriticPolicy, ParameterGroup, Reading, Request, TrainablePolicy
 from ..config import NotNegative
 from ..seeding import derive
+from ..types import grouped
 from .base import Metrics
 from .batches import in_minibatches
 from .losses import value_loss
-from .options import UpdaterOptions
+from .options import TurnOptions
 from .samples import Sample, usable
 from .updater import Updater
 
 
-class CriticOptions(UpdaterOptions):
-    """Options of learners with a critic: the critic, what is made of its values, and all of `UpdaterOptions`."""
+class CriticOptions(TurnOptions):
+    """Options of learners with a critic, beside those of `UpdaterOptions`."""
 
-    ratio: Literal["token", "sequence"] = "token"  # pyright: ignore[reportIncompatibleVariableOverride]
-    """Level of the likelihood ratio: token or sequence."""
     estimates: Literal["v", "q"] = "v"
-    """What the critic tells: v, the value of a history; or q, of a history and the text that was said after it."""
+    """What the critic estimates: v, the value of a history; or q, of a history and the text that was said after it."""
     body: Literal["shared", "own"] = "shared"
-    """Whose hidden state the critic's head reads: of the policy's own body, which then learns with it, or of one of its
-    own: a copy of the model, or where policies are adapters a further adapter on the same base."""
+    """The model whose hidden state the critic's head reads: shared (the policy's, which the critic's loss then moves
+    too) or own (a copy of the model; where policies are adapters, one more adapter on the same base)."""
     value_coef: NotNegative = 0.6
     """Weight of the critic's loss beside the policy's."""
     value_clip: NotNegative = 0.2
-    """How far an update may take a value, in units of the return, before going further gains nothing; it matters with
-    several `epochs` or `minibatches`."""
+    """How far an update may move a value before its loss is flat, in units of the return; only matters with several
+    `epochs` or `minibatches`."""
     critic_learning_rate: NotNegative | None = None
-    """AdamW, of the head and of a body of its own; left out: the policy's."""
-    gamma: Annotated[float, Field(ge=0, le=1)] = 1.0
-    """Discount between turns."""
+    """Learning rate of the head, and of the critic's own body; the policy's when left out."""
     gae_lambda: Annotated[float, Field(ge=0, le=1)] = 0.95
-    """Lambda of generalized advantage estimation: 1 is unbiased whatever the critic, less trusts it more."""
+    """Lambda of generalized advantage estimation: 1 is unbiased whatever the critic says, less trusts it more."""
     bootstrap: bool = True
-    """An episode that ran out of turns, where agents were told what would have come next, is worth the critic's value
-    of that beside what it earned. False: the number of turns is part of the task, and nothing follows the last."""
+    """Add the critic's value of the next turn to an episode that ran out of turns, where agents were told what would
+    have come next. False: the number of turns is part of the task, and nothing follows the last."""
     normalise: bool = True
-    """Advantages of an agent have mean 0 and standard deviation 1 over an update; all 0 where they are equal, and as
-    they are where there is one alone."""
+    """Scale the advantages of an agent to mean 0 and standard deviation 1 over an update; equal ones become 0, and a
+    single one stays as it is."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lesson(Sample):
-    """What a critic learns of one situation, whose token ids are `completion.prompt_ids`; no policy learns from it.
+    """One situation for a critic, with its token ids in `completion.prompt_ids`; policies do not learn from it.
 
     Attributes:
-        target: y, what it turned out to be worth.
-        value: V_old, what the critic said before.
+        target: y, what the critic is to say.
+        value: V_old, what the critic said before the step.
     """
 
     target: float = 0.0
@@ -78,16 +75,10 @@ class Lesson(Sample):
 
 
 class CriticUpdater(Updater):
-    """Moves the weights of one policy and those of a critic; override `make_critic` for one of your own.
-
-    Args:
-        policy: See `Updater`.
-        groups: See `Updater`.
-        temperature: See `Updater`.
-        options: See `Updater`.
+    """An `Updater` that also moves a critic; override `make_critic` for a critic of your own.
 
     Raises:
-        ValueError: Nobody made a critic for such a policy; or see `Updater`.
+        ValueError: The policy has no critic; or see `Updater`.
     """
 
     options: CriticOptions
@@ -102,12 +93,12 @@ class CriticUpdater(Updater):
         own = ParameterGroup(agents, list(self.critic.parameters()), rate)
         self.groups = [*groups, own]
         self.optimizer.add_param_group({"params": own.parameters, "lr": rate, "full_lr": rate})
-        self._lessons: list[Lesson] = []  # of the step
-        self._parts: Iterator[list[Lesson]] = iter(())  # of the gradients to come
-        self._part: list[Lesson] = []  # of the present one
+        self._lessons: list[Lesson] = []  # of this step
+        self._parts: Iterator[list[Lesson]] = iter(())  # the lessons of each optimizer step to come
+        self._part: list[Lesson] = []  # those of the present optimizer step
 
     def make_critic(self) -> Critic:
-        """The critic of this policy: here a head for all agents that share weights, see `CriticOptions.body`."""
+        """The critic of this policy: one head for all agents that share weights, see `CriticOptions.body`."""
         return self.critic_for([group.agents for group in self.groups])
 
     def critic_for(self, groups: Sequence[Sequence[str]]) -> Critic:
@@ -125,27 +116,27 @@ class CriticUpdater(Updater):
         return [tuple(policy.encode(request.history, ids=request.ids)) for request in requests]
 
     def values(self, readings: Sequence[Reading]) -> list[float]:
-        """What the critic says now of each."""
-        said: dict[Reading, float] = {}
+        """The critic's present value of each reading."""
+        known: dict[Reading, float] = {}
 
-        def say(size: int) -> None:
+        def read_rest(size: int) -> None:
             with torch.no_grad():
-                new = dict.fromkeys((r for r in readings if r not in said), 1)
+                new = dict.fromkeys((r for r in readings if r not in known), 1)
                 for batch in _of_length(new, size):
-                    said.update(zip(batch, self.critic.values(batch).tolist(), strict=True))
+                    known.update(zip(batch, self.critic.values(batch).tolist(), strict=True))
 
-        self.micro_batch.run(say)
-        return [said[reading] for reading in readings]
+        self.micro_batch.run(read_rest)
+        return [known[reading] for reading in readings]
 
     def step(self, samples: Sequence[Sample], seed: int = 0) -> Metrics:
-        """As `Updater.step`, with the lessons among the samples for the critic.
+        """As `Updater.step`, and the critic learns from the lessons among the samples.
 
         Returns:
-            The same, and `value_loss`, the mean of what the critic's loss is before it is weighed.
+            The same, and `value_loss`, the mean loss of the critic without its weight.
         """
         self._lessons = [s for s in samples if isinstance(s, Lesson) and s.agent in self.agents]
         texts = usable(s for s in samples if s.agent in self.agents)
-        steps = len(in_minibatches(texts, self.options.minibatches, seed)) or 1  # of a pass: fewer for few prompts
+        steps = len(in_minibatches(texts, self.options.minibatches, seed)) or 1  # per epoch; few prompts give fewer
         parts: Any = in_minibatches(self._lessons, steps, derive(seed, "lessons", self.updates))
         self._parts = itertools.cycle(parts or [[]])
         return {"value_loss": 0.0} | super().step(samples, seed)
@@ -159,15 +150,13 @@ class CriticUpdater(Updater):
         return super()._gradient(samples)
 
     def _clip_gradients(self, agents: set[str]) -> float:
-        """See `Updater`; an agent of whose texts nothing is learnt may share its body with the critic."""
+        """See `Updater`; also for agents with lessons alone, whose weights may be the critic's body."""
         return super()._clip_gradients(agents | {lesson.agent for lesson in self._part})
 
     def _accumulate(self, batches: list[list[Sample]]) -> Metrics:
-        """See `Updater`; and forward and backward passes of the critic, each for as many lessons as texts there."""
+        """See `Updater`; then the critic's own passes, with at most as many lessons at a time."""
         terms = {"loss": 0.0, "clipped": 0.0} | super()._accumulate(batches)
-        lessons: dict[Reading, list[Lesson]] = {}
-        for lesson in self._part:
-            lessons.setdefault(lesson.reading, []).append(lesson)
+        lessons = grouped(self._part, lambda lesson: lesson.reading)
         terms["value_loss"] = 0.0
         counts = {reading: len(own) for reading, own in lessons.items()}
         for batch in _of_length(counts, self.micro_batch.size):
@@ -183,7 +172,7 @@ class CriticUpdater(Updater):
     # --- restarts -----------------------------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """Those of an updater, and the critic."""
+        """The state of the updater, and of the critic."""
         return {**super().state_dict(), "critic": dict(self.critic.state_dict())}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -193,15 +182,15 @@ class CriticUpdater(Updater):
 
 
 class CentralCriticUpdater(CriticUpdater):
-    """Has a critic of the whole team, which reads in the name of the first agent."""
+    """A `CriticUpdater` with one critic for the whole team, which reads as the first agent."""
 
     def make_critic(self) -> Critic:
-        """A single head."""
+        """A critic with a single head."""
         return self.critic_for([self.groups[0].agents[:1]])
 
 
 def _of_length(counts: Mapping[Reading, int], size: int) -> list[list[Reading]]:
-    """Batches of similar length, in which the counts sum to at most `size`, or of one reading."""
+    """Batches of readings of similar length, whose counts sum to at most `size`; a larger one is alone."""
     batches: list[list[Reading]] = []
     room = 0
     for reading in sorted(counts, key=lambda reading: len(reading[1])):

@@ -1,4 +1,4 @@
-"""What an update was made of, as numbers: pure functions on its samples."""
+"""Numbers about the samples of an update: pure functions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _FAR = 0.01  # in nats: about 1 % of a token's probability
 
 
 def describe(samples: Sequence[Sample], groups: int, trainer: Mapping[int, Sequence[float]]) -> dict[str, float]:
-    """Numbers that show what goes wrong in a training before its return does.
+    """Numbers that show problems of a training before its return does.
 
     | name | what it is |
     |---|---|
@@ -25,14 +25,14 @@ def describe(samples: Sequence[Sample], groups: int, trainer: Mapping[int, Seque
     | sampler_gap, sampler_gap_max | how far log p of a token is from the recorded one, mean and largest |
     | sampler_gap_share | share of the tokens whose log p is further off than 0.01 |
 
-    Surprisal is an estimate of the entropy that costs nothing, where no tokens are cut off (top_p 1, top_k 0). Gaps are
-    between the trainer and what the sampler recorded, over the texts that the trainer read.
+    Surprisal estimates the entropy at no cost, where no tokens are cut off (top_p 1, top_k 0). Gaps are between the
+    trainer and what the sampler recorded, over the texts that the trainer read.
 
     Args:
         samples: Every text that could be learnt from.
         groups: How many groups they are from.
-        trainer: Log-probabilities of the trainer, at the weights that sampled, by the place of the sample; those of
-            texts without gradient are not there.
+        trainer: The trainer's log-probabilities, at the weights that sampled, by the place of the sample; without
+            those of texts that have no gradient.
 
     Returns:
         All of them, 0 where there is nothing to describe.
@@ -55,7 +55,7 @@ def describe(samples: Sequence[Sample], groups: int, trainer: Mapping[int, Seque
 
 
 def spent(groups: Sequence[Group]) -> dict[str, float]:
-    """What playing took, alternatives included: `generations` (texts drawn) and `joint_rewards` (actions scored)."""
+    """The cost of playing, alternatives included: `generations` (texts drawn) and `joint_rewards` (actions scored)."""
     costs = [group.cost for group in groups]
     return {name: float(sum(getattr(cost, name) for cost in costs)) for name in Cost._fields}
 

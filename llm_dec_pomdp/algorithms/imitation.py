@@ -1,50 +1,50 @@
-"""Imitation: every policy learns to say what a teacher says in its place.
+"""Imitation (behaviour cloning): every policy learns to say what a teacher says in its place.
 
 For the texts a that a teacher says after histories h, each agent descends the cross-entropy
 
     L = - mean of log pi(a | h)                                                                         (cross-entropy)
 
-over the tokens of its own texts: behaviour cloning, the cold start that small models need before they can explore. That
-is the gradient of `updater`'s objective with advantage 1 in its first pass, where rho is 1, so that the same updater
-steps, on the tokens in which the policy itself would have said it.
+over the tokens of its own texts. Small models need such a cold start before they can explore. The gradient is that of
+the objective of `updater` with advantage 1 and rho 1, so the same updater serves, on the tokens with which the policy
+itself would write the text.
 
-`shares` weighs kinds of turn, so that rare ones are not forgotten. The kind of a turn is that of the events which it
-caused ("spawn" where a sub-agent was called, "answer", "call" of a tool, ...), for a turn without any "say".
+`shares` weighs kinds of turns, so that rare ones are not forgotten. A turn has the kind of the event that it caused
+("spawn" where a sub-agent was called, "answer", "call" of a tool, ...), or "say" where it caused none.
 
-What a teacher knows are labels: script:optimal and script:gold know the answer; script:uniform, any well-formed text,
-knows the form alone; recorded episodes know what their team knew.
+Teachers may know labels: script:optimal and script:gold know the answer; script:uniform, which says any well-formed
+text, knows only the form; recorded episodes know what their team knew.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from pydantic import Field
 
 from ..agents.base import Sampling, Team
 from ..rollout import Demonstrations, Rollout
-from ..types import Group, Turn
-from .base import Metrics, Prompting
+from ..types import Group, Turn, grouped
+from .base import Metrics
+from .learner import PolicyLearner
 from .mgrpo import called_agents
 from .options import Sides, UpdaterOptions
 from .samples import Sample, usable
-from .updater import step_all, updaters_of
 
 
 class ImitationConfig(UpdaterOptions):
-    """Options of imitation: who is imitated, and those of `UpdaterOptions` that a single pass has."""
+    """Options of imitation: the teacher, and those of `UpdaterOptions` that a single pass has."""
 
     source: str = "script:optimal"
-    """Who is imitated: script:optimal, script:gold (reference texts), script:uniform (any well-formed text), or whoever
-    spoke in recorded episodes of these tasks: a file like episodes.jsonl of a run's cell, or that cell's folder."""
+    """The teacher: script:optimal, script:gold (reference texts), script:uniform (any well-formed text), or the team of
+    recorded episodes: a file like episodes.jsonl of a run's cell, or that cell's folder."""
     shares: dict[str, Annotated[float, Field(gt=0)]] = {}
-    """Share of each kind of turn in every agent's mean, relative to each other; kinds that are not named weigh as often
-    as they occur. Empty: all weigh as often as they occur."""
+    """Relative shares of kinds of turns in every agent's mean; turns of kinds that are not named weigh 1 each, as all
+    do where this is empty."""
     train: Sides = ["main", "sub"]
-    """Who learns: agents that nobody called (main), those that were called (sub), or both."""
+    """Who learns: agents that nobody called (main), called ones (sub), or both."""
     ratio: Literal["token"] = "token"  # pyright: ignore[reportIncompatibleVariableOverride]
     """Nothing was sampled: there is no ratio."""
     importance: Literal["none"] = "none"  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -55,23 +55,15 @@ class ImitationConfig(UpdaterOptions):
     """The same."""
 
 
-class Imitation(Prompting):
-    """Trains every trainable member of a team on what a teacher says in its place.
+class Imitation(PolicyLearner):
+    """Trains every trainable member of a team on what a teacher says in its place."""
 
-    Args:
-        team: Who learns; members that cannot be trained stay as they are.
-        sampling: How the team speaks; its temperature is part of the policy that is trained.
-        config: Options.
-    """
-
-    protocol = "parallel"
     individual_rewards = True  # learns from none
-    Config: ClassVar[type[ImitationConfig]] = ImitationConfig  # pyright: ignore[reportIncompatibleVariableOverride]
+    Config = ImitationConfig
+    config: ImitationConfig
 
     def __init__(self, team: Team, sampling: Sampling, config: ImitationConfig | None = None) -> None:
-        super().__init__(team, sampling)
-        self.config = config or self.Config()
-        self.updaters = updaters_of(team, sampling.temperature, self.config)
+        super().__init__(team, sampling, config)
         teacher = Demonstrations(self.config.source)
         self.rollout: Rollout = teacher
         self._labels = float(teacher.labels)
@@ -80,9 +72,8 @@ class Imitation(Prompting):
         """Every text with advantage 1, weighed by the kind of its turn.
 
         Raises:
-            ValueError: Nothing that a policy of the team could have said was shown.
+            ValueError: No policy of the team can be shown a text.
         """
-        learning = {agent for updater in self.updaters for agent in updater.agents}
         shown = [
             ("sub" if agent in called else "main", _kind(turn, agent), Sample(agent, completion, 1.0, group=place))
             for place, group in enumerate(groups)
@@ -90,7 +81,7 @@ class Imitation(Prompting):
             for called in [called_agents(episode)]
             for turn in episode.turns
             for agent, completion in turn.actions.items()
-            if agent in learning
+            if agent in self.learning
         ]
         if groups and not usable(sample for _, _, sample in shown):
             raise ValueError(
@@ -105,37 +96,28 @@ class Imitation(Prompting):
 
         Returns:
             What `Updater.step` returns; `cross_entropy`, the mean of -log p of the given tokens before the step; and
-            `labels`, 1 where who is imitated may know what is right, else 0.
+            `labels`, 1 where the teacher may know what is right, else 0.
         """
-        samples = self.samples(groups)
-        seed = next((episode.seed for group in groups for episode in group.episodes), 0)
-        metrics = step_all(self.updaters, samples, seed)
+        metrics = self.step(self.samples(groups), groups)
         logprobs = [p for updater in self.updaters for own in updater.logprobs.values() for p in own]
         metrics["cross_entropy"] = -float(np.mean(logprobs)) if logprobs else 0.0  # (cross-entropy)
         return metrics | {"labels": self._labels}
 
 
 def _kind(turn: Turn, agent: str) -> str:
-    """What a text of an agent caused: the first event that it did or that names it; "say" where there was none.
-
-    What it reads afterwards is none.
-    """
+    """The first event of a turn that an agent did or that names it, other than reading; "say" where there is none."""
     named = (event.kind for event in turn.events if agent in (event.agent, event.details.get("by")))
     caused = (kind for kind in named if kind != "read")
     return next(caused, "say")
 
 
 def _weighed(pairs: Sequence[tuple[str, Sample]], shares: Mapping[str, float]) -> list[Sample]:
-    """The samples, of which those of each named kind weigh as much as `shares` says, agent by agent.
-
-    Those of an agent that are of a named kind keep their weight in all, and share it out as told.
-    """
-    found: list[Sample] = []
-    for agent in dict.fromkeys(s.agent for _, s in pairs):
-        own = [(kind, s) for kind, s in pairs if s.agent == agent]
+    """Distribute the weight of each agent's samples of the named kinds among these kinds as `shares` says."""
+    weighed: list[Sample] = []
+    for own in grouped(pairs, lambda pair: pair[1].agent).values():
         counts = {name: sum(kind == name for kind, _ in own) for name in shares}
         named = sum(counts.values())
         total = sum(share for name, share in shares.items() if counts[name])
         weights = {name: named * shares[name] / total / count for name, count in counts.items() if count}
-        found += [replace(s, share=weights.get(kind, 1.0)) for kind, s in own]
-    return found
+        weighed += [replace(s, share=weights.get(kind, 1.0)) for kind, s in own]
+    return weighed

@@ -15,13 +15,7 @@ LARGEST_WEIGHT = 2.0  # c of truncated importance sampling
 
 @dataclass(frozen=True, slots=True)
 class Clip:
-    """Where the likelihood ratio rho stops counting.
-
-    Attributes:
-        ratio: Level of rho.
-        low: eps below 1.
-        high: eps above 1.
-    """
+    """Where the likelihood ratio rho is clipped: the level of rho, and eps below and above 1."""
 
     ratio: RatioLevel
     low: float
@@ -35,9 +29,9 @@ def likelihood_ratio(
     level: RatioLevel,
     elsewhere: torch.Tensor | float = 0.0,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """pi / pi_other of every token [N, L], or of every text or trajectory as a whole [N, 1], and the mask of these.
+    """pi / pi_other of every token [N, L], or of every text or trajectory as a whole [N, 1]; and their mask.
 
-    The logarithm of the ratio of a trajectory's other texts is `elsewhere` [N, 1], a constant here.
+    `elsewhere` [N, 1] is the log-ratio of the trajectory's other texts, a constant here.
     """
     difference = (logprobs - others) * mask
     if level != "token":
@@ -48,10 +42,10 @@ def likelihood_ratio(
 def importance_weights(
     trainer: torch.Tensor, sampler: torch.Tensor, mask: torch.Tensor, level: RatioLevel
 ) -> torch.Tensor:
-    """min(pi_trainer / pi_sampler, 2): what a draw of the sampler counts for in a mean over the trainer's draws.
+    """min(pi_trainer / pi_sampler, 2): the weight of the sampler's draws in a mean over the trainer's distribution.
 
-    Truncated importance sampling (Ionides 2008, doi:10.1198/106186008X320456), as trainers use it whose texts are drawn
-    by another program. Without the truncation the weighted mean would be exact; with it, its variance has a bound.
+    Truncated importance sampling (Ionides 2008, doi:10.1198/106186008X320456). Without the truncation the weighted mean
+    would be unbiased; with it, its variance is bounded.
 
     Args:
         trainer: log pi of the sampled tokens as the trainer computes it, at the weights that sampled [N, L].
@@ -114,7 +108,7 @@ def count_clipped(
 
 
 def value_loss(values: torch.Tensor, targets: torch.Tensor, old: torch.Tensor, clip: float) -> torch.Tensor:
-    """max((V - y)^2, (V_old + clip(V - V_old, -c, c) - y)^2): V gains nothing by going further than c in an update.
+    """max((V - y)^2, (V_old + clip(V - V_old, -c, c) - y)^2): flat where V moved further than c towards y.
 
     Args:
         values: V [N], with gradient.

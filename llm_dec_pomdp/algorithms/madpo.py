@@ -1,7 +1,7 @@
 # pyright: basic
 """MADPO: direct preference optimisation of a team, by pairs of joint texts (DPO: arXiv:2305.18290, equation 7).
 
-Of a task's joint trajectories, w is preferred to l. With the log-ratio of agent i's texts to its reference,
+In a pair of joint trajectories of a task, w is preferred to l. With the log-ratios of agent i to its reference,
 
     delta_i = log pi_i(w) / ref_i(w) - log pi_i(l) / ref_i(l)                                                 (delta)
 
@@ -9,16 +9,15 @@ the loss of a pair is that of DPO on the joint policy, which is the product of t
 
     L = - log sigmoid(beta sum_i delta_i)                                                                      (loss)
 
-Agent i descends its own part of the gradient, with the others' delta held as they are:
+Agent i descends its own part of the gradient, with the others' delta held fixed:
 
     dL / d theta_i = - beta sigmoid(- beta sum_j delta_j)  d delta_i / d theta_i                            (gradient)
 
-So a text is worth plus or minus beta sigmoid(- beta sum delta), which all texts of its trajectory share: credit like
-any other, that an updater turns into a step. With one agent this is DPO. A trajectory of several turns counts as the
-sum over its texts. What an agent was told differs between the two where the other one spoke before; each text keeps the
-prompt that it was said after.
+So the advantage of every text is plus or minus beta sigmoid(- beta sum delta), and an updater turns it into a step like
+any other credit. With one agent this is DPO. A trajectory of several turns counts as the sum over its texts. Agents may
+have been told different things in the two trajectories; each text keeps the prompt that it was said after.
 
-Pairs come from what the team just said, by joint reward (iterated), or from a file, traces or a run (offline).
+Pairs come from the team's own episodes, by joint reward (iterated), or from a file, traces or a run (offline).
 """
 
 from __future__ import annotations
@@ -38,41 +37,37 @@ from ..rollout.preferences import Choice, pairs_by_return
 from ..seeding import derive
 from ..types import Completion, Episode, Group
 from .advantages import Array
-from .base import Metrics, Prompting
-from .batches import in_forward_passes
+from .base import Metrics
 from .diagnostics import spent
+from .learner import PolicyLearner, first_seed
 from .options import UpdaterOptions
 from .samples import Sample, refuse_bad_rewards
-from .updater import Updater, step_all, updaters_of
+from .updater import Updater, step_all
 
 
 class MADPOConfig(UpdaterOptions):
-    """Options of MADPO: which pairs are learnt from, and those of `UpdaterOptions` that it has."""
+    """Options of MADPO: where pairs come from, and those of `UpdaterOptions` that apply."""
 
     beta: Annotated[float, Field(gt=0)] = 0.1
     """How strongly a preference holds against the reference: beta of the loss. Small values move the policy far."""
     pairs: Choice = "extremes"
     """Of a task's episodes: the best against the worst, every better against every worse one, or one pair at random."""
     margin: NotNegative = 0.0
-    """By how much the return of the preferred one has to be higher, in units of the return."""
+    """How much higher the return of the preferred episode must be."""
     source: str = ""
-    """Pairs to learn from, or recorded episodes to be paired by their return: a file of pairs or of traces, or the
-    folder of a run, see `rollout.Preferences`. Left out: the team's own episodes."""
+    """Recorded pairs, or recorded episodes to be paired by their returns: a file of pairs or traces, or the folder of a
+    run, see `rollout.Preferences`. Left out: the team's own episodes."""
     replay: Count = 0
-    """Updates whose pairs are learnt from again beside those of the present one."""
+    """Earlier updates whose pairs are learnt from again in each update."""
     ratio: Literal["sequence"] = "sequence"  # pyright: ignore[reportIncompatibleVariableOverride]
-    """A text is one term."""
+    """A whole text is one term of the loss."""
     importance: Literal["none"] = "none"  # pyright: ignore[reportIncompatibleVariableOverride]
-    """A preference holds whoever drew the texts."""
+    """A preference does not depend on who drew the texts."""
     epochs: Literal[1] = 1  # pyright: ignore[reportIncompatibleVariableOverride]
-    """What a text is worth changes with every step; learn from pairs again with `replay`."""
+    """The advantage of a text changes with every step; learn from pairs again with `replay`."""
     minibatches: Literal[1] = 1  # pyright: ignore[reportIncompatibleVariableOverride]
     """The same."""
-
-    @property
-    def least_group_size(self) -> int:
-        """Episodes per task: two make a pair."""
-        return 2
+    least_group_size: ClassVar[int] = 2
 
 
 class Text(NamedTuple):
@@ -84,15 +79,15 @@ class Text(NamedTuple):
 
 
 class PairUpdater(Updater):
-    """Moves weights by sum log pi of texts, each times what it is worth; knows the log-ratios to the reference."""
+    """Ascends the sum of log pi of texts times their advantages; knows the log-ratios to the reference."""
 
     def scores(self, samples: Sequence[Sample]) -> torch.Tensor:
-        """log pi of every text [N], with gradient: what moves."""
+        """log pi of every text [N], with gradient: what a step raises or lowers."""
         logprobs, mask = self.policy.token_logprobs([(s.agent, s.completion) for s in samples], self.temperature)
         return (logprobs * mask).sum(-1)
 
     def preferences(self, samples: Sequence[Sample]) -> torch.Tensor:
-        """log pi / ref of every text [N]: what a pair is told apart by."""
+        """log pi / ref of every text [N]: what pairs are compared by."""
         assert self.reference is not None  # beta is above 0
         texts = [(s.agent, s.completion) for s in samples]
         logprobs, mask = self.policy.token_logprobs(texts, self.temperature)
@@ -100,44 +95,27 @@ class PairUpdater(Updater):
         return ((logprobs - fixed) * mask).sum(-1)
 
     def log_ratios(self, samples: Sequence[Sample]) -> dict[int, float]:
-        """`preferences` for every text of this policy's agents, by the number of the sample."""
-        ratios: dict[int, float] = {}
+        """`preferences` of every text of this policy's agents, by its place among the samples."""
         own = [replace(s, number=place) for place, s in enumerate(samples) if s.agent in self.agents]
-
-        def read(size: int) -> None:
-            with torch.no_grad():
-                for batch in in_forward_passes(own, size):
-                    told = self.preferences(batch).tolist()
-                    ratios.update(zip([s.number for s in batch], told, strict=True))
-
-        self.micro_batch.run(read, ratios.clear)
-        return ratios
+        return self.read(own, lambda batch: self.preferences(batch).tolist())
 
     def loss(self, batch: list[Sample]) -> tuple[torch.Tensor, Metrics]:
-        """Minus the sum of the score of each text, by what it is worth and its weight."""
+        """Minus the sum of the scores, each times its advantage and its weight."""
         scores = self.scores(batch)
         worth = torch.tensor([s.advantage * s.weight for s in batch], device=scores.device)
         loss = -(worth * scores).sum()
         return loss, {"clipped": 0.0, "loss": loss.item()}
 
 
-class MADPO(Prompting):
-    """Trains every trainable member of a team on pairs of joint texts, one preferred to the other.
+class MADPO(PolicyLearner):
+    """Trains every trainable member of a team on pairs of joint texts, one preferred to the other."""
 
-    Args:
-        team: Who learns; as it is now it is also the reference, or the base below its adapters.
-        sampling: How the team speaks; its temperature is part of the policy that is trained.
-        config: Options.
-    """
-
-    protocol = "parallel"
-    Config: ClassVar[type[MADPOConfig]] = MADPOConfig  # pyright: ignore[reportIncompatibleVariableOverride]
-    updater: ClassVar[type[PairUpdater]] = PairUpdater
+    Config = MADPOConfig
+    config: MADPOConfig
+    updater: ClassVar[type[Updater]] = PairUpdater
 
     def __init__(self, team: Team, sampling: Sampling, config: MADPOConfig | None = None) -> None:
-        super().__init__(team, sampling)
-        self.config = config or self.Config()
-        self.updaters = updaters_of(team, sampling.temperature, self.config, self.updater)
+        super().__init__(team, sampling, config)
         c = self.config
         self.rollout: Rollout = Preferences(c.source, c.pairs, c.margin) if c.source else Trajectories()
         self._rounds: list[list[list[Text]]] = []  # pairs of the last updates, the oldest first
@@ -145,17 +123,16 @@ class MADPO(Prompting):
     # --- pairs --------------------------------------------------------------------------------------------------------
 
     def pairs(self, groups: Sequence[Group]) -> list[list[Text]]:
-        """The texts of every pair that can be learnt from."""
+        """The texts of every pair that the team can learn from."""
         refuse_bad_rewards(groups, decisions=False)
-        learning = {agent for updater in self.updaters for agent in updater.agents}
         return [
-            [text for text in _texts(chosen, rejected) if text.agent in learning and text.completion.token_ids]
+            [text for text in _texts(chosen, rejected) if text.agent in self.learning and text.completion.token_ids]
             for group in groups
             for chosen, rejected in self.preferred(group)
         ]
 
     def preferred(self, group: Group) -> list[tuple[Episode, Episode]]:
-        """The pairs of a task: each the preferred episode and the rejected one."""
+        """The pairs of a task: the preferred episode and the rejected one."""
         episodes = group.episodes
         if self.config.source:
             return list(zip(episodes[::2], episodes[1::2], strict=True))
@@ -164,7 +141,7 @@ class MADPO(Prompting):
         return [(episodes[a], episodes[b]) for a, b in places]
 
     def objective(self, gaps: Array) -> tuple[Array, Array]:
-        """What is descended: for the gaps of all pairs their losses, and minus the derivatives by the gap."""
+        """The losses of pairs with these gaps, and minus their derivatives by the gap."""
         scaled = self.config.beta * gaps
         return np.logaddexp(0, -scaled), self.config.beta / (1 + np.exp(scaled))  # (loss), (gradient)
 
@@ -175,21 +152,20 @@ class MADPO(Prompting):
 
         Returns:
             What `Updater.step` returns; `preference_loss`, the mean of (loss); `preferred`, the share of the pairs
-            that the team prefers as told more than its reference does; `gap`, the mean of sum_i delta_i in nats;
-            `pairs`, their number; and `generations` and `joint_rewards`.
+            whose gap is above 0; `gap`, the mean of sum_i delta_i in nats; `pairs`, their number; and `generations`
+            and `joint_rewards`.
         """
         self._rounds = [*self._rounds, self.pairs(groups)][-1 - self.config.replay :]
         pairs = [pair for own in self._rounds for pair in own]
         samples, gaps = _samples(pairs), self.gaps(pairs)
         losses, worth = self.objective(gaps)
         terms = {agent: sum(s.agent == agent for s in samples) for agent in {s.agent for s in samples}}
-        credited = [  # a mean over pairs, where an updater takes one over texts
+        credited = [  # the loss is a mean over pairs, and an updater's over texts
             replace(s, advantage=s.advantage * float(worth[s.trajectory]) * terms[s.agent] / len(pairs))
             for s in samples
         ]
-        seed = derive(next((e.seed for group in groups for e in group.episodes), 0), "pairs")
-        metrics = step_all(self.updaters, credited, seed)
-        del metrics["kl"]  # beta is no weight of such a term here
+        metrics = step_all(self.updaters, credited, derive(first_seed(groups), "pairs"))
+        del metrics["kl"]  # 0: beta is not the weight of a KL term here
         return {
             **metrics,
             **spent(groups),
@@ -200,9 +176,9 @@ class MADPO(Prompting):
         }
 
     def gaps(self, pairs: Sequence[Sequence[Text]]) -> Array:
-        """sum_i delta_i of every pair, in nats: above 0 where the preferred one is told right."""
+        """sum_i delta_i of every pair, in nats: above 0 where the preferred text gained on the rejected one."""
         samples, gaps = _samples(pairs), np.zeros(len(pairs))
-        for updater in self.updaters:  # of pairs, or speaking for such in a worker
+        for updater in self.updaters:
             for place, ratio in updater.log_ratios(samples).items():
                 gaps[samples[place].trajectory] += samples[place].advantage * ratio  # (delta)
         return gaps
@@ -210,7 +186,7 @@ class MADPO(Prompting):
     # --- restarts -----------------------------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """The states of the updaters, and the pairs that are learnt from again."""
+        """The states of the updaters, and the pairs that `replay` needs."""
         rounds = [[[_plain(text) for text in pair] for pair in own] for own in self._rounds[-self.config.replay :]]
         return {**super().state_dict(), "rounds": rounds if self.config.replay else []}
 

@@ -1,6 +1,6 @@
 """MAGRPO: Multi-Agent Group Relative Policy Optimization (arXiv:2508.04652), and GRPO as its one-agent case.
 
-For a task, G joint trajectories are rolled out with the current policies: at turn t agent i samples a_{i,t}^(g) from
+For each task, G joint trajectories are played with the current policies: at turn t, agent i samples a_{i,t}^(g) from
 its own history h_{i,t}^(g), and the joint action earns the joint reward r_t^(g). With
 
     R_t^(g) = sum over tau >= t of gamma^(tau - t) r_tau^(g)                                                   (return)
@@ -9,27 +9,23 @@ all agents of a trajectory share the group-relative advantage
 
     A_t^(g) = (R_t^(g) - mean_g R_t) / std_g R_t                                                            (advantage)
 
-and agent i ascends, over its own samples, the clipped objective that `updater` implements. These are the equations of
-the paper's section on MAGRPO; the code cites their names at the lines that implement them.
-
-A learner is credit (which text is worth what: `samples`, on the pure functions of `advantages`) and one `Updater` for
-each policy (how its weights move). Another learner takes the updaters and another credit.
+and agent i ascends, over its own samples, the clipped objective of `updater`. These are the equations of the paper's
+section on MAGRPO; the lines of code that implement them cite their names.
 
 Departures from the paper, each an option:
-* rho per token and a mean over all tokens of an agent (`ratio="token"`, common practice); "sequence" is as printed.
-* beta is 0, as in the paper's experiments; KL is estimated by k3, per token.
-* the mean runs over all trajectories of all groups of an update, and not group by group.
+* The ratio is per token, with a mean over all tokens of an agent (`ratio="token"`, common practice); "sequence" is as
+  printed.
+* beta is 0, as in the paper's experiments; the KL term is estimated by k3, per token.
+* The mean runs over all trajectories of all groups of an update, and not group by group.
 * G trajectories are continued side by side (`tree=False`); with `tree=True` every joint action branches again.
-* an episode that ended earlier stays in the means of later turns with return 0, so that they are unbiased baselines.
-* `pairing="cross"` and `credit="counterfactual"` are not in the paper: they tell apart what each agent contributed. At
-  later turns counterfactual credit borrows texts that were said after other histories; as a baseline that is unbiased.
-  What follows the replaced text is repeated as recorded (`continuation="frozen"`: no generation, biased where others
-  would have reacted) or drawn anew where a history changed ("resampled").
-* `credit="message"` (C3, arXiv:2603.06859) draws the other texts from the same history, for every text that was said,
-  and plays on; silence may be one of them. It is unbiased at every turn, and costs generations.
-* entropy bonus, minibatches, schedules: off by default, not in the paper.
+* An episode that ended earlier stays in the means of later turns with return 0, so that they are unbiased baselines.
+* `pairing="cross"` and `credit="counterfactual"` are not in the paper: they separate what each agent contributed. At
+  later turns counterfactual credit borrows texts that were said after other histories; the baseline stays unbiased.
+  The continuation "frozen" takes no generation, and is biased where others would have reacted.
+* `credit="message"` (C3, arXiv:2603.06859) is unbiased at every turn, and costs generations.
+* Entropy bonus, minibatches and schedules are off by default and not in the paper.
 
-| option | what is compared with what | joint rewards per task, one turn |
+| option | what is compared | joint rewards per task, one turn |
 |---|---|---|
 | aligned | joint trajectories of a group, turn by turn (in a tree: siblings) | G |
 | cross | an agent's texts, each by its mean over the others' texts | G^n |
@@ -41,14 +37,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import ClassVar
 
 from ..agents.base import Sampling, Team
 from ..rollout import Counterfactual, Crossed, Messages, Rollout, Trajectories, Tree
 from ..types import Group
 from .advantages import Array, Kind, returns_of_group
-from .base import Metrics, Prompting
-from .diagnostics import describe, spent
+from .base import Metrics
+from .learner import PolicyLearner
 from .options import MAGRPOConfig, MAREINFORCEConfig, MAREMAXConfig, MARLOOConfig
 from .refusals import refuse_uncorrected
 from .samples import (
@@ -60,35 +55,25 @@ from .samples import (
     returns_of_decision,
     usable,
 )
-from .updater import Updater, step_all, updaters_of
 
 __all__ = ["GRPO", "MAGRPO", "MAGRPOConfig", "MAREINFORCE", "MARLOO", "MAREMAX"]
 
 
-class MAGRPO(Prompting):
-    """Trains every trainable member of a team on its own samples with the joint, group-relative advantage.
+class MAGRPO(PolicyLearner):
+    """Trains every trainable member of a team on its own samples with the joint, group-relative advantage."""
 
-    Args:
-        team: Who acts; members that cannot be trained stay as they are. With beta > 0 it is also the reference.
-        sampling: How the samples were drawn; its temperature is part of the policy that is trained.
-        config: Options.
-    """
-
-    protocol = "parallel"
-    Config: ClassVar[type[MAGRPOConfig]] = MAGRPOConfig  # pyright: ignore[reportIncompatibleVariableOverride]
-    updater: ClassVar[type[Updater]] = Updater
+    Config = MAGRPOConfig
+    config: MAGRPOConfig
 
     def __init__(self, team: Team, sampling: Sampling, config: MAGRPOConfig | None = None) -> None:
-        super().__init__(team, sampling)
-        self.config = config or self.Config()
+        super().__init__(team, sampling, config)
         refuse_uncorrected(team, self.config)
-        self.updaters = updaters_of(team, sampling.temperature, self.config, self.updater)
 
     # --- credit: from the groups to samples with advantages -----------------------------------------------------------
 
     @property
     def rollout(self) -> Rollout:  # type: ignore[override]  # follows from the options
-        """What has to be played for these options."""
+        """How tasks are played for these options."""
         c = self.config
         if c.tree:
             return Tree(c.pairing)
@@ -99,26 +84,25 @@ class MAGRPO(Prompting):
         return Counterfactual(c.continuation or "frozen") if c.credit == "counterfactual" else Trajectories()
 
     def returns(self, group: Group) -> list[Array]:
-        """What is compared: trajectories turn by turn [G, T], or the joint actions [B] of each decision point."""
+        """The returns that are compared: of trajectories by turn [G, T], or of joint actions [B] by decision point."""
         if not self.config.at_decisions:
             return [returns_of_group([episode.rewards for episode in group.episodes], self.config.gamma)]  # (return)
         return [returns_of_decision(decision, self.config.gamma) for decision in group.decisions]  # (return)
 
     def credit(self, group: Group) -> Iterator[Sample]:
-        """Every text of a group with its advantage; with advantage="batch" its return, for `samples` to normalise."""
+        """Every text of a group with its advantage; with advantage="batch", with its return, as `samples` wants it."""
         kind: Kind = "raw" if self.config.advantage == "batch" else self.config.advantage
         if not self.config.at_decisions:
             return of_trajectories(group, self.returns(group), kind)
         return of_decisions(group, self.returns(group), kind, self.config.credit)
 
     def samples(self, groups: Sequence[Group]) -> list[Sample]:
-        """All that the team can learn from; what could not be scored is left out."""
+        """Every text that the team can learn from, with its advantage; texts without a score are left out."""
         refuse_bad_rewards(groups, decisions=self.config.at_decisions)
-        learning = {agent for updater in self.updaters for agent in updater.agents}
         credited = [replace(s, group=place) for place, group in enumerate(groups) for s in self.credit(group)]
         if self.config.advantage == "batch":
             credited = normalised(credited)
-        return usable(s for s in credited if s.agent in learning)
+        return usable(s for s in credited if s.agent in self.learning)
 
     # --- one update, from the groups to the weights -------------------------------------------------------------------
 
@@ -126,18 +110,15 @@ class MAGRPO(Prompting):
         """Give credit, and let every policy step on its own samples.
 
         Returns:
-            What `Updater.step` returns, means over the policies; what `diagnostics.describe` says of the texts; and
-            `generations` and `joint_rewards`, what playing the groups took.
+            What `Updater.step` returns, as means over the policies; what `diagnostics.describe` says of the texts; and
+            what playing the groups cost, `generations` and `joint_rewards`.
 
         Raises:
-            ValueError: A reward is infinite, the groups were not played by this learner's plan, a text lacks
+            ValueError: A reward is infinite, the groups were not played by this learner's rollout, a text lacks
                 log-probabilities, or the temperature is 0.
         """
         samples = self.samples(groups)
-        seed = next((episode.seed for group in groups for episode in group.episodes), 0)
-        metrics = step_all(self.updaters, samples, seed)
-        trainer = {place: logprobs for updater in self.updaters for place, logprobs in updater.logprobs.items()}
-        return metrics | describe(samples, len(groups), trainer) | spent(groups)
+        return self.step(samples, groups) | self.report(samples, groups)
 
 
 # --- relatives: the same objective, another baseline ------------------------------------------------------------------
@@ -150,7 +131,7 @@ class GRPO(MAGRPO):
 
 
 class MAREINFORCE(MAGRPO):
-    """A = R: no baseline. Unbiased, and every return that is not 0 moves the weights, whatever its group earned."""
+    """A = R: no baseline. Unbiased; every return other than 0 moves the weights, whatever the others earned."""
 
     Config = MAREINFORCEConfig
 
@@ -162,6 +143,6 @@ class MARLOO(MAGRPO):
 
 
 class MAREMAX(MAGRPO):
-    """A = R - max R: pushes down what is not the best of its group (ReMax, arXiv:2310.10505, takes the greedy text)."""
+    """A = R - max R: makes all but the best of a group less likely (ReMax, arXiv:2310.10505, takes the greedy text)."""
 
     Config = MAREMAXConfig

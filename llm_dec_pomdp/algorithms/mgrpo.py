@@ -1,15 +1,15 @@
 """M-GRPO: group-relative policy optimization of a main agent and the sub-agents that it calls (arXiv:2511.13288).
 
 For a query, K rollouts are played. Rollout k has one trajectory of the main agent, which earns R_M^(k), and d_k
-trajectories of sub-agents, one for each invocation, which earn R_S(o_i^(k)); what they are paid is the environment's
-matter. d_k differs from rollout to rollout. With
+trajectories of sub-agents, one for each invocation, which earn R_S(o_i^(k)). The environment says who earns what; d_k
+differs from rollout to rollout. With
 
     A_M^(k)   = (R_M^(k) - mean_k R_M) / std_k R_M                                                              (main)
     A_S,i^(k) = (R_S(o_i^(k)) - mean R_S) / std R_S,  over the aligned invocations of the same query             (sub)
 
-all texts of a trajectory share its advantage, and each policy ascends, over its own samples alone, the clipped
-objective that `updater` implements; what tools and reports say is observed and never trained on. Every rollout with
-invocations has d of them after alignment, as published by duplicate_drop                                 (alignment)
+all texts of a trajectory share its advantage, and each policy ascends the clipped objective of `updater` over its own
+samples; what tools and reports say is observed and never trained on. Alignment gives every rollout that has invocations
+d of them; the paper does so by duplicate_drop                                                               (alignment)
 
 | alignment | d_k < d | d_k > d |
 |---|---|---|
@@ -18,18 +18,18 @@ invocations has d of them after alignment, as published by duplicate_drop       
 | weight | each weighs d / d_k, the expectation of duplicate_drop | the same |
 | none | each weighs 1 | the same |
 
-A rollout without invocations has empty slots under each: nothing is made up. These are the equations of the paper's
-sections on advantages and on trajectory alignment; the code cites their names at the lines that implement them.
+A rollout without invocations has empty slots under each. These are the equations of the paper's sections on advantages
+and on trajectory alignment; the lines of code that implement them cite their names.
 
 Departures from the paper, each an option:
-* rho per token (`ratio="token"`, common practice); "trajectory" is the whole-trajectory ratio as printed.
+* The ratio is per token (`ratio="token"`, common practice); "trajectory" is that of a whole trajectory, as printed.
 * d is the 0.99 quantile of d_k over the run so far, by kind (`d=None`); the paper takes 8, from preliminary runs.
-* alignments other than duplicate_drop; baselines by kind of sub-agent or by place in the rollout (`group_by`); no
-  division by the standard deviation (`advantage="mean"`).
-* either side may stay as it is (`train`).
+* There are alignments other than duplicate_drop, baselines by kind of sub-agent or by place in the rollout
+  (`group_by`), and advantages that are not divided by the standard deviation (`advantage="mean"`).
+* Either side can be left untrained (`train`).
 
-Who was never called, as an event `spawn` says, is a main agent. So an environment without invocations is trained as by
-MAGRPO with returns of whole trajectories.
+An agent that no event `spawn` called is a main agent. So without invocations this is MAGRPO with returns of whole
+trajectories.
 """
 
 from __future__ import annotations
@@ -38,21 +38,22 @@ import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..agents.base import Sampling, Team
 from ..seeding import generator
-from ..types import Completion, Episode, Event, Group
+from ..types import Completion, Episode, Event, Group, grouped
 from .advantages import Array, Kind, group_advantages, weighted_advantages
-from .base import Metrics, Prompting
-from .diagnostics import describe, spent
+from .base import Metrics
+from .learner import PolicyLearner, first_seed
 from .options import Alignment, GroupBy, MGRPOConfig
+from .refusals import refuse_uncorrected
 from .samples import Sample, refuse_bad_rewards, usable
-from .updater import Updater, step_all, updaters_of
+from .updater import Updater, step_all
 
-COVERED = 0.99  # share of the rollouts whose d_k is to be at most d
+COVERED = 0.99  # share of the rollouts whose d_k is at most d
 MAIN = ""  # the kind of an agent that nobody called
 
 
@@ -61,12 +62,12 @@ class Trajectory:
     """What one agent said in one rollout, and earned by it.
 
     Attributes:
-        agent: Who.
-        kind: Of the sub-agent; "" of a main agent.
+        agent: The agent.
+        kind: The kind of sub-agent; "" for a main agent.
         rollout: Place of the episode in its group.
-        place: How many were called before it in this rollout.
+        place: Number of calls before it in this rollout.
         reward: The sum over all turns; NaN where it could not be scored.
-        texts: In their order.
+        texts: Its texts in order.
     """
 
     agent: str
@@ -78,7 +79,7 @@ class Trajectory:
 
 
 class Credit(NamedTuple):
-    """A trajectory with what it is worth: `weight` is how many times it counts."""
+    """A trajectory with its advantage; `weight` is how many times it counts."""
 
     trajectory: Trajectory
     advantage: float
@@ -89,9 +90,9 @@ class Credit(NamedTuple):
 
 
 def trajectories_of(episode: Episode, rollout: int = 0) -> list[Trajectory]:
-    """The trajectories of an episode: of those who were called, in the order of their calls, and of main agents.
+    """The trajectories of an episode: of sub-agents in the order of their calls, then of main agents.
 
-    Who said nothing has none.
+    Agents that said nothing have none.
     """
     called = called_agents(episode)
     texts: dict[str, list[Completion]] = {}
@@ -108,12 +109,12 @@ def trajectories_of(episode: Episode, rollout: int = 0) -> list[Trajectory]:
 
 
 def called_agents(episode: Episode) -> dict[str, Event]:
-    """By sub-agent, in the order of their calls, the event that called it."""
+    """The event that called each sub-agent, in the order of the calls."""
     return {event.agent: event for turn in episode.turns for event in turn.events if event.kind == "spawn"}
 
 
 def _earned(episode: Episode, agent: str) -> float:
-    """What an agent was paid in all: its own rewards, or where all get the team's, those."""
+    """The sum of an agent's rewards: its own, or the team's where agents are not paid individually."""
     earned = sum(turn.rewards.get(agent, 0.0) if turn.rewards else turn.reward for turn in episode.turns)
     if math.isinf(earned):
         raise ValueError(
@@ -127,12 +128,12 @@ def align(counts: Sequence[int], d: int, alignment: Alignment, random: np.random
 
     Args:
         counts: d_k of every rollout.
-        d: What they are aligned to.
+        d: Invocations per rollout after alignment.
         alignment: See the table of this module.
-        random: Chooses duplicates and what is dropped.
+        random: Chooses which invocations are duplicated and dropped.
 
     Returns:
-        For every rollout an array [d_k].
+        An array [d_k] for every rollout.
     """
     weights: list[Array] = []
     for count in counts:
@@ -148,24 +149,15 @@ def align(counts: Sequence[int], d: int, alignment: Alignment, random: np.random
 
 
 def credit_main(trajectories: Sequence[Trajectory], kind: Kind) -> Iterator[Credit]:
-    """The main trajectories of a group, one agent's with each other."""
-    for agent in dict.fromkeys(t.agent for t in trajectories):
-        own = [t for t in trajectories if t.agent == agent]
+    """The main trajectories of a group; those of the same agent share a baseline."""
+    for own in grouped(trajectories, lambda t: t.agent).values():
         advantages = group_advantages([t.reward for t in own], kind).tolist()  # (main)
         yield from (Credit(t, advantage, 1.0) for t, advantage in zip(own, advantages, strict=True))
 
 
 def credit_sub(invocations: Sequence[tuple[Trajectory, float]], group_by: GroupBy, kind: Kind) -> Iterator[Credit]:
-    """The invocations of a group, those that share a baseline with each other.
-
-    Args:
-        invocations: Each with how many times it counts.
-        group_by: Which share a baseline.
-        kind: Of the advantage.
-    """
-    pools: dict[str | int, list[tuple[Trajectory, float]]] = {}
-    for t, weight in invocations:
-        pools.setdefault({"query": 0, "kind": t.kind, "place": t.place}[group_by], []).append((t, weight))
+    """The invocations of a group, each with how many times it counts, with their advantages."""
+    pools = grouped(invocations, lambda one: {"query": 0, "kind": one[0].kind, "place": one[0].place}[group_by])
     for pool in pools.values():
         advantages = weighted_advantages([t.reward for t, _ in pool], [w for _, w in pool], kind).tolist()  # (sub)
         yield from (Credit(t, advantage, w) for (t, w), advantage in zip(pool, advantages, strict=True) if w)
@@ -173,23 +165,23 @@ def credit_sub(invocations: Sequence[tuple[Trajectory, float]], group_by: GroupB
 
 @dataclass
 class Running:
-    """How often each d_k was seen in a run, by kind of sub-agent; the estimate of d follows from it.
+    """How often each d_k occurred in a run, from which d is estimated.
 
     Attributes:
-        seen: By kind, the number of rollouts with 0, 1, 2, ... invocations of it.
+        seen: By kind of sub-agent, the number of rollouts with 0, 1, 2, ... invocations.
     """
 
     seen: dict[str, list[int]] = field(default_factory=dict[str, "list[int]"])
 
     def count(self, kind: str, counts: Iterable[int]) -> None:
-        """Note the d_k of some rollouts."""
+        """Count the d_k of some rollouts."""
         table = self.seen.setdefault(kind, [])
         for count in counts:
             table.extend([0] * (count + 1 - len(table)))
             table[count] += 1
 
     def quantile(self, kind: str) -> int:
-        """The smallest d with P(d_k <= d) >= 0.99 of what was seen, at least 1."""
+        """The smallest d with P(d_k <= d) >= 0.99 among the rollouts so far; at least 1."""
         cumulated = np.cumsum(self.seen[kind])
         return max(1, int(np.argmax(cumulated >= COVERED * cumulated[-1])))
 
@@ -197,23 +189,16 @@ class Running:
 # --- the learner ------------------------------------------------------------------------------------------------------
 
 
-class MGRPO(Prompting):
-    """Trains a main agent and the sub-agents that it calls, each policy on its own trajectories.
+class MGRPO(PolicyLearner):
+    """Trains a main agent and the sub-agents that it calls, each policy on its own trajectories."""
 
-    Args:
-        team: Who acts; members that cannot be trained stay as they are. With beta > 0 it is also the reference.
-        sampling: How the samples were drawn; its temperature is part of the policy that is trained.
-        config: Options.
-    """
-
-    protocol = "parallel"
     individual_rewards = True
-    Config: ClassVar[type[MGRPOConfig]] = MGRPOConfig  # pyright: ignore[reportIncompatibleVariableOverride]
+    Config = MGRPOConfig
+    config: MGRPOConfig
 
     def __init__(self, team: Team, sampling: Sampling, config: MGRPOConfig | None = None) -> None:
-        super().__init__(team, sampling)
-        self.config = config or self.Config()
-        self.updaters = updaters_of(team, sampling.temperature, self.config)
+        super().__init__(team, sampling, config)
+        refuse_uncorrected(team, self.config)
         self.running = Running()
 
     def trajectories(self, group: Group) -> list[Trajectory]:
@@ -221,9 +206,9 @@ class MGRPO(Prompting):
         return [t for rollout, episode in enumerate(group.episodes) for t in trajectories_of(episode, rollout)]
 
     def credit(self, groups: Sequence[Group]) -> tuple[list[list[Credit]], Metrics]:
-        """By group, every trajectory that counts with its advantage; and numbers about the invocations.
+        """For each group its trajectories with their advantages, and numbers about the invocations.
 
-        The d_k of these groups enter the running estimate first.
+        The d_k of these groups are counted first, so d depends on them.
 
         Raises:
             ValueError: A reward is infinite.
@@ -248,14 +233,14 @@ class MGRPO(Prompting):
     def _aligned(
         self, group: Group, trajectories: Sequence[Trajectory], kind: str, counts: Sequence[int], d: int
     ) -> list[tuple[Trajectory, float]]:
-        """The invocations of one kind in a group, with how many times each counts; random by the group's own seed."""
+        """The invocations of one kind in a group, with how many times each counts; the group's seed decides."""
         random = generator(group.episodes[0].seed, "alignment", kind)
         weights = align(counts, d, self.config.alignment, random)
         own = [t for t in trajectories if t.kind == kind]  # rollout by rollout
         return list(zip(own, np.concatenate(weights).tolist(), strict=True))
 
     def samples(self, groups: Sequence[Group], credited: Sequence[Sequence[Credit]]) -> list[Sample]:
-        """Every text that is learnt from, those of a kind of sub-agent in the name of its first agent."""
+        """Every text to learn from; all invocations of a kind count as texts of the first agent of that kind."""
         everything = [(place, credit) for place, own in enumerate(credited) for credit in own]
         owners = self._owners(t for _, (t, _, _) in everything)
         given: list[Sample] = []
@@ -264,14 +249,13 @@ class MGRPO(Prompting):
                 given += [
                     Sample(owners[t.agent], text, advantage, weight, place, trajectory=number) for text in t.texts
                 ]
-        learning = {agent for updater in self.updaters for agent in updater.agents}
-        return usable(s for s in given if s.agent in learning)
+        return usable(s for s in given if s.agent in self.learning)
 
     def _owners(self, trajectories: Iterable[Trajectory]) -> dict[str, str]:
-        """By agent, in whose name it learns: of a main agent its own, of an invocation the first agent of its kind.
+        """For each agent the one whose texts its own count as: itself, or the first agent of its kind of sub-agent.
 
         Raises:
-            ValueError: Invocations of one kind are played by policies, or adapters, of their own.
+            ValueError: Invocations of one kind have policies or adapters of their own.
         """
         kinds = {t.agent: t.kind for t in trajectories}
         weights = {
@@ -283,21 +267,19 @@ class MGRPO(Prompting):
             owner = next((a for a in owners if kinds[a] == kind), agent) if kind != MAIN else agent
             if weights.get(agent) != weights.get(owner):
                 raise ValueError(
-                    f"{owner!r} and {agent!r} are invocations of {kind!r} and have weights of their own, of which each "
-                    "would learn from its place in the rollout alone; let one policy or adapter play all of them "
+                    f"{owner!r} and {agent!r} are invocations of {kind!r} with different weights, so each would learn "
+                    "only from its own place in the rollout; let one policy or adapter play all of them "
                     "(load_team(..., roles=...))"
                 )
             owners[agent] = owners.get(owner, owner)
         return owners
 
     def update(self, groups: Sequence[Group]) -> Metrics:
-        """Give credit, and let every policy that has samples step on its own.
+        """Give credit, and let every policy that has samples step on them.
 
         Returns:
-            What `Updater.step` returns, means over the policies that stepped; what `diagnostics.describe` says of the
-            texts; `surprisal_main` and `surprisal_sub` (mean of -log p of a token, an estimate of the entropy);
-            `generations` and `joint_rewards`, what playing the groups took; and numbers
-            about invocations, see docs/hierarchy.md.
+            As `MAGRPO.update`, over the policies that stepped; `surprisal_main` and `surprisal_sub` (mean of -log p of
+            a token, an estimate of the entropy); and numbers about invocations, see docs/hierarchy.md.
 
         Raises:
             ValueError: A reward is infinite, a text lacks log-probabilities, the temperature is 0, or invocations of
@@ -305,10 +287,8 @@ class MGRPO(Prompting):
         """
         credited, metrics = self.credit(groups)
         samples = self.samples(groups, credited)
-        seed = next((episode.seed for group in groups for episode in group.episodes), 0)
         learners: list[Updater] = [u for u in self.updaters if any(s.agent in u.agents for s in samples)]
-        metrics = step_all(learners or self.updaters, samples, seed) | metrics
-        trainer = {place: logprobs for updater in learners for place, logprobs in updater.logprobs.items()}
+        metrics = step_all(learners or self.updaters, samples, first_seed(groups)) | metrics
         mains = {t.agent for own in credited for t, _, _ in own if t.kind == MAIN}
         for name, own in (
             ("surprisal_main", [s for s in samples if s.agent in mains]),
@@ -316,12 +296,12 @@ class MGRPO(Prompting):
         ):
             said = [logprob for s in own for logprob in s.completion.logprobs]
             metrics[name] = -float(np.mean(said)) if said else 0.0
-        return metrics | describe(samples, len(groups), trainer) | spent(groups)
+        return metrics | self.report(samples, groups, learners)
 
     # --- restarts -----------------------------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """The states of the updaters, and the d_k that were seen."""
+        """The states of the updaters, and the counts of d_k."""
         return {**super().state_dict(), "seen": self.running.seen}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -334,7 +314,7 @@ class MGRPO(Prompting):
 
 
 def _counts(trajectories: Sequence[Trajectory], kind: str, rollouts: int) -> list[int]:
-    """d_k of one kind, for every rollout of a group."""
+    """d_k of one kind for every rollout of a group."""
     of_rollouts = [t.rollout for t in trajectories if t.kind == kind]
     return [of_rollouts.count(rollout) for rollout in range(rollouts)]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -19,26 +19,26 @@ class UpdaterOptions(Config):
     """How the weights of a policy move."""
 
     learning_rate: NotNegative = 5e-4
-    """AdamW; fits LoRA adapters and builtin:tiny. The paper trains all weights of 1.7B-3B models with 5e-6 to 2e-5."""
+    """AdamW's; fits LoRA adapters and builtin:tiny. The paper trains all weights of 1.7B-3B models at 5e-6 to 2e-5."""
     schedule: Schedule = "constant"
-    """How the learning rate falls: constant, linear or cosine, the latter two to 0 with the last update."""
+    """How the learning rate falls: constant, or linear or cosine, which reach 0 with the last update."""
     warmup: Annotated[int, Field(ge=0)] = 0
     """Updates over which the learning rate rises to its full value."""
     horizon: Annotated[int, Field(ge=0)] = 0
-    """Updates after which a linear or cosine schedule reaches 0; 0: all those of the run, or of the stage."""
+    """Updates after which a linear or cosine schedule reaches 0; 0: all updates of the run, or of the stage."""
     ratio: Literal["token", "sequence", "trajectory"] = "token"
-    """Level of the likelihood ratio: token, sequence (a text), or, where a learner says which texts are of one
-    trajectory, as mgrpo does, trajectory."""
+    """Level of the likelihood ratio: token, sequence (a text), or trajectory, for learners that say which texts belong
+    to one trajectory, as mgrpo does."""
     average: Literal["tokens", "sequences"] = "tokens"
     """With ratio="token": mean over all tokens of an agent, or mean over sequences of the mean over their tokens."""
     importance: Literal["auto", "none", "token", "sequence"] = "auto"
-    """Weight of what was sampled: the trainer's likelihood over the one that the sampler recorded, at most 2, of every
-    token or of the whole text; none weighs everything 1. auto takes the level of `ratio` where sampler and trainer
-    compute differently, as the policy says: a language model with parameters of less than 32 bits or under autocast, or
-    one whose texts another program draws. Else auto is none."""
+    """Weight of a token, or of a whole text (sequence): the trainer's likelihood over the one the sampler recorded, at
+    most 2; none: everything weighs 1. auto takes the level of `ratio` where sampler and trainer compute differently: a
+    language model with parameters of less than 32 bits or under autocast, or one whose texts another program draws.
+    Elsewhere auto is none."""
     truncated: Literal["learn", "mask"] = "learn"
-    """Texts that the token limit ended: learn from them, or mask them: they stay in the baseline, and out of the loss
-    and its mean."""
+    """Texts that the token limit ended: learn from them, or mask them, which leaves them in the baseline and takes them
+    out of the loss and its mean."""
     clip_low: NotNegative = 0.2
     """The ratio is clipped below 1 - clip_low ..."""
     clip_high: NotNegative = 0.2
@@ -50,7 +50,7 @@ class UpdaterOptions(Config):
     epochs: Positive = 1
     """Passes over the samples of an update."""
     minibatches: Positive = 1
-    """Optimizer steps per pass, each on its share of every agent's samples; texts of one prompt stay together."""
+    """Optimizer steps per pass, each on a part of every agent's samples; texts of one prompt stay together."""
     micro_batch: Positive = 16
     """Sequences per forward pass; changes memory and speed, not the result. Halved when the device has too little."""
     max_grad_norm: Annotated[float, Field(gt=0)] = 1.0
@@ -58,10 +58,8 @@ class UpdaterOptions(Config):
     weight_decay: NotNegative = 0.0
     """AdamW's decoupled weight decay."""
 
-    @property
-    def least_group_size(self) -> int:
-        """Episodes per task without which nothing is learnt: 2 where those of a group are compared."""
-        return 1
+    least_group_size: ClassVar[int] = 1
+    """Fewest episodes per task to learn anything from: 2 where the episodes of a group are compared."""
 
     @model_validator(mode="after")
     def _refuse_steps_without_effect(self) -> UpdaterOptions:
@@ -82,11 +80,7 @@ class UpdaterOptions(Config):
 
 
 def refuse_endless_warmup(options: UpdaterOptions, updates: int) -> None:
-    """A learning rate that falls over so many updates has to stop rising before.
-
-    Raises:
-        ValueError: It does not.
-    """
+    """Raises ValueError where the warmup takes all updates of a falling learning rate."""
     last = options.horizon or updates
     if options.schedule != "constant" and last <= options.warmup:
         raise ValueError(
@@ -95,46 +89,51 @@ def refuse_endless_warmup(options: UpdaterOptions, updates: int) -> None:
         )
 
 
-class MAGRPOConfig(UpdaterOptions):
-    """Options of MAGRPO, its relatives, and GRPO: what a text is worth, and all of `UpdaterOptions`."""
+class TurnOptions(UpdaterOptions):
+    """Options of learners that credit each turn by itself, and all of `UpdaterOptions`."""
 
     ratio: Literal["token", "sequence"] = "token"  # pyright: ignore[reportIncompatibleVariableOverride]
     """Level of the likelihood ratio: token or sequence."""
     gamma: Annotated[float, Field(ge=0, le=1)] = 1.0
     """Discount between turns."""
+
+
+class MAGRPOConfig(TurnOptions):
+    """Options of MAGRPO, its relatives, and GRPO: those of credit, and all of `UpdaterOptions`."""
+
     pairing: Literal["aligned", "cross"] = "aligned"
     """Which texts are scored together: the g-th of every agent, or all combinations."""
     tree: bool = False
     """Branch every joint action again at the next turn, instead of continuing G trajectories."""
     credit: Literal["joint", "counterfactual", "message"] = "joint"
-    """Whose merit a return is: everybody's; each agent's, against its texts of the group's other trajectories, beside
-    the same ones of others; or each message's, against others that are drawn from the same history (C3,
-    arXiv:2603.06859). With pairing="cross", counterfactual is advantage="leave_one_out" by another name, where
-    everything could be scored."""
+    """Who gets credit for a return: all agents alike (joint); each agent, by comparing its text with its texts in the
+    group's other trajectories while the others say the same (counterfactual); or each message, by comparing it with
+    others drawn from the same history (message; C3, arXiv:2603.06859). With pairing="cross", and where everything could
+    be scored, counterfactual is the same as advantage="leave_one_out"."""
     continuation: Literal["frozen", "resampled"] | None = None
-    """With counterfactual and message credit: later turns repeat the recorded texts, or are drawn anew where histories
-    changed; left out, frozen with counterfactual and resampled with message. Where only what is delivered last is paid
-    (drafts, `pays` of the environment), repeated texts leave earlier ones no merit but that of ending the episode."""
+    """With counterfactual and message credit: later turns repeat the recorded texts (frozen), or are drawn anew where
+    histories changed (resampled). Left out: frozen with counterfactual, resampled with message. Where only the last
+    texts are paid (drafts, `pays` of the environment), frozen credits earlier texts only for ending the episode."""
     alternatives: Count = 1
-    """With message credit: texts drawn from the same history, for each text that was said. They are learnt from too."""
+    """With message credit: texts drawn from the same history for each text that was said; they are learnt from too."""
     silence: bool = False
-    """With message credit: the empty text is an alternative, which is compared with and not learnt from."""
+    """With message credit: compare with the empty text too. It is not learnt from."""
     budget: Positive | None = None
-    """With message credit: most generations per task that alternatives and what follows them may take; texts that are
-    left without alternatives are not learnt from. Left out: no limit."""
+    """With message credit: most generations per task for alternatives and what follows them. Texts without alternatives
+    are not learnt from. Left out: no limit."""
     advantage: Kind | Literal["batch"] = "std"
-    """Baseline and scale of the advantage over a group: std, mean, leave_one_out, max or raw; or batch: over all texts
-    of an update, which needs no groups (ReBN, arXiv:2510.01051). Counterfactual and message credit have leave_one_out
+    """Baseline and scale of the advantage: std, mean, leave_one_out, max or raw over a group; or batch, over all texts
+    of an update, which needs no groups (ReBN, arXiv:2510.01051). Counterfactual and message credit take leave_one_out
     over the alternatives."""
 
     @property
     def at_decisions(self) -> bool:
-        """Whether credit is given at decision points with several joint actions, and not along trajectories."""
+        """Whether joint actions at decision points are compared, and not trajectories."""
         return self.tree or self.pairing == "cross" or self.credit != "joint"
 
     @property
-    def least_group_size(self) -> int:
-        """Episodes per task without which nothing is learnt: without alternatives, a text has advantage 0."""
+    def least_group_size(self) -> int:  # type: ignore[override]  # follows from the options
+        """Fewest episodes per task to learn anything from: a text that is compared with nothing has advantage 0."""
         alone = self.advantage in ("raw", "batch") and self.credit == "joint"
         return 1 if self.credit == "message" or alone else 2
 
@@ -143,8 +142,8 @@ class MAGRPOConfig(UpdaterOptions):
         default = MAGRPOConfig.model_fields["advantage"].default
         if self.credit != "joint" and ("advantage" in self.model_fields_set or self.advantage != default):
             raise ValueError(
-                f"credit={self.credit!r} has a baseline of its own, advantage={self.advantage!r} would have no "
-                "effect; leave one of them at its default"
+                f"credit={self.credit!r} has its own baseline, so advantage={self.advantage!r} would have no effect; "
+                "leave one of them at its default"
             )
         if self.credit == "counterfactual" and self.tree and self.pairing == "aligned":
             raise ValueError(
@@ -171,25 +170,21 @@ class MAGRPOConfig(UpdaterOptions):
 
 
 class MGRPOConfig(UpdaterOptions):
-    """Options of M-GRPO: what a trajectory is worth, and all of `UpdaterOptions`."""
+    """Options of M-GRPO: those of credit, and all of `UpdaterOptions`."""
 
     ratio: Literal["token", "trajectory"] = "token"  # pyright: ignore[reportIncompatibleVariableOverride]
-    """Level of the likelihood ratio: token, or trajectory: all texts of a trajectory together, as printed."""
+    """Level of the likelihood ratio: token, or trajectory (all its texts together, as in the paper)."""
     alignment: Alignment = "duplicate_drop"
-    """How the invocations of rollouts that have different numbers of them are weighed, see `algorithms.mgrpo`."""
+    """How rollouts with different numbers of invocations are made comparable, see `algorithms.mgrpo`."""
     d: Positive | None = None
     """Invocations per rollout and kind after alignment; left out: the 0.99 quantile over the run so far."""
     group_by: GroupBy = "query"
-    """Invocations that share a baseline: of the query, of the query and kind, or of the query and place."""
+    """Invocations that share a baseline: those of the query, of the query and kind, or of the query and place."""
     advantage: Literal["std", "mean"] = "std"
-    """Deviations from the mean, divided by the standard deviation or not."""
+    """Deviations from the mean, divided by the standard deviation (std) or not (mean)."""
     train: Sides = ["main", "sub"]
     """Whose policies learn; the others stay as they are."""
-
-    @property
-    def least_group_size(self) -> int:
-        """Episodes per query: alone in its group, a trajectory has advantage 0."""
-        return 2
+    least_group_size: ClassVar[int] = 2
 
 
 class MAREINFORCEConfig(MAGRPOConfig):

@@ -1,25 +1,25 @@
 # pyright: basic
-"""A reward that is learnt from pairs of joint texts, one preferred to the other (Bradley and Terry).
+"""A reward model, learnt from pairs of joint texts, one preferred to the other (Bradley and Terry).
 
 The value of an episode is the sum of the values of its texts, r(h, a) of `agents.values`, and w is preferred to l with
 probability
 
     P(w > l) = sigmoid(sum over w of r(h, a) - sum over l of r(h, a))                                    (Bradley-Terry)
 
-as in arXiv:1706.03741; the loss of a pair is - log P(w > l). It is that of MADPO with values in place of log-ratios to
-a reference, and beta 1. One agent writes all parts (`centralized`), so that its model reads what everybody was told and
-said, and what it has learnt can pay a team of any protocol: `envs.wrappers.LearnedReward`.
+as in arXiv:1706.03741. The loss of a pair is - log P(w > l): that of MADPO with beta 1, and with values in place of
+log-ratios to a reference. One agent writes all parts (`centralized`), so that its model reads what everybody was told
+and said. Its reward can then pay a team under any protocol: `envs.wrappers.LearnedReward`.
 
-Pairs of held-out tasks are never learnt from; how often they are told right is reported. A model that values texts
-speaks no more. So the first weights speak, and of several texts the one of the highest value is said: what a run
-measures before and after is best-of-n by the learnt reward.
+Pairs of held-out tasks are never learnt from; the share that is ordered correctly is reported. A trained reward model
+no longer writes good texts. So the first weights write several, and the one with the highest value is said: a run
+measures best-of-n by the learnt reward.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 import numpy as np
 import torch
@@ -37,14 +37,14 @@ from .samples import Sample
 
 
 class RewardModelConfig(MADPOConfig):
-    """Options of the reward model: which pairs it learns from, and those of `UpdaterOptions` that it has."""
+    """Options of the reward model, beside those of MADPO."""
 
     beta: Annotated[float, Field(ge=1, le=1)] = 1.0
-    """The scale of the values is learnt."""
+    """Fixed: the scale of the values is learnt."""
     held_out: Annotated[float, Field(ge=0, lt=1)] = 0.2
-    """Share of the tasks whose pairs are told apart and never learnt from."""
+    """Share of the tasks whose pairs are only tested on."""
     best_of: Positive = 4
-    """Texts of which the one of the highest value is said, in evaluations."""
+    """Texts that are drawn in evaluations; the one with the highest value is said."""
 
     @model_validator(mode="after")
     def _refuse_own_episodes(self) -> RewardModelConfig:
@@ -57,7 +57,7 @@ class RewardModelConfig(MADPOConfig):
 
 
 class ValueUpdater(PairUpdater):
-    """Moves weights by values of texts, each times what it is worth to the loss."""
+    """Ascends the sum of the values of texts times their advantages."""
 
     def __init__(self, policy: Any, *how: Any) -> None:
         if not isinstance(policy, TeachablePolicy):
@@ -70,7 +70,7 @@ class ValueUpdater(PairUpdater):
         return values(self.policy, [(s.agent, ended(s.completion, self.end)) for s in samples])
 
     def preferences(self, samples: Sequence[Sample]) -> torch.Tensor:
-        """The same: there is nothing to compare with."""
+        """The values: there is no reference."""
         return self.scores(samples)
 
 
@@ -78,8 +78,8 @@ class RewardModel(MADPO):
     """Learns what joint texts are worth from pairs, one preferred to the other.
 
     Args:
-        team: Who becomes the reward model; its first weights speak.
-        sampling: How they speak.
+        team: Who becomes the reward model; its first weights write the texts of evaluations.
+        sampling: How these are drawn.
         config: Options.
 
     Raises:
@@ -87,7 +87,7 @@ class RewardModel(MADPO):
     """
 
     protocol = "centralized"
-    Config: ClassVar[type[RewardModelConfig]] = RewardModelConfig  # pyright: ignore[reportIncompatibleVariableOverride]
+    Config = RewardModelConfig
     updater = ValueUpdater
 
     def __init__(self, team: Team, sampling: Sampling, config: RewardModelConfig) -> None:
@@ -105,19 +105,19 @@ class RewardModel(MADPO):
 
     @property
     def policy(self) -> Policy:
-        """The first weights, of whose texts the best is said."""
+        """The first weights, with the best of several texts."""
         return self._speakers
 
     def held_out(self, item_id: str) -> bool:
-        """Whether pairs of a task are told apart only."""
+        """Whether the pairs of a task are only tested on."""
         return float(uniforms(derive(0, "held out", item_id), 1)[0]) < self._held_out
 
     def update(self, groups: Sequence[Group]) -> Metrics:
         """Learn from the pairs of the tasks that are not held out.
 
         Returns:
-            What `MADPO.update` returns, of which `preferred` is the share of the pairs that are told right before the
-            step; and of the held-out tasks, where there are any, `preferred_held_out`.
+            What `MADPO.update` returns, where `preferred` is the share of pairs that are ordered correctly before the
+            step; and `preferred_held_out`, the same share of the held-out tasks, where there are any.
         """
         metrics = super().update([group for group in groups if not self.held_out(group.item_id)])
         unseen = self.pairs([group for group in groups if self.held_out(group.item_id)])
@@ -127,11 +127,11 @@ class RewardModel(MADPO):
 
 
 class BestOf(Team):
-    """Says of several texts the one of the highest value; those who have no value speak as they are.
+    """Draws several texts and says the one with the highest value; agents without an updater speak as they are.
 
     Args:
-        team: Who is to speak.
-        updaters: Value updaters: of their values, and with the first weights as reference.
+        team: The team.
+        updaters: Value updaters; their reference draws the texts.
         count: Texts to choose from.
     """
 
@@ -141,7 +141,7 @@ class BestOf(Team):
         self._count = count
 
     def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[list[Completion]]:
-        """Answer all requests; a sample's texts are drawn with seeds that follow from its own."""
+        """Answer all requests; the seeds of the several texts follow from the request's own."""
         answers: dict[int, list[Completion]] = {}
         plain = [number for number, request in enumerate(requests) if request.agent not in self._updater]
         if plain:

@@ -1,7 +1,4 @@
-"""Credit: from groups that were played to samples, which are texts with their advantages.
-
-Pure functions of rewards and texts; how a policy learns from samples is the matter of its `updater`.
-"""
+"""Credit: pure functions from the groups that were played to samples, which are texts with advantages."""
 
 from __future__ import annotations
 
@@ -27,18 +24,18 @@ from .advantages import (
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One agent's text and what is learnt from it.
+    """One agent's text with its advantage.
 
     Attributes:
         agent: Who said it.
         completion: What was said.
         advantage: Of this text for this agent.
-        share: Of the trajectories in which it was said; below 1 in trees, whose later turns have more texts.
+        share: Share of the trajectories in which it was said; below 1 in trees, whose later turns have more texts.
         group: Place of its group among those of the update.
-        trajectory: The one that it is a text of, by a number; 0 where none is told apart.
-        weight: In the mean of the agent's objective; given by the updater, as the number is.
-        number: Place among the samples of a step.
-        tokens: What each token's advantage is in units of `advantage`, one for each; empty: 1 for all.
+        trajectory: Number of the trajectory that it belongs to; 0 where trajectories do not matter.
+        weight: Its weight in the mean of the agent's objective; set by the updater.
+        number: Place among the samples of a step; set by the updater.
+        tokens: The advantage of each token in units of `advantage`; empty: 1 for all.
     """
 
     agent: str
@@ -53,16 +50,15 @@ class Sample:
 
 
 def usable(samples: Iterable[Sample]) -> list[Sample]:
-    """Those that can be learnt from: texts of tokens that could be scored."""
+    """The samples that can be learnt from: texts with tokens that could be scored."""
     return [s for s in samples if s.completion.token_ids and not math.isnan(s.advantage)]
 
 
 def normalised(samples: Sequence[Sample]) -> list[Sample]:
-    """Samples whose advantages are returns, with (R - mean R) / std R over all of them, each by its share, instead.
+    """Replace returns, which samples hold as advantages, by (R - mean R) / std R over all samples, each by its share.
 
-    Return batch normalisation (ReBN, arXiv:2510.01051): the texts of an update are compared with each other, whatever
-    their task, turn and agent. Where all returns are equal the advantages are 0, and what could not be scored is in no
-    mean.
+    Return batch normalisation (ReBN, arXiv:2510.01051): all texts of an update are compared, whatever their task, turn
+    and agent. Where all returns are equal the advantages are 0; texts without a score are left out of the mean.
     """
     values = weighted_advantages([s.advantage for s in samples], [s.share for s in samples])
     return [replace(s, advantage=value) for s, value in zip(samples, values.tolist(), strict=True)]
@@ -99,7 +95,7 @@ def of_decisions(
         group: Its decision points.
         values: Returns of the joint actions [B], one array per decision point.
         kind: Baseline and scale of joint credit.
-        credit: Whose merit a return is: everybody's, or an agent's, against its other texts.
+        credit: "joint" credits all agents alike; the others compare an agent's texts with each other.
     """
     for decision, joint in zip(group.decisions, values, strict=True):
         choices: Choices = np.array([branch.choice for branch in decision.branches], dtype=np.int64)
@@ -114,11 +110,7 @@ def of_decisions(
 
 
 def refuse_bad_rewards(groups: Sequence[Group], *, decisions: bool) -> None:
-    """Rewards are finite or NaN, and decision points are there where the credit is given at them.
-
-    Raises:
-        ValueError: The task, and what to do.
-    """
+    """Raises ValueError for an infinite reward, and with `decisions` for a group that has no decision points."""
     for group in groups:
         tried = [branch.rewards for decision in group.decisions for branch in decision.branches]
         for reward in (r for rewards in [*(e.rewards for e in group.episodes), *tried] for r in rewards):
@@ -128,6 +120,6 @@ def refuse_bad_rewards(groups: Sequence[Group], *, decisions: bool) -> None:
                 )
         if decisions and group.episodes and not group.decisions:
             raise ValueError(
-                f"the group of task {group.item_id!r} holds trajectories alone, and this learner's credit is given at "
+                f"the group of task {group.item_id!r} holds only trajectories, and this learner gives credit at "
                 "decision points; play it with learner.rollout.play(...), as the trainer does"
             )

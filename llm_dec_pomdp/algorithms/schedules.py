@@ -1,4 +1,4 @@
-"""Learning rates over a run: pure functions of the update's number."""
+"""Schedules of the learning rate: pure functions of the update's number."""
 
 from __future__ import annotations
 
@@ -9,14 +9,11 @@ Schedule = Literal["constant", "linear", "cosine"]
 
 
 def factor(update: int, schedule: Schedule, warmup: int, horizon: int) -> float:
-    """What the learning rate is multiplied with.
-
-    It rises linearly to 1 over the first `warmup` updates and then falls to 0 after `horizon` updates: not at all, on a
-    line, or on half a cosine.
+    """The factor of the learning rate: it rises linearly to 1 over `warmup` updates, then falls to 0 at `horizon`.
 
     Args:
         update: Number of the update, from 1.
-        schedule: How it falls.
+        schedule: How it falls: not at all, linearly, or as half a cosine.
         warmup: Updates until 1 is reached; 0 starts with 1.
         horizon: Updates after which it is 0; not used by "constant".
     """

@@ -12,17 +12,17 @@ from .base import Metrics
 
 
 class Stage(NamedTuple):
-    """A learner and how many updates it has before the next one takes over; those of the last do not end."""
+    """A learner and its number of updates before the next one takes over; the last one has no end."""
 
     learner: Any
     updates: int
 
 
 class Staged:
-    """Plays and learns as the learner of the present stage does; each has optimizers of its own.
+    """Plays and learns as the learner of the present stage does; every stage has its own optimizers.
 
     Args:
-        stages: In their order, all with one team.
+        stages: In order, all with the same team.
 
     Attributes:
         team: Of all stages.
@@ -43,7 +43,7 @@ class Staged:
 
     @property
     def policy(self) -> Policy:
-        """Who speaks."""
+        """Who speaks in the present stage."""
         return self.stages[self.number].learner.policy
 
     @property
@@ -52,14 +52,14 @@ class Staged:
         return self.stages[self.number].learner.rollout
 
     def expect(self, updates: int) -> None:
-        """Tell every stage how many of the run's updates are its own; the last one has those that are left."""
+        """Tell every stage its number of updates; the last stage has those that are left."""
         left = updates - sum(stage.updates for stage in self.stages)
         for stage in self.stages:
             if callable(tell := getattr(stage.learner, "expect", None)):
                 tell(stage.updates if stage is not self.stages[-1] else left)
 
     def update(self, groups: Sequence[Group]) -> Metrics:
-        """Learn as the present stage does; `stage` is its number, from 1."""
+        """Learn as the present stage does; the metric `stage` is its number, from 1."""
         number = self.number
         metrics = self.stages[number].learner.update(groups)
         self.updates += 1

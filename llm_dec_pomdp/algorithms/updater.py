@@ -1,26 +1,26 @@
 # pyright: basic
 """How the weights of one policy move: samples with advantages in, optimizer steps out.
 
-Which text a is worth what after a history h is the learner's matter; a policy ascends for each of its agents
+The learner says what advantage A a text a has after a history h. For each of its agents, the policy ascends
 
     J = mean of w min(rho A, clip(rho, 1 - eps, 1 + eps) A),  rho = pi(a | h) / pi_old(a | h)               (objective)
         - beta KL(pi || pi_ref) + entropy bonus.                                                                  (KL)
 
-pi_old is the policy as a step finds it, noted in the first forward pass. What sampled may differ: numbers of 16 bits
-round by the shape of the batch, and another program has other kernels. The importance w weighs such draws by the
-trainer's likelihood over the recorded one, see `UpdaterOptions.importance`. Log-probabilities are those at the sampling
-temperature; every sampled token counts, the last one and the end-of-turn token included, padding never does. Samples
-whose advantage is 0 take part in the mean and not in the forward pass, since their gradient is 0.
+pi_old is the policy at the beginning of a step; its log-probabilities are noted in the first forward pass. The sampler
+may have computed differently: in 16 bits, rounding depends on the shape of the batch, and another program has other
+kernels. The importance w corrects for that, see `UpdaterOptions.importance`. All log-probabilities are at the sampling
+temperature. Every sampled token counts, the end-of-turn token too; padding never does. Samples with advantage 0 count
+in the mean but skip the forward pass, since their gradient is 0.
 """
 
 from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
@@ -36,6 +36,7 @@ from ..agents.base import (
 )
 from ..agents.memory import BatchSize
 from ..seeding import derive
+from ..types import Completion
 from .base import Metrics
 from .batches import advantages_of, in_forward_passes, in_minibatches, weigh
 from .losses import Clip, clipped_objective, count_clipped, importance_weights, kl_k3
@@ -43,6 +44,8 @@ from .options import UpdaterOptions, refuse_endless_warmup
 from .refusals import refuse_unlearnable, refuse_untrainable
 from .samples import Sample, usable
 from .schedules import factor
+
+T = TypeVar("T")
 
 # --- all policies of a team -------------------------------------------------------------------------------------------
 
@@ -54,17 +57,16 @@ def updaters_of(
     kind: type[Updater] | None = None,
     others: type[Updater] | None = None,
 ) -> list[Updater]:
-    """One updater, of that kind, for each trainable policy of a team, in agent order; each lives beside its policy.
+    """One updater for each trainable policy of a team, in agent order; it lives in the process of its policy.
 
     Args:
-        team: Whose policies.
-        temperature: See `Updater`.
-        options: See `Updater`.
-        kind: `Updater` when left out.
-        others: Kind of all but the first one; left out, the same.
+        team: The team.
+        temperature, options: See `Updater`.
+        kind: Class of the updaters; `Updater` when left out.
+        others: Class of all updaters but the first; the same when left out.
 
     Raises:
-        ValueError: Nobody can be trained, or two policies share a network; or see `Updater`.
+        ValueError: No member can be trained, or two policies share a network; or see `Updater`.
     """
     if not team.trainable:
         raise ValueError("no member of the team can be trained; give at least one agent a language model")
@@ -75,7 +77,7 @@ def updaters_of(
             owner = owners.setdefault(id(parameter), agent)
             if owner != agent:
                 raise ValueError(
-                    f"{owner!r} and {agent!r} have policies of their own on the same network; let one policy play both"
+                    f"{owner!r} and {agent!r} have two policies on the same network; let one policy play both"
                 )
     updaters: list[Updater] = []
     for policy in team.trainable:
@@ -86,15 +88,15 @@ def updaters_of(
 
 
 def step_all(updaters: Sequence[Updater], samples: Sequence[Sample], seed: int) -> Metrics:
-    """Step with every updater on the samples of its agents, at the same time where they are on different devices.
+    """Let every updater step on the samples of its agents; those on different devices step at the same time.
 
     Returns:
-        What `Updater.step` returns, means over the updaters that tell it.
+        Each number of `Updater.step`, as the mean over the updaters that report it.
     """
-    works = [partial(updater.step, samples, seed) for updater in updaters]
-    results = side_by_side([updater.policy for updater in updaters], works)
-    told = {name: [result[name] for result in results if name in result] for result in results for name in result}
-    return {name: sum(values) / len(values) for name, values in told.items()}
+    tasks = [partial(updater.step, samples, seed) for updater in updaters]
+    results = side_by_side([updater.policy for updater in updaters], tasks)
+    by_name = {name: [result[name] for result in results if name in result] for result in results for name in result}
+    return {name: sum(values) / len(values) for name, values in by_name.items()}
 
 
 # --- one policy -------------------------------------------------------------------------------------------------------
@@ -104,18 +106,18 @@ class Updater:
     """Moves the weights of one policy.
 
     Args:
-        policy: Whose weights. With beta > 0 it is, as it is now, also the reference.
+        policy: The policy. Where beta is above 0, the policy as it is now is also the reference.
         groups: Its parameters by the agents that use them, with their learning rates (`Team.parameter_groups`).
-        temperature: At which its texts are drawn; it is part of the policy that is trained.
-        options: How they move.
+        temperature: Sampling temperature of its texts; it is part of the policy that is trained.
+        options: Objective and optimizer.
 
     Attributes:
-        agents: Who plays with this policy: of whose samples it learns.
+        agents: The agents that this policy plays; it learns from their samples.
         updates: Steps so far.
         horizon: Steps after which a falling learning rate is 0; 0 while that is not known.
 
     Raises:
-        ValueError: The weights are float16, or there is an entropy bonus and the policy does not tell its entropy.
+        ValueError: The weights are float16, or there is an entropy bonus and the policy cannot compute its entropy.
     """
 
     def __init__(
@@ -137,38 +139,38 @@ class Updater:
         self._copied = copy.deepcopy(policy) if options.beta and base is None else None
         self.reference = (self._copied if base is None else base) if options.beta else None
         self._old: dict[int, torch.Tensor] = {}  # log pi_old, by the number of the sample
-        self._elsewhere: dict[int, float] = {}  # log rho of the other texts of its trajectory, by the same; 0 before
+        self._elsewhere: dict[int, float] = {}  # log rho of the trajectory's other texts, by the number of the sample
 
     @property
     def logprobs(self) -> dict[int, list[float]]:
-        """log pi_old of every text that the last step read, by its place among the samples."""
+        """log pi_old of every text that the last step computed, by its place among the samples."""
         return {number: logprobs.tolist() for number, logprobs in self._old.items()}
 
     # --- steps --------------------------------------------------------------------------------------------------------
 
     def expect(self, updates: int) -> None:
-        """Steps that there will be in all: what the learning rate falls over, where no horizon was given.
+        """Say how many steps there will be in all: a falling learning rate reaches 0 there, unless horizon is set.
 
         Raises:
-            ValueError: It would rise over all of them.
+            ValueError: The warmup takes all of them.
         """
         self.horizon = self.options.horizon or updates
         refuse_endless_warmup(self.options, updates)
 
     def step(self, samples: Sequence[Sample], seed: int = 0) -> Metrics:
-        """All epochs and minibatches over the samples of this policy's agents.
+        """Run all epochs and minibatches over the samples of this policy's agents.
 
-        Where a loss, gradient or ratio is not finite the optimizer does not step, and the rest is left out; earlier
-        minibatches and epochs have stepped all the same.
+        Where a loss, gradient or ratio is not finite, the optimizer does not step and the remaining minibatches and
+        epochs are left out; the steps before it stay.
 
         Args:
-            samples: Those of other agents, without tokens, or with advantage NaN (not scored) are left alone.
-            seed: The order of the minibatches follows from it, another one at every step.
+            samples: Those of other agents, without tokens, or with advantage NaN (not scored) are ignored.
+            seed: The order of the minibatches follows from it and from the number of the step.
 
         Returns:
-            `loss`, `grad_norm`, `skipped` (1 when nothing was to be learnt or a gradient was not finite),
-            `clipped` (share of the ratios outside the clip range) and `tokens`; with beta `kl`, with an entropy bonus
-            `entropy`, each per token.
+            `loss`, `grad_norm`, `skipped` (1 when there was nothing to learn or a gradient was not finite), `clipped`
+            (share of the ratios outside the clip range) and `tokens`; per token, `kl` where beta is above 0 and
+            `entropy` where there is an entropy bonus.
 
         Raises:
             ValueError: A text lacks log-probabilities, or the temperature is 0.
@@ -178,8 +180,8 @@ class Updater:
         refuse_unlearnable(own, self.temperature)
         if c.schedule != "constant" and not self.horizon:
             raise ValueError(
-                f"schedule is {c.schedule!r}, and nobody said over how many updates: train with training.train, which "
-                "says it (expect), or set horizon"
+                f"schedule is {c.schedule!r}, and the number of updates is not known; train with training.train, "
+                "call expect(updates), or set horizon"
             )
         if c.truncated == "mask":
             own = [s for s in own if not s.completion.truncated]
@@ -190,8 +192,8 @@ class Updater:
         metrics: Metrics = {"loss": 0.0, "grad_norm": 0.0, "skipped": 1.0, "clipped": 0.0}
         metrics |= {name: 0.0 for name, used in (("kl", c.beta), ("entropy", c.entropy)) if used}
         metrics["tokens"] = float(sum(len(s.completion.token_ids) for s in own))
-        if c.minibatches > 1:  # the second one is not at the weights that sampled any more
-            self._note(self._with_gradient(own))
+        if c.minibatches > 1:  # from the second one on, the weights are no longer those that sampled
+            self._old = self.read(self._with_gradient(own), self._own_logprobs)
         order = derive(seed, "minibatches", self.updates)
         for epoch in range(c.epochs):
             results: list[Metrics] = []
@@ -213,22 +215,22 @@ class Updater:
         return metrics
 
     def _with_gradient(self, samples: list[Sample]) -> list[Sample]:
-        """The samples that have a gradient: with a KL term or an entropy bonus all, else those with an advantage."""
+        """The samples with a gradient: all with a KL term or an entropy bonus, else those with an advantage."""
         return samples if self.options.beta or self.options.entropy else [s for s in samples if s.advantage]
 
     def _worth_a_step(self, learning: list[Sample]) -> bool:
-        """Whether the optimizer steps: not where there is nothing to learn, since momentum would move weights too."""
+        """Whether the optimizer steps: without anything to learn, momentum alone would move the weights."""
         return bool(learning)
 
     # --- the gradient of one optimizer step ---------------------------------------------------------------------------
 
     def _gradient(self, samples: list[Sample]) -> Metrics:
-        """Of the loss, with the micro-batch that fits into memory, and scaled down; its parts and its norm before."""
+        """Compute the clipped gradient, in micro-batches that fit into memory; the parts of the loss, and the norm."""
         known = set(self._old)
 
         def undo() -> None:
             self.optimizer.zero_grad()
-            self._old = {number: self._old[number] for number in known}  # without those of the pass that did not fit
+            self._old = {number: self._old[number] for number in known}  # drop those of the pass that did not fit
 
         self.optimizer.zero_grad()
         terms = self.micro_batch.run(lambda size: self._accumulate(in_forward_passes(samples, size)), undo)
@@ -236,9 +238,9 @@ class Updater:
         return terms
 
     def _clip_gradients(self, agents: set[str]) -> float:
-        """Scale down the gradient of each group of parameters on its own; returns the norm of all before.
+        """Clip the gradient of each group of parameters on its own; returns the norm of all of them before.
 
-        What none of these agents uses has no gradient, so that the momentum of earlier steps does not move it either.
+        Parameters that none of these agents uses get no gradient, so that momentum does not move them either.
         """
         norms: list[float] = []
         for group in self.groups:
@@ -247,11 +249,11 @@ class Updater:
                     parameter.grad = None
             else:
                 norm: Any = torch.nn.utils.clip_grad_norm_(group.parameters, self.options.max_grad_norm)
-                norms.append(float(norm.full_tensor() if hasattr(norm, "full_tensor") else norm))  # of parts, see FSDP2
+                norms.append(float(norm.full_tensor() if hasattr(norm, "full_tensor") else norm))  # a DTensor
         return math.hypot(*norms)
 
     def _accumulate(self, batches: list[list[Sample]]) -> Metrics:
-        """One forward and backward pass per batch; the parts of the loss over all of them."""
+        """Run one forward and backward pass per batch; the parts of the loss over all batches."""
         tokens = sum(len(s.completion.token_ids) for batch in batches for s in batch)
         ratios = tokens if self.options.ratio == "token" else sum(map(len, batches))
         counts = {"loss": 1, "clipped": ratios, "kl": tokens, "entropy": tokens}
@@ -264,15 +266,14 @@ class Updater:
         return sums
 
     def loss(self, batch: list[Sample]) -> tuple[torch.Tensor, Metrics]:
-        """The loss of a batch, each sample by its `weight`, and its parts summed over texts, ratios or tokens."""
+        """The loss of a batch, each sample by its `weight`; and its parts, as sums over texts, ratios or tokens."""
         c = self.options
-        pairs = [(s.agent, s.completion) for s in batch]
         entropies = None
         if c.entropy:
             assert isinstance(self.policy, EntropyPolicy)
-            logprobs, entropies, mask = self.policy.token_logprobs_and_entropies(pairs, self.temperature)
+            logprobs, entropies, mask = self.policy.token_logprobs_and_entropies(_texts(batch), self.temperature)
         else:
-            logprobs, mask = self.policy.token_logprobs(pairs, self.temperature)
+            logprobs, mask = self.policy.token_logprobs(_texts(batch), self.temperature)
         old = self.old_logprobs(batch, logprobs, mask)
         advantages = advantages_of(batch, mask, c)
         weights = torch.tensor([s.weight for s in batch], device=logprobs.device)
@@ -284,7 +285,7 @@ class Updater:
         terms = {"clipped": count_clipped(logprobs, old, mask, clip, elsewhere)}
         if self.reference is not None:
             with torch.no_grad():
-                reference, _ = self.reference.token_logprobs(pairs, self.temperature)
+                reference, _ = self.reference.token_logprobs(_texts(batch), self.temperature)
             kl = kl_k3(logprobs, reference, mask)  # (KL)
             loss = loss + c.beta * (kl * weights).sum()
             terms["kl"] = kl.sum().item()
@@ -295,48 +296,44 @@ class Updater:
         return loss, terms | {"loss": loss.item()}
 
     def old_logprobs(self, batch: list[Sample], logprobs: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        """log pi_old of a batch [N, L]: as noted, which is done now where a text is read for the first time."""
-        rows = mask.bool()
-        now = logprobs.detach()
-        lengths = [len(s.completion.token_ids) for s in batch]
-        for sample, own in zip(batch, now[rows].split(lengths), strict=True):
+        """log pi_old of a batch [N, L]; where a text is read for the first time, its present log-probabilities."""
+        for sample, own in zip(batch, _by_text(logprobs, mask), strict=True):
             self._old.setdefault(sample.number, own)
-        old = now.clone()
-        old[rows] = torch.cat([self._old[sample.number] for sample in batch])
+        old = logprobs.detach().clone()
+        old[mask.bool()] = torch.cat([self._old[sample.number] for sample in batch])
         return old
 
-    def _note(self, samples: list[Sample]) -> None:
-        """Note log pi_old of all samples."""
+    def read(self, samples: Sequence[Sample], compute: Callable[[list[Sample]], Sequence[T]]) -> dict[int, T]:
+        """What `compute` makes of each sample, by its number; without gradient, in batches that fit into memory."""
+        values: dict[int, T] = {}
 
-        def note(size: int) -> None:
+        def read_all(size: int) -> None:
             with torch.no_grad():
                 for batch in in_forward_passes(samples, size):
-                    pairs = [(s.agent, s.completion) for s in batch]
-                    self.old_logprobs(batch, *self.policy.token_logprobs(pairs, self.temperature))
+                    values.update(zip([s.number for s in batch], compute(batch), strict=True))
 
-        self.micro_batch.run(note, self._old.clear)
+        self.micro_batch.run(read_all, values.clear)
+        return values
+
+    def _own_logprobs(self, batch: list[Sample]) -> Sequence[torch.Tensor]:
+        """Log-probabilities of the tokens of each text."""
+        return _by_text(*self.policy.token_logprobs(_texts(batch), self.temperature))
+
+    def _log_ratios(self, batch: list[Sample]) -> list[float]:
+        """log rho of each text as a whole."""
+        logprobs, mask = self.policy.token_logprobs(_texts(batch), self.temperature)
+        return ((logprobs - self.old_logprobs(batch, logprobs, mask)) * mask).sum(-1).tolist()
 
     def _note_elsewhere(self, samples: list[Sample]) -> None:
-        """Note log rho of the other texts of every trajectory, at the weights of now."""
-        own: dict[int, float] = {}
-
-        def note(size: int) -> None:
-            with torch.no_grad():
-                for batch in in_forward_passes(samples, size):
-                    logprobs, mask = self.policy.token_logprobs(
-                        [(s.agent, s.completion) for s in batch], self.temperature
-                    )
-                    changes = ((logprobs - self.old_logprobs(batch, logprobs, mask)) * mask).sum(-1)
-                    own.update(zip([s.number for s in batch], changes.tolist(), strict=True))
-
-        self.micro_batch.run(note, own.clear)
+        """Note log rho of the other texts of every trajectory, at the present weights."""
+        own = self.read(samples, self._log_ratios)
         whole: dict[int, float] = {}
         for s in samples:
             whole[s.trajectory] = whole.get(s.trajectory, 0.0) + own[s.number]
         self._elsewhere = {s.number: whole[s.trajectory] - own[s.number] for s in samples}
 
     def _importance(self, batch: list[Sample], old: torch.Tensor, mask: torch.Tensor) -> torch.Tensor | float:
-        """What the draws of a batch weigh, for which the sampler may have computed differently."""
+        """Importance weights of a batch; 1 where the sampler computed what the trainer computes."""
         level = self.options.importance
         if level == "auto":
             differs = isinstance(self.policy, MismatchedPolicy) and self.policy.sampler_differs
@@ -350,7 +347,7 @@ class Updater:
     # --- restarts -----------------------------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """Moments of the optimizer, steps so far, micro-batch, and the reference where it is a copy."""
+        """State of the optimizer, steps so far, micro-batch, and the reference where it is a copy."""
         return {
             "optimizer": self.optimizer.state_dict(),
             "updates": self.updates,
@@ -365,3 +362,13 @@ class Updater:
         self.micro_batch.size = state["micro_batch"]
         if self._copied is not None:
             self._copied.load_state_dict(state["reference"])
+
+
+def _texts(samples: Sequence[Sample]) -> list[tuple[str, Completion]]:
+    """The texts of samples, as policies take them."""
+    return [(s.agent, s.completion) for s in samples]
+
+
+def _by_text(logprobs: torch.Tensor, mask: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """Rows of log-probabilities [N, L] without their padding, and without gradient."""
+    return logprobs.detach()[mask.bool()].split(mask.sum(-1).int().tolist())

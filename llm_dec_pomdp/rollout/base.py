@@ -1,14 +1,14 @@
-"""What a rollout is, and what every way to play shares.
+"""The rollout contract, and what all ways to play share.
 
 Everything advances in lockstep: at every turn the requests of all unfinished episodes go to the policy together, so
-that agents, tasks and samples share forward passes, and then all environments step, with rewards judged concurrently.
-Episodes of a group whose histories are still the same, token by token, share one request, whose prompt a model reads
-once.
+that agents, tasks and samples share forward passes; then all environments step, with rewards judged concurrently.
+Episodes of a group whose histories are equal, token by token, share one request, so a model reads the prompt once.
 """
 
 from __future__ import annotations
 
 import dataclasses
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, get_args
@@ -24,7 +24,7 @@ SILENT = Completion("")
 
 
 class Rollout(Protocol):
-    """A way to play tasks. What a learner wants to be played for it is such an object, its `rollout`."""
+    """A way to play tasks; a learner's `rollout` is one."""
 
     def play(
         self,
@@ -38,10 +38,10 @@ class Rollout(Protocol):
         """Play every task.
 
         Args:
-            env: The environment (under its protocol); it is copied, and stays as it is.
+            env: The environment (under its protocol); it is copied, and not changed.
             policy: Speaks for all agents.
-            item_ids: Tasks by id.
-            seeds: One per task; everything in the episodes of a task follows from it.
+            item_ids: Ids of tasks.
+            seeds: One per task, which decides everything in its episodes.
             sampling: How texts are drawn; `max_new_tokens` is per agent's part.
             width: G, the episodes per task; where texts are crossed or turns branch, the texts per agent and decision
                 point.
@@ -55,6 +55,39 @@ class Rollout(Protocol):
         ...
 
 
+class Batch(NamedTuple):
+    """Tasks that are played together: the arguments of `Rollout.play`."""
+
+    env: TextDecPOMDP
+    policy: Policy
+    item_ids: Sequence[str]
+    seeds: Sequence[int]
+    sampling: Sampling
+    width: int
+
+
+class BatchRollout(ABC):
+    """What the rollouts of this package share: `play` hands its arguments to `groups` as one value."""
+
+    __slots__ = ()
+
+    def play(
+        self,
+        env: TextDecPOMDP,
+        policy: Policy,
+        item_ids: Sequence[str],
+        seeds: Sequence[int],
+        sampling: Sampling,
+        width: int = 1,
+    ) -> list[Group]:
+        """See `Rollout`."""
+        return self.groups(Batch(env, policy, item_ids, seeds, sampling, width))
+
+    @abstractmethod
+    def groups(self, batch: Batch) -> list[Group]:
+        """One group per task, in order."""
+
+
 @dataclass(slots=True)
 class RunningEpisode:
     """An episode in progress.
@@ -63,10 +96,10 @@ class RunningEpisode:
         env: Its own copy of the environment.
         group: Place of its task among all that are played.
         item_id: Its task.
-        seed: Of its texts.
-        turns: Those that were played.
+        seed: Seed of its texts.
+        turns: The turns so far.
         terminated: The task has ended it.
-        decision_points: Copies of the environment before every turn, for rollouts that come back to them.
+        decision_points: Copies of the environment before every turn, for rollouts that return to them.
     """
 
     env: TextDecPOMDP
@@ -79,7 +112,7 @@ class RunningEpisode:
 
 
 class Question(NamedTuple):
-    """What one agent is asked, once; all but the seed say what it may know and use, `ids` in tokens."""
+    """One text that an agent is asked for; `ids` are the tokens of its history, see `Request`."""
 
     group: int
     agent: str
@@ -100,39 +133,39 @@ class Stepped(NamedTuple):
 
 
 def begin(env: TextDecPOMDP, group: int, item_id: str, seed: int, chance: int) -> RunningEpisode:
-    """A copy of the environment at the start of a task; `chance` seeds what the environment draws, `seed` the texts."""
+    """A copy of the environment at the start of a task; `chance` is its seed, and `seed` that of the texts."""
     own = env.fork()
     own.reset(seed=derive(chance, "env"), options={"task_id": item_id})
     return RunningEpisode(own, group, item_id, seed)
 
 
-def begin_groups(
-    env: TextDecPOMDP, item_ids: Sequence[str], seeds: Sequence[int], width: int, *, shared_chance: bool = True
-) -> list[RunningEpisode]:
+def begin_groups(batch: Batch, *, shared_chance: bool = True) -> list[RunningEpisode]:
     """`width` episodes of every task; episode g of a task has the seed `derive(seed, g)`.
 
     Raises:
         ValueError: With shared chance, the episodes of a task do not begin alike.
     """
+    env = batch.env
     episodes: list[RunningEpisode] = []
-    for group, (item_id, task_seed) in enumerate(zip(item_ids, seeds, strict=True)):
+    for group, (item_id, task_seed) in enumerate(zip(batch.item_ids, batch.seeds, strict=True)):
         first = ""
-        for number in range(width):
+        for number in range(batch.width):
             seed = derive(task_seed, number)
             episodes.append(begin(env, group, item_id, seed, task_seed if shared_chance else seed))
-            state = episodes[-1].env.state() if shared_chance and width > 1 else ""
+            state = episodes[-1].env.state() if shared_chance and batch.width > 1 else ""
             first = first or state
             if state != first:
                 raise ValueError(
                     f"task {item_id!r} of {env.metadata['name']} began in two ways with the same seed, so its episodes "
-                    "cannot be compared; let reset() draw from the seed that it is given and nothing else"
+                    "cannot be compared; let reset() draw only from the seed that it is given"
                 )
     return episodes
 
 
-def per_action(sampling: Sampling, env: TextDecPOMDP) -> Sampling:
-    """`sampling` with the token limit of a whole action, which may hold the parts of several agents."""
-    return dataclasses.replace(sampling, max_new_tokens=sampling.max_new_tokens * env.parts_per_action)
+def per_action(batch: Batch) -> Sampling:
+    """Its sampling with the token limit of an action, which may hold the parts of several agents."""
+    limit = batch.sampling.max_new_tokens * batch.env.parts_per_action
+    return dataclasses.replace(batch.sampling, max_new_tokens=limit)
 
 
 def refuse_unknown(name: str, value: str, kind: Any) -> None:
@@ -145,20 +178,26 @@ def refuse_unknown(name: str, value: str, kind: Any) -> None:
 
 
 def agents_asked(env: TextDecPOMDP) -> list[str]:
-    """The agents that owe an answer."""
+    """The agents that have to answer now."""
     return [agent for agent in env.agents if env.asked(agent)]
+
+
+def ids_so_far(agent: str, history: Sequence[Message], turns: Sequence[Turn]) -> tuple[int, ...]:
+    """Token ids of an agent's history up to its last text; none where it has said nothing since the history began."""
+    if not any(message.role == "said" for message in history):
+        return ()
+    last = next((turn.actions[agent] for turn in reversed(turns) if agent in turn.actions), SILENT)
+    return last.prompt_ids + last.token_ids
 
 
 def question(env: TextDecPOMDP, group: int, agent: str, turns: Sequence[Turn], seed: int) -> Question:
     """What an agent is asked now, after these turns."""
     history = env.history(agent)
-    went_on = any(message.role == "said" for message in history)  # else it begins, or began anew
-    last = next((turn.actions[agent] for turn in reversed(turns) if agent in turn.actions and went_on), SILENT)
-    return Question(group, agent, history, last.prompt_ids + last.token_ids, env.tools(agent), seed)
+    return Question(group, agent, history, ids_so_far(agent, history, turns), env.tools(agent), seed)
 
 
 def ask(policy: Policy, sampling: Sampling, questions: Sequence[Question]) -> list[Completion]:
-    """One text for each; those with the same group, agent and history share a request, equal ones are drawn once."""
+    """One text for each question; equal questions are drawn once, and those that differ by seed share a request."""
     seeds: dict[tuple[int, str, tuple[Message, ...], tuple[int, ...], tuple[Tool, ...]], dict[int, None]] = {}
     for one in questions:
         seeds.setdefault(one[:5], {})[one.seed] = None
@@ -171,7 +210,7 @@ def ask(policy: Policy, sampling: Sampling, questions: Sequence[Question]) -> li
 
 
 def step_all(envs: Sequence[TextDecPOMDP], said: Sequence[Mapping[str, Completion]]) -> list[Stepped]:
-    """Step all environments; agents that said nothing are silent."""
+    """Step all environments; agents without a text say the empty text."""
     observations = [{agent: env.history(agent)[-1].text for agent in s} for env, s in zip(envs, said, strict=True)]
     unasked = [told_unasked(env) for env in envs]
     actions = [{agent: s.get(agent, SILENT).text for agent in env.agents} for env, s in zip(envs, said, strict=True)]
@@ -185,7 +224,7 @@ def step_all(envs: Sequence[TextDecPOMDP], said: Sequence[Mapping[str, Completio
 
 
 def told_unasked(env: TextDecPOMDP) -> dict[str, str]:
-    """What the last reset or step told agents that do not owe an answer."""
+    """What agents that are not asked were told by the last reset or step."""
     told = {agent: m.text if isinstance(m, Message) else m for agent, m in env.latest.told.items()}
     return {agent: text for agent, text in told.items() if text and not env.asked(agent)}
 
@@ -194,7 +233,7 @@ def told_unasked(env: TextDecPOMDP) -> dict[str, str]:
 
 
 def unfinished(episodes: Sequence[RunningEpisode]) -> list[RunningEpisode]:
-    """The episodes that go on."""
+    """The episodes that have not ended."""
     return [episode for episode in episodes if episode.env.agents]
 
 
@@ -226,6 +265,6 @@ def in_groups(item_ids: Sequence[str], episodes: Sequence[RunningEpisode]) -> li
 
 
 def told_next(env: TextDecPOMDP) -> dict[str, tuple[Message, ...]]:
-    """Histories of those who were told something at the last turn and would be asked, if there were one more."""
+    """Histories of the agents that were told something, and would be asked if there were one more turn."""
     told, asked = env.latest.told, env.latest.asked
     return {agent: env.history(agent) for agent, text in told.items() if text and (asked is None or agent in asked)}

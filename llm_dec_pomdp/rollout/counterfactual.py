@@ -1,8 +1,4 @@
-"""Counterfactual play: beside what was played, what would have come of another text of one agent.
-
-Which other texts these are is said by `compare`: here those of the group's other trajectories, in `messages` texts that
-are drawn for the purpose.
-"""
+"""Counterfactual play: beside the trajectories, what another text of one agent would have earned."""
 
 from __future__ import annotations
 
@@ -14,9 +10,11 @@ from typing import Literal
 from ..agents.base import Policy, Sampling
 from ..envs.base import TextDecPOMDP
 from ..seeding import derive
-from ..types import Branch, Completion, Cost, Decision, Group, Turn
+from ..types import Branch, Completion, Cost, Decision, Group, Turn, grouped
 from .base import (
     SILENT,
+    Batch,
+    BatchRollout,
     Question,
     RunningEpisode,
     advance,
@@ -35,16 +33,16 @@ Continuation = Literal["frozen", "resampled"]
 
 
 @dataclass(frozen=True, slots=True)
-class Counterfactual:
-    """Trajectories side by side, and for every text what each other text of that agent and turn would have earned.
+class Counterfactual(BatchRollout):
+    """Trajectories side by side, and for every text what each alternative to it would have earned.
 
-    The other texts are those of the agent at the same turn of the group's other trajectories. The environment's chance
-    is shared by the trajectories of a task and all their alternatives, always.
+    The alternatives (`compare`) are the agent's texts at the same turn of the group's other trajectories. The
+    trajectories of a task and all their alternatives share the environment's chance.
 
     Attributes:
-        continuation: What is said after the replaced turn. "frozen": all texts of the trajectory as recorded, as long
-            as there are any, so nobody is asked again; an agent that would have reacted does not. "resampled": an
-            agent whose own history is as recorded says what is recorded, any other draws anew, from the seed it had.
+        continuation: What is said after the replaced turn. "frozen": the recorded texts of the trajectory, as long as
+            there are any; nobody is asked again, and an agent that would have reacted does not. "resampled": an agent
+            whose history is as recorded repeats its recorded text; any other draws anew, from the same seed.
     """
 
     continuation: Continuation = "frozen"
@@ -52,32 +50,22 @@ class Counterfactual:
     def __post_init__(self) -> None:
         refuse_unknown("continuation", self.continuation, Continuation)
 
-    def play(
-        self,
-        env: TextDecPOMDP,
-        policy: Policy,
-        item_ids: Sequence[str],
-        seeds: Sequence[int],
-        sampling: Sampling,
-        width: int = 1,
-    ) -> list[Group]:
-        """See `Rollout`. A group holds the trajectories, and a decision for each of their turns."""
-        sampling = per_action(sampling, env)
-        episodes = begin_groups(env, item_ids, seeds, width)
+    def groups(self, batch: Batch) -> list[Group]:
+        """A group holds the trajectories, and a decision for each of their turns."""
+        policy, sampling = batch.policy, per_action(batch)
+        episodes = begin_groups(batch)
         while running := unfinished(episodes):
             for episode in running:
                 episode.decision_points.append(episode.env.fork())
             advance(running, policy, sampling)
         comparisons = self.compare(episodes, policy, sampling)
         _play_to_the_end([one for c in comparisons for one in c.untried], policy, sampling, self.continuation)
-        by_group: list[list[Comparison]] = [[] for _ in item_ids]
-        for comparison in comparisons:
-            by_group[comparison.group].append(comparison)
-        groups = zip(in_groups(item_ids, episodes), by_group, strict=True)
-        return [_with_alternatives(group, own) for group, own in groups]
+        own = grouped(comparisons, lambda comparison: comparison.group)
+        groups = enumerate(in_groups(batch.item_ids, episodes))
+        return [_with_alternatives(group, own.get(place, [])) for place, group in groups]
 
     def compare(self, episodes: Sequence[RunningEpisode], policy: Policy, sampling: Sampling) -> list[Comparison]:
-        """What is to be compared with what: every turn of every episode, with the texts of the group's other ones."""
+        """The texts to compare at every turn of every episode: with those of the group's other episodes."""
         comparisons: list[Comparison] = []
         for episode in episodes:
             others = [other for other in episodes if other.group == episode.group and other is not episode]
@@ -89,16 +77,16 @@ class Counterfactual:
 
 @dataclass(slots=True)
 class Alternative:
-    """A joint action in place of the one that an episode played at turn `replaced`.
+    """Another joint action at one turn of an episode, and what follows it.
 
     Attributes:
-        episode: What was played.
-        replaced: The turn from which on this is another episode.
+        episode: The episode.
+        replaced: The turn with the other joint action.
         choice: Which of its texts each agent says there.
         env: A copy of the environment.
         said: What is said next.
-        turns: Those before the replaced one, it, and what follows.
-        cost: What was spent on it; what it shares with another alternative is counted there.
+        turns: Those before the replaced one, that one, and those after it.
+        cost: What it took; work shared by several alternatives is counted once.
     """
 
     episode: RunningEpisode
@@ -111,21 +99,21 @@ class Alternative:
 
     @property
     def rewards(self) -> tuple[float, ...]:
-        """From the replaced turn on."""
+        """Rewards from the replaced turn on."""
         return tuple(turn.reward for turn in self.turns[self.replaced :])
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Texts of one turn of one episode to compare: joint actions whose rewards are known, and those to be played.
+    """The texts to compare at one turn of one episode.
 
     Attributes:
         group: Place of the task.
         turn: t, from 0.
-        texts: By agent, what it said and what it might have said.
+        texts: By agent, the text that it said in the episode, then its alternatives.
         drawn: How many of an agent's texts were drawn here; see `Decision`.
-        known: What earns what the episode earned: the joint action as played, and the same texts again.
-        untried: The others, in each of which a single text is another one.
+        known: Joint actions with known rewards: the one that was played, and those with the same texts.
+        untried: Joint actions to be played, each with one other text.
     """
 
     group: int
@@ -139,20 +127,31 @@ class Comparison:
     def of(
         cls, episode: RunningEpisode, turn: int, texts: Mapping[str, Sequence[Completion]], drawn: int = 1
     ) -> Comparison:
-        """Of one turn; the first text of an agent is the one that it said in the episode."""
-        known, untried = _alternatives(episode, turn, texts)
+        """Compare these texts at a turn; the first one of an agent is what it said in the episode."""
+        played = tuple(later.reward for later in episode.turns[turn:])
+        known = [Branch((0,) * len(texts), played)]
+        untried: list[Alternative] = []
+        for place, (agent, said) in enumerate(texts.items()):
+            for k in range(1, len(said)):
+                choice = tuple(k if i == place else 0 for i in range(len(texts)))
+                if said[k].text == said[0].text:
+                    known.append(Branch(choice, played))
+                else:
+                    actions = {**episode.turns[turn].actions, agent: said[k]}
+                    env, before = episode.decision_points[turn].fork(), episode.turns[:turn]
+                    untried.append(Alternative(episode, turn, choice, env, actions, before))
         return cls(episode.group, turn, texts, drawn, known, untried)
 
     @property
     def decision(self) -> Decision:
-        """With the rewards of all."""
+        """The decision with the rewards of all joint actions, once they were played."""
         branches = (*self.known, *(Branch(one.choice, one.rewards) for one in self.untried))
         texts = {agent: tuple(said) for agent, said in self.texts.items()}
         return Decision(self.turn, texts, self.drawn, branches)
 
 
 def _with_alternatives(group: Group, comparisons: Sequence[Comparison]) -> Group:
-    """A group with its decisions, and what they cost: of every text, all but the first of those drawn here."""
+    """A group with its decisions and their cost; the first text of each agent was drawn for the trajectory."""
     costs = [one.cost for c in comparisons for one in c.untried]
     drawn = sum((c.drawn - 1) * len(c.texts) for c in comparisons)
     extra = Cost(drawn + sum(c.generations for c in costs), sum(c.joint_rewards for c in costs))
@@ -160,29 +159,10 @@ def _with_alternatives(group: Group, comparisons: Sequence[Comparison]) -> Group
 
 
 def _texts(others: Sequence[RunningEpisode], t: int, agent: str, own: Completion) -> list[Completion]:
-    """What the agent said at that turn of the other episodes, as if it had been shown what it is shown here."""
+    """What the agent said at that turn of the other episodes, as if after the prompt that it has here."""
     turns = [other.turns[t] for other in others if len(other.turns) > t]
     said = [turn.actions[agent] for turn in turns if agent in turn.actions]
     return [dataclasses.replace(text, prompt_ids=own.prompt_ids) for text in said]
-
-
-def _alternatives(
-    episode: RunningEpisode, t: int, texts: Mapping[str, Sequence[Completion]]
-) -> tuple[list[Branch], list[Alternative]]:
-    """The joint action as played and every one in which a single text is another; the same text earns the same."""
-    played = tuple(turn.reward for turn in episode.turns[t:])
-    known = [Branch((0,) * len(texts), played)]
-    untried: list[Alternative] = []
-    for place, (agent, said) in enumerate(texts.items()):
-        for k in range(1, len(said)):
-            choice = tuple(k if i == place else 0 for i in range(len(texts)))
-            if said[k].text == said[0].text:
-                known.append(Branch(choice, played))
-            else:
-                actions = {**episode.turns[t].actions, agent: said[k]}
-                env, before = episode.decision_points[t].fork(), episode.turns[:t]
-                untried.append(Alternative(episode, t, choice, env, actions, before))
-    return known, untried
 
 
 def _play_to_the_end(
@@ -202,7 +182,7 @@ def _play_to_the_end(
 
 
 def _step(alternatives: Sequence[Alternative]) -> None:
-    """Step every environment; those in the same state with the same texts are judged once, and copied."""
+    """Step every environment; the same texts in the same state are judged once, and the result is copied."""
     first: dict[tuple[int, str, tuple[str, ...]], Alternative] = {}
     copies: list[tuple[Alternative, Alternative]] = []
     for one in alternatives:
@@ -220,7 +200,7 @@ def _step(alternatives: Sequence[Alternative]) -> None:
 
 
 def _say_on(alternatives: Sequence[Alternative], policy: Policy, sampling: Sampling) -> None:
-    """What is said next where texts are drawn anew."""
+    """Draw what is said next; an agent whose history is as recorded repeats its recorded text."""
     questions: list[tuple[Alternative, Question]] = []
     for one in alternatives:
         one.said = {}

@@ -1,41 +1,31 @@
-"""Crossed texts: every combination of what the agents said, from as many generations as trajectories need."""
+"""Crossed texts: every combination of what the agents said, with as many generations as trajectories take."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..agents.base import Policy, Sampling
-from ..envs.base import TextDecPOMDP
 from ..types import Group
+from .base import Batch, BatchRollout
 from .tree import Tree
 
 
 @dataclass(frozen=True, slots=True)
-class Crossed:
-    """All combinations of G texts per agent, G^n joint actions, in episodes of one turn: a tree that branches once.
+class Crossed(BatchRollout):
+    """All combinations of G texts of n agents, G^n joint actions, in episodes of one turn: a tree of one level.
 
-    The environment's chance is shared by all joint actions of a task, always.
+    All joint actions of a task share the environment's chance.
     """
 
-    def play(
-        self,
-        env: TextDecPOMDP,
-        policy: Policy,
-        item_ids: Sequence[str],
-        seeds: Sequence[int],
-        sampling: Sampling,
-        width: int = 1,
-    ) -> list[Group]:
-        """See `Rollout`. A group holds one decision with all joint actions, and an episode for each.
+    def groups(self, batch: Batch) -> list[Group]:
+        """A group holds one decision with all joint actions, and an episode for each.
 
         Raises:
             ValueError: Episodes have several turns, or there are too many joint actions.
         """
+        env = batch.env
         if env.max_turns > 1:
             raise ValueError(
-                f"crossed texts are combinations that no single trajectory continues, and the episodes of "
-                f"{env.metadata['name']} have {env.max_turns} turns; play Tree('cross') (learners: tree=true), or "
-                "Trajectories() (pairing='aligned')"
+                f"crossed texts are for episodes of one turn, and those of {env.metadata['name']} have "
+                f"{env.max_turns}; play Tree('cross') (learners: tree=true), or Trajectories() (pairing='aligned')"
             )
-        return Tree("cross").play(env, policy, item_ids, seeds, sampling, width)
+        return Tree("cross").groups(batch)

@@ -1,4 +1,4 @@
-"""Messages: beside every text that was said, what others drawn from the same history would have led to, and silence."""
+"""Messages: for every text, what other texts drawn from the same history, or silence, would have earned."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .counterfactual import Comparison, Continuation, Counterfactual
 
 
 class Said(NamedTuple):
-    """A text that was said: by whom, and where."""
+    """Where a text was said, and by whom."""
 
     episode: RunningEpisode
     turn: int
@@ -23,22 +23,21 @@ class Said(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Messages(Counterfactual):
-    """Trajectories side by side, and for every text what others in its place would have earned.
+    """Trajectories side by side, and for every text what alternatives from the same history would have earned.
 
-    All that was said before a text, and beside it at the same turn, stays as it was. Texts without tokens, of agents
-    that do not learn, have no alternatives.
+    What was said before a text, and beside it at the same turn, stays as it was. Texts without tokens, of agents that
+    do not learn, have no alternatives.
 
     Attributes:
-        continuation: What is said afterwards, see `Counterfactual`. "frozen" gives nothing to a text that earns by
-            what others make of it, as a draft does.
-        alternatives: Texts that are drawn from the same history, for each that was said.
-        silence: Whether the empty text is compared with too. It is no sample of the policy, and is not learnt from.
-        budget: Most generations that alternatives and what follows them may take, per task. As many texts as are
-            certain to fit, chosen evenly among all of the task, have alternatives; the others are not learnt from.
-            None: all.
+        continuation: What is said afterwards, see `Counterfactual`. "frozen" gives no credit to a text that earns by
+            what others make of it, such as a draft.
+        alternatives: Texts drawn from the same history, for each text that was said.
+        silence: Compare with the empty text too; it is no sample of the policy, and not learnt from.
+        budget: Most generations per task for alternatives and what follows them. As many texts as certainly fit have
+            alternatives, chosen uniformly among the task's; the others are not learnt from. None: all.
 
     Raises:
-        ValueError: There is nothing to compare with; or, in `play`, the budget does not suffice for one text.
+        ValueError: There is nothing to compare with; or, in `play`, the budget is too small for one text.
     """
 
     continuation: Continuation = "resampled"
@@ -50,12 +49,12 @@ class Messages(Counterfactual):
         Counterfactual.__post_init__(self)
         if self.alternatives < (0 if self.silence else 1):
             raise ValueError(
-                f"alternatives is {self.alternatives} and silence is {self.silence}, so that a text is compared with "
-                "nothing; give at least 1 alternative, or 0 and silence"
+                f"alternatives is {self.alternatives} and silence is {self.silence}, so a text is compared with "
+                "nothing; give at least 1 alternative, or silence"
             )
 
     def compare(self, episodes: Sequence[RunningEpisode], policy: Policy, sampling: Sampling) -> list[Comparison]:
-        """Every text, as far as the budget goes, with alternatives from its own history."""
+        """Every text with alternatives from its own history, as far as the budget goes."""
         messages: list[Said] = []
         for _, group in itertools.groupby(episodes, lambda episode: episode.group):
             messages += self._within_budget(list(group))
@@ -73,7 +72,7 @@ class Messages(Counterfactual):
         return comparisons
 
     def _within_budget(self, episodes: Sequence[RunningEpisode]) -> list[Said]:
-        """The texts of a task that have alternatives: any is as likely as any other, whatever it says."""
+        """The texts of a task that get alternatives, all equally likely."""
         messages = [
             Said(episode, t, agent)
             for episode in episodes
@@ -83,18 +82,18 @@ class Messages(Counterfactual):
         ]
         if self.budget is None or not messages:
             return messages
-        asked = max(len(turn.actions) for episode in episodes for turn in episode.turns)  # at most at once
+        asked = max(len(turn.actions) for episode in episodes for turn in episode.turns)
         costs = sorted((self._most(message, asked) for message in messages), reverse=True)
-        count = sum(total <= self.budget for total in itertools.accumulate(costs))  # any so many are certain to fit
+        count = sum(total <= self.budget for total in itertools.accumulate(costs))  # any `count` texts fit
         if not count:
             raise ValueError(
                 f"budget is {self.budget}, and the alternatives of one text of task {episodes[0].item_id!r} may take "
-                f"{costs[0]} generations; raise it, or lower alternatives"
+                f"{costs[0]} generations; raise budget, or lower alternatives"
             )
         order = generator(episodes[0].seed, "messages").permutation(len(messages))
         return [messages[place] for place in sorted(order[:count].tolist())]
 
     def _most(self, message: Said, asked: int) -> int:
-        """Most generations for one text: its alternatives, and everybody anew at all turns after each of them."""
+        """Most generations for one text: its alternatives, and after each of them all agents at all later turns."""
         later = message.episode.env.max_turns - message.turn - 1 if self.continuation == "resampled" else 0
         return self.alternatives + (self.alternatives + self.silence) * later * asked

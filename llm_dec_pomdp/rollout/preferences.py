@@ -9,14 +9,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, cast
 
-from ..agents.base import Policy, Sampling
-from ..agents.scripted import Replay
-from ..envs.base import TextDecPOMDP
 from ..seeding import derive, generator
 from ..types import Group
-from .demonstrations import Shown
-from .recorded import Texts, files_of, read_rows, recorded_episode
-from .trajectories import Trajectories
+from .base import Batch, BatchRollout
+from .recorded import Recorded, Texts, files_of, of_task, play_recorded, read_rows, recorded_episode
 
 Choice = Literal["extremes", "all", "random"]
 _SHAPE = (
@@ -26,21 +22,21 @@ _SHAPE = (
 
 
 class Pair(NamedTuple):
-    """What was said in two episodes of a task, by agent; the first is preferred."""
+    """Two episodes of a task, of which the first is preferred."""
 
-    chosen: Texts
-    rejected: Texts
+    chosen: Recorded
+    rejected: Recorded
 
 
 def pairs_by_return(totals: Sequence[float], choice: Choice, margin: float, seed: int) -> list[tuple[int, int]]:
-    """Which episodes of a task make a pair: places of the preferred and of the other one.
+    """Pairs of episodes of a task: the place of the preferred one, and of the other.
 
     Args:
-        totals: Their returns, NaN where one could not be scored: that one is in no pair.
+        totals: Their returns; NaN where one could not be scored, which is in no pair.
         choice: "extremes", the best against the worst; "all", every better one against every worse one; "random", one
             of these.
-        margin: By how much the return of the preferred one has to be higher.
-        seed: Of the random one.
+        margin: How much higher the return of the preferred one must be.
+        seed: Decides which one "random" takes.
     """
     better = [(a, b) for a, b in itertools.permutations(range(len(totals)), 2) if totals[a] - totals[b] > margin]
     if not better or choice == "all":
@@ -52,8 +48,8 @@ def pairs_by_return(totals: Sequence[float], choice: Choice, margin: float, seed
 
 
 @dataclass(frozen=True, slots=True)
-class Preferences:
-    """Plays recorded pairs: the episodes of a group are chosen, rejected, chosen, rejected, ... as they were recorded.
+class Preferences(BatchRollout):
+    """Plays recorded pairs again: the episodes of a group are chosen, rejected, chosen, rejected, ...
 
     Where one agent writes all parts, it says the texts of all agents as one text.
 
@@ -62,10 +58,10 @@ class Preferences:
             lists of texts. Or recorded episodes, which are paired by their returns: a file of traces with their texts,
             a file like `episodes.jsonl` of a run's cell, the folder of that cell, or of the run.
         choice: Which episodes of a task make pairs, see `pairs_by_return`; "random" draws anew each time.
-        margin: By how much the return of the preferred one has to be higher.
+        margin: How much higher the return of the preferred one must be.
 
     Raises:
-        ValueError: There is no such file, a row that is no pair, no pair at all, or a choice where pairs are given.
+        ValueError: No such file, a row that is no pair, no pair at all, or `choice` or `margin` where pairs are given.
     """
 
     source: str
@@ -79,44 +75,21 @@ class Preferences:
         """All pairs by task."""
         return _recorded(self.source, self.choice, self.margin)
 
-    def play(
-        self,
-        env: TextDecPOMDP,
-        policy: Policy,
-        item_ids: Sequence[str],
-        seeds: Sequence[int],
-        sampling: Sampling,
-        width: int = 2,
-    ) -> list[Group]:
-        """See `Rollout`; `policy` says nothing. Of every task width / 2 pairs, at least one, drawn anew each time.
+    def groups(self, batch: Batch) -> list[Group]:
+        """The policy says nothing. Each task has width / 2 pairs, at least one, drawn anew each time.
 
         A task whose recorded episodes make no pair has none.
 
         Raises:
-            ValueError: Nothing of a task was recorded.
+            ValueError: A task was not recorded.
         """
-        pairs = self.pairs()
-        groups: list[Group] = []
-        for item_id, seed in zip(item_ids, seeds, strict=True):
-            if item_id not in pairs:
-                raise ValueError(
-                    f"{self.source} holds no pair of task {item_id!r}, but of {len(pairs)} others "
-                    f"({next(iter(pairs))!r}, ...); train on the tasks that were recorded"
-                )
-            own = pairs[item_id]
-            drawn = [own[derive(seed, "pair", k) % len(own)] for k in range(max(1, width // 2) if own else 0)]
-            shown = [Shown(Replay(_for(env, texts)), policy) for pair in drawn for texts in pair]
-            played = [Trajectories().play(env, one, [item_id], [seed], sampling)[0].episodes[0] for one in shown]
-            groups.append(Group(item_id, tuple(played)))
-        return groups
 
+        def choose(item_id: str, seed: int) -> list[Recorded]:
+            own = of_task(self.pairs(), item_id, self.source, "pair")
+            drawn = [own[derive(seed, "pair", k) % len(own)] for k in range(max(1, batch.width // 2) if own else 0)]
+            return [one for pair in drawn for one in pair]
 
-def _for(env: TextDecPOMDP, texts: Texts) -> Texts:
-    """Texts as the agents of an environment say them: all in one, where one agent writes all parts."""
-    if env.parts_per_action == 1 or set(texts) <= set(env.possible_agents):
-        return texts
-    turns = itertools.zip_longest(*(texts.get(agent, ()) for agent in env.task.possible_agents), fillvalue="")
-    return {env.possible_agents[0]: [env.join_texts(parts) for parts in turns]}
+        return play_recorded(batch, choose)
 
 
 @functools.lru_cache(maxsize=8)
@@ -129,7 +102,7 @@ def _recorded(source: str, choice: Choice, margin: float) -> Mapping[str, Sequen
             "the folder of a run"
         )
     pairs: dict[str, list[Pair]] = {}
-    episodes: dict[str, list[tuple[float, Texts]]] = {}
+    episodes: dict[str, list[Recorded]] = {}
     for path in files:
         for task, made in read_rows(path, _pair_or_episode, "pair", _SHAPE):
             if isinstance(made, Pair):
@@ -140,8 +113,8 @@ def _recorded(source: str, choice: Choice, margin: float) -> Mapping[str, Sequen
         raise ValueError(f"pairs and margin choose among episodes, and {source} holds pairs; leave them out")
     kind: Choice = "extremes" if choice == "extremes" else "all"  # of which one is drawn anew each time
     for task, played in episodes.items():
-        places = pairs_by_return([total for total, _ in played], kind, margin, 0)
-        pairs.setdefault(task, []).extend(Pair(played[a][1], played[b][1]) for a, b in places)
+        places = pairs_by_return([one.total for one in played], kind, margin, 0)
+        pairs.setdefault(task, []).extend(Pair(played[a], played[b]) for a, b in places)
     if not any(pairs.values()):
         raise ValueError(
             f"{source} holds episodes, of which no two of a task differ in their return by more than {margin:g}; "
@@ -150,11 +123,12 @@ def _recorded(source: str, choice: Choice, margin: float) -> Mapping[str, Sequen
     return pairs
 
 
-def _pair_or_episode(row: Any) -> tuple[str, Pair | tuple[float, Texts]]:
+def _pair_or_episode(row: Any) -> tuple[str, Pair | Recorded]:
     if "turns" in row or "events" in row:
         episode = recorded_episode(row)
-        return episode.task, (episode.total, episode.texts)
-    return str(row["task"]), Pair(_texts(row["chosen"]), _texts(row["rejected"]))
+        return episode.task, episode
+    task = str(row["task"])
+    return task, Pair(Recorded(task, _texts(row["chosen"])), Recorded(task, _texts(row["rejected"])))
 
 
 def _texts(said: Any) -> Texts:

@@ -1,12 +1,21 @@
-"""What was said in recorded episodes: of runs, and of traces with their texts in them."""
+"""Recorded episodes, of runs and of traces that hold their texts: read, and played again."""
 
 from __future__ import annotations
 
 import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
+
+from ..agents.base import Policy, Request, Sampling, TeachablePolicy, Team
+from ..agents.scripted import Replay
+from ..envs.base import TextDecPOMDP
+from ..seeding import derive
+from ..types import Completion, Episode, Group
+from .base import Batch
+from .trajectories import Trajectories
 
 Texts = Mapping[str, Sequence[str]]  # by agent, in their order
 T = TypeVar("T")
@@ -17,18 +26,20 @@ class Recorded(NamedTuple):
     """An episode as it was recorded.
 
     Attributes:
-        task: Its id.
+        task: Id of the task.
         texts: What each agent said.
         total: The return; NaN where it is not known.
+        seed: With it the environment's chance is the same again; None where it is not known.
     """
 
     task: str
     texts: Texts
-    total: float
+    total: float = math.nan
+    seed: int | None = None
 
 
 def files_of(source: str) -> list[Path]:
-    """The files that a source means: itself, or the episodes of a run's cell or of all cells of a run; [] for none."""
+    """The files of a source: itself, or the episodes of a run's cell, or of all cells of a run; [] for none."""
     path = Path(source)
     if path.is_file():
         return [path]
@@ -36,16 +47,10 @@ def files_of(source: str) -> list[Path]:
 
 
 def read_rows(path: Path, make: Callable[[Any], T], what: str, shape: str) -> Iterator[T]:
-    """Something made of every row of a file.
-
-    Args:
-        path: Of JSON lines.
-        make: From a row.
-        what: It makes, for messages.
-        shape: What a row has, for messages.
+    """What `make` makes of each row of a file of JSON lines; messages say `what` that is and what a row looks like.
 
     Raises:
-        ValueError: A row that `make` cannot read, by its number, or a file without rows.
+        ValueError: A row that `make` cannot read, or a file without rows.
     """
     number = 0
     with path.open(encoding="utf-8") as file:
@@ -64,14 +69,15 @@ def recorded_episode(row: Any) -> Recorded:
     """The episode of a row of `episodes.jsonl` (`task` and `turns`), or of a trace (`events`).
 
     Raises:
-        ValueError, KeyError, TypeError, AttributeError: It is none.
+        ValueError, KeyError, TypeError, AttributeError: It is neither.
     """
     texts: dict[str, list[str]] = {}
     if "events" not in row:
         for agent, text in (pair for turn in row["turns"] for pair in turn["actions"].items()):
             texts.setdefault(agent, []).append(text)
-        return Recorded(str(row["task"]), texts, sum(turn.get("reward", math.nan) for turn in row["turns"]))
-    total = 0.0
+        total = sum(turn.get("reward", math.nan) for turn in row["turns"])
+        return Recorded(str(row["task"]), texts, total, row.get("seed"))
+    total, seed = 0.0, None
     for event in row["events"]:
         if event["type"] == "message" and event["agent"] != "environment":
             if "content" not in event:
@@ -79,4 +85,71 @@ def recorded_episode(row: Any) -> Recorded:
             texts.setdefault(event["agent"], []).append(event["content"])
         elif event["type"] == "aggregate":
             total += math.nan if event["reward"] is None else event["reward"]
-    return Recorded(str(row["task_id"]), texts, total)
+        elif "header" in event:
+            own = event["header"]["text_seed"]
+            seed = own if event["header"]["seed"] == derive(own, "env") else None
+    return Recorded(str(row["task_id"]), texts, total, seed)
+
+
+def of_task(recordings: Mapping[str, Sequence[T]], item_id: str, source: str, what: str) -> Sequence[T]:
+    """What was recorded of a task; raises ValueError where nothing was."""
+    if item_id not in recordings:
+        raise ValueError(
+            f"{source} holds no {what} of task {item_id!r}, but of {len(recordings)} others "
+            f"({next(iter(recordings))!r}, ...); train on the tasks that were recorded, with the split and options of "
+            "the recording"
+        )
+    return recordings[item_id]
+
+
+def play_recorded(batch: Batch, choose: Callable[[str, int], Sequence[Recorded]]) -> list[Group]:
+    """Recorded episodes, in the tokens of the policy that learns from them.
+
+    The environment's chance is that of the recording, where its seed is known and the protocol is the same. Where one
+    agent writes all parts, it says the texts of all agents as one text.
+
+    Args:
+        batch: The tasks, and whose tokens.
+        choose: From a task and its seed to its episodes.
+    """
+    groups: list[Group] = []
+    for item_id, seed in zip(batch.item_ids, batch.seeds, strict=True):
+        played = [_again(one, batch, seed) for one in choose(item_id, seed)]
+        groups.append(Group(item_id, tuple(played)))
+    return groups
+
+
+def _again(recorded: Recorded, batch: Batch, seed: int) -> Episode:
+    """A recorded episode; `seed` is of the chance where none is known."""
+    env, sampling = batch.env, batch.sampling
+    seed = seed if recorded.seed is None else recorded.seed
+    texts = recorded.texts
+    if env.parts_per_action > 1 and not set(texts) <= set(env.possible_agents):
+        turns = _played(env.task, Replay(texts), recorded.task, seed, sampling).turns  # who is asked when
+        said = [{agent: one.text for agent, one in turn.actions.items()} for turn in turns]
+        joint = [env.join_texts([own.get(agent, "") for agent in env.task.possible_agents]) for own in said]
+        texts = {env.possible_agents[0]: joint}
+    return _played(env, Shown(Replay(texts), batch.policy), recorded.task, seed, sampling)
+
+
+def _played(env: TextDecPOMDP, policy: Policy, item_id: str, seed: int, sampling: Sampling) -> Episode:
+    return Trajectories().play(env, policy, [item_id], [seed], sampling)[0].episodes[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """Says what the teacher says, with the tokens that the pupil would have sampled for it."""
+
+    teacher: Policy
+    pupil: Policy
+
+    def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[list[Completion]]:
+        """The teacher's texts; those for a pupil that cannot be shown a text have no tokens."""
+        answers = self.teacher.generate(requests, sampling)
+        return [self._as_sampled(request, own, sampling) for request, own in zip(requests, answers, strict=True)]
+
+    def _as_sampled(self, request: Request, said: list[Completion], sampling: Sampling) -> list[Completion]:
+        pupil = self.pupil.members[request.agent] if isinstance(self.pupil, Team) else self.pupil
+        if not isinstance(pupil, TeachablePolicy):
+            return said
+        return [pupil.written(request, one.text, sampling.max_new_tokens) for one in said]

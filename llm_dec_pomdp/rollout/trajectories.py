@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -10,21 +10,21 @@ from ..agents.base import Policy, Sampling
 from ..envs.base import TextDecPOMDP
 from ..seeding import derive
 from ..types import Group
-from .base import advance, begin_groups, in_groups, per_action, refuse_unknown, unfinished
+from .base import Batch, BatchRollout, advance, begin_groups, in_groups, per_action, refuse_unknown, unfinished
 
 Chance = Literal["shared", "own"]
 _AT_ONCE = 32  # episodes that an evaluation plays side by side
 
 
 @dataclass(frozen=True, slots=True)
-class Trajectories:
-    """G trajectories of every task, each continued to its end.
+class Trajectories(BatchRollout):
+    """G trajectories of every task, each played to its end.
 
     Attributes:
         chance: "shared" gives all episodes of a task the same seed of the environment (common random numbers): they
-            begin alike, which is checked, meet the same luck, and differ by what was said alone, so that a group
-            baseline compares texts. "own" gives every episode a seed of its own: they are independent draws, as an
-            estimate of the mean return over the environment's chance needs them.
+            begin alike, which is checked, and differ only by what was said, so that a group baseline compares texts.
+            "own" gives every episode its own seed: independent draws, for an estimate of the mean return over the
+            environment's chance.
     """
 
     chance: Chance = "shared"
@@ -32,21 +32,13 @@ class Trajectories:
     def __post_init__(self) -> None:
         refuse_unknown("chance", self.chance, Chance)
 
-    def play(
-        self,
-        env: TextDecPOMDP,
-        policy: Policy,
-        item_ids: Sequence[str],
-        seeds: Sequence[int],
-        sampling: Sampling,
-        width: int = 1,
-    ) -> list[Group]:
-        """See `Rollout`. The episodes of a group are all that it holds."""
-        sampling = per_action(sampling, env)
-        episodes = begin_groups(env, item_ids, seeds, width, shared_chance=self.chance == "shared")
+    def groups(self, batch: Batch) -> list[Group]:
+        """A group holds nothing but its episodes."""
+        sampling = per_action(batch)
+        episodes = begin_groups(batch, shared_chance=self.chance == "shared")
         while running := unfinished(episodes):
-            advance(running, policy, sampling)
-        return in_groups(item_ids, episodes)
+            advance(running, batch.policy, sampling)
+        return in_groups(batch.item_ids, episodes)
 
 
 def independent(
@@ -55,12 +47,12 @@ def independent(
     """Independent episodes of the tasks of an environment, some tasks at a time: what an evaluation plays.
 
     Args:
-        env: What is played.
-        policy: Who plays.
+        env: The environment.
+        policy: Speaks for all agents.
         sampling: How texts are drawn.
-        seed: With the task, all that is drawn depends on it alone.
-        items: The first so many tasks; left out, all.
-        samples: Episodes of each.
+        seed: Decides, with the id of a task, everything in its episodes.
+        items: Number of tasks, from the first on; all when left out.
+        samples: Episodes of each task.
     """
     ids = [item.id for item in env.items[:items]]
     tasks = max(1, _AT_ONCE // samples)

@@ -1,4 +1,4 @@
-"""Trees of joint actions: every turn branches again."""
+"""Trees of joint actions: every turn branches."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from ..envs.base import TextDecPOMDP
 from ..seeding import derive
 from ..types import Branch, Completion, Decision, Episode, Group, Turn
 from .base import (
+    Batch,
+    BatchRollout,
     Question,
     RunningEpisode,
     Stepped,
@@ -31,12 +33,12 @@ Pairing = Literal["aligned", "cross"]
 
 
 @dataclass(frozen=True, slots=True)
-class Tree:
-    """G texts per agent at every decision point, and from every joint action that is made of them on again.
+class Tree(BatchRollout):
+    """G texts per agent at every decision point; each joint action made of them leads to the next decision point.
 
-    The environment's chance is shared by all branches of a task, always. An agent with the same own history draws the
-    same texts: it cannot tell such decision points apart, and so its seeds are the same there. At the first turn they
-    are the texts of trajectories side by side.
+    All branches of a task share the environment's chance. Decision points that an agent cannot distinguish by its own
+    history have the same seeds for it, so it draws the same texts there. The texts of the first turn are those of
+    `Trajectories`.
 
     Attributes:
         pairing: "aligned" plays the g-th text of every agent together, G joint actions; "cross" plays all combinations,
@@ -48,41 +50,33 @@ class Tree:
     def __post_init__(self) -> None:
         refuse_unknown("pairing", self.pairing, Pairing)
 
-    def play(
-        self,
-        env: TextDecPOMDP,
-        policy: Policy,
-        item_ids: Sequence[str],
-        seeds: Sequence[int],
-        sampling: Sampling,
-        width: int = 1,
-    ) -> list[Group]:
-        """See `Rollout`. A group holds every decision point, turn by turn, and an episode for every leaf.
+    def groups(self, batch: Batch) -> list[Group]:
+        """A group holds every decision point, turn by turn, and an episode for every leaf.
 
         Raises:
             ValueError: There are too many joint actions.
         """
-        sampling = per_action(sampling, env)
-        tasks = enumerate(zip(item_ids, seeds, strict=True))
-        starts = [begin(env, i, item_id, seed, seed) for i, (item_id, seed) in tasks]
+        sampling = per_action(batch)
+        tasks = enumerate(zip(batch.item_ids, batch.seeds, strict=True))
+        starts = [begin(batch.env, i, item_id, seed, seed) for i, (item_id, seed) in tasks]
         roots = [_Node(start, start.env, (), 1.0) for start in starts]
         levels: list[list[_Node]] = []
         level = roots
         while level:
             levels.append(level)
-            _draw_texts(level, policy, sampling, width)
+            _draw_texts(level, batch.policy, sampling, batch.width)
             level = _play_turn(level, self.pairing)
         groups: list[Group] = []
         for root in roots:
             mine = [(t, node) for t, nodes in enumerate(levels) for node in nodes if node.start is root.start]
-            decisions = tuple(_decision(node, t, width) for t, node in mine)
+            decisions = tuple(_decision(node, t, batch.width) for t, node in mine)
             groups.append(Group(root.start.item_id, tuple(_episodes(root)), decisions))
         return groups
 
 
 @dataclass(slots=True)
 class _Node:
-    """A decision point: its task, the turns that led to it, the texts drawn there, and the joint actions of them."""
+    """A decision point: its task, the turns before it, the texts drawn there, and their joint actions."""
 
     start: RunningEpisode
     env: TextDecPOMDP
@@ -94,7 +88,7 @@ class _Node:
 
 @dataclass(slots=True)
 class _JointAction:
-    """Which text each agent said, what that gave, and the decision point it led to, if any."""
+    """Which text each agent said, the step that followed, and the next decision point, if any."""
 
     choice: tuple[int, ...]
     stepped: Stepped
@@ -117,7 +111,7 @@ def _draw_texts(level: Sequence[_Node], policy: Policy, sampling: Sampling, widt
 
 
 def _play_turn(level: Sequence[_Node], pairing: Pairing) -> list[_Node]:
-    """Step every joint action of a turn; returns the decision points of the next one."""
+    """Step every joint action of a turn; returns the decision points of the next turn."""
     _refuse_too_many(level, pairing)
     chosen = [(node, choice) for node in level for choice in _choices(node, pairing)]
     envs = [node.env.fork() for node, _ in chosen]
@@ -149,7 +143,7 @@ def _count(node: _Node, pairing: Pairing) -> int:
 
 
 def _width(node: _Node) -> int:
-    """Texts per agent; one joint action of silence where nobody is asked."""
+    """Texts per agent; 1 where nobody is asked: the joint action of silence."""
     return max((len(texts) for texts in node.texts.values()), default=1)
 
 
@@ -160,11 +154,11 @@ def _refuse_too_many(level: Sequence[_Node], pairing: Pairing) -> None:
         if counts[node.start.group] > MAX_JOINT_ACTIONS:
             raise ValueError(
                 f"task {node.start.item_id!r} would play more than {MAX_JOINT_ACTIONS} joint actions in one turn; "
-                "lower the group size or the number of turns, or do without tree or 'cross'"
+                "lower the group size or the number of turns, or leave out tree or 'cross'"
             )
 
 
-# --- what came of it --------------------------------------------------------------------------------------------------
+# --- results ----------------------------------------------------------------------------------------------------------
 
 
 def _decision(node: _Node, turn: int, width: int) -> Decision:
@@ -174,14 +168,14 @@ def _decision(node: _Node, turn: int, width: int) -> Decision:
 
 
 def _rewards(joint_action: _JointAction) -> tuple[float, ...]:
-    """Reward of a joint action and mean rewards of the turns after it."""
+    """The reward of a joint action, and the mean rewards of the turns after it."""
     after = joint_action.next
     following = [] if after is None else [_rewards(one) for one in after.joint_actions]
     return (joint_action.stepped.turn.reward, *_mean_rewards(following))
 
 
 def _mean_rewards(rewards: Sequence[Sequence[float]]) -> list[float]:
-    """Turn by turn; who ended earns no more, and what could not be scored is left out."""
+    """Mean rewards by turn; episodes that ended earn 0, and those without a score are left out."""
     means: list[float] = []
     for t in range(max(map(len, rewards), default=0)):
         now = [r[t] if t < len(r) else 0.0 * r[-1] for r in rewards]  # 0 * NaN: ended without a score

@@ -1,8 +1,8 @@
 # pyright: basic
 """Trained teams and interrupted runs on disk.
 
-`save_team` keeps the result of a run: the folders of the agents below, and in `team.json` what is needed to build the
-team again. `Checkpoints` keeps what a run needs to go on bit for bit:
+`save_team` saves the result of a run: the folders of the agents below, and `team.json` to build the team again.
+`Checkpoints` save what a run needs to go on with the same numbers:
 
     step-000120/
       agent_0/model.safetensors, config.json                   all weights of a policy, under its first agent's name;
@@ -11,8 +11,7 @@ team again. `Checkpoints` keeps what a run needs to go on bit for bit:
       checkpoint.json                                          counters, data cursor, configuration, versions
       manifest.json                                            size and SHA-256 of every file, written last
 
-Both are built beside their place, made durable, and renamed, so that a reader never sees half of one. An agent's folder
-is what transformers and peft load by themselves.
+Both appear only when they are complete (`storage.files.Draft`). transformers and peft can load an agent's folder.
 """
 
 from __future__ import annotations
@@ -57,7 +56,7 @@ def save_team(folder: Path, team: Team, description: Mapping[str, Any]) -> None:
     """Write the trainable weights of a team, as in a checkpoint.
 
     Args:
-        folder: Where; an older team there is replaced.
+        folder: An older team there is replaced.
         team: Its trainable policies are saved.
         description: Plain values from which the team can be built again.
     """
@@ -94,8 +93,8 @@ def load_weights(folder: Path, team: Team) -> None:
     there = {path.name for path in folder.glob("*/") if path.is_dir()}
     if there != expected:
         raise CheckpointError(
-            f"{str(folder)!r} holds weights of {sorted(there)}, and the team learns those of {sorted(expected)}; build "
-            "it as it was saved"
+            f"{str(folder)!r} holds weights of {sorted(there)}, and the team has those of {sorted(expected)}; build it "
+            "as it was saved"
         )
     for policy, agents in players(team):
         state: dict[str, Any] = {}
@@ -122,15 +121,7 @@ def _write_team(draft: Draft, team: Team) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """A verified checkpoint.
-
-    Attributes:
-        folder: Where it lies.
-        step: Updates done when it was saved.
-        counters: What the trainer counts.
-        config: What was run.
-        versions: With which packages.
-    """
+    """A verified checkpoint: its folder, the updates done when it was saved, and what `Checkpoints` noted with it."""
 
     folder: Path
     step: int
@@ -144,9 +135,9 @@ class Checkpoints:
 
     Args:
         folder: Their parent; created with the first.
-        config: What is run, as plain values; only a run of the same configuration goes on from them.
-        keep: How many of the newest stay; at least 2, for the newest may be damaged.
-        other_versions: Go on although packages have changed since, in which case the run is not the same bit for bit.
+        config: Configuration of the run as plain values; only a run with the same one goes on from them.
+        keep: How many of the newest are kept; at least 2, for the newest may be damaged.
+        other_versions: Go on with other versions of packages, which may change the numbers.
     """
 
     def __init__(self, folder: Path, config: Mapping[str, Any], *, keep: int = 2, other_versions: bool = False) -> None:
@@ -158,16 +149,13 @@ class Checkpoints:
         self.other_versions = other_versions
 
     def save(self, step: int, team: Team, state: Mapping[str, Any], counters: Mapping[str, Any]) -> Path:
-        """Save a step, then remove what is older than the newest `keep`.
+        """Save a step, then remove what is older than the newest `keep`; returns the folder of the step.
 
         Args:
             step: Updates done.
             team: Its trainable policies are saved.
             state: The algorithm's `state_dict()`.
             counters: Plain values of the trainer.
-
-        Returns:
-            The folder of the checkpoint.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
         remove_drafts(self.folder, "step")
@@ -184,10 +172,7 @@ class Checkpoints:
         return draft.place
 
     def newest(self) -> Checkpoint | None:
-        """The newest checkpoint that is whole; why others were skipped is logged as a warning.
-
-        Returns:
-            None when nothing was ever saved.
+        """The newest undamaged checkpoint, with a warning for each damaged one; None when nothing was saved so far.
 
         Raises:
             CheckpointError: There are checkpoints, and all of them are damaged.
@@ -219,7 +204,7 @@ class Checkpoints:
         load_weights(checkpoint.folder, team)
         packed = json.loads((checkpoint.folder / "state.json").read_text(encoding="utf-8"))
         tensors = _load(checkpoint.folder / "state.safetensors")
-        return unpack(packed, {name: tensor.clone() for name, tensor in tensors.items()})  # off the mapped file
+        return unpack(packed, {name: tensor.clone() for name, tensor in tensors.items()})  # do not keep the file mapped
 
     def _refuse_other_run(self, checkpoint: Checkpoint) -> None:
         differing = differences(checkpoint.config, self.config)
@@ -232,7 +217,7 @@ class Checkpoints:
         if differing:
             raise CheckpointError(
                 f"{str(checkpoint.folder)!r} was saved by other versions (there -> here): {'; '.join(differing)}; "
-                "install those, or go on with --other-versions, which need not give the same numbers"
+                "install those, or go on with --other-versions, which may change the numbers"
             )
 
     def _folders(self) -> list[Path]:
@@ -240,7 +225,7 @@ class Checkpoints:
         return sorted(self.folder.glob("step-*"), key=lambda path: int(path.name.removeprefix("step-")))
 
     def _prune(self, step: int) -> None:
-        """Remove what is old, and what is newer than the newest: it was damaged, or this run would have begun there."""
+        """Remove old checkpoints, and those beyond `step`, which must be damaged: the run did not begin there."""
         folders = self._folders()
         newer = [folder for folder in folders if int(folder.name.removeprefix("step-")) > step]
         older = folders[: len(folders) - len(newer)]
@@ -252,8 +237,8 @@ def read_checkpoint(folder: Path) -> Checkpoint:
     """A checkpoint after verification.
 
     Raises:
-        DamagedError: It is not what was written.
-        CheckpointError: It has a format that this version does not know.
+        DamagedError: A file is missing or was changed.
+        CheckpointError: This version does not know its format.
     """
     verify(folder)
     about = json.loads((folder / "checkpoint.json").read_text(encoding="utf-8"))
@@ -268,13 +253,13 @@ def players(team: Team) -> list[tuple[TrainablePolicy, list[str]]]:
 
 
 def folder_of(agent: str) -> str:
-    """An agent's name as that of a folder, which is never the parent of another."""
+    """The folder of an agent: its name with escapes, so that it is one plain folder."""
     name = quote(agent, " ", "utf-8", "surrogatepass")
     return name if name.strip(".") else name.replace(".", "%2E")
 
 
 def versions() -> dict[str, str]:
-    """What the numbers of a run depend on."""
+    """Versions of the packages that the numbers of a run depend on."""
     packages = {name: metadata.version(name) for name in _PACKAGES}
     return {"llm_dec_pomdp": __version__, "python": python_version(), **packages}
 

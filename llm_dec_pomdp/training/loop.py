@@ -1,8 +1,8 @@
 """The training loop: choose tasks, play, check, learn, report, save.
 
-Everything drawn has an address (`seeding.derive`), so an extra evaluation never shifts training, and a run with the
-same seed on the same kind of machine is the same run. For the same reason a run that was killed goes on from its last
-checkpoint as if nothing had happened: `restore`, then `train` with what it returned.
+Every draw has its own seed (`seeding.derive`), so an extra evaluation never shifts training, and a run with the same
+seed on the same kind of machine is the same run. For the same reason a killed run can go on from its last checkpoint
+with the same numbers: `restore`, then `train` with what it returned.
 """
 
 from __future__ import annotations
@@ -39,19 +39,19 @@ class TrainingError(RuntimeError):
 
 
 class DivergedError(TrainingError):
-    """Step after step had a loss, gradient or ratio that is not finite, or a model cannot speak any more."""
+    """Several steps in a row had a loss, gradient or ratio that is not finite, or a model's weights are damaged."""
 
 
 @runtime_checkable
 class Restartable(Protocol):
-    """A learner whose run can be resumed; see `Algorithm`."""
+    """A learner whose run can be resumed."""
 
     def state_dict(self) -> dict[str, Any]:
-        """All that has to survive a restart beside the weights of its team."""
+        """See `Algorithm`."""
         ...
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore it."""
+        """See `Algorithm`."""
         ...
 
 
@@ -65,9 +65,9 @@ class TrainerConfig(Config):
     group_size: Positive = 4
     """G: episodes per task; where a learner crosses texts or grows trees, texts per agent and decision point."""
     save_every: Count = 10
-    """Checkpoint after every so many updates, and after the last; 0: only after the last, and when a signal comes."""
+    """Updates between checkpoints, of which one is also saved after the last update and at a signal; 0: only those."""
     keep: Annotated[int, Field(ge=2)] = 2
-    """Newest checkpoints that stay, at least 2."""
+    """How many of the newest checkpoints are kept, at least 2."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,12 +76,12 @@ class Step:
 
     Attributes:
         number: From 1.
-        episodes: Joint trajectories played, crossed and branched ones included.
-        mean_return: Of the scorable episodes, in units of the reward; each by its `Episode.share`.
-        return_percent: Mean score of what the episodes delivered last, in % of the maximum, as in an evaluation.
-        components: Mean of its parts.
+        episodes: Number of joint trajectories, crossed and branched ones included.
+        mean_return: Mean return of the episodes that could be scored, each by its `Episode.share`.
+        return_percent: Mean of the final scores, in % of the maximum, as in an evaluation.
+        components: Mean of the parts of the final scores.
         metrics: What the learner reported.
-        texts: Fingerprint of all that was said: two runs with the same one said the same.
+        texts: Hash of all texts: equal for runs that said the same.
         seconds_rollout: Wall time of playing and judging.
         seconds_update: Wall time of learning.
     """
@@ -103,8 +103,8 @@ class Counters:
 
     Attributes:
         step: Updates done.
-        skipped: Steps in a row, up to now, that were not finite.
-        bad: Steps in all that were not finite.
+        skipped: Latest steps in a row that were not finite.
+        bad: All steps that were not finite.
         seconds: Wall time spent in `train`.
     """
 
@@ -115,13 +115,13 @@ class Counters:
 
 
 def restore(learner: Learner, env: TextDecPOMDP, checkpoints: Checkpoints) -> Counters:
-    """Bring a learner and its team to the newest checkpoint that is whole.
+    """Load the newest undamaged checkpoint into a learner and its team.
 
     Returns:
-        What to give to `train` as `done`; all zero when nothing has been saved yet.
+        The `done` of `train`; all zero when nothing has been saved yet.
 
     Raises:
-        CheckpointError: No checkpoint is whole, or the newest one belongs to other tasks, versions or options.
+        CheckpointError: All checkpoints are damaged, or the newest one belongs to other tasks, versions or options.
     """
     newest = checkpoints.newest()
     if newest is None:
@@ -130,8 +130,8 @@ def restore(learner: Learner, env: TextDecPOMDP, checkpoints: Checkpoints) -> Co
     cursor = saved.pop("cursor")
     if cursor["tasks"] != _fingerprint(item.id for item in env.items):
         raise CheckpointError(
-            f"{str(newest.folder)!r} was trained on {cursor['of']} tasks that are not the {len(env.items)} of now, so "
-            "its place among them means nothing; give the tasks it was trained on"
+            f"{str(newest.folder)!r} was trained on {cursor['of']} tasks, which are not the {len(env.items)} tasks of "
+            "this run; give the tasks it was trained on"
         )
     _restartable(learner).load_state_dict(checkpoints.restore(newest, learner.team))
     return Counters(**saved)
@@ -152,7 +152,7 @@ def train(
     """Train a learner on all tasks of an environment, each epoch in a new order.
 
     Args:
-        learner: Says who plays and what, and learns from the groups.
+        learner: The learner.
         env: The training environment, under the learner's protocol.
         sampling: How texts are drawn.
         config: Steps, tasks per step, group size, checkpoints.
@@ -160,7 +160,7 @@ def train(
         on_step: Called after every step and before its checkpoint, for logs, progress and evaluation.
         checkpoints: Where to save.
         done: What `restore` returned.
-        stop: Ends the run after the step in which a signal comes, and a checkpoint; see `storage.signals.finishing`.
+        stop: Ends the run, with a checkpoint, after the step in which a signal comes; see `storage.signals.finishing`.
 
     Returns:
         How far the run has come.
@@ -168,12 +168,12 @@ def train(
     Raises:
         TrainingError: More than 5 % of a step could not be scored.
         DivergedError: Three steps in a row were not finite, or a model's weights are not.
-        EngineError: Nobody draws texts any more; a checkpoint of the step before is saved.
+        EngineError: The engine fails to draw texts; a checkpoint of the step before is saved.
     """
     if not env.joint_reward and not getattr(learner, "individual_rewards", False):
         raise TrainingError(
             f"{env.metadata['name']} pays its agents individually, and {type(learner).__name__} learns from one reward "
-            "of the team; take a learner that reads Turn.rewards and says so (individual_rewards = True)"
+            "of the team; take a learner that reads Turn.rewards and has individual_rewards = True"
         )
     started = time.perf_counter() - done.seconds
     if checkpoints is not None:
@@ -185,7 +185,7 @@ def train(
         stop.work = f"step {number}"
         try:
             step, groups = _step(learner, env, sampling, config, seed, number)
-        except EngineError:  # no texts, so nothing has been learnt in this step
+        except EngineError:  # nothing was learnt in this step
             if checkpoints is not None:
                 _save(learner, env, config, checkpoints, replace(done, seconds=time.perf_counter() - started))
             raise
@@ -246,7 +246,7 @@ def _save(learner: Learner, env: TextDecPOMDP, config: TrainerConfig, checkpoint
 
 
 def _keep_bad_step(checkpoints: Checkpoints | None, step: Step, groups: Sequence[Group]) -> None:
-    """The learner took no step with what was not finite; keep what it was given, to look at."""
+    """Save what the learner was given in a step that was not finite, to look at."""
     kept = ""
     if checkpoints is not None:
         folder = checkpoints.folder.parent / "bad_steps"
@@ -260,8 +260,8 @@ def _keep_bad_step(checkpoints: Checkpoints | None, step: Step, groups: Sequence
 def _restartable(learner: Learner) -> Restartable:
     if not isinstance(learner, Restartable):
         raise TrainingError(
-            f"{type(learner).__name__} cannot be saved: give it state_dict() and load_state_dict(state), which hold "
-            "all that has to survive a restart beside the weights of its team"
+            f"{type(learner).__name__} cannot be saved: give it state_dict() and load_state_dict(state) for all that "
+            "has to survive a restart beside the weights of its team"
         )
     return learner
 
@@ -273,7 +273,7 @@ def _fingerprint(texts: Iterable[str]) -> str:
     return digest.hexdigest()
 
 
-# --- which tasks, and what came of them -------------------------------------------------------------------------------
+# --- tasks and results of a step --------------------------------------------------------------------------------------
 
 
 def tasks_of_step(env: TextDecPOMDP, count: int, number: int, seed: int) -> list[str]:
@@ -288,10 +288,10 @@ def tasks_of_step(env: TextDecPOMDP, count: int, number: int, seed: int) -> list
 
 
 def mean_scores(groups: Sequence[Group], env: TextDecPOMDP) -> tuple[float, float, dict[str, float]]:
-    """Mean return; mean score of what was delivered last, in % of the maximum; and its mean parts.
+    """Mean return; mean of the final scores in % of the maximum; and the mean of their parts.
 
-    Every episode counts by its `share`, so that the mean return of a tree is an unbiased one of the policies. What
-    could not be scored is left out.
+    Every episode counts by its `share`, which makes the mean return of a tree unbiased. Episodes without a score are
+    left out.
     """
     episodes = [episode for group in groups for episode in group.episodes]
     final = [(e.share, e.final) for e in episodes if e.final is not None and e.final.scorable]
@@ -310,7 +310,7 @@ def _mean(weighed: Iterable[tuple[float, float]]) -> float:
 
 
 def _check_rewards(groups: Sequence[Group], env: TextDecPOMDP, number: int) -> None:
-    """Every reward is in range, those of joint actions that were only tried too, and few are missing."""
+    """Refuse rewards out of range, also of alternatives, and a step in which too many could not be scored."""
     low, high = env.reward_range
     lost: list[Episode] = []
     everything = [episode for group in groups for episode in group.episodes]
@@ -321,7 +321,7 @@ def _check_rewards(groups: Sequence[Group], env: TextDecPOMDP, number: int) -> N
         wrong += [r for r in tried if not (math.isnan(r) or min(low, 0.0) <= r <= max(high, 0.0))]  # 0: unscored turns
         if wrong:
             raise TrainingError(
-                f"step {number}: task {group.item_id!r} paid {wrong[0]}, not in {env.reward_range}; mend the reward"
+                f"step {number}: task {group.item_id!r} paid {wrong[0]}, not in {env.reward_range}; correct the reward"
             )
         lost += [episode for episode in group.episodes if math.isnan(episode.total)]
     if sum(e.share for e in lost) > MAX_UNSCORABLE * sum(e.share for e in everything):
@@ -332,7 +332,7 @@ def _check_rewards(groups: Sequence[Group], env: TextDecPOMDP, number: int) -> N
 
 
 def _check_logprobs(episodes: Sequence[Episode], number: int) -> None:
-    """A model with a weight that is not finite samples noise, earns the same everywhere, and would learn nothing."""
+    """Refuse log-probabilities that are not finite: the model samples noise and would learn nothing."""
     for episode in episodes:
         for turn in episode.turns:
             for agent, completion in turn.actions.items():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from models import AGENTS, COLOURS, match, network, softmax_team, tokenizer
+from updates import agreement
 
 from llm_dec_pomdp.agents import Sampling, Team
 from llm_dec_pomdp.agents.transformers.language_model import LanguageModel
@@ -17,12 +18,6 @@ from llm_dec_pomdp.training import TrainerConfig, train
 SEEDS = [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2, 3, 4))]
 
 
-def expected(team: Team) -> float:
-    """The exact mean reward of two tabular policies."""
-    first, second = (policy.state_dict()["logits"].softmax(-1) for policy in team.trainable)
-    return float((first * second).sum())
-
-
 def trained(team: Team, kind: type[MAGRPO], sampling: Sampling, seed: int, learning_rate: float) -> Team:
     learner = kind(team, sampling, MAGRPOConfig(learning_rate=learning_rate))
     train(learner, match(), sampling, TrainerConfig(steps=40, prompts_per_step=4, group_size=8), seed)
@@ -30,7 +25,7 @@ def trained(team: Team, kind: type[MAGRPO], sampling: Sampling, seed: int, learn
 
 
 def tables(kind: type[MAGRPO], seed: int) -> float:
-    return expected(trained(softmax_team(), kind, Sampling(max_new_tokens=1), seed, learning_rate=0.15))
+    return agreement(trained(softmax_team(), kind, Sampling(max_new_tokens=1), seed, learning_rate=0.15))
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 from models import COLOURS, ITEMS, Match, Softmax, gradients, language_model, said
+from updates import agreement
 
 from llm_dec_pomdp.agents import Sampling, Team
 from llm_dec_pomdp.algorithms.magrpo import MAGRPO
@@ -197,11 +198,6 @@ def test_a_branch_without_score_is_not_learnt_from() -> None:
 
 
 # --- learning ---------------------------------------------------------------------------------------------------------
-
-
-def agreement(team: Team) -> float:
-    first, second = (policy.state_dict()["logits"].softmax(-1) for policy in team.trainable[:2])
-    return float((first * second).sum())
 
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))])

@@ -109,7 +109,7 @@ class Silent:
 
 def test_a_policy_without_entropy_is_named() -> None:
     make(Team({"agent_0": Silent()})).update([TWO_WORDS])
-    with pytest.raises(ValueError, match=r"entropy is 0\.1, but Silent does not tell its entropy"):
+    with pytest.raises(ValueError, match=r"entropy is 0\.1, but Silent cannot compute its entropy"):
         make(Team({"agent_0": Silent()}), entropy=0.1)
 
 
@@ -252,7 +252,7 @@ def test_the_rollout_follows_from_the_options(options: dict[str, Any], rollout: 
 
 
 def test_groups_without_the_decisions_that_credit_needs_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"task 't' holds trajectories alone, .*; play it with learner\.rollout"):
+    with pytest.raises(ValueError, match=r"task 't' holds only trajectories, .*; play it with learner\.rollout"):
         make(table_team(), pairing="cross").update([TWO_WORDS])
 
 
@@ -284,12 +284,12 @@ def test_crossing_one_agent_changes_nothing() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"credit": "counterfactual", "advantage": "std"}, "has a baseline of its own"),
+        ({"credit": "counterfactual", "advantage": "std"}, "has its own baseline"),
         ({"credit": "counterfactual", "tree": True}, "an aligned tree does not play"),
         ({"continuation": "resampled"}, "continuation is for credit='counterfactual'"),
         ({"credit": "counterfactual", "pairing": "cross", "continuation": "frozen"}, "continuation is for"),
         ({"credit": "message", "tree": True}, "credit='message' draws alternatives beside trajectories"),
-        ({"credit": "message", "advantage": "mean"}, "has a baseline of its own"),
+        ({"credit": "message", "advantage": "mean"}, "has its own baseline"),
         ({"credit": "message", "alternatives": 0}, "alternatives=0 leaves a text nothing to be compared with"),
         ({"credit": "counterfactual", "silence": True}, "silence is for credit='message'"),
         ({"alternatives": 2}, "alternatives is for credit='message'"),
@@ -320,7 +320,7 @@ def test_options_that_cannot_work_are_refused(options: dict[str, Any], message: 
 
 
 def test_a_relative_has_no_counterfactual_credit() -> None:
-    with pytest.raises(ConfigError, match="has a baseline of its own, advantage='max' would have no effect"):
+    with pytest.raises(ConfigError, match="has its own baseline, so advantage='max' would have no effect"):
         build(MAREMAX.Config, {"credit": "counterfactual"}, source="test")
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import torch
 from models import Softmax, gradients, group, language_model, said, same, softmax_team, weights
-from updates import SAMPLING, THREE, both, score_function
+from updates import SAMPLING, THREE, P, both, score_function
 
 from llm_dec_pomdp.agents import Request, Team
 from llm_dec_pomdp.algorithms.options import UpdaterOptions
@@ -134,3 +134,22 @@ def test_a_restored_updater_steps_as_the_one_that_was_saved() -> None:
     assert same([policy.state_dict()], [other.state_dict()])
     assert not same([trained], [other.state_dict()])
     assert restored.micro_batch.size == 1
+
+
+def test_every_token_has_its_own_advantage() -> None:
+    policy = Softmax(**THREE)
+    updater(policy).step([Sample("agent_0", said(0, 2), 2.0, tokens=(1.0, -0.5)), Sample("agent_0", said(1), 3.0)])
+    # minus the mean over three tokens of A (one-hot - p), A = 2, -1, 3 for the tokens a, c, b
+    torch.testing.assert_close(policy.logits.grad, -(torch.tensor([2.0, 3.0, -1.0]) - 4.0 * P) / 3)
+
+
+@pytest.mark.parametrize(
+    ("ratio", "tokens", "message"),
+    [
+        ("token", (1.0, 1.0), "has 1 tokens, and its sample advantages for 2"),
+        ("sequence", (1.0,), "ratio='sequence' is of texts"),
+    ],
+)
+def test_advantages_of_tokens_that_do_not_fit_are_refused(ratio: str, tokens: tuple[float, ...], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        updater(ratio=ratio).step([Sample("agent_0", said(0), 1.0, tokens=tokens)])

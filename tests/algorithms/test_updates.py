@@ -188,7 +188,7 @@ def test_two_policies_on_one_network_are_refused() -> None:
     [policy] = adapted_team().policies
     assert isinstance(policy, LanguageModel)
     team = Team({a: LanguageModel(policy.model, tokenizer(), adapters=policy.adapters) for a in AGENTS})
-    with pytest.raises(ValueError, match="'agent_0' and 'agent_1' have policies of their own on the same network"):
+    with pytest.raises(ValueError, match="'agent_0' and 'agent_1' have two policies on the same network"):
         make(team)
 
 
@@ -262,5 +262,5 @@ def test_an_infinite_reward_is_named_and_nothing_moves(reward: float) -> None:
 
 
 def test_greedy_samples_teach_nothing_and_are_refused() -> None:
-    with pytest.raises(ValueError, match="the temperature is 0, at which nothing is drawn"):
+    with pytest.raises(ValueError, match="the temperature is 0, so texts are not drawn"):
         make(softmax_team(**THREE), sampling=Sampling(temperature=0)).update([TWO_WORDS])

@@ -69,6 +69,12 @@ def score_function(*ids: int) -> torch.Tensor:
     return counts - len(ids) * P
 
 
+def agreement(team: Team) -> float:
+    """How often the first two of a team say the same, and so what `match` pays two tables in the mean."""
+    first, second = (policy.state_dict()["logits"].softmax(-1) for policy in team.trainable[:2])
+    return float((first * second).sum())
+
+
 def moved(before: Sequence[Mapping[str, torch.Tensor]], team: Team) -> list[set[str]]:
     """Names of the tensors that changed, per policy."""
     after = weights(team)

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import pickle
 import re
-import runpy
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,8 +17,6 @@ from llm_dec_pomdp.envs.wrappers import with_protocol
 from llm_dec_pomdp.rollout import Counterfactual, Crossed, Messages, Rollout, Trajectories, Tree
 from llm_dec_pomdp.training import Step, TrainerConfig, train
 from llm_dec_pomdp.types import Completion, Group
-
-PAGE = Path(__file__).parents[2] / "docs" / "extend.md"
 
 
 @pytest.mark.parametrize("rollout", ROLLOUTS, ids=repr)
@@ -110,27 +106,18 @@ class Awakening:
         return Colours().generate(requests, sampling)
 
 
-@pytest.fixture
-def example(tmp_path: Path) -> dict[str, Any]:
-    """What the page's example defines."""
-    section = PAGE.read_text(encoding="utf-8").split("\n## A rollout\n")[1]
-    [code] = re.findall(r"```python\n(.*?)```", section.split("\n## ")[0], re.DOTALL)
-    (tmp_path / "example.py").write_text(code, encoding="utf-8")
-    return runpy.run_path(str(tmp_path / "example.py"), run_name="example")
-
-
-def test_the_example_of_the_page_plays_again_what_all_earned_alike(example: dict[str, Any]) -> None:
+def test_the_example_of_the_page_plays_again_what_all_earned_alike(example: Callable[[str], dict[str, Any]]) -> None:
     policy = Awakening()
-    groups = play(numbers(), example["UntilReturnsDiffer"](), ids=["t1", "t2"], policy=policy)
+    groups = play(numbers(), example("A rollout")["UntilReturnsDiffer"](), ids=["t1", "t2"], policy=policy)
     assert [g.item_id for g in groups] == ["t1", "t2"]
     assert all(len({e.total for e in g.episodes}) > 1 for g in groups)
     assert policy.calls == 2
 
 
-def test_the_example_of_the_page_trains_and_wastes_fewer_groups(example: dict[str, Any]) -> None:
+def test_the_example_of_the_page_trains_and_wastes_fewer_groups(example: Callable[[str], dict[str, Any]]) -> None:
     one_word, steps = Sampling(max_new_tokens=1), list[Step]()
     config = TrainerConfig(steps=1, prompts_per_step=len(ITEMS), group_size=2)
-    for kind in (MAGRPO, example["Persistent"]):
+    for kind in (MAGRPO, example("A rollout")["Persistent"]):
         train(kind(softmax_team(), one_word), match(), one_word, config, 0, steps.append)
     plain, persistent = (step.metrics["groups_without_signal"] for step in steps)
     assert persistent < plain

@@ -12,8 +12,10 @@ import pytest
 from models import AGENTS, COLOURS, ITEMS, Colourful, separate_team
 
 from llm_dec_pomdp.agents import Sampling, Team
-from llm_dec_pomdp.agents.scripted import RandomText
+from llm_dec_pomdp.agents.scripted import RandomText, Uniform
 from llm_dec_pomdp.benchmarks.records import episode_record
+from llm_dec_pomdp.envs.base import TextDecPOMDP
+from llm_dec_pomdp.envs.stopping.scouts import Scouts
 from llm_dec_pomdp.envs.wrappers import with_protocol
 from llm_dec_pomdp.rollout import Demonstrations, Preferences, Trajectories
 from llm_dec_pomdp.traces import Header, TraceWriter, from_episode
@@ -31,16 +33,24 @@ def texts(group: Group) -> list[dict[str, str]]:
     return [{agent: c.text for agent, c in episode.turns[0].actions.items()} for episode in group.episodes]
 
 
-def recorded(kind: str, groups: list[Group], folder: Path) -> str:
+def searched() -> tuple[Scouts, Group]:
+    """Episodes of a game with chance, in which agents take turns."""
+    env = Scouts()
+    [group] = Trajectories(chance="own").play(env, Uniform(env.choices), ["scouts"], [1], SAMPLING, 8)
+    return env, group
+
+
+def recorded(kind: str, groups: list[Group], folder: Path, env: TextDecPOMDP | None = None) -> str:
     """The episodes as a run, or as traces, keeps them."""
     if kind == "run":
         (folder / "cells" / "a").mkdir(parents=True)
         rows = [json.dumps(episode_record(e)) + "\n" for group in groups for e in group.episodes]
         (folder / "cells" / "a" / "episodes.jsonl").write_text("".join(rows))
         return str(folder)
-    header = Header.of(Colourful(ITEMS), "match-v0")
+    env = env or Colourful(ITEMS)
+    header = Header.of(env, env.metadata["name"])
     with TraceWriter(folder / "traces.jsonl") as file:
-        for group, item in zip(groups, ITEMS, strict=False):
+        for group, item in zip(groups, env.items, strict=False):
             for episode in group.episodes:
                 file.write(from_episode(episode, header, item))
     return str(folder / "traces.jsonl")
@@ -73,6 +83,29 @@ def test_one_agent_that_writes_all_parts_says_those_of_all(tmp_path: Path) -> No
     env = with_protocol(Colourful(ITEMS), "centralized")
     [group] = Preferences(source).play(env, Team({"agent_0": RandomText()}), ["t0"], [0], SAMPLING)
     assert texts(group) == [{"agent_0": f"[left]\nred\n[right]\n{word}"} for word in ("green", "blue")]
+
+
+@pytest.mark.parametrize("kind", ["run", "traces"])
+def test_recorded_episodes_meet_the_chance_that_they_met(kind: str, tmp_path: Path) -> None:
+    env, group = searched()
+    source = recorded(kind, [group], tmp_path, env)
+    [again] = Preferences(source).play(
+        env, Team(dict.fromkeys(env.possible_agents, RandomText())), ["scouts"], [5], SAMPLING
+    )
+    totals = [e.total for e in group.episodes]
+    assert [e.total for e in again.episodes] == [max(totals), min(totals)]
+
+
+def test_one_agent_that_writes_all_parts_says_each_in_its_turn(tmp_path: Path) -> None:
+    env, group = searched()
+    source, totals = recorded("run", [group], tmp_path), [e.total for e in group.episodes]
+    one = Team({"agent_0": RandomText()})
+    [again] = Preferences(source).play(with_protocol(env, "centralized"), one, ["scouts"], [5], SAMPLING)
+    wanted = [
+        env.join_texts([turn.actions[agent].text if agent in turn.actions else "" for agent in env.possible_agents])
+        for turn in group.episodes[totals.index(max(totals))].turns
+    ]
+    assert [turn.actions["agent_0"].text for turn in again.episodes[0].turns] == wanted
 
 
 def episode_row(task: str, reward: float | None, text: str = "red") -> dict[str, Any]:

@@ -113,17 +113,6 @@ def test_ending_and_running_out_are_told_apart(policy: Scripted, terminated: boo
     assert group.episodes[0].terminated is terminated
 
 
-@pytest.mark.parametrize("protocol", ["sequential", "discussion"])
-def test_unscored_phases_have_no_score_no_reward_and_only_those_who_were_asked(protocol: str) -> None:
-    [group] = play(Team(dict.fromkeys(AGENTS, WRONG)), with_protocol(match(max_turns=2), protocol), ids=["t1"])
-    turns = group.episodes[0].turns
-    assert [turn.score is not None for turn in turns] == [False, True, False, True]
-    assert [turn.reward for turn in turns] == [0.0] * 4
-    speakers = [["agent_0"], ["agent_1"]] if protocol == "sequential" else [list(AGENTS)] * 2
-    assert [list(turn.actions) for turn in turns] == speakers * 2
-    assert [list(turn.observations) for turn in turns] == speakers * 2
-
-
 NOTHING = Score(0.0, {"match": 0.0})
 
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -72,6 +75,31 @@ def _timeless(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: _timeless(inner) for name, inner in value.items() if name not in TIMES}
     return [_timeless(inner) for inner in value] if isinstance(value, list) else value
+
+
+COMMAND = (
+    "train keys-v0 --algorithm mgrpo --model builtin:words --device cpu --env delegations=2 --env entities=4 --seed 1 "
+    "--prompts 2 --group-size 3 --max-new-tokens 1 --items 2"
+)
+
+
+def started(folder: Path, steps: int, executor: str = "processes") -> subprocess.Popen[bytes]:
+    """The command, in a group of its own, once it has done a step."""
+    code = "from llm_dec_pomdp.cli import main; main()"
+    how = ["--executor", executor, "--steps", str(steps), "--out", str(folder)]
+    command = [sys.executable, "-c", code, *COMMAND.split(), *how]
+    process = subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL, start_new_session=True)
+    until = time.monotonic() + 120
+    while not any(lines.read_text() for lines in folder.glob("cells/*/train.jsonl")):
+        assert process.poll() is None and time.monotonic() < until
+        time.sleep(0.1)
+    return process
+
+
+def newest_step(folder: Path) -> str:
+    """The name of a checkpoint of the last step that a run of one cell has done."""
+    [lines] = folder.glob("cells/*/train.jsonl")
+    return f"step-{read_lines(lines)[-1]['number']:06d}"
 
 
 class Watched:

@@ -95,7 +95,7 @@ def test_half_precision_is_kept(tmp_path: Path) -> None:
 
 
 def test_another_number_of_policies_is_named(folder: Path) -> None:
-    named = r"holds weights of \['agent_0', 'agent_1'\], and the team learns those of \['agent_0'\]"
+    named = r"holds weights of \['agent_0', 'agent_1'\], and the team has those of \['agent_0'\]"
     with pytest.raises(CheckpointError, match=named):
         load_weights(folder, Team({"agent_0": language_model()}))
     with pytest.raises(CheckpointError, match=r"holds weights of \[\]"):

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import random
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
-from placing import Watched, hierarchy, ran
+from placing import Watched, hierarchy, newest_step, ran, started
 
 from llm_dec_pomdp.training.checkpoint import read_checkpoint
 from llm_dec_pomdp.training.executors import WorkerLostError, base
@@ -82,7 +79,7 @@ def test_workers_that_die_again_and_again_end_the_run_and_not_its_checkpoint(
 
     with monkeypatch.context() as patched:
         watched = Watched(patched, act)
-        with pytest.raises(WorkerLostError, match="the worker number 2 that this run has lost, so it stops"):
+        with pytest.raises(WorkerLostError, match="this run has lost 2 workers, so it stops"):
             ran(hierarchy(), tmp_path)
         assert watched.alive == []
     assert [read_checkpoint(folder).step for folder in (tmp_path / "checkpoints").iterdir()] == [2]
@@ -99,23 +96,6 @@ def test_workers_end_with_the_block_that_started_them(monkeypatch: pytest.Monkey
 
 
 # --- the command ------------------------------------------------------------------------------------------------------
-
-COMMAND = (
-    "train keys-v0 --algorithm mgrpo --model builtin:words --device cpu --env delegations=2 --env entities=4 --seed 1 "
-    "--prompts 2 --group-size 3 --max-new-tokens 1 --items 2 --executor processes"
-)
-
-
-def started(folder: Path, steps: int) -> subprocess.Popen[bytes]:
-    """The command, in a group of its own, once it has done a step."""
-    code = "from llm_dec_pomdp.cli import main; main()"
-    command = [sys.executable, "-c", code, *COMMAND.split(), "--steps", str(steps), "--out", str(folder)]
-    process = subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL, start_new_session=True)
-    until = time.monotonic() + 120
-    while not any(lines.read_text() for lines in folder.glob("cells/*/train.jsonl")):
-        assert process.poll() is None and time.monotonic() < until
-        time.sleep(0.1)
-    return process
 
 
 def left(group: int) -> list[int]:
@@ -141,9 +121,7 @@ def test_a_driver_that_ends_leaves_no_process(number: signal.Signals, tmp_path: 
     if number == signal.SIGTERM:
         os.killpg(process.pid, number)
         assert process.wait(60) == 75
-        [cell] = (tmp_path / "run" / "cells").iterdir()
-        lines = (cell / "train.jsonl").read_text().splitlines()
-        assert max((cell / "checkpoints").iterdir()).name == f"step-{json.loads(lines[-1])['number']:06d}"
+        assert newest_step(tmp_path / "run") == max((tmp_path / "run").glob("cells/*/checkpoints/*")).name
     else:
         process.kill()
         process.wait(60)

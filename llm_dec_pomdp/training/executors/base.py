@@ -1,8 +1,8 @@
-"""What an executor is, and how work goes on when it loses a worker.
+"""The executor contract, and how work goes on after a lost worker.
 
-An executor is placement: it says where the policies of a team live, and with each policy what generates and what moves
-its weights. Environments, rollout and credit stay with whoever asks. Texts, log-probabilities and advantages cross, and
-weights only where they are saved or loaded; so the same seeds give the same numbers wherever the policies are.
+An executor places the policies of a team: each one generates and learns where it lives. Environments, rollout and
+credit stay in the driver. Texts, log-probabilities and advantages are sent, and weights only to be saved or loaded. So
+the same seeds give the same numbers wherever the policies are.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ executors.register("ray", "llm_dec_pomdp.training.executors.on_ray:Ray")
 
 
 class WorkerLostError(TrainingError):
-    """A worker ended before it was told to; what it held is gone, and what the others hold may be ahead of it."""
+    """A worker ended before it was told to; its state is lost, and the other workers may be ahead of it."""
 
 
 class Executor(Protocol):
-    """Where policies live. A context manager: what it started ends with the block."""
+    """Where policies live. A context manager, which ends what it started."""
 
     def load_team(self, agents: Sequence[str], model: str = "builtin:tiny", **how: Any) -> Team:
         """The team that `agents.loading.load_team` makes, with its policies where this executor puts them."""
@@ -43,19 +43,16 @@ class Executor(Protocol):
 
 
 def run(name: str, work: Callable[[Executor], T], **how: Any) -> T:
-    """Do work on an executor, and once more on a new one whenever a worker is lost.
+    """What work on an executor returns; it is done again on a new one whenever a worker is lost.
 
-    Nobody can tell how far the others have come when one is lost, so all of them are started anew, and all go on from
-    the newest checkpoint. Steps after it are done again, and come out the same.
+    How far the other workers have come is not known then, so all of them are started anew and go on from the newest
+    checkpoint. Later steps are done again, with the same result.
 
     Args:
-        name: Of the executor.
-        work: Loads a team with it and goes on from the newest checkpoint, as a run does that is resumed:
-            `restore`, then `train` with the same checkpoints.
-        how: Arguments of the executor, as `address` is one of Ray.
-
-    Returns:
-        What the work returns.
+        name: Name of the executor.
+        work: Loads a team with it and goes on from the newest checkpoint, as a resumed run does: `restore`, then
+            `train` with the same checkpoints.
+        how: Arguments of the executor, such as `address` of Ray.
 
     Raises:
         KeyError: There is no such executor.
@@ -71,7 +68,7 @@ def run(name: str, work: Callable[[Executor], T], **how: Any) -> T:
             losses += 1
             if losses > RESTARTS:
                 raise WorkerLostError(
-                    f"{lost}; that was the worker number {losses} that this run has lost, so it stops. What was learnt "
-                    "up to the newest checkpoint is kept: see what ends the workers, then resume the run"
+                    f"{lost}; this run has lost {losses} workers, so it stops. The newest checkpoint is kept: see what "
+                    "ends the workers, then resume the run"
                 ) from lost
             _log.warning("%s; all workers are started anew and go on from the newest checkpoint", lost)

@@ -1,10 +1,9 @@
 # pyright: basic
 """Workers as actors of Ray, on this machine or on a cluster.
 
-Where Ray runs already (`ray.init` was called, or an address or RAY_ADDRESS names a cluster), actors go there; else it
-is started on this machine, and ended with the executor. Where there are GPUs, each actor has its own: one, unless its
-model says otherwise. A worker is told the number of threads that the driver would compute with, so that numbers are
-rounded alike on machines of one type.
+Actors go where Ray runs already (`ray.init` was called, or an address or RAY_ADDRESS names a cluster); else Ray is
+started on this machine, and ended with the executor. Where there are GPUs, each actor has one, unless its model says
+otherwise. Each call carries the driver's number of threads, so that numbers are rounded alike on machines of one type.
 """
 
 from __future__ import annotations
@@ -25,14 +24,14 @@ from .base import WorkerLostError
 from .placed import Needs, Worker, Workers
 from .worker import BUILD, AnsweringWorker
 
-_SECONDS = 5.0  # until an address answers
+_SECONDS = 5.0  # to wait for an address to answer
 
 
 class Ray(Workers):
     """An actor of Ray for each policy.
 
     Args:
-        address: Of a cluster; where left out, RAY_ADDRESS, or Ray on this machine, which then ends with the executor.
+        address: Of a cluster; left out: RAY_ADDRESS, or Ray on this machine, which ends with the executor.
     """
 
     def __init__(self, address: str | None = None) -> None:
@@ -44,15 +43,15 @@ class Ray(Workers):
         """See `Workers`.
 
         Raises:
-            ValueError: There are GPUs, and not enough of them, so that the actor would wait for ever.
+            ValueError: There are too few GPUs, so that the actor would wait for ever.
         """
         gpus = float(ray.cluster_resources().get("GPU", 0))
         wanted = needs.ranks * needs.gpus
         if 0 < gpus < self._taken + wanted:
             raise ValueError(
-                f"the policy of {', '.join(agents)} needs {wanted:g} GPUs, and of {gpus:g} in Ray {self._taken:g} are "
-                "taken by others of its team; let agents share weights (sharing 'lora' or 'shared'), or GPUs "
-                "(gpus = 0.5), or train with the executor 'processes'"
+                f"the policy of {', '.join(agents)} needs {wanted:g} GPUs, and of the {gpus:g} in Ray "
+                f"{self._taken:g} are taken by others of its team; let agents share weights (sharing 'lora' or "
+                "'shared') or GPUs (gpus = 0.5), or train with the executor 'processes'"
             )
         self._taken += wanted
         return _Actor(agents, build, needs.ranks, wanted if gpus else 0)
@@ -67,10 +66,10 @@ class Ray(Workers):
 def join(address: str | None = None) -> bool:
     """Start or join Ray, unless this process has; returns whether it did.
 
-    Ray takes SIGTERM for itself, which is given back: whoever trains finishes a step first.
+    Ray takes over SIGTERM; its handler is restored, so that a training can finish its step.
 
     Raises:
-        ConnectionError: Nothing listens at an address, for which Ray would look for minutes.
+        ConnectionError: Nothing listens at the address (Ray itself would try for minutes).
     """
     if ray.is_initialized():
         return False
@@ -79,7 +78,7 @@ def join(address: str | None = None) -> bool:
         _refuse_silent(address)
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     handler = signal.getsignal(signal.SIGTERM)
-    own = {"address": "local", "include_dashboard": False}  # without it, Ray would join one that runs on this machine
+    own = {"address": "local", "include_dashboard": False}  # "local": never join a Ray that runs here
     ray.init(**({"address": address} if address else own), logging_level="warning")
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, handler)
@@ -99,7 +98,7 @@ def _refuse_silent(address: str) -> None:
 
 
 def machine() -> tuple[int, int]:
-    """Cores and GPUs of the smallest machine that is to compute: with GPUs, where any machine has them."""
+    """Cores and GPUs of the smallest machine; of the smallest one with GPUs, where any machine has them."""
     machines = [node["Resources"] for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU")]
     machines = [resources for resources in machines if resources.get("GPU")] or machines
     cores, gpus = (int(min(resources.get(name, 0) for resources in machines)) for name in ("CPU", "GPU"))
@@ -115,10 +114,8 @@ class _Actor:
         self._built = self._ask(BUILD, list(agents), build, ranks)
 
     def call(self, method: str, *given: Any) -> Any:
-        """See `Worker`."""
         try:
-            built = ray.get(self._built)
-            built.get()
+            ray.get(self._built).get()
             answer = ray.get(self._ask(method, *given))
         except RayActorError as error:
             reason = str(error).strip().splitlines()
@@ -129,5 +126,4 @@ class _Actor:
         return self.actor.answer.remote(method, given, torch.get_num_threads())
 
     def end(self) -> None:
-        """See `Worker`."""
         ray.kill(self.actor)

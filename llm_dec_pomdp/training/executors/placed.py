@@ -1,8 +1,8 @@
 # pyright: basic
-"""Policies that live in workers, as whoever trains them sees them.
+"""Policies that live in workers, as their driver sees them.
 
-A `Placed` policy and its `PlacedUpdater` pass on what they are asked, so that a team of them plays, learns, is saved
-and restored like any other. An executor of workers says how one is started, and how it is called.
+A `Placed` policy and its `PlacedUpdater` pass calls on to their worker, so that a team of them plays, learns, is saved
+and restored like any other. An executor says how a worker is started and called.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from ...agents.base import ParameterGroup, Reading, Request, Sampling, Team, Wei
 from ...agents.loading import load_team, server_model
 from ...algorithms.base import Metrics
 from ...algorithms.samples import Sample
-from ...types import Completion
+from ...types import Completion, grouped
 from .worker import About
 
 
 class Worker(Protocol):
-    """A `PolicyWorker` from afar.
+    """A `PolicyWorker` as seen from another process.
 
     Attributes:
         name: For messages; no other worker has it.
@@ -35,7 +35,7 @@ class Worker(Protocol):
     name: str
 
     def call(self, method: str, *given: Any) -> Any:
-        """What a method of it returns.
+        """Call a method of it.
 
         Raises:
             WorkerLostError: It has ended.
@@ -53,8 +53,8 @@ class Needs:
     """What a worker needs of a machine.
 
     Attributes:
-        ranks: Processes that its model is spread over.
-        gpus: For each of them, where there are any: 0.5 lets two share one.
+        ranks: Processes that its model is sharded over.
+        gpus: GPUs for each of them, where there are any: 0.5 lets two share one.
     """
 
     ranks: int = 1
@@ -72,10 +72,10 @@ class Workers(ABC):
         """Start a worker with `BUILD` (agents, build, needs.ranks), without waiting for it."""
 
     def place(self, agents: Sequence[str], build: Callable[[], Team], needs: Needs = Needs()) -> Placed:
-        """A policy that is built in a worker of its own; all workers build at the same time.
+        """A policy that is built in its own worker; all workers build at the same time.
 
         Args:
-            agents: Who plays with it.
+            agents: The agents that it plays.
             build: Makes a team of these agents and one policy; a function of a module, or a `partial` of one.
             needs: What the worker needs of a machine.
         """
@@ -83,19 +83,14 @@ class Workers(ABC):
         return Placed(agents, self.workers[-1])
 
     def load_team(self, agents: Sequence[str], model: str = "builtin:tiny", **how: Any) -> Team:
-        """See `Executor`. What shares weights shares a worker: with sharing="lora" and "shared" all agents.
-
-        A model behind a server stays there.
-        """
+        """See `Executor`. Agents that share weights share a worker; a model behind a server needs none."""
         if server_model(model):
             return load_team(agents, model, **how)
         role_of = dict(zip(agents, how.pop("roles", ()) or agents, strict=True))
         devices = how.pop("device", "auto").split(",")
         apart = how.get("sharing", "separate") == "separate"
         needs = Needs(how.pop("ranks", 1), how.pop("gpus", 1.0))
-        parts: dict[str, list[str]] = {}
-        for agent, role in role_of.items():
-            parts.setdefault(role if apart else "", []).append(agent)
+        parts = grouped(role_of, lambda agent: role_of[agent] if apart else "")
         players: dict[str, Placed] = {}
         for own, device in zip(parts.values(), itertools.cycle(devices)):
             roles = [role_of[agent] for agent in own]
@@ -113,12 +108,7 @@ class Workers(ABC):
 
 
 class Placed:
-    """A policy that lives in a worker.
-
-    Args:
-        agents: Who plays with it.
-        worker: Where it lives.
-    """
+    """A policy that lives in a worker and plays these agents."""
 
     def __init__(self, agents: Sequence[str], worker: Worker) -> None:
         self.agents, self.worker = list(agents), worker
@@ -129,12 +119,12 @@ class Placed:
 
     @property
     def processor_load(self) -> int:
-        """As if it lived here, so that the same share of the cores goes to it."""
+        """As if it lived here, so that it gets the same share of the cores."""
         return self._about.processor_load
 
     @property
     def accelerator(self) -> str | None:
-        """That of its worker, which works for nobody else."""
+        """The accelerator of its worker, which no other policy uses."""
         own = self._about.accelerator
         return own and f"{own} of {self.worker.name}"
 
@@ -163,7 +153,7 @@ class Placed:
         ]
 
     def parameters(self) -> Iterable[torch.nn.Parameter]:
-        """Stand-ins of the trainable parameters, which have their shapes and no values."""
+        """Stand-ins for the trainable parameters: with their shapes, and without values."""
         return list(self._stand_ins)
 
     def parameters_of(self, agent: str) -> Iterable[torch.nn.Parameter]:
@@ -171,14 +161,10 @@ class Placed:
         return [self._stand_ins[place] for place in self._about.used_by[agent]]
 
     def base(self) -> None:
-        """What lies below adapters is known to their updater alone."""
+        """None: only the updater in the worker knows what is below adapters."""
 
     def token_logprobs(self, samples: Sequence[tuple[str, Completion]], temperature: float) -> Any:
-        """Refused: a gradient does not leave its worker.
-
-        Raises:
-            ValueError: Always.
-        """
+        """Raises ValueError: a gradient does not leave its worker."""
         raise ValueError(
             f"the gradient of {', '.join(self.agents)} stays in the worker where the weights live; let an updater "
             "learn (algorithms.updater.updaters_of), or train with the executor 'local'"
@@ -206,16 +192,9 @@ class Placed:
 
 
 class PlacedUpdater:
-    """An updater that lives beside its policy, in the worker of that.
+    """An updater, by its number in the worker of its policy; see `Updater` for what is not said here.
 
-    Args:
-        policy: Whose weights move.
-        number: Of the updater in the worker.
-        groups: See `Updater`; the parameters are stand-ins.
-
-    Attributes:
-        agents: Who plays with this policy: of whose samples it learns.
-        logprobs: See `Updater`.
+    The parameters of its groups are stand-ins.
     """
 
     def __init__(self, policy: Placed, number: int, groups: Sequence[ParameterGroup]) -> None:
@@ -225,10 +204,10 @@ class PlacedUpdater:
 
     def expect(self, updates: int) -> None:
         """See `Updater.expect`."""
-        self.policy.worker.call("expect", self.number, updates)
+        self._ask("expect", updates)
 
     def step(self, samples: Sequence[Sample], seed: int = 0) -> Metrics:
-        """See `Updater.step`; samples of other agents are not sent."""
+        """See `Updater.step`; only samples of its agents are sent."""
         places, own = self._own(samples)
         metrics, logprobs = self.policy.worker.call("improve", self.number, own, seed)
         self.logprobs = {places[place]: values for place, values in logprobs.items()}
@@ -237,16 +216,18 @@ class PlacedUpdater:
     def log_ratios(self, samples: Sequence[Sample]) -> dict[int, float]:
         """See `PairUpdater`."""
         places, own = self._own(samples)
-        ratios = self.policy.worker.call("ask", self.number, "log_ratios", own)
-        return {places[place]: ratio for place, ratio in ratios.items()}
+        return {places[place]: ratio for place, ratio in self._ask("log_ratios", own).items()}
 
     def encode(self, requests: Sequence[Request]) -> list[tuple[int, ...]]:
         """See `CriticUpdater`."""
-        return self.policy.worker.call("ask", self.number, "encode", requests)
+        return self._ask("encode", requests)
 
     def values(self, readings: Sequence[Reading]) -> list[float]:
         """See `CriticUpdater`."""
-        return self.policy.worker.call("ask", self.number, "values", readings)
+        return self._ask("values", readings)
+
+    def _ask(self, method: str, given: Any) -> Any:
+        return self.policy.worker.call("ask", self.number, method, given)
 
     def _own(self, samples: Sequence[Sample]) -> tuple[list[int], list[Sample]]:
         places = [place for place, sample in enumerate(samples) if sample.agent in self.agents]

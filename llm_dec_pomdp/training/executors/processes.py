@@ -1,10 +1,9 @@
 # pyright: basic
 """Workers as plain processes on this machine.
 
-They are forked from one that has imported torch and started nothing, so that a worker costs no second import and one
-that is lost is soon replaced. A worker has no terminal and heeds no signal: it ends with its driver, or when it is
-killed. Messages are pickled, since both ends are ours; what is asked comes with the number of threads that the driver
-would compute with, so that numbers are rounded alike.
+They are forked from a process that has imported torch and started nothing, so that starting or replacing a worker is
+fast. A worker has no terminal and ignores signals: it ends with its driver, or when it is killed. Messages are pickled,
+since both ends are ours. Each call carries the driver's number of threads, so that numbers are rounded alike.
 """
 
 from __future__ import annotations
@@ -12,9 +11,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import multiprocessing
-import os
 import pickle
-import queue
 import signal
 import threading
 from collections.abc import Callable, Sequence
@@ -27,10 +24,10 @@ from ...agents.base import Team
 from ...storage.signals import SIGNALS, exit_reason
 from .base import WorkerLostError
 from .placed import Needs, Worker, Workers
-from .worker import BUILD, Answer, AnsweringWorker
+from .worker import BUILD, Answer, AnsweringWorker, messages_of
 
 _PRELOAD = ["torch", "transformers", "peft", __name__]
-_SECONDS = 5.0  # until an ended process has told its exit code
+_SECONDS = 5.0  # to wait for the exit code of a process that ended
 
 
 class Processes(Workers):
@@ -55,7 +52,7 @@ class _Process:
         self._process = context.Process(target=_serve, args=[theirs], daemon=True)
         self._process.start()
         theirs.close()
-        atexit.register(self.end)  # before multiprocessing waits for a process that heeds no signal
+        atexit.register(self.end)  # before multiprocessing waits for a process that ignores signals
         self._lock = threading.Lock()
         self._built: Answer | None = None
         try:
@@ -65,14 +62,13 @@ class _Process:
             raise
 
     def call(self, method: str, *given: Any) -> Any:
-        """See `Worker`."""
         with self._lock:
             try:
                 self._built = self._built or self._receive()
                 self._built.get()
                 self._send(method, *given)
                 answer = self._receive()
-            except BaseException:  # a signal, too: the answer that still comes is none to another question
+            except BaseException:  # a signal, too: the next answer would belong to this call
                 self.end()
                 raise
         return answer.get()
@@ -101,7 +97,6 @@ class _Process:
         return WorkerLostError(f"{self.name} ended with {'no exit code' if code is None else exit_reason(code)}")
 
     def end(self) -> None:
-        """See `Worker`."""
         atexit.unregister(self.end)
         self._process.kill()
         self._process.join()
@@ -113,25 +108,15 @@ class _Process:
 
 def _serve(connection: Connection) -> None:
     """Answer one message after the other, the first of which says what to build."""
-    for number in SIGNALS:  # which a terminal or a scheduler sends to all processes; the driver finishes its step
+    for number in SIGNALS:  # a terminal or scheduler sends them to all processes; the driver finishes its step
         signal.signal(number, signal.SIG_IGN)
-    messages: queue.SimpleQueue[bytes] = queue.SimpleQueue()
-    threading.Thread(target=_listen, args=[connection, messages], daemon=True).start()
+    messages = messages_of(connection, exit_code=1)
     worker = AnsweringWorker()
     while True:
         message = messages.get()
         try:
             reply = pickle.dumps(worker.answer(*pickle.loads(message)))
-        except Exception as error:  # something in a message is of a module that only one of the two can import
+        except Exception as error:  # a message holds something of a module that only one side can import
             reply = pickle.dumps(Answer.of(error))
-        with contextlib.suppress(OSError):  # without a driver `_listen` ends the process
+        with contextlib.suppress(OSError):  # without a driver the process ends
             connection.send_bytes(reply)
-
-
-def _listen(connection: Connection, messages: queue.SimpleQueue[bytes]) -> None:
-    """Take what the driver sends, also while something is computed; without a driver there is nothing left to do."""
-    while True:
-        try:
-            messages.put(connection.recv_bytes())
-        except (EOFError, OSError):
-            os._exit(1)

@@ -1,8 +1,8 @@
 # pyright: basic
-"""A worker whose model is spread over several ranks, which torchrun starts beside it on its machine (FSDP2).
+"""A worker whose model is sharded over several ranks, which torchrun starts on the same machine (FSDP2).
 
-The worker passes on what it is asked to the first rank, which tells the others; all of them do the same, and the first
-one answers. Where a rank ends, torchrun ends the others, and the worker ends too: it is a lost one, like any other.
+The worker passes every call to the first rank, which broadcasts it; all ranks do the same work, and the first one
+answers. Where a rank ends, torchrun ends the others, and the worker ends too: it counts as a lost worker.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import os
 import pickle
-import queue
 import secrets
 import signal
 import subprocess
@@ -21,28 +20,22 @@ import traceback
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from functools import partial
-from multiprocessing.connection import Client, Connection, Listener
+from multiprocessing.connection import Client, Listener
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from ...agents.base import Team
-from .worker import BUILD, Answer, AnsweringWorker
+from .worker import BUILD, Answer, AnsweringWorker, messages_of
 
-_IDLE = timedelta(days=30)  # ranks wait while others play, without a limit
-_GRACE = timedelta(seconds=60)  # until ranks that do not answer count as waiting for one that failed
+_IDLE = timedelta(days=30)  # in effect no limit: ranks wait while others play
+_GRACE = timedelta(seconds=60)  # then ranks that do not answer are taken to wait for one that failed
 _KEY = "LLM_DEC_POMDP_RANKS"
 
 
 class Ranks:
-    """A `PolicyWorker` that is several; each of its methods is asked of all ranks.
-
-    Args:
-        agents: See `PolicyWorker`.
-        build: See `PolicyWorker`.
-        count: Of ranks.
-    """
+    """A `PolicyWorker` over `count` ranks; each of its methods is called in all of them."""
 
     def __init__(self, agents: Sequence[str], build: Callable[[], Team], count: int) -> None:
         self._threads = max(1, torch.get_num_threads() // count)
@@ -61,7 +54,7 @@ class Ranks:
         self._ask(BUILD, list(agents), partial(_spread, build))
 
     def _watch(self) -> None:
-        """In a thread: without ranks there is nothing left to do."""
+        """End this process with its ranks."""
         self._process.wait()
         os._exit(1)
 
@@ -88,7 +81,7 @@ def _spread(build: Callable[[], Team]) -> Team:
 
 
 def main() -> None:
-    """In each rank: answer what the worker asks the first one."""
+    """Answer, in each rank, the calls that the worker sends to the first one."""
     import torch.distributed as dist
 
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -98,36 +91,25 @@ def main() -> None:
     orders: Any = dist.new_group(backend="gloo", timeout=_IDLE)
     first = dist.get_rank() == 0
     connection = Client(sys.argv[1], family="AF_UNIX", authkey=os.environ.pop(_KEY).encode()) if first else None
-    messages: queue.SimpleQueue[bytes] = queue.SimpleQueue()
-    if connection is not None:
-        threading.Thread(target=_listen, args=[connection, messages], daemon=True).start()
+    messages = messages_of(connection, exit_code=0) if connection is not None else None
     worker, number = AnsweringWorker(), 0
     while True:
         try:
-            message: Any = [messages.get() if first else None]
+            message: Any = [messages.get() if messages is not None else None]
             dist.broadcast_object_list(message, group=orders)
-        except RuntimeError:  # the first one has ended
+        except RuntimeError:  # the first rank has ended
             os._exit(0)
         answer = _agreed(worker.answer(*pickle.loads(message[0])), number)
         number += 1
         if connection is not None:
-            with contextlib.suppress(OSError):  # without a worker `_listen` ends the process
+            with contextlib.suppress(OSError):  # without a worker the process ends
                 connection.send_bytes(pickle.dumps(answer))
 
 
-def _listen(connection: Connection, messages: queue.SimpleQueue[bytes]) -> None:
-    """Take what the worker sends, also while something is computed; without it there is nothing left to do."""
-    while True:
-        try:
-            messages.put(connection.recv_bytes())
-        except (EOFError, OSError):
-            os._exit(0)
-
-
 def _agreed(answer: Answer, number: int) -> Answer:
-    """The own answer, or in the first rank the error of another one.
+    """This rank's answer; in the first rank, the error of another rank where there is one.
 
-    A rank that failed alone may have left the others waiting for it: then it ends, and all of them with it.
+    A rank that fails alone may leave the others waiting for it: then it ends, and all of them with it.
     """
     import torch.distributed as dist
 

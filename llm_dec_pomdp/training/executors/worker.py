@@ -1,16 +1,20 @@
 # pyright: basic
-"""What a worker does: it owns one policy and the updaters that move its weights.
+"""Workers: each owns one policy and the updaters that move its weights.
 
-An executor makes a `PolicyWorker` where the policy is to live, and calls its methods from afar, in another process by
-way of an `AnsweringWorker`. Arguments and results can be pickled; tensors leave it on the processor.
+An executor makes a `PolicyWorker` where the policy is to live, and calls its methods through an `AnsweringWorker` in
+that process. Arguments and results can be pickled; tensors leave it on the processor.
 """
 
 from __future__ import annotations
 
+import os
 import pickle
+import queue
+import threading
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from multiprocessing.connection import Connection
 from typing import Any, NamedTuple
 
 import torch
@@ -33,20 +37,20 @@ from ...storage.files import pack, unpack
 from ...types import Completion
 from ..loop import TrainingError
 
-BUILD = "build"  # the first thing that an `AnsweringWorker` is asked
+BUILD = "build"  # the first call of an `AnsweringWorker`
 Group = tuple[tuple[str, ...], list[int], float]  # a `ParameterGroup` whose parameters are places among all
 
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """What can be told of a policy without its weights.
+    """What the driver knows of a policy; see `LanguageModel` for the last three, which other policies may lack.
 
     Attributes:
-        parameters: Shape and type of the trainable ones; none when the policy cannot be trained.
-        used_by: By agent, the places of those that it uses.
-        processor_load: See `LanguageModel`; 0 where a policy does not say.
-        accelerator: See `LanguageModel`; None where a policy does not say.
-        sampled_elsewhere: See `LanguageModel`; False where a policy does not say.
+        parameters: Shape and type of the trainable parameters; none when the policy cannot be trained.
+        used_by: By agent, the places of the parameters that it uses.
+        processor_load: 0 by default.
+        accelerator: None by default.
+        sampled_elsewhere: False by default.
     """
 
     parameters: list[tuple[torch.Size, torch.dtype]]
@@ -57,11 +61,11 @@ class About:
 
 
 class PolicyWorker:
-    """Owns a policy, and whatever moves its weights.
+    """Owns a policy and its updaters.
 
     Args:
-        agents: Who plays with it.
-        build: Makes a team of these agents, all of them played by one policy.
+        agents: The agents that it plays.
+        build: Makes a team of these agents, all played by one policy.
 
     Raises:
         ValueError: The team has other agents, or several policies.
@@ -79,7 +83,7 @@ class PolicyWorker:
         self.updaters: list[Updater] = []
 
     def about(self) -> About:
-        """What its driver has to know."""
+        """What the driver has to know."""
         parameters = self._parameters()
         places = {id(parameter): place for place, parameter in enumerate(parameters)}
         adapted = parameters and isinstance(self.policy, AdaptedPolicy)
@@ -102,7 +106,7 @@ class PolicyWorker:
         return self.policy.generate(requests, sampling)
 
     def written(self, request: Request, text: str, limit: int) -> Completion:
-        """See `TeachablePolicy`; without tokens, of which nothing is learnt, where the policy is none."""
+        """See `TeachablePolicy`; a text without tokens where the policy is none, from which nothing is learnt."""
         teachable = isinstance(self.policy, TeachablePolicy)
         return self.policy.written(request, text, limit) if teachable else Completion(text)
 
@@ -119,13 +123,9 @@ class PolicyWorker:
         """Step with an updater; returns its metrics, and log pi_old of every text by its place among the samples."""
         return self.updaters[updater].step(samples, seed), self.updaters[updater].logprobs
 
-    def ask(self, updater: int, what: str, things: Sequence[Any]) -> Any:
-        """What an updater of a kind of its own says of things: `PairUpdater.log_ratios`, `CriticUpdater.values`."""
-        return getattr(self.updaters[updater], what)(things)
-
-    def expect(self, updater: int, updates: int) -> None:
-        """See `Updater.expect`."""
-        self.updaters[updater].expect(updates)
+    def ask(self, updater: int, method: str, given: Any) -> Any:
+        """Call a method of an updater: `expect`, or one of a subclass, as `PairUpdater.log_ratios`."""
+        return getattr(self.updaters[updater], method)(given)
 
     # --- what is saved and loaded -------------------------------------------------------------------------------------
 
@@ -138,11 +138,11 @@ class PolicyWorker:
         self.policy.load_state_dict(state)
 
     def weight_files(self, agents: Sequence[str]) -> dict[str, WeightFile]:
-        """How they are kept, see `agents.weights`."""
+        """See `agents.weights`."""
         return weight_files(self.policy, agents)
 
     def state(self, updater: int) -> dict[str, Any]:
-        """That of an updater."""
+        """The state of an updater."""
         return _on_the_processor(self.updaters[updater].state_dict())
 
     def load_state(self, updater: int, state: Mapping[str, Any]) -> None:
@@ -155,7 +155,7 @@ class PolicyWorker:
 
 
 def _like(value: Any, parameter: torch.Tensor) -> Any:
-    """What an optimizer keeps of a parameter, in parts where that is in parts."""
+    """What an optimizer keeps of a parameter, sharded as the parameter is."""
     if not hasattr(parameter, "full_tensor") or not isinstance(value, torch.Tensor) or value.shape != parameter.shape:
         return value
     from ...agents.transformers.sharded import spread
@@ -164,21 +164,18 @@ def _like(value: Any, parameter: torch.Tensor) -> Any:
 
 
 def _on_the_processor(state: dict[str, Any]) -> dict[str, Any]:
-    """Nested values with copies of their tensors, none of which is part of a larger one."""
-    tensors: dict[str, torch.Tensor] = {}
+    """Nested values with whole copies of their tensors, which may be sharded or parts of larger ones."""
+    tensors: dict[str, Any] = {}
     packed = pack(state, tensors)
-    return unpack(packed, {name: _whole(tensor.detach()).cpu().clone() for name, tensor in tensors.items()})
-
-
-def _whole(tensor: Any) -> torch.Tensor:
-    """In one piece; that of a model over several ranks lies in parts."""
-    return tensor.full_tensor() if hasattr(tensor, "full_tensor") else tensor
+    copies = {name: tensor.detach() for name, tensor in tensors.items()}
+    copies = {name: t.full_tensor() if hasattr(t, "full_tensor") else t for name, t in copies.items()}
+    return unpack(packed, {name: tensor.cpu().clone() for name, tensor in copies.items()})
 
 
 # --- in another process -----------------------------------------------------------------------------------------------
 
 
-class WorkerTraceback(Exception):  # noqa: N818  # a text that stands below an error, none itself
+class WorkerTraceback(Exception):  # noqa: N818  # the cause of an error, shown above it
     """Where in its worker an error came from."""
 
     def __str__(self) -> str:
@@ -186,7 +183,7 @@ class WorkerTraceback(Exception):  # noqa: N818  # a text that stands below an e
 
 
 class Answer(NamedTuple):
-    """What a call came to: a value, or an error and where it came from."""
+    """The result of a call: a value, or an error and its traceback."""
 
     value: Any = None
     error: Exception | None = None
@@ -194,7 +191,7 @@ class Answer(NamedTuple):
 
     @classmethod
     def of(cls, error: Exception) -> Answer:
-        """That of an error that is being handled; one that cannot be sent is told by its message."""
+        """For the error that is being handled; one that cannot be pickled becomes a `TrainingError`."""
         try:
             pickle.loads(pickle.dumps(error))
         except Exception:
@@ -208,27 +205,41 @@ class Answer(NamedTuple):
         return self.value
 
 
-def _built(agents: Sequence[str], build: Callable[[], Team], ranks: int = 1) -> Any:
-    """A `PolicyWorker`, or what passes on to several."""
-    if ranks == 1:
-        return PolicyWorker(agents, build)
-    from .ranks import Ranks
-
-    return Ranks(agents, build, ranks)
-
-
 class AnsweringWorker:
-    """A `PolicyWorker` behind one method, which raises nothing."""
+    """A `PolicyWorker`, or one over several ranks, behind one method that never raises."""
 
     _worker: Any
 
     def answer(self, method: str, given: Sequence[Any], threads: int) -> Answer:
-        """Build the worker (`BUILD`, with its arguments), or call a method of it, with so many threads to compute."""
+        """Build the worker (`BUILD`, with its arguments), or call a method of it; `threads` compute."""
         try:
             torch.set_num_threads(threads)
             if method == BUILD:
-                self._worker = _built(*given)
+                self._build(*given)
                 return Answer()
             return Answer(getattr(self._worker, method)(*given))
         except Exception as error:
             return Answer.of(error)
+
+    def _build(self, agents: Sequence[str], build: Callable[[], Team], ranks: int = 1) -> None:
+        if ranks == 1:
+            self._worker = PolicyWorker(agents, build)
+        else:
+            from .ranks import Ranks
+
+            self._worker = Ranks(agents, build, ranks)
+
+
+def messages_of(connection: Connection, exit_code: int) -> queue.SimpleQueue[bytes]:
+    """What comes through a connection, received while other threads compute; when it closes, the process ends."""
+    messages: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+
+    def listen() -> None:
+        while True:
+            try:
+                messages.put(connection.recv_bytes())
+            except (EOFError, OSError):
+                os._exit(exit_code)
+
+    threading.Thread(target=listen, daemon=True).start()
+    return messages

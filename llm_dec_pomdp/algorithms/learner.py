@@ -1,0 +1,66 @@
+"""What all learners that move weights share: one updater for each policy, and what an update reports."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from ..agents.base import Sampling, Team
+from ..types import Group
+from .base import Metrics, Prompting
+from .diagnostics import describe, spent
+from .options import UpdaterOptions
+from .samples import Sample
+from .updater import Updater, step_all, updaters_of
+
+
+class PolicyLearner(Prompting):
+    """A learner that gives credit; one `Updater` for each policy then moves the weights.
+
+    Args:
+        team: Who acts and learns; members that cannot be trained stay as they are. Where beta is above 0, the team as
+            it is now is also the reference, or the base below its adapters.
+        sampling: How texts are drawn; its temperature is part of the policy that is trained.
+        config: Options.
+
+    Attributes:
+        learning: The agents whose policies are trained.
+    """
+
+    Config: ClassVar[type[Any]] = UpdaterOptions
+    updater: ClassVar[type[Updater]] = Updater
+    other_updater: ClassVar[type[Updater] | None] = None  # of all policies but the first; None: the same
+
+    def __init__(self, team: Team, sampling: Sampling, config: Any = None) -> None:
+        super().__init__(team, sampling)
+        self.config = config or self.Config()
+        self.updaters = updaters_of(team, sampling.temperature, self.config, self.updater, self.other_updater)
+        self.learning = {agent for updater in self.updaters for agent in updater.agents}
+
+    def step(self, samples: Sequence[Sample], groups: Sequence[Group]) -> Metrics:
+        """Let every policy step on its own samples; the means of what `Updater.step` returns.
+
+        Args:
+            samples: Texts with advantages.
+            groups: The order of the minibatches follows from the seed of their first episode.
+        """
+        return step_all(self.updaters, samples, first_seed(groups))
+
+    def report(
+        self, samples: Sequence[Sample], groups: Sequence[Group], updaters: Sequence[Updater] | None = None
+    ) -> Metrics:
+        """Numbers about the samples (`diagnostics.describe`), and what it cost to play the groups.
+
+        Args:
+            samples: As given to `step`.
+            groups: What was played.
+            updaters: Those that stepped; all when left out.
+        """
+        stepped = self.updaters if updaters is None else updaters
+        trainer = {place: logprobs for updater in stepped for place, logprobs in updater.logprobs.items()}
+        return describe(samples, len(groups), trainer) | spent(groups)
+
+
+def first_seed(groups: Sequence[Group]) -> int:
+    """The seed of the first episode; 0 where there is none."""
+    return next((episode.seed for group in groups for episode in group.episodes), 0)
