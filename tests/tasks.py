@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -27,6 +28,24 @@ class Duo(TextTask):
     def score(self, item: TaskItem, actions: Mapping[str, str]) -> Score:
         hits = float(sum(actions.get(agent) == text for agent, text in self.gold(item).items()))
         return Score(hits, {"hits": hits})
+
+
+class Graded(Duo):
+    """The score is the number that the first agent says; 4 solves the task. It notes what it is given."""
+
+    score_range = (0.0, 4.0)
+    max_return = 4.0
+
+    def score(self, item: TaskItem, actions: Mapping[str, str]) -> Score:
+        try:
+            value = float(actions["agent_0"])
+        except ValueError:
+            value = 0.0
+        value = value if math.isnan(value) else min(max(value, 0.0), 4.0)
+        return Score(value, {"hits": value}, notes=dict(actions))
+
+    def gold(self, item: TaskItem) -> dict[str, str]:
+        return {"agent_0": "4", "agent_1": "4"}
 
 
 class Leaver(Duo):

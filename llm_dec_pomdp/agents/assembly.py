@@ -1,4 +1,4 @@
-"""Teams of unlike members: other models, other sizes, frozen or scripted ones, each with its own learning rate.
+"""Teams of different members: other models, frozen or scripted ones, each with its own learning rate.
 
 A member plays one agent or several. In a file (`llm-dec-pomdp train ID --team team.toml`):
 
@@ -31,7 +31,7 @@ Choices = Callable[[str, Sequence[Message]], Sequence[str]]
 
 
 def no_choices(agent: str, history: Sequence[Message]) -> Sequence[str]:
-    """Of a team whose environment lists no well-formed texts."""
+    """Refuse script:uniform where the environment lists no well-formed texts."""
     raise ModelError("script:uniform plays an environment that lists its texts (Task.choices); use another model")
 
 
@@ -41,12 +41,12 @@ class MemberConfig(ModelOptions):
     agents: list[str]
     """Names ("agent_0") or roles ("summary"): all agents of that role."""
     model: str = "builtin:tiny"
-    """A model's name, script:random, script:gold (reference texts), script:uniform (any well-formed text, where these
-    are few), or a script that the environment has."""
+    """Name of a model, script:random, script:gold (reference texts), script:uniform (any well-formed text, where there
+    are few), or a script of the environment."""
     train: bool = True
     """False: the weights stay as they are."""
     learning_rate: float | None = None
-    """The algorithm's when left out."""
+    """Left out: that of the algorithm."""
 
 
 def assemble_team(
@@ -69,15 +69,13 @@ def assemble_team(
         roles: Their roles, in the same order.
         members: Who plays whom; every agent exactly once.
         gold: Reference texts for "script:gold", see `agents.scripted.Gold`.
-        scripts: What an agent says after its history, by name: "optimal" is "script:optimal"; see `Task.scripts`.
+        scripts: Functions from agent and history to text; "optimal" is "script:optimal"; see `Task.scripts`.
         choices: The well-formed texts of an agent after its history for "script:uniform", e.g. `Task.choices`.
-        menus: What each agent may say, for "builtin:table", e.g. `TextDecPOMDP.menu`.
-        vocabulary: Words of the environment, for "builtin:words".
-        seed: Seed of the adapters' first weights.
-        load: Loads the models of a member as `load_team` does, maybe elsewhere.
+        menus, vocabulary, seed: See `load_team`.
+        load: Loads the models of a member, as `load_team` does.
 
     Raises:
-        ModelError: An agent is played by nobody or twice, an unknown agent, or a model that cannot be loaded.
+        ModelError: An agent is unknown, or has no member or two, or a model cannot be loaded.
     """
     role_of = dict(zip(agents, roles, strict=True))
     by_name = {role: [agent for agent in agents if role_of[agent] == role] for role in roles}
@@ -94,7 +92,10 @@ def assemble_team(
     players: dict[str, Policy] = {}
     rates: dict[str, float] = {}
     for member in members:
-        names = [agent for name in member.agents for agent in _agents(name, by_name)]
+        for name in member.agents:
+            if name not in by_name:
+                raise ModelError(f"no agent or role {name!r} in this environment; {nearest(name, by_name)}")
+        names = [agent for name in member.agents for agent in by_name[name]]
         for position, name in enumerate(names):
             if name in players or name in names[:position]:
                 raise ModelError(f"agent {name!r} is played twice; name it once, in one member")
@@ -111,9 +112,3 @@ def assemble_team(
     if missing:
         raise ModelError(f"nobody plays {missing[0]!r}; give every agent a member: {', '.join(agents)}")
     return Team({agent: players[agent] for agent in agents}, learning_rates=rates)
-
-
-def _agents(name: str, by_name: Mapping[str, list[str]]) -> list[str]:
-    if name not in by_name:
-        raise ModelError(f"no agent or role {name!r} in this environment; {nearest(name, by_name)}")
-    return by_name[name]

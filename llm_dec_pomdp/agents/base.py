@@ -1,8 +1,8 @@
 """The policy contract and the team.
 
-A policy answers requests; a request is an agent, its own history, and one seed per wanted sample. What a policy samples
-is what a learner trains on: a `Completion` carries token ids and log-probabilities, and a request carries the ids of
-the agent's earlier turns, so that what was sampled is not tokenised again.
+A policy answers requests: an agent, its own history, and one seed per wanted sample. Learners train on exactly what was
+sampled: a `Completion` carries token ids and log-probabilities, and a request carries the ids of the agent's earlier
+turns, so that no text is tokenised again.
 """
 
 from __future__ import annotations
@@ -53,11 +53,11 @@ class Sampling:
 def chat(history: Sequence[Message], *, tools: bool = True) -> list[dict[str, str]]:
     """A history as the messages of a chat: roles "user", "assistant" and "tool".
 
-    Messages that follow each other in one role become one, since templates want them to alternate.
+    Consecutive messages with one role are joined, since templates want roles to alternate.
 
     Args:
         history: What an agent was told and said.
-        tools: False: what a tool gave is told by the user, below the name of the tool.
+        tools: False: results of tools are messages of the user, below the name of the tool.
     """
     messages: list[dict[str, str]] = []
     for role, text, name in history:
@@ -72,7 +72,7 @@ def chat(history: Sequence[Message], *, tools: bool = True) -> list[dict[str, st
 
 
 def definitions(tools: Sequence[Tool]) -> list[dict[str, Any]]:
-    """Tools as chat templates and servers of the OpenAI kind are told of them."""
+    """Tools as chat templates and OpenAI-compatible servers describe them."""
     return [
         {
             "type": "function",
@@ -95,13 +95,13 @@ class Request:
     """A question to a policy.
 
     Attributes:
-        agent: Who is asked.
-        history: The agent's own history (o_0, a_0, ..., o_t) as messages, what it was told last at the end.
-        seeds: One per wanted sample, which draws with its own seed alone. What else is in the batch changes how numbers
-            are rounded, and with it a token here and there: few in 32 bits, many in 16.
-        ids: Token ids of (o_0, a_0, ..., a_{t-1}), as they were shown and sampled; empty where nothing was said yet, or
-            by a policy without tokens, or where only the texts are known.
-        tools: What the agent may call, for policies that were taught to.
+        agent: The agent that is asked.
+        history: The agent's own history (o_0, a_0, ..., o_t) as messages.
+        seeds: One per wanted sample, which is drawn with that seed alone. The rest of the batch changes rounding, and
+            thereby now and then a token: few in 32 bits, many in 16.
+        ids: Token ids of (o_0, a_0, ..., a_{t-1}), as they were shown and sampled; empty where nothing was said yet, by
+            a policy without tokens, or where only the texts are known.
+        tools: Tools that the agent may call.
     """
 
     agent: str
@@ -147,7 +147,11 @@ class TrainablePolicy(Policy, Protocol):
         ...
 
     def load_state_dict(self, state: Mapping[str, torch.Tensor]) -> None:
-        """Restore them; missing, unexpected or differently shaped tensors are an error."""
+        """Restore them.
+
+        Raises:
+            ValueError: Missing, unexpected or differently shaped tensors.
+        """
         ...
 
 
@@ -191,26 +195,26 @@ class TeachablePolicy(TrainablePolicy, Protocol):
     """A trainable policy that can be shown what to say."""
 
     def written(self, request: Request, text: str, limit: int) -> Completion:
-        """A text as this policy would have sampled it: its prompt, the tokens of the text and of its end.
+        """A given text as this policy would have sampled it, with log-probabilities 0.
 
         Args:
-            request: After what it is said.
-            text: What is said.
+            request: What the text answers.
+            text: The text.
             limit: Longest completion, in tokens; a longer one is cut.
 
         Returns:
-            With log-probabilities 0, since nothing was sampled.
+            The prompt, the tokens of the text, and the token that ends it.
         """
         ...
 
 
 @runtime_checkable
 class MismatchedPolicy(TrainablePolicy, Protocol):
-    """A trainable policy whose log-probabilities may not be those under which it sampled."""
+    """A trainable policy whose sampler may compute other log-probabilities."""
 
     @property
     def sampler_differs(self) -> bool:
-        """True when `token_logprobs` computes otherwise than what sampled, by more than 32 bits round."""
+        """True when `token_logprobs` and the sampler differ by more than the rounding of 32 bits."""
         ...
 
 
@@ -219,7 +223,7 @@ class AdaptedPolicy(TrainablePolicy, Protocol):
     """A trainable policy that may be adapters on a frozen base."""
 
     def base(self) -> TrainablePolicy | None:
-        """The frozen base as a policy of its own that shares all memory; None when the base itself is trained."""
+        """The frozen base as a policy that shares all memory; None when the base itself is trained."""
         ...
 
     def parameters_of(self, agent: str) -> Iterable[Parameter]:
@@ -227,22 +231,22 @@ class AdaptedPolicy(TrainablePolicy, Protocol):
         ...
 
 
-Reading = tuple[str, tuple[int, ...]]  # an agent, in whose name token ids are read, and these
+Reading = tuple[str, tuple[int, ...]]  # the agent whose critic reads, and the token ids
 
 
 class Critic(Protocol):
-    """Tells what the return is to be expected after what was read."""
+    """Estimates the return after what was read."""
 
     def values(self, readings: Sequence[Reading]) -> torch.Tensor:
         """The values of N readings [N], in float32, with gradient and in units of the return."""
         ...
 
     def parameters(self) -> Iterable[Parameter]:
-        """What it learns, in a fixed order, without parameters of the policy."""
+        """Its own parameters, in a fixed order; none of the policy."""
         ...
 
     def state_dict(self) -> dict[str, torch.Tensor]:
-        """These, and whatever else has to survive a restart, as tensors by name."""
+        """The parameters, and whatever else has to survive a restart, as tensors by name."""
         ...
 
     def load_state_dict(self, state: Mapping[str, torch.Tensor]) -> None:
@@ -252,10 +256,10 @@ class Critic(Protocol):
 
 @runtime_checkable
 class CriticPolicy(TrainablePolicy, Protocol):
-    """A trainable policy that critics can be made of."""
+    """A trainable policy that can make critics."""
 
     def encode(self, history: Sequence[Message], new_tokens: int = 0, ids: Sequence[int] = ()) -> list[int]:
-        """Token ids of a history, as the policy reads it before `new_tokens` more; `ids` as in a `Request`."""
+        """Token ids of a history as a prompt for `new_tokens` more; `ids` as in a `Request`."""
         ...
 
     def critic(self, groups: Sequence[Sequence[str]], *, own: bool) -> Critic:
@@ -263,20 +267,14 @@ class CriticPolicy(TrainablePolicy, Protocol):
 
         Args:
             groups: Agents that share weights.
-            own: False: on the policy's own body, which then learns with it; True: on one of its own.
+            own: Whether the critic has its own body; else it moves that of the policy too.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class ParameterGroup:
-    """Parameters that the same agents use.
-
-    Attributes:
-        agents: Who uses them.
-        parameters: In the order of their policy.
-        learning_rate: Of these agents.
-    """
+    """Parameters that the same agents use, in the order of their policy, and the learning rate for these agents."""
 
     agents: tuple[str, ...]
     parameters: list[Parameter]
@@ -285,10 +283,10 @@ class ParameterGroup:
 
 @runtime_checkable
 class PlacedPolicy(TrainablePolicy, Protocol):
-    """A trainable policy whose weights live elsewhere, and with them what moves these weights."""
+    """A trainable policy whose weights live elsewhere, together with their updater."""
 
     def updater(self, kind: Any, groups: Sequence[ParameterGroup], temperature: float, options: Any) -> Any:
-        """What speaks for `kind(policy, groups, temperature, options)`, which is built where the weights live."""
+        """A stand-in for `kind(policy, groups, temperature, options)`, which is built where the weights live."""
         ...
 
 
@@ -296,11 +294,11 @@ class Team:
     """Who plays which agent.
 
     Args:
-        members: Policy of every agent. Agents may share a policy; their requests then go into one call.
-        learning_rates: Learning rate of single agents, for learners; theirs where left out.
+        members: The policy of every agent. Agents may share a policy; their requests then go into one call.
+        learning_rates: Learning rates of single agents; the learner's where left out.
 
     Raises:
-        ValueError: No members, or a learning rate that is negative, not finite, or of an agent that nobody plays.
+        ValueError: No members, or a learning rate that is negative, not finite, or for an agent without a member.
     """
 
     def __init__(self, members: Mapping[str, Policy], *, learning_rates: Mapping[str, float] | None = None) -> None:
@@ -315,9 +313,9 @@ class Team:
                 raise ValueError(f"the learning rate of {agent!r} is {rate}; it must be finite and at least 0")
 
     def parameter_groups(self, policy: TrainablePolicy, default: float) -> list[ParameterGroup]:
-        """The parameters of a policy by the agents that use them: of adapters a group each, else one for all.
+        """The parameters of a policy by the agents that use them: a group for each adapter, else one for all.
 
-        Parameters that no agent of the team uses are in none.
+        Parameters that no agent of the team uses are in no group.
 
         Raises:
             ValueError: Agents that share weights have different learning rates.
@@ -346,19 +344,21 @@ class Team:
 
     @property
     def trainable(self) -> list[TrainablePolicy]:
-        """The different policies that can be trained; a frozen model is none."""
+        """The different policies that can be trained; frozen models cannot."""
         able = [policy for policy in self.policies if isinstance(policy, TrainablePolicy)]
         return [policy for policy in able if next(iter(policy.parameters()), None) is not None]
 
     def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[list[Completion]]:
-        """Answer all requests, one call per policy, models of like size at the same time.
+        """Answer all requests with one call per policy, models of like size at the same time.
 
         Raises:
             KeyError: A request is for an agent that no member plays.
         """
         numbers: dict[int, list[int]] = {}  # of the requests to each policy
         for number, request in enumerate(requests):
-            numbers.setdefault(id(self._member(request.agent)), []).append(number)
+            if request.agent not in self.members:
+                raise KeyError(f"no member plays {request.agent!r}; {nearest(request.agent, self.members)}")
+            numbers.setdefault(id(self.members[request.agent]), []).append(number)
         policies = [policy for policy in self.policies if id(policy) in numbers]
         calls = [partial(p.generate, [requests[number] for number in numbers[id(p)]], sampling) for p in policies]
         answers: dict[int, list[Completion]] = {}
@@ -369,12 +369,12 @@ class Team:
     def act(
         self, observations: Mapping[str, str | Sequence[Message]], sampling: Sampling = Sampling(), seed: int = 0
     ) -> dict[str, str]:
-        """What each agent says to what it is told, as `env.step` takes it.
+        """The texts of all agents, as `env.step` takes them.
 
         Args:
-            observations: By agent, a text; or its whole history (`env.history(agent)`) where it was told more before.
+            observations: By agent, a text; or its whole history (`env.history(agent)`) after the first turn.
             sampling: How texts are drawn.
-            seed: Of the texts.
+            seed: Seed of the texts.
 
         Raises:
             KeyError: An agent that no member plays.
@@ -389,8 +389,3 @@ class Team:
     def __repr__(self) -> str:
         kinds = {agent: type(policy).__name__ for agent, policy in self.members.items()}
         return f"Team({', '.join(f'{agent}: {kind}' for agent, kind in kinds.items())})"
-
-    def _member(self, agent: str) -> Policy:
-        if agent not in self.members:
-            raise KeyError(f"no member plays {agent!r}; {nearest(agent, self.members)}")
-        return self.members[agent]

@@ -1,7 +1,7 @@
-"""Calls of tools as servers of the OpenAI kind write them, and as text.
+"""Tool calls as OpenAI-compatible servers write them, and as text.
 
-In a history a call is text, `<tool_call>{"name": ..., "arguments": {...}}</tool_call>`, as the templates of many models
-have it. A server gives and takes calls as objects with ids, and wants a message of the tool for every one of them.
+In a history a call is text, `<tool_call>{"name": ..., "arguments": {...}}</tool_call>`, as in many chat templates. A
+server sends and takes calls as objects with ids, and wants a message from the tool for each of them.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ _WITH_THE_FIRST = "(given with the first call)"
 
 
 def text_with_calls(message: Any) -> Any:
-    """The content of a server's message with its calls behind it, as text; its content where it has no calls.
+    """The content of a server's message, followed by its calls as text.
 
     Raises:
-        LookupError, TypeError, AttributeError, ValueError: The calls are none.
+        LookupError, TypeError, AttributeError, ValueError: The calls have another form.
     """
     calls = message.get("tool_calls")
     if not calls:
@@ -36,13 +36,13 @@ def text_with_calls(message: Any) -> Any:
 
 
 def messages_of(history: Sequence[Message]) -> list[dict[str, Any]]:
-    """A history as the messages of a server: calls as objects, and what tools gave as answers to them.
+    """A history as messages for a server: calls as objects, and results of tools as answers to them.
 
-    What a tool gave to an agent that called in lines of its own is told by the user, below the name of the tool.
+    Where the agent called a tool in another form, the result is a message of the user, below the name of the tool.
     """
     messages: list[dict[str, Any]] = []
-    plain: list[Message] = []  # since the last call
-    waiting: list[str] = []  # ids of calls that have no answer yet
+    plain: list[Message] = []  # messages since the last call
+    waiting: list[str] = []  # ids of calls without an answer so far
     for message in history:
         calls = _calls(message) if message.role == "said" else []
         if not calls and not (message.role == "tool" and waiting):
@@ -63,7 +63,7 @@ def messages_of(history: Sequence[Message]) -> list[dict[str, Any]]:
 
 
 def _calls(message: Message) -> list[dict[str, str]]:
-    """The calls in a text, as a server writes them; none where one cannot be read."""
+    """The calls in a text, as a server writes them; [] where one cannot be read."""
     calls: list[dict[str, str]] = []
     for match in _CALL.finditer(message.text):
         try:

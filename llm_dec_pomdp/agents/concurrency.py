@@ -1,4 +1,4 @@
-"""Policies of a team that work at the same time."""
+"""Policies of a team work at the same time."""
 
 from __future__ import annotations
 
@@ -10,22 +10,19 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 _ALIKE = 2  # how many times larger the largest model may be than the smallest
-_SWITCH_INTERVAL = 1e-4  # seconds after which a model asks for the interpreter; Python's 5e-3 cost a small step 6 %
+_SWITCH_INTERVAL = 1e-4  # seconds between switches of threads; Python's 5e-3 makes a small step 6 % slower
 
 
 def side_by_side(policies: Sequence[Any], tasks: Sequence[Callable[[], T]]) -> list[T]:
-    """Do one task per policy; what computes on different devices does so at the same time.
+    """Do one task per policy; policies on different devices work at the same time.
 
-    On each accelerator (`accelerator`, see `LanguageModel`) the policies work in turn, in a thread of its own. All
-    others work here: a small model gains little from a second core, two of them gain a whole one each, so the cores are
-    divided among models of like size (`processor_load`); anything else works in turn, with all cores.
+    Each accelerator (`LanguageModel.accelerator`) has a thread, in which its policies work in turn. The others work on
+    the processor, whose cores are divided among models of like size (`processor_load`): two small models gain more
+    from a core each than one of them from two. Other policies work in turn, with all cores.
 
     Args:
         policies: Who does the tasks, all different.
-        tasks: What is to be done, in the same order.
-
-    Returns:
-        The results in order.
+        tasks: One for each policy, in the same order.
     """
     places: dict[str | None, list[int]] = {None: []}
     for number, policy in enumerate(policies):
@@ -39,7 +36,7 @@ def side_by_side(policies: Sequence[Any], tasks: Sequence[Callable[[], T]]) -> l
         for number in numbers:
             results[number] = tasks[number]()
 
-    with ThreadPoolExecutor(len(places), "accelerator") as threads:  # which waits for all, also when one fails
+    with ThreadPoolExecutor(len(places), "accelerator") as threads:  # waits for all, also when one fails
         futures = [threads.submit(in_turn, numbers) for numbers in places.values()]
         results_here = _on_the_processor([policies[number] for number in here], [tasks[number] for number in here])
     for future in futures:
@@ -62,11 +59,11 @@ def _on_the_processor(policies: Sequence[Any], tasks: Sequence[Callable[[], T]])
         return [task() for task in tasks]
     share = cores // workers
     interval = sys.getswitchinterval()
-    torch.set_num_threads(share)  # of the process, for what asks there
+    torch.set_num_threads(share)
     sys.setswitchinterval(_SWITCH_INTERVAL)
     try:
         futures = [_pool(workers, share).submit(task) for task in tasks]
-        wait(futures)  # also when one fails: nobody is to go on behind the caller's back
+        wait(futures)  # for all of them, also when one fails
         return [future.result() for future in futures]
     finally:
         torch.set_num_threads(cores)
@@ -75,7 +72,7 @@ def _on_the_processor(policies: Sequence[Any], tasks: Sequence[Callable[[], T]])
 
 @functools.cache
 def _pool(workers: int, threads: int) -> ThreadPoolExecutor:
-    """Threads that stay, since each may have compute threads of its own."""
+    """Threads that are kept, since each may have its own compute threads."""
     import torch
 
     return ThreadPoolExecutor(workers, "model", initializer=torch.set_num_threads, initargs=(threads,))

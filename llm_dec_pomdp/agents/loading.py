@@ -5,7 +5,7 @@
 |---|---|
 | `builtin:tiny` | the small model in this package (works offline) |
 | `builtin:table` | a table per agent over the few texts that matter in an environment, see `agents.table` |
-| `builtin:words` | an untrained one, of the words of an environment that has few; see `agents.words` |
+| `builtin:words` | an untrained model of the words of an environment that has few; see `agents.words` |
 | `path/to/folder` | a saved transformers model |
 | `path/to/file.gguf` | a GGUF file, dequantised by transformers |
 | `http://host:port/v1#name` | a model behind an OpenAI-compatible server; its key is read from OPENAI_API_KEY |
@@ -36,9 +36,9 @@ from .wire import checked_address
 
 BUILTIN = {"builtin:tiny": "tiny"}
 TABLE = "builtin:table"
-_HUB_SECONDS = 5.0  # until an answer of the hub counts as none
+_HUB_SECONDS = 5.0  # to wait for an answer of the hub
 _DTYPES = ("auto", "float32", "bfloat16", "float16")
-_NO_CODE = {"trust_remote_code": False}  # a folder or the hub gives weights and tables, never programs
+_NO_CODE = {"trust_remote_code": False}  # run no program of a folder or of the hub
 
 
 class ModelError(ValueError):
@@ -58,13 +58,11 @@ def load_model(
 
     Args:
         name: See the table of this module.
-        device: "auto" (CUDA when there is one), "cpu", "cuda", "cuda:1", ...
-        dtype: Of the weights: "auto" (bfloat16 on CUDA, float32 elsewhere and where `trained`), "float32", "bfloat16"
-            or "float16".
+        device, dtype: See `ModelOptions`; one device. "auto" is CUDA when there is one.
         trained: Its own weights are to be trained. Small changes of a weight are lost in 16 bits, so learners warn of
             bfloat16 weights and refuse float16 ones; an adapter has float32 weights on any base.
         vocabulary: Words of the environment, for builtin:words.
-        seed: Of its first weights.
+        seed: Seed of the first weights, for builtin:words.
 
     Raises:
         ModelError: Unknown name, missing file, no network, a wrong device or dtype, or no vocabulary.
@@ -88,9 +86,14 @@ def load_model(
     transformers_logging.disable_progress_bar()
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about quantised tensors of GGUF files, which we do want as numbers
+            warnings.simplefilter("ignore")  # about dequantising GGUF files
             if name == words.NAME:
-                model, tokenizer = words.word_model(_few(vocabulary), seed)
+                if not vocabulary:
+                    raise ModelError(
+                        f"{words.NAME} is made of the words of an environment, and this one does not say that it has "
+                        "few (`vocabulary`); take builtin:tiny"
+                    )
+                model, tokenizer = words.word_model(vocabulary, seed)
                 return model.to(device, getattr(torch, dtype)), tokenizer
             tokenizer = AutoTokenizer.from_pretrained(place, **_NO_CODE, **extra)
             weights = {"dtype": getattr(torch, dtype), "weights_only": True, **dense}
@@ -99,8 +102,8 @@ def load_model(
     except pickle.UnpicklingError:
         files = " or ".join(repr(str(path)) for path in sorted(Path(place).glob("*.bin"))) or repr(name)
         raise ModelError(
-            f"{files} is pickled and holds more than weights, and no program in it is run; take the model as "
-            "safetensors (model.safetensors), from somebody whom you trust"
+            f"{files} is pickled and holds more than weights, which is not loaded; take the model as safetensors "
+            "(model.safetensors), from somebody whom you trust"
         ) from None
     except (OSError, ValueError, RuntimeError, SafetensorError) as error:
         raise ModelError(
@@ -110,23 +113,14 @@ def load_model(
         ) from error
 
 
-def _few(vocabulary: Sequence[str]) -> Sequence[str]:
-    if not vocabulary:
-        raise ModelError(
-            f"{words.NAME} is made of the words of an environment, and this one does not say that it has few "
-            "(`vocabulary`); take builtin:tiny"
-        )
-    return vocabulary
-
-
 def locate(name: str) -> tuple[str, dict[str, Any]]:
-    """Where a model of this table lies, as arguments of `from_pretrained`; loads neither it nor torch.
+    """Where a model lies, as arguments of `from_pretrained`; loads neither the model nor torch.
 
     Raises:
-        ModelError: It is neither built in, nor a folder, nor a file, and the hub does not answer that it has it.
+        ModelError: It is neither built in, nor a folder, nor a file, nor on the hub.
     """
     if name == words.NAME:
-        return name, {}  # lies nowhere
+        return name, {}  # it is made, not loaded
     if name.startswith("builtin:"):
         if name == TABLE:
             raise ModelError(f"{TABLE!r} is a whole team, for eval, train and bench; give builtin:tiny here")
@@ -142,7 +136,7 @@ def locate(name: str) -> tuple[str, dict[str, Any]]:
 
 
 def _ask_hub(name: str) -> dict[str, Any]:
-    """Ask the hub once, without retries, whether it has a model; one in the cache can do without its answer."""
+    """Ask the hub once whether it has a model; a model in the cache needs no answer."""
     from huggingface_hub import get_hf_file_metadata, hf_hub_url, try_to_load_from_cache
     from huggingface_hub.errors import HFValidationError
 
@@ -163,7 +157,7 @@ def _ask_hub(name: str) -> dict[str, Any]:
 
 
 def _nearest_path(path: Path) -> str:
-    """A half-sentence with the folder or .gguf file whose name is nearest; "" where none is near."""
+    """A hint with the folder or .gguf file of the nearest name; "" where none is near."""
     place = Path(path.anchor)
     for part in path.parts[1:] if path.anchor else path.parts:
         if not (place / part).exists():
@@ -177,10 +171,10 @@ def _nearest_path(path: Path) -> str:
 
 
 def server_model(name: str) -> tuple[str, str] | None:
-    """The address and the model of a name like `http://host:port/v1#name`; None for names of other models.
+    """Address and model of a name like `http://host:port/v1#name`; None for other names.
 
     Raises:
-        ModelError: No model is named, or the address cannot be used or stored.
+        ModelError: The name has no model, or an address that cannot be used or stored.
     """
     if not name.startswith(("http://", "https://")):
         return None
@@ -195,7 +189,7 @@ def server_model(name: str) -> tuple[str, str] | None:
 
 
 def mixed_precision(dtype: str, device: str, trained: bool) -> bool:
-    """Are products computed in bfloat16, with weights in float32? With "auto" on CUDA, where these are trained."""
+    """Whether products are in bfloat16 and weights in float32: with dtype "auto" on CUDA, where these are trained."""
     return dtype == "auto" and device.startswith("cuda") and trained
 
 
@@ -213,13 +207,11 @@ def load_policy(
 
     Args:
         name: See the table of this module.
-        options: How it is run; their defaults when left out.
-        device: See `load_model`.
-        dtype: See `load_model`.
-        trained, vocabulary, seed: See `load_model`.
+        options: How it is run.
+        device, dtype, trained, vocabulary, seed: See `load_model`.
 
     Raises:
-        ModelError: See `load_model`; or a remote model with an option of one in this process.
+        ModelError: See `load_model`; or a remote model with an option for models in this process.
     """
     how = (options or RunOptions()).arguments()
     if server := server_model(name):
@@ -235,7 +227,7 @@ def load_policy(
 def _policy(
     network: Any, tokenizer: Any, dtype: str, trained: bool, *, engine: Mapping[str, Any], **options: Any
 ) -> Policy:
-    """A `LanguageModel` of a model that was loaded with a dtype; with an engine of its own where one is described."""
+    """A `LanguageModel` of a model that was loaded with `dtype`; `engine` describes its engine, if any."""
     import torch
 
     from .transformers.language_model import LanguageModel
@@ -261,11 +253,11 @@ def load_team(
     Args:
         agents: Agent names.
         model: Model name, see the table of this module.
-        roles: Of the agents, in their order; those of the same role (invocations of a sub-agent) share all weights.
-            Left out, every agent has a role of its own.
-        seed: Seed of the adapters' first weights, and of those of builtin:words.
+        roles: Roles of the agents, in their order; agents of one role (invocations of a sub-agent) share all weights.
+            Left out, every agent has its own role.
+        seed: Seed of the first weights of adapters, and of builtin:words.
         train: False: no weights are trainable.
-        menus: What each agent may say, for builtin:table.
+        menus: What each agent may say, for builtin:table, e.g. `TextDecPOMDP.menu`.
         vocabulary: Words of the environment, for builtin:words.
         options: Fields of `ModelOptions`: sharing="lora", device="cuda:1", ...
 
@@ -291,7 +283,7 @@ def load_team(
 
 
 def _of_roles(role_of: Mapping[str, str], model: str, options: ModelOptions, made: Mapping[str, Any]) -> Team:
-    """A team with weights of its own for each role, under the name of its first agent; `made` as `load_model` takes."""
+    """A team with its own weights for each role, named by its first agent; `made` are arguments of `load_model`."""
     first = {role: agent for agent, role in reversed(list(role_of.items()))}
     owners = {agent: first[role] for agent, role in role_of.items()}
     names = list(dict.fromkeys(owners.values()))
@@ -331,7 +323,7 @@ def _tables(role_of: Mapping[str, str], menus: Mapping[str, Sequence[str]], opti
 
 
 def _with_adapters(network: Any, agents: Sequence[str], rank: int, seed: int) -> Any:
-    """The network with one trainable LoRA adapter per agent; all of them start as the base model."""
+    """The network with one trainable LoRA adapter per agent, each of which starts as the base model."""
     import torch
     from peft import LoraConfig, get_peft_model
 

@@ -1,5 +1,5 @@
 # pyright: basic
-"""What to do when the device runs out of memory: fewer sequences at once, the same result."""
+"""Out of memory on the device: go on with fewer sequences at once, and the same result."""
 
 from __future__ import annotations
 
@@ -17,11 +17,9 @@ class OutOfDeviceMemoryError(RuntimeError):
 
 
 class BatchSize:
-    """How many sequences go through the model at once. Halves itself for good when the device runs out of memory.
+    """How many sequences go through the model at once; halved for good when the device runs out of memory.
 
-    Args:
-        name: Of the option, for messages.
-        size: To start with.
+    Messages call it by the `name` of its option.
     """
 
     def __init__(self, name: str, size: int) -> None:
@@ -29,11 +27,11 @@ class BatchSize:
         self.size = size
 
     def run(self, work: Callable[[int], T], undo: Callable[[], None] = lambda: None) -> T:
-        """Do something that takes memory in proportion to the size.
+        """Do work that takes memory in proportion to the size.
 
         Args:
             work: Takes the size; called again with a smaller one, it starts anew or goes on with what is left.
-            undo: Forgets what an unfinished `work` left that a further call must not find.
+            undo: Removes what an unfinished `work` left behind.
 
         Raises:
             OutOfDeviceMemoryError: It does not fit with a size of 1.
@@ -46,7 +44,7 @@ class BatchSize:
                 return work(size)
             except torch.cuda.OutOfMemoryError as error:
                 reason = str(error)
-            # Out here nothing refers to the tensors of the failed pass any more, as the error's traceback did.
+            # The traceback of the error, which held the tensors of the failed pass, is gone here.
             undo()
             gc.collect()
             torch.cuda.empty_cache()

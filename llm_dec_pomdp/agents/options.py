@@ -1,4 +1,4 @@
-"""How models of a team are loaded and run, as a user says it; nothing heavy is loaded."""
+"""Options of loading and running the models of a team; importing this loads nothing heavy."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Sharing = Literal["separate", "shared", "lora"]
 
 
 class RunOptions(Config):
-    """How a model in this process is run; the arguments of `LanguageModel` that are a user's."""
+    """How a model is run: the arguments of `LanguageModel` that a user sets."""
 
     chat_template_kwargs: dict[str, Any] = {}
     """Variables of the chat template: Qwen3 thinks unless it is { enable_thinking = false }."""
@@ -22,12 +22,12 @@ class RunOptions(Config):
     truncate_prompts: bool = False
     """Keep the end of prompts that are too long for the context, instead of refusing them."""
     gradient_checkpointing: bool = False
-    """Keep the input of every layer alone in updates and compute the rest again: less memory, more time."""
+    """Keep only the inputs of layers in updates and compute the rest again: less memory, more time."""
     engine: dict[str, Any] = {}
-    """Who draws the texts, { kind = "vllm", url = "http://localhost:8000", ... }; the model itself when left out."""
+    """What draws the texts, { kind = "vllm", url = "http://localhost:8000", ... }; the model itself when left out."""
 
     def arguments(self) -> dict[str, Any]:
-        """Those of `LanguageModel`."""
+        """The arguments of `LanguageModel`."""
         return self.model_dump(include=set(RunOptions.model_fields))
 
 
@@ -35,51 +35,48 @@ class ModelOptions(RunOptions):
     """How a team of models is loaded and run."""
 
     sharing: Sharing = "separate"
-    """Among the roles: separate (a model each, all weights trainable), shared (one for all, all weights trainable), or
-    lora (a trainable adapter each on one frozen base)."""
+    """Weights of the roles: separate (a model each, all weights trainable), shared (one model, all weights trainable),
+    or lora (a trainable adapter each on one frozen base)."""
     device: str = "auto"
-    """auto, cpu, cuda, cuda:1, ...; several, as "cuda:0,cuda:1", for the models of the roles in turn, which then work
-    at the same time (sharing separate)."""
+    """auto, cpu, cuda, cuda:1, ...; or several, as "cuda:0,cuda:1", which the models of the roles take in turn and work
+    on at the same time (sharing separate)."""
     dtype: str = "auto"
-    """auto (on CUDA bfloat16, with float32 weights where all are trained, else float32), float32, bfloat16, float16."""
+    """auto, float32, bfloat16 or float16. auto is float32 on a processor; on CUDA it is bfloat16, with float32 weights
+    where all weights are trained."""
     lora_rank: Positive = 8
     """Rank of the adapters, on all linear layers."""
     ranks: Positive = 1
-    """Processes that the model is spread over (FSDP2), each with a GPU where there are any; for `train --executor
+    """Processes that the model is sharded over (FSDP2), each with a GPU where there are any; for `train --executor
     processes` and `ray`."""
     gpus: Annotated[float, pydantic.Field(gt=0, le=1)] = 1.0
-    """Share of a GPU that each process of this model takes with `train --executor ray`, where there are any: with 0.5
-    two share one."""
+    """GPUs for each process of this model with `train --executor ray`, where there are any: with 0.5 two share one."""
 
     def options(self) -> dict[str, Any]:
-        """Those of `load_team`, without what a subclass adds."""
+        """The options of `load_team`, without what a subclass adds."""
         return self.model_dump(include=set(ModelOptions.model_fields))
 
     @property
     def devices(self) -> list[str]:
-        """Of the models of the roles, in turn."""
+        """The devices that the models of the roles take in turn."""
         return [name.strip() for name in self.device.split(",")]
 
     def refuse_conflicts(self, *, trained: bool, placed: bool = False) -> None:
-        """Refuse what does not go together, before anything is loaded.
+        """Refuse options that do not go together, before anything is loaded.
 
         Args:
             trained: Weights of this model are trained.
             placed: It lives in a worker of an executor.
 
         Raises:
-            ConfigError: The message says what, and what to do.
+            ConfigError: There are such options.
         """
         if self.engine:
             engine = make_engine(self.engine)
-            if trained and self.sharing != "lora" and getattr(engine, "adapters_only", False):
-                raise ConfigError(
-                    f"sharing is {self.sharing!r}, which trains all weights, and engine {self.engine['kind']!r} can be "
-                    'given adapters alone; train adapters (sharing = "lora"), or leave the engine out'
-                )
+            if trained and (refuse := getattr(engine, "refuse", None)):
+                refuse(self.sharing)
         if len(self.devices) > 1 and self.sharing != "separate":
             raise ConfigError(
-                f"device is {self.device!r} and sharing {self.sharing!r}, of which there is one model; give one device"
+                f"device is {self.device!r} and sharing {self.sharing!r}, which has one model; give one device"
             )
         if self.ranks > 1 and not placed:
             raise ConfigError(

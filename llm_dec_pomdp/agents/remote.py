@@ -1,6 +1,6 @@
 """A policy behind an OpenAI-compatible HTTP server (`/chat/completions`): a larger model, a reviewer, a frozen member.
 
-Standard library only. Such a policy has no tokens and no log-probabilities to train on.
+It has no tokens and no log-probabilities to train on.
 """
 
 from __future__ import annotations
@@ -27,11 +27,10 @@ class Remote:
 
     Args:
         url: Base address, e.g. "http://localhost:8000/v1"; without a user name, a password and a query.
-        model: Name of the model as the server knows it.
-        api_key: Sent as a bearer token where given, to this address alone: redirects are refused.
-        timeout: Seconds to wait for one answer; one that begins, but does not end in time, is given up too.
-        tries: How often a sample is asked for before `RemoteError` is raised, see `wire.retried`. What would fail
-            again, such as a wrong key, is not asked again.
+        model: Name of the model on the server.
+        api_key: Sent as a bearer token where given, and only to this address: redirects are refused.
+        timeout: Seconds until an answer must be complete.
+        tries: How often a sample is asked for before `RemoteError` is raised, see `wire.retried`.
         concurrency: Samples asked for at the same time.
 
     Raises:
@@ -50,8 +49,8 @@ class Remote:
     ) -> None:
         if api_key and not (api_key.isascii() and api_key.isprintable() and " " not in api_key):
             raise ValueError(
-                "api_key holds a space, a line break or a character beyond ASCII, which no header can hold (it is not "
-                "shown here); give it as the server's owner issued it"
+                "api_key holds a space, a line break or a character beyond ASCII, which a header cannot hold (the key "
+                "is not shown here); give it as the server's owner issued it"
             )
         if tries < 1:
             raise ValueError(f"tries is {tries}; a sample is asked for at least once")
@@ -78,7 +77,7 @@ class Remote:
                 for future in over:
                     future.result()
                 return [[future.result() for future in futures] for futures in pending]
-            except BaseException:  # the others need not be asked for, nor waited for between tries
+            except BaseException:  # do not ask for the others, nor wait between their tries
                 given_up.set()
                 threads.shutdown(wait=False, cancel_futures=True)
                 raise
@@ -98,11 +97,8 @@ class Remote:
             body["tools"] = definitions(request.tools)
         started = time.perf_counter()
 
-        def ask() -> tuple[str, bool]:
-            return _text_of(self._post(body))
-
         try:
-            text, truncated = retried(ask, self._tries, given_up)
+            text, truncated = retried(lambda: _text_of(self._post(body)), self._tries, given_up)
             return Completion(text, truncated=truncated, seconds=time.perf_counter() - started)
         except WireError as error:
             reason = without_key(error, self._api_key)
@@ -116,11 +112,7 @@ class Remote:
 
 
 def _text_of(answer: bytes) -> tuple[str, bool]:
-    """The text of an answer, and whether its length was the limit.
-
-    Raises:
-        WireError: It is not what such servers answer.
-    """
+    """The text of an answer, and whether its length was the limit; raises WireError where it has another form."""
     try:
         choice = json.loads(answer)["choices"][0]
         text, truncated = text_with_calls(choice["message"]), choice.get("finish_reason") == "length"
@@ -138,7 +130,7 @@ class Expert:
 
     Args:
         policy: Any policy; it is asked as the agent "expert".
-        sampling: How its answer is drawn; the number of the try is its seed, so an episode can be repeated.
+        sampling: How its answer is drawn; the number of the try is the seed.
     """
 
     def __init__(self, policy: Any, sampling: Sampling | None = None) -> None:

@@ -13,11 +13,7 @@ Say = Callable[[str, Sequence[Message]], str]  # from agent and history to text
 
 
 class Scripted:
-    """Says what a function returns.
-
-    Args:
-        say: From agent and history to text.
-    """
+    """Says what a function of agent and history returns."""
 
     def __init__(self, say: Say) -> None:
         self._say = say
@@ -36,7 +32,7 @@ class RandomText:
 
 
 class Uniform:
-    """Says any of the texts that a function lists, each as likely; the same for the same seed.
+    """Says one of the texts that a function lists, all equally likely; the same for the same seed.
 
     Args:
         choices: From agent and history to texts, e.g. `Task.choices`.
@@ -55,7 +51,7 @@ class Uniform:
 
 
 class Replay:
-    """Repeats recorded texts, agent by agent, and refuses when they run out.
+    """Repeats the recorded texts of each agent, and raises IndexError when they run out.
 
     Args:
         texts: What each agent says, in the order in which it is asked.
@@ -75,7 +71,7 @@ class Replay:
 
 
 class Gold:
-    """Says the reference text of the task that it recognises by the first observation.
+    """Says the reference text of a task, which it recognises by the first observation.
 
     Args:
         texts: Reference by (agent, first observation), e.g. from `TextTask.gold_table()`.

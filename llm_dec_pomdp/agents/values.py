@@ -1,12 +1,12 @@
 # pyright: basic
-"""What a text is worth to a model: a learnt reward, read off a language model as it is.
+"""A learnt reward: the value that a language model gives to a text.
 
-The value of a text a after a history h is the log-odds that the model would end it where it ends,
+The value of a text a after a history h is the log-odds that the model would end the text where it ends,
 
     r(h, a) = log (p / (1 - p)),   p = pi(end | h, a)                                                           (value)
 
-So the head is one that every language model has, the row of its output layer for the end of a text, and a reward model
-is loaded, adapted, placed, saved and exported like any other. (A reward as the probability of a token: generative
+So the head is the row of the output layer for the end of a text, which every language model has, and a reward model is
+loaded, adapted, placed, saved and exported like any other. (A reward as the probability of a token: generative
 verifiers, arXiv:2408.15240.)
 """
 
@@ -28,7 +28,7 @@ def values(policy: TrainablePolicy, samples: Sequence[tuple[str, Completion]]) -
 
     Args:
         policy: The reward model.
-        samples: (agent, completion) pairs, each with the token of the end as its last one, see `ended`.
+        samples: (agent, completion) pairs, each with the end token as its last one, see `ended`.
     """
     logprobs, mask = policy.token_logprobs(samples, 1.0)
     last = mask.sum(-1).long() - 1
@@ -37,12 +37,12 @@ def values(policy: TrainablePolicy, samples: Sequence[tuple[str, Completion]]) -
 
 
 def end_of(policy: TeachablePolicy, agent: str) -> int:
-    """The token with which a policy ends a text."""
+    """The token that ends a policy's texts."""
     return policy.written(Request(agent, conversation("")), "", 1).token_ids[-1]
 
 
 def ended(completion: Completion, end: int) -> Completion:
-    """The text with the token of the end as its last one; where a token limit cut it, in place of its last token."""
+    """The text with the end token as its last one; in place of its last token, where a token limit cut the text."""
     ids = completion.token_ids
     return completion if ids[-1:] == (end,) else replace(completion, token_ids=(*ids[:-1], end))
 
@@ -67,7 +67,7 @@ class Judge:
         self._end = end_of(policy, self.agent)
 
     def __call__(self, history: Sequence[Message], text: str) -> float:
-        """What a joint text is worth after a history."""
+        """The value of a joint text after a history."""
         said = self.policy.written(Request(self.agent, tuple(history)), text, self.limit)
         with torch.no_grad():
             return values(self.policy, [(self.agent, ended(said, self._end))]).item()

@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
 
 def weight_files(policy: TrainablePolicy, agents: Sequence[str]) -> dict[str, WeightFile]:
-    """How a policy's weights are kept, by agent: as other libraries expect them where it can tell, else as they are."""
+    """The files of a policy's weights, by agent: as other libraries expect them where the policy says so."""
     if isinstance(policy, PortablePolicy):
         return policy.weight_files(agents)
     return {agents[0]: WeightFile("weights.safetensors", {name: name for name in policy.state_dict()})}
 
 
 def write_weights(draft: Draft, folder: str, policy: TrainablePolicy, weights: WeightFile) -> None:
-    """Write one agent's weights, and the configurations beside them."""
+    """Write one agent's weights and configurations."""
     state = policy.state_dict()
     tensors = {name: state[own] for name, own in weights.tensors.items()}
     draft.write_tensors(f"{folder}/{weights.name}", tensors)
@@ -28,12 +28,8 @@ def write_weights(draft: Draft, folder: str, policy: TrainablePolicy, weights: W
         draft.write_json(f"{folder}/{name}", config)
 
 
-def refuse_misfits(shapes: Mapping[str, torch.Size], state: Mapping[str, torch.Tensor]) -> None:
-    """Refuse tensors that are not those of a model, of which names and shapes are given.
-
-    Raises:
-        ValueError: Missing, unexpected or differently shaped tensors, by name.
-    """
+def refuse_misfits(shapes: Mapping[str, torch.Size], state: Mapping[str, torch.Tensor], what: str = "model") -> None:
+    """Raises ValueError for tensors of a model or critic that are missing, unexpected or of another shape, by name."""
     wrong = [f"{name} is missing" for name in shapes.keys() - state.keys()]
     wrong += [f"{name} is unexpected" for name in state.keys() - shapes.keys()]
     wrong += [
@@ -42,5 +38,7 @@ def refuse_misfits(shapes: Mapping[str, torch.Size], state: Mapping[str, torch.T
         if shapes[name] != state[name].shape
     ]
     if wrong:
-        shown = "; ".join(sorted(wrong)[:5])
-        raise ValueError(f"the weights do not fit this model, {len(wrong)} tensors differ: {shown}")
+        raise ValueError(
+            f"the weights do not fit this {what}, {len(wrong)} tensors differ: {'; '.join(sorted(wrong)[:5])}; give "
+            "the options and the model that they were trained with"
+        )

@@ -1,7 +1,7 @@
-"""One question to an HTTP server, bounded: no redirects, and a limit of bytes and of seconds for all that comes back.
+"""One HTTP request: without redirects, and with a limit of bytes and of seconds for the whole answer.
 
-Standard library, with the proxies of the environment and the certificates of the system. Its own time limit is one for
-every read, which a server that sends a byte now and then never reaches; here it holds from the first byte to the last.
+Standard library, with the proxies of the environment and the certificates of the system. Its own time limit is for each
+read, so a server that sends a byte now and then never reaches it; the limit here is for the whole answer.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ _AT_ONCE = 1 << 20  # bytes read at once
 _FIRST_WAIT = 0.25  # seconds before the second try; they double from try to try
 _LONGEST_WAIT = 60.0  # seconds, also where a server asks for more
 _SHOWN = 300  # bytes of a refusal in a message
-_AGAIN = (408, 425, 429)  # of the refusals of a request, those that may pass
+_AGAIN = (408, 425, 429)  # refusals below 500 that are worth another try
 
 
 class WireError(Exception):
-    """A question that was not answered.
+    """A request without a usable answer.
 
     Attributes:
-        again: Whether asking again may help.
+        again: Whether another try may help.
         wait: Seconds that the server asks to wait; None where it says nothing.
-        status: Of the server's refusal; None where there was none.
-        said: What the server said with it, as far as it is shown.
+        status: HTTP status of a refusal; None where there was none.
+        said: The beginning of what the server said with it.
     """
 
     def __init__(
@@ -53,12 +53,12 @@ class WireError(Exception):
 
 
 def retried(attempt: Callable[[], T], tries: int, given_up: threading.Event | None = None) -> T:
-    """What an attempt gives, tried again after a while where that may help.
+    """The result of `attempt`, tried again after a while where that may help.
 
     Args:
-        attempt: Asks once; WireError where there is no usable answer.
-        tries: The most attempts. Between them it waits: as long as the server asks (Retry-After), else 0.25 s, then
-            twice as long each time; at most a minute.
+        attempt: Asks once; raises WireError where there is no usable answer.
+        tries: Most attempts. The pause between them is what the server asks for (Retry-After), else 0.25 s, then twice
+            as long each time; at most a minute.
         given_up: Once it is set, nothing is tried again.
 
     Raises:
@@ -84,12 +84,12 @@ def checked_address(
 
     Args:
         url: The address.
-        example: What such an address looks like, for messages.
-        key: What is to be given elsewhere, and where, for messages.
+        example: Such an address, for messages.
+        key: What to give in place of a password, and where, for messages.
 
     Raises:
-        ValueError: It is none, or holds what must not be stored: a user name, a password, a query or a fragment. The
-            message leaves those out.
+        ValueError: It is no address, or holds what must not be stored: a user name, a password, a query or a fragment,
+            which the message leaves out.
     """
     shown = re.split("[?#]", url.rpartition("@")[2])[0]
     if not url.startswith(("http://", "https://")):
@@ -97,7 +97,7 @@ def checked_address(
     try:
         parts = urlsplit(url)
         whole = bool(parts.hostname) and parts.port != 0 and url.isprintable() and " " not in url
-    except ValueError:  # of the port, or of brackets; its message quotes what may be a password
+    except ValueError:  # about the port or brackets; its message may quote a password
         whole, parts = False, None
     if "@" in url.split("/")[2] or "?" in url or "#" in url:
         raise ValueError(
@@ -110,7 +110,7 @@ def checked_address(
 
 
 def without_key(error: WireError, key: str | None) -> str:
-    """What an error says, for messages: it may repeat what the server sent, and that what it was sent."""
+    """The text of an error without the key, which the server may have repeated."""
     return visible(str(error).replace(key, "[key]") if key else str(error))
 
 
@@ -118,16 +118,25 @@ def post(url: str, body: bytes, headers: dict[str, str], timeout: float) -> byte
     """What a server answers.
 
     Args:
-        url: Whom to ask.
+        url: The address.
         body: What to send.
         headers: Beside the usual ones.
-        timeout: Seconds to connect, to send, and until the answer has ended.
+        timeout: Seconds to connect, to send, and until the answer is complete.
 
     Raises:
-        WireError: Whatever goes wrong between here and there, refusals and redirects included.
+        WireError: Anything that goes wrong, refusals and redirects included.
     """
+    return _answer(urllib.request.Request(url, body, headers), timeout)
+
+
+def get(url: str, headers: dict[str, str], timeout: float) -> bytes:
+    """What a server answers that is asked with an address alone; see `post`."""
+    return _answer(urllib.request.Request(url, headers=headers), timeout)
+
+
+def _answer(request: urllib.request.Request, timeout: float) -> bytes:
     try:
-        with _opener().open(urllib.request.Request(url, body, headers), timeout=timeout) as answer:
+        with _opener().open(request, timeout=timeout) as answer:
             received = bytearray()
             while part := answer.read1(_AT_ONCE):
                 received += part
@@ -139,10 +148,10 @@ def post(url: str, body: bytes, headers: dict[str, str], timeout: float) -> byte
 
 
 def _refusal(error: urllib.error.HTTPError) -> WireError:
-    """What a status other than success means; its body is read as far as it is shown."""
+    """The error for a status other than success; only the beginning of its body is read."""
     with error:
         if 300 <= error.code < 400:
-            reason = "it redirects to another address, which is not followed; give the address that answers itself"
+            reason = "it redirects to another address, which is not followed; give the final address"
             return WireError(f"HTTP {error.code}: {reason}", again=False)
         try:
             said = error.read(_SHOWN).decode(errors="replace")
@@ -169,7 +178,7 @@ def wait_asked(retry_after: str | None) -> float | None:
 
 
 class _Received(io.RawIOBase):
-    """What a socket receives, up to a moment and a number of bytes; it stands in for the socket of a response."""
+    """A socket for reading a response, up to a moment and a number of bytes."""
 
     def __init__(self, sock: Any, end: float) -> None:
         self._socket, self._raw, self._end = sock, sock.makefile("rb", buffering=0), end
@@ -229,7 +238,7 @@ class _Connect(urllib.request.HTTPHandler, urllib.request.HTTPSHandler):
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """A redirect would take the key and the prompt to another host: it is an error like other statuses."""
+    """Makes redirects an error, since they would take the key and the prompt to another host."""
 
     def http_error_302(self, req: Any, fp: Any, code: int, msg: str, headers: Any) -> None:
         return None

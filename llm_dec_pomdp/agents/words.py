@@ -1,11 +1,10 @@
 # pyright: basic
-"""`builtin:words`: a small Llama without any training, whose tokens are the words of an environment.
+"""`builtin:words`: a small untrained Llama, whose tokens are the words of an environment.
 
-Environments of few words declare them (`vocabulary`). A model that knows these alone learns such a task in seconds
-on one core, generalises over words as larger ones do, and needs no download: 2 layers of width 48, some 60 thousand
-parameters. Its first weights follow from a seed.
+Environments with few words declare them (`vocabulary`). A model of these words learns such a task in seconds on one
+core and needs no download: 2 layers of width 48, some 60 thousand parameters. Its first weights follow from a seed.
 
-An agent's history is its words in order: `<say>` stands before what it says, `<eos>` after it.
+An agent's history is its words in order, with `<say>` before each text of its own and `<eos>` after it.
 """
 
 from __future__ import annotations
@@ -18,10 +17,10 @@ _SPECIAL = ("<unk>", "<pad>", "<eos>", "<say>")
 _TEMPLATE = (
     "{% for m in messages %}{% if m['role'] == 'assistant' %}<say> {{ m['content'] }} <eos> "
     "{% else %}{{ m['content'] }} {% endif %}{% endfor %}{% if add_generation_prompt %}<say>{% endif %}"
-    "{# what a tool gave is a message like any other #}"
+    "{# results of tools are messages like any other #}"
 )
 _CONTEXT = 512  # tokens
-_SPREAD = 0.1  # of the first weights: 0.02, which fits wide models, leaves one of this width slow to attend
+_SPREAD = 0.1  # standard deviation of the first weights; with the usual 0.02 a model of this width learns slowly
 
 
 def word_model(vocabulary: Sequence[str], seed: int) -> tuple[Any, Any]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
+from fake_vllm import FakeVLLM
 from models import save_model
-from servers import Server, serving
+from servers import Server
 
 
 @pytest.fixture(scope="session")
@@ -22,6 +23,8 @@ def folder(saved: Callable[[int], str]) -> str:
 
 
 @pytest.fixture
-def server() -> Iterator[Server]:
-    """A server of the OpenAI kind."""
-    yield from serving()
+def vllm(server: Server) -> FakeVLLM:
+    """What that server does, as one of vLLM."""
+    fake = FakeVLLM()
+    server.answer = lambda body, number: fake.answer(server.paths[number], body)
+    return fake

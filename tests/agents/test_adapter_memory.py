@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 from models import AGENTS, network, tokenizer
+from requests_of_agents import kept_bytes
 
 from llm_dec_pomdp.agents.loading import load_team
 from llm_dec_pomdp.agents.transformers.adapters import MixedLinear
@@ -43,33 +44,18 @@ def policy(folder: str, sharing: Any, dtype: str) -> LanguageModel:
     return one
 
 
-def kept(one: LanguageModel) -> int:
-    """Bytes that the forward pass of an update keeps beside the model."""
-    own = {t.untyped_storage().data_ptr() for t in (*one.model.parameters(), *one.model.buffers())}
-    storages: dict[int, torch.UntypedStorage] = {}
-
-    def note(tensor: torch.Tensor) -> torch.Tensor:
-        storage = tensor.untyped_storage()
-        if storage.data_ptr() not in own:
-            storages[storage.data_ptr()] = storage
-        return tensor
-
-    with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
-        one.token_logprobs(SAMPLES, 1.0)
-    return sum(storage.nbytes() for storage in storages.values())
-
-
 def test_adapters_on_a_base_in_half_precision_keep_no_more_than_all_weights_do(folder: str) -> None:
-    assert kept(policy(folder, "lora", "bfloat16")) <= kept(policy(folder, "shared", "bfloat16"))
+    adapters, whole = (kept_bytes(policy(folder, sharing, "bfloat16"), SAMPLES) for sharing in ("lora", "shared"))
+    assert adapters <= whole
 
 
 def plain(self: Any, x: torch.Tensor) -> torch.Tensor:
     """The layer's equation, with autograd as it is."""
     result = self.base_layer(x)
-    down = torch.cat([self.lora_A[name].weight for name in self.rows.names])
-    up = torch.cat([self.lora_B[name].weight * self.scaling[name] for name in self.rows.names], dim=1)
-    low = torch.nn.functional.linear(x.to(down.dtype), down) * self.rows.mask.to(down.dtype)
-    return result + torch.nn.functional.linear(low, up).to(result.dtype)
+    down = torch.cat([self.lora_A[name].weight for name in self.rows.names]).to(x.dtype)
+    up = torch.cat([self.lora_B[name].weight * self.scaling[name] for name in self.rows.names], dim=1).to(x.dtype)
+    low = torch.nn.functional.linear(x, down) * self.rows.mask.to(x.dtype)
+    return result + torch.nn.functional.linear(low, up)
 
 
 def gradients(one: LanguageModel) -> list[torch.Tensor]:

@@ -16,6 +16,7 @@ import llm_dec_pomdp
 from llm_dec_pomdp.agents import Remote, Request, Sampling, Team
 from llm_dec_pomdp.agents.base import definitions
 from llm_dec_pomdp.agents.calls import messages_of
+from llm_dec_pomdp.agents.loading import load_model
 from llm_dec_pomdp.agents.transformers.prompts import Prompts
 from llm_dec_pomdp.rollout import Trajectories
 from llm_dec_pomdp.types import Message, Tool
@@ -154,3 +155,15 @@ def test_a_chat_template_with_a_place_for_tools_is_told_of_them(template: str, t
     begun = prompts.encode(history[:1], tools=(SEARCH,))
     ids = [*begun, *map(ord, history[1].text)]
     assert "".join(map(chr, prompts.encode(history, ids, (SEARCH,)))) == shown
+
+
+def test_the_built_in_model_is_told_of_tools_and_of_what_they_gave() -> None:
+    tokenizer = load_model("builtin:tiny")[1]
+    prompts = Prompts(tokenizer, frozenset(), {})
+    history = [Message("told", "q"), Message("said", called("search", query="x")), Message("tool", "[1] x", "search")]
+    tools, question, *rest = tokenizer.decode(prompts.encode(history, tools=(SEARCH,))).split("<|end|>")
+    assert json.loads(tools.splitlines()[1]) == definitions([SEARCH])[0]["function"]
+    assert question == "<|user|>q"
+    assert rest == [f"<|assistant|>{history[1].text}", "<|user|>search:\n[1] x", "<|assistant|>"]
+    without = tokenizer.decode(prompts.encode(history))
+    assert without == "<|end|>".join([question, *rest])

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 import torch
-from models import AGENTS, ITEMS, Colourful, language_model, network, same, save_model, tokenizer, weights
-from requests_of_agents import pairs
+from models import AGENTS, ITEMS, Colourful, language_model, network, same, tokenizer, weights
+from requests_of_agents import adapted, pairs
 
 from llm_dec_pomdp.agents.base import Reading, Sampling
 from llm_dec_pomdp.agents.base import Request as Asked
@@ -19,16 +19,6 @@ from llm_dec_pomdp.types import conversation
 
 READINGS: list[Reading] = [("agent_0", (5, 6, 7, 8)), ("agent_1", (9,)), ("agent_1", (7, 6))]
 GROUPS = [[agent] for agent in AGENTS]
-
-
-def adapted(folder: Any, **options: Any) -> LanguageModel:
-    """One base with an adapter per agent that is not zero any more."""
-    policy: Any = load_team(AGENTS, save_model(folder), sharing="lora", **options).members["agent_0"]
-    with torch.random.fork_rng():
-        torch.manual_seed(3)
-        for parameter in policy.parameters():
-            torch.nn.init.normal_(parameter, std=0.2)
-    return policy
 
 
 def stirred(critic: HeadCritic) -> HeadCritic:
@@ -65,8 +55,8 @@ def test_the_gradient_of_a_value_goes_to_the_body_that_it_is_of(own: bool) -> No
     assert {id(p) for p in critic.parameters()}.isdisjoint(id(p) for p in policy.parameters())
 
 
-def test_a_critic_on_a_base_with_adapters_leaves_the_policy_as_it_is(tmp_path: Any) -> None:
-    policy = adapted(tmp_path)
+def test_a_critic_on_a_base_with_adapters_leaves_the_policy_as_it_is(folder: str) -> None:
+    policy = adapted(folder)
     requests = [Asked(agent, conversation("say red please"), (1, 2)) for agent in AGENTS]
     texts = pairs(policy)
 
@@ -91,11 +81,11 @@ def test_a_critic_on_a_base_with_adapters_leaves_the_policy_as_it_is(tmp_path: A
     assert sum(shares) < 2 * sum(p.numel() for p in policy.parameters())  # no copy of the base
 
 
-def test_with_gradient_checkpointing_the_gradient_is_the_same(tmp_path: Any) -> None:
+def test_with_gradient_checkpointing_the_gradient_is_the_same(folder: str) -> None:
     """Although log-probabilities of a policy came in between, with other adapters."""
     gradients: list[list[torch.Tensor]] = []
     for on in (False, True):
-        policy = adapted(tmp_path, gradient_checkpointing=on)
+        policy = adapted(folder, gradient_checkpointing=on)
         critic = stirred(policy.critic(GROUPS, own=True))
         for parameter in list(critic.parameters())[2:]:
             with torch.no_grad():
@@ -113,12 +103,11 @@ def test_a_critic_is_restored_bit_for_bit_and_another_one_refused() -> None:
     critic = language_model(2).critic(GROUPS, own=True)
     critic.load_state_dict(saved)
     assert same([saved], [critic.state_dict()])
-    with pytest.raises(ValueError, match=r"does not fit this one, \d+ tensors differ"):
+    with pytest.raises(ValueError, match=r"do not fit this critic, \d+ tensors differ"):
         language_model(2).critic(GROUPS, own=False).load_state_dict(saved)
 
 
-def test_critics_on_adapters_go_on_after_a_restart_bit_for_bit(tmp_path: Any) -> None:
-    folder = save_model(tmp_path)
+def test_critics_on_adapters_go_on_after_a_restart_bit_for_bit(folder: str) -> None:
 
     def learner() -> Any:
         team = load_team(AGENTS, folder, sharing="lora")

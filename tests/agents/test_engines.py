@@ -3,30 +3,26 @@
 from __future__ import annotations
 
 import json
-import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from models import ITEMS, Match, match, network, tokenizer
-from safetensors.torch import load_file
-from servers import Reply, Server, serving
+from fake_vllm import AGENTS, FakeVLLM, flat, only_policy, team_of
+from models import ITEMS, Match, match
+from servers import Reply, Server
 
-from llm_dec_pomdp.agents.base import Request, Sampling, Team
-from llm_dec_pomdp.agents.engines import EngineError, Prompt, make_engine
+from llm_dec_pomdp.agents.base import Sampling, Team
+from llm_dec_pomdp.agents.engines import EngineError, make_engine
 from llm_dec_pomdp.agents.loading import load_team
-from llm_dec_pomdp.agents.transformers.decoding import sample
-from llm_dec_pomdp.agents.transformers.language_model import LanguageModel
 from llm_dec_pomdp.algorithms.magrpo import MAGRPO, MAGRPOConfig
 from llm_dec_pomdp.config import ConfigError
 from llm_dec_pomdp.rollout import Trajectories
 from llm_dec_pomdp.training import TrainerConfig, restore, train
 from llm_dec_pomdp.training.checkpoint import Checkpoints
-from llm_dec_pomdp.types import Score, TaskItem, conversation
+from llm_dec_pomdp.types import Score, TaskItem
 
-AGENTS = ("agent_0", "agent_1")
 SHORT = Sampling(max_new_tokens=6)
 
 
@@ -39,68 +35,9 @@ class Letters(Match):
         return Score(value, {"match": value})
 
 
-class FakeVLLM:
-    """Keeps the contract of vLLM's server: draws with the adapter that a request names, from its files."""
-
-    def __init__(self) -> None:
-        self.model = only_policy(load_team(AGENTS, sharing="lora"))
-        self.loaded: dict[str, Path] = {}
-        self.orders: list[tuple[str, str]] = []
-        self._lock = threading.Lock()
-
-    def answer(self, path: str, body: dict[str, Any]) -> Reply:
-        with self._lock:
-            if path.endswith("completions"):
-                return self._complete(body)
-            self.orders.append((path.rpartition("/")[2], body["lora_name"]))
-            if path.endswith("unload_lora_adapter"):
-                return (200, b"ok") if self.loaded.pop(body["lora_name"], None) else (404, b"not found")
-            if body["lora_name"] in self.loaded and not body.get("load_inplace"):
-                return 400, b"The lora adapter has already been loaded."
-            self.loaded[body["lora_name"]] = Path(body["lora_path"])
-            return 200, b"ok"
-
-    def _complete(self, body: dict[str, Any]) -> Reply:
-        if body["model"] not in self.loaded:
-            return 404, b"The model does not exist."
-        tensors = load_file(self.loaded[body["model"]] / "adapter_model.safetensors")
-        state = self.model.state_dict()
-        named = {name.replace(".agent_0.", "."): name for name in state if ".agent_0." in name}
-        self.model.load_state_dict(state | {named[name]: tensor for name, tensor in tensors.items()})
-        sampling = Sampling(body["temperature"], body["top_p"], max(0, body["top_k"]), body["max_tokens"])
-        prompt = Prompt(body["prompt"], [body["seed"]], "agent_0")
-        [[drawn]] = sample(self.model.model, [prompt], sampling, frozenset(body["stop_token_ids"]), 0)
-        choice = {"token_ids": drawn.ids, "logprobs": {"token_logprobs": drawn.logprobs}}
-        return 200, json.dumps({"model": body["model"], "choices": [choice]}).encode()
-
-
-def only_policy(team: Team) -> LanguageModel:
-    [policy] = team.policies
-    assert isinstance(policy, LanguageModel)
-    return policy
-
-
-@pytest.fixture
-def server() -> Iterator[Server]:
-    yield from serving()
-
-
-@pytest.fixture
-def vllm(server: Server) -> FakeVLLM:
-    fake = FakeVLLM()
-    server.answer = lambda body, number: fake.answer(server.paths[number], body)
-    return fake
-
-
-def team_of(server: Server, folder: Path | str, **options: Any) -> Team:
-    url = server.url.removesuffix("/v1")
-    engine = {"kind": "vllm", "url": url, "model": "base", "adapters": str(folder), "tries": 2, **options}
-    return load_team(AGENTS, sharing="lora", engine=engine)
-
-
-def trained(team: Team) -> tuple[list[str], torch.Tensor]:
+def trained(team: Team, rate: float) -> tuple[list[str], torch.Tensor]:
     """What was said in three steps of training, and all weights after it."""
-    learner = MAGRPO(team, SHORT, MAGRPOConfig(learning_rate=0.01))
+    learner = MAGRPO(team, SHORT, MAGRPOConfig(learning_rate=rate))
     said: list[str] = []
     for step in range(3):
         groups = Trajectories().play(Letters(ITEMS), team, ["t0"], [step], SHORT, 4)
@@ -109,22 +46,21 @@ def trained(team: Team) -> tuple[list[str], torch.Tensor]:
     return said, flat(team)
 
 
-def flat(team: Team) -> torch.Tensor:
-    return torch.cat([tensor.flatten() for tensor in only_policy(team).state_dict().values()])
-
-
-def assert_same_training(there: tuple[list[str], torch.Tensor]) -> None:
-    """As with the own loop, up to the rounding of batches that were drawn otherwise."""
-    here = trained(load_team(AGENTS, sharing="lora"))
-    assert there[0] == here[0]
-    assert (there[1] - here[1]).norm() < 0.01 * (here[1] - flat(load_team(AGENTS, sharing="lora"))).norm()
-
-
-def test_training_with_a_server_is_training_with_the_own_loop(server: Server, vllm: FakeVLLM, tmp_path: Path) -> None:
-    assert_same_training(trained(team_of(server, tmp_path)))
-    loads = [name for order, name in vllm.orders if order == "load_lora_adapter"]
-    assert len(loads) == len(set(loads)) == 3 * len(AGENTS)  # every version under names of its own
-    assert sorted(vllm.loaded) == sorted(loads[-2:]) == sorted(path.name for path in tmp_path.iterdir())
+@pytest.mark.parametrize(("sharing", "rate"), [("lora", 1e-2), ("shared", 1e-3)])
+def test_training_with_a_server_is_training_with_the_own_loop(
+    server: Server, vllm: FakeVLLM, tmp_path: Path, sharing: str, rate: float
+) -> None:
+    """Up to the rounding of batches that were drawn otherwise."""
+    said, there = trained(team_of(server, tmp_path, sharing), rate)
+    wanted, here = trained(load_team(AGENTS, sharing=sharing), rate)
+    assert said == wanted
+    assert (there - here).norm() < 0.01 * (here - flat(load_team(AGENTS, sharing=sharing))).norm()
+    names = [name for order, name in vllm.orders if order == "load_lora_adapter"]
+    if sharing == "shared":
+        assert names == []
+    else:  # every version under names of its own
+        assert len(names) == len(set(names)) == 3 * len(AGENTS)
+        assert sorted(vllm.loaded) == sorted(names[-2:]) == sorted(path.name for path in tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("lost", [1, 2])  # one that somebody unloaded, or all of a server that was started anew
@@ -185,21 +121,26 @@ def test_what_is_no_text_of_these_weights_stops_the_run(
 
 def test_a_server_that_is_busy_for_a_moment_is_asked_again(server: Server, vllm: FakeVLLM, tmp_path: Path) -> None:
     def reply(body: dict[str, Any], number: int) -> Reply:
-        return (503, b"busy") if number == 2 else vllm.answer(server.paths[number], body)
+        return (503, b"busy") if number == 3 else vllm.answer(server.paths[number], body)
 
     server.answer = reply
     [group] = Trajectories().play(match(), team_of(server, tmp_path), ["t0"], [1], SHORT, 2)
     assert len(group.episodes) == 2
 
 
+@pytest.mark.parametrize(
+    ("sharing", "order", "loads"), [("lora", "load_lora_adapter", 2 * len(AGENTS)), ("shared", "collective_rpc", 1 + 2)]
+)  # one to try it out, and two versions
 def test_a_run_without_its_server_is_saved_and_goes_on_with_another(
-    server: Server, vllm: FakeVLLM, tmp_path: Path
+    server: Server, vllm: FakeVLLM, tmp_path: Path, sharing: str, order: str, loads: int
 ) -> None:
     config = TrainerConfig(steps=3, prompts_per_step=1, group_size=4, save_every=0)
 
     def run(folder: str, answer: Callable[[dict[str, Any], int], Reply]) -> tuple[list[int], torch.Tensor]:
         server.answer = answer
-        learner = MAGRPO(team_of(server, tmp_path / "adapters", tries=1), SHORT, MAGRPOConfig(learning_rate=0.01))
+        learner = MAGRPO(
+            team_of(server, tmp_path / "adapters", sharing, tries=1), SHORT, MAGRPOConfig(learning_rate=0.01)
+        )
         places, env, steps = Checkpoints(tmp_path / folder, {}), Letters(ITEMS), list[int]()
         done = restore(learner, env, places)
         train(learner, env, SHORT, config, 0, lambda step: steps.append(step.number), checkpoints=places, done=done)
@@ -209,11 +150,12 @@ def test_a_run_without_its_server_is_saved_and_goes_on_with_another(
         return vllm.answer(server.paths[number], body)
 
     def gone_after_two_steps(body: dict[str, Any], number: int) -> Reply:
-        loads = [order for order, _ in vllm.orders].count("load_lora_adapter")
-        return (503, b"gone") if loads > 2 * len(AGENTS) and "prompt" in body else there(body, number)
+        given = [name for name, _ in vllm.orders].count(order)
+        return (503, b"gone") if given > loads and "prompt" in body else there(body, number)
 
     with pytest.raises(EngineError, match="503"):
         run("stopped", gone_after_two_steps)
+    vllm.start_anew()
     steps, weights = run("stopped", there)
     assert steps == [3]
     assert torch.equal(weights, run("whole", there)[1])
@@ -221,12 +163,8 @@ def test_a_run_without_its_server_is_saved_and_goes_on_with_another(
 
 def test_what_the_server_cannot_do_is_refused(server: Server, vllm: FakeVLLM, tmp_path: Path) -> None:
     env = match()
-    url = server.url.removesuffix("/v1")
-    with pytest.raises(EngineError, match="train adapters"):
-        engine = make_engine({"kind": "vllm", "url": url, "model": "base"})
-        LanguageModel(network(), tokenizer(), engine=engine).generate([Request("a", conversation("red"))], SHORT)
-    with pytest.raises(EngineError, match="adapters is ''"):
-        Trajectories().play(env, team_of(server, ""), ["t0"], [1], SHORT, 2)
+    with pytest.raises(ConfigError, match="adapters is ''"):
+        team_of(server, "")
     team = team_of(server, tmp_path)
     with pytest.raises(EngineError, match=r"top_p is 0\.5"):
         Trajectories().play(env, team, ["t0"], [1], Sampling(top_p=0.5, max_new_tokens=6), 2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 from pathlib import Path
 from typing import Any
 
@@ -174,10 +175,19 @@ def test_on_an_accelerator_weights_that_are_trained_are_in_single_precision(
         assert {p.dtype for p in policy.parameters()} <= {torch.float32, wanted}
 
 
-@pytest.mark.parametrize("option", ["truncate_prompts", "gradient_checkpointing"])
-def test_a_model_on_a_server_refuses_what_only_a_model_here_can_do(option: str) -> None:
-    with pytest.raises(ModelError, match=rf"{option} is True, but 'http://localhost/v1#name' runs on a server"):
-        load_team(AGENTS, "http://localhost/v1#name", **{option: True})
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("truncate_prompts", True),
+        ("gradient_checkpointing", True),
+        ("batch_rows", 3),
+        ("chat_template_kwargs", {"enable_thinking": False}),
+    ],
+)
+def test_a_model_on_a_server_refuses_what_only_a_model_here_can_do(option: str, value: Any) -> None:
+    said = f"{option} is {value}, but 'http://localhost/v1#name' runs on a server; leave"
+    with pytest.raises(ModelError, match=re.escape(said)):
+        load_team(AGENTS, "http://localhost/v1#name", **{option: value})
 
 
 def test_a_model_on_a_server_plays_everyone_and_needs_a_name() -> None:
@@ -185,6 +195,36 @@ def test_a_model_on_a_server_plays_everyone_and_needs_a_name() -> None:
     assert [type(policy) for policy in team.policies] == [Remote]
     with pytest.raises(ModelError, match="names a server but no model; write http://localhost/v1#NAME"):
         load_team(AGENTS, "http://localhost/v1")
+
+
+def test_the_models_of_roles_are_loaded_on_devices_in_turn() -> None:
+    agents = [*AGENTS, "agent_2"]
+    team = load_team(agents, device="cpu, meta")
+    devices: list[str] = []
+    for agent in agents:
+        policy = team.members[agent]
+        assert isinstance(policy, LanguageModel)
+        devices.append(policy.device.type)
+    assert devices == ["cpu", "meta", "cpu"]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"device": "cpu,meta", "sharing": "lora"}, "which has one model; give one device"),
+        ({"ranks": 2}, "ranks is 2, but the model is loaded into one process; train with --executor"),
+        (
+            {"engine": {"kind": "vllm", "url": "http://localhost:8000", "model": "base", "adapters": "x"}},
+            "sharing is 'separate', which trains all weights of a model for each role, and a server has one model",
+        ),
+    ],
+)
+def test_what_does_not_go_together_is_refused_before_anything_is_loaded(
+    options: dict[str, object], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("llm_dec_pomdp.agents.loading.load_model", None)
+    with pytest.raises(ConfigError, match=said):
+        load_team(AGENTS, **options)
 
 
 def test_an_unknown_sharing_names_the_nearest(folder: str) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import logging
 from collections.abc import Iterator
 from types import SimpleNamespace
@@ -15,12 +14,11 @@ from models import AGENTS, network, said, tokenizer
 from requests_of_agents import REQUESTS, SHORT
 from transformers import AutoModelForCausalLM, JambaConfig, MambaConfig, OpenAIGPTConfig
 
-from llm_dec_pomdp.agents import Remote, Request, Sampling
+from llm_dec_pomdp.agents import Request, Sampling
 from llm_dec_pomdp.agents.assembly import MemberConfig, assemble_team
-from llm_dec_pomdp.agents.loading import ModelError, load_team
+from llm_dec_pomdp.agents.loading import load_team
 from llm_dec_pomdp.agents.memory import OutOfDeviceMemoryError
 from llm_dec_pomdp.agents.transformers import own as module
-from llm_dec_pomdp.agents.transformers.decoding import draw
 from llm_dec_pomdp.agents.transformers.language_model import LanguageModel
 from llm_dec_pomdp.benchmarks.suite import ModelConfig, load_suite
 from llm_dec_pomdp.config import ConfigError, build
@@ -116,14 +114,6 @@ def test_wrong_options_are_named(options: dict[str, Any], said: str) -> None:
         build(ModelConfig, options, source="suite")
 
 
-@pytest.mark.parametrize("options", [{"batch_rows": 3}, {"chat_template_kwargs": {"enable_thinking": False}}], ids=str)
-def test_a_model_on_a_server_refuses_them(options: dict[str, Any]) -> None:
-    [name] = options
-    with pytest.raises(ModelError, match=f"{name} is .*, but 'http://localhost/v1#name' runs on a server; leave"):
-        load_team(AGENTS, "http://localhost/v1#name", **options)
-    assert load_team(AGENTS, "http://localhost/v1#name").policies
-
-
 # --- little memory ----------------------------------------------------------------------------------------------------
 
 
@@ -190,28 +180,6 @@ def test_a_device_that_holds_no_text_is_given_up(small_device: Any) -> None:
     small_device.room = 0
     with pytest.raises(OutOfDeviceMemoryError, match=r"one sequence at a time \(CUDA out of memory.*smaller model"):
         texts(doubled())
-
-
-# --- top-k ------------------------------------------------------------------------------------------------------------
-
-
-def test_top_p_is_of_what_top_k_left() -> None:
-    logits = torch.tensor([0.4, 0.3, 0.2, 0.1]).log().expand(1000, -1)
-    tokens, _ = draw(logits, torch.linspace(0, 0.999, 1000), Sampling(top_k=2, top_p=0.5))
-    assert set(tokens.tolist()) == {0}  # 0.4 of 0.7 is more than half; of the whole 0.3 would be needed too
-
-
-@pytest.mark.parametrize(("top_k", "sent"), [(0, {}), (7, {"top_k": 7})])
-def test_a_server_is_told_top_k(top_k: int, sent: dict[str, int], monkeypatch: pytest.MonkeyPatch) -> None:
-    bodies: list[dict[str, Any]] = []
-
-    def post(self: Remote, body: dict[str, Any]) -> Any:
-        bodies.append(body)
-        return json.dumps({"choices": [{"message": {"content": "red"}}]})
-
-    monkeypatch.setattr(Remote, "_post", post)
-    Remote("http://localhost/v1", "name").generate([Request("a", conversation("red"))], Sampling(top_k=top_k))
-    assert {name: value for name, value in bodies[0].items() if name == "top_k"} == sent
 
 
 # --- other families ---------------------------------------------------------------------------------------------------

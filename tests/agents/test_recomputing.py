@@ -6,26 +6,15 @@ from typing import Any
 
 import pytest
 import torch
-from models import AGENTS, WORDS, network, tokenizer
-from requests_of_agents import pairs
+from models import WORDS, network, tokenizer
+from requests_of_agents import adapted, kept_bytes, pairs
 from transformers import OPTConfig, OPTForCausalLM
 
-from llm_dec_pomdp.agents.loading import load_team
 from llm_dec_pomdp.agents.transformers.language_model import LanguageModel
 from llm_dec_pomdp.agents.transformers.recomputing import recomputed
 from llm_dec_pomdp.types import Completion
 
 Pairs = list[tuple[str, Completion]]
-
-
-def with_adapters(folder: str, *, on: bool) -> LanguageModel:
-    """One base with an adapter per agent that is not zero any more."""
-    policy: Any = load_team(AGENTS, folder, sharing="lora", gradient_checkpointing=on).members["agent_0"]
-    with torch.random.fork_rng():
-        torch.manual_seed(3)
-        for parameter in policy.parameters():
-            torch.nn.init.normal_(parameter, std=0.2)
-    return policy
 
 
 def plain(*, on: bool) -> LanguageModel:
@@ -59,13 +48,13 @@ def test_the_gradient_of_all_weights_is_the_same(entropies: bool) -> None:
 
 
 def test_the_gradient_of_adapters_is_the_same(folder: str) -> None:
-    wanted, actual = with_adapters(folder, on=False), with_adapters(folder, on=True)
+    wanted, actual = adapted(folder, gradient_checkpointing=False), adapted(folder, gradient_checkpointing=True)
     samples = pairs(wanted)
     agree(gradients(actual, samples), gradients(wanted, samples))
 
 
 def test_another_batch_in_between_does_not_change_whose_adapters_are_trained(folder: str) -> None:
-    policy = with_adapters(folder, on=True)
+    policy = adapted(folder, gradient_checkpointing=True)
     samples = pairs(policy)
     wanted = gradients(policy, samples)
 
@@ -76,23 +65,6 @@ def test_another_batch_in_between_does_not_change_whose_adapters_are_trained(fol
             reference.token_logprobs(samples[:2], 1.0)
 
     agree(gradients(policy, samples, between=ask_the_reference), wanted)
-
-
-def kept_bytes(policy: LanguageModel, samples: Pairs) -> int:
-    """What the way forward keeps for the way back, weights aside."""
-    weights = {p.untyped_storage().data_ptr() for p in policy.model.parameters()}
-    kept: dict[int, int] = {}
-
-    def note(tensor: torch.Tensor) -> torch.Tensor:
-        storage = tensor.untyped_storage()
-        if storage.data_ptr() not in weights:
-            kept[storage.data_ptr()] = storage.nbytes()
-        return tensor
-
-    with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
-        logprobs, _ = policy.token_logprobs(samples, 1.0)
-    del logprobs
-    return sum(kept.values())
 
 
 def test_less_is_kept_for_the_way_back() -> None:

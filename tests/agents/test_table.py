@@ -51,7 +51,7 @@ def test_what_is_learnt_of_a_history_is_what_it_draws_there_and_nowhere_else() -
     assert logprobs.tolist() == [list(said[0].logprobs)]
     assert mask.tolist() == [[1.0]]
     with torch.no_grad():
-        table.logits[0] = torch.tensor([0.0, 2.0])
+        table.table[0] = torch.tensor([0.0, 2.0])
     [again, elsewhere] = table.generate([ASKED, Request("agent_0", conversation("or?"), ASKED.seeds)], ONE)
     share = sum(completion.text == "right" for completion in again) / 2000
     assert share == pytest.approx(1 / (1 + math.exp(-2)), abs=0.03)
@@ -64,12 +64,12 @@ def test_a_table_survives_a_file_and_refuses_that_of_another() -> None:
     table, twin = Table(["left", "right"]), Table(["left", "right"])
     table.token_logprobs([("agent_0", Completion("left", (7,), (0,), (0.0,)))], 1.0)
     with torch.no_grad():
-        table.logits[0] = torch.tensor([0.5, -0.5])
+        table.table[0] = torch.tensor([0.5, -0.5])
     twin.load_state_dict(table.state_dict())
     assert all(torch.equal(a, b) for a, b in zip(table.state_dict().values(), twin.state_dict().values(), strict=True))
-    with pytest.raises(ValueError, match=r"logits \(1, 2\) of 1 histories do not fit a table of 16384 rows"):
+    with pytest.raises(ValueError, match=r"'logits': \(1, 2\), .*do not fit a table of shape \(16384, 3\)"):
         Table(["left", "right", "stay"]).load_state_dict(table.state_dict())
-    with pytest.raises(ValueError, match=r"has the tensors logits and histories, not \['weight'\]"):
+    with pytest.raises(ValueError, match=r"saved tensors \{'weight.*with the tensors logits and histories"):
         twin.load_state_dict({"weight": torch.zeros(1)})
 
 

@@ -2,7 +2,8 @@
 
     nox -s vllm -- MODEL ENVIRONMENT
 
-starts one and runs this file. LLM_DEC_POMDP_VLLM is its address, LLM_DEC_POMDP_VLLM_MODEL the folder of its model.
+starts one that takes adapters, then one that takes all weights, and runs the test of either. LLM_DEC_POMDP_VLLM is its
+address, LLM_DEC_POMDP_VLLM_MODEL the folder of its model.
 """
 
 from __future__ import annotations
@@ -16,9 +17,10 @@ from pathlib import Path
 
 import pytest
 import torch
+from fake_vllm import AGENTS, flat, only_policy
 
 import llm_dec_pomdp
-from llm_dec_pomdp.agents.base import Sampling, Team
+from llm_dec_pomdp.agents.base import Sampling
 from llm_dec_pomdp.agents.loading import load_team
 from llm_dec_pomdp.agents.transformers.language_model import LanguageModel
 from llm_dec_pomdp.algorithms.magrpo import MAGRPO, MAGRPOConfig
@@ -30,21 +32,10 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(URL is None, reason="needs a server of vLLM: nox -s vllm -- MODEL ENVIRONMENT"),
 ]
-AGENTS = ("agent_0", "agent_1")
 SHORT = Sampling(max_new_tokens=24)
 STEPS = 2
 MEAN_GAP, LARGEST_GAP = 1e-4, 1e-3  # nats, of log-probabilities in float32
 DIFFERENCE = 0.01  # of two steps in the weights, relative: Adam gives tiny gradients the step of large ones
-
-
-def only_policy(team: Team) -> LanguageModel:
-    [policy] = team.policies
-    assert isinstance(policy, LanguageModel)
-    return policy
-
-
-def flat(team: Team) -> torch.Tensor:
-    return torch.cat([tensor.flatten() for tensor in only_policy(team).state_dict().values()])
 
 
 def as_of(group: Group, policy: LanguageModel, gaps: list[float]) -> Group:
@@ -72,18 +63,21 @@ def said(groups: Sequence[Group]) -> list[str]:
     return [c.text for episode in episodes for turn in episode.turns for c in turn.actions.values()]
 
 
-def test_two_steps_of_training_equal_those_of_the_own_engine(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("sharing", "rate", "posts"), [("lora", 1e-3, 2), ("shared", 1e-5, 1)])
+def test_two_steps_of_training_equal_those_of_the_own_engine(
+    sharing: str, rate: float, posts: int, tmp_path: Path
+) -> None:
     """The server's texts, learnt from with its log-probabilities and the correction, and with the model's own."""
     engine = {"kind": "vllm", "url": URL, "model": "base", "adapters": str(tmp_path)}
     env = llm_dec_pomdp.make("tldr-v0")
-    options = {"sharing": "lora", "device": "cpu", "dtype": "float32"}
+    options = {"sharing": sharing, "device": "cpu", "dtype": "float32"}
     there, here = load_team(AGENTS, MODEL, engine=engine, **options), load_team(AGENTS, MODEL, **options)
     first = flat(here)
-    learners = [MAGRPO(team, SHORT, MAGRPOConfig(learning_rate=1e-3)) for team in (there, here)]
+    learners = [MAGRPO(team, SHORT, MAGRPOConfig(learning_rate=rate)) for team in (there, here)]
     gaps: list[float] = []
-    tasks = [item.id for item in env.items[:2]]
+    tasks = [item.id for item in env.items[:posts]]
     for step in range(STEPS):
-        groups = Trajectories().play(env, there, tasks, [step, step + 100], SHORT, 4)
+        groups = Trajectories().play(env, there, tasks, [step, step + 100][:posts], SHORT, 4)
         learners[1].update([as_of(group, only_policy(here), gaps) for group in groups])
         learners[0].update(groups)
     learnt = (flat(here) - first).norm()
@@ -93,9 +87,10 @@ def test_two_steps_of_training_equal_those_of_the_own_engine(tmp_path: Path) -> 
 
     only_policy(there).load_state_dict(only_policy(here).state_dict())
     greedy = Sampling(temperature=0.0, max_new_tokens=24)
-    texts = [said(Trajectories().play(env, team, tasks, [0, 1], greedy, 1)) for team in (there, here)]
+    texts = [said(Trajectories().play(env, team, tasks, [0, 1][:posts], greedy, 1)) for team in (there, here)]
     equal = sum(a == b for a, b in zip(*texts, strict=True))
     measured = {
+        "sharing": sharing,
         "tokens": len(sizes),
         "mean_gap": mean,
         "largest_gap": largest,

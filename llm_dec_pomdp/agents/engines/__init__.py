@@ -57,8 +57,8 @@ class Sampled:
 class Engine(Protocol):
     """Draws texts with the weights that it was given last.
 
-    One that can be given adapters and no whole models says so by an attribute `adapters_only = True`, and is then
-    refused for models of which all weights are trained before these are loaded.
+    One that does not take the weights of every model has a method `refuse(sharing)`, which is asked before a model that
+    is to be trained is loaded, and raises a `ConfigError` for a `sharing` that it cannot serve; see `ModelOptions`.
     """
 
     def load(self, policy: LanguageModel, version: int) -> None:
@@ -80,9 +80,6 @@ class Engine(Protocol):
             prompts: P prompts.
             sampling: Temperature, truncation, length.
             stop_ids: Tokens that end a text.
-
-        Returns:
-            For each prompt one `Sampled` for each seed.
 
         Raises:
             EngineError: There is no usable text.

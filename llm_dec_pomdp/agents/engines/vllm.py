@@ -1,14 +1,16 @@
-# pyright: basic
-"""vLLM behind its HTTP server draws the texts of a model whose LoRA adapters are trained here.
+"""vLLM behind its HTTP server draws the texts of a model that is trained here: its LoRA adapters, or all its weights.
 
-`llm-dec-pomdp engine vllm MODEL` starts such a server. Adapters go there as files in a folder that both can read, under
-a new name for every version of the weights: what the server keeps of an adapter, it keeps by name. Every answer has to
-name the version that was asked for. A request holds one prompt and one seed; the server batches them.
+`llm-dec-pomdp engine vllm MODEL` starts such a server. Weights go there as files in a folder that both can read, under
+a new name for every version of them. Adapters are loaded beside each other, since what the server keeps of one, it
+keeps by name, and every answer has to name the one that was asked for. A whole model takes the place of the one before,
+and after the texts of every call the server is asked which it has: another one where it was started anew meanwhile, or
+somebody else uses it. A request holds one prompt and one seed; the server batches them.
 """
 
 from __future__ import annotations
 
 import contextlib
+import copy
 import json
 import math
 import os
@@ -16,40 +18,40 @@ import shutil
 import threading
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pydantic
 
 from ...config import Config as Options
-from ...config import Positive
+from ...config import ConfigError, Positive
 from ...storage.files import Draft
+from ...types import Completion
 from ..base import Sampling
 from ..weights import write_weights
-from ..wire import WireError, checked_address, post, retried, without_key
+from ..wire import WireError, checked_address, get, post, retried, without_key
 from . import EngineError, Prompt, Sampled
 
 if TYPE_CHECKING:
     from ..transformers.language_model import LanguageModel
 
-
+T = TypeVar("T")
 _NEUTRAL = {"min_p": 0.0, "repetition_penalty": 1.0, "presence_penalty": 0.0, "frequency_penalty": 0.0}
+_STARTED = "default"  # what a server calls the weights that it was started with
+_PROMPT, _TOKENS = [*range(8)], 16  # of the text by which it is tried out whether whole models are taken
+_LARGEST_GAP = 0.2  # nats, on average over its tokens; see docs/engines.md
+_OTHER = 0.5  # times the weights
+_QUICK = 5.0  # seconds for what is asked before anything is loaded
 
 
-class _AdapterGoneError(Exception):
-    """The server does not know the adapter that was asked for: somebody unloaded it, or it was started anew."""
+class _WeightsGoneError(Exception):
+    """The server has not the weights that it was given: somebody unloaded them, or it was started anew."""
 
 
 class VLLM:
-    """Draws with a server of vLLM.
-
-    Args:
-        config: Where it is.
-    """
-
-    adapters_only = True
+    """Draws with a server of vLLM."""
 
     class Config(Options):
         """Where the server is and how it is asked."""
@@ -59,7 +61,7 @@ class VLLM:
         model: str
         """The base model's name as the server knows it."""
         adapters: str = ""
-        """A folder that this process and the server can read, for the adapters that are trained."""
+        """A folder that this process and the server can read, for the adapters, or whole models, that are trained."""
         timeout: float = pydantic.Field(600.0, gt=0)
         """Seconds for one text, from the question to the end of the answer."""
         tries: Positive = 12
@@ -79,6 +81,33 @@ class VLLM:
         self._policy: LanguageModel | None = None
         self._version = -1
         self._names: dict[str, str] = {}  # under which the server knows an adapter
+        self._label = ""  # by which it tells the whole model that it was given from others
+
+    def refuse(self, sharing: str) -> None:
+        """See `Engine`: one server takes the adapters of many agents, or one whole model where it offers that.
+
+        Raises:
+            ConfigError: There is no folder for weights, or all weights of several models are trained, or those of one
+                and a server that answers takes none. One that does not answer yet is left for later.
+        """
+        self._place("")
+        if sharing == "lora":
+            return
+        if sharing == "separate":
+            raise ConfigError(
+                "sharing is 'separate', which trains all weights of a model for each role, and a server has one model; "
+                'set sharing = "shared" (one model for all, or for the member of a team\'s file that has the engine), '
+                'or train adapters (sharing = "lora")'
+            )
+        try:
+            get(f"{self.config.url}/weight_info", self._headers, _QUICK)
+        except WireError as error:
+            if not error.again:
+                raise ConfigError(
+                    f"sharing is {sharing!r}, which trains all weights, and {self.config.url} takes no whole models "
+                    f"({without_key(error, self._key)}); start it by `llm-dec-pomdp engine vllm MODEL --all-weights`, "
+                    'train adapters (sharing = "lora"), or leave the engine out'
+                ) from None
 
     # --- weights ------------------------------------------------------------------------------------------------------
 
@@ -86,31 +115,30 @@ class VLLM:
         """See `Engine`.
 
         Raises:
-            EngineError: All weights are trained, there is no folder for adapters, or the server does not take them.
+            ConfigError: There is no folder for weights.
+            EngineError: The server does not take them, or is given others by somebody else.
         """
         self._policy, self._version = policy, version
-        if policy.adapters is None:
-            if any(True for _ in policy.parameters()):
-                raise EngineError(
-                    "vLLM's server takes adapters and no whole models over HTTP, and all weights of this model are "
-                    'trained; train adapters (sharing = "lora"), or leave the engine out'
-                )
-            return
-        if not self.config.adapters:
-            raise EngineError(
-                "engine vllm: adapters is '', but adapters are trained; give a folder that the server can read"
-            )
+        whole = policy.adapters is None and any(True for _ in policy.parameters())
+        if whole and not self._label:
+            self._try_out(policy)
+        else:
+            self._has_label()
+        if whole:
+            self._load_model(policy.model, f"{self._run}-v{version}")
+        elif policy.adapters is not None:
+            self._load_adapters(policy, policy.adapters, version)
+
+    def _load_adapters(self, policy: LanguageModel, adapters: Mapping[str, str], version: int) -> None:
         old = self._names
         self._names = {}
-        for agent, weights in policy.weight_files(list(policy.adapters)).items():
-            adapter = policy.adapters[agent]
+        for agent, weights in policy.weight_files(list(adapters)).items():
             name = f"{self._run}-{len(self._names)}-v{version}"
-            folder = Path(self.config.adapters).absolute() / name
-            with Draft(folder) as draft:
+            with Draft(self._place(name)) as draft:
                 write_weights(draft, ".", policy, weights)
                 draft.publish()
-            self._tell("load_lora_adapter", lora_name=name, lora_path=str(folder), load_inplace=True)
-            self._names[adapter] = name
+            self._tell("v1/load_lora_adapter", lora_name=name, lora_path=str(self._place(name)), load_inplace=True)
+            self._names[adapters[agent]] = name
         for name in old.values():
             if name not in self._names.values():
                 self._forget(name)
@@ -118,40 +146,121 @@ class VLLM:
     def _forget(self, name: str) -> None:
         """Let the server drop an old adapter; one that it has lost already is gone all the same."""
         with contextlib.suppress(EngineError):
-            self._tell("unload_lora_adapter", lora_name=name)
-        shutil.rmtree(Path(self.config.adapters).absolute() / name, ignore_errors=True)
+            self._tell("v1/unload_lora_adapter", lora_name=name)
+        shutil.rmtree(self._place(name), ignore_errors=True)
 
-    def _tell(self, order: str, **what: str | bool) -> None:
+    def _try_out(self, policy: LanguageModel) -> None:
+        """Give the server other weights and compare what it says of a text with what they say here.
+
+        It may keep a part of its own without an error, which the first weights of a run, being its own, would not show.
+
+        Raises:
+            EngineError: It has not taken all of them.
+        """
+        import torch
+
+        other = copy.copy(policy)
+        other.model = copy.deepcopy(policy.model)
+        with torch.inference_mode():
+            for parameter in other.model.parameters():
+                parameter.mul_(_OTHER)
+            self._load_model(other.model, f"{self._run}-other")
+            [[drawn]] = self._draw([Prompt(_PROMPT, [0])], Sampling(max_new_tokens=_TOKENS), frozenset())
+            text = Completion("", tuple(_PROMPT), tuple(drawn.ids), tuple(drawn.logprobs))
+            own, _ = other.token_logprobs([("", text)], 1.0)
+        gap = (own[0].float().cpu() - torch.tensor(drawn.logprobs)).abs().mean().item()
+        if not gap < _LARGEST_GAP:
+            self._label = ""
+            raise EngineError(
+                f"{self.config.url} said that it took the weights of a whole model, and did not take all: its "
+                f"log-probabilities differ from those here by {gap:.2f} nats on average, of which {_LARGEST_GAP} are "
+                "allowed. Without a GPU vLLM keeps an output layer that is tied to the embeddings: save the model with "
+                "one of its own (tie_word_embeddings = false), or train adapters"
+            )
+
+    def _load_model(self, model: Any, label: str) -> None:
+        place = self._place(label)
+
+        def reload() -> None:  # tried again as a whole: a server that was started anew meanwhile has nothing of it
+            self._post("update_weight_version", {"new_version": f"{label}, not yet whole"})
+            self._post("collective_rpc", {"method": "reload_weights", "kwargs": {"weights_path": str(place)}})
+            if _field(self._post("reset_prefix_cache", {}), "success") is not True:
+                raise WireError("it keeps what it computed of prompts with the weights before")
+            self._post("update_weight_version", {"new_version": label})
+
         try:
-            retried(lambda: self._post(order, what), self.config.tries)
-            return
+            with Draft(place) as draft:
+                model.save_pretrained(draft.folder)
+                draft.publish()
+            self._asked("reload_weights", reload)
+        finally:
+            shutil.rmtree(place, ignore_errors=True)  # the server has read it
+        self._label = label
+
+    def _has_label(self) -> bool:
+        """Whether the server has the whole model that it was given last, where it was given one.
+
+        Raises:
+            EngineError: It has one that somebody else gave it.
+        """
+
+        def told() -> str:
+            try:
+                answer = get(f"{self.config.url}/weight_info", self._headers, self.config.timeout)
+            except WireError as error:
+                if error.again:
+                    raise
+                return _STARTED  # it takes no whole models
+            return str(_field(answer, "weight_version"))
+
+        label = self._asked("weight_info", told)
+        if label != _STARTED and not label.startswith(self._run):
+            raise EngineError(
+                f"{self.config.url} was given weights of another run, or of another model of this one ({label!r}); "
+                "give each a server of its own, or start it anew if that run has ended"
+            )
+        return label == self._label
+
+    def _place(self, name: str) -> Path:
+        """Where the files of a version are; raises ConfigError where the configuration names no folder."""
+        if not self.config.adapters:
+            raise ConfigError("engine vllm: adapters is ''; give a folder that this process and the server can read")
+        return Path(self.config.adapters).absolute() / name
+
+    def _tell(self, order: str, **what: Any) -> None:
+        self._asked(order, lambda: self._post(order, what))
+
+    def _asked(self, order: str, attempt: Callable[[], T]) -> T:
+        try:
+            return retried(attempt, self.config.tries)
         except WireError as error:
             reason = without_key(error, self._key)
         raise EngineError(
-            f"{self.config.url} does not take adapters ({order} {what['lora_name']}): {reason}; does it run, and was "
-            "it started by `llm-dec-pomdp engine vllm MODEL`, which allows that?"
+            f"{self.config.url} does not take weights ({order}): {reason}; does it run, and was it started by "
+            "`llm-dec-pomdp engine vllm MODEL`, which allows that, with --all-weights for a whole model?"
         )
 
     # --- texts --------------------------------------------------------------------------------------------------------
 
     def generate(self, prompts: Sequence[Prompt], sampling: Sampling, stop_ids: frozenset[int]) -> list[list[Sampled]]:
-        """See `Engine`. A server that was started anew is given the adapters again.
+        """See `Engine`. A server that was started anew is given the weights again.
 
         Raises:
-            EngineError: No usable text after all tries; or adapters are trained on truncated draws.
+            EngineError: No usable text after all tries; or what is trained would learn from truncated draws.
         """
-        if self._names and (sampling.top_p < 1 or sampling.top_k):
+        if (self._names or self._label) and (sampling.top_p < 1 or sampling.top_k):
             raise EngineError(
                 f"top_p is {sampling.top_p} and top_k is {sampling.top_k}, and vLLM tells log-probabilities of what "
                 "such limits leave, which cannot be learnt from; set top_p to 1 and top_k to 0, or leave the engine out"
             )
         for _ in range(self.config.tries + 1):
-            try:
-                return self._draw(prompts, sampling, stop_ids)
-            except _AdapterGoneError:
-                assert self._policy is not None
-                self.load(self._policy, self._version)
-        raise EngineError(f"{self.config.url} loses adapters as soon as they are loaded; look into its log")
+            with contextlib.suppress(_WeightsGoneError):
+                drawn = self._draw(prompts, sampling, stop_ids)
+                if not self._label or self._has_label():
+                    return drawn
+            assert self._policy is not None
+            self.load(self._policy, self._version)
+        raise EngineError(f"{self.config.url} loses weights as soon as they are loaded; look into its log")
 
     def _draw(self, prompts: Sequence[Prompt], sampling: Sampling, stop_ids: frozenset[int]) -> list[list[Sampled]]:
         given_up = threading.Event()
@@ -188,7 +297,7 @@ class VLLM:
         started = time.perf_counter()
 
         def ask() -> Sampled:
-            return _sampled(self._post("completions", body), model, stop_ids)
+            return _sampled(self._post("v1/completions", body), model, stop_ids)
 
         try:
             drawn = retried(ask, self.config.tries, given_up)
@@ -197,14 +306,25 @@ class VLLM:
         except WireError as error:
             reason, gone = without_key(error, self._key), error.status == 404 and prompt.adapter is not None
         if gone:
-            raise _AdapterGoneError
+            raise _WeightsGoneError
         raise EngineError(f"{self.config.url} gave {reason}; is the server running, with {self.config.model!r}?")
 
+    @property
+    def _headers(self) -> dict[str, str]:
+        key = {"Authorization": f"Bearer {self._key}"} if self._key else {}
+        return {"Content-Type": "application/json", **key}
+
     def _post(self, path: str, body: Any) -> bytes:
-        headers = {"Content-Type": "application/json"}
-        if self._key:
-            headers["Authorization"] = f"Bearer {self._key}"
-        return post(f"{self.config.url}/v1/{path}", json.dumps(body).encode("ascii"), headers, self.config.timeout)
+        sent = json.dumps(body).encode("ascii")
+        return post(f"{self.config.url}/{path}", sent, self._headers, self.config.timeout)
+
+
+def _field(answer: bytes, name: str) -> Any:
+    """A field of an answer; raises WireError where it has none."""
+    try:
+        return json.loads(answer)[name]
+    except (LookupError, TypeError, ValueError, RecursionError) as error:
+        raise WireError(f"an answer without {name!r} ({error!r})") from None
 
 
 def _sampled(answer: bytes, model: str, stop_ids: frozenset[int]) -> Sampled:

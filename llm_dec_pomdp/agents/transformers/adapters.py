@@ -1,12 +1,12 @@
 # pyright: basic
 """LoRA adapters of several agents in one forward pass.
 
-peft mixes adapters by cutting the batch apart in every layer. Here the adapters of a layer stand side by side in one
-pair of matrices, and a mask keeps for each row only the low-rank part of its own adapter:
+peft splits the batch by adapter in every layer. Here the adapters of a layer are joined into one pair of matrices, and
+a mask keeps for each row only the low-rank part of its own adapter:
 
     y = W x + B (m * (A x)),   A = [A_1; ...; A_n],   B = [s_1 B_1, ..., s_n B_n],   m = 1 on the row's own block
 
-The modules and their parameters stay peft's: what is saved is loaded by peft.
+Modules and parameters stay peft's, so that peft can load what is saved.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ class Rows:
         rank: Rank of each.
 
     Attributes:
-        names: The adapters that stand side by side in the current batch: those of policies, or those of critics.
-        critics: Adapters that critics have on the same model; `add_critic_adapters` makes them.
+        names: The adapters of the current batch: those of policies, or those of critics.
+        critics: Adapters of critics on the same model, see `add_critic_adapters`.
     """
 
     def __init__(self, names: Sequence[str], rank: int) -> None:
@@ -46,7 +46,7 @@ class Rows:
         self._chosen: tuple[Any, ...] = ()
 
     def choose(self, adapters: Sequence[str | None], device: torch.device) -> None:
-        """Set the adapters of the next batch; a row whose adapter is not ours uses the base model."""
+        """Set the adapters of the next batch; a row with an unknown adapter uses the base model."""
         wanted = (*adapters, device)
         if wanted == self._chosen:
             return
@@ -61,11 +61,10 @@ class Rows:
 
 
 class _LowRank(torch.autograd.Function):
-    """B (m * (A x)), which keeps for the way back x as it is, and beside it nothing that is not kept anyway.
+    """B (m * (A x)), which keeps nothing for the backward pass that is not in memory anyway.
 
-    Autograd would keep the x that was cast to the type of A: with adapters in float32 on a base in bfloat16 a copy of
-    twice the size in every layer, beside the one that all layers with this input share; and A, B and A x for each pass.
-    Here A x is computed again, which takes little of the time of W x.
+    Products are in the type of x, as those of W: with adapters in float32 on a base in bfloat16 it is the adapters that
+    are cast. Autograd would keep A, B and A x for each pass. Here A x is computed again, which is little beside W x.
     """
 
     @staticmethod
@@ -75,26 +74,30 @@ class _LowRank(torch.autograd.Function):
         """`factors` are A_1, ..., A_n, B_1, ..., B_n."""
         ctx.save_for_backward(x, mask, *factors)
         ctx.scales = scales
-        down, up = _side_by_side(factors, scales)
-        return linear(linear(x.to(down.dtype), down) * mask, up)
+        down, up = _side_by_side(factors, scales, x.dtype)
+        return linear(linear(x, down) * mask, up)
 
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor) -> Any:
         x, mask, *factors = ctx.saved_tensors
-        down, up = _side_by_side(factors, ctx.scales)
-        inputs, outputs = x.to(down.dtype), gradients[0]
-        low = linear(inputs, down) * mask
+        down, up = _side_by_side(factors, ctx.scales, x.dtype)
+        outputs = gradients[0].to(x.dtype)  # of another type under autocast
+        low = linear(x, down) * mask
         by_low = (outputs @ up) * mask
-        by_down = (by_low.flatten(0, -2).T @ inputs.flatten(0, -2)).chunk(len(ctx.scales))
+        by_down = (by_low.flatten(0, -2).T @ x.flatten(0, -2)).chunk(len(ctx.scales))
         by_up = (outputs.flatten(0, -2).T @ low.flatten(0, -2)).chunk(len(ctx.scales), dim=1)
         scaled = [part * scale for part, scale in zip(by_up, ctx.scales, strict=True)]
-        return (by_low @ down).to(x.dtype), None, None, *by_down, *scaled
+        by_factor = (part.to(factor.dtype) for part, factor in zip((*by_down, *scaled), factors, strict=True))
+        return by_low @ down, None, None, *by_factor
 
 
-def _side_by_side(factors: Sequence[torch.Tensor], scales: Sequence[float]) -> tuple[torch.Tensor, torch.Tensor]:
+def _side_by_side(
+    factors: Sequence[torch.Tensor], scales: Sequence[float], dtype: torch.dtype
+) -> tuple[torch.Tensor, torch.Tensor]:
     """A and B of the equation."""
     downs, ups = factors[: len(scales)], factors[len(scales) :]
-    return torch.cat(list(downs)), torch.cat([up * scale for up, scale in zip(ups, scales, strict=True)], dim=1)
+    up = torch.cat([up * scale for up, scale in zip(ups, scales, strict=True)], dim=1)
+    return torch.cat(list(downs)).to(dtype), up.to(dtype)
 
 
 class MixedLinear(LoraLinear):
@@ -110,12 +113,12 @@ class MixedLinear(LoraLinear):
             return result
         factors: list[Any] = [layer[name].weight for layer in (self.lora_A, self.lora_B) for name in rows.names]
         scales = [self.scaling[name] for name in rows.names]
-        low: Any = _LowRank.apply(x, rows.mask.to(factors[0].dtype), scales, *factors)
+        low: Any = _LowRank.apply(x, rows.mask.to(x.dtype), scales, *factors)
         return result + low.to(result.dtype)
 
 
 def mix_adapters(model: Any) -> Rows:
-    """Let all linear adapters of a peft model be mixed in one pass; returns what chooses them.
+    """Let one pass mix all linear adapters of a peft model; returns the `Rows` that choose among them.
 
     Raises:
         ValueError: The model has adapters of several ranks, or of another kind than linear LoRA.
@@ -139,9 +142,9 @@ def mix_adapters(model: Any) -> Rows:
 
 
 def add_critic_adapters(model: Any, adapters: Iterable[str]) -> dict[str, str]:
-    """A further adapter for each of these adapters of a model, of the same form; returns the new name of each.
+    """One more adapter of the same form for each of these adapters; returns the new names.
 
-    It starts as the base, and no policy uses, trains or saves it. Asked for a second time, the model keeps what it has.
+    A new adapter starts as the base, and policies do not use, train or save it. Existing ones are kept.
     """
     rows: Rows = model.mixed_rows
     names = {adapter: f"{adapter}_critic" for adapter in adapters}
@@ -159,7 +162,7 @@ def add_critic_adapters(model: Any, adapters: Iterable[str]) -> dict[str, str]:
 
 
 def _refuse_more_than_lora(model: Any, layers: Sequence[Any]) -> None:
-    """The equation of the module is all that is computed."""
+    """Refuse adapters that compute more than the equation of this module."""
     unsupported = {
         (name, f"{option}={value!r}")
         for name, config in model.peft_config.items()

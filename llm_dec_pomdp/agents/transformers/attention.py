@@ -1,10 +1,9 @@
 # pyright: basic
 """Keys and values of sequences that grow by one token at a time, and attention to them.
 
-A prompt is mostly continued several times. `RowCaches` copies its keys and values to each of its rows. `SharedCaches`
-keeps them once per prompt and reads them once for all of its rows, which saves memory and, on a processor and where
-prompts are long, most of the time. It takes more calls, which are what costs for short prompts and on an accelerator;
-there prompts are copied.
+A prompt usually has several continuations (rows). `RowCaches` copies its keys and values to each row. `SharedCaches`
+keeps and reads them once for all rows, which saves memory and, for long prompts on a processor, most of the time. It
+makes more calls, which dominate for short prompts and on an accelerator; there `RowCaches` is used.
 
 On a processor attention is two products and a softmax: torch's own function takes up to four times as long for a single
 query with two threads.
@@ -17,8 +16,8 @@ from typing import Any, Protocol
 import torch
 from torch.nn import functional
 
-_GROWTH = 64  # new tokens for which room is made at once
-_WORTH_SHARING = 1 << 18  # numbers of a layer that would be read again for every further row of their prompt
+_GROWTH = 64  # new tokens to make room for at once
+_WORTH_SHARING = 1 << 18  # fewest numbers of a layer for which sharing prompts among their rows is faster
 Pair = tuple[torch.Tensor, torch.Tensor]  # keys and values
 
 
@@ -40,7 +39,7 @@ class Caches(Protocol):
         ...
 
     def attend(self, number: int, queries: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
-        """Attention of a new token to all before and itself, in layer `number`.
+        """Attention of the new tokens to themselves and all before them, in layer `number`.
 
         Args:
             number: The layer.
@@ -54,14 +53,14 @@ class Caches(Protocol):
 
 
 def caches(cache: Any, mask: torch.Tensor, index: torch.Tensor, most: int, scaling: float) -> Caches:
-    """What continues prompts that were read.
+    """The caches for continuing prompts that were read.
 
     Args:
         cache: Keys and values of P prompts of T tokens, from transformers; it is used up.
         mask: Their attention mask [P, T], left-padded.
         index: Prompt of every row [B]; rows of a prompt stand together.
-        most: Tokens that will be appended to a row at most.
-        scaling: Of the queries.
+        most: Most tokens that will be appended to a row.
+        scaling: Factor of the queries.
     """
     numbers = cache.layers[0].keys[0].numel()
     if mask.device.type == "cpu" and (len(index) - len(mask)) * numbers >= _WORTH_SHARING:
@@ -78,7 +77,7 @@ class RowCaches:
         self.padding = _padding(mask[index], cache.layers[0].keys.dtype)
         room = self._make_room()
         self.stored: list[Pair] = []
-        while cache.layers:  # a copy at a time, and what was copied goes
+        while cache.layers:  # frees each layer once it is copied
             layer = cache.layers.pop(0)
             self.stored.append((_longer(layer.keys[index], room), _longer(layer.values[index], room)))
 
@@ -103,7 +102,7 @@ class RowCaches:
         return torch.matmul(_weights(_scores(queries * self.scaling, keys, padding)), values)
 
     def _make_room(self) -> int:
-        """Let every row attend to what will be written next; returns how many tokens that is."""
+        """Count room for more tokens, which padding does not hide; returns how many."""
         room = min(_GROWTH, self.left)
         self.left -= room
         self.capacity += room
@@ -112,7 +111,7 @@ class RowCaches:
 
 
 class SharedCaches:
-    """Prompts once, and what was appended for every row; see `caches` for the arguments.
+    """Prompts once, and the appended tokens of every row; see `caches` for the arguments.
 
     With at most C rows per prompt and t tokens appended,
 
@@ -156,13 +155,13 @@ class SharedCaches:
         return self._by_row(torch.matmul(far, prompt_values)) + torch.matmul(self._by_row(near), values)
 
     def _place(self, index: torch.Tensor) -> None:
-        """Note which rows belong to which prompt [B]; prompts without rows go."""
+        """Note which rows belong to which prompt [B]; prompts without rows are dropped."""
         present, self.index, counts = torch.unique_consecutive(index, return_inverse=True, return_counts=True)
         if len(present) < len(self.prompts[0][0]):
             self.prompts = [(keys[present], values[present]) for keys, values in self.prompts]
             self.padding = self.padding[present] if self.padding is not None else None
         self.copies = int(counts.max())
-        first = (counts.cumsum(0) - counts)[self.index]  # of the rows of the same prompt
+        first = (counts.cumsum(0) - counts)[self.index]  # place of the prompt's first row
         self.places = self.index * self.copies + torch.arange(len(index), device=index.device) - first
         self.even = len(index) == len(present) * self.copies
 
@@ -182,7 +181,7 @@ class SharedCaches:
 
 
 def _padding(mask: torch.Tensor, dtype: torch.dtype) -> torch.Tensor | None:
-    """What a mask [B, T] adds to scores: minus infinity at padding [B, 1, 1, T]; None where there is no padding."""
+    """What is added to scores for a mask [B, T]: minus infinity at padding [B, 1, 1, T]; None without padding."""
     if mask.all():
         return None
     return torch.zeros_like(mask, dtype=dtype).masked_fill_(mask == 0, -torch.inf)[:, None, None]
@@ -195,7 +194,7 @@ def _scores(queries: torch.Tensor, keys: torch.Tensor, padding: torch.Tensor | N
 
 
 def _weights(scores: torch.Tensor) -> torch.Tensor:
-    """Their softmax, in single precision at least."""
+    """The softmax of scores, in single precision at least."""
     return scores.softmax(-1, dtype=torch.promote_types(scores.dtype, torch.float32)).to(scores.dtype)
 
 

@@ -1,10 +1,10 @@
 # pyright: basic
-"""A critic on a language model: a scalar head on the hidden state of the last token that was read.
+"""A critic on a language model: a scalar head on the last hidden state of the last token.
 
     V(x) = w . h(x) + b,   h(x): the last hidden state of the last token of x
 
-w and b begin at 0, and so does V. The body that computes h is that of the policy, which then learns to value too; or
-one of its own: a copy of the model, or where policies are adapters on a base, a further adapter for each on that base.
+w and b begin at 0. The body that computes h is that of the policy, which the critic then moves too, or the critic's
+own: a copy of the model, or one more adapter for each policy that is an adapter on a base.
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ from __future__ import annotations
 import contextlib
 import copy
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 
 from ..base import Reading
+from ..weights import refuse_misfits
 from .decoding import left_padded
 from .names import adapter_of
 from .recomputing import recomputed
@@ -27,13 +28,7 @@ if TYPE_CHECKING:
 
 
 class HeadCritic:
-    """A head for each group of agents on a body; see `Critic`.
-
-    Args:
-        policy: Whose body it is, or whose body it copies.
-        groups: Agents that share a head.
-        own: Give it a body of its own.
-    """
+    """A head for each group of agents, on the body of a policy or, with `own`, on one of its own; see `Critic`."""
 
     def __init__(self, policy: LanguageModel, groups: Sequence[Sequence[str]], *, own: bool) -> None:
         self._policy, self._model = policy, policy.model
@@ -46,7 +41,7 @@ class HeadCritic:
             self._add_adapters()
         elif own:
             head = policy.model.get_output_embeddings()
-            self._model = copy.deepcopy(policy.model, {id(head): head})  # whose output layer is not used
+            self._model = copy.deepcopy(policy.model, {id(head): head})  # the output layer is not used
             self._body = {name: p.requires_grad_() for name, p in self._model.base_model.named_parameters()}
         width = policy.model.get_input_embeddings().weight.shape[1]
         self.weight = torch.nn.Parameter(torch.zeros(len(groups), width, device=policy.device))
@@ -78,14 +73,14 @@ class HeadCritic:
         rows = [self._rows[agent] for agent, _ in readings]
         return (states.float() * self.weight[rows]).sum(-1) + self.bias[rows]
 
-    # --- what is its own ----------------------------------------------------------------------------------------------
+    # --- its own parameters -------------------------------------------------------------------------------------------
 
     def parameters(self) -> Iterable[torch.nn.Parameter]:
-        """The head, and its own body."""
+        """The head, and its own body where it has one."""
         return [self.weight, self.bias, *self._body.values()]
 
     def state_dict(self) -> dict[str, torch.Tensor]:
-        """These by name."""
+        """The parameters by name."""
         return {name: p.detach() for name, p in self._named().items()}
 
     def load_state_dict(self, state: Mapping[str, torch.Tensor]) -> None:
@@ -95,18 +90,10 @@ class HeadCritic:
             ValueError: Tensors of another critic.
         """
         own = self._named()
-        if wrong := sorted(n for n in own.keys() | state.keys() if _shape(own.get(n)) != _shape(state.get(n))):
-            raise ValueError(
-                f"the saved critic does not fit this one, {len(wrong)} tensors differ ({wrong[0]!r}); give the options "
-                "and the model that it was trained with"
-            )
+        refuse_misfits({name: p.shape for name, p in own.items()}, state, "critic")
         with torch.no_grad():
             for name, parameter in own.items():
                 parameter.copy_(state[name])
 
     def _named(self) -> dict[str, torch.nn.Parameter]:
         return {"head.weight": self.weight, "head.bias": self.bias, **self._body}
-
-
-def _shape(tensor: Any) -> Any:
-    return None if tensor is None else tuple(tensor.shape)

@@ -1,9 +1,8 @@
 # pyright: basic
 """Sampling from a causal language model: one prefill per prompt, one batch for all copies, finished rows leave.
 
-Every copy draws from uniforms of its own seed. What else is in the batch changes how the logits are rounded, and with
-it a token here and there: few in 32 bits, many in 16. What is recorded is log pi at the sampling temperature before
-truncation by top-p or top-k, the quantity the loss computes again, in batches of its own.
+Every copy draws with uniforms of its own seed. The recorded log-probabilities are those at the sampling temperature,
+before truncation by top-p or top-k: the quantity that the loss computes again.
 """
 
 from __future__ import annotations
@@ -20,8 +19,8 @@ from ..base import Sampling
 from ..engines import Prompt, Sampled
 from .stepping import forward, steps
 
-_NUCLEUS = 512  # most likely tokens among which top-p is looked for first ...
-_WIDEN = 8  # ... and how many times more where they hold too little
+_NUCLEUS = 512  # top-p first looks at this many of the most likely tokens ...
+_WIDEN = 8  # ... and then at this many times more, where they hold too little probability
 _COMPACT = 0.75  # drop finished rows once at most this share is still running
 
 
@@ -37,9 +36,6 @@ def sample(
         sampling: Temperature, truncation, length.
         stop_ids: Tokens that end a sequence; they are part of it.
         pad_id: Any valid token id.
-
-    Returns:
-        Per prompt one `Sampled` per seed.
     """
     started = time.perf_counter()
     device = next(model.parameters()).device
@@ -105,17 +101,13 @@ def prefill(
 
 
 def _copyable_cache(output: Any, model: Any) -> Any:
-    """The keys and values that a model keeps, which every text of a prompt gets a copy of.
-
-    Raises:
-        ValueError: The model keeps something else, or nothing.
-    """
+    """Keys and values of prompts, to be copied for each text; raises ValueError where the model keeps none."""
     cache = getattr(output, "past_key_values", None)
     layers = getattr(cache, "layers", ())
     if not layers or not all(hasattr(layer, "batch_select_indices") for layer in layers):
         raise ValueError(
-            f"a {model.config.model_type!r} model keeps no keys and values of its prompt that its texts could share, "
-            "as models with a running state do not, so it cannot be sampled from here; take one of another family "
+            f"a {model.config.model_type!r} model keeps no keys and values of its prompt that its texts could share "
+            "(models with a running state do not), so it cannot be sampled from here; take one of another family "
             "(Llama, Qwen2, Qwen3, Mistral, Gemma, GPT-2, ...), or put it behind a server: http://host:port/v1#name"
         )
     return cache
@@ -163,7 +155,7 @@ def _invert(probabilities: torch.Tensor, u: torch.Tensor) -> torch.Tensor:
 def _draw_truncated(logprobs: torch.Tensor, u: torch.Tensor, sampling: Sampling) -> torch.Tensor:
     """Top-k, then top-p of the mass that top-k left, as transformers does.
 
-    Exact, but sorts more than the most likely tokens only for rows whose nucleus is wide.
+    Exact; more than the most likely tokens are sorted only where top-p needs them.
     """
     vocabulary = logprobs.shape[-1]
     width = min(sampling.top_k or _NUCLEUS, vocabulary)
@@ -189,9 +181,9 @@ def _draw_truncated(logprobs: torch.Tensor, u: torch.Tensor, sampling: Sampling)
 
 
 def _most_likely(logprobs: torch.Tensor, width: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """The largest values of every row in descending order, and where they stand: `topk`.
+    """The largest values of every row in descending order, and their places: `topk`.
 
-    On a processor numpy's partition is vectorised, which torch's is not: 32 rows of 49,152 take a third of the time.
+    On a processor numpy's partition takes a third of the time (32 rows of 49,152): it is vectorised, torch's is not.
     """
     if logprobs.device.type != "cpu":
         return logprobs.topk(width, dim=-1)
@@ -202,7 +194,7 @@ def _most_likely(logprobs: torch.Tensor, width: int) -> tuple[torch.Tensor, torc
 
 
 def _nucleus(descending: torch.Tensor, top_p: float) -> torch.Tensor:
-    """Zero what comes after the smallest prefix whose mass reaches top_p."""
+    """Zero everything after the smallest prefix whose mass reaches top_p."""
     if top_p == 1:
         return descending
     before = descending.cumsum(-1) - descending

@@ -1,17 +1,17 @@
 # pyright: basic
-"""Log-probabilities of given tokens from hidden states, without ever holding all logits.
+"""Log-probabilities of given tokens from hidden states, without holding all logits.
 
-For T tokens and V vocabulary entries the logits are T x V numbers, by far the largest thing of an update. Here they
-exist for `CHUNK` numbers at a time. With h the hidden state of a position, W the output layer, tau the temperature:
+For T tokens and V vocabulary entries the logits are T x V numbers, which need most of an update's memory. Here at most
+`CHUNK` of them exist at a time. With h the hidden state of a position, W the output layer, tau the temperature:
 
     log pi(v | h) = (W h)_v / tau - logsumexp((W h) / tau)
     d log pi(v | h) / d h = (W_v - sum over u of pi(u | h) W_u) / tau
     d log pi(v | h) / d W_u = ([u = v] - pi(u | h)) h / tau
 
-Where W is frozen (LoRA) the expected row of W is computed on the way forward, and the way back needs no logits at all;
-where it is trained they are computed a second time, chunk by chunk, unless one chunk holds them all.
+Where W is frozen (LoRA), the forward pass computes the expected row of W, and the backward pass needs no logits. Where
+W is trained, the backward pass computes the logits again, chunk by chunk, unless one chunk holds them all.
 
-Products are in the type of h, gradients of W in that of W: with h in bfloat16 and W in float32 that is mixed precision.
+Products are in the type of h, gradients of W in that of W: mixed precision with h in bfloat16 and W in float32.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ import torch
 from .layers import plain
 from .stepping import forward
 
-CHUNK = {"cpu": 1 << 22, "cuda": 1 << 24}  # logits held at a time: on a processor, what a cache holds
-_LARGE = 1000.0  # a logit that no model takes for a small one, and that every type of number holds
+CHUNK = {"cpu": 1 << 22, "cuda": 1 << 24}  # logits held at a time: on a processor, as many as fit into its cache
+_LARGE = 1000.0  # a logit beyond every cap, which every type of number can hold
 
 
 def chunked_logprobs(
@@ -80,7 +80,7 @@ class _ChunkedLogprobs(torch.autograd.Function):
         for start in range(0, len(hidden), rows):
             part = slice(start, start + rows)
             logits = _logits(hidden[part], used, offset, temperature)
-            logits.sub_(logits.amax(-1, keepdim=True))  # and from here on in place: a copy costs more than the rest
+            logits.sub_(logits.amax(-1, keepdim=True))  # in place from here on: a copy costs more than the rest
             chosen = logits.gather(1, ids[part, None])
             total = logits.exp_().sum(-1, keepdim=True)
             parts.append((chosen - total.log())[:, 0])
@@ -134,14 +134,14 @@ def _subtract_product(total: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> 
 
 
 def has_plain_head(model: Any, adapter: str | None) -> bool:
-    """Are the logits the output layer of the last hidden state, and nothing else?
+    """Whether the logits are the output layer of the last hidden state and nothing more.
 
-    Some families scale or cap them, and the layer may have adapters. It is tried on noise in the place of the last
-    hidden state, so large that a cap would show.
+    Some families scale or cap the logits, and the layer may have adapters. To find out, the last hidden state is
+    replaced by noise that is large enough to reach a cap.
 
     Args:
         model: A causal language model of transformers, or a peft model.
-        adapter: What to name as the adapter of a row; None where there are no adapters.
+        adapter: The adapter to use; None where there are no adapters.
     """
     head = model.get_output_embeddings()
     network = model if adapter is None else model.get_base_model()

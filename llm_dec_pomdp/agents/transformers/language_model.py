@@ -1,8 +1,8 @@
 # pyright: basic
 """A policy that is a causal language model of transformers: sampling, and log-probabilities to train on.
 
-One policy may play several agents: all with the same weights, or each with a LoRA adapter of its own on a shared base;
-either way their requests share one batch.
+One policy may play several agents, with the same weights or each with its own LoRA adapter on a shared base. Either way
+their requests share one batch.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from .prompts import Prompts, PromptTooLongError, fitted, refuse_foreign_tokeniz
 from .recomputing import recomputed
 from .stepping import forward
 
-_steps = 0  # of all optimizers: fused ones leave no trace in the tensors that they change
+_steps = 0  # of all optimizers: a fused one does not change the versions of the tensors that it updates
 
 
 def _count_step(*args: Any) -> None:
@@ -50,19 +50,14 @@ class LanguageModel:
         model: A causal language model, or a peft model with one adapter per agent.
         tokenizer: Its tokenizer; the chat template is used where there is one.
         adapters: Adapter name by agent; None when all agents use the same weights.
-        batch_rows: Sequences sampled at once. Halved when the device has too little memory.
-        chat_template_kwargs: Variables of the chat template, e.g. {"enable_thinking": False} for Qwen3.
-        compute_dtype: Mixed precision: products are computed in this type, whatever that of the weights is. None: in
-            that of the weights.
-        truncate_prompts: Keep the end of a prompt that is too long for the context, instead of refusing it.
-        gradient_checkpointing: Let an update keep the input of every layer alone and compute the rest again: much less
-            memory, and more time, since prompts are then not shared by their samples either.
-        engine: Who draws its texts; the model itself when left out.
+        batch_rows, chat_template_kwargs, truncate_prompts, gradient_checkpointing: See `RunOptions`. With gradient
+            checkpointing samples do not share their prompt, which takes more time too.
+        compute_dtype: Mixed precision: the type in which products are computed; None: that of the weights.
+        engine: What draws its texts; the model itself when left out.
 
     Raises:
-        ValueError: The tokenizer has no end-of-sequence token, or more tokens than the model, or no such variables in
-            its chat template; or the model has adapters and `adapters` does not say whose, or adapters of a kind that
-            cannot be mixed.
+        ValueError: The tokenizer has no end-of-sequence token or more tokens than the model; its chat template has no
+            such variables; or the model has adapters and `adapters` is None, or adapters that cannot be mixed.
     """
 
     def __init__(
@@ -105,7 +100,7 @@ class LanguageModel:
 
     @functools.cached_property
     def processor_load(self) -> int:
-        """How many parameters work on the processor: what its cores are divided by. 0 on an accelerator."""
+        """Number of parameters, by which models share the processor's cores; 0 on an accelerator."""
         return sum(p.numel() for p in self.model.parameters()) if self.accelerator is None else 0
 
     @functools.cached_property
@@ -114,14 +109,14 @@ class LanguageModel:
         return None if self.device.type == "cpu" else str(self.device)
 
     def precision(self) -> Any:
-        """In this context the model computes in `compute_dtype`."""
+        """A context in which the model computes in `compute_dtype`."""
         if self.compute_dtype is None:
             return contextlib.nullcontext()
         return torch.autocast(self.device.type, self.compute_dtype)
 
     @property
     def version(self) -> int:
-        """Of the trainable weights: grows when they may have changed, by any optimizer or in place."""
+        """Version of the trainable weights; grows when they may have changed, by any optimizer or in place."""
         return _steps + sum(parameter._version for parameter in self.parameters())
 
     # --- acting ---------------------------------------------------------------------------------------------------
@@ -136,21 +131,13 @@ class LanguageModel:
             self.engine.load(self, version)
             self._loaded = version
         drawn = self.engine.generate(prompts, sampling, self.stop_ids)
-        return [self._completions(prompt, sequences) for prompt, sequences in zip(prompts, drawn, strict=True)]
-
-    def _completions(self, prompt: Prompt, sequences: Sequence[Sampled]) -> list[Completion]:
-        ids = tuple(prompt.ids)
         return [
-            Completion(
-                text=self.decode(s.ids),
-                prompt_ids=ids,
-                token_ids=tuple(s.ids),
-                logprobs=tuple(s.logprobs),
-                truncated=s.truncated,
-                seconds=s.seconds,
-            )
-            for s in sequences
+            [self._completion(tuple(prompt.ids), sequence) for sequence in sequences]
+            for prompt, sequences in zip(prompts, drawn, strict=True)
         ]
+
+    def _completion(self, prompt: tuple[int, ...], s: Sampled) -> Completion:
+        return Completion(self.decode(s.ids), prompt, tuple(s.ids), tuple(s.logprobs), s.truncated, s.seconds)
 
     def encode(
         self,
@@ -159,7 +146,7 @@ class LanguageModel:
         ids: Sequence[int] = (),
         tools: Sequence[Tool] = (),
     ) -> list[int]:
-        """Token ids of an agent's history, ready for its next text; `ids` are those up to its last text, see `Request`.
+        """Token ids of an agent's history as a prompt for its next text; `ids` as in a `Request`.
 
         Raises:
             PromptTooLongError: It does not fit into the context together with `new_tokens`.
@@ -193,17 +180,17 @@ class LanguageModel:
         return (parameter for _, parameter in self._named())
 
     def _named(self) -> Iterable[tuple[str, torch.nn.Parameter]]:
-        """The same with their names; a critic's adapters on the same model are not its own."""
+        """The trainable parameters with their names, without adapters of critics on the same model."""
         critics = self.model.mixed_rows.critics if self.adapters is not None else ()
         return ((n, p) for n, p in self.model.named_parameters() if p.requires_grad and adapter_of(n) not in critics)
 
     def parameters_of(self, agent: str) -> Iterable[torch.nn.Parameter]:
-        """The trainable parameters that an agent uses: all but those of other agents' adapters."""
+        """The trainable parameters that an agent uses: all except other agents' adapters."""
         usable = (None, self._adapter(agent))
         return (p for name, p in self._named() if usable[1] is None or adapter_of(name) in usable)
 
     def critic(self, groups: Sequence[Sequence[str]], *, own: bool) -> HeadCritic:
-        """A critic on this model, or on a body of its own; see `CriticPolicy`."""
+        """A critic on this model, or with its own body; see `CriticPolicy`."""
         return HeadCritic(self, groups, own=own)
 
     @property
@@ -213,9 +200,7 @@ class LanguageModel:
 
     @property
     def sampler_differs(self) -> bool:
-        """Another engine has other kernels, and less than 32 bits round by the shape of the batch, which is another one
-        in an update; see `MismatchedPolicy`.
-        """
+        """See `MismatchedPolicy`: other engines have other kernels, and below 32 bits rounding depends on the batch."""
         if self.sampled_elsewhere:
             return True
         rounded = self.compute_dtype is not None or torch.is_autocast_enabled(self.device.type)
@@ -224,7 +209,7 @@ class LanguageModel:
     def token_logprobs(
         self, samples: Sequence[tuple[str, Completion]], temperature: float
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """log pi of the sampled tokens [N, L] and the mask [N, L]; see `TrainablePolicy`."""
+        """See `TrainablePolicy`."""
         states, ids, mask = self._states(samples, body=self._plain_head)
         rows = mask.bool()
         if self._plain_head:
@@ -241,42 +226,36 @@ class LanguageModel:
     def token_logprobs_and_entropies(
         self, samples: Sequence[tuple[str, Completion]], temperature: float
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """The same with the entropy of every token's distribution [N, L], in nats; see `EntropyPolicy`.
-
-        Holds the logits of all tokens.
-        """
+        """See `EntropyPolicy`. Holds the logits of all tokens in memory."""
         logits, ids, mask = self._states(samples, body=False)
         logprobs = (logits.float() / (temperature or 1.0)).log_softmax(-1)
         entropies = -(logprobs.exp() * logprobs).sum(-1)
         return logprobs.gather(-1, ids[..., None])[..., 0] * mask, entropies, mask
 
     def hidden_states(self, samples: Sequence[tuple[str, Completion]]) -> tuple[torch.Tensor, torch.Tensor]:
-        """The last hidden state that each sampled token was predicted from [N, L, H], and the mask [N, L].
+        """The last hidden states that the sampled tokens were predicted from [N, L, H], and the mask [N, L].
 
-        With gradient. The one of the first token is that of the last token of the prompt.
+        With gradient. The one of the first sampled token is that of the last token of the prompt.
         """
         states, _, mask = self._states(samples, body=True)
         return states, mask
 
     @functools.cached_property
     def _plain_head(self) -> bool:
-        """Logits are the output layer of the last hidden state, and nothing else."""
+        """Whether the logits are the output layer of the last hidden state and nothing more."""
         return has_plain_head(self.model, None if self.adapters is None else "__base__")
 
     def base(self) -> LanguageModel | None:
-        """The model below the adapters, as a policy that cannot be trained; None when there are no adapters."""
+        """The model below the adapters as a policy that cannot be trained; None when there are no adapters."""
         if self.adapters is None:
             return None
         adapters = dict.fromkeys(self.adapters, "__base__")
-        return _Base(self.model, self.tokenizer, adapters=adapters, compute_dtype=self.compute_dtype)
+        return Frozen(self.model, self.tokenizer, adapters=adapters, compute_dtype=self.compute_dtype)
 
     def _states(
         self, samples: Sequence[tuple[str, Completion]], *, body: bool
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """For every sampled token what it was predicted from, its id [N, L], and the mask [N, L].
-
-        What it was predicted from are logits [N, L, V], with `body` the last hidden state [N, L, H].
-        """
+        """The logits of sampled tokens [N, L, V], or with `body` their last hidden states [N, L, H]; ids, and mask."""
         texts = [c.token_ids for _, c in samples]
         length = max(map(len, texts))
         ids = torch.tensor([[*text, *[self.pad_id] * (length - len(text))] for text in texts], device=self.device)
@@ -289,10 +268,7 @@ class LanguageModel:
     def _from_shared_prompts(
         self, samples: Sequence[tuple[str, Completion]], ids: torch.Tensor, mask: torch.Tensor, *, body: bool
     ) -> torch.Tensor:
-        """What tokens were predicted from: samples with the same prompt share it.
-
-        Its keys and values are computed once, with gradient, and expanded to the samples, which is exact.
-        """
+        """See `_states`: keys and values of a prompt are computed once, with gradient, and expanded to its samples."""
         rows = {(agent if self.adapters else "", c.prompt_ids): agent for agent, c in samples}
         prompts = [Prompt(list(prompt), (), self._adapter(agent)) for (_, prompt), agent in rows.items()]
         row_of = {key: row for row, key in enumerate(rows)}
@@ -319,7 +295,7 @@ class LanguageModel:
     def _from_whole_texts(
         self, samples: Sequence[tuple[str, Completion]], ids: torch.Tensor, mask: torch.Tensor, *, body: bool
     ) -> torch.Tensor:
-        """The same from every sample in full, which gradient checkpointing needs."""
+        """See `_states`: every sample with its own prompt, as gradient checkpointing needs it."""
         prompts, prompt_mask = left_padded([c.prompt_ids for _, c in samples], ids.device, self.pad_id)
         attended = torch.cat([prompt_mask, mask[:, :-1]], dim=1)
         again = self.gradient_checkpointing and torch.is_grad_enabled()
@@ -341,11 +317,7 @@ class LanguageModel:
         return {name: p.detach() for name, p in self._named()}
 
     def load_state_dict(self, state: Mapping[str, torch.Tensor]) -> None:
-        """Copy tensors into the trainable parameters.
-
-        Raises:
-            ValueError: Missing, unexpected or differently shaped tensors, by name.
-        """
+        """Copy tensors into the trainable parameters; see `TrainablePolicy`."""
         own = self.state_dict()
         refuse_misfits({name: tensor.shape for name, tensor in own.items()}, state)
         with torch.no_grad():
@@ -353,7 +325,7 @@ class LanguageModel:
                 tensor.copy_(state[name])
 
     def weight_files(self, agents: Sequence[str]) -> dict[str, WeightFile]:
-        """A folder of transformers for all weights, or one of peft for each agent's adapter; see `PortablePolicy`."""
+        """Files of transformers for all weights, or of peft for each agent's adapter; see `PortablePolicy`."""
         names = [name for name, p in self.model.named_parameters() if p.requires_grad]
         if self.adapters is None:
             configs = {"config.json": self.model.config, "generation_config.json": self.model.generation_config}
@@ -368,7 +340,7 @@ class LanguageModel:
         return files
 
 
-class _Base(LanguageModel):
+class Frozen(LanguageModel):
     """A model with its adapters switched off: shares all memory, and has nothing to train or to save."""
 
     def parameters(self) -> Iterable[torch.nn.Parameter]:
@@ -384,6 +356,6 @@ def _refuse_unassigned_adapters(model: Any) -> None:
     names = sorted(getattr(model, "peft_config", ()))
     if names:
         raise ValueError(
-            f"the model has adapters ({', '.join(names)}), and no agent is said to use one; give "
-            f"adapters={{agent: {names[0]!r}, ...}} for all agents, or the model that merge_and_unload() returns"
+            f"the model has adapters ({', '.join(names)}), but no agent uses one; give adapters={{agent: {names[0]!r}, "
+            "...} for all agents, or the model that merge_and_unload() returns"
         )

@@ -1,5 +1,5 @@
 # pyright: basic
-"""What the layers of a model of the Llama form compute for one new token a row, without the cost of module calls."""
+"""The layers of a model of the Llama form as plain functions for one new token a row, without module calls."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch.nn import functional
 
-_COPIED = 1 << 20  # weights of a layer that are copied to be used side by side, at most
+_COPIED = 1 << 20  # most weights that are copied to be joined
 Function = Callable[[torch.Tensor], torch.Tensor]
 
 
@@ -38,7 +38,7 @@ def linear(module: Any) -> Function:
 
 
 def joined(*modules: Any) -> Function:
-    """The outputs of linear layers side by side: of one product where they are plain and small enough to be copied."""
+    """The outputs of linear layers, concatenated: one product where the layers are plain and small enough to copy."""
     alike = plain(*modules) and len({module.bias is None for module in modules}) == 1
     if alike and sum(module.weight.numel() for module in modules) <= _COPIED:
         weight = torch.cat([module.weight for module in modules])
@@ -49,5 +49,5 @@ def joined(*modules: Any) -> Function:
 
 
 def plain(*modules: Any) -> bool:
-    """Linear layers without anything around them."""
+    """Whether these are linear layers without adapters or the like."""
     return all(type(module) is torch.nn.Linear for module in modules)

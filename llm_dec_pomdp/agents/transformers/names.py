@@ -8,11 +8,11 @@ _FACTOR = re.compile(r"(\.lora_[AB])\.([^.]+)")
 
 
 def adapter_of(name: str) -> str | None:
-    """Whose tensor this is: peft puts the adapter's name, which has no dot, behind that of the factor."""
+    """The adapter that a tensor belongs to: peft writes its name, which has no dot, after that of the factor."""
     match = _FACTOR.search(name)
     return match[2] if match else None
 
 
 def without_adapter(name: str) -> str:
-    """peft's name of a tensor in a file, where the name of the adapter is left out."""
+    """The tensor's name in a file of peft, which leaves out the name of the adapter."""
     return _FACTOR.sub(r"\1", name, count=1)

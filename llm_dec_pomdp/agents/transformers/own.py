@@ -1,5 +1,5 @@
 # pyright: basic
-"""The engine of a model that draws its own texts: nothing is loaded, and it computes what an update computes."""
+"""The engine of a model that draws its own texts, in batches of prompts of similar length."""
 
 from __future__ import annotations
 
@@ -8,24 +8,44 @@ from typing import TYPE_CHECKING
 
 from ..base import Sampling
 from ..engines import Prompt, Sampled
-from .batching import batches
 from .decoding import sample
 
 if TYPE_CHECKING:
     from .language_model import LanguageModel
 
+Batch = list[tuple[int, Prompt]]  # places of prompts, each prompt with the seeds that are sampled now
+
+
+def batches(prompts: Sequence[Prompt], rows: int) -> list[Batch]:
+    """Prompts sorted by length in batches of at most `rows` sequences.
+
+    A prompt with more sequences than that is in several batches, its seeds in order.
+    """
+    filled: list[Batch] = []
+    room = 0
+    for number in sorted(range(len(prompts)), key=lambda number: len(prompts[number].ids)):
+        prompt = prompts[number]
+        for first in range(0, len(prompt.seeds), rows):
+            seeds = prompt.seeds[first : first + rows]
+            if room < len(seeds):
+                filled.append([])
+                room = rows
+            filled[-1].append((number, Prompt(prompt.ids, seeds, prompt.adapter)))
+            room -= len(seeds)
+    return filled
+
 
 class OwnLoop:
-    """Draws with the model of a policy itself; prompts of similar length at once."""
+    """Draws texts with the model of a policy itself, which is always loaded."""
 
     def __init__(self, policy: LanguageModel) -> None:
         self._policy = policy
 
     def load(self, policy: LanguageModel, version: int) -> None:
-        """They are its weights."""
+        """Nothing to load."""
 
     def generate(self, prompts: Sequence[Prompt], sampling: Sampling, stop_ids: frozenset[int]) -> list[list[Sampled]]:
-        """See `Engine`. Where memory does not suffice, fewer are drawn at once."""
+        """See `Engine`. Where memory does not suffice, fewer texts are drawn at once."""
         policy = self._policy
         drawn: list[list[Sampled]] = [[] for _ in prompts]
 

@@ -1,10 +1,10 @@
 # pyright: basic
 """Prompts: an agent's history as token ids.
 
-At its first turn a history is rendered by the chat template and tokenised. From then on a prompt begins with the ids
-that were shown and sampled, to which those of what the template writes after the last text are appended: a text that
-the tokenizer would cut differently stays as it was sampled. Where the template changes the last text (it may leave out
-what a model thought), the whole history is rendered and tokenised as the template wants it.
+At the first turn the chat template renders the history, which is tokenised. Later prompts begin with the ids that were
+shown and sampled, followed by those of what the template writes after the last text; so a text keeps the tokens with
+which it was sampled. Where the template changes the last text (some leave out a model's thoughts), the whole history is
+rendered and tokenised again.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from ...registries import nearest
 from ...types import Message, Tool
 from ..base import chat, definitions
 
-_TEXT = "\ue0f7text\ue0f7"  # stands for a text while the template is looked at; no text holds characters of private use
+_TEXT = "\ue0f7text\ue0f7"  # a placeholder for a text in a template, with characters for private use
 _OURS = ("messages", "add_generation_prompt")  # variables of a template that are not the user's
-_SHORT = 256  # characters of what comes again and again in tasks of few words, and costs more to tokenise than to find
-_REMEMBERED = 4096  # short texts and histories
+_SHORT = 256  # longest text or history to cache, in characters: tasks of few words repeat them
+_REMEMBERED = 4096  # most texts and histories in the cache
 
 
 class PromptTooLongError(ValueError):
@@ -52,9 +52,9 @@ class Prompts:
         """Token ids of an agent's history, ready for its next text.
 
         Args:
-            history: What it was told and said, what it was told last at the end.
-            ids: What was shown and sampled up to its last text; empty: all of the history is tokenised.
-            tools: What it may call; told by the template where it has a place for them.
+            history: What it was told and said.
+            ids: Ids that were shown and sampled up to its last text; empty: the whole history is tokenised.
+            tools: Tools that it may call, for templates with a place for them.
         """
         size = sum(len(message.text) for message in history) + len(ids)
         key = (tuple(history), tuple(ids), tuple(tools))
@@ -70,7 +70,7 @@ class Prompts:
         return [*ids, *self._tokenise(added)]
 
     def text_ids(self, text: str) -> list[int]:
-        """Token ids of a text that an agent says, without its end."""
+        """Token ids of a text that an agent says, without the end token."""
         return self._remembered(text, len(text), lambda: self._tokenise(text))
 
     def _remembered(self, key: Hashable, size: int, compute: Callable[[], list[int]]) -> list[int]:
@@ -95,7 +95,7 @@ class Prompts:
             return "\n\n".join(message.text for message in history) + "\n\n"
         turns = chat(history, tools="tool" in self._tokenizer.chat_template)
         told = {"tools": definitions(tools)} if tools and "tools" in self._tokenizer.chat_template else {}
-        try:  # in the sandbox of transformers
+        try:
             return self._tokenizer.apply_chat_template(
                 turns, tokenize=False, add_generation_prompt=True, **told, **self._options
             )
@@ -106,9 +106,9 @@ class Prompts:
             ) from error
 
     def _tokenise(self, text: str, *, beginning: bool = False) -> list[int]:
-        """Token ids; at the beginning with those that the tokenizer puts before a text and no template does.
+        """Token ids; at the beginning with the tokenizer's own first tokens, where no template writes them.
 
-        Halves of characters, which tokenizers do not take, are replaced by U+FFFD.
+        Lone surrogates, which tokenizers refuse, become U+FFFD.
         """
         text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
         special = beginning and not self._tokenizer.chat_template
@@ -116,17 +116,9 @@ class Prompts:
 
 
 def fitted(ids: list[int], new_tokens: int, model: Any, history: Sequence[Message], *, truncate: bool) -> list[int]:
-    """A prompt that fits into the model's context together with its completion.
+    """A prompt that fits into the model's context together with `new_tokens` more.
 
-    Args:
-        ids: The prompt.
-        new_tokens: Longest completion.
-        model: Whose context it is.
-        history: For the message.
-        truncate: Keep the end of a prompt that is too long, instead of refusing it.
-
-    Raises:
-        PromptTooLongError: It does not fit.
+    Of a longer one the end is kept with `truncate`; else it raises PromptTooLongError, which quotes the history.
     """
     limit = getattr(model.config, "max_position_embeddings", None)
     if limit in (None, -1) or len(ids) + new_tokens <= limit:  # some families have none
@@ -168,7 +160,7 @@ def refuse_foreign_tokenizer(model: Any, tokenizer: Any) -> None:
 
 
 def _refuse_unknown_variables(tokenizer: Any, options: Mapping[str, Any]) -> None:
-    """A template ignores what it has no variable for, so that a slip would go unnoticed."""
+    """Refuse variables that the chat template does not have: it would ignore them."""
     if not options:
         return
     name = next(iter(options))

@@ -1,9 +1,8 @@
 # pyright: basic
-"""Gradient checkpointing (arXiv:1604.06174): layers keep their inputs alone and compute the rest again on the way back.
+"""Gradient checkpointing (arXiv:1604.06174): layers keep their inputs, and the backward pass computes the rest again.
 
-The layers of transformers do it in training mode alone, in which some of them drop out. Ours do it in evaluation mode,
-and the adapters of a batch (`adapters.Rows`) are those of the way forward although other batches may have come in
-between.
+transformers does so only in training mode, with dropout. Here it works in evaluation mode, and the backward pass uses
+the adapters of the forward pass (`adapters.Rows`), even if other batches came in between.
 """
 
 from __future__ import annotations
@@ -22,10 +21,10 @@ if TYPE_CHECKING:
 
 @contextlib.contextmanager
 def recomputed(model: Any) -> Generator[None]:
-    """Within, the layers of a model of transformers keep their inputs alone. They take no cache of keys and values.
+    """In this context the layers of a model keep only their inputs, and take no cache of keys and values.
 
     Raises:
-        ValueError: The model has no layers that can do it.
+        ValueError: The model has no layers that can do so.
     """
     layers: list[Any] = [module for module in model.modules() if isinstance(module, GradientCheckpointingLayer)]
     if not layers:
@@ -36,11 +35,11 @@ def recomputed(model: Any) -> Generator[None]:
         yield
     finally:
         for layer in layers:
-            del layer.forward  # and the one of its class is there again
+            del layer.forward  # so that the method of its class is used again
 
 
 def _keep_inputs(rows: Rows | None, layer: Callable[..., Any], *inputs: Any, **options: Any) -> Any:
-    """The output of a layer, which is called once more on the way back, with the same adapters."""
+    """The output of a layer, which the backward pass computes again with the same adapters."""
     chosen = (rows.mask, rows.names) if rows is not None else (None, [])
 
     def run(*inputs: Any) -> Any:

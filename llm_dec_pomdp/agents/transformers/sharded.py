@@ -9,18 +9,21 @@ model, which is given the weights after every change.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
 import torch.distributed as dist
+from torch.distributed.checkpoint.state_dict import StateDictOptions, set_model_state_dict
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import DTensor, distribute_tensor
 
 from ...types import Completion
 from ..base import Request, Sampling, Team
 from ..weights import refuse_misfits
-from .language_model import LanguageModel
+from .language_model import Frozen, LanguageModel
+
+_WHOLE = StateDictOptions(full_state_dict=True, strict=False)  # what is frozen is not among the tensors
 
 
 def sharded(build: Callable[[], Team]) -> Team:
@@ -140,7 +143,7 @@ class ShardedModel(LanguageModel):
 
     def base(self) -> LanguageModel | None:
         """See `LanguageModel`."""
-        return None if self.adapters is None else _ShardedBase(self)
+        return None if self.adapters is None else _FrozenShards(self)
 
     def __deepcopy__(self, memo: Any) -> ShardedModel:
         raise ValueError(
@@ -156,28 +159,17 @@ class ShardedModel(LanguageModel):
 
     def load_state_dict(self, state: Mapping[str, torch.Tensor]) -> None:
         """See `LanguageModel`; the tensors are whole, whatever number of ranks they were saved by."""
-        parts = {name: p for name, p in self.model.named_parameters() if p.requires_grad}
-        refuse_misfits({name: p.shape for name, p in parts.items()}, state)
-        with torch.no_grad():
-            for name, part in parts.items():
-                part.copy_(spread(state[name], part))
+        refuse_misfits({name: p.shape for name, p in self.model.named_parameters() if p.requires_grad}, state)
+        set_model_state_dict(self.model, dict(state), options=_WHOLE)
         self._loads += 1
 
 
-class _ShardedBase(ShardedModel):
-    """The same with its adapters switched off: shares all memory, and has nothing to train or to save."""
+class _FrozenShards(Frozen, ShardedModel):
+    """A sharded model with its adapters switched off."""
 
     def __init__(self, adapted: ShardedModel) -> None:
         self.__dict__.update(vars(adapted))
         self.adapters = dict.fromkeys(adapted.adapters or (), "__base__")
-
-    def parameters(self) -> Iterable[torch.nn.Parameter]:
-        """None."""
-        return ()
-
-    def state_dict(self) -> dict[str, torch.Tensor]:
-        """Nothing."""
-        return {}
 
 
 class _Gathered(torch.autograd.Function):

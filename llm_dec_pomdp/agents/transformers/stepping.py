@@ -1,12 +1,10 @@
 # pyright: basic
-"""One token after the other from a causal language model that has read its prompts.
+"""Advances sequences token by token, after a causal language model has read their prompts.
 
-`steps` gives what advances a batch by one token. `ModelSteps` asks the model, whatever it is. For models of the Llama
-form `LayerSteps` computes the same from the model's own layers, for exactly one new token a row: keys and values are
-written in place (`attention`), rotations are looked up, and nothing is prepared twice. That saves most of the time of a
-small model, and copies of the cache in any.
-
-Whether a model is of that form is not taken on trust: `LayerSteps` is used when its logits are the model's own.
+`ModelSteps` calls the model, of any kind. For models of the Llama form `LayerSteps` computes the same from the model's
+own layers, for exactly one new token a row: keys and values are written in place (`attention`), and rotations are
+looked up. That saves most of the time of a small model, and copies of the cache in all. `LayerSteps` is used only where
+a test shows that its logits are those of the model.
 """
 
 from __future__ import annotations
@@ -44,7 +42,7 @@ def forward(model: Any, adapters: Sequence[str | None], *, body: bool = False, *
 
 
 def choose(model: Any, adapters: Sequence[str | None], device: torch.device) -> Any:
-    """The network to call after every row's adapter was set."""
+    """Set every row's adapter; returns the network to call."""
     if adapters[0] is None:
         return model
     model.mixed_rows.choose(adapters, device)
@@ -52,14 +50,14 @@ def choose(model: Any, adapters: Sequence[str | None], device: torch.device) -> 
 
 
 def steps(model: Any, cache: Any, mask: torch.Tensor, index: torch.Tensor, most: int) -> Steps:
-    """What continues prompts that were read.
+    """What continues the prompts that were read.
 
     Args:
         model: A causal language model of transformers, or a peft model.
         cache: Keys and values of P prompts.
         mask: Their attention mask [P, T], left-padded.
         index: Prompt of every row to continue [B].
-        most: Tokens that will be appended to a row at most.
+        most: Most tokens that will be appended to a row.
     """
     if layerwise(model):
         return LayerSteps(model, cache, mask, index, most)
@@ -140,17 +138,17 @@ class LayerSteps:
         return layer.o(self.caches.attend(number, queries, keys, values).reshape(rows, -1))
 
     def _compute_rotations(self, x: torch.Tensor) -> None:
-        """Cosines and sines of the rotary embedding [2, positions, size], of all positions that there is room for."""
+        """Cosines and sines of the rotary embedding, for all positions that there is room for [2, positions, size]."""
         cos, sin = self.body.rotary_emb(x, torch.arange(self.caches.capacity, device=x.device)[None])
         half = self.size // 2
         self.rotations = torch.stack([cos[0], torch.cat([-sin[0, :, :half], sin[0, :, half:]], dim=1)])
 
 
 def layerwise(model: Any) -> bool:
-    """Can `LayerSteps` advance this model? Tried once per model."""
+    """Whether `LayerSteps` can advance this model; tried once per model."""
     network = _network(model)
     if network not in _layerwise:
-        with torch.autocast(next(network.parameters()).device.type, enabled=False):  # as exactly as its weights are
+        with torch.autocast(next(network.parameters()).device.type, enabled=False):  # in the precision of its weights
             _layerwise[network] = _of_llama_form(network) and _same_logits(model, network)
     return _layerwise[network]
 
@@ -172,7 +170,7 @@ def _of_llama_form(network: Any) -> bool:
 
 @torch.no_grad()
 def _same_logits(model: Any, network: Any) -> bool:
-    """The logits of two steps after a padded prompt are those of the model."""
+    """Whether the logits of two steps after a padded prompt are those of the model."""
     weight = network.lm_head.weight
     adapters = [None if model is network else "no adapter"] * 3
     ids = torch.arange(8, device=weight.device).view(2, 4) % network.config.vocab_size

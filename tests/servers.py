@@ -67,14 +67,16 @@ def serving() -> Iterator[Server]:
     state = Server()
 
     class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        def _respond(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers.get("Content-Length", 0))) or "{}")
             status, content = state.respond(self.path, dict(self.headers), body)
             with contextlib.suppress(OSError):  # the caller may have gone
                 self.send_response(status)
                 self.send_header("Content-Length", str(len(content)))
                 self.end_headers()
                 self.wfile.write(content)
+
+        do_GET = do_POST = _respond  # noqa: N815
 
         def log_message(self, format: str, *args: Any) -> None:
             pass

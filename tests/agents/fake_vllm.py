@@ -1,0 +1,121 @@
+"""A server that keeps the contract of vLLM's, for tests: adapters beside each other, or a whole model."""
+
+from __future__ import annotations
+
+import functools
+import json
+import threading
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file
+from servers import Reply, Server
+
+from llm_dec_pomdp.agents.base import Sampling, Team
+from llm_dec_pomdp.agents.engines import Prompt
+from llm_dec_pomdp.agents.loading import load_team
+from llm_dec_pomdp.agents.transformers.decoding import sample
+from llm_dec_pomdp.agents.transformers.language_model import LanguageModel
+
+AGENTS = ("agent_0", "agent_1")
+
+
+def only_policy(team: Team) -> LanguageModel:
+    [policy] = team.policies
+    assert isinstance(policy, LanguageModel)
+    return policy
+
+
+def flat(team: Team) -> torch.Tensor:
+    """All weights of the one model in a row."""
+    return torch.cat([tensor.flatten() for tensor in only_policy(team).state_dict().values()])
+
+
+def team_of(server: Server, folder: Path | str, sharing: str = "lora", *, train: bool = True, **options: Any) -> Team:
+    """Two agents whose texts the server draws."""
+    url = server.url.removesuffix("/v1")
+    engine = {"kind": "vllm", "url": url, "model": "base", "adapters": str(folder), "tries": 2, **options}
+    return load_team(AGENTS, sharing=sharing, engine=engine, train=train)
+
+
+class FakeVLLM:
+    """Draws with the adapter that a request names, from its files, or with the whole model that it was given last.
+
+    Attributes:
+        loaded: Adapters by name.
+        label: Of the whole model.
+        keeps: Of the whole model, a part that it does not load, though it says so.
+        orders: All but texts, with the name of the adapter or the label.
+    """
+
+    def __init__(self) -> None:
+        self.loaded: dict[str, Path] = {}
+        self.keeps = "nothing"
+        self.orders: list[tuple[str, str]] = []
+        self._lock = threading.Lock()
+        self.start_anew()
+
+    @functools.cached_property
+    def adapted(self) -> LanguageModel:
+        return only_policy(load_team(AGENTS, sharing="lora"))
+
+    @functools.cached_property
+    def model(self) -> LanguageModel:
+        return only_policy(load_team(AGENTS, sharing="shared"))
+
+    def start_anew(self) -> None:
+        """As a server that was ended and started."""
+        self.loaded.clear()
+        self.label = "default"
+        vars(self).pop("model", None)
+
+    def answer(self, path: str, body: dict[str, Any]) -> Reply:
+        with self._lock, torch.no_grad():
+            order = path.rpartition("/")[2]
+            if order == "completions":
+                return self._complete(body)
+            if order == "weight_info":
+                return 200, json.dumps({"weight_version": self.label}).encode()
+            self.orders.append((order, body.get("lora_name", self.label)))
+            return getattr(self, f"_{order}")(body)
+
+    def _load_lora_adapter(self, body: dict[str, Any]) -> Reply:
+        if body["lora_name"] in self.loaded and not body.get("load_inplace"):
+            return 400, b"The lora adapter has already been loaded."
+        self.loaded[body["lora_name"]] = Path(body["lora_path"])
+        return 200, b"ok"
+
+    def _unload_lora_adapter(self, body: dict[str, Any]) -> Reply:
+        return (200, b"ok") if self.loaded.pop(body["lora_name"], None) else (404, b"not found")
+
+    def _update_weight_version(self, body: dict[str, Any]) -> Reply:
+        self.label = body["new_version"]
+        return 200, b'{"success": true}'
+
+    def _collective_rpc(self, body: dict[str, Any]) -> Reply:
+        assert body["method"] == "reload_weights"
+        tensors = load_file(Path(body["kwargs"]["weights_path"]) / "model.safetensors")
+        state = self.model.state_dict()
+        self.model.load_state_dict(state | {name: tensors[name] for name in state if self.keeps not in name})
+        return 200, b'{"results": [null]}'
+
+    def _reset_prefix_cache(self, body: dict[str, Any]) -> Reply:
+        return 200, b'{"success": true}'
+
+    def _complete(self, body: dict[str, Any]) -> Reply:
+        adapter, policy = None, None
+        if body["model"] != "base":
+            if body["model"] not in self.loaded:
+                return 404, b"The model does not exist."
+            adapter, policy = "agent_0", self.adapted
+            tensors = load_file(self.loaded[body["model"]] / "adapter_model.safetensors")
+            state = policy.state_dict()
+            named = {name.replace(".agent_0.", "."): name for name in state if ".agent_0." in name}
+            policy.load_state_dict(state | {named[name]: tensor for name, tensor in tensors.items()})
+        policy = policy or self.model
+        sampling = Sampling(body["temperature"], body["top_p"], max(0, body["top_k"]), body["max_tokens"])
+        prompt = Prompt(body["prompt"], [body["seed"]], adapter)
+        [[drawn]] = sample(policy.model, [prompt], sampling, frozenset(body["stop_token_ids"]), 0)
+        choice = {"token_ids": drawn.ids, "logprobs": {"token_logprobs": drawn.logprobs}}
+        return 200, json.dumps({"model": body["model"], "choices": [choice]}).encode()

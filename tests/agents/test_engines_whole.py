@@ -1,0 +1,154 @@
+"""Whole models that are handed to a server: nothing is learnt from texts of other weights than theirs."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fake_vllm import AGENTS, FakeVLLM, only_policy, team_of
+from models import match
+from servers import Reply, Server
+
+from llm_dec_pomdp.agents.base import Sampling, Team
+from llm_dec_pomdp.agents.engines import EngineError
+from llm_dec_pomdp.agents.loading import load_team
+from llm_dec_pomdp.config import ConfigError
+from llm_dec_pomdp.rollout import Trajectories
+
+SHORT = Sampling(max_new_tokens=6)
+LOAD = ["update_weight_version", "collective_rpc", "reset_prefix_cache", "update_weight_version"]
+
+
+def texts(team: Team, seed: int = 1) -> list[str]:
+    [group] = Trajectories().play(match(), team, ["t0"], [seed], SHORT, 2)
+    return [c.text for episode in group.episodes for c in episode.turns[0].actions.values()]
+
+
+def changed(team: Team, by: float = 0.5) -> list[str]:
+    """Its texts after a change of all weights, which the own model draws here."""
+    here = load_team(AGENTS, sharing="shared")
+    for each in (team, here):
+        policy = only_policy(each)
+        policy.load_state_dict({name: tensor * (1 + by) for name, tensor in policy.state_dict().items()})
+    return texts(here)
+
+
+def test_a_model_takes_the_place_of_the_one_before_and_leaves_no_file(
+    server: Server, vllm: FakeVLLM, tmp_path: Path
+) -> None:
+    team = team_of(server, tmp_path, "shared")
+    first = texts(team)
+    assert [order for order, _ in vllm.orders] == 2 * LOAD  # others, by which it is tried out, and its own
+    assert texts(team) == first
+    assert len(vllm.orders) == 2 * len(LOAD)
+    assert texts(team) == first != (wanted := changed(team))
+    assert texts(team) == wanted
+    assert [order for order, _ in vllm.orders] == 3 * LOAD
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("asked", ["completions", "weight_info", "collective_rpc", "reset_prefix_cache"])
+def test_a_server_that_starts_anew_at_any_point_gets_the_weights_again(
+    server: Server, vllm: FakeVLLM, tmp_path: Path, asked: str
+) -> None:
+    """It loses what it is asked when it ends; what it drew before is drawn again, as some may have been drawn after."""
+    team = team_of(server, tmp_path, "shared")
+    texts(team)
+    wanted, left = changed(team), [1]
+
+    def reply(body: dict[str, Any], number: int) -> Reply:
+        if server.paths[number].endswith(asked) and left:
+            left.pop()
+            vllm.start_anew()
+            return 503, b"starting"
+        return vllm.answer(server.paths[number], body)
+
+    server.answer = reply
+    assert texts(team) == wanted
+    assert left == []
+
+
+def test_a_server_that_keeps_a_part_of_its_own_weights_is_found_out_before_any_text(
+    server: Server, vllm: FakeVLLM, tmp_path: Path
+) -> None:
+    vllm.keeps = "embed_tokens"
+    with pytest.raises(EngineError, match=r"did not take all.*differ from those here by [0-9.]+ nats"):
+        texts(team_of(server, tmp_path, "shared"))
+
+
+def test_a_server_with_weights_of_another_run_ends_this_one(server: Server, vllm: FakeVLLM, tmp_path: Path) -> None:
+    first, second = (team_of(server, tmp_path, "shared") for _ in range(2))
+    texts(first)
+    texts(second)
+    frozen = team_of(server, tmp_path, "shared", train=False)  # is to be drawn with what the server was started with
+    for team in (first, frozen, team_of(server, tmp_path)):
+        with pytest.raises(EngineError, match=r"given weights of another run.*start it anew if that run has ended"):
+            texts(team)
+    vllm.start_anew()
+    assert texts(frozen) == texts(load_team(AGENTS, sharing="shared"))
+
+
+@pytest.mark.parametrize(
+    ("order", "answer", "said"),
+    [
+        ("weight_info", (200, b'{"weight_ver'), "weight_info.*2 tries: an answer without 'weight_version'"),
+        ("weight_info", (200, b"[]"), "an answer without 'weight_version'"),
+        ("collective_rpc", (500, b"no such file"), "reload_weights.*2 tries.*500.*no such file.*--all-weights"),
+        ("collective_rpc", (404, b"Not Found"), "reload_weights.*1 try.*404.*--all-weights"),
+        ("reset_prefix_cache", (200, b'{"success": false}'), "keeps what it computed"),
+        ("reset_prefix_cache", (200, b"<html>"), "an answer without 'success'"),
+    ],
+)
+def test_what_is_no_answer_to_an_order_stops_the_run(
+    server: Server, vllm: FakeVLLM, tmp_path: Path, order: str, answer: Reply, said: str
+) -> None:
+    team = team_of(server, tmp_path, "shared")  # which asks for `weight_info` alone
+    server.answer = lambda body, n: answer if server.paths[n].endswith(order) else vllm.answer(server.paths[n], body)
+    with pytest.raises(EngineError, match=said):
+        texts(team)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_server_that_takes_too_long_is_given_the_weights_again(
+    server: Server, vllm: FakeVLLM, tmp_path: Path
+) -> None:
+    orders: list[str] = []
+    again = threading.Event()
+
+    def slow_once(body: dict[str, Any], number: int) -> Reply:
+        orders.append(server.paths[number])
+        if len(orders) > 3:
+            again.set()
+        elif orders[-1] == "/collective_rpc":
+            again.wait(60)
+        return vllm.answer(server.paths[number], body)
+
+    team = team_of(server, tmp_path, "shared", timeout=2.0)
+    server.answer = slow_once
+    assert texts(team) == texts(load_team(AGENTS, sharing="shared"))
+    assert orders[:3] == ["/update_weight_version", "/collective_rpc", "/update_weight_version"]
+
+
+@pytest.mark.parametrize(
+    ("sharing", "status", "said"),
+    [
+        ("shared", 404, "takes no whole models.*404.*--all-weights"),
+        ("separate", 200, "a model for each role, and a server has one"),
+        ("shared", 503, None),  # it is being started
+    ],
+)
+def test_a_server_that_takes_no_whole_models_is_told_before_anything_is_loaded(
+    server: Server, tmp_path: Path, sharing: str, status: int, said: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class LoadedError(Exception):
+        pass
+
+    def load_model(*given: Any, **how: Any) -> None:
+        raise LoadedError
+
+    monkeypatch.setattr("llm_dec_pomdp.agents.loading.load_model", load_model)
+    server.answer = lambda body, number: (status, b'{"detail": "Not Found"}')
+    with pytest.raises(ConfigError, match=said) if said else pytest.raises(LoadedError):
+        team_of(server, tmp_path, sharing)
