@@ -53,7 +53,7 @@ def measure(model: str, sharing: Any, steps: int, saves: int, tokens: int) -> di
     seconds: list[float] = []
     with Peak() as training:
         train(learner, env, sampling, config, 0, lambda s: seconds.append(s.seconds_rollout + s.seconds_update))
-    if not learner.state_dict()["optimizers"][0]["state"]:
+    if not learner.state_dict()["updaters"][0]["optimizer"]["state"]:
         raise RuntimeError("nothing was learnt, so the optimizer has no moments to save; take more --steps or --tokens")
     times: list[float] = []
     with tempfile.TemporaryDirectory(dir=".") as folder:

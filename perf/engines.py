@@ -1,13 +1,15 @@
 """Who draws texts how fast: the own loop, a server of vLLM through our client, and `generate` of transformers.
 
-    python perf/engines.py --url http://127.0.0.1:8000 --model FOLDER [--runs 3] [--threads 2] [--new-tokens 64]
+    python perf/engines.py --url http://127.0.0.1:8000 --model FOLDER [--prompts 8 32] [--runs 3] [--new-tokens 64]
 
-FOLDER is the transformers folder that the server was started with (`llm-dec-pomdp engine vllm FOLDER`). The same 8
-prompts of 100 tokens, 4 texts each, without an end token, temperature 1. The sides take turns; the minimum over the
-runs counts, and the load of the machine before each is printed with the result. On a busy machine `--session PID`, with
-one thread on both sides, counts processor seconds, those of the server among them; PID is its session's (`setsid`).
-Then: the time to hand two adapters to the server, and by how much its log-probabilities differ from those of the model
-here, without adapters and with them.
+FOLDER is the transformers folder that the server was started with (`llm-dec-pomdp engine vllm FOLDER`). 32 texts
+without an end token at temperature 1, of 8 prompts of 100 tokens with 4 texts each, of 32 with one each, or whatever
+`--prompts` says. The sides take turns; the minimum over the runs counts, and the load of the machine before each is
+printed with the result. On a busy machine `--session PID`, with one thread on both sides, counts processor seconds,
+those of the server among them; PID is its session's (`setsid`). Then: the time to hand two adapters to the server, and
+by how much its log-probabilities differ from those of the model here, without adapters and with them. With
+`--all-weights`, for a server that was started so and takes adapters too (`--all-weights -- --enable-lora --max-loras 8
+--max-lora-rank 8`), also the time to hand it the whole model.
 """
 
 from __future__ import annotations
@@ -37,7 +39,7 @@ from llm_dec_pomdp.seeding import derive
 from llm_dec_pomdp.types import Completion
 
 AGENTS = ("agent_0", "agent_1")
-PROMPTS, PROMPT_TOKENS, COPIES = 8, 100, 4
+TEXTS, PROMPT_TOKENS = 32, 100
 SPREAD = 0.02  # standard deviation of the adapters' second factors, which are zero at first
 LOADS = 5
 
@@ -49,10 +51,10 @@ def policy_of(model: str, sharing: str, dtype: str) -> LanguageModel:
     return policy
 
 
-def prompts_of(policy: LanguageModel) -> list[list[int]]:
+def prompts_of(policy: LanguageModel, prompts: int = 8) -> list[list[int]]:
     """Token ids from posts, all of one length."""
-    posts = "\n".join(item.prompt for item in llm_dec_pomdp.make("tldr-v0").items[:24])
-    ids = policy.tokenizer(posts)["input_ids"][: PROMPTS * PROMPT_TOKENS]
+    posts = "\n".join(item.prompt for item in llm_dec_pomdp.make("tldr-v0").items)
+    ids = policy.tokenizer(posts)["input_ids"][: prompts * PROMPT_TOKENS]
     return [ids[start : start + PROMPT_TOKENS] for start in range(0, len(ids), PROMPT_TOKENS)]
 
 
@@ -68,19 +70,22 @@ def seconds_of(session: int) -> float:
     return time.process_time() + ticks / os.sysconf("SC_CLK_TCK")
 
 
-def speed(policy: LanguageModel, server: Any, sampling: Sampling, runs: int, session: int) -> dict[str, Any]:
+def speed(
+    policy: LanguageModel, server: Any, sampling: Sampling, prompts: int, runs: int, session: int
+) -> dict[str, Any]:
     """Tokens per second of the three sides, and the load before each run."""
-    ids, loads = prompts_of(policy), list[float]()
-    tokens = PROMPTS * COPIES * sampling.max_new_tokens
+    ids, loads = prompts_of(policy, prompts), list[float]()
+    copies = TEXTS // prompts
+    tokens = prompts * copies * sampling.max_new_tokens
     network, calls = policy.model, iter(range(10**6))
     network.generation_config.eos_token_id = None
-    rows = torch.tensor(ids).repeat_interleave(COPIES, dim=0)
+    rows = torch.tensor(ids).repeat_interleave(copies, dim=0)
     settings = {"do_sample": True, "temperature": 1.0, "top_p": 1.0, "top_k": 0}
 
     def drawn_by(engine: Any) -> None:
         call = next(calls)
-        prompts = [Prompt(row, [derive(call, i, copy) for copy in range(COPIES)]) for i, row in enumerate(ids)]
-        drawn = engine.generate(prompts, sampling, frozenset())
+        asked = [Prompt(row, [derive(call, i, copy) for copy in range(copies)]) for i, row in enumerate(ids)]
+        drawn = engine.generate(asked, sampling, frozenset())
         _check(sum(len(text.ids) for texts in drawn for text in texts), tokens)
 
     def generate() -> None:
@@ -123,11 +128,12 @@ def with_spread(policy: LanguageModel) -> None:
 
 def gap(policy: LanguageModel, server: Any, sampling: Sampling) -> dict[str, Any]:
     """Log-probabilities of the server less those of the model here, in nats, over all texts."""
-    owners = [AGENTS[i % len(AGENTS)] for i in range(PROMPTS)]
+    texts = prompts_of(policy)
+    owners = [AGENTS[i % len(AGENTS)] for i in range(len(texts))]
     adapters = policy.adapters or {}
     prompts = [
-        Prompt(ids, [derive(7, copy) for copy in range(COPIES)], adapters.get(agent))
-        for ids, agent in zip(prompts_of(policy), owners, strict=True)
+        Prompt(ids, [derive(7, copy) for copy in range(TEXTS // len(texts))], adapters.get(agent))
+        for ids, agent in zip(texts, owners, strict=True)
     ]
     drawn: Sequence[Sequence[Sampled]] = server.generate(prompts, sampling, frozenset())
     differences: list[float] = []
@@ -142,7 +148,7 @@ def gap(policy: LanguageModel, server: Any, sampling: Sampling) -> dict[str, Any
 
 
 def loading(policy: LanguageModel, server: Any) -> list[float]:
-    """Seconds to save two adapters, let the server load them, and drop those before."""
+    """Seconds to save two adapters or a whole model, let the server load that, and drop what was before."""
     seconds: list[float] = []
     for version in range(LOADS):
         started = time.perf_counter()
@@ -156,10 +162,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--url", required=True, help="of a server that `llm-dec-pomdp engine vllm` started")
     parser.add_argument("--model", required=True, help="the folder it was started with")
+    parser.add_argument("--prompts", type=int, nargs="+", default=[8, 32], help=f"divisors of {TEXTS}")
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--new-tokens", type=int, default=64)
     parser.add_argument("--dtype", default="float32", help="of the model here; the server has its own --dtype")
+    parser.add_argument("--all-weights", action="store_true", help="the server takes them: time that too")
     parser.add_argument("--session", type=int, default=0, help="of the server: count processor seconds")
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
@@ -172,9 +180,13 @@ def main() -> None:
         result: dict[str, Any] = {"dtype": arguments.dtype, "new_tokens": arguments.new_tokens}
         result["threads"] = arguments.threads
         result["clock"] = "processor" if arguments.session else "wall"
-        result |= speed(base, server, sampling, arguments.runs, arguments.session)
+        for prompts in arguments.prompts:
+            found = speed(base, server, sampling, prompts, arguments.runs, arguments.session)
+            result[f"{prompts}_prompts"] = found
         result |= {"gap": gap(base, server, sampling), "seconds_to_load_two_adapters": loading(adapted, server)}
         result["gap_with_adapters"] = gap(adapted, server, sampling)
+        if arguments.all_weights:  # at first it is tried out with other weights
+            result["seconds_to_load_all_weights"] = loading(base, make_engine(options))
     print(json.dumps(result, indent=1))
 
 

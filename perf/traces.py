@@ -1,11 +1,12 @@
 """Traces: the time and the memory of writing 10,000 episodes, against plain JSON, and their share of an evaluation.
 
-    python perf/traces.py [--episodes N]
+    python perf/traces.py [--episodes N] [--rounds N]
 
 A few episodes are played by a team without a model and then written again and again under other seeds, so that only
-writing is timed. Three things are written for comparison, a line of `json` per episode: the texts alone that agents
-were told and said; all texts that a trace has, which are also the task, what tools were asked and answered, orders,
-reports and notes; and the record that a run keeps, with tokens, scores and events.
+writing is timed: in turns, of each the shortest of several rounds. Three things are written for comparison, a line of
+`json` per episode: all texts that the trace has, which are what agents were told and said, the task, what tools were
+asked and answered, orders, reports and notes; what was told and said alone; and the record that a run keeps, with
+tokens, scores and events. "no course twice" is inline, with nothing kept of episodes that took the same course.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
+import math
 import resource
 import tempfile
 import time
@@ -33,7 +35,9 @@ from llm_dec_pomdp.envs.base import TextDecPOMDP
 from llm_dec_pomdp.envs.wrappers import with_protocol
 from llm_dec_pomdp.rollout import Trajectories
 from llm_dec_pomdp.storage.files import fsync
-from llm_dec_pomdp.traces import Header, TraceWriter, read, validate
+from llm_dec_pomdp.traces import Header, TraceWriter
+from llm_dec_pomdp.traces.course import course_of, parts_of
+from llm_dec_pomdp.traces.files import Texts
 from llm_dec_pomdp.traces.header import item_as_json
 from llm_dec_pomdp.types import Episode, Group, TaskItem
 
@@ -73,53 +77,65 @@ def timed(work: Callable[[], object]) -> float:
     return time.process_time() - started
 
 
-def costs(place: Path, name: str, seconds: float, count: int) -> str:
-    """Of an episode, and of a byte."""
-    size = sum(path.stat().st_size for path in place.glob(f"{name}*"))
-    return f"{seconds / count * 1e6:6.1f} us, {size / count:6.0f} bytes, {seconds / size * 1e9:5.1f} ns a byte"
+class Workload:
+    """The ways of writing 10,000 episodes of an environment under a protocol, each a function of a file."""
 
+    def __init__(self, env_id: str, protocol: str, count: int) -> None:
+        env = with_protocol(make(env_id), protocol)
+        self._items = {item.id: item for item in env.items}
+        self._header = Header.of(env, env_id, protocol=protocol)
+        self._episodes = episodes_of(env, 20)
+        self._count = count
+        self.courses = len(set(map(course_of, self._episodes)))
 
-def measure(env_id: str, protocol: str, count: int) -> None:
-    """Print a line of numbers."""
-    env = with_protocol(make(env_id), protocol)
-    items = {item.id: item for item in env.items}
-    header = Header.of(env, env_id, protocol=protocol)
-    episodes = episodes_of(env, 20)
-
-    def again() -> Iterator[Episode]:
-        return (dataclasses.replace(episodes[n % len(episodes)], seed=n) for n in range(count))
-
-    with tempfile.TemporaryDirectory() as folder:
-        place = Path(folder)
-
-        def write_plain(name: str, record: Callable[[Episode], Any]) -> None:
-            with (place / name).open("w") as file:
-                file.writelines(json.dumps(record(episode)) + "\n" for episode in again())
-            fsync(place / name)
-
-        def write_traces(texts: str) -> None:
-            with TraceWriter(place / texts, texts) as writer:  # type: ignore[arg-type]
-                for episode in again():
-                    writer.write_episode(episode, header, items[episode.item_id])
-
-        plain: dict[str, Callable[[Episode], Any]] = {
-            "told and said": texts_alone,
-            "all texts": lambda episode: all_texts(episode, items[episode.item_id]),
-            "records": episode_record,
+    def ways(self) -> dict[str, Callable[[Path], None]]:
+        """By name; the first three are those that the others are held against."""
+        return {
+            "all texts": partial(self._write_plain, lambda one: all_texts(one, self._items[one.item_id])),
+            "told and said": partial(self._write_plain, texts_alone),
+            "records": partial(self._write_plain, episode_record),
+            "inline": partial(self._write_traces, "inline", lambda: None),
+            "hashed": partial(self._write_traces, "hashed", lambda: None),
+            "none": partial(self._write_traces, "none", lambda: None),
+            "no course twice": partial(self._write_traces, "inline", parts_of.cache_clear),
         }
-        print(f"{env_id} {protocol}: {count} episodes")
-        against = {name: timed(partial(write_plain, name, record)) for name, record in plain.items()}
-        for name, seconds in against.items():
-            print(f"  {name:14}{costs(place, name, seconds, count)}")
-        for texts in ("inline", "hashed", "none"):
-            before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-            seconds = timed(partial(write_traces, texts))
-            grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
-            ratios = ", ".join(f"{seconds / other:.2f} x {name}" for name, other in against.items())
-            print(f"  {texts:14}{costs(place, texts, seconds, count)}; {ratios}; memory + {grown:.0f} MB")
-        first = [trace for trace, _ in zip(read(place / "inline"), range(200), strict=False)]
-        checked = timed(lambda: [validate(trace) for trace in first])
-        print(f"  validate: {checked / len(first) * 1000:.1f} ms per trace")
+
+    def _again(self) -> Iterator[Episode]:
+        shown = self._episodes
+        return (dataclasses.replace(shown[n % len(shown)], seed=n) for n in range(self._count))
+
+    def _write_plain(self, record: Callable[[Episode], Any], path: Path) -> None:
+        with path.open("w") as file:
+            file.writelines(json.dumps(record(episode)) + "\n" for episode in self._again())
+        fsync(path)
+
+    def _write_traces(self, texts: Texts, before: Callable[[], object], path: Path) -> None:
+        with TraceWriter(path, texts) as writer:
+            for episode in self._again():
+                before()
+                writer.write_episode(episode, self._header, self._items[episode.item_id])
+
+
+def measure(env_id: str, protocol: str, count: int, rounds: int) -> None:
+    """Print a line of numbers for every way of writing."""
+    work = Workload(env_id, protocol, count)
+    ways = work.ways()
+    seconds, size, grown = dict.fromkeys(ways, math.inf), dict.fromkeys(ways, 0), dict.fromkeys(ways, 0.0)
+    for number in range(rounds):
+        for name, write in ways.items():
+            with tempfile.TemporaryDirectory() as folder:
+                before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+                seconds[name] = min(seconds[name], timed(partial(write, Path(folder) / "t")))
+                if number == 0:
+                    grown[name] = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+                size[name] = sum(path.stat().st_size for path in Path(folder).iterdir())
+    print(f"{env_id} {protocol}: {count} episodes of {work.courses} courses, the best of {rounds} rounds")
+    for name in ways:
+        ratios = ", ".join(f"{seconds[name] / seconds[other]:.2f} x {other}" for other in list(ways)[:3])
+        print(
+            f"  {name:16}{seconds[name] / count * 1e6:6.1f} us, {size[name] / count:6.0f} bytes; {ratios}; "
+            f"memory + {grown[name]:.0f} MB"
+        )
 
 
 def share_of_evaluation(env_id: str, method: str, items: int) -> None:
@@ -154,9 +170,10 @@ def main() -> None:
     """Measure every workload."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--episodes", type=int, default=10_000)
+    parser.add_argument("--rounds", type=int, default=5)
     options = parser.parse_args()
     for env_id, protocol in WORKLOADS:
-        measure(env_id, protocol, options.episodes)
+        measure(env_id, protocol, options.episodes, options.rounds)
     for env_id, method in (("tldr-v0", "concat"), ("tldr-v0", "discussion"), ("keys-v0", "concat")):
         share_of_evaluation(env_id, method, 64)
 

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NoReturn
 
 from ..types import Completion, Episode, Event, Group, Score, Turn
-from .graph import ENVIRONMENT, READ, Trace
+from .course import ENVIRONMENT, READ
+from .graph import Trace
 from .header import TraceError
 from .validate import check
 

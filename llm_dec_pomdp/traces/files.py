@@ -7,6 +7,7 @@ an SQLite file, so that neither writing nor reading it needs memory for all of i
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import itertools
 import json
 import sqlite3
@@ -33,7 +34,7 @@ class ContentStore:
 
     Args:
         path: An SQLite file.
-        new: Create it, to `put` texts; else it is there, and only read.
+        new: Create the file and `put` texts; else an existing file is read.
 
     Raises:
         TraceError: It is not there.
@@ -43,7 +44,7 @@ class ContentStore:
         if not new and not path.is_file():
             raise TraceError(f"{str(path)!r}, the texts of the traces, is missing; copy it beside them")
         self.path = path
-        self._new: list[tuple[bytes, bytes]] = []
+        self._new: dict[bytes, bytes] = {}  # by their SHA-256
         mode = "rwc" if new else "ro"
         self._file = sqlite3.connect(f"{path.absolute().as_uri()}?mode={mode}", uri=True)
         if new:
@@ -62,14 +63,15 @@ class ContentStore:
 
     def put(self, text: str) -> str:
         """Keep a text; its reference."""
-        reference = digest(text)
-        self._new.append((bytes.fromhex(reference[7:]), text.encode("utf-8", "surrogatepass")))
+        content = text.encode("utf-8", "surrogatepass")
+        key = hashlib.sha256(content)
+        self._new[key.digest()] = content
         if len(self._new) >= _AT_ONCE:
             self._flush()
-        return reference
+        return f"sha256:{key.hexdigest()}"
 
     def _flush(self) -> None:
-        self._file.executemany("INSERT OR IGNORE INTO content VALUES (?, ?)", self._new)
+        self._file.executemany("INSERT OR IGNORE INTO content VALUES (?, ?)", self._new.items())
         self._new.clear()
 
     def get(self, reference: str) -> str | None:
@@ -158,7 +160,7 @@ class TraceWriter:
         if self._store is None:
             return ""
         plain = content if isinstance(content, str) else dict(content)
-        return f',"content_ref":{encode(self._store.put(plain_text(plain)))}'
+        return f',"content_ref":"{self._store.put(plain_text(plain))}"'
 
     def write(self, trace: Trace) -> None:
         """Add a trace, which stays as it is.
@@ -178,10 +180,10 @@ class TraceWriter:
             event = {key: value for key, value in event.items() if key not in _TOKENS}
         if self._texts == "inline" or "content" not in event:
             return event
-        kept = {key: value for key, value in event.items() if key != "content"}
-        if self._store is not None:
-            kept["content_ref"] = self._store.put(plain_text(event["content"]))
-        return kept
+        if self._store is None:
+            return {key: value for key, value in event.items() if key != "content"}
+        refer = ("content_ref", self._store.put(plain_text(event["content"])))
+        return dict(refer if key == "content" else (key, value) for key, value in event.items())
 
 
 def write(traces: Iterable[Trace], path: Path, texts: Texts = "inline", *, token_ids: bool = False) -> int:

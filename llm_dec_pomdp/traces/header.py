@@ -15,10 +15,12 @@ from ..agents.base import Sampling
 from ..config import named_model
 from ..envs.base import TextDecPOMDP
 from ..envs.registration import make
+from ..envs.tasks import item_as_json
 from ..envs.wrappers import with_protocol
 from ..types import TaskItem
 
 encode = json.JSONEncoder(separators=(",", ":"), check_circular=False, allow_nan=False, default=float).encode
+_sorted = json.JSONEncoder(sort_keys=True).encode
 _TASKS = 1000  # whose beginnings are kept
 FORMAT = 1  # of the header and of the keys that events have beyond the published schema
 
@@ -89,7 +91,10 @@ class Header:
         names = {agent: models if isinstance(models, str) else models[agent] for agent in env.possible_agents}
         players = {agent: Player(env.role(agent), names[agent], weights) for agent in env.possible_agents}
         own = env_id or str(env.task.metadata["name"])
-        return cls(own, dict(options or {}), protocol, env.max_turns, _topology(env, protocol), players, sampling)
+        # The schema has no word for teams whose members are alike and do not speak to each other.
+        known = {"centralized": "centralized", "discussion": "debate"}
+        topology = "hierarchical" if env.hierarchical else known.get(protocol, "unknown")
+        return cls(own, dict(options or {}), protocol, env.max_turns, topology, players, sampling)
 
     def of_task(self, item: TaskItem) -> tuple[str, dict[str, Any], str]:
         """What the traces of a task share: of their header, in JSON; the task, plain and in JSON. Made once for all."""
@@ -101,6 +106,11 @@ class Header:
             run = {**self.shared, "task": {"id": item.id, "digest": digest(plain_text(content))}}
             known = self._tasks[id(item)] = item, encode(run), content, encode(content)
         return known[1:]
+
+    @functools.cached_property
+    def roles(self) -> tuple[tuple[str, str], ...]:
+        """By agent."""
+        return tuple((agent, player.role) for agent, player in self.players.items())
 
     @functools.cached_property
     def _tasks(self) -> dict[int, tuple[TaskItem, str, dict[str, Any], str]]:
@@ -120,38 +130,14 @@ class Header:
         }
 
 
-def _topology(env: TextDecPOMDP, protocol: str) -> str:
-    """The schema's word; it has none for teams whose members are alike and do not speak to each other."""
-    if env.hierarchical:
-        return "hierarchical"
-    return {"centralized": "centralized", "discussion": "debate"}.get(protocol, "unknown")
-
-
 def digest(text: str) -> str:
     """The reference of a text in a content store: SHA-256 of its UTF-8, lone surrogates kept."""
     return "sha256:" + hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def plain_text(content: str | Mapping[str, Any]) -> str:
-    """The text of which a content has its reference: itself, or its JSON with sorted keys."""
-    return content if isinstance(content, str) else json.dumps(content, sort_keys=True)
-
-
-def item_as_json(item: TaskItem) -> dict[str, Any]:
-    """A task as plain values."""
-    return {
-        "id": item.id,
-        "prompt": item.prompt,
-        "split": item.split,
-        "reference": list(item.reference),
-        "fields": dict(item.fields),
-    }
-
-
-def item_of(content: Mapping[str, Any]) -> TaskItem:
-    """The inverse of `item_as_json`."""
-    values: dict[str, Any] = {**content, "reference": tuple(content["reference"])}
-    return TaskItem(**values)
+    """The text that is hashed for the reference of a content: itself, or its JSON with sorted keys."""
+    return content if isinstance(content, str) else _sorted(content)
 
 
 @functools.lru_cache(maxsize=8)

@@ -111,7 +111,7 @@ class Packed:
         most: Bytes that they may have in the page.
 
     Attributes:
-        size: Bytes that they have at most so far.
+        size: Upper bound of the bytes that they take so far.
     """
 
     def __init__(self, fields: Sequence[str], most: int) -> None:

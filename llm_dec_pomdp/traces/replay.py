@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..envs.base import TextDecPOMDP
+from ..envs.tasks import item_of
 from ..rollout.base import agents_asked, step_all
 from ..types import Episode, Turn
 from .episodes import to_episode
 from .graph import Trace, from_episode
-from .header import Header, Player, TraceError, environment_of, item_of
+from .header import Header, Player, TraceError, environment_of
 from .validate import check
 
 # What was measured while the texts were generated, which an environment does not produce.

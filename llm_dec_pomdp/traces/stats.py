@@ -1,21 +1,23 @@
-"""What a trace says about a team, in numbers: the five statistics of arXiv:2605.02801, Table 13, in four dimensions.
+"""Statistics of a trace: the five of arXiv:2605.02801, Table 13, with cost and score, in its four dimensions.
 
 | dimension | statistic | definition |
 |---|---|---|
-| outcome | reward, score | the team's return; the score of what was delivered last |
-| efficiency | parallelism | T_serial / T_parallel: the seconds of all events in a row, by those from first to last |
-| | tokens, seconds, tool calls, messages | as the trace has them under `costs` |
-| coordination | utilisation | of the agents that did something, the share whose events lead to the last result |
-| | overhead | tokens of texts that are no part of a scored joint action (orders, reports, drafts), by all tokens |
-| | redundancy | messages that nearly repeat an earlier one (Jaccard similarity of words 0.8 or more), by all messages |
-| robustness | amplification | later messages that carry a claim of a wrong report, by the wrong reports |
+| outcome | reward, score | the return of the team; the last score |
+| efficiency | parallelism | the seconds of all events added up / the seconds from the first event to the last |
+| | tokens, seconds, tool calls, messages | `costs` of the trace |
+| coordination | utilisation | share of the active agents whose events lead to the last result |
+| | overhead | share of the tokens that are in no scored joint action but in orders, reports or drafts |
+| | redundancy | share of the messages that nearly repeat an earlier one: Jaccard similarity of words >= 0.8 |
+| robustness | amplification | later messages that repeat a claim of a wrong report / wrong reports |
 
-The seconds of an event are those since the last of the events that caused it. An event leads to the last result by
-edges, but for those through earlier results. A report is wrong where the environment says so (`expert` 0 in what a
-sub-agent returns); its claims are the names and numbers that stand neither in its subtask nor in the task, and who
-carries one says it later, after edges that lead there. A statistic is NaN where a trace does not say enough.
+* An event takes the seconds since the latest of the events that caused it.
+* An event leads to the last result if a path of edges goes there and passes through no earlier result.
+* A report is wrong if the environment says so (`expert` is "0" in what a sub-agent returns). Its claims are the names
+  and numbers that are neither in its subtask nor in the task. A message repeats a claim if it contains it and a path of
+  edges leads from the report to the message.
+* A statistic is NaN if the trace does not say enough.
 
-The survey gives the five by name and idea; what is said here more exactly is this package's reading of it.
+The survey names and describes the five; the exact definitions are this package's own.
 """
 
 from __future__ import annotations
@@ -26,7 +28,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from .graph import ENVIRONMENT, Trace
+from .course import ENVIRONMENT
+from .graph import Trace
 
 DIMENSIONS: Mapping[str, Sequence[str]] = {
     "outcome": ("reward", "score"),
@@ -42,7 +45,7 @@ _NO_NAMES = frozenset(
 
 
 def stats(trace: Trace) -> dict[str, float]:
-    """The statistics of a trace that is valid by the published schema, by name; NaN where it does not say enough."""
+    """The statistics of a trace that is valid by the published schema, by name."""
     graph = _Graph(trace)
     costs, metrics = trace["costs"], trace.get("metrics", {})
     return {
@@ -79,7 +82,7 @@ class _Graph:
         return [event for event in self.events if event["type"] == "message" and event["agent"] != ENVIRONMENT]
 
     def parallelism(self) -> float:
-        """T_serial / T_parallel."""
+        """Seconds of all events added up, divided by the seconds from the first event to the last."""
         times = [event["t"] for event in self.events]
         whole = max(times) - min(times)
         spent = 0.0
@@ -89,7 +92,7 @@ class _Graph:
         return spent / whole if whole else math.nan
 
     def utilisation(self) -> float:
-        """Share of the agents whose events lead to the last result."""
+        """Share of the active agents whose events lead to the last result."""
         acted = {e["agent"] for e in self.events if e["type"] != "tool_result"} - {ENVIRONMENT}
         results = [e for e in self.events if e["type"] == "aggregate" and ("score" in e or "reward" not in e)]
         if not results or not acted:
@@ -99,17 +102,17 @@ class _Graph:
         return len(acted & {self.by_id[name]["agent"] for name in leading}) / len(acted)
 
     def overhead(self) -> float:
-        """Tokens of texts that are no part of a scored joint action, by all tokens."""
-        spent = {True: 0, False: 0}
+        """Share of the tokens that are in no scored joint action."""
+        spent = {True: 0.0, False: 0.0}
         for event in self.messages:
             ends = (self.by_id[effect] for effect in self.effects.get(event["id"], ()))
-            spent[any("score" in end for end in ends)] += event.get("tokens", {}).get("sampled", 0)
+            spent[any("score" in end for end in ends)] += _sampled(event)
         whole = sum(spent.values())
         return spent[False] / whole if whole else math.nan
 
     def amplification(self) -> float:
-        """Later messages that carry a wrong claim, by the reports that first had one."""
-        first, later = 0, set[str]()
+        """Later messages that repeat a claim of a wrong report, per wrong report."""
+        reports, later = 0, set[str]()
         task = _claims(self.events[0].get("content", ""))
         for event in self.events:
             content = event.get("content")
@@ -118,13 +121,15 @@ class _Graph:
             subtasks = (e.get("content") for e in self.events if e["type"] == "spawn" and e.get("to") == event["agent"])
             known = task.union(*(_claims(subtask) for subtask in subtasks))
             wrong = _claims(content.get("report", "")) - known  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
-            first += bool(wrong)
+            if not wrong:
+                continue
+            reports += 1
             behind = self._reached(event["id"], self.effects, set())
             later |= {e["id"] for e in self.messages if e["id"] in behind and wrong & _claims(e.get("content", ""))}
-        return len(later) / first if first else math.nan
+        return len(later) / reports if reports else math.nan
 
     def _reached(self, start: str, ways: Mapping[str, Sequence[str]], closed: set[str]) -> set[str]:
-        """All events to which ways lead from one, itself aside, not through closed ones."""
+        """The events that can be reached from `start` along `ways` without entering those in `closed`."""
         seen, waiting = {start}, [start]
         while waiting:
             for other in ways.get(waiting.pop(), ()):
@@ -135,10 +140,10 @@ class _Graph:
 
 
 def redundancy(texts: Sequence[frozenset[str]]) -> float:
-    """Share of the texts, given as their words, that nearly repeat an earlier one; NaN without texts.
+    """Share of the texts, each a set of words, that nearly repeat an earlier one; NaN without texts.
 
-    Two texts with a similarity of s share one of the rarest (1 - s) |words| + 1 words of either, so that only those
-    that do are compared (prefix filtering; Chaudhuri et al. 2006).
+    Two texts of similarity s have one of the rarest (1 - s) |words| + 1 words of each in common. Only such pairs are
+    compared (prefix filtering; Chaudhuri et al. 2006).
     """
     texts = [text for text in texts if text]
     often = Counter(word for text in texts for word in text)
@@ -148,14 +153,21 @@ def redundancy(texts: Sequence[frozenset[str]]) -> float:
         rare = sorted(text, key=lambda word: (often[word], word))[: len(text) - math.ceil(ALIKE * len(text)) + 1]
         others = {other for word in rare for other in with_word.get(word, ())}
         repeated += any(len(text & texts[other]) >= ALIKE * len(text | texts[other]) for other in others)
-        if text not in (texts[other] for other in others):  # of equal ones, the first will do
+        if text not in (texts[other] for other in others):  # of equal texts the first is enough
             for word in rare:
                 with_word.setdefault(word, []).append(number)
     return repeated / len(texts) if texts else math.nan
 
 
+def _sampled(event: Mapping[str, Any]) -> float:
+    """How many tokens were sampled; 0 where `tokens` of another system has another form."""
+    tokens = event.get("tokens")
+    sampled: Any = tokens.get("sampled") if isinstance(tokens, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    return sampled if isinstance(sampled, (int, float)) and sampled >= 0 else 0
+
+
 def _words(event: Mapping[str, Any]) -> frozenset[str]:
-    """The words of a text; where only its reference is known, that."""
+    """The words of a text; its reference where the trace has only that."""
     if "content" in event:
         return frozenset(re.findall(r"\w+", str(event["content"]).lower()))
     return frozenset([event["content_ref"]] if "content_ref" in event else [])

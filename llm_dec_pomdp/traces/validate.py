@@ -10,19 +10,21 @@ from __future__ import annotations
 import functools
 import itertools
 import json
-import math
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import resources
 from typing import Any, Literal, get_args
 
 from ..registries import nearest
+from .course import ENVIRONMENT
 from .files import ContentStore
-from .graph import ENVIRONMENT, Trace
+from .graph import Trace
 from .header import TraceError, digest, plain_text
 
 Profile = Literal["schema", "replayable"]
 SHOWN = 20  # problems that are told of one trace
+DEEPEST = 100  # levels of values within each other
 
 
 def validate(trace: Trace, profile: Profile = "replayable", store: ContentStore | None = None) -> list[str]:
@@ -80,18 +82,13 @@ def _schema(name: str) -> Any:
     return Draft202012Validator(json.loads(text))
 
 
-def _published(trace: Trace) -> Iterator[str]:
-    return _against("trace_schema", trace)
-
-
-def _replayable(trace: Trace) -> Iterator[str]:
-    return _against("replayable", trace)
-
-
 def _against(name: str, trace: Trace) -> Iterator[str]:
     for error in _schema(name).iter_errors(trace):
         message = error.message if len(error.message) < 200 else f"{error.message[:90]} ... {error.message[-90:]}"
         yield f"{_place(trace, list(error.absolute_path))}: {message}"
+
+
+_published, _replayable = functools.partial(_against, "trace_schema"), functools.partial(_against, "replayable")
 
 
 def _place(trace: Trace, path: Sequence[str | int]) -> str:
@@ -112,12 +109,14 @@ def _place(trace: Trace, path: Sequence[str | int]) -> str:
 
 
 def _numbers(trace: Trace) -> Iterator[str]:
-    """All numbers are finite."""
+    """All numbers are finite, and nothing is nested so deep that it could not be shown."""
     waiting: list[tuple[tuple[str | int, ...], Any]] = [((), trace)]
     while waiting:  # no recursion: a file decides how deep it goes
         path, value = waiting.pop()
-        if isinstance(value, float) and not math.isfinite(value):
-            yield f"{_place(trace, path)}: {value} is no finite number"
+        if isinstance(value, (int, float)) and not abs(value) <= sys.float_info.max:  # an integer may be above it
+            yield f"{_place(trace, path)}: {value!r:.60} is no finite number"
+        elif len(path) > DEEPEST:
+            yield f"{_place(trace, path[:3])}: it is nested deeper than {DEEPEST} levels"
         elif isinstance(value, dict):
             waiting.extend(((*path, name), inner) for name, inner in value.items())  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
         elif isinstance(value, list):
@@ -145,10 +144,6 @@ def _graph(trace: Trace) -> Iterator[str]:
                 f"event {edge['dst']!r:.60}, field t: it is {behind}, and event {edge['src']!r:.60}, which by edge "
                 f"{number} caused it, is at {before}"
             )
-    for event in trace["events"]:
-        for other in event.get("reads", ()):
-            if other not in events:
-                yield f"event {event['id']!r:.60}, field reads: there is no event {other!r:.60}"
     if cycle := _on_a_cycle(events, after):
         yield f"event {cycle!r:.60}, field id: edges lead from it back to itself"
 
@@ -225,16 +220,21 @@ def _costs(trace: Trace) -> Iterator[str]:
 def _references(trace: Trace, store: ContentStore | None) -> Iterator[str]:
     """Every reference resolves, and the task is the one of the header."""
     events: Sequence[Mapping[str, Any]] = trace["events"]
+    ids = {event["id"] for event in events}
     for event in events:
         reference = event.get("content_ref")
         if reference is not None and (store is None or store.get(reference) is None):
             where = f"not in {str(store.path)!r}" if store else "in no store, for none was given"
             yield f"event {event['id']!r:.60}, field content_ref: {reference!r:.80} is {where}"
-        tokens, ids = event.get("tokens"), event.get("token_ids")
-        if tokens and ids is not None:
+    for event in events[1:]:
+        for other in event.get("reads", ()):
+            if other not in ids:
+                yield f"event {event['id']!r:.60}, field reads: there is no event {other!r:.60}"
+        tokens, token_ids = event.get("tokens"), event.get("token_ids")
+        if tokens and token_ids is not None:
             for name, value, wanted in (
-                ("token_ids", ids, tokens["sampled"]),
-                ("logprobs", event.get("logprobs", ids), len(ids)),
+                ("token_ids", token_ids, tokens["sampled"]),
+                ("logprobs", event.get("logprobs", token_ids), len(token_ids)),
                 ("prompt_ids", event.get("prompt_ids", ()), tokens["prompt"]),
             ):
                 if len(value) != wanted:

@@ -53,7 +53,8 @@ def hostile(draw: random.Random, name: str) -> Trace:
             "reward": draw.choice([1.0, math.inf, said()]),
             "tokens": said(),
         }
-        events.append(event | {"header": {"players": said()}, "score": said()})
+        players = {name: {"role": draw.choice([said(), None, 3, {}])} for name in HOSTILE}
+        events.append(event | {"header": {"players": draw.choice([said(), players])}, "score": said()})
     ids = [event["id"] for event in events] + ["nowhere"]
     edges = [(draw.choice(ids), draw.choice(ids), draw.choice(["message", "causal", said()])) for _ in range(60)]
     costs = {"tokens": 1, "wall_clock_s": math.nan, said(): 2.0}

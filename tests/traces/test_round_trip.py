@@ -31,7 +31,7 @@ from llm_dec_pomdp.traces import (
     validate,
     write,
 )
-from llm_dec_pomdp.traces.graph import ENVIRONMENT
+from llm_dec_pomdp.traces.course import ENVIRONMENT, course_of
 from llm_dec_pomdp.types import Score, TaskItem
 
 HIERARCHIES = [env_id for env_id in llm_dec_pomdp.registry if llm_dec_pomdp.make(env_id).hierarchical]
@@ -58,6 +58,18 @@ def test_episodes_of_several_turns_come_back(env_id: str, turns: int) -> None:
     assert len(group.episodes[0].turns) == 2 * turns
     assert replay(trace) == ""
     assert to_groups([trace]) == [group]
+
+
+def test_episodes_of_one_course_have_texts_and_numbers_of_their_own() -> None:
+    env = llm_dec_pomdp.make("telegrams-v0")
+    ids = [item.id for item in env.items[:2]]
+    groups = Trajectories("own").play(env, speaker(env), ids, [3, 4], Sampling())
+    assert len({course_of(group.episodes[0]) for group in groups}) == 1
+    traces = [
+        from_episode(group.episodes[0], Header.of(env), item, token_ids=True)
+        for group, item in zip(groups, env.items, strict=False)
+    ]
+    assert to_groups(traces) == groups
 
 
 @pytest.mark.parametrize("texts", ["inline", "hashed", "none"])

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import functools
+import itertools
 import json
 import math
 import random
@@ -13,7 +15,8 @@ from typing import Any
 import pytest
 from playing import EXAMPLE, played
 
-from llm_dec_pomdp.traces import Trace, TraceError, replay, validate
+from llm_dec_pomdp.traces import Trace, TraceError, check_graph, replay, stats, validate
+from llm_dec_pomdp.traces.page import render
 
 Mutation = Callable[[Trace], Any]
 NAMES_THE_PLACE = re.compile(r"^(event .+|edge \d+.*|field \S+.*|the trace): .+", re.DOTALL)
@@ -234,6 +237,31 @@ def test_a_random_mutation_is_valid_or_refused_with_its_place(env_id: str, proto
         if not problems:
             assert NAMES_THE_PLACE.match(_played_again(other))
     assert 100 < refused < 200
+
+
+OURS = ("reads", "tokens", "score", "reward", "header", "turn", "content", "token_ids", "kind", "content_ref")
+
+
+@pytest.mark.parametrize("key", OURS)
+def test_others_may_put_anything_where_we_have_keys_of_our_own(key: str) -> None:
+    """It is refused with its place, or counted and shown."""
+    for value, place in itertools.product((*VALUES, {"sampled": "x"}, {"expert": "0"}), (0, 3)):
+        trace = example()
+        trace["events"][place][key] = copy.deepcopy(value)
+        try:
+            check_graph(trace)
+        except TraceError as error:
+            assert NAMES_THE_PLACE.match(str(error))
+        else:
+            assert all(isinstance(number, (int, float)) for number in stats(trace).values())
+            assert render([trace])
+
+
+def test_what_is_nested_too_deep_to_be_shown_is_refused() -> None:
+    trace = example()
+    trace["events"][1]["content"] = functools.reduce(lambda inner, _: [inner], range(500), "x")
+    with pytest.raises(TraceError, match="event 'e2', field content: it is nested deeper than 100 levels"):
+        check_graph(trace)
 
 
 def _played_again(trace: Trace) -> str:

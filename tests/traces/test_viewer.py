@@ -110,6 +110,28 @@ def test_rows_stand_in_order_of_time_with_what_they_cost_and_earned(shown: Shown
     assert page.locator(".heads b").all_inner_texts() == ["environment", "ada", "bob", "searcher"]
 
 
+def test_agents_go_by_their_roles_where_the_trace_has_players(shown: Shown) -> None:
+    played = team()
+    played["events"][0]["header"]["players"] = {
+        "ada": {"role": "main"},
+        "bob": {"role": "adviser"},
+        "searcher": {"role": "search"},
+        "idle": {"role": "search"},
+    }
+    page = shown([played])
+    assert page.locator(".heads b").all_inner_texts() == ["environment", "main", "adviser", "search"]
+    assert page.locator(".heads small").all_inner_texts() == ["time", "ada", "bob", "searcher"]
+    texts = rows(page)
+    assert "main" in texts[2] and "ada" not in texts[2]
+    assert "search (searcher)" in texts[6] and "→ adviser" in texts[8]
+    page.get_by_label("Search").fill("adviser")
+    assert page.locator(".search .soft").inner_text() == "6 events"
+    page.get_by_role("button", name="adviser").click()
+    assert len(rows(page)) == 9
+    row(page, 6).click()
+    assert page.get_by_label("Chosen event").locator("h3").inner_text() == "search (searcher) · tool call"
+
+
 def test_a_click_shows_the_text_and_all_that_is_recorded(shown: Shown) -> None:
     page = shown([team()])
     row(page, 7).click()

@@ -44,7 +44,7 @@ class Detail {
     const event = side.model.events[side.row];
     const head = element("h3", null, column);
     head.append(symbol(event.type, colourOf(side.model.lanes.get(event.agent).number)));
-    head.append(`${event.agent} · ${spoken(event.type)}${event.to ? " → " + event.to : ""}`);
+    head.append(`${side.model.called(event.agent)} · ${spoken(event.type)}${event.to ? " → " + side.model.called(event.to) : ""}`);
     const twins = new Map(others);
     for (const [name, text] of texts) {
       if (name) element("h4", spoken(name), column);
@@ -74,8 +74,8 @@ class Detail {
       for (const edge of edges.slice(0, 50)) {
         const other = side.model.events[edge[end]];
         const line = button(null, element("li", null, list), () => this.choose(side.number, edge[end]));
-        line.append(symbol(other.type, colourOf(side.model.lanes.get(other.agent).number)), `${other.agent} · ${spoken(edge.type)}  `);
-        element("span", summary(other), line, "soft");
+        line.append(symbol(other.type, colourOf(side.model.lanes.get(other.agent).number)), `${side.model.called(other.agent)} · ${spoken(edge.type)}  `);
+        element("span", summary(other, side.model), line, "soft");
       }
       if (edges.length > 50) element("p", `and ${edges.length - 50} more`, column, "soft");
     }

@@ -55,10 +55,10 @@ function factsOf(event) {
   return leaves(event, "", []).filter(([name, value]) => !isText(name, value));
 }
 
-function summary(event) {
+function summary(event, model) {
   const parts = [];
   if (event.tool) parts.push(event.tool);
-  if (event.to) parts.push("→ " + event.to + (event.type === "spawn" && event.role ? " (" + event.role + ")" : ""));
+  if (event.to) parts.push("→ " + model.called(event.to) + (event.type === "spawn" && event.role && !model.players ? ` (${event.role})` : ""));
   if (event.decision) parts.push(String(event.decision));
   if (Number.isFinite(event.score?.total)) parts.push("score " + rounded(event.score.total));
   const told = new Set([event.agent, event.tool, event.role, event.from, event.to]);
@@ -87,15 +87,15 @@ class Model {
   }
 
   arrangeLanes() {
-    this.lanes = new Map(); // agent -> {number, role, first, last}
+    this.lanes = new Map(); // agent -> {name, number, role, title, first, last, gone}
     const lane = (name, row) => {
       if (!this.lanes.has(name)) this.lanes.set(name, { name, number: this.lanes.size, role: "", first: row, last: row, gone: false });
       return this.lanes.get(name);
     };
-    const players = this.events[0].header?.players; // in our traces a role is that of whom the event is about
+    this.players = this.events[0].header?.players; // in our traces a role is that of whom the event is about
     this.events.forEach((event, row) => {
       const mine = lane(event.agent, row);
-      if (!players && event.type !== "spawn" && event.role && !mine.role) mine.role = event.role;
+      if (!this.players && event.type !== "spawn" && event.role && !mine.role) mine.role = event.role;
       if (!mine.gone) mine.last = row;
       if (!event.to) return;
       const other = lane(event.to, row);
@@ -106,11 +106,20 @@ class Model {
     for (const event of this.events) if (event.type === "despawn" && !event.to) this.lanes.get(event.agent).gone = true;
     this.agents = [...this.lanes.values()];
     this.spawned = new Set(this.events.filter((event) => event.type === "spawn" && event.to).map((event) => event.to));
+    const times = new Map(); // that a role is played
+    for (const player of Object.values(this.players || {})) times.set(player?.role, (times.get(player?.role) || 0) + 1);
     for (const one of this.agents) {
       if (!this.spawned.has(one.name)) one.first = 0;
-      one.role = one.role || players?.[one.name]?.role || "";
+      const role = one.role || this.players?.[one.name]?.role;
+      one.role = typeof role === "string" ? role : "";
+      one.title = !this.players || !one.role ? one.name : times.get(one.role) > 1 ? `${one.role} (${one.name})` : one.role;
       if (!one.gone) one.last = this.events.length - 1;
     }
+  }
+
+  // An agent as people read it: in our traces by its role, for agent_0 says nothing; others gave theirs names.
+  called(name) {
+    return this.lanes.get(name)?.title ?? name;
   }
 
   joinEdges() {
@@ -151,7 +160,7 @@ class Model {
   }
 
   words(row) {
-    if (this.searched === null) this.searched = this.events.map((event) => JSON.stringify(Object.values(event)).toLowerCase());
+    if (this.searched === null) this.searched = this.events.map((event) => JSON.stringify([this.called(event.agent), this.called(event.to), ...Object.values(event)]).toLowerCase());
     return this.searched[row];
   }
 }

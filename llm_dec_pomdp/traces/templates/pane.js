@@ -50,7 +50,7 @@ class Pane {
     const groups = [["reward", trace.rewards], ["cost", trace.costs], ["metric", trace.metrics || {}]];
     for (const [kind, values] of groups) {
       for (const name of Object.keys(values)) {
-        const item = element("li", (kind === "reward" ? name : spoken(name)) + " ", numbers, kind);
+        const item = element("li", (kind === "reward" ? this.model.called(name) : spoken(name)) + " ", numbers, kind);
         element("b", values[name] === null ? "–" : rounded(values[name]), item);
       }
     }
@@ -105,8 +105,9 @@ class Pane {
       label.style.left = `${this.lanes.get(agent.name)}px`;
       label.style.maxWidth = pitch < SLANTED ? "" : `${pitch - 2}px`;
       label.title = agent.name + (agent.role ? " · " + agent.role : "");
-      element("b", agent.name, label);
-      if (agent.role && agent.role !== agent.name) element("small", agent.role, label);
+      const names = agent.title === agent.name ? [agent.name, agent.role] : [agent.role, agent.name];
+      element("b", pitch < SLANTED ? agent.title : names[0], label);
+      if (names[1] && names[1] !== names[0]) element("small", names[1], label);
     }
   }
 
@@ -157,9 +158,9 @@ class Pane {
     const twin = this.twins && this.twins[row];
     if (twin && !twin.same) element("span", twin.twin === undefined ? "+" : "≠", made, "other").title = twin.twin === undefined ? "only in this trace" : "says something else in the other trace";
     const colour = colourOf(this.model.lanes.get(event.agent).number);
-    element("span", event.agent, made, "who " + colour);
+    element("span", this.model.called(event.agent), made, "who " + colour);
     element("span", spoken(event.type), made, "what");
-    element("span", summary(event), made, "text");
+    element("span", summary(event, this.model), made, "text");
     const tokens = tokensOf(event);
     if (tokens) element("span", `${rounded(tokens)} tok`, made, "figure cost");
     if (Number.isFinite(event.reward)) element("span", (event.reward > 0 ? "+" : "") + rounded(event.reward), made, event.reward === 0 ? "figure" : "figure reward");

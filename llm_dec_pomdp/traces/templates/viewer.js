@@ -138,12 +138,12 @@ class Viewer {
 
   refill() {
     const count = (map, name) => map.set(name, (map.get(name) || 0) + 1);
-    const [agents, types, colours] = [new Map(), new Map(), new Map()];
+    const [agents, types, lanes] = [new Map(), new Map(), new Map()];
     for (const pane of this.active) {
-      for (const agent of pane.model.agents) { agents.set(agent.name, agents.get(agent.name) || 0); colours.set(agent.name, colours.get(agent.name) ?? agent.number); }
+      for (const agent of pane.model.agents) { agents.set(agent.name, agents.get(agent.name) || 0); lanes.set(agent.name, lanes.get(agent.name) ?? agent); }
       for (const event of pane.model.events) { count(agents, event.agent); count(types, event.type); }
     }
-    this.switches(this.agents, agents, this.hidden.agents, String, (name, made) => element("i", null, made, colourOf(colours.get(name))));
+    this.switches(this.agents, agents, this.hidden.agents, (name) => lanes.get(name).title, (name, made) => element("i", null, made, colourOf(lanes.get(name).number)));
     this.switches(this.types, new Map(TYPES.filter((type) => types.has(type)).map((type) => [type, types.get(type)])), this.hidden.types, spoken, (type, made) => made.append(symbol(type, "plain")));
   }
 
