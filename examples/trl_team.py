@@ -22,7 +22,7 @@ from llm_dec_pomdp.agents.transformers.language_model import LanguageModel
 from llm_dec_pomdp.integrations.trl import episode_return, rollout_func, team_dataset
 from llm_dec_pomdp.rollout import Trajectories
 
-TOKENS, GROUP = 20, 8
+TOKENS, GROUP, TASKS = 20, 8, 4
 
 
 def mean_return(env: llm_dec_pomdp.envs.TextDecPOMDP, policy: LanguageModel) -> float:
@@ -34,13 +34,13 @@ def mean_return(env: llm_dec_pomdp.envs.TextDecPOMDP, policy: LanguageModel) -> 
     return 100 * math.fsum(totals) / len(totals) / env.max_return
 
 
-def main(steps: int = 24, learning_rate: float = 1e-3, seed: int = 0, out: Path | None = None) -> None:
+def main(steps: int = 30, learning_rate: float = 1e-3, seed: int = 0, out: Path | None = None) -> None:
     """Train and print; add the run to a file."""
     env = llm_dec_pomdp.make("telegrams-v0", n_agents=2, max_turns=2)
     model, tokenizer = load_model("builtin:tiny", trained=True)
     before = mean_return(env, LanguageModel(model, tokenizer))
     how = {"learning_rate": learning_rate, "lr_scheduler_type": "constant", "max_steps": steps, "seed": seed}
-    how |= {"num_generations": GROUP, "per_device_train_batch_size": 2 * GROUP, "shuffle_dataset": False}
+    how |= {"num_generations": GROUP, "per_device_train_batch_size": 2 * GROUP * TASKS, "shuffle_dataset": False}
     how |= {"max_completion_length": TOKENS, "save_strategy": "no", "report_to": [], "bf16": False, "logging_steps": 1}
     data = team_dataset(env)
     with tempfile.TemporaryDirectory() as folder:

@@ -22,17 +22,20 @@ ALGORITHMS = {"mappo": MappoConfig, "ippo": IppoConfig}
 def main(task: str, algorithm: str, steps: int = 20_000, seed: int = 0, out: Path | None = None) -> None:
     """Train for so many joint actions, and say what was learnt."""
     config = ExperimentConfig.get_from_yaml()
-    config.max_n_frames, config.on_policy_collected_frames_per_batch = steps, 300
-    config.on_policy_n_envs_per_worker, config.on_policy_minibatch_size = 10, 100
-    config.on_policy_n_minibatch_iters, config.lr = 10, 2e-3
+    episodes = 300  # in a batch
+    config.max_n_frames, config.on_policy_collected_frames_per_batch = steps, episodes * TASKS[task]().max_turns
+    config.on_policy_n_envs_per_worker, config.on_policy_minibatch_size = 10, 150
+    config.on_policy_n_minibatch_iters, config.lr, config.adam_eps, config.gamma = 8, 1e-3, 1e-5, 1.0
     config.evaluation, config.loggers, config.create_json = False, [], False
+    learner, network = ALGORITHMS[algorithm].get_from_yaml(), MlpConfig.get_from_yaml()
+    learner.lmbda, learner.entropy_coef, network.num_cells = 0.95, 0.01, [64, 64]
     with tempfile.TemporaryDirectory() as folder:
         config.save_folder = folder
         Experiment(
             task=TeamTask(task, TASKS[task]),
-            algorithm_config=ALGORITHMS[algorithm].get_from_yaml(),
-            model_config=MlpConfig.get_from_yaml(),
-            critic_model_config=MlpConfig.get_from_yaml(),
+            algorithm_config=learner,
+            model_config=network,
+            critic_model_config=network,
             seed=seed,
             config=config,
         ).run()

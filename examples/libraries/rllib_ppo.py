@@ -26,7 +26,7 @@ def main(task: str, steps: int = 6000, seed: int = 0, out: Path | None = None) -
         PPOConfig()
         .environment(task)
         .env_runners(num_env_runners=0)
-        .training(lr=1e-3, gamma=1.0, lambda_=0.95, vf_clip_param=math.inf, **batch)  # returns of -200 are not clipped
+        .training(lr=1e-3, gamma=1.0, lambda_=0.95, use_kl_loss=False, clip_param=0.2, vf_clip_param=math.inf, **batch)
         .multi_agent(policies={"team"}, policy_mapping_fn=lambda *_, **__: "team")
         .debugging(seed=seed)
     )

@@ -42,7 +42,7 @@ def main(task: str, steps: int = 6000, seed: int = 0, out: Path | None = None) -
     keys = {name: ("agent", name) for name in ("reward", "done", "terminated")}
     loss.set_keys(action=SAID, value=VALUE, **keys)
     loss.make_value_estimator(ValueEstimators.GAE, gamma=1.0, lmbda=0.95)
-    optimizer = torch.optim.Adam(loss.parameters(), lr=2e-3)
+    optimizer = torch.optim.Adam(loss.parameters(), lr=1e-3, eps=1e-5)
     for batch in Collector(env, policy, frames_per_batch=200, total_frames=steps):
         with torch.no_grad():
             critic = {"params": loss.critic_network_params, "target_params": loss.target_critic_network_params}

@@ -25,18 +25,25 @@ RETURNS: list[float] = []  # of the episodes that have ended
 
 
 class Noted(NumericWrapper):
-    """Notes the return of every episode. Libraries may copy an environment, so the list is of the module."""
+    """Notes the return of every episode, and pays in units of `unit`, since networks learn numbers near 1 best.
+
+    Libraries may copy an environment, so the list is of the module.
+    """
 
     earned = 0.0
 
+    def __init__(self, env: NumericWrapper, unit: float) -> None:
+        super().__init__(env)
+        self.unit = unit
+
     def step(self, actions: dict[str, int]) -> NumericStep:
         """As inside."""
-        result = super().step(actions)
-        self.earned += next(iter(result[1].values()))
+        seen, rewards, *rest = super().step(actions)
+        self.earned += next(iter(rewards.values()))
         if not self.agents:
             RETURNS.append(self.earned)
             self.earned = 0.0
-        return result
+        return seen, {agent: reward / self.unit for agent, reward in rewards.items()}, *rest
 
 
 def first_words(agent: str, told: str) -> list[str]:
@@ -48,7 +55,7 @@ def first_words(agent: str, told: str) -> list[str]:
 def tldr() -> NumericWrapper:
     """The summary and the elaboration are the beginning of the post; what is asked for stands at the end."""
     env = DiscreteMenu(llm_dec_pomdp.make("tldr-v0"), first_words, n=len(WORDS))
-    return Noted(EndsAtHorizon(ByteObservation(env, 64, keep="end", dtype="float32")))
+    return Noted(EndsAtHorizon(ByteObservation(env, 64, keep="end", dtype="float32")), unit=1.0)
 
 
 def dectiger() -> NumericWrapper:
@@ -56,7 +63,7 @@ def dectiger() -> NumericWrapper:
     env = llm_dec_pomdp.make("dectiger-v0", max_turns=3)
     menus = {agent: env.menu(agent) for agent in env.possible_agents}
     env = ByteObservation(DiscreteMenu(env, menus), 192, keep="end", dtype="float32", history=True)
-    return Noted(EndsAtHorizon(env))
+    return Noted(EndsAtHorizon(env), unit=50.0)
 
 
 TASKS = {"tldr-v0": tldr, "dectiger-v0": dectiger}

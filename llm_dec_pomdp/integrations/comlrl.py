@@ -45,12 +45,7 @@ def task_dataset(env: TextDecPOMDP, task_ids: Sequence[str] | None = None) -> Da
 
 
 def formatters(env: TextDecPOMDP, tokenizer: Any) -> list[Formatter]:
-    """For each agent, what the row of a task makes its prompt.
-
-    Args:
-        env: See `task_dataset`.
-        tokenizer: Its chat template is used.
-    """
+    """For each agent, what makes its prompt from the row of a task, in the tokenizer's chat template."""
     refuse_others(env, "comlrl")
 
     def formatter(agent: str) -> Formatter:

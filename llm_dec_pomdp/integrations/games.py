@@ -29,12 +29,12 @@ import re
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Generator, Mapping, Sequence
-from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol, get_args
 
 import numpy as np
 
 from ..envs import Task, TaskSource, Transition
+from ..envs.tasks import Tasks
 from ..registries import nearest
 from ..types import Message, Score, TaskItem
 
@@ -89,11 +89,7 @@ class Played(NamedTuple):
 
 
 class Table:
-    """Games in progress, by how they came about; copies of an environment share one.
-
-    Args:
-        build: Makes a game.
-    """
+    """Games in progress, by how they came about; copies of an environment share one."""
 
     _alone = threading.RLock()  # the global generators are one for all
 
@@ -166,7 +162,7 @@ class Game(Task[Played]):
         players: int = 1,
         best: float = 1.0,
         *,
-        tasks: str | Path | Sequence[TaskItem] = "sample",
+        tasks: Tasks = "sample",
         split: str | None = None,
         fields: Mapping[str, str] | None = None,
         max_turns: int = TURNS,

@@ -12,11 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
+from ..envs.tasks import Tasks
 from ..registries import nearest
-from ..types import TaskItem
 from .games import TEAM, TURNS, Game, Sees, Shown
 from .libraries import library, made
 
@@ -28,7 +27,7 @@ def from_gem(
     sees: Sees = "advisers",
     best: float = 1.0,
     options: Mapping[str, Any] | None = None,
-    tasks: str | Path | Sequence[TaskItem] = "sample",
+    tasks: Tasks = "sample",
     split: str | None = None,
     fields: Mapping[str, str] | None = None,
     max_turns: int = TURNS,
@@ -66,14 +65,9 @@ def from_gem(
 
 
 class GemGame:
-    """A running environment of GEM.
+    """A running environment of GEM, by its id and the options of its constructor.
 
-    Args:
-        game: Its id there.
-        options: For its constructor.
-
-    Raises:
-        RuntimeError: GEM cannot build it.
+    Raises RuntimeError where GEM cannot build it.
     """
 
     def __init__(self, game: str, options: Mapping[str, Any]) -> None:

@@ -15,10 +15,7 @@ OURS = "llm-dec-pomdp"
 
 
 def require(extra: str) -> str:
-    """Check that the requirements of an extra of this package are installed.
-
-    Returns:
-        The command that installs them.
+    """Check that the requirements of an extra of this package are installed; returns the command that installs them.
 
     Raises:
         ImportError: One is missing, or its version is not what the extra asks for.
@@ -39,11 +36,7 @@ def require(extra: str) -> str:
 
 
 def library(name: str, extra: str) -> Any:
-    """Import a library.
-
-    Args:
-        name: Of the module.
-        extra: Of this package, whose requirements the library is in.
+    """Import a library by its module, which is among the requirements of an extra of this package.
 
     Raises:
         ImportError: It, or something that it needs, is missing, or its version is not what the extra asks for.

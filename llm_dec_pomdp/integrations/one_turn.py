@@ -10,12 +10,7 @@ from ..envs import TextDecPOMDP
 
 
 def refuse_others(env: TextDecPOMDP, library: str) -> None:
-    """Raises ValueError unless the environment has one turn, and one reward of the team.
-
-    Args:
-        env: What is to be trained on.
-        library: Who takes single texts, for the message.
-    """
+    """Raises ValueError, which names the library, unless the environment has one turn and one reward of the team."""
     if env.max_turns != 1:
         raise ValueError(
             f"the environment has {env.max_turns} turns, and {library} is told one text of each agent; make it with "

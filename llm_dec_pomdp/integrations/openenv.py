@@ -1,4 +1,4 @@
-# pyright: basic
+# pyright: basic, reportMissingImports=false
 """OpenEnv's client for an environment that `llm-dec-pomdp serve` serves, with types.
 
     from llm_dec_pomdp.integrations.openenv import TeamAction, TeamClient
@@ -15,22 +15,17 @@ from __future__ import annotations
 
 from typing import Any
 
-try:
-    from openenv.core.client_types import StepResult  # pyright: ignore[reportMissingImports]
-    from openenv.core.env_client import EnvClient  # pyright: ignore[reportMissingImports]
-    from openenv.core.env_server.types import Action, Observation, State  # pyright: ignore[reportMissingImports]
-except ImportError as error:
-    raise ImportError(
-        f"OpenEnv's client needs openenv ({error}); install it: pip install 'llm-dec-pomdp[openenv]'"
-    ) from None
+from .libraries import require
+
+require("openenv")
+
+from openenv.core.client_types import StepResult  # noqa: E402  # not before it is known to be there
+from openenv.core.env_client import EnvClient  # noqa: E402
+from openenv.core.env_server.types import Action, Observation, State  # noqa: E402
 
 
 class TeamAction(Action):
-    """A joint action.
-
-    Attributes:
-        texts: Of every agent that is there.
-    """
+    """A joint action: the texts of every agent that is there."""
 
     texts: dict[str, str]
 
@@ -56,11 +51,7 @@ class TeamObservation(Observation):
 
 
 class TeamState(State):
-    """The whole state.
-
-    Attributes:
-        state: As `TextDecPOMDP.state` gives it: JSON text.
-    """
+    """The whole state, as `TextDecPOMDP.state` gives it: JSON text."""
 
     state: str
 

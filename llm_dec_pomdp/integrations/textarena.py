@@ -16,11 +16,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
+from ..envs.tasks import Tasks
 from ..registries import nearest
-from ..types import TaskItem
 from .games import TEAM, TURNS, Game, Sees, Shown
 from .libraries import library, made
 
@@ -33,7 +32,7 @@ def from_textarena(
     players: int = 1,
     best: float = 1.0,
     options: Mapping[str, Any] | None = None,
-    tasks: str | Path | Sequence[TaskItem] = "sample",
+    tasks: Tasks = "sample",
     split: str | None = None,
     fields: Mapping[str, str] | None = None,
     max_turns: int = TURNS,
@@ -70,15 +69,9 @@ def from_textarena(
 
 
 class TextArenaGame:
-    """A running game of TextArena.
+    """A running game of TextArena, by its id, its number of players and the options of its constructor.
 
-    Args:
-        game: Its id there.
-        players: How many play.
-        options: For its constructor.
-
-    Raises:
-        RuntimeError: TextArena cannot build it.
+    Raises RuntimeError where TextArena cannot build it.
     """
 
     def __init__(self, game: str, players: int, options: Mapping[str, Any]) -> None:

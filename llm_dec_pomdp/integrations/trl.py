@@ -69,7 +69,8 @@ def rollout_func(env: TextDecPOMDP) -> RolloutFunc:
     refuse_individual(env, "TRL")
     tasks: dict[tuple[str, ...], str] = {}  # TRL gives the prompts alone
     for item in env.items:
-        if (known := tasks.setdefault(_texts(told(env, item.id), env), item.id)) != item.id:
+        texts = told(env, item.id)
+        if (known := tasks.setdefault(tuple(texts[agent] for agent in env.possible_agents), item.id)) != item.id:
             raise ValueError(
                 f"tasks {known!r} and {item.id!r} tell their agents the same, and TRL gives a rollout nothing but what "
                 "was told; leave one of them out"
@@ -129,10 +130,6 @@ def episode_return(
 ) -> list[float | None]:
     """The reward function beside `rollout_func`: the joint return of the row's episode, None where it has no score."""
     return list(episode_return)
-
-
-def _texts(observations: Mapping[str, str], env: TextDecPOMDP) -> tuple[str, ...]:
-    return tuple(observations[agent] for agent in env.possible_agents)
 
 
 def rows_of_tasks(prompts: Sequence[str], tasks: Mapping[tuple[str, ...], str], agents: int, width: int) -> list[str]:

@@ -61,7 +61,10 @@ def environment(env_id: str, protocol: str = "parallel", **options: Any) -> tupl
             for item in make(env_id, split=self.config.split, **options).items:
                 yield vf.Task(vf.TaskData(id=item.id, name=item.id, prompt=item.prompt), self.config.task)
 
-    roles = {field_of(role): (vf.AgentConfig, _agent()) for role in made.roles}
+    roles = {
+        field_of(role): (vf.AgentConfig, vf.AgentConfig(harness={"id": "null"}, runtime={"type": "subprocess"}))
+        for role in made.roles
+    }
     model: Any = create_model
     config = model("TeamConfig", __base__=vf.EnvConfig, **roles)
 
@@ -133,10 +136,6 @@ async def _answer(env: TextDecPOMDP, agent: str, interaction: Any) -> str:
             f"{env.role(agent)} gave no text in turn {env.turn} ({why}); look at its endpoint and limits"
         )
     return segment.last_reply
-
-
-def _agent() -> Any:
-    return vf.AgentConfig(harness={"id": "null"}, runtime={"type": "subprocess"})
 
 
 def field_of(role: str) -> str:

@@ -6,6 +6,7 @@
     app         HTTP and WebSocket, as an ASGI application; OpenEnv's clients talk to it too
     server      the process: sockets, time limits
     remote      `RemoteEnv`, the client
+    address     `make(url)`
 
 An environment that a server holds never changes: a request plays a copy, which gets a number of its own. So forks,
 snapshots and pickles of a `RemoteEnv` are numbers, and a request whose answer was lost is asked again.

@@ -89,7 +89,7 @@ class App:
     # --- who may ask ---------------------------------------------------------------------------------------------
 
     def _admit(self, scope: Scope) -> None:
-        """Refuse who brings no token or, where there is none, a page in a browser that came here by its own ways."""
+        """Refuse web pages and requests without the token; where there is none, those for another host's name."""
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
         if "origin" in headers:
             raise RefusedError(403, "requests of web pages are not answered; ask from a program")
@@ -146,24 +146,19 @@ def _operation(name: str, sessions: Sessions, body: bytes) -> bytes:
 
 
 async def _whole(scope: Scope, receive: Receive) -> bytes:
-    """The body of a request.
-
-    Raises:
-        RefusedError: It is too long, or its client is gone.
-    """
+    """The body of a request; RefusedError where it is too long, or its client is gone."""
     body, more = bytearray(), True
     announced = dict(scope["headers"]).get(b"content-length", b"0")
-    while more:
+    while True:
         if max(len(body), int(announced)) > MOST_BYTES:
             raise RefusedError(413, f"the request is longer than {MOST_BYTES} bytes; send less at once")
+        if not more:
+            return bytes(body)
         message = await receive()
         if message["type"] == "http.disconnect":
             raise RefusedError(400, "the client is gone")
         body += message.get("body", b"")
         more = message.get("more_body", False)
-    if len(body) > MOST_BYTES:
-        raise RefusedError(413, f"the request is longer than {MOST_BYTES} bytes; send less at once")
-    return bytes(body)
 
 
 def _name(host: str) -> str | None:

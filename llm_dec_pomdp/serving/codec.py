@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
+from dataclasses import fields, is_dataclass, replace
+from numbers import Real
+from typing import Any, cast
 
 from ..envs import TextDecPOMDP
 from ..envs.episode import Outcome
-from ..types import Event, Message, Score, TaskItem, Tool
+from ..types import Event, Message, Score, Tool
 
 Data = dict[str, Any]
 MOST_BYTES = 1 << 24  # of one request
@@ -28,7 +30,7 @@ def to_bytes(data: Mapping[str, Any]) -> bytes:
 
 
 def from_bytes(text: bytes | str) -> Data:
-    """What `to_bytes` made.
+    """The object that `to_bytes` wrote.
 
     Raises:
         ValueError: It is no JSON object.
@@ -42,16 +44,19 @@ def from_bytes(text: bytes | str) -> Data:
     return data  # pyright: ignore[reportUnknownVariableType]  # keys of JSON are texts
 
 
-def number(value: float) -> float | str:
-    """A number as JSON can hold it."""
-    if isinstance(value, int):
+def plain(value: Any) -> Any:
+    """A value as JSON can hold it: the fields of dataclasses by name, those of tuples in their order, sets sorted."""
+    if value is None or isinstance(value, (str, int)):
         return value
-    return float(value) if math.isfinite(value) else str(float(value))
-
-
-def numbers(values: Mapping[str, float]) -> Data:
-    """Numbers by name."""
-    return {name: number(value) for name, value in values.items()}
+    if isinstance(value, Real):
+        return float(value) if math.isfinite(value) else str(float(value))
+    if isinstance(value, Mapping):
+        return {name: plain(inner) for name, inner in cast("Mapping[str, Any]", value).items()}
+    if isinstance(value, (set, frozenset)):
+        return sorted(cast("Iterable[str]", value))
+    if is_dataclass(value):
+        return {part.name: plain(getattr(value, part.name)) for part in fields(value)}
+    return [plain(inner) for inner in value]
 
 
 def _number(data: float | str) -> float:
@@ -60,37 +65,6 @@ def _number(data: float | str) -> float:
 
 def _numbers(values: Mapping[str, Any]) -> dict[str, float]:
     return {name: _number(value) for name, value in values.items()}
-
-
-# --- nouns ------------------------------------------------------------------------------------------------------------
-
-
-def from_item(item: TaskItem) -> Data:
-    """A task, references included."""
-    return {
-        "id": item.id,
-        "prompt": item.prompt,
-        "split": item.split,
-        "reference": list(item.reference),
-        "fields": dict(item.fields),
-    }
-
-
-def to_item(data: Mapping[str, Any]) -> TaskItem:
-    """The task that `from_item` wrote."""
-    return TaskItem(data["id"], data["prompt"], data["split"], tuple(data["reference"]), dict(data["fields"]))
-
-
-def _from_score(score: Score | None) -> Data | None:
-    if score is None:
-        return None
-    parts, diagnostics = numbers(score.components), numbers(score.diagnostics)
-    return {
-        "total": number(score.total),
-        "components": parts,
-        "diagnostics": diagnostics,
-        "notes": dict(score.notes),
-    }
 
 
 def _to_score(data: Mapping[str, Any] | None) -> Score | None:
@@ -102,17 +76,9 @@ def _to_score(data: Mapping[str, Any] | None) -> Score | None:
 
 def from_outcome(outcome: Outcome) -> Data:
     """What a reset or a step produced; its state stays where it is."""
-    return {
-        "told": {agent: list(told) if isinstance(told, Message) else told for agent, told in outcome.told.items()},
-        "score": _from_score(outcome.score),
-        "reward": number(outcome.reward),
-        "terminated": outcome.terminated,
-        "asked": None if outcome.asked is None else sorted(outcome.asked),
-        "agents": None if outcome.agents is None else list(outcome.agents),
-        "rewards": None if outcome.rewards is None else numbers(outcome.rewards),
-        "events": [[event.kind, event.agent, dict(event.details)] for event in outcome.events],
-        "anew": sorted(outcome.anew),
-    }
+    events = [[event.kind, event.agent, event.details] for event in outcome.events]
+    asked = None if outcome.asked is None else sorted(outcome.asked)
+    return plain(replace(outcome, asked=asked, events=events, state=None))
 
 
 def to_outcome(data: Mapping[str, Any]) -> Outcome:
@@ -131,13 +97,8 @@ def to_outcome(data: Mapping[str, Any]) -> Outcome:
     )
 
 
-def from_tool(tool: Tool) -> list[Any]:
-    """A tool."""
-    return [tool.name, tool.description, [list(pair) for pair in tool.parameters]]
-
-
 def to_tool(data: list[Any]) -> Tool:
-    """The tool that `from_tool` wrote."""
+    """The tool that was written as a list of its fields."""
     name, description, parameters = data
     return Tool(name, description, tuple((str(n), str(what)) for n, what in parameters))
 
@@ -160,25 +121,17 @@ PLAIN = (
     "vocabulary",
     "hierarchical",
 )
-# Of these some follow max_turns.
+# These may depend on max_turns.
 VALUES = ("score_range", "reward_range", "max_return", "optimum", "score_scale")
 
 
 def description(env: TextDecPOMDP) -> Data:
     """All that an environment says of itself, beside its tasks."""
-    data: Data = {name: _plain(getattr(env, name)) for name in PLAIN}
-    data |= {name: _value(getattr(env, name)) for name in VALUES}
-    data["name"] = env.metadata["name"]
-    data["menus"] = {agent: list(env.menu(agent)) for agent in env.possible_agents}
-    data["tools"] = {agent: [from_tool(tool) for tool in env.tools(agent)] for agent in env.possible_agents}
-    return data
-
-
-def _plain(value: Any) -> Any:
-    return value if isinstance(value, (str, int, float)) else list(value)
-
-
-def _value(value: float | tuple[float, float] | None) -> Any:
-    if value is None:
-        return None
-    return [number(bound) for bound in value] if isinstance(value, tuple) else number(value)
+    return plain(
+        {
+            **{name: getattr(env, name) for name in (*PLAIN, *VALUES)},
+            "name": env.metadata["name"],
+            "menus": {agent: env.menu(agent) for agent in env.possible_agents},
+            "tools": {agent: env.tools(agent) for agent in env.possible_agents},
+        }
+    )

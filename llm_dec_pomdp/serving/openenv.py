@@ -18,7 +18,7 @@ import math
 from ..__about__ import __version__
 from ..envs import TextDecPOMDP
 from ..visible import visible
-from .codec import Data, from_bytes, numbers, to_bytes
+from .codec import Data, from_bytes, plain, to_bytes
 from .operations import Played, began, field, stepped
 from .sessions import RefusedError, Session, Sessions
 
@@ -67,7 +67,7 @@ class Conversation:
         self.over = False
 
     def begin(self) -> bytes:
-        """Open the session; what to say where there may be no other."""
+        """Open the session; returns an error to send where there are too many, else nothing."""
         try:
             self._session = self._sessions.open()
         except RefusedError as error:
@@ -87,17 +87,16 @@ class Conversation:
             asked = from_bytes(said)
         except ValueError as error:
             return _error("INVALID_JSON", f"the message is no JSON object: {error}")
+        if asked.get("type") == "close":
+            self.over = True
+            return b""
         try:
-            return to_bytes(self._reply(asked)) if asked.get("type") != "close" else self._close()
+            return to_bytes(self._reply(asked))
         except RefusedError as error:
             self.over = error.status == 410
             return _error(_CODES.get(error.status, "EXECUTION_ERROR"), str(error))
         except (TypeError, ValueError) as error:
             return _error("EXECUTION_ERROR", f"the environment gave what JSON cannot hold: {error}")
-
-    def _close(self) -> bytes:
-        self.over = True
-        return b""
 
     def _reply(self, asked: Data) -> Data:
         assert self._session is not None  # begun
@@ -127,8 +126,8 @@ def _observation(played: Played, *, paid: bool) -> Data:
         "texts": dict(played.observations),
         "roles": {agent: env.role(agent) for agent in played.observations},
         "asked": [agent for agent in env.agents if env.asked(agent)],
-        "rewards": numbers(played.rewards),
-        "infos": {agent: numbers(info) for agent, info in played.infos.items()},
+        "rewards": plain(played.rewards),
+        "infos": plain(played.infos),
         "events": [[event.kind, event.agent, dict(event.details)] for event in env.latest.events],
     }
     return {

@@ -13,8 +13,9 @@ from dataclasses import replace
 from typing import Any, NamedTuple, cast
 
 from ..envs import TextDecPOMDP
+from ..envs.tasks import item_as_json
 from ..types import TaskItem
-from .codec import VALUES, Data, description, from_item, from_outcome
+from .codec import VALUES, Data, description, from_outcome
 from .sessions import RefusedError, Session, Sessions
 
 _PAGE = 1 << 22  # bytes of tasks in one answer, about
@@ -33,11 +34,7 @@ def run(name: str, sessions: Sessions, body: Data) -> Data:
 
 
 def field(body: Mapping[str, Any], name: str, kind: type, default: Any = ...) -> Any:
-    """A field of what was sent.
-
-    Raises:
-        RefusedError: It is missing or of another type.
-    """
+    """A field of what was sent; RefusedError where it is missing or of another type."""
     value = body.get(name, default)
     if value is ... or (value is not default and type(value) is not kind):
         given = "is missing" if value is ... else f"is {value!r:.60}"
@@ -61,11 +58,7 @@ def _texts(body: Mapping[str, Any], name: str) -> list[str]:
 
 
 def play(env: TextDecPOMDP, what: Callable[[], Any]) -> Any:
-    """What the environment's own code gives.
-
-    Raises:
-        RefusedError: It raised.
-    """
+    """What the environment's own code gives; RefusedError where it raises."""
     try:
         return what()
     except RefusedError:
@@ -161,7 +154,7 @@ def _close(sessions: Sessions, body: Data) -> Data:
 
 def _reset(sessions: Sessions, body: Data) -> Data:
     played = began(_session(sessions, body), field(body, "place", int), body)
-    return {"item": from_item(played.env.item), **_latest(played)}
+    return {"item": item_as_json(played.env.item), **_latest(played)}
 
 
 def _step(sessions: Sessions, body: Data) -> Data:
@@ -181,12 +174,12 @@ def _values(sessions: Sessions, body: Data) -> Data:
 
 
 def _tasks(sessions: Sessions, body: Data) -> Data:
-    """Tasks from one on, as many as are worth one answer, and how many there are."""
+    """The tasks from number `first` on, about `_PAGE` bytes of them, and how many there are in all."""
     _, env = _called(sessions, body)
     items, first = env.items, field(body, "first", int)
     rows, size = list[Data](), 0
     for item in itertools.islice(items, max(0, first), None):
-        rows.append(from_item(item))
+        rows.append(item_as_json(item))
         size += len(item.prompt) + sum(map(len, (*item.reference, *item.fields.values())))
         if size > _PAGE:
             break
@@ -203,9 +196,9 @@ def _with_tasks(sessions: Sessions, body: Data) -> Data:
 
 
 def _amended(own: Mapping[str, TaskItem], row: Any, hidden: Iterable[str]) -> TaskItem:
-    """A task of the server, with what is for the reward alone as it was sent.
+    """A task of the server, with the references and hidden fields that were sent.
 
-    A field of any other kind may be a file's path or what a judge is told to import.
+    Nothing else may be changed: another field may be a file's path or what a judge imports.
     """
     sent = cast("Data", row) if isinstance(row, dict) else {}
     name = field(sent, "id", str)
@@ -232,29 +225,22 @@ def _alone(sessions: Sessions, body: Data) -> Data:
     return {"place": None} if alone is None else {"place": session.keep(alone, 0), "description": description(alone)}
 
 
-def _gold(sessions: Sessions, body: Data) -> Data:
-    _, env = _called(sessions, body)
+def _answering(ask: Callable[[TextDecPOMDP, Data], Any]) -> Operation:
+    """An operation that answers what a method of the environment gives."""
+
+    def operation(sessions: Sessions, body: Data) -> Data:
+        _, env = _called(sessions, body)
+        return {"answer": play(env, lambda: ask(env, body))}
+
+    return operation
+
+
+def _gold(env: TextDecPOMDP, body: Data) -> Mapping[str, str]:
     wanted = field(body, "task_id", str)
     item = next((item for item in env.items if item.id == wanted), None)
     if item is None:
         raise RefusedError(404, f"no task {wanted!r:.60}")
-    return {"answer": play(env, lambda: dict(env.gold(item)))}
-
-
-def _shown(sessions: Sessions, body: Data) -> Data:
-    _, env = _called(sessions, body)
-    return {"answer": play(env, lambda: env.shown(field(body, "text", str)))}
-
-
-def _split(sessions: Sessions, body: Data) -> Data:
-    _, env = _called(sessions, body)
-    return {"answer": play(env, lambda: list(env.split_joint_text(field(body, "text", str))))}
-
-
-def _join(sessions: Sessions, body: Data) -> Data:
-    _, env = _called(sessions, body)
-    texts = _texts(body, "texts")
-    return {"answer": play(env, lambda: env.join_texts(texts))}
+    return dict(env.gold(item))
 
 
 OPERATIONS: Mapping[str, Operation] = {
@@ -267,8 +253,8 @@ OPERATIONS: Mapping[str, Operation] = {
     "tasks": _tasks,
     "with_tasks": _with_tasks,
     "alone": _alone,
-    "gold": _gold,
-    "shown": _shown,
-    "split": _split,
-    "join": _join,
+    "gold": _answering(_gold),
+    "shown": _answering(lambda env, body: env.shown(field(body, "text", str))),
+    "split": _answering(lambda env, body: list(env.split_joint_text(field(body, "text", str)))),
+    "join": _answering(lambda env, body: env.join_texts(_texts(body, "texts"))),
 }

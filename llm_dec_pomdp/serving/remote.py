@@ -6,6 +6,9 @@
 Standard library only. Its own position is a number; what that stands for is on the server.
 """
 
+# `_valued` makes properties, which pyright does not see.
+# pyright: reportIncompatibleMethodOverride=false
+
 from __future__ import annotations
 
 import contextlib
@@ -16,18 +19,20 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from types import MappingProxyType
+from typing import Any, NoReturn, cast
 
 from ..agents.wire import WireError, checked_address, post, retried, without_key
 from ..envs import Outcome, TextDecPOMDP
-from ..types import Scale, TaskItem, Tool
-from .codec import MOST_BYTES, PLAIN, Data, from_bytes, from_item, to_bytes, to_item, to_outcome, to_tool
+from ..envs.tasks import item_as_json, item_of
+from ..types import Message, Scale, TaskItem, Tool
+from .codec import MOST_BYTES, PLAIN, Data, from_bytes, to_bytes, to_outcome, to_tool
 
 TOKEN = "LLM_DEC_POMDP_TOKEN"  # the name of a variable
 _GOODBYE = 2.0  # seconds to tell a server that a session is over
 
 
-class RemoteEnvError(RuntimeError):
+class RemoteEnvError(ConnectionError):
     """The server did not do what it was asked; the message names its address and the reason."""
 
 
@@ -47,9 +52,9 @@ class _Session:
 
 
 class _Link:
-    """The way to a server, and a session there, which the copies of an environment in one process share.
+    """The address of a server and a session there, shared by all copies of an environment in one process.
 
-    A copy by pickle begins a session of its own, with what it finds in the one that it comes from.
+    An unpickled copy opens a session of its own, and fetches its environment from the session that it was pickled in.
     """
 
     def __init__(self, url: str, token: str | None, timeout: float, tries: int) -> None:
@@ -57,7 +62,7 @@ class _Link:
 
     def __getstate__(self) -> dict[str, Any]:
         if self._ending:
-            self._ending.detach()  # what the copy comes for is there until it is idle
+            self._ending.detach()  # the copy fetches its environment from this session, which lives until it is idle
         return {"url": self.url, "timeout": self.timeout, "tries": self.tries}
 
     def __setstate__(self, state: dict[str, Any], token: str | None = None) -> None:
@@ -67,7 +72,7 @@ class _Link:
         if self._token:
             self._headers["Authorization"] = f"Bearer {self._token}"
         self.session: _Session | None = None
-        self.left: deque[int] = deque()  # numbers that nobody here comes back to
+        self.left: deque[int] = deque()  # numbers of environments that the server may forget
         self.users: weakref.WeakSet[RemoteEnv] = weakref.WeakSet()
         self._ending: Any = None
         self._lock = threading.Lock()
@@ -126,7 +131,7 @@ class _Link:
 
 
 class _Place:
-    """A number on the server that somebody here may come back to."""
+    """The number of an environment on the server, as long as somebody here may come back to it."""
 
     def __init__(self, link: _Link, number: int, session: str) -> None:
         self.link, self.number, self.session = link, number, session
@@ -143,6 +148,11 @@ class _Place:
         session = self.link.session
         if session is not None and session.name == self.session and self._process == os.getpid() and not self._lent:
             self.link.left.append(self.number)
+
+
+def _valued(name: str) -> Any:
+    """A property: the server's value for the present `max_turns`."""
+    return property(lambda env: env._value(name))
 
 
 class RemoteEnv(TextDecPOMDP):
@@ -162,6 +172,7 @@ class RemoteEnv(TextDecPOMDP):
     """
 
     judges_code = True  # another process plays, so that stepping copies in threads pays
+    scripts: Mapping[str, Any] = MappingProxyType({})
 
     def __init__(
         self,
@@ -202,7 +213,7 @@ class RemoteEnv(TextDecPOMDP):
         return self._place.link.call(name, self._place, **fields)
 
     def _moved(self, answer: Data) -> Outcome:
-        """Go where an answer says."""
+        """Move to the place and the hidden state of an answer."""
         outcome = to_outcome(answer["outcome"])
         self._place, self._hidden = self._at(answer["place"]), answer["hidden"]
         return outcome
@@ -231,7 +242,7 @@ class RemoteEnv(TextDecPOMDP):
         return super().reset(seed, options)
 
     def _choose(self, options: Mapping[str, Any]) -> TaskItem:
-        return to_item(self._answer["item"])  # the server has chosen
+        return item_of(self._answer["item"])  # the server has chosen
 
     def _begin(self, item: TaskItem, seed: int) -> Outcome:
         return self._moved(self._answer)
@@ -279,7 +290,7 @@ class RemoteEnv(TextDecPOMDP):
             rows, number = list[TaskItem](), 1
             while len(rows) < number:
                 page = self._call("tasks", first=len(rows))
-                rows += map(to_item, page["rows"])
+                rows += map(item_of, page["rows"])
                 number = page["number"]
             self._items = tuple(rows)
         return self._items
@@ -290,7 +301,7 @@ class RemoteEnv(TextDecPOMDP):
         Raises:
             RemoteEnvError: Something else in them is another than the server's.
         """
-        answer = self._call("with_tasks", rows=[from_item(item) for item in items])
+        answer = self._call("with_tasks", rows=[item_as_json(item) for item in items])
         twin = copy.copy(self)
         twin._place, twin._items = self._at(answer["place"]), tuple(items)
         self._place.link.users.add(twin)
@@ -329,6 +340,17 @@ class RemoteEnv(TextDecPOMDP):
         """The inverse of `split_joint_text`."""
         return self._call("join", texts=list(texts))["answer"]
 
+    def gold_table(self) -> NoReturn:
+        """Not served, as all scripted teams."""
+        raise ValueError(
+            f"scripted teams are of a task's own class, which is at {self._place.link.url} and not here; give the "
+            "agents models, or make the environment in this process"
+        )
+
+    def choices(self, agent: str, history: Sequence[Message]) -> NoReturn:
+        """Not served, as all scripted teams."""
+        self.gold_table()
+
     # --- rewards, which may follow max_turns ---------------------------------------------------------------------
 
     def _value(self, name: str) -> Any:
@@ -340,25 +362,10 @@ class RemoteEnv(TextDecPOMDP):
             return float(low), float(high)
         return None if value is None else float(value)
 
-    @property
-    def reward_range(self) -> tuple[float, float]:
-        """Lowest and highest joint reward of one turn."""
-        return self._value("reward_range")
-
-    @property
-    def score_range(self) -> tuple[float, float]:  # type: ignore[override]
-        """Lowest and highest score of a joint action."""
-        return self._value("score_range")
-
-    @property
-    def max_return(self) -> float:
-        """The highest score that can be reached."""
-        return self._value("max_return")
-
-    @property
-    def optimum(self) -> float | None:  # type: ignore[override]
-        """Mean return of an optimal team."""
-        return self._value("optimum")
+    reward_range = _valued("reward_range")
+    score_range = _valued("score_range")
+    max_return = _valued("max_return")
+    optimum = _valued("optimum")
 
     @property
     def score_scale(self) -> Scale:

@@ -14,19 +14,19 @@ from .app import LOCAL, App
 from .codec import MOST_BYTES
 from .sessions import Limits, Sessions
 
-_LOOK = 10.0  # seconds in which a connection has to ask something whole, and to take some of its answer
+_LOOK = 10.0  # seconds in which a client has to complete its first request, and to read some of an answer
 _WAITING = 32  # requests at the same time, where an environment waits for another process
 _SWITCH_INTERVAL = 5e-4  # seconds for which a thread that plays keeps the interpreter; Python's 5e-3 delay every answer
 
 
 class Server:
-    """An environment at an address; the address is taken when this is made, and answered while `run` runs.
+    """An environment at an address, which is taken at once; requests are answered while `run` runs.
 
     Args:
         env: What every session begins with.
         host: Address of this machine to listen at.
         port: 0: one that is free.
-        token: What every request has to bring; needed where others than this machine can ask.
+        token: What every request has to bring; needed where other machines can send requests.
         limits: What is granted.
 
     Attributes:
@@ -34,8 +34,8 @@ class Server:
 
     Raises:
         ImportError: The extra is not installed.
-        ValueError: Others could ask and there is no token, or the token cannot be sent.
-        OSError: Nothing can listen there, e.g. since something does.
+        ValueError: Other machines can reach the host and there is no token, or the token cannot be sent.
+        OSError: Nothing can listen there, e.g. since another process does.
     """
 
     def __init__(
@@ -49,7 +49,9 @@ class Server:
     ) -> None:
         uvicorn = _library()
         if host not in LOCAL and token is None:
-            raise ValueError(f"host is {host!r}, where others can ask; give --token (or LLM_DEC_POMDP_TOKEN) too")
+            raise ValueError(
+                f"host is {host!r}, which other machines can reach; give --token (or LLM_DEC_POMDP_TOKEN) too"
+            )
         if token is not None and not (token.isascii() and token.isprintable() and token and " " not in token):
             raise ValueError("the token is empty, or has a space or a character that no header can hold; take another")
         limits = limits or Limits()
@@ -100,7 +102,7 @@ def _library() -> Any:
 
 
 def _watched(module: str, name: str) -> Any:
-    """A protocol of uvicorn's whose connections end when nothing whole is asked, or an answer is not taken.
+    """A protocol of uvicorn that closes a connection with no complete request, or whose client reads no answer.
 
     uvicorn itself waits for ever for the end of the first header, and for a client that does not read.
     """

@@ -31,7 +31,7 @@ class Limits:
     """What a server grants.
 
     Attributes:
-        sessions: At the same time.
+        sessions: How many there may be at the same time.
         megabytes: Of texts and environments that a session may hold, in MiB; what was used longest ago goes first.
         idle: Seconds without a request after which a session ends.
     """
@@ -104,12 +104,7 @@ class Session:
 
 
 class Sessions:
-    """The sessions of a server, each with a name that nobody can guess.
-
-    Args:
-        env: What is served.
-        limits: What is granted.
-    """
+    """The sessions of a server, each with a name that nobody can guess."""
 
     def __init__(self, env: TextDecPOMDP, limits: Limits) -> None:
         self.env = env
@@ -121,7 +116,7 @@ class Sessions:
         """A new session.
 
         Raises:
-            RefusedError: There are as many as may be.
+            RefusedError: The server has as many as its limit.
         """
         with self._lock:
             self._end_idle()

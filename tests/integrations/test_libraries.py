@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 from importlib import metadata
 from pathlib import Path
@@ -9,6 +10,8 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
+from llm_dec_pomdp.config import read_toml
+from llm_dec_pomdp.envs import make
 from llm_dec_pomdp.integrations import libraries
 from llm_dec_pomdp.integrations.libraries import library, made
 
@@ -39,6 +42,40 @@ def test_a_version_that_is_too_old_is_said(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(metadata, "version", lambda name: "0.0.9")
     with pytest.raises(ImportError, match=r"gem-llm 0.0.9 is installed, and .* needs >=0.1: pip install"):
         library("gem", "gem")
+
+
+@pytest.mark.parametrize("adapter", ["benchmarl", "gem", "openenv", "textarena", "trl", "verifiers"])
+@pytest.mark.parametrize(
+    ("installed", "said"), [(None, "is not installed"), ("0.0.1", r"0.0.1 is installed")], ids=["missing", "too old"]
+)
+def test_every_adapter_says_what_it_lacks(
+    adapter: str, installed: str | None, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def version(name: str) -> str:
+        if installed is None:
+            raise metadata.PackageNotFoundError(name)
+        return installed
+
+    monkeypatch.setattr(libraries, "_requirements", declared_for)
+    monkeypatch.setattr(metadata, "version", version)
+    monkeypatch.delitem(sys.modules, f"llm_dec_pomdp.integrations.{adapter}", raising=False)
+    with pytest.raises(
+        ImportError, match=rf"{said}, and the adapter '{adapter}' needs .*: pip install '.*\[{adapter}\]'"
+    ):
+        begin(adapter)
+
+
+def declared_for(extra: str) -> list[Requirement]:
+    project = read_toml(Path(__file__).parents[2] / "pyproject.toml")["project"]
+    return [Requirement(text) for text in project["optional-dependencies"][extra]]
+
+
+def begin(adapter: str) -> None:
+    """Import the adapter; where that needs no library yet, use it."""
+    module = importlib.import_module(f"llm_dec_pomdp.integrations.{adapter}")
+    if adapter == "trl":
+        module.rollout_func(make("tldr-v0"))
+    getattr(module, f"from_{adapter}")("game:Mastermind-v0-easy", roles=("adviser", "player"))
 
 
 def test_what_a_library_lacks_itself_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -7,7 +7,8 @@ import math
 import pytest
 
 from llm_dec_pomdp.envs import Outcome
-from llm_dec_pomdp.serving.codec import from_bytes, from_item, from_outcome, to_bytes, to_item, to_outcome
+from llm_dec_pomdp.envs.tasks import item_as_json, item_of
+from llm_dec_pomdp.serving.codec import from_bytes, from_outcome, to_bytes, to_outcome
 from llm_dec_pomdp.types import Event, Message, Score, TaskItem
 
 HALF = "half of a character: \ud83d, NUL \x00, \u202e"
@@ -38,7 +39,7 @@ def test_what_could_not_be_scored_stays_so() -> None:
 
 def test_a_task_keeps_its_references() -> None:
     item = TaskItem("a/b", HALF, "test", ("x", "y"), {"test": "assert True"})
-    assert to_item(from_bytes(to_bytes(from_item(item)))) == item
+    assert item_of(from_bytes(to_bytes(item_as_json(item)))) == item
 
 
 @pytest.mark.parametrize(

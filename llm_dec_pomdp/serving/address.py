@@ -1,0 +1,41 @@
+"""The address of a server where the id of an environment may stand: `make("http://127.0.0.1:8000", split="test")`."""
+
+from __future__ import annotations
+
+from ..envs import TextDecPOMDP
+from ..envs.tasks import SPLITS, TaskError, is_sample
+from ..registries import nearest
+from .remote import RemoteEnv
+
+
+def served(
+    url: str,
+    *,
+    tasks: str = "sample",
+    split: str | None = None,
+    max_turns: int | None = None,
+    render_mode: str | None = None,
+) -> TextDecPOMDP:
+    """The environment that `make(url)`, and every command that takes an id, makes of an address.
+
+    Args:
+        url, max_turns, render_mode: See `RemoteEnv`, which has the rest.
+        tasks: "sample": those of the server.
+        split: "train" or "test": the server's tasks of this split; tasks that name none are in both. Else all.
+
+    Raises:
+        TaskError: Other tasks, a split that does not exist, or one without tasks.
+    """
+    if not is_sample(tasks):
+        raise TaskError(f"tasks is {tasks!r:.60}, and {url} has its own; give them to the server: serve ID --tasks ...")
+    if split not in (None, *SPLITS):
+        raise TaskError(f"split {split!r} does not exist; {nearest(split, SPLITS)}")
+    env = RemoteEnv(url, max_turns=max_turns, render_mode=render_mode)
+    if split in (None, "all"):
+        return env
+    chosen = [item for item in env.items if item.split in ("", split)]
+    if not chosen:
+        raise TaskError(
+            f"{url} has no tasks in split {split!r} among {len(env.items)}; use split='all' for all of them"
+        )
+    return env.with_items(chosen)
