@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from ..seeding import generator
 from .intervals import LEAST_SEEDS, Estimate, table_estimate, within_percent
 
 Scores = NDArray[np.float64]
+KeyT = TypeVar("KeyT", str, int)
 _RESAMPLES = 2000
 
 
@@ -47,13 +48,7 @@ def stratified(
 ) -> tuple[Any, Any]:
     """95 % percentile interval of a statistic: seeds are drawn with replacement within each environment (section 4.1).
 
-    NaN, in the form of the statistic, where a method has fewer than three seeds.
-
-    Args:
-        statistic: Takes as many arrays as are given.
-        scores: One array per method.
-        seed: Of the resampling.
-        resamples: How often.
+    It takes the scores of one method or of several. NaN, in its shape, where a method has fewer than three seeds.
     """
     if min(map(len, scores)) < LEAST_SEEDS:
         none = np.full_like(statistic(*scores), math.nan, dtype=np.float64)
@@ -77,12 +72,8 @@ def overall(returns: Returns) -> Estimate | None:
 
 
 def over_seeds_and_tasks(by_seed: Sequence[Mapping[str, float]]) -> Estimate | None:
-    """Mean of a number over seeds and the tasks that all of them have; None where there is no such task.
-
-    Args:
-        by_seed: Its values by task.
-    """
-    tasks = _common(by_seed)
+    """Mean of a number over seeds and the tasks that all of them have; None where there is no such task."""
+    tasks = common(by_seed)
     return table_estimate(np.array([[by_task[task] for task in tasks] for by_task in by_seed])) if tasks else None
 
 
@@ -90,14 +81,10 @@ def difference(ours: Returns, theirs: Returns) -> Estimate | None:
     """How much more one method earns than another, in percentage points, paired over the seeds and tasks of both.
 
     Methods with no seed in common have a difference of their means and no interval. None where they share no task.
-
-    Args:
-        ours: Returns by seed and task.
-        theirs: The same for the other method.
     """
     seeds = sorted(ours.keys() & theirs.keys())
     pairs = [(ours[s], theirs[s]) for s in seeds] or [(_over_seeds(ours), _over_seeds(theirs))]
-    tasks = _common([by_task for pair in pairs for by_task in pair])
+    tasks = common([by_task for pair in pairs for by_task in pair])
     if not tasks:
         return None
     table = np.array([[a[task] - b[task] for task in tasks] for a, b in pairs])
@@ -108,10 +95,10 @@ def difference(ours: Returns, theirs: Returns) -> Estimate | None:
 
 def _over_seeds(returns: Returns) -> Mapping[str, float]:
     """Mean over seeds of every task that all seeds have."""
-    tasks = _common(list(returns.values()))
+    tasks = common(list(returns.values()))
     return {task: float(np.mean([by_task[task] for by_task in returns.values()])) for task in tasks}
 
 
-def _common(returns: Sequence[Mapping[str, float]]) -> list[str]:
-    """The tasks that all of them have, sorted."""
-    return sorted(task for task in returns[0] if all(task in by_task for by_task in returns)) if returns else []
+def common(tables: Sequence[Mapping[KeyT, Any]]) -> list[KeyT]:
+    """The keys (tasks or seeds) that all tables have, sorted."""
+    return sorted(set[KeyT](tables[0]).intersection(*tables[1:])) if tables else []

@@ -1,12 +1,11 @@
-"""Where the cells of a suite run: each apart from the process that runs the suite, and able to tell it how far it is.
+"""Executors of cells: each cell runs in another process than the suite, which it tells about its progress.
 
-An executor runs one cell at a time for each thread that asks. Whatever ends a cell, its folder tells what came out.
+An executor runs one cell at a time for each thread that asks. However a cell ends, its folder holds the outcome.
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
 import logging
 import shutil
 import threading
@@ -51,7 +50,7 @@ class CellExecutor(Protocol):
         ...
 
     def stop(self) -> None:
-        """Ask every running cell to finish its step, save, and end; those that wait do not begin."""
+        """Ask every running cell to finish its step, save, and end; no further cell begins."""
         ...
 
     def __enter__(self) -> CellExecutor: ...
@@ -63,9 +62,9 @@ class CellExecutor(Protocol):
 
 
 def make_room(cell: Cell, folder: Path) -> None:
-    """Keep what an attempt at this cell left, for its checkpoints; remove that of another configuration."""
+    """Prepare the folder of a cell: keep the checkpoints of an earlier attempt, unless its configuration differs."""
     description = folder / "cell.json"
-    there = Cell.from_dict(json.loads(description.read_text(encoding="utf-8"))) if description.exists() else None
+    there = Cell.read(description) if description.exists() else None
     if there is None or conflicts(there, cell):
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
@@ -75,20 +74,20 @@ def make_room(cell: Cell, folder: Path) -> None:
 
 
 def note_failure(folder: Path, reason: str) -> None:
-    """Why a cell has no result, unless it has one or says so itself."""
+    """Write down why a cell has no result, unless it has one or wrote the reason itself."""
     if not (folder / "result.json").exists() and not (folder / "failure.json").exists():
         replace_json(folder / "failure.json", {"reason": reason})
 
 
 class Shown:
-    """Shows what a cell tells; stages that it left open when it ended are closed with the block."""
+    """Shows the progress that a cell tells. A context manager, which ends stages that the cell left open."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
         self._stages: list[tuple[ExitStack, Advance]] = []
 
     def show(self, told: tuple[Any, ...]) -> None:
-        """One thing that was told; see `Telling`."""
+        """Show one message of `Telling`."""
         match told:
             case ("begin", label, total):
                 shown = ExitStack()
@@ -114,15 +113,15 @@ class Shown:
 def run_told(
     values: dict[str, Any], folder: Path, options: dict[str, Any], threads: int, tell: Tell, number: int
 ) -> None:
-    """Run a cell, tell how far it is, and write why it failed where it does.
+    """Run a cell, tell its progress, and write down why it fails where it does.
 
     Args:
-        values: Of the cell.
-        folder: Of the cell, which is there.
+        values: The cell, as plain values.
+        folder: Its folder, which exists.
         options: Further arguments of `run_cell`.
-        threads: To compute with; 0: as many as torch takes.
-        tell: Takes what `Shown.show` shows.
-        number: Of the signal that lets it finish its step, save, and end.
+        threads: Of torch; 0: its default.
+        tell: Sends a message to `Shown.show`.
+        number: The signal after which it finishes its step, saves, and ends.
 
     Raises:
         Interrupted: That signal came.
@@ -145,7 +144,7 @@ def run_told(
 
 
 class Telling:
-    """Tells whoever runs the suite about stages."""
+    """Progress that is shown by the process that runs the suite."""
 
     def __init__(self, tell: Tell) -> None:
         self._tell = tell

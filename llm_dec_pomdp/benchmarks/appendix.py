@@ -5,12 +5,13 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from ..storage.files import replace, replace_json
 from ..visible import visible
+from .aggregate import common
 from .figures import figures
 from .findings import Findings
 from .lines import Line, by_environment
@@ -41,8 +42,8 @@ def write_appendix(folder: Path, said: Findings) -> list[str]:
         The methods without scores in the last two files, which hold those that ran on all environments.
     """
     pictures, texts = folder / "figures", folder / "tables"
-    for one in (pictures, texts):
-        one.mkdir(parents=True, exist_ok=True)
+    pictures.mkdir(parents=True, exist_ok=True)
+    texts.mkdir(exist_ok=True)
     for number, figure in enumerate(figures(said), 1):
         path = pictures / _file_name(number, figure.about, figure.name)
         save(figure, path.with_suffix(".svg"), path.with_suffix(".pdf"))
@@ -86,16 +87,8 @@ def latex(about: str, table: Text) -> str:
     names, body = table
     columns = "".join("l" if name in TEXT_COLUMNS else "r" for name in names)
     head, *rows = (" & ".join(map(_escaped, row)) + r" \\" for row in (names, *body))
-    lines = [
-        f"\\begin{{tabular}}{{{columns}}}",
-        r"\toprule",
-        head,
-        r"\midrule",
-        *rows,
-        r"\bottomrule",
-        r"\end{tabular}",
-    ]
-    return "\n".join([f"% {_one_line(about)}", *lines, ""])
+    begin = [f"% {_one_line(about)}", f"\\begin{{tabular}}{{{columns}}}", r"\toprule", head, r"\midrule"]
+    return "\n".join([*begin, *rows, r"\bottomrule", r"\end{tabular}", ""])
 
 
 def _escaped(text: str) -> str:
@@ -119,16 +112,10 @@ def on_all_environments(lines: Sequence[Line]) -> tuple[Complete, list[str]]:
     environments, complete = list(by_environment(lines)), dict[str, dict[str, dict[int, Entry]]]()
     for name, group in by_name.items():
         cells = {where: {e.cell.seed: e for e in group[where].entries} for where in environments if where in group}
-        common = _shared(cells.values())
-        if len(cells) == len(environments) and common:
-            complete[name] = {where: {seed: by_seed[seed] for seed in common} for where, by_seed in cells.items()}
+        seeds = common(list(cells.values()))
+        if len(cells) == len(environments) and seeds:
+            complete[name] = {where: {seed: by_seed[seed] for seed in seeds} for where, by_seed in cells.items()}
     return complete, [name for name in by_name if name not in complete]
-
-
-def _shared(cells: Iterable[Mapping[int, Entry]]) -> list[int]:
-    """The seeds that all of them have."""
-    seeds = [by_seed.keys() for by_seed in cells]
-    return [seed for seed in sorted(seeds[0]) if all(seed in others for others in seeds)]
 
 
 def rliable_scores(complete: Complete) -> dict[str, Any]:
@@ -150,16 +137,17 @@ def rliable_scores(complete: Complete) -> dict[str, Any]:
 def marl_eval_data(complete: Complete) -> dict[str, Any]:
     """Learning curves in the layout of marl-eval: environment, task, algorithm, run, step, metric.
 
-    It wants the same runs and as many steps of every algorithm on every task: these are the seeds that all methods have
-    and as many evaluations as the shortest curve has, evenly chosen. What does not learn earns the same at every step.
+    It needs the same runs and equally many steps of every algorithm on every task: the seeds that all methods have, and
+    as many evaluations as the shortest curve has, evenly chosen. A method that does not learn earns the same at every
+    step.
 
     Returns:
-        The environment is "llm_dec_pomdp", its tasks are the environments here. `step_count` is in training episodes,
-        `return` is a share of the maximum.
+        The environment is "llm_dec_pomdp", its tasks are the environments of this package. `step_count` counts training
+        episodes, `return` is a share of the maximum.
     """
     if not complete:
         return {}
-    seeds = _shared(cells for group in complete.values() for cells in group.values())
+    seeds = common([cells for group in complete.values() for cells in group.values()])
     chosen = [cells[seed] for group in complete.values() for cells in group.values() for seed in seeds]
     steps = min((len(curve) for curve in map(_curve, chosen) if curve), default=1)
     tasks: dict[str, dict[str, Any]] = {}
@@ -177,7 +165,7 @@ def marl_eval_data(complete: Complete) -> dict[str, Any]:
 
 
 def _run(entry: Entry, steps: int, episodes: Sequence[int]) -> dict[str, Any]:
-    """The evaluations of a cell; of one that did not learn at the training episodes of others."""
+    """The evaluations of a cell; for one that did not learn, at the training episodes of the others."""
     curve = _curve(entry)
     points = _evenly(curve, steps) if curve else [(number, _share(entry)) for number in episodes]
     logged = {f"step_{k}": {"step_count": at, "return": [share]} for k, (at, share) in enumerate(points, 1)}
@@ -185,13 +173,13 @@ def _run(entry: Entry, steps: int, episodes: Sequence[int]) -> dict[str, Any]:
 
 
 def _curve(entry: Entry) -> list[tuple[int, float]]:
-    """Training episodes and share of the maximum, of every evaluation of what learns."""
+    """Training episodes and share of the maximum, of every evaluation; [] for a cell that did not learn."""
     points = [(p["training_episodes"], p["return_percent"]["mean"] / 100) for p in entry.curve()]
     return points if len(points) > 1 else []
 
 
 def _evenly(curve: Sequence[tuple[int, float]], steps: int) -> list[tuple[int, float]]:
-    """So many points of a curve, the first and the last among them."""
+    """So many points of a curve, with the first and the last."""
     apart = (len(curve) - 1) / max(steps - 1, 1)
     return [curve[round(number * apart)] for number in range(steps)]
 

@@ -1,4 +1,4 @@
-"""What a team wrote before and after it was trained, on the same task: an example, chosen by a stated rule."""
+"""An example of what a team wrote before and after training on the same task, chosen by a stated rule."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..traces import Trace, read
+from ..traces import Trace
 from .lines import Line
-from .traces import files_of
+from .traces import to_be_read
 
 RULE = "The first evaluation task under the lowest seed: what each agent wrote last, least and most trained."
 
@@ -34,13 +34,13 @@ class BeforeAfter:
 
 
 def before_and_after(line: Line) -> BeforeAfter | None:
-    """The example of a method; None where it does not learn, or its run kept no traces of two evaluations."""
+    """The example of a method; None where it does not learn, or was evaluated less than twice."""
     entry = min(line.entries, key=lambda one: one.cell.seed)
-    files = files_of(entry)
-    if not line.learns or len(files) < 2:
+    evaluations = to_be_read(entry)
+    if not line.learns or len(evaluations) < 2:
         return None
-    first, last = min(files), max(files)
-    before, after = next(read(files[first]), None), next(read(files[last]), None)
+    first, last = min(evaluations), max(evaluations)
+    before, after = next(evaluations[first], None), next(evaluations[last], None)
     if before is None or after is None or before["task_id"] != after["task_id"]:
         return None
     earlier, later = _last_texts(before), _last_texts(after)

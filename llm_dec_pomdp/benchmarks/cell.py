@@ -1,9 +1,10 @@
 """One cell: build it, train if it learns, evaluate, and write it all down.
 
 A cell's folder holds `cell.json` (its resolved configuration), `train.jsonl` (a line per step), `curve.jsonl` (a line
-per evaluation on the test rows), `checkpoints/`, `episodes.jsonl` (every evaluated episode), `traces/` (where they were
-asked for, the traces of every evaluation), `team/` (trained weights), event files for TensorBoard, and last
-`result.json`. Run again, a cell with a result is done, and one without goes on from its newest checkpoint.
+per evaluation on the test rows), `checkpoints/`, `start.jsonl` and `episodes.jsonl` (every evaluated episode, before
+training and at the end), `traces/` (of every evaluation, where they were asked for), `team/` (trained weights), event
+files for TensorBoard, and, when it is done, `result.json`. A cell that is run again and has no result goes on from its
+newest checkpoint.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from ..types import Group, Scale
 from .intervals import Interval, mean_interval
 from .metrics import Summary, summarise
 from .progress import Progress, Silent
-from .records import episode_record
+from .records import AT_THE_END, BEFORE_TRAINING, write_episodes
 from .sections import measure
 from .setup import Setup, build_cell
 from .suite import FREE_IN_CHECKPOINT, Cell, Tracker, conflicts
@@ -51,7 +52,7 @@ class Result:
         train_seconds: 0 for methods that do not learn.
         eval_seconds: Playing and judging the evaluation tasks.
         maximum, zero: The scores that are 100 % and 0 %.
-        tasks: Digest of the evaluation tasks; results with different ones do not compare. "" where unknown.
+        tasks: Digest of the evaluation tasks; results of different tasks do not compare. "" where unknown.
         roles: Human names of the agents; {} in results of earlier versions.
     """
 
@@ -66,7 +67,7 @@ class Result:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Result:
-        """The inverse of `to_dict`; code that it names is not loaded, but for that of registered environments."""
+        """The inverse of `to_dict`. Only registered environments are loaded, no other code that it names."""
         cell, summary = Cell.from_dict(values["cell"]), Summary.from_dict(values["summary"])
         maximum = values.get("maximum") or environments.find(cell.environment.id).load().score_range[1]  # type: ignore[attr-defined]
         seconds = values["train_seconds"], values["eval_seconds"]
@@ -96,7 +97,7 @@ def run_cell(
     address: str | None = None,
     traces: bool = False,
 ) -> Result:
-    """Run a cell and write its folder, or what is missing of it.
+    """Run a cell and write its folder, or the missing part of it.
 
     Args:
         cell: What to run.
@@ -106,7 +107,7 @@ def run_cell(
         learn: Whether a learner is trained; False measures its team as it is.
         other_versions: Go on from a checkpoint although packages have changed since.
         tracking: Where the numbers of a training run also go.
-        executor: Where its models live, which changes no number; a name of `training.executors`.
+        executor: Where its models are, which changes no number; a name of `training.executors`.
         address: Of a cluster of Ray, with that executor.
         traces: Write the traces of every evaluation, as it goes.
 
@@ -141,7 +142,7 @@ def _carry_out(
     other_versions: bool,
     traces: bool,
 ) -> Result:
-    """What of a cell is not done yet."""
+    """Train and evaluate a cell that has no result yet."""
     train_seconds = 0.0
     learns = learn and isinstance(setup.algorithm, Learner)
     with Trackers.open(tracking if learns else (), folder, cell.label, cell.to_dict()) as trackers:
@@ -156,8 +157,7 @@ def _carry_out(
         if learns:
             _note(folder, cell.training.steps, summary)
             trackers.log(cell.training.steps, evaluation_numbers(summary))
-    with (folder / "episodes.jsonl").open("w", encoding="utf-8") as file:
-        file.writelines(json.dumps(episode_record(e)) + "\n" for group in groups for e in group.episodes)
+    write_episodes(folder / AT_THE_END, groups)
     seconds = time.perf_counter() - trained
     summary = dataclasses.replace(summary, latency=_latency(cell, setup))
     env = setup.eval_env
@@ -174,25 +174,19 @@ def _begin(cell: Cell, folder: Path) -> Result | None:
     for name in cell.models:
         server_model(name)  # refuses addresses with what must not be stored
     if path.exists():
-        there = Cell.from_dict(json.loads(path.read_text(encoding="utf-8")))
+        there = Cell.read(path)
         refuse_conflicts(there, cell, folder)
         if result.exists() and there.training.steps == cell.training.steps:
             return Result.from_dict(json.loads(result.read_text(encoding="utf-8")))
-        result.unlink(missing_ok=True)  # it goes on: what it earns has to be measured anew
+        result.unlink(missing_ok=True)  # it goes on, and is evaluated again
     replace_json(path, cell.to_dict())
     return None
 
 
 def refuse_conflicts(there: Cell, here: Cell, folder: Path) -> None:
-    """Let a cell go on in the folder of another only where nothing differs that could change what is learnt.
+    """Raises CheckpointError where cells differ in anything that could change what is learnt, and names all of it.
 
-    Args:
-        there: The cell of the folder.
-        here: What is to go on there.
-        folder: For the message.
-
-    Raises:
-        CheckpointError: The message names every value that differs.
+    `there` is the cell of the folder, and `here` is to go on in it.
     """
     if different := conflicts(there, here):
         raise CheckpointError(
@@ -211,21 +205,22 @@ def _train(
     other_versions: bool,
     traces: bool,
 ) -> float:
-    """Train, with a line per step in `train.jsonl` and a line per evaluation before the last in `curve.jsonl`.
+    """Train, with a line per step in `train.jsonl` and a line per evaluation but the last in `curve.jsonl`.
 
-    Returns:
-        Seconds, those before a restart included.
+    The seconds that it returns are those of training, also before a restart.
     """
     config = cell.without(*FREE_IN_CHECKPOINT)
     places = Checkpoints(folder / "checkpoints", config, keep=cell.training.keep, other_versions=other_versions)
     done = restore(setup.algorithm, setup.train_env, places)
-    (folder / "train.jsonl").touch()  # from here on it is known that this cell learns
+    (folder / "train.jsonl").touch()  # tells readers of the folder that this cell learns
     cut(folder / "train.jsonl", "number", done.step)
     cut(folder / "curve.jsonl", "step", done.step)
 
     def note(steps: int) -> None:
         with keeping(cell, setup.eval_env, folder if traces else None, steps) as keep:
-            summary = evaluate(cell, setup, progress, f" after step {steps}", keep)[1]
+            groups, summary = evaluate(cell, setup, progress, f" after step {steps}", keep)
+        if steps == 0:
+            write_episodes(folder / BEFORE_TRAINING, groups)
         _note(folder, steps, summary)
         trackers.log(steps, evaluation_numbers(summary))
 
@@ -247,7 +242,7 @@ def _train(
 
 
 def _note(folder: Path, steps: int, summary: Summary) -> None:
-    """One line of `curve.jsonl`, unless it is there."""
+    """Append a line to `curve.jsonl`, unless it has one of this step."""
     path = folder / "curve.jsonl"
     if steps not in (line["step"] for line in read_lines(path)):
         episodes = sum(line["episodes"] for line in read_lines(folder / "train.jsonl"))
@@ -261,13 +256,13 @@ def evaluate(
     when: str = "",
     keep: Callable[[Sequence[Group]], None] = lambda groups: None,
 ) -> tuple[list[Group], Summary]:
-    """Play independent episodes of the evaluation tasks; prompts and seeds depend on the cell's seed alone.
+    """Play independent episodes of the evaluation tasks; prompts and seeds depend only on the cell's seed.
 
     Args:
         cell: What to measure.
         setup: The same, built.
         progress: Shows how far it is.
-        when: For what it shows.
+        when: Added to the name of the stage that is shown.
         keep: Is given the groups as they are played.
     """
     env, policy = setup.eval_env, setup.algorithm.policy
@@ -301,13 +296,13 @@ def _latency(cell: Cell, setup: Setup) -> Interval | None:
 
 
 def _tasks_digest(cell: Cell, env: TextDecPOMDP) -> str:
-    """Tells evaluation tasks apart, by their ids and prompts."""
+    """A digest of the ids and prompts of the evaluation tasks."""
     rows = [(item.id, item.prompt) for item in env.items[: cell.evaluation.items]]
     return hashlib.sha256(json.dumps(rows).encode()).hexdigest()[:16]
 
 
 def train_numbers(step: Step) -> dict[str, float]:
-    """What is tracked of a training step."""
+    """The numbers of a training step for trackers."""
     parts = {f"train/{name}": value for name, value in step.components.items()}
     metrics = {f"train/{name}": float(value) for name, value in step.metrics.items()}
     seconds = {"time/rollout": step.seconds_rollout, "time/update": step.seconds_update}
@@ -315,7 +310,7 @@ def train_numbers(step: Step) -> dict[str, float]:
 
 
 def evaluation_numbers(summary: Summary) -> dict[str, float]:
-    """What is tracked of an evaluation."""
+    """The numbers of an evaluation for trackers."""
     parts = {f"test/{name}": value.mean for name, value in summary.components.items()}
     measured = {
         f"{section}/{name}": v.mean for section, by_name in summary.measured.items() for name, v in by_name.items()

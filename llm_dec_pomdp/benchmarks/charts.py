@@ -1,6 +1,7 @@
-"""Pictures as inline SVG: lines with bands, bars, points. Colours are classes: a page decides them for day and night.
+"""Figures as inline SVG: lines with bands, bars, points.
 
-Every panel has a view box of 400 units in width and scales with the page; marks carry their numbers as tool tips.
+Colours are CSS classes, so that the page can change them in dark mode. Every panel is 400 units wide and scales with
+the page; marks show their numbers as tool tips.
 """
 
 from __future__ import annotations
@@ -10,13 +11,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 
-from .figures import Bars, Lines, Panel, Points, reach
+from .figures import Bars, Lines, Panel, Points
 
 WIDTH, HEIGHT = 400, 250
 _LEFT, _RIGHT, _TOP, _BOTTOM = 46, 14, 26, 38
 _ROW, _BAR = 30, 10  # of a bar with its name, and of the bar alone
 COLOURS = 8  # classes c0 to c7
-_FEW = 30  # points that have room for a mark each
+_FEW = 30  # points of a line that still have a mark each
 
 
 def ticks(low: float, high: float, about: int = 5) -> list[float]:
@@ -59,7 +60,7 @@ class _Axes:
             x, _ = self.at(value, self.y[0])
             parts.append(f'<line class="grid" x1="{x:.1f}" x2="{x:.1f}" y1="{_TOP}" y2="{below}"/>')
             said = f"{value:g}"
-            half = 4 * len(said)  # of its width; what would leave the picture is pushed back
+            half = 4 * len(said)  # half of its width; a label that would not fit is aligned with the edge
             anchor = "end" if x + half > WIDTH else "start" if x < half else "middle"
             parts.append(f'<text class="tick" x="{x:.1f}" y="{below + 15}" text-anchor="{anchor}">{said}</text>')
         middle = (_LEFT + WIDTH - _RIGHT) / 2
@@ -114,8 +115,7 @@ def _points(panel: Points, about: str) -> str:
 
 def _bars(panel: Bars, about: str) -> str:
     """Horizontal bars under their names, with intervals and a dot per seed; what is not finite is left out."""
-    values = [v for bar in panel.bars for v in (bar.value.mean, bar.value.low, bar.value.high, *bar.seeds)]
-    x_ticks = ticks(*reach(values))
+    x_ticks = ticks(*panel.reach)
     height = _TOP + _BOTTOM + len(panel.bars) * _ROW
     axes = _Axes((x_ticks[0], x_ticks[-1]), (0.0, 1.0), height, left=_RIGHT)
     parts = axes.frame(x_ticks, (), panel.title, panel.x_label)
@@ -148,9 +148,8 @@ def legend(names: Mapping[str, int]) -> str:
 
 def _plane(panel: Lines) -> tuple[_Axes, Sequence[float], Sequence[float]]:
     xs = [x for line in panel.series for x in line.x if math.isfinite(x)]
-    ys = [y for line in panel.series for y in (*line.y, *line.low, *line.high)]
     x_ticks = ticks(min([*xs, 0.0]), max([*xs, 0.0]))
-    y_ticks = ticks(*(panel.y_range or reach(ys)))
+    y_ticks = ticks(*panel.reach)
     return _Axes((x_ticks[0], x_ticks[-1]), (y_ticks[0], y_ticks[-1])), x_ticks, y_ticks
 
 

@@ -1,4 +1,4 @@
-"""What can be wrong with cells, found before anything runs, and what is quick to find first: torch comes last."""
+"""Find mistakes in cells before anything runs; what needs torch comes last."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..config import ConfigError, build
 from ..envs.base import TextDecPOMDP
 from ..envs.wrappers import with_protocol
 from .setup import build_task
-from .suite import Cell, MethodConfig, StageConfig
+from .suite import Cell, MethodConfig, StageConfig, learns
 
 
 def check_cells(cells: Sequence[Cell], *, learn: bool = True, executor: str = "local") -> None:
@@ -29,7 +29,7 @@ def check_cells(cells: Sequence[Cell], *, learn: bool = True, executor: str = "l
     Raises:
         ConfigError: See `check_methods` and `check_models`.
         KeyError: No such environment or method.
-        ValueError: Tasks, an option, a model or a sampling that is not there.
+        ValueError: Tasks, an option, a model or a sampling that does not exist.
     """
     tasks: dict[str, TextDecPOMDP] = {}
     for cell in cells:
@@ -52,20 +52,13 @@ def _task_key(cell: Cell) -> str:
 
 
 def check_models(cells: Sequence[Cell], *, learn: bool = True, executor: str = "local") -> None:
-    """Refuse devices that are not there, and options of models that do not go together.
+    """Raises ConfigError for devices that do not exist, and options of models that contradict each other.
 
-    Args:
-        cells: What is going to run.
-        learn: Whether its learners are trained.
-        executor: Where the models live. What devices the machines of Ray have is not known here.
-
-    Raises:
-        ConfigError: The message names what is wrong and what there is.
+    The arguments are those of `check_cells`. The devices of Ray's machines are not known here.
     """
     for cell in cells:
-        learns = learn and callable(getattr(find_algorithm(cell.method.name).load(), "update", None))
         for place in cell.model.members or [cell.model]:
-            trained = learns and (not isinstance(place, MemberConfig) or place.train)
+            trained = learn and cell.method.learns and (not isinstance(place, MemberConfig) or place.train)
             place.refuse_conflicts(trained=trained, placed=executor != "local")
     places = [place for cell in cells for place in cell.model.members or [cell.model]]
     for name in dict.fromkeys(name for place in places for name in place.devices):
@@ -116,8 +109,8 @@ def _check_method(cell: Cell, method: MethodConfig | StageConfig) -> None:
     spec = find_algorithm(method.name)
     kind: Any = spec.load()
     check_algorithm(kind, method.name)
-    if cell.method.stages and not callable(getattr(kind, "update", None)):
-        raise ConfigError(f"{method.name} does not learn; stages are of learners, leave it out")
+    if cell.method.stages and not learns(method.name):
+        raise ConfigError(f"{method.name} does not learn, but stages consist of learners; leave it out")
     options = build(kind.Config, {**spec.kwargs, **method.options}, source=f"options of {cell.method.title}")
     own = getattr(method, "steps", 0) or cell.training.steps - sum(stage.steps for stage in cell.method.stages)
     if isinstance(options, UpdaterOptions) and cell.training.steps:

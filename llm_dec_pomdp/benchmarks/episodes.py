@@ -1,4 +1,4 @@
-"""The episode browser of the report: which of the stored episodes a page holds, and what a reader chooses them by."""
+"""The episode browser of the report: which stored episodes a page holds, and the fields to choose them by."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from .runs import Entry
 from .traces import to_be_read
 
 FIELDS = ("environment", "task", "method", "training steps", "seed", "episode")
-_TOKENS = {"prompt_ids", "token_ids", "logprobs"}  # of which nobody reads
+_TOKENS = {"prompt_ids", "token_ids", "logprobs"}  # not for readers
 
 
 def browsable(entries: Iterable[tuple[str, str, Entry]], most: int) -> tuple[Packed, bool]:
-    """Stored episodes of every checkpoint of every seed, as many of each as there is room for.
+    """Stored episodes of every checkpoint of every seed, equally many of each, as long as there is room.
 
     Args:
-        entries: Under which names of environment and method, and the cell.
-        most: Bytes that they may have in the page.
+        entries: Names of environment and method, and the cell.
+        most: Bytes that the episodes may take in the page.
 
     Returns:
-        The episodes, and whether some had no room.
+        The episodes, and whether some were left out.
     """
     packed = Packed(FIELDS, most)
     running = [

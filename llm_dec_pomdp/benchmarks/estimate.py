@@ -1,8 +1,8 @@
 """What a suite will cost, before it runs: tokens, and rough figures of time and memory.
 
-Tokens are upper bounds: every text is taken to be as long as it may. Time assumes three quarters of that length, and
-the rates below: those of a CPU were measured with cells of the built-in model on two cores of two machines, where
-estimates were right within a factor of two; those of a GPU are typical values for one in a data centre, not measured.
+Tokens are upper bounds: every text is assumed to have its greatest length. Time assumes three quarters of that length
+and the rates below. Those of a CPU were measured with cells of the built-in model on two cores of two machines, where
+estimates were right within a factor of two. Those of a GPU are typical values for one in a data centre, not measured.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from typing import Any
 from rich.table import Table
 
 from ..agents.loading import TABLE
-from ..algorithms.registration import find_algorithm
 from ..config import named_model
 from ..envs.base import TextDecPOMDP
 from ..envs.registration import spec as find_environment
+from ..types import grouped
 from ..visible import plain
 from .setup import build_env
 from .suite import Cell, Suite
 
 _CHARACTERS_PER_TOKEN = 4.0
-_PROMPTS = 8  # tasks whose prompts are looked at
-_STEP = {"cpu": 0.013, "gpu": 0.03}  # seconds that a decoding step takes at least
+_PROMPTS = 8  # tasks whose prompts are counted
+_STEP = {"cpu": 0.013, "gpu": 0.03}  # shortest time of a decoding step, in seconds
 _DECODE = {"cpu": 4e10, "gpu": 1e13}  # floating-point operations per second while texts are drawn, 32 at once
-_DENSE = {"cpu": 1.6e11, "gpu": 3e14}  # the same while prompts are read and while it is learnt
-_BATCH = 32  # texts drawn at once at most; in training those of one update
-_LENGTH = 0.75  # of the tokens that a text may have, as cells of the built-in model use
+_DENSE = {"cpu": 1.6e11, "gpu": 3e14}  # the same while prompts are read and while it is trained
+_BATCH = 32  # most texts drawn at once; in training those of one update
+_LENGTH = 0.75  # share of the longest text that is used on average, measured with the built-in model
 _LOAD = {"cpu": 5e6, "gpu": 1e8}  # parameters per second; a GGUF file is unpacked at the first rate
 
 
@@ -44,7 +44,7 @@ class Estimate:
     Attributes:
         label: Which cell.
         episodes: Played in training and evaluation.
-        prompt_tokens, generated_tokens: In all of them, at most; prompts without the answers that they may quote.
+        prompt_tokens, generated_tokens: Of all episodes, at most; prompts without the answers that they may quote.
         minutes: On a CPU of two cores, or on one GPU where there is one or the model is in half precision; None where
             the size of the model is not known.
         gigabytes: Memory of weights, gradients and optimizer.
@@ -61,23 +61,19 @@ class Estimate:
 
 
 def estimates(cells: Sequence[Cell]) -> list[Estimate]:
-    """The cost of every cell; cells that differ in their seed alone are looked at once."""
+    """The cost of every cell; cells that differ only in their seed are estimated once."""
     known: dict[str, Estimate] = {}
     estimated: list[Estimate] = []
     for cell in cells:
         key = json.dumps({**cell.to_dict(), "seed": 0}, sort_keys=True, default=str)
-        known.setdefault(key, estimate(cell))
-        e = known[key]
-        estimated.append(
-            Estimate(cell.label, e.episodes, e.prompt_tokens, e.generated_tokens, e.minutes, e.gigabytes, e.note)
-        )
+        known[key] = known[key] if key in known else estimate(cell)
+        estimated.append(dataclasses.replace(known[key], label=cell.label))
     return estimated
 
 
 def estimate(cell: Cell) -> Estimate:
     """The cost of one cell."""
-    kind: Any = find_algorithm(cell.method.name).load()
-    learns = callable(getattr(kind, "update", None))
+    learns = cell.method.learns
     env, tasks, note = _look(cell)
     steps = cell.training.steps if learns else 0
     inner = len([n for n in range(1, steps) if cell.evaluation.every and n % cell.evaluation.every == 0])
@@ -102,13 +98,13 @@ def estimate(cell: Cell) -> Estimate:
 
 
 def _drawing(tokens: float, at_once: int, parameters: float, where: str) -> float:
-    """Seconds to draw texts with so many tokens at most; the models of a team one after the other."""
+    """Seconds to draw at most this many tokens; the models of a team take turns."""
     rows = min(at_once, _BATCH)
     return _LENGTH * tokens / rows * max(_STEP[where], 2 * parameters * rows / _DECODE[where])
 
 
 def _look(cell: Cell) -> tuple[TextDecPOMDP, int, str]:
-    """The evaluation environment and its number of tasks; for data from the hub without loading them."""
+    """The evaluation environment, its number of tasks and a note; data of the hub are not loaded."""
     environment = cell.environment
     note = ""
     if "hub" in (environment.tasks, environment.eval_tasks):
@@ -129,9 +125,9 @@ def _look(cell: Cell) -> tuple[TextDecPOMDP, int, str]:
 
 
 def _texts_and_prompt(env: TextDecPOMDP) -> tuple[int, float]:
-    """Texts of an episode that is never solved early, and its prompt tokens with empty answers.
+    """Texts of an episode with empty answers, which never solve it early, and its prompt tokens.
 
-    An empty answer ends a hierarchy at once: there the team of its script plays, where it has one.
+    Since an empty answer ends a hierarchy at once, its scripted team plays instead, where it has one.
     """
     texts, characters = 0, 0
     task: Any = env.task
@@ -150,7 +146,7 @@ def _texts_and_prompt(env: TextDecPOMDP) -> tuple[int, float]:
 
 
 def model_parameters(name: str) -> float | None:
-    """Parameters of a model by name: of the built-in ones, or by the "1.7B" or "135M" that stands in most names."""
+    """Parameters of a built-in model, or by the "1.7B" or "135M" in a name; None where neither is known."""
     if name == TABLE:
         return 1e5
     if name == "builtin:tiny":
@@ -169,7 +165,7 @@ def _device(cell: Cell) -> str:
 
 
 def _memory(cell: Cell, parameters: float, agents: int, learns: bool) -> float:
-    """Gigabytes of weights and of what a learner adds."""
+    """Gigabytes of weights, and of gradients and optimizer where it learns."""
     frozen = cell.model.sharing == "lora" or not learns
     automatic = cell.model.dtype == "auto" and _device(cell) == "gpu" and frozen
     small = automatic or cell.model.dtype in ("bfloat16", "float16")
@@ -181,17 +177,15 @@ def _memory(cell: Cell, parameters: float, agents: int, learns: bool) -> float:
 
 def estimate_table(suite: Suite, cells: Sequence[Cell], estimated: Sequence[Estimate]) -> Table:
     """The estimates of a suite, a row for all seeds of a cell, with their sum."""
-    rows: dict[tuple[str, str, str], list[Estimate]] = {}
-    for cell, e in zip(cells, estimated, strict=True):
-        key = (cell.environment.title, cell.method.title, Path(cell.model.name).name)
-        rows.setdefault(key, []).append(e)
+    keys = [(cell.environment.title, cell.method.title, Path(cell.model.name).name) for cell in cells]
+    rows = grouped(zip(keys, estimated, strict=True), lambda pair: pair[0])
     title = plain(f"{suite.name}: {len(estimated)} cells; per cell", "table.title")
     table = Table(title=title, title_justify="left")
     for name in ("environment", "method", "model", "seeds", "episodes", "tokens in", "out", "minutes", "GB"):
         left = name in ("environment", "method", "model")
         table.add_column(name, justify="left" if left else "right", overflow="fold")
     for key, seeds in rows.items():
-        e = seeds[0]
+        _, e = seeds[0]
         figures = (f"{e.episodes:,}", _short(e.prompt_tokens), _short(e.generated_tokens))
         table.add_row(*map(plain, key), str(len(seeds)), *figures, _rough(e.minutes), _rough(e.gigabytes))
     minutes = sum(e.minutes for e in estimated if e.minutes is not None)
@@ -212,7 +206,7 @@ def _short(tokens: int) -> str:
 
 
 def _duration(minutes: float) -> str:
-    """Minutes, or hours from two of them on."""
+    """Minutes, or hours where there are two or more."""
     return f"{minutes / 60:.1f} hours" if minutes >= 120 else f"{minutes:.1f} minutes"
 
 

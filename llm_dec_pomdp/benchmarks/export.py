@@ -59,7 +59,7 @@ tokenizer = AutoTokenizer.from_pretrained("{folder}")"""
 
 
 def export_run(run: Path, place: Path) -> tuple[Path, list[str]]:
-    """Write the trained team of a run, or of its newest checkpoint while it is not done.
+    """Write the trained team of a run; while the run is not done, that of its newest checkpoint.
 
     Args:
         run: A run folder with one trained cell, or the folder of a cell.
@@ -106,19 +106,18 @@ def export_run(run: Path, place: Path) -> tuple[Path, list[str]]:
 
 
 def trained_cell(run: Path) -> tuple[Cell, Path]:
-    """The only cell of a run in which something was learnt, and its folder; nothing that it names is loaded.
+    """The only trained cell of a run, and its folder; nothing that it names is loaded.
 
     Raises:
         CheckpointError: There is none, or more than one.
     """
     folder = _trained_cell(run)
     team = folder / "team"
-    values = read_description(team) if team.is_dir() else json.loads((folder / "cell.json").read_text(encoding="utf-8"))
-    return Cell.from_dict(values), folder
+    return Cell.from_dict(read_description(team)) if team.is_dir() else Cell.read(folder / "cell.json"), folder
 
 
 def find_team(run: Path) -> Path:
-    """The saved team of a run, of one of its cells, or in a folder itself.
+    """The folder of the saved team: of a run, of one of its cells, or the folder itself.
 
     Raises:
         CheckpointError: There is none, or more than one.
@@ -140,7 +139,7 @@ def cells_of(run: Path) -> list[Path]:
 
 
 def _trained_cell(run: Path) -> Path:
-    """The folder of the only cell in which something was learnt."""
+    """The folder of the only trained cell."""
     trained = [p for p in cells_of(run) if (p / "team").is_dir() or any(p.glob("checkpoints/step-*"))]
     if len(trained) != 1:
         names = f": {', '.join(str(path) for path in trained)}" if trained else ""

@@ -1,17 +1,17 @@
-"""The figures of a report as values: what the page draws as inline SVG, and an exported appendix as SVG and PDF."""
+"""The figures of a report as values, which `charts` draws for the page and `picture` into files."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from .findings import THRESHOLDS, Findings, Overall
 from .intervals import Interval
 from .lines import Curve, Line, by_environment, return_axis
 
-_DIAGNOSTICS = {  # of what learners report: what it is, and what the axis reaches at least
+_DIAGNOSTICS = {  # numbers that learners report: their meaning, and the least end of the axis
     "truncated": ("share of the texts that the token limit ended", 1.0),
     "length": ("tokens per text", 1.0),
     "groups_without_signal": ("share of the groups in which no text has an advantage", 1.0),
@@ -22,7 +22,7 @@ _DIAGNOSTICS = {  # of what learners report: what it is, and what the axis reach
     "clipped": ("share of the ratios outside the clip range", 1.0),
     "explained_variance": ("share of the variance of the returns that the critics knew", 1.0),
 }
-_ROUNDING = 1e-6  # a smaller range is none
+_ROUNDING = 1e-6  # a smaller range counts as none
 _BANDS = "Lines are means over the seeds, bands the range of the seeds."
 _BARS = (
     "Bars are means and dots single seeds. Whiskers: 95 % intervals over seeds and tasks; with one seed over its "
@@ -31,7 +31,7 @@ _BARS = (
 
 
 def reach(values: Iterable[float]) -> tuple[float, float]:
-    """What the axis of some values shows: them and 0; 0 to 1 where all are 0, but for rounding."""
+    """The range of an axis: all values and 0, or 0 to 1 where all values are 0."""
     finite = [value for value in values if math.isfinite(value)]
     low, high = min([0.0, *finite]), max([0.0, *finite])
     return (low, high) if high - low > _ROUNDING else (0.0, 1.0)
@@ -45,7 +45,7 @@ class Series:
         name: In the legend.
         x, y: Its points.
         low, high: Bounds of a band or of the intervals; empty for none.
-        dashed: For what is not measured over the axis.
+        dashed: For a method that was measured only once.
         colour: Number of its colour.
     """
 
@@ -82,13 +82,23 @@ class Lines:
     Attributes:
         title, x_label: Above and below it.
         series: The lines.
-        y_range: What its axis covers; None for what the lines need, and 0.
+        y_range: Range of its axis; None: all values and 0.
     """
 
     title: str
     x_label: str
     series: Sequence[Series]
     y_range: tuple[float, float] | None = None
+
+    @property
+    def reach(self) -> tuple[float, float]:
+        """The range of the vertical axis."""
+        return self.y_range or reach(self.values)
+
+    @property
+    def values(self) -> list[float]:
+        """All that is drawn along the vertical axis."""
+        return [value for line in self.series for value in (*line.y, *line.low, *line.high)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +119,11 @@ class Bars:
     x_label: str
     bars: Sequence[Bar]
 
+    @property
+    def reach(self) -> tuple[float, float]:
+        """The range of its axis."""
+        return reach(v for bar in self.bars for v in (bar.value.mean, bar.value.low, bar.value.high, *bar.seeds))
+
 
 Panel = Lines | Bars
 
@@ -118,10 +133,10 @@ class Figure:
     """Panels under one caption.
 
     Attributes:
-        about: What it is about: an environment, or "all environments".
+        about: An environment, or "all environments".
         name: What it shows, in one word; with `about` the name of its files.
         caption: Sentences.
-        panels: From left to right, and row by row.
+        panels: Row by row.
         folded: The page shows it on demand.
     """
 
@@ -179,7 +194,7 @@ def of_environment(group: Sequence[Line], colours: Mapping[str, int]) -> list[Fi
 
 
 def _returns(group: Sequence[Line], colours: Mapping[str, int]) -> Figure:
-    """Test return while training, at the end, and against the response time, as far as each was measured."""
+    """Test return during training, at the end, and against the response time, where these were measured."""
     bars = [
         Bar(line.name, line.value, [s.return_percent.mean for s in line.summaries], colours[line.name])
         for line in group
@@ -197,7 +212,7 @@ def _returns(group: Sequence[Line], colours: Mapping[str, int]) -> Figure:
 
 
 def learning(group: Sequence[Line], colours: Mapping[str, int], title: str = "test return, %") -> Lines | None:
-    """Return on the test rows while training, and dashed what does not learn; None where nothing was trained."""
+    """Return on the test rows during training, and dashed of methods that do not learn; None where none does."""
     trained = [(line, line.curve()) for line in group]
     curves = [curve for _, curve in trained if curve is not None]
     if not curves:
@@ -227,7 +242,7 @@ def _speed(group: Sequence[Line], colours: Mapping[str, int]) -> list[Points]:
         series.append(Series(line.name, [seconds], [v.mean], low, high, colour=colours[line.name]))
     how = "one task at a time" if alone else "in batches"
     measured = [s for s in series if math.isfinite(s.x[0]) and math.isfinite(s.y[0])]
-    timed = any(s.x[0] > 0 for s in measured)  # what takes no time, such as a table, has no speed
+    timed = any(s.x[0] > 0 for s in measured)  # policies such as tables take no time
     x_label = f"seconds to a joint answer, {how}"
     return [Points("return, %, against response time", x_label, measured, return_axis(group))] if timed else []
 
@@ -277,9 +292,8 @@ def _reaching(panel: Lines) -> Lines:
     """The same panel with the axis of a known diagnostic."""
     if panel.title not in _DIAGNOSTICS:
         return panel
-    values = [value for line in panel.series for value in (*line.y, *line.low, *line.high)]
     top = _DIAGNOSTICS[panel.title][1]
-    return Lines(panel.title, panel.x_label, panel.series, (min(0.0, *values), max(top, *values)))
+    return replace(panel, y_range=(min(0.0, *panel.values), max(top, *panel.values)))
 
 
 def _changes(panel: Lines) -> bool:

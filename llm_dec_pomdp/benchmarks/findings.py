@@ -1,4 +1,4 @@
-"""What a report says about methods and about pairs of them, computed once: every output prints these values."""
+"""What a report says about methods and about pairs of them, computed once for all outputs."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ..types import grouped
 from .aggregate import (
     Scores,
     difference,
@@ -33,9 +34,9 @@ class Comparison:
 
     Attributes:
         ours, theirs: Their lines.
-        points: How much more ours earns, in percentage points; its interval is of this pair alone.
-        p: Its p-value, Holm-corrected over the pairs of the environment; NaN without a verdict.
-        pairs: How many these are.
+        points: How much more ours earns, in percentage points; the interval is not corrected.
+        p: Its p-value, Holm-corrected over the pairs of the environment; NaN where there is no verdict.
+        pairs: Number of these pairs.
     """
 
     ours: Line
@@ -61,13 +62,13 @@ def verdict(points: Estimate, p: float) -> str:
 
 @dataclass(frozen=True)
 class Overall:
-    """A method over all environments, as arXiv:2108.13264 has it; intervals need three seeds, as everywhere.
+    """A method over all environments, as in arXiv:2108.13264; intervals need three seeds.
 
     Attributes:
-        name: As its lines.
+        name: As in its lines.
         iqm: Interquartile mean over runs, with a stratified bootstrap interval over seeds.
-        profile: Share of runs above each of `THRESHOLDS`, low, and high.
-        improvement: By another method's name, the probability that a run of this one earns more.
+        profile: Share of runs above each of `THRESHOLDS`, with the low and the high end of its interval.
+        improvement: The probability that a run of this method earns more than one of another, by its name.
     """
 
     name: str
@@ -171,9 +172,7 @@ def compare(group: Sequence[Line]) -> list[Comparison]:
 def over_environments(reported: Sequence[Line]) -> list[Overall]:
     """The methods that ran on all environments with the same number of seeds; empty where fewer than two did."""
     environments = list(by_environment(reported))
-    by_name: dict[str, list[Line]] = {}
-    for line in reported:
-        by_name.setdefault(line.name, []).append(line)
+    by_name = grouped(reported, lambda line: line.name)
     scores = {name: _scores(group) for name, group in by_name.items() if len(group) == len(environments)}
     complete = {name: table for name, table in scores.items() if table is not None}
     return [_overall(name, complete) for name in complete] if len(complete) > 1 else []

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from scipy.special import stdtr, stdtrit
 
 Array = NDArray[np.float64]
-LEAST_SEEDS = 3  # below it nothing is said about other seeds: no interval over seeds, no verdict
+LEAST_SEEDS = 3  # with fewer there is no interval over seeds and no verdict
 LEVEL = 0.05  # error rate of an interval, and of all verdicts of one table together
-_EQUAL = 1e-9  # percentage points; a smaller difference is rounding
+_EQUAL = 1e-9  # percentage points; a smaller difference counts as none
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class Estimate(Interval):
 
     @property
     def over(self) -> str:
-        """What the interval is over, in words; and why there is none."""
+        """What the interval is over, in words, or why there is none."""
         tasks = f"{self.tasks} task{'' if self.tasks == 1 else 's'}"
         if not self.seeds:
             return "no common seed, no interval"
@@ -79,7 +79,7 @@ IntervalT = TypeVar("IntervalT", bound=Interval)
 
 
 def within_percent(interval: IntervalT, seen: Iterable[float]) -> IntervalT:
-    """The interval of a share in %: its bounds end at 0 and at 100, each unless something was seen beyond it."""
+    """The interval of a share in %, cut at 0 and at 100 unless a value was seen beyond."""
     values = [float(value) for value in seen]
     low = interval.low if min(values, default=0.0) < 0 else max(interval.low, 0.0)
     high = interval.high if max(values, default=0.0) > 100 else min(interval.high, 100.0)
@@ -92,10 +92,10 @@ def percent_interval(values: Sequence[float]) -> Interval:
 
 
 def table_estimate(table: Array) -> Estimate:
-    """The mean of a table (seeds, tasks), in % or in percentage points, with what can be said about it.
+    """The mean of a table (seeds, tasks), in % or in percentage points.
 
-    From three seeds on, the interval and the p-value of `mixed_model`. With one seed the interval over its tasks, which
-    says nothing about other seeds, and no p-value. With two seeds neither.
+    With three seeds or more it has the interval and the p-value of `mixed_model`; with one seed the interval over its
+    tasks, which says nothing about other seeds, and no p-value; with two seeds neither.
     """
     seeds, tasks = table.shape
     if seeds == 1:
@@ -108,13 +108,13 @@ def table_estimate(table: Array) -> Estimate:
 
 
 def mixed_model(tables: Array) -> tuple[Array, Array, Array]:
-    """Means of tables whose seeds and tasks are both random (crossed effects), as other seeds and tasks would be.
+    """Means of tables whose seeds and tasks are both random (crossed random effects).
 
     The variance of a mean over n seeds and m tasks is taken as
 
         var(means of the seeds) / n + var(means of the tasks) / m,
 
-    which counts twice what neither explains, and so is rather too large; its degrees of freedom are Satterthwaite's
+    which counts the residual variance twice, and so is rather too large. Its degrees of freedom are Satterthwaite's
     (Biometrics Bulletin 2, 1946). With a single task only the seeds count.
 
     Args:
@@ -137,10 +137,10 @@ def mixed_model(tables: Array) -> tuple[Array, Array, Array]:
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """The p-values corrected for how many they are: the chance of any false verdict among them stays below the level.
+    """P-values corrected for their number, so that the chance of any false verdict stays below the level.
 
-    The i-th smallest of n is multiplied by n - i + 1 and never less than the one before (Holm, Scandinavian Journal of
-    Statistics 6, 1979). NaN is no test: it stays, and is not counted.
+    The i-th smallest of n is multiplied by n - i + 1, and is at least the one before (Holm, Scandinavian Journal of
+    Statistics 6, 1979). NaN is not a test: it stays, and is not counted.
     """
     order = sorted((p, place) for place, p in enumerate(p_values) if not math.isnan(p))
     corrected = list(p_values)

@@ -19,7 +19,7 @@ _LIMIT = 512  # tokens of a joint text, for a model that was trained elsewhere
 
 @dataclass(frozen=True)
 class Learnt:
-    """A reward model that is loaded when it is first asked, once in a process.
+    """A reward model that is loaded when it is first called, once in a process.
 
     Attributes:
         name: A run of `reward_model`, one of its cells, or the team in it; or a model by its name.
@@ -43,7 +43,7 @@ class Learnt:
 
 
 def _saved(name: str) -> Path | None:
-    """The team of a run that a name means, if any."""
+    """The saved team of a run; None where the name is that of a model."""
     place = Path(name)
     if not (any(place.glob("cells/*/cell.json")) or (place / "cell.json").is_file() or (place / DESCRIPTION).is_file()):
         return None

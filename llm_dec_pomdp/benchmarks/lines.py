@@ -10,6 +10,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, TypedDict, cast
 
+from ..types import grouped
 from .aggregate import over_seeds_and_tasks, overall
 from .intervals import Estimate, Interval
 from .metrics import Summary
@@ -23,8 +24,8 @@ class Curve:
     """A number while training.
 
     Attributes:
-        x: Where it was measured: training episodes before an evaluation (mean over the seeds, trees may end early), or
-            the number of an update.
+        x: Training episodes before an evaluation (mean over the seeds, since trees may end early), or numbers of
+            updates.
         mean: Over the seeds.
         low, high: The range of the seeds, or the 95 % interval of a single one over its tasks; empty for neither.
     """
@@ -36,7 +37,7 @@ class Curve:
 
 
 class Training(TypedDict):
-    """What training wrote down of its updates: the return in % under its name, reward parts, what learners report."""
+    """Curves over updates: the return in %, named "return"; reward parts; what learners report."""
 
     returns: dict[str, Curve]
     parts: dict[str, Curve]
@@ -48,7 +49,7 @@ class Line:
     """All seeds of one configuration: a method with its options and training, on one environment, with one model.
 
     Attributes:
-        environment, method, model: Their names in tables; the method with what tells it from others of its name.
+        environment, method, model: Their names in tables; methods of one name get what differs added.
         name: The method, with the model where a method has several on an environment.
         entries: Its finished cells, one per seed.
         value: Return in % of the maximum: over seeds and tasks, over tasks where there is one seed.
@@ -76,12 +77,12 @@ class Line:
         return any(entry.learns for entry in self.entries)
 
     def mean(self, number: Callable[[Summary], float]) -> float:
-        """A number of the summary, mean over the seeds that have it."""
+        """The mean of a number of the summary over the seeds that have it."""
         values = [value for value in map(number, self.summaries) if not math.isnan(value)]
         return fmean(values) if values else math.nan
 
     def measured(self, section: str) -> list[Mapping[str, Interval]]:
-        """What a section of the report measured per seed, of the seeds that have it."""
+        """What a section of the report measured, for each seed that has it."""
         return [summary.measured[section] for summary in self.summaries if section in summary.measured]
 
     def measured_means(self, section: str) -> dict[str, float]:
@@ -173,14 +174,14 @@ def lines(entries: Sequence[Entry]) -> list[Line]:
                     f"{str(other.folder)!r} and {str(entry.folder)!r} have the same configuration and the same seed; "
                     "report one of them"
                 )
-    grouped = [
+    apart = [
         (environment, name, model, by_seed)
         for (environment, method, model), configurations in named.items()
         for name, by_seed in zip(_told_apart(method, list(configurations)), configurations.values(), strict=True)
     ]
     collected: list[Line] = []
-    several = len({(environment, method) for environment, method, *_ in grouped}) < len(grouped)
-    for environment, method, model, by_seed in grouped:
+    several = len({(environment, method) for environment, method, *_ in apart}) < len(apart)
+    for environment, method, model, by_seed in apart:
         name = f"{method}, {model}" if several else method
         chosen = list(by_seed.values())
         returns = {seed: entry.returns() for seed, entry in by_seed.items()}
@@ -191,7 +192,7 @@ def lines(entries: Sequence[Entry]) -> list[Line]:
 
 
 def _value(chosen: Sequence[Entry], returns: Mapping[int, Mapping[str, float]]) -> Estimate:
-    """The return of a line; that of a single seed stands in its result."""
+    """The return of a line; that of a single seed is taken from its result."""
     interval = overall(returns)
     tasks = interval.tasks if interval else 0
     if len(chosen) == 1 and chosen[0].result is not None:
@@ -221,7 +222,7 @@ def _said(name: str, value: Any) -> str:
 
 
 def _by_number(value: Any) -> Any:
-    """The same value with dictionaries for lists, and without what is empty."""
+    """The same value with dictionaries in place of lists."""
     if isinstance(value, list):
         items = cast("list[Any]", value)
         value = {str(number): item for number, item in enumerate(items)}
@@ -232,7 +233,7 @@ def _by_number(value: Any) -> Any:
 
 
 def return_axis(group: Sequence[Line]) -> tuple[float, float]:
-    """What an axis of returns in % shows: 0 to 100, and down to -100 where methods of the environment earn less."""
+    """The range of an axis of returns in %: 0 to 100, and down to -100 where methods earn less than 0."""
     curves = [curve for line in group if (curve := line.curve()) is not None]
     lowest = [line.value.mean for line in group] + [value for curve in curves for value in curve.low]
     return max(-100.0, min([0.0, *filter(math.isfinite, lowest)])), 100.0
@@ -240,7 +241,4 @@ def return_axis(group: Sequence[Line]) -> tuple[float, float]:
 
 def by_environment(all_lines: Sequence[Line]) -> dict[str, list[Line]]:
     """Lines grouped by environment, in order."""
-    grouped: dict[str, list[Line]] = {}
-    for line in all_lines:
-        grouped.setdefault(line.environment, []).append(line)
-    return grouped
+    return grouped(all_lines, lambda line: line.environment)

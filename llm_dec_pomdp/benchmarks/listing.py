@@ -20,9 +20,9 @@ class RunStatus:
         name: Of the folder.
         status: running, interrupted, failed or done.
         reason: Why it failed or stopped.
-        step: Updates done, over all its cells that have begun.
-        steps: Updates wanted by those of these cells that learn.
-        return_percent: Mean, in % of the maximum: of the newest training step while one is trained, else as measured.
+        step: Updates done, over all cells that have begun.
+        steps: Updates to do in those of them that learn.
+        return_percent: In % of the maximum: of the newest training step, or of the evaluation once there is one.
         age_seconds: Since something was last written.
     """
 
@@ -53,20 +53,20 @@ class RunStatus:
 
 
 def list_runs(folder: Path) -> list[RunStatus]:
-    """How far all runs in a folder are, newest first; or the folder itself when it is one.
+    """The status of all runs in a folder, newest first; or of the folder itself when it is a run.
 
     Raises:
         ValueError: There is no such folder.
     """
     if not folder.is_dir():
-        raise ValueError(f"{str(folder)!r} is no folder; give one that holds runs")
+        raise ValueError(f"{str(folder)!r} is not a folder; give one that holds runs")
     places = [folder] if read_status(folder) else [path for path in folder.iterdir() if path.is_dir()]
     listed = [run for run in map(status_of, places) if run is not None]
     return sorted(listed, key=lambda run: run.age_seconds)
 
 
 def status_of(folder: Path) -> RunStatus | None:
-    """How far the run in a folder is; None when there is none in it. Reads what a run that is going on has written."""
+    """The status of the run in a folder, also of one that is going on; None when there is no run in it."""
     status = read_status(folder)
     if status is None:
         return None

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from ..traces.page import page_of
 from .episodes import browsable
+from .records import AT_THE_END, BEFORE_TRAINING
 from .runs import read_run
 
 HOST = "127.0.0.1"
@@ -17,7 +18,8 @@ _MOST = 64_000_000  # bytes of the episodes in a page
 
 def state(run: Path) -> str:
     """What changes when there is more to see: a digest of names and sizes of the files with episodes."""
-    files = sorted([*run.glob("cells/*/traces/step-*.jsonl"), *run.glob("cells/*/episodes.jsonl")])
+    names = ("traces/step-*.jsonl", BEFORE_TRAINING, AT_THE_END)
+    files = sorted(file for name in names for file in run.glob(f"cells/*/{name}"))
     return hashlib.sha256("\n".join(f"{file} {file.stat().st_size}" for file in files).encode()).hexdigest()
 
 
@@ -32,7 +34,7 @@ def page(run: Path) -> str:
     done = sum(entry.result is not None for entry in entries)
     about = f"{len(packed):,} episodes; {done} of {len(entries)} cells are done"
     if not len(packed):
-        about += "; those of an evaluation are kept when a cell is done, and as it goes with --traces"
+        about += "; those before training and at the end are kept, and with --traces those of every evaluation"
     return page_of(packed, run.resolve().name, about + ("; more have no room" if left_out else ""), live=True)
 
 

@@ -1,4 +1,4 @@
-"""Names and numbers inside of Markdown: what others wrote stays text."""
+"""Texts of others inside Markdown, where they must not become markup."""
 
 from __future__ import annotations
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Any
 
-from ..types import Completion, Episode, Group, Scale, Score
+from ..types import Episode, Group, Scale, Score
 from .intervals import Interval, mean_interval, percent_interval
 
 _WORD = re.compile(r"\w+")
@@ -24,12 +24,12 @@ class Summary:
     Attributes:
         return_percent: Score of what was delivered last, in % of the maximum (of the environment's `score_scale`).
         components: Its parts, in units of the score.
-        distinct_2: Share of word pairs in a text that are different, mean over texts: 1 for natural prose of this
-            length, lower where words repeat. A high return with a low value is a gamed reward, not good writing.
+        distinct_2: Share of different word pairs in a text, mean over texts: 1 for natural prose of this length, lower
+            where words repeat. A high return with a low value means a gamed reward.
         tokens_per_second: Generated tokens over wall time of playing and judging.
         response_seconds: Mean time from question to joint answer: agents of a turn in parallel (max), turns in sequence
-            (sum), so a discussion takes max + max. Texts were drawn in batches: compare methods by it, and take
-            `latency` for what a user would wait.
+            (sum), so a discussion takes max + max. It is for comparing methods, since texts were drawn in batches; what
+            a single user would wait is `latency`.
         prompt_tokens, generated_tokens: Mean per episode, every round counted.
         truncated: Share of texts that ran into the token limit.
         episodes, unscored: How many were played, and how many of them could not be scored and are left out.
@@ -37,7 +37,7 @@ class Summary:
             the maximum.
         tokens_per_solved: Prompt and generated tokens of all episodes over the solved ones; NaN where none is.
         latency: Seconds to a joint answer, one task at a time; None where it was not measured.
-        measured: What sections of the report measured beside, by section; see `benchmarks.sections`.
+        measured: What sections of the report measured, by section; see `benchmarks.sections`.
     """
 
     return_percent: Interval
@@ -79,7 +79,7 @@ class Summary:
 
 
 def _measured_by_earlier_versions(values: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """What two sections measured stood beside the rest."""
+    """Older files kept what two sections measured beside the rest."""
     at_k = {f"{name}@{k}": v for name, by_k in values.get("at_k", {}).items() for k, v in by_k.items()}
     sections = {"at_k": at_k, "schemes": values.get("schemes", {})}
     return {section: numbers for section, numbers in sections.items() if numbers}
@@ -93,7 +93,7 @@ def distinct(text: str, n: int = 2) -> float:
 
 
 def final_scores(groups: Sequence[Group]) -> list[list[Score]]:
-    """By task the scores of what its episodes delivered last, as far as they could be scored."""
+    """By task the last scores of its episodes, without those that could not be scored."""
     return [[e.final for e in group.episodes if e.final and e.final.scorable] for group in groups]
 
 
@@ -107,14 +107,14 @@ def summarise(groups: Sequence[Group], scale: Scale, components: Sequence[str], 
         seconds: Wall time of playing and judging all of them.
     """
     everything = [e for group in groups for e in group.episodes]
-    said = [completion for episode in everything for completion in _completions(episode)]
+    said = [completion for e in everything for turn in e.turns for completion in turn.actions.values()]
     final = final_scores(groups)
     solved = [is_solved(score, scale) for scores in final for score in scores]
     tokens = sum(len(c.prompt_ids) + len(c.token_ids) for c in said)
     return Summary(
         return_percent=percent_interval([fmean(scale.percent(s.total) for s in scores) for scores in final if scores]),
-        components={name: _per_task(final, _part(name)) for name in components},
-        distinct_2=_mean(value for e in everything for text in _final(e) if not math.isnan(value := distinct(text))),
+        components={name: _per_task(final, name) for name in components},
+        distinct_2=_mean(d for e in everything for t in final_texts(e).values() if not math.isnan(d := distinct(t))),
         tokens_per_second=sum(len(c.token_ids) for c in said) / seconds if seconds else math.nan,
         response_seconds=_mean(e.response_seconds for e in everything),
         prompt_tokens=sum(len(c.prompt_ids) for c in said) / max(len(everything), 1),
@@ -140,26 +140,13 @@ def tests_passed(score: Score) -> float:
     return score.diagnostics["tests_passed"] / total if total else 0.0
 
 
-def _part(name: str) -> Callable[[Score], float]:
-    return lambda score: score.components.get(name, 0.0)
-
-
-def _per_task(final: Sequence[Sequence[Score]], value: Callable[[Score], float]) -> Interval:
-    """Tasks are the independent unit: the mean over a task's samples, then the interval over tasks."""
-    return mean_interval([fmean(map(value, scores)) for scores in final if scores])
-
-
-def _completions(episode: Episode) -> list[Completion]:
-    return [completion for turn in episode.turns for completion in turn.actions.values()]
-
-
-def _final(episode: Episode) -> list[str]:
-    """The last text of every agent: the one that was scored."""
-    return list(final_texts(episode).values())
+def _per_task(final: Sequence[Sequence[Score]], part: str) -> Interval:
+    """A reward part over tasks, the independent unit: of each the mean over its samples."""
+    return mean_interval([fmean(s.components.get(part, 0.0) for s in scores) for scores in final if scores])
 
 
 def final_texts(episode: Episode) -> dict[str, str]:
-    """The last text of every agent, whatever the protocol: what was scored last."""
+    """The last text of every agent, which was scored last, whatever the protocol."""
     last: dict[str, str] = {}
     for turn in episode.turns:
         last |= {agent: completion.text for agent, completion in turn.actions.items()}

@@ -1,9 +1,9 @@
 # pyright: basic
 """Cells as tasks of Ray, on this machine or on a cluster.
 
-A task has a process of its own, and a share of a machine: with `jobs` cells at once on one machine, that part of its
-cores and GPUs. Its files go to the folder of the run, which all machines have to share; so a cell whose process or
-machine is lost runs again, here or elsewhere, and goes on from its newest checkpoint.
+A task has a process of its own and a share of a machine: its cores and GPUs divided by `jobs`. Its files go to the
+folder of the run, which all machines have to share. So a cell whose process or machine is lost runs again, here or
+elsewhere, and goes on from its newest checkpoint.
 """
 
 from __future__ import annotations
@@ -41,10 +41,7 @@ _LOST = (WorkerCrashedError, NodeDiedError, ObjectLostError, OutOfMemoryError)
 class Ray:
     """A task for each cell; see `CellExecutor`.
 
-    Args:
-        jobs: See `CellExecutor`.
-        options: See `CellExecutor`.
-        address: Of a cluster; where left out, RAY_ADDRESS, or Ray on this machine, which then ends with the block.
+    `address` is that of a cluster; left out: RAY_ADDRESS, or Ray on this machine, which then ends with the block.
     """
 
     at_once = _AT_ONCE

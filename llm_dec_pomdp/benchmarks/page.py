@@ -1,4 +1,4 @@
-"""The report as one HTML file that needs nothing else: pictures inline, data inline, no network."""
+"""The report as one HTML file with pictures and data inside, which needs no network."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def render_page(
     Args:
         title: Its heading.
         runs: Where the entries are from.
-        found: What its tables say.
-        entries: All cells, those without a result too.
+        said: The findings that its tables show.
+        entries: All cells, also those without a result.
         warnings: What does not compare.
     """
     loader = PackageLoader("llm_dec_pomdp.benchmarks", "templates")

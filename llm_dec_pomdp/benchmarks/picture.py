@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..visible import visible
-from .figures import Bars, Figure, Panel, Points, reach
+from .figures import Bars, Figure, Panel, Points
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
@@ -79,9 +79,7 @@ def _draw_panel(axes: Any, panel: Panel) -> dict[str, Any]:
         (handles[label],) = axes.plot(line.x, line.y, color=colour, linestyle=dashes, marker=marker, markersize=3)
         if line.low:
             axes.fill_between(line.x, line.low, line.high, alpha=0.18, color=colour, linewidth=0)
-    low, high = panel.y_range or reach(y for line in panel.series for y in (*line.y, *line.low, *line.high))
-    room = 0.03 * (high - low)
-    axes.set_ylim(low - room if low < 0 else low, high + room)
+    axes.set_ylim(*_with_room(panel))
     return handles
 
 
@@ -99,10 +97,14 @@ def _draw_bars(axes: Any, panel: Bars) -> None:
     axes.set_yticks(range(len(panel.bars)), [visible(bar.name) for bar in panel.bars])
     axes.invert_yaxis()
     axes.axvline(0, color="0.4", linewidth=0.6)
-    values = [v for bar in panel.bars for v in (bar.value.mean, bar.value.low, bar.value.high, *bar.seeds)]
-    low, high = reach(values)
+    axes.set_xlim(*_with_room(panel))
+
+
+def _with_room(panel: Panel) -> tuple[float, float]:
+    """The range of its axis, and a little more at the ends where something is drawn."""
+    low, high = panel.reach
     room = 0.03 * (high - low)
-    axes.set_xlim(low - room if low < 0 else low, high + room)
+    return (low - room if low < 0 else low), high + room
 
 
 def _errors(middle: Sequence[float], low: Sequence[float], high: Sequence[float]) -> list[list[float]]:

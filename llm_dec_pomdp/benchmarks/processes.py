@@ -1,7 +1,7 @@
 """Cells in processes on this machine.
 
-They are forked from one that has imported torch and started nothing, so a cell costs no second import, returns all of
-its memory, and can be killed alone.
+They are forked from a process that has imported torch and started nothing. So a cell needs no import of its own, its
+end frees all of its memory, and it can be killed alone.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How long work tells whoever watches: silently, as bars in a terminal, or as lines in a log."""
+"""Progress of long work: silent, as bars in a terminal, or as lines in a log."""
 
 from __future__ import annotations
 
@@ -56,11 +56,7 @@ class Silent:
 
 
 class LogLines(logging.Handler):
-    """Shows what is logged as lines.
-
-    Args:
-        say: Takes a line.
-    """
+    """Hands what is logged to `say`, as lines."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
         super().__init__(logging.WARNING)
@@ -97,12 +93,7 @@ class _Stages:
 
 
 class Lines:
-    """Stages as plain lines: when they begin, when they end, and in between as often as `silence` says.
-
-    Args:
-        write: Takes a line.
-        silence: Longest time without a line, in seconds.
-    """
+    """Stages as plain lines: when they begin, when they end, and in between at least every `silence` seconds."""
 
     def __init__(self, write: Callable[[str], None], silence: float = LONGEST_SILENCE) -> None:
         self._write = write
@@ -133,7 +124,7 @@ class Lines:
 
     @contextlib.contextmanager
     def never_silent(self) -> Generator[None]:
-        """While the block runs, say how far the newest stage is whenever nothing was said for too long."""
+        """While the block runs, write the progress of the newest stage whenever nothing was written for too long."""
         over = threading.Event()
 
         def watch() -> None:
@@ -174,9 +165,7 @@ class _Stage:
 def shown(console: Console, *, quiet: bool) -> Generator[Progress]:
     """Stages on a console: as bars with rate, time spent and time left in a terminal, as lines elsewhere.
 
-    Args:
-        console: Where.
-        quiet: Show nothing at all.
+    Nothing is shown where it is `quiet`.
     """
     if quiet:
         yield Silent()

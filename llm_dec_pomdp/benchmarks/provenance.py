@@ -1,4 +1,4 @@
-"""What a result depends on beside its configuration: code, packages, machine."""
+"""What a result depends on besides its configuration: code, packages, machine."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def versions() -> dict[str, Any]:
         "system": f"{platform.system()} {platform.machine()}",
         "processor": _processor(),
         "cores": os.cpu_count(),
-        "memory_gib": _memory_gib(),
+        "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),
         "accelerator": _accelerator(),
         "judge": capabilities().to_dict(),
         **{name: metadata.version(name) for name in _MAIN},
@@ -39,8 +39,8 @@ def versions() -> dict[str, Any]:
 def commit(folder: Path) -> str:
     """The git commit of the code in a folder, with "-dirty" where files differ from it.
 
-    It is that of the repository that tracks the folder, or the one that pip wrote down when it installed from a
-    repository; "unknown" where there is neither.
+    The commit of the repository that tracks the folder, or the one that pip noted when it installed from a repository;
+    "unknown" where there is neither.
     """
     with contextlib.suppress(OSError, subprocess.SubprocessError):
         if _git(folder, "ls-files", "--", "."):  # else the folder is only installed somewhere in a repository
@@ -62,10 +62,6 @@ def _processor() -> str:
             if line.startswith("model name"):
                 return line.partition(":")[2].strip()
     return platform.processor()
-
-
-def _memory_gib() -> float:
-    return round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1)
 
 
 def _accelerator() -> str:

@@ -1,16 +1,26 @@
-"""Evaluated episodes as a run keeps them, a line each: what everybody saw and said, and what it was worth."""
+"""Evaluated episodes as lines of a file: what everybody saw and said, and what it was worth."""
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
-from ..types import Completion, Episode, Event, Score, Turn
+from ..types import Completion, Episode, Event, Group, Score, Turn
+
+BEFORE_TRAINING, AT_THE_END = "start.jsonl", "episodes.jsonl"  # files of a cell
+
+
+def write_episodes(path: Path, groups: Sequence[Group]) -> None:
+    """Write a file with a line for each episode."""
+    with path.open("w", encoding="utf-8") as file:
+        file.writelines(json.dumps(episode_record(e)) + "\n" for group in groups for e in group.episodes)
 
 
 def episode_record(episode: Episode) -> dict[str, Any]:
-    """An episode as plain values; of tokens their number alone."""
+    """An episode as plain values; of tokens only their number."""
     return {
         "task": episode.item_id,
         "seed": episode.seed,
@@ -40,9 +50,9 @@ def _turn_record(turn: Turn) -> dict[str, Any]:
 
 
 def recorded_episode(record: Mapping[str, Any]) -> Episode:
-    """The inverse of `episode_record`; in place of every token stands a 0, since only their number is known.
+    """The inverse of `episode_record`, with 0 for every token, since only their number is known.
 
-    Earlier records have no events, seconds and individual rewards, the first ones neither seed nor end.
+    Older records have no events, seconds and individual rewards; the oldest have no seed and no end.
     """
     turns: Sequence[Mapping[str, Any]] = record["turns"]
     seed, terminated = record.get("seed", 0), record.get("terminated", False)

@@ -9,6 +9,7 @@ from typing import Any
 from rich.table import Table
 
 from ..storage.files import replace
+from ..types import grouped
 from ..visible import plain, visible
 from . import markdown as md
 from .cell import Result
@@ -39,9 +40,7 @@ MEASURES = ("return %", "95 % over tasks", "distinct-2", "tokens/s", "response s
 def rows(results: Sequence[Result], methods: Sequence[str] = ()) -> tuple[list[str], list[list[str]]]:
     """Column names and one row of text per result of an environment: who, the measures, the reward parts.
 
-    Args:
-        results: Of one environment.
-        methods: Their names; those of their methods when left out.
+    `methods` are what the results are called; left out: the titles of their methods.
     """
     varying = _varying(results)
     cells: list[list[str]] = []
@@ -65,17 +64,14 @@ def rows(results: Sequence[Result], methods: Sequence[str] = ()) -> tuple[list[s
 
 
 def _varying(results: Sequence[Result]) -> list[str]:
-    models, seeds = {r.cell.model.name for r in results}, {r.cell.seed for r in results}
-    return [name for name, values in (("model", models), ("seed", seeds)) if len(values) > 1]
+    identities = {"model": {r.cell.model.name for r in results}, "seed": {r.cell.seed for r in results}}
+    return [name for name, values in identities.items() if len(values) > 1]
 
 
 def tables(results: Sequence[Result], entries: Sequence[Entry] = ()) -> list[Table]:
-    """Rich tables, narrow enough for a terminal: per environment the measures and the reward parts; what failed."""
+    """Rich tables, narrow enough for a terminal: per environment measures and reward parts; then what failed."""
     made: list[Table] = []
-    grouped: dict[str, list[Result]] = {}
-    for result in results:
-        grouped.setdefault(result.cell.environment.title, []).append(result)
-    for environment, group in grouped.items():
+    for environment, group in grouped(results, lambda result: result.cell.environment.title).items():
         names, body = rows(group)
         who = 1 + len(_varying(group))
         parts = who + len(MEASURES)
@@ -83,15 +79,18 @@ def tables(results: Sequence[Result], entries: Sequence[Entry] = ()) -> list[Tab
         chosen = [*range(who), *range(parts, len(names))]
         picked = [[row[i] for i in chosen] for row in body]
         made.append(_table(f"{environment}: mean reward parts", [names[i] for i in chosen], picked, who))
-    found_here = findings(entries)
-    if any(len(line.entries) > 1 for line in found_here.lines):
-        made += finding_tables(found_here)
+    said = findings(entries)
+    if any(len(line.entries) > 1 for line in said.lines):
+        made += finding_tables(said)
     else:
-        made += [table for _, group in by_environment(found_here.lines).items() for table in _section_tables(group)]
-    failed = [[entry.cell.label, entry.failure] for entry in entries if entry.result is None]
-    if failed:
+        made += [table for group in by_environment(said.lines).values() for table in _section_tables(group)]
+    if failed := _failed(entries):
         made.append(_table("Cells without a result", ["cell", "reason"], failed, 2))
     return made
+
+
+def _failed(entries: Sequence[Entry]) -> list[list[str]]:
+    return [[entry.cell.label, entry.failure] for entry in entries if entry.result is None]
 
 
 def finding_tables(said: Findings) -> list[Table]:
@@ -143,16 +142,7 @@ def write_report(folder: Path) -> None:
 def write_merged(
     folder: Path, title: str, runs: Sequence[Run], said: Findings, entries: Sequence[Entry], warnings: Sequence[str]
 ) -> None:
-    """Write the report of one run or of several.
-
-    Args:
-        folder: Where.
-        title: Its heading.
-        runs: Where the entries are from.
-        found: What is said about their methods.
-        entries: What is reported.
-        warnings: What does not compare and is reported all the same.
-    """
+    """Write the report of one run or of several into a folder; see `render_page` for the other arguments."""
     folder.mkdir(parents=True, exist_ok=True)
     text = markdown(title, said, entries, warnings)
     if curves := learning_curves(said):
@@ -163,10 +153,7 @@ def write_merged(
 
 
 def report_runs(folders: Sequence[Path], out: Path, *, allow_mixed: bool = False) -> tuple[Findings, list[str]]:
-    """Report several runs together.
-
-    Returns:
-        What was found, and warnings.
+    """Report several runs together; returns the findings, and warnings.
 
     Raises:
         RunError: A folder is no run, or they do not compare and `allow_mixed` is False.
@@ -197,8 +184,7 @@ def markdown(title: str, said: Findings, entries: Sequence[Entry], warnings: Seq
             parts += md.table(*difference_table(compared))
     if said.overall:
         parts += ["## Over all environments", "", *md.table(*overall_table(said.overall))]
-    failed = [[entry.cell.label, entry.failure] for entry in entries if entry.result is None]
-    if failed:
+    if failed := _failed(entries):
         parts += ["## Cells without a result", "", *md.table(["cell", "reason"], failed)]
     parts += ["## One episode per method", ""]
     for line in said.lines:

@@ -1,9 +1,8 @@
-"""The texts of a run under another version of the reward: nothing is generated."""
+"""Score the texts of a run under another version of the reward; nothing is generated."""
 
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,9 +12,9 @@ from ..envs.base import TextDecPOMDP
 from ..envs.text_task import TextTask
 from ..storage.files import replace_json
 from ..storage.runfolder import iterate_lines
-from ..types import Episode, Group
+from ..types import Episode, Group, grouped
 from .metrics import Summary, summarise
-from .records import recorded_episode
+from .records import AT_THE_END, recorded_episode
 from .setup import build_env
 from .suite import Cell
 
@@ -41,7 +40,7 @@ class Rescored:
 
 
 def rescore(run: Path, env_id: str, options: Mapping[str, Any]) -> list[Rescored]:
-    """Score the evaluated episodes of every finished cell of a run again, and keep it in `rescored-ENV.json` there.
+    """Score the evaluated episodes of every finished cell of a run again, and write `rescored-ENV.json` into the run.
 
     Args:
         run: Folder of a run.
@@ -49,11 +48,9 @@ def rescore(run: Path, env_id: str, options: Mapping[str, Any]) -> list[Rescored
         options: Of its constructor, instead of those of the run.
 
     Raises:
-        RescoreError: No episodes, or such that the environment cannot score.
+        RescoreError: There are no episodes, or the environment cannot score them.
     """
-    folders = sorted(
-        path.parent for path in run.glob("cells/*/result.json") if (path.parent / "episodes.jsonl").exists()
-    )
+    folders = sorted(path.parent for path in run.glob("cells/*/result.json") if (path.parent / AT_THE_END).exists())
     if not folders:
         raise RescoreError(f"{str(run)!r} holds no evaluated episodes; give the folder of a run that is done")
     every = [_of_cell(folder, env_id, options) for folder in folders]
@@ -67,13 +64,13 @@ def cells_under(run: Path, env_id: str, options: Mapping[str, Any]) -> list[Cell
 
 
 def _other(path: Path, env_id: str, options: Mapping[str, Any]) -> Cell:
-    cell = Cell.from_dict(json.loads(path.read_text(encoding="utf-8")))
+    cell = Cell.read(path)
     environment = cell.environment.model_copy(update={"id": env_id, "options": {**cell.environment.options, **options}})
     return dataclasses.replace(cell, environment=environment)
 
 
 def _of_cell(folder: Path, env_id: str, options: Mapping[str, Any]) -> Rescored:
-    there = Cell.from_dict(json.loads((folder / "cell.json").read_text(encoding="utf-8")))
+    there = Cell.read(folder / "cell.json")
     here = _other(folder / "cell.json", env_id, options)
     old, new = (build_env(cell, here.protocol, evaluation=True) for cell in (there, here))
     if not isinstance(new.task, TextTask):
@@ -82,11 +79,11 @@ def _of_cell(folder: Path, env_id: str, options: Mapping[str, Any]) -> Rescored:
             "plays recorded episodes again"
         )
     known = {item.id for item in new.items}
-    episodes = [recorded_episode(record) for record in iterate_lines(folder / "episodes.jsonl")]
+    episodes = [recorded_episode(record) for record in iterate_lines(folder / AT_THE_END)]
     if missing := [episode.item_id for episode in episodes if episode.item_id not in known]:
         raise RescoreError(
-            f"{folder.name}: {env_id} has no task {missing[0]!r} ({len(missing)} of {len(episodes)} episodes are of "
-            "such); give an environment with the same tasks"
+            f"{folder.name}: {env_id} has no task {missing[0]!r}; {len(missing)} of {len(episodes)} episodes are of "
+            "tasks that it lacks; give an environment with the same tasks"
         )
     before = summarise(_groups(episodes), old.score_scale, old.components, 0.0)
     after = summarise(_groups(_scored(new, episode) for episode in episodes), new.score_scale, new.components, 0.0)
@@ -94,7 +91,7 @@ def _of_cell(folder: Path, env_id: str, options: Mapping[str, Any]) -> Rescored:
 
 
 def _scored(env: TextDecPOMDP, episode: Episode) -> Episode:
-    """The same texts, with what the environment says they are worth; it may end earlier."""
+    """The same texts with the scores of the environment, which may end the episode earlier."""
     env.reset(seed=episode.seed, options={"task_id": episode.item_id})
     turns = [dataclasses.replace(turn, score=None) for turn in episode.turns]
     for number, turn in enumerate(turns):
@@ -113,7 +110,5 @@ def _scored(env: TextDecPOMDP, episode: Episode) -> Episode:
 
 def _groups(episodes: Iterable[Episode]) -> list[Group]:
     """By task, in the order of the file."""
-    by_task: dict[str, list[Episode]] = {}
-    for episode in episodes:
-        by_task.setdefault(episode.item_id, []).append(episode)
+    by_task = grouped(episodes, lambda episode: episode.item_id)
     return [Group(item_id, tuple(own)) for item_id, own in by_task.items()]

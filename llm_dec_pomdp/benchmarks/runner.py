@@ -1,14 +1,13 @@
 """Run a suite: each cell apart from the others, into one folder that can be taken up again.
 
-A cell is done when its `result.json` is there and was made with the same configuration. Whatever else a cell's folder
-holds is from an attempt that ended early, so a kill in the middle loses at most the cells that ran. A cell that fails
-leaves `failure.json` with its reason, and the others go on. Where cells run is the matter of `apart.cell_executors`.
+A cell is done when it has a `result.json` of the same configuration. Everything else in its folder is of an attempt
+that ended early, so that a kill loses at most the cells that were running. A cell that fails leaves `failure.json` with
+its reason, and the others go on. `apart.cell_executors` decide where cells run.
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
 import shlex
 import sys
 import threading
@@ -56,9 +55,9 @@ def run_suite(
         suite: What to run.
         folder: Of this run; new, unless it is resumed.
         progress: Shows what is going on.
-        jobs: Cells at once on one machine. More than one share it: their times are not those of a cell alone.
-        resume: Go on with a folder that holds some cells already; a cell that was training goes on from its newest
-            checkpoint, and one that wants more steps goes on to them.
+        jobs: Cells at once on one machine. They share it, so that their times are longer than those of a cell alone.
+        resume: Go on with a folder that holds some cells already; a cell that was training, or wants more steps, goes
+            on from its newest checkpoint.
         other_versions: Go on from checkpoints although packages have changed since.
         overwrite: When resuming, run cells of another configuration again; what they had is removed.
         executor: Where cells run; a name of `apart.cell_executors`.
@@ -69,7 +68,7 @@ def run_suite(
 
     Raises:
         FileExistsError: The folder holds something already and `resume` is False.
-        ConfigError: It holds cells that the suite has otherwise or not at all, and `overwrite` is False.
+        ConfigError: It holds cells that differ from those of the suite or that it lacks, and `overwrite` is False.
     """
     cells = suite.cells()
     check_cells(cells)
@@ -111,19 +110,19 @@ def run_suite(
 
 
 def _outcome(entry: Entry) -> str:
-    """What came out of a cell, in a line."""
+    """The outcome of a cell in a line."""
     if entry.result is None:
         return f"{entry.cell.label}: no result, {entry.failure.partition(chr(10))[0]}"
     return f"{entry.cell.label}: return {entry.result.summary.return_percent.mean:.1f} %"
 
 
 def _refuse_changes(cells: Sequence[Cell], folder: Path) -> None:
-    """Finished work is removed only when that was asked for."""
+    """Refuse to resume with another suite: finished work is only removed with `overwrite`."""
     wanted = {cell.label: cell for cell in cells}
     changed: dict[str, str] = {}  # what differs -> the first cell in which it does
     left_out: list[str] = []
     for path in sorted(folder.glob("cells/*/cell.json")):
-        there = Cell.from_dict(json.loads(path.read_text(encoding="utf-8")))
+        there = Cell.read(path)
         if there.label in wanted:
             for line in conflicts(there, wanted[there.label]):
                 changed.setdefault(line, there.label)
@@ -134,21 +133,21 @@ def _refuse_changes(cells: Sequence[Cell], folder: Path) -> None:
     if said:
         raise ConfigError(
             f"{str(folder)!r} was run with another suite (there -> here): {'; '.join(said)}; resume with the suite of "
-            "the run, give a new folder with --out, or --overwrite, which removes what changed cells had and runs "
-            "them again"
+            "the run, give a new folder with --out, or --overwrite, which runs changed cells again and removes what "
+            "they had"
         )
 
 
 @contextlib.contextmanager
 def run_folder(folder: Path, *, resume: bool = False) -> Generator[None]:
-    """Hold a run folder, with the versions of what runs in it and the commands that did; see `open_run`.
+    """Lock a run folder, and write down the versions of all packages and the command; see `open_run`.
 
     Args:
         folder: A new or empty folder, unless `resume`.
-        resume: Go on with the run that is there; where none is there yet, begin it.
+        resume: Go on with the run in it; where there is none yet, begin it.
 
     Raises:
-        FileExistsError: It holds something already, and it is not to be resumed.
+        FileExistsError: It holds something already, and `resume` is False.
     """
     with open_run(folder, resume=resume and (folder / STATUS).exists()):
         if not (folder / "versions.json").exists():

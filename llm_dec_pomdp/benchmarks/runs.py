@@ -15,7 +15,9 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from ..types import grouped
 from .cell import Result, read_lines
+from .records import AT_THE_END
 from .suite import FREE_IN_LINE, Cell, conflicts
 
 
@@ -32,8 +34,8 @@ class Entry:
         folder: Its files.
         run: Name of the run folder.
         result: What it produced; None when it is not done.
-        failure: Why it is not done; "" for a cell that did not start.
-        marked: Its method is named with its run, because runs are reported together that do not compare.
+        failure: Why it is not done; "" for one that is.
+        marked: Its method is named with its run, because it is reported with runs that do not compare.
     """
 
     cell: Cell
@@ -45,19 +47,19 @@ class Entry:
 
     @property
     def configuration(self) -> dict[str, Any]:
-        """All that seeds of one line share: what was run, without what could not change the numbers."""
+        """What the seeds of one line have in common, without what cannot change the numbers."""
         values = self.cell.without(*FREE_IN_LINE)
         trained = self.result is not None and self.result.train_seconds > 0
         return {**values, "training": {"trained": True, **values["training"]} if trained else {"trained": False}}
 
     @property
     def environment(self) -> str:
-        """Under which name it stands in tables."""
+        """The name of its environment in tables."""
         return self.cell.environment.title
 
     @property
     def method(self) -> str:
-        """Under which name it stands in tables."""
+        """The name of its method in tables."""
         return f"{self.cell.method.title} ({self.run})" if self.marked else self.cell.method.title
 
     @property
@@ -68,17 +70,17 @@ class Entry:
         return self.result.train_seconds > 0
 
     def shown(self, agent: str) -> str:
-        """An agent's role, with its name where others have the role too; its name where the run does not say it."""
+        """An agent's role, with its name where several have this role; its name where the role is not known."""
         roles: Mapping[str, str] = self.result.roles if self.result else {}
         role = roles.get(agent, agent)
         return f"{role} ({agent})" if list(roles.values()).count(role) > 1 else role
 
     def episodes(self) -> Sequence[dict[str, Any]]:
         """Every evaluated episode."""
-        return read_lines(self.folder / "episodes.jsonl")
+        return read_lines(self.folder / AT_THE_END)
 
     def curve(self) -> Sequence[dict[str, Any]]:
-        """The evaluations while it was trained, as far as they could be scored."""
+        """The evaluations during training, without those that could not be scored."""
         lines = read_lines(self.folder / "curve.jsonl")
         return [line for line in lines if line["return_percent"]["mean"] is not None]
 
@@ -93,7 +95,7 @@ class Entry:
         return _by_task((e["task"], self.result.scale.percent(final_score(e))) for e in self.episodes())
 
     def parts(self) -> dict[str, dict[str, float]]:
-        """By reward part its mean, in what was delivered last, on each evaluation task."""
+        """The mean of each reward part of what was delivered last, on each evaluation task."""
         scored = [(e["task"], final_parts(e)) for e in self.episodes() if not math.isnan(final_score(e))]
         names = dict.fromkeys(name for _, parts in scored for name in parts)
         return {name: _by_task((task, parts[name]) for task, parts in scored if name in parts) for name in names}
@@ -101,17 +103,14 @@ class Entry:
 
 def _by_task(measured: Iterable[tuple[str, float]]) -> dict[str, float]:
     """Means over the episodes of each task that have a number."""
-    by_task: dict[str, list[float]] = {}
-    for task, value in measured:
-        if not math.isnan(value):
-            by_task.setdefault(task, []).append(value)
-    return {task: fmean(values) for task, values in by_task.items()}
+    by_task = grouped(((task, value) for task, value in measured if not math.isnan(value)), lambda pair: pair[0])
+    return {task: fmean(value for _, value in own) for task, own in by_task.items()}
 
 
 def final_score(episode: Mapping[str, Any]) -> float:
     """The score of what a recorded episode delivered last; NaN where there is none.
 
-    Earlier records hold rewards alone, which were the scores.
+    Earlier records hold only rewards, which were the scores.
     """
     scored = [turn.get("score", turn["reward"]) for turn in episode["turns"] if turn["components"] is not None]
     return scored[-1] if scored and scored[-1] is not None else math.nan
@@ -164,8 +163,9 @@ def read_run(folder: Path) -> Run:
     labels: list[str] = _read(folder / "order.json") or []
     order = {label: number for number, label in enumerate(labels)}
     entries = sorted(every_entry, key=lambda entry: order.get(entry.cell.label, len(order)))
-    commands = [line for line in _text(folder / "commands.txt").splitlines() if line]
-    return Run(folder, suite.get("name", folder.name), entries, _read(folder / "versions.json"), suite, commands)
+    commands = folder / "commands.txt"
+    typed = [line for line in commands.read_text(encoding="utf-8").splitlines() if line] if commands.is_file() else []
+    return Run(folder, suite.get("name", folder.name), entries, _read(folder / "versions.json"), suite, typed)
 
 
 def read_entry(description: Path, run: str) -> Entry:
@@ -188,7 +188,7 @@ def read_entry(description: Path, run: str) -> Entry:
 
 
 def is_done(folder: Path, cell: Cell) -> bool:
-    """A cell is done when its result is there and was made with this configuration; another cadence is none."""
+    """Whether a cell has a result of this configuration; how often it is evaluated and saved may differ."""
     try:
         values = _read(folder / "result.json")
         if not values:
@@ -204,15 +204,11 @@ def _read(path: Path) -> Any:
     return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
 
 
-def _text(path: Path) -> str:
-    return path.read_text(encoding="utf-8") if path.is_file() else ""
-
-
 # --- several runs -----------------------------------------------------------------------------------------------------
 
 
 def mixtures(runs: Sequence[Run]) -> list[str]:
-    """What must not be compared as if it were the same, in sentences; empty when all is well."""
+    """Sentences that say which of these runs do not compare, and why; empty when all do."""
     warnings: list[str] = []
     by_family: dict[str, dict[str, set[str]]] = {}
     for entry in (entry for run in runs for entry in run.entries):
@@ -224,7 +220,7 @@ def mixtures(runs: Sequence[Run]) -> list[str]:
             where = ", ".join(
                 f"{version} in {' and '.join(sorted(names))}" for version, names in sorted(versions.items())
             )
-            warnings.append(f"{family} stands in versions that pay differently: {where}")
+            warnings.append(f"{family} is there in versions that pay differently: {where}")
     packages = {str(run.versions.get("llm_dec_pomdp")): run.folder.name for run in runs}
     if len(packages) > 1:
         warnings.append("the runs were made with versions " + " and ".join(sorted(packages)) + " of llm_dec_pomdp")
@@ -234,7 +230,7 @@ def mixtures(runs: Sequence[Run]) -> list[str]:
 
 
 def _differing(environment: str, entries: Sequence[Entry]) -> list[str]:
-    """Settings in which the cells of one environment differ though methods are compared on them."""
+    """Settings that have to be the same in all cells of an environment, and differ."""
     warnings: list[str] = []
     configurations = [entry.configuration for entry in entries]
     settings = {
@@ -251,47 +247,41 @@ def _differing(environment: str, entries: Sequence[Entry]) -> list[str]:
 
 
 def _repeated(entries: Sequence[Entry]) -> list[str]:
-    """Finished cells of one configuration and one seed: which of them counts is not for a report to choose."""
+    """Finished cells of one configuration and one seed, between which a report must not choose."""
     warnings: list[str] = []
     first: dict[str, Entry] = {}
     for entry in (entry for entry in entries if entry.result is not None):
-        other = first.setdefault(_identity(entry), entry)
+        identity = json.dumps([entry.cell.seed, entry.configuration], sort_keys=True)
+        other = first.setdefault(identity, entry)
         if other is not entry:
             warnings.append(
-                f"{entry.method} with seed {entry.cell.seed} on {entry.environment} stands with one configuration in "
+                f"{entry.method} with seed {entry.cell.seed} on {entry.environment} has the same configuration in "
                 f"{str(other.folder)!r} and in {str(entry.folder)!r}"
             )
     return warnings
-
-
-def _identity(entry: Entry) -> str:
-    return json.dumps([entry.cell.seed, entry.configuration], sort_keys=True)
 
 
 def merge(runs: Sequence[Run], *, allow_mixed: bool = False) -> tuple[list[Entry], list[str]]:
     """All cells of some runs, and warnings.
 
     Args:
-        runs: In order; a cell that is not done gives way to the same one that is.
-        allow_mixed: Report what does not compare all the same.
+        runs: In order; a cell that is not done is left out where another run has it done.
+        allow_mixed: Report also what does not compare.
 
     Raises:
-        RunError: Versions, tasks or settings are mixed, or a cell stands there twice, and that is not allowed.
+        RunError: Versions, tasks or settings are mixed, or a cell is there twice, and that is not allowed.
     """
     warnings = mixtures(runs)
     if warnings and not allow_mixed:
         raise RunError(
-            "these runs do not compare: " + "; ".join(warnings) + ". Give --allow-mixed to report them all the same"
+            "these runs do not compare: " + "; ".join(warnings) + ". Give --allow-mixed to report them together anyway"
         )
     entries = [entry for run in runs for entry in run.entries]
     if warnings:
-        names = [run.folder.name for run in runs]
-        clear = len(set(names)) == len(names)
-        return [
-            dataclasses.replace(entry, marked=True, run=run.folder.name if clear else str(run.folder))
-            for run in runs
-            for entry in run.entries
-        ], warnings
+        clear = len({run.folder.name for run in runs}) == len(runs)
+        names = {run.folder: run.folder.name if clear else str(run.folder) for run in runs}
+        marked = [(names[run.folder], entry) for run in runs for entry in run.entries]
+        return [dataclasses.replace(entry, marked=True, run=name) for name, entry in marked], warnings
     done = [entry.cell for entry in entries if entry.result is not None]
     merged = {json.dumps(e.cell.to_dict(), sort_keys=True): e for e in entries if e.result or e.cell not in done}
     return list(merged.values()), warnings

@@ -1,4 +1,4 @@
-"""What a cell names, built: environments, team and algorithm."""
+"""Build what a cell names: environments, team and algorithm."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _OPTIONS = {"max_turns": "turns", "fields": "field"}  # of the command line
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """A cell, built: its algorithm with its team, and the two environments under the protocol of the cell."""
+    """What a cell consists of: its algorithm with its team, and two environments under its protocol."""
 
     algorithm: Any
     team: Team
@@ -69,10 +69,10 @@ def make_task(env_id: str, options: Mapping[str, Any], **given: Any) -> Any:
     Args:
         env_id: A registered id or "module:Class".
         options: Of its constructor, by name.
-        given: Further arguments, which have settings of their own; None leaves the constructor's default.
+        given: Arguments that have options of their own; None means the constructor's default.
 
     Raises:
-        ConfigError: An option that has a setting of its own, or a value that its constructor does not take.
+        ConfigError: An option that is also in `given`, or a value that the constructor refuses.
         KeyError: Unknown id; the message names the nearest ones.
     """
     for name in options:
@@ -97,15 +97,16 @@ def build_cell(cell: Cell, weights: Path | None = None, load: Callable[..., Team
 
     Args:
         cell: What to build.
-        weights: Folder of a saved team whose weights to take.
+        weights: Folder of a saved team whose weights to take; left out, that of `model.start`.
         load: Loads its models, as `load_team` does.
     """
-    kind: Any = find_algorithm(cell.method.name).load()
-    check_algorithm(kind, cell.method.name)
+    check_algorithm(find_algorithm(cell.method.name).load(), cell.method.name)
     eval_env = build_env(cell, cell.protocol, evaluation=True)
-    learns = callable(getattr(kind, "update", None))
+    learns = cell.method.learns
     train_env = build_env(cell, cell.protocol, evaluation=False) if learns else eval_env
     team = build_team(cell, eval_env, train_env, train=learns, load=load)
+    if weights is None and cell.model.start:
+        weights = Path(cell.model.start)
     if weights is not None:
         load_weights(weights, team)
     sampling = cell.sampling.build()
@@ -121,9 +122,9 @@ def build_cell(cell: Cell, weights: Path | None = None, load: Callable[..., Team
 def build_team(
     cell: Cell, env: TextDecPOMDP, *others: TextDecPOMDP, train: bool = True, load: Callable[..., Team] = load_team
 ) -> Team:
-    """The team that a cell names, for the agents of an environment; scripted members know the tasks of all.
+    """The team that a cell names, for the agents of an environment; scripted members know the tasks of `others` too.
 
-    Without `train` no weights are trainable, so that on CUDA all of them are bfloat16. `load` loads its models.
+    Without `train` no weights are trainable, so that on CUDA all of them are bfloat16. `load` loads the models.
     """
     model, seed = cell.model, derive(cell.seed, "team")
     tasks: list[Any] = [one.task for one in (env, *others)]
@@ -140,7 +141,7 @@ def build_team(
 
 
 def known_of(env: TextDecPOMDP) -> dict[str, Any]:
-    """What a model may have to know of an environment: the roles of its agents, their menus, and its words."""
+    """What models may need to know of an environment: the roles of its agents, their menus, and its words."""
     agents = env.possible_agents
     menus = {agent: env.menu(agent) for agent in agents}
     task: Any = env.task

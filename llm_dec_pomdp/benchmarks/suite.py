@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import json
 from collections.abc import Sequence
@@ -53,9 +54,9 @@ class StageConfig(Config):
     """A learner that comes before another on the same team."""
 
     name: str
-    """A registered name or "module:Class"; that of imitation fits any protocol."""
+    """A registered name or "module:Class"; imitation fits any protocol."""
     steps: Positive
-    """Updates, of those of the training."""
+    """How many of the training's updates are its own."""
     options: dict[str, Any] = {}
     """Fields of its configuration."""
 
@@ -74,7 +75,7 @@ class EnvironmentConfig(Config):
     max_turns: Positive | None = None
     """H; the environment's own when left out."""
     protocol: str | None = None
-    """Under which every team acts here: parallel, sequential, discussion, ...; each method's own when left out."""
+    """Communication protocol of every team here: parallel, sequential, discussion, ...; else each method's own."""
     options: dict[str, Any] = {}
     """Further arguments of its constructor."""
     sampling: dict[str, Any] = {}
@@ -86,11 +87,11 @@ class EnvironmentConfig(Config):
     model: dict[str, Any] = {}
     """Overrides of the suite's models."""
     stages: list[StageConfig] = []
-    """What learns here before every method, ahead of the method's own stages; say `steps` that leave room for it."""
+    """What learns here before every method and before the method's own stages; its `steps` count too."""
     methods: dict[str, MethodChange] = {}
     """Overrides per method, by its title: `methods.single.model.name = "..."`."""
     label: str | None = None
-    """Name in tables and folders; the id when left out. Needed when one environment stands here twice."""
+    """Name in tables and folders; the id when left out. Needed when an environment is listed twice."""
 
     @property
     def title(self) -> str:
@@ -104,7 +105,9 @@ class ModelConfig(ModelOptions):
     name: str = "builtin:tiny"
     """builtin:tiny, a folder, a .gguf file, or a hub id."""
     members: list[MemberConfig] = []
-    """A team of unlike members instead: who plays whom; `name` is then only a name."""
+    """Members of different kinds instead: who plays whom; `name` is then only a name."""
+    start: str = ""
+    """Folder of a trained team to begin with (`team` of a cell), built with the same options; "": `name` as it is."""
 
 
 class MethodConfig(Config):
@@ -115,14 +118,24 @@ class MethodConfig(Config):
     options: dict[str, Any] = {}
     """Fields of its configuration."""
     label: str | None = None
-    """Name in tables and folders; the algorithm's when left out. Needed when one algorithm stands here twice."""
+    """Name in tables and folders; the algorithm's when left out. Needed when an algorithm is listed twice."""
     stages: list[StageConfig] = []
-    """What learns before it, in this order, each for the first so many of the training's steps."""
+    """What learns before it, in this order; the steps of the training count theirs."""
+
+    @property
+    def learns(self) -> bool:
+        """Whether it is a learner. Loads its module."""
+        return learns(self.name)
 
     @property
     def title(self) -> str:
         """The label, or the names of all stages without their modules."""
         return self.label or " then ".join(one.name.rpartition(":")[2] for one in (*self.stages, self))
+
+
+def learns(algorithm: str) -> bool:
+    """Whether an algorithm is a learner. Loads its module."""
+    return callable(getattr(find_algorithm(algorithm).load(), "update", None))
 
 
 class EvaluationConfig(Config):
@@ -131,13 +144,14 @@ class EvaluationConfig(Config):
     split: str = "test"
     """Split of the task set."""
     items: Positive | None = None
-    """First so many tasks; all when left out."""
+    """Number of tasks, from the first on; all when left out."""
     samples: Positive = 1
     """Episodes per task."""
     every: Count = 0
-    """Also evaluate after every so many training steps, for the learning curve; 0: only before and after."""
+    """Training steps from one evaluation to the next, for the learning curve; 0: only before and after."""
     timing: Count = 0
-    """First so many tasks played once more, one at a time, for the response time that a user would wait; 0: none."""
+    """Number of tasks, from the first on, that are played once more, one at a time, for the response time of a single
+    user; 0: none."""
 
 
 Tracker = Literal["tensorboard", "wandb", "mlflow"]
@@ -173,13 +187,12 @@ class Suite(Config):
         for number, cell in enumerate(cells):
             if cell.label in [other.label for other in cells[:number]]:
                 raise ConfigError(
-                    f"suite {self.name}: {cell.label!r} stands there twice; give its methods or environments a `label` "
-                    "each"
+                    f"suite {self.name} has {cell.label!r} twice; give its methods or environments a `label` each"
                 )
         return cells
 
     def _cell(self, environment: EnvironmentConfig, method: MethodConfig, model: ModelConfig, seed: int) -> Cell:
-        """One combination, with everything that the environment overrides put in its place."""
+        """One combination, with the overrides of its environment applied."""
         source = f"environment {environment.title}"
         change = environment.methods.get(method.title, MethodChange())
         models = {**model.model_dump(), **environment.model, **change.model}
@@ -216,32 +229,32 @@ class Cell:
 
     @property
     def label(self) -> str:
-        """A name that is also a good folder name."""
+        """A name that is safe as a folder name."""
         model = Path(self.model.name).stem if self.model.name.endswith(".gguf") else self.model.name
         parts = (self.environment.title, self.method.title, model, f"seed{self.seed}")
         return "-".join(clean(part, "._") for part in parts)
 
     @property
     def protocol(self) -> str:
-        """Under which its team acts: as the environment says, or its method."""
+        """The communication protocol of its team: that of the environment, or else of the method."""
         kind: Any = find_algorithm(self.method.name).load()
         return self.environment.protocol or kind.protocol
 
     @property
     def models(self) -> list[str]:
-        """The names of all models in it, those that an option of its environment names too."""
+        """The names of all its models, also those in options of its environment."""
         players = [member.model for member in self.model.members] or [self.model.name]
         return [*players, *filter(None, map(named_model, self.environment.options.values()))]
 
     @property
     def outside(self) -> list[str]:
-        """What it names beside what is installed: "module:Class", and servers that its texts are sent to."""
+        """What it names that is not part of an installed package: "module:Class", and servers that get its texts."""
         stages = [stage.name for stage in self.method.stages]
         code = [name for name in (self.environment.id, self.method.name, *stages) if ":" in name]
         return [*code, *(name for name in self.models if server_model(name))]
 
     def without(self, *names: str) -> dict[str, Any]:
-        """Plain values as they come back from a file, without some: "seed", "training.keep"."""
+        """Plain values as read back from a file, without some of them, such as "seed" or "training.keep"."""
         values: dict[str, Any] = json.loads(json.dumps(self.to_dict()))
         for name in names:
             section, _, key = name.partition(".")
@@ -252,57 +265,53 @@ class Cell:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for files."""
-        return {
-            "environment": self.environment.model_dump(),
-            "method": self.method.model_dump(),
-            "model": self.model.model_dump(),
-            "seed": self.seed,
-            "sampling": self.sampling.model_dump(),
-            "training": self.training.model_dump(),
-            "evaluation": self.evaluation.model_dump(),
-        }
+        parts = {part.name: getattr(self, part.name) for part in dataclasses.fields(self)}
+        return {name: part.model_dump() if isinstance(part, Config) else part for name, part in parts.items()}
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Cell:
         """The inverse of `to_dict`."""
-        return cls(
-            build(EnvironmentConfig, values["environment"], source="environment"),
-            build(MethodConfig, values["method"], source="method"),
-            build(ModelConfig, values["model"], source="model"),
-            values["seed"],
-            build(SamplingConfig, values["sampling"], source="sampling"),
-            build(TrainerConfig, values["training"], source="training"),
-            build(EvaluationConfig, values["evaluation"], source="evaluation"),
-        )
+        parts = {name: build(kind, values[name], source=name) for name, kind in _PARTS.items()}
+        return cls(**parts, seed=values["seed"])  # type: ignore[arg-type]
+
+    @classmethod
+    def read(cls, path: Path) -> Cell:
+        """The cell that a `cell.json` describes."""
+        return cls.from_dict(json.loads(path.read_text(encoding="utf-8")))
+
+
+_PARTS: dict[str, type[Config]] = {
+    "environment": EnvironmentConfig,
+    "method": MethodConfig,
+    "model": ModelConfig,
+    "sampling": SamplingConfig,
+    "training": TrainerConfig,
+    "evaluation": EvaluationConfig,
+}
 
 
 def clean(name: str, kept: str) -> str:
-    """A name that is also a good folder name: letters, digits and what is kept stay, the rest becomes "_"."""
+    """A name that is safe as a folder name: all but letters, digits and `kept` becomes "_"."""
     return "".join(c if c.isalnum() or c in kept else "_" for c in name)
 
 
 # --- which cells go together ------------------------------------------------------------------------------------------
 
-# When to evaluate and how many checkpoints to keep cannot change what is learnt.
+# These cannot change what is learnt.
 CADENCE = ("training.save_every", "training.keep", "evaluation.every")
-PLACEMENT = ("model.ranks", "model.gpus")  # nor can this
+PLACEMENT = ("model.ranks", "model.gpus")
 FREE_IN_CHECKPOINT = ("evaluation", "training.save_every", "training.keep", "training.steps", *PLACEMENT)
 FREE_IN_FOLDER = (*CADENCE, "training.steps", *PLACEMENT)
 FREE_IN_LINE = ("seed", *CADENCE, "evaluation.timing", *PLACEMENT)
 
 
 def conflicts(there: Cell, here: Cell) -> list[str]:
-    """Why a cell cannot go on in the folder of another, as "a.b: 1 -> 2"; another cadence and more steps can.
-
-    Args:
-        there: The cell of the folder.
-        here: The cell that is to go on in it.
-    """
+    """Why `here` cannot go on in the folder of `there`, as "a.b: 1 -> 2"; it may have another cadence or more steps."""
     different = differences(there.without(*FREE_IN_FOLDER), here.without(*FREE_IN_FOLDER))
     before, after = there.training.steps, here.training.steps
     options = {**find_algorithm(here.method.name).kwargs, **here.method.options}
-    falls = options.get("schedule", "constant") != "constant"
-    horizon = (options.get("horizon", 0) or before) if falls else after
+    decays = options.get("schedule", "constant") != "constant"
+    horizon = (options.get("horizon", 0) or before) if decays else after
     if after < before:
         different.append(f"training.steps: {before} -> {after}")
     elif after > max(before, horizon):
@@ -315,16 +324,17 @@ def conflicts(there: Cell, here: Cell) -> list[str]:
 # --- suites by name ---------------------------------------------------------------------------------------------------
 
 
+_SUITES = Path(str(resources.files("llm_dec_pomdp.benchmarks") / "suites"))
+
+
 def built_in_suites() -> list[str]:
     """Names of the suites in this package."""
-    folder = resources.files("llm_dec_pomdp.benchmarks") / "suites"
-    return sorted(Path(entry.name).stem for entry in folder.iterdir() if entry.name.endswith(".toml"))
+    return sorted(path.stem for path in _SUITES.glob("*.toml"))
 
 
 def about_suites() -> dict[str, str]:
     """What each built-in suite compares, by its name."""
-    folder = Path(str(resources.files("llm_dec_pomdp.benchmarks") / "suites"))
-    return {name: read_toml(folder / f"{name}.toml")["about"] for name in built_in_suites()}
+    return {name: read_toml(_SUITES / f"{name}.toml")["about"] for name in built_in_suites()}
 
 
 def load_suite(name: str, assignments: Sequence[str] = ()) -> Suite:
@@ -336,19 +346,14 @@ def load_suite(name: str, assignments: Sequence[str] = ()) -> Suite:
     if name.endswith(".toml"):
         values, source = read_toml(Path(name)), name
     elif name in built_in_suites():
-        path = Path(str(resources.files("llm_dec_pomdp.benchmarks") / "suites" / f"{name}.toml"))
-        values, source = read_toml(path), f"suite {name}"
+        values, source = read_toml(_SUITES / f"{name}.toml"), f"suite {name}"
     else:
         raise ConfigError(f"no suite {name!r}; {nearest(name, built_in_suites())} A file of your own ends in .toml")
     return build(Suite, override(values, assignments), source=source)
 
 
 def saved_suite(folder: Path, assignments: Sequence[str] = ()) -> Suite:
-    """The suite that a run folder was made with.
-
-    Raises:
-        ConfigError: There is none.
-    """
+    """The suite that a run folder was made with; raises ConfigError where there is none."""
     path = folder / "suite.json"
     if not path.is_file():
         raise ConfigError(
@@ -358,7 +363,7 @@ def saved_suite(folder: Path, assignments: Sequence[str] = ()) -> Suite:
 
 
 def read_team(path: Path) -> ModelConfig:
-    """A team of unlike members from a TOML file with `[[members]]`; see `agents.assembly`.
+    """A team whose members a TOML file lists as `[[members]]`; see `agents.assembly`.
 
     Raises:
         ConfigError: Missing file, no members, or a key or value that is not allowed.

@@ -1,4 +1,4 @@
-"""Tables as text, column names and rows, which the terminal, Markdown and the page all show."""
+"""Tables as text (column names and rows) for the terminal, Markdown and the page."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def return_table(group: Sequence[Line]) -> Text:
 
 
 def headline_table(all_lines: Sequence[Line]) -> Text:
-    """What each method of each environment earns, and what was published, marked as such in the column "over"."""
+    """What each method of each environment earns, and published returns, marked as such in the column "over"."""
     body: list[list[str]] = []
     for environment, group in by_environment(all_lines).items():
         for line in group:
@@ -76,7 +76,7 @@ def cost_table(all_lines: Sequence[Line]) -> Text:
 
 
 def environment_tables(group: Sequence[Line], compared: Sequence[Comparison]) -> list[tuple[str, str, Text]]:
-    """Title, note and table of an environment: how methods differ, and what the sections of the report show."""
+    """Titles, notes and tables of an environment: how methods differ, and the sections of the report."""
     tables = [(section.title, section.note, table) for section, table in section_tables(group)]
     differences = [("Differences, in points", verdict_rule(compared), difference_table(compared))] if compared else []
     return differences + tables
@@ -85,16 +85,9 @@ def environment_tables(group: Sequence[Line], compared: Sequence[Comparison]) ->
 def difference_table(pairs: Sequence[Comparison]) -> Text:
     """How much more methods of an environment earn than others, in percentage points."""
     body = [
-        [
-            pair.ours.name,
-            pair.theirs.name,
-            f"{pair.points.mean:+.1f}",
-            bounds(pair.points, "+"),
-            pair.points.over,
-            p_value(pair.p),
-            pair.verdict,
-        ]
+        [ours.name, theirs.name, f"{p.mean:+.1f}", bounds(p, "+"), p.over, p_value(pair.p), pair.verdict]
         for pair in pairs
+        for ours, theirs, p in [(pair.ours, pair.theirs, pair.points)]
     ]
     return ["method", "against", "points", "95 % interval", "over", "p, Holm", "verdict"], body
 
@@ -121,12 +114,8 @@ def overall_table(methods: Sequence[Overall]) -> Text:
         ]
         for m in methods
     ]
-    return [
-        "method",
-        "interquartile mean",
-        "95 % bootstrap over seeds",
-        *(f"P(more than {m.name})" for m in methods),
-    ], body
+    probabilities = [f"P(more than {m.name})" for m in methods]
+    return ["method", "interquartile mean", "95 % bootstrap over seeds", *probabilities], body
 
 
 def section_tables(group: Sequence[Line]) -> list[tuple[Section, Text]]:

@@ -1,7 +1,7 @@
-"""The traces of a run: written while it is evaluated, or made from the episodes that it keeps.
+"""The traces of a run: written while it is evaluated, or made from its recorded episodes.
 
-`cells/LABEL/traces/step-N.jsonl` holds the evaluation of weights that were trained for N steps; 0 for methods that do
-not learn. These have token ids; `episodes.jsonl`, which every cell has, does not.
+`cells/LABEL/traces/step-N.jsonl` holds the evaluation after N training steps; N is 0 for methods that do not learn.
+These files have token ids; `start.jsonl` and `episodes.jsonl`, which every cell has, do not.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ..storage.runfolder import iterate_lines
 from ..traces import Header, Player, Trace, TraceError, TraceWriter, from_episode, read
 from ..traces.files import Texts
 from ..types import Group, TaskItem
-from .records import recorded_episode
+from .records import AT_THE_END, BEFORE_TRAINING, recorded_episode
 from .setup import build_env
 from .suite import Cell
 
@@ -28,13 +28,7 @@ Keep = Callable[[Sequence[Group]], None]
 
 
 def header_of(cell: Cell, env: TextDecPOMDP, steps: int) -> Header:
-    """What the traces of a cell say about it.
-
-    Args:
-        cell: What ran.
-        env: Its evaluation environment under the protocol.
-        steps: Training steps of the weights.
-    """
+    """The header of the traces of a cell, in its evaluation environment, for the weights after `steps` updates."""
     options = dict(cell.environment.options)
     if cell.environment.max_turns is not None:
         options["max_turns"] = cell.environment.max_turns
@@ -54,20 +48,16 @@ def header_of(cell: Cell, env: TextDecPOMDP, steps: int) -> Header:
 
 @contextlib.contextmanager
 def keeping(cell: Cell, env: TextDecPOMDP, folder: Path | None, steps: int) -> Generator[Keep]:
-    """Write what is evaluated as traces, into a file that is there when all of it was.
+    """Write the traces of an evaluation into a file that is there when all of it was played; see `header_of`.
 
-    Args:
-        cell: What is evaluated.
-        env: Its evaluation environment.
-        folder: Of the cell; None: nothing is written.
-        steps: Training steps of the weights.
+    Nothing is written where `folder`, that of the cell, is None.
     """
     if folder is None:
         yield lambda groups: None
         return
     path = folder / "traces" / f"step-{steps}.jsonl"
     path.parent.mkdir(exist_ok=True)
-    path.unlink(missing_ok=True)  # of an evaluation after which the cell was stopped
+    path.unlink(missing_ok=True)  # left by an attempt that was stopped after this evaluation
     header, items = header_of(cell, env, steps), _by_id(env)
     with TraceWriter(path, token_ids=True) as writer:
 
@@ -79,20 +69,25 @@ def keeping(cell: Cell, env: TextDecPOMDP, folder: Path | None, steps: int) -> G
 
 
 def files_of(entry: Entry) -> Mapping[int, Path]:
-    """The files of traces that a cell has, by training steps, the last one last."""
+    """The trace files of a cell by training steps, in ascending order."""
     paths = (entry.folder / "traces").glob("step-*.jsonl")
     return dict(sorted((int(re.findall(r"\d+", path.name)[0]), path) for path in paths))
 
 
 def to_be_read(entry: Entry) -> dict[int, Iterator[Trace]]:
-    """The traces of every evaluation that a cell kept, by training steps, for people: one at a time, as asked for.
+    """The traces of every evaluation of a cell, by training steps, for people; they are read when they are asked for.
 
-    Those of a cell that kept none are of its last evaluation and made without its environment, which may be code that
-    only the run names; so they have no task, and cannot be played again.
+    Where a cell wrote none they are made from its evaluations before training and at the end. That is done without its
+    environment, whose code may not be trusted, so that these traces have no task and cannot be played again.
     """
     if files := files_of(entry):
         return {steps: read(path) for steps, path in files.items()}
-    return {_steps(entry): (_sketch(entry, r) for r in iterate_lines(entry.folder / "episodes.jsonl"))}
+    recorded = ((0, entry.folder / BEFORE_TRAINING), (_steps(entry), entry.folder / AT_THE_END))
+    return {steps: _sketches(entry, path) for steps, path in recorded if path.exists()}
+
+
+def _sketches(entry: Entry, path: Path) -> Iterator[Trace]:
+    return (_sketch(entry, record) for record in iterate_lines(path))
 
 
 def _sketch(entry: Entry, record: Mapping[str, Any]) -> Trace:
@@ -105,14 +100,15 @@ def _sketch(entry: Entry, record: Mapping[str, Any]) -> Trace:
 
 def _steps(entry: Entry) -> int:
     """Training steps of the weights that were evaluated last."""
-    return entry.cell.training.steps if entry.result is not None and entry.result.train_seconds > 0 else 0
+    trained = (entry.folder / BEFORE_TRAINING).exists() or (entry.result is not None and entry.result.train_seconds > 0)
+    return entry.cell.training.steps if trained else 0
 
 
 def export(run: Run, path: Path, texts: Texts = "inline", *, token_ids: bool = False) -> int:
-    """Write the last evaluations of all cells of a run into one file of traces; how many there were.
+    """Write the last evaluations of all cells of a run into one file of traces; returns their number.
 
     Raises:
-        TraceError: Token ids are wanted of a cell that was run without `--traces`, or there are no episodes.
+        TraceError: A cell was run without `--traces` and has no token ids, or there are no episodes.
     """
     if token_ids and (without := [entry.cell.label for entry in run.entries if not files_of(entry)]):
         raise TraceError(
@@ -136,7 +132,7 @@ def _write_last(entry: Entry, writer: TraceWriter) -> None:
         return
     env = build_env(entry.cell, entry.cell.protocol, evaluation=True)
     header, items = header_of(entry.cell, env, _steps(entry)), _by_id(env)
-    for record in iterate_lines(entry.folder / "episodes.jsonl"):
+    for record in iterate_lines(entry.folder / AT_THE_END):
         writer.write_episode(recorded_episode(record), header, items[record["task"]], folder=folder)
 
 

@@ -1,4 +1,4 @@
-"""Where the numbers of a training run also go, beside its own files: TensorBoard, Weights & Biases, MLflow.
+"""Trackers, to which the numbers of a training run also go: TensorBoard, Weights & Biases, MLflow.
 
 Event files for TensorBoard are written here, without its package: a record is a length, a checksum, a small protocol
 buffer, and a checksum. `tensorboard --logdir RUN` reads them. The other two are extras, imported when asked for.
@@ -32,20 +32,14 @@ class Sink(Protocol):
 
 
 class Trackers:
-    """All places that one run's numbers go to; a context manager."""
+    """All trackers of one run; a context manager."""
 
     def __init__(self, sinks: Sequence[Sink]) -> None:
         self._sinks = sinks
 
     @classmethod
     def open(cls, names: Sequence[Tracker], folder: Path, title: str, config: Mapping[str, Any]) -> Trackers:
-        """Begin a run everywhere.
-
-        Args:
-            names: Which trackers.
-            folder: Of the run; event files go there.
-            title: The run's name elsewhere.
-            config: What is run, as plain values.
+        """Begin a run in every tracker: event files go into its folder, the others get its title and configuration.
 
         Raises:
             ConfigError: A tracker's package is not installed.
@@ -127,8 +121,7 @@ def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 class EventFile:
     """A TensorBoard event file of numbers, each readable as soon as `log` returns.
 
-    Args:
-        folder: Where; a further file there continues the same curves.
+    A further file in the same folder continues the curves.
     """
 
     def __init__(self, folder: Path) -> None:

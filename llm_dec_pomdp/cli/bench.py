@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from .console import err, failure, out, print_json, say_where, stop, usage
+from .console import err, failure, out, print_json, show_report, stop, usage
 from .options import Address, Json, OtherVersions, Traces, check_address
 from .trust import Trust, allow, typed
 
@@ -116,8 +116,6 @@ def bench(
         said = findings(run.entries).to_dict()
         print_json({"folder": str(folder), "results": results, **said, "failures": failures})
     else:
-        for table in tables(run.results, run.entries):
-            out.print(table)
-        say_where(folder)
+        show_report(tables(run.results, run.entries), folder)
     if failures:
         raise typer.Exit(1)

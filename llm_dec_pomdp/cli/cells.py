@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..algorithms.registration import find_algorithm
-from .console import err, failure, out, print_json, say_where, stop
+from .console import err, failure, print_json, show_report, stop
 from .options import (
     EnvOption,
     Fields,
@@ -20,6 +20,7 @@ from .options import (
     Traces,
     Turns,
     from_options,
+    given,
     read_fields,
     read_options,
     with_options,
@@ -27,7 +28,6 @@ from .options import (
 from .trust import Trust
 
 if TYPE_CHECKING:
-    from ..benchmarks.cell import Result
     from ..benchmarks.suite import Cell, ModelConfig
     from ..training import TrainerConfig
 
@@ -56,7 +56,7 @@ _OPTIONS: dict[str, tuple[Any, Any]] = {
     "field": (Fields, None),
     "turns": (Turns, None),
     "env_option": (EnvOption, None),
-    "items": (Annotated[int | None, typer.Option(help="Evaluate on the first so many tasks only.")], None),
+    "items": (Annotated[int | None, typer.Option(help="Evaluated tasks, from the first on; else all.")], None),
     "samples": (Annotated[int, typer.Option(help="Episodes per task in the evaluation.")], 1),
     "temperature": (Annotated[float, typer.Option(help="Sampling temperature; 0 is greedy.")], 1.0),
     "top_p": (Annotated[float, typer.Option(help="Nucleus of the sampling; 1 keeps all tokens.")], 1.0),
@@ -94,11 +94,11 @@ def make_cell(
         env_id: Environment.
         algorithm: A name or module:Class.
         options: Values of `cell_options`.
-        played: Who plays whom, where a file says so.
+        played: The team, where a file describes it.
         training: How long to train.
         settings: Options of the algorithm.
-        eval_tasks: Where the tasks of the evaluation come from, if elsewhere.
-        protocol: Under which the team acts; the algorithm's own when left out.
+        eval_tasks: Another source of the evaluation tasks.
+        protocol: Of communication; the algorithm's own when left out.
         evaluation: Further values of the evaluation.
 
     Raises:
@@ -140,14 +140,30 @@ def _model(options: dict[str, Any]) -> ModelConfig:
     return from_options(ModelConfig, further=list(load), name=options["model"], **named, **load)
 
 
+def saved_team(context: typer.Context, place: Path, *own: str) -> tuple[Path, Cell]:
+    """The folder of a saved team (a run's, a cell's, or its own), and the cell that trained it, on the device given.
+
+    Options of the model, and those in `own`, are refused: the team has them already.
+    """
+    from ..benchmarks.export import find_team  # loads torch
+    from ..benchmarks.suite import Cell
+    from ..training.checkpoint import read_description
+
+    refuse(given(context, *own, "model", "sharing", "load"), f"the team in {place} has its own")
+    folder = find_team(place)
+    cell = Cell.from_dict(read_description(folder))
+    places = {name: context.params[name] for name in ("device", "dtype") if given(context, name)}
+    return folder, dataclasses.replace(cell, model=cell.model.model_copy(update=places))
+
+
 def refuse(options: list[str], reason: str) -> None:
-    """Options that would have no effect are no options."""
+    """Refuse options that would have no effect."""
     if options:
         stop(f"{', '.join(options)} would have no effect: {reason}; leave it out")
 
 
 def check_cell(cell: Cell, *, learn: bool = True, executor: str = "local") -> None:
-    """Find what is wrong with a cell before its folder is made.
+    """Find mistakes in a cell before its folder is made.
 
     Raises:
         ConfigError, KeyError, ValueError: The message says what.
@@ -155,48 +171,37 @@ def check_cell(cell: Cell, *, learn: bool = True, executor: str = "local") -> No
     from ..benchmarks.checks import check_cells
 
     check_cells([cell], learn=learn, executor=executor)
-    name = cell.method.name
-    if learn and not callable(getattr(find_algorithm(name).load(), "update", None)):
+    if learn and not cell.method.learns:
+        name = cell.method.name
         stop(f"{name!r} does not learn; train magrpo, grpo or a learner of your own, or measure it with eval")
 
 
-def run_cells(
-    cells: list[Cell],
+def run_one(
+    cell: Cell,
     folder: Path | None,
     name: str,
     as_json: bool,
-    weights: Path | None = None,
     *,
     learn: bool = True,
     resume: bool = False,
-    other_versions: bool = False,
-    executor: str = "local",
-    traces: bool = False,
-    address: str | None = None,
+    **how: Any,
 ) -> None:
-    """Run cells into one folder and show what came out."""
+    """Run a cell into a folder, or into a new one with this name, and show its result.
+
+    `how` are further arguments of `run_cell`.
+    """
     from ..benchmarks.cell import run_cell
     from ..benchmarks.progress import shown
-    from ..benchmarks.report import write_report
+    from ..benchmarks.report import tables, write_report
     from ..benchmarks.runner import new_run_folder, run_folder, write_results
+    from ..benchmarks.runs import read_run
 
     folder = folder or new_run_folder(name)
     with failure(folder, goes_on=learn), shown(err, quiet=as_json) as progress, run_folder(folder, resume=resume):
-        how: dict[str, Any] = {"learn": learn, "other_versions": other_versions, "traces": traces}
-        how |= {"executor": executor, "address": address}
-        results = [run_cell(cell, folder / "cells" / cell.label, progress, weights, **how) for cell in cells]
-        write_results(folder, results)
+        result = run_cell(cell, folder / "cells" / cell.label, progress, learn=learn, **how)
+        write_results(folder, [result])
         write_report(folder)
-    _show(results, folder, as_json)
-
-
-def _show(results: list[Result], folder: Path, as_json: bool) -> None:
-    from ..benchmarks.report import tables
-    from ..benchmarks.runs import read_run
-
     if as_json:
-        print_json({"folder": str(folder), "results": [result.to_dict() for result in results]})
-        return
-    for table in tables(results, read_run(folder).entries):
-        out.print(table)
-    say_where(folder)
+        print_json({"folder": str(folder), "results": [result.to_dict()]})
+    else:
+        show_report(tables([result], read_run(folder).entries), folder)

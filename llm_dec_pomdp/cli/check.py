@@ -6,7 +6,7 @@ import typer
 
 from ..visible import plain
 from .console import err, out, print_json, usage
-from .options import EnvId, EnvOption, Fields, Json, Tasks, Turns, read_fields, read_options
+from .options import EnvId, EnvOption, Fields, Json, Tasks, Turns, given_task
 from .trust import typed
 
 
@@ -22,15 +22,11 @@ def check(
 
     Example: [bold]llm-dec-pomdp check tldr-v0[/]
     """
-    from ..benchmarks.setup import make_task
     from ..envs.check import LAWS, CheckFailure, check_env
 
     typed(env_id)
     with usage():
-        options = read_options(env_option)
-        if field:
-            options["fields"] = read_fields(field)
-        env = make_task(env_id, options, tasks=tasks, split="all", max_turns=turns)
+        env = given_task(env_id, env_option, tasks, field, turns)
     try:
         with err.status(plain(f"checking {env_id}")):
             passed, failure = check_env(env, rows=None), ""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import json
-import math
-from collections.abc import Generator
+from collections.abc import Generator, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
 import typer
+from rich.table import Table
 
+from ..storage.runfolder import finite
 from ..visible import Terminal, plain
 
 EXIT_CODES = """[bold]Exit codes[/]
@@ -30,17 +31,17 @@ err = Terminal(stderr=True)
 
 
 def stop(message: str, code: int = 2) -> NoReturn:
-    """End with a sentence."""
+    """End the command with a sentence."""
     err.print(plain("error:", "red"), message)
     raise typer.Exit(code)
 
 
 @contextlib.contextmanager
 def usage() -> Generator[None]:
-    """Wrong names, files and values end with a sentence and exit code 2."""
+    """Wrong names, files, addresses and values end with a sentence and exit code 2."""
     try:
         yield
-    except (ValueError, KeyError, IndexError, ImportError) as error:
+    except (ValueError, KeyError, IndexError, ImportError, ConnectionError) as error:
         stop(str(error.args[0]) if isinstance(error, KeyError) else str(error))
 
 
@@ -48,9 +49,7 @@ def usage() -> Generator[None]:
 def failure(folder: Path, *, goes_on: bool = True) -> Generator[None]:
     """Work that cannot start or go on ends with a sentence: exit code 2 for input, 3, 75 and 1 for the rest.
 
-    Args:
-        folder: Of the run.
-        goes_on: Whether a run that is stopped can be resumed.
+    With `goes_on` a run that is stopped can be resumed.
     """
     from ..agents.engines import EngineError
     from ..agents.memory import OutOfDeviceMemoryError
@@ -73,20 +72,23 @@ def failure(folder: Path, *, goes_on: bool = True) -> Generator[None]:
         stop(str(error), code=1)
 
 
-def say_where(folder: Path) -> None:
-    """The last line of a run: the command that opens its report."""
+def show_report(tables: Iterable[Table], folder: Path) -> None:
+    """Print the tables of a run and, as the last line, the command that opens its report."""
+    for table in tables:
+        out.print(table)
     out.print(f"open the report: python -m webbrowser {(folder / 'report.html').resolve().as_uri()}", soft_wrap=True)
 
 
 def print_json(value: Any) -> None:
-    """One JSON document."""
-    print(json.dumps(_finite(value), indent=1))  # noqa: T201  # for machines: no wrapping, no colour
+    """Print one JSON document, with null for numbers that are not finite."""
+    print(json.dumps(finite(value), indent=1))  # noqa: T201  # for machines: no wrapping, no colour
 
 
-def _finite(value: Any) -> Any:
-    """NaN has no JSON form: null instead."""
-    if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}  # pyright: ignore[reportUnknownVariableType]
-    if isinstance(value, list):
-        return [_finite(item) for item in value]  # pyright: ignore[reportUnknownVariableType]
-    return None if isinstance(value, float) and math.isnan(value) else value
+def print_table(headers: Iterable[str], rows: Iterable[Sequence[str]], title: str | None = None) -> None:
+    """Print a table of texts; the cells of narrow terminals are wrapped."""
+    table = Table(title=title, title_justify="left")
+    for header in headers:
+        table.add_column(plain(header), overflow="fold")
+    for row in rows:
+        table.add_row(*map(plain, row))
+    out.print(table)

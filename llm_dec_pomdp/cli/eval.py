@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from .cells import cell_options, check_cell, make_cell, refuse, run_cells
+from .cells import cell_options, check_cell, make_cell, refuse, run_one, saved_team
 from .console import usage
 from .options import EnvId, given
 from .trust import allow, typed
@@ -35,9 +35,8 @@ def eval_(
     Examples: [bold]llm-dec-pomdp eval humaneval-v0 --model model.gguf --split all[/]
               [bold]llm-dec-pomdp eval tldr-v0 --team runs/my-run[/]
     """
-    from ..benchmarks.suite import Cell, read_team
+    from ..benchmarks.suite import read_team
     from ..training import TrainerConfig
-    from ..training.checkpoint import read_description
 
     with usage():
         played = None
@@ -49,17 +48,11 @@ def eval_(
         typed(env_id, algorithm)
         by_hand, saved = cell.outside if played is None else [env_id, algorithm], None
         if team is not None and played is None:
-            from ..benchmarks.export import find_team  # loads torch
-
-            refuse(given(context, "algorithm", "model", "sharing", "load"), f"the team in {team} has its own")
-            saved = find_team(team)
-            told = Cell.from_dict(read_description(saved))
-            places = {name: getattr(cell.model, name) for name in ("device", "dtype") if given(context, name)}
+            saved, told = saved_team(context, team, "algorithm")
             environment = cell.environment.model_copy(update={"protocol": told.environment.protocol})
-            model = told.model.model_copy(update=places)
-            cell = dataclasses.replace(cell, environment=environment, method=told.method, model=model)
+            cell = dataclasses.replace(cell, environment=environment, method=told.method, model=told.model)
         if team is not None:
             allow([cell], team, by_hand, trust=options["trust"])
         check_cell(cell, learn=False)
     how: dict[str, Any] = {"weights": saved, "learn": False, "traces": options["traces"]}
-    run_cells([cell], options["out_folder"], f"eval-{env_id}", options["as_json"], **how)
+    run_one(cell, options["out_folder"], f"eval-{env_id}", options["as_json"], **how)

@@ -6,11 +6,9 @@ from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
 
 from ..algorithms.registration import algorithms
-from ..visible import plain
-from .console import out, print_json
+from .console import out, print_json, print_table
 from .options import Json
 
 
@@ -37,26 +35,19 @@ def list_(
     if as_json:
         print_json({"environments": environments, "algorithms": methods})
         return
-    table = Table(title="Environments", title_justify="left")
-    for header in ("id", "agents", "maximum", "tasks", "about"):
-        table.add_column(header)
-    for e in environments:
-        if "error" in e:
-            table.add_row(plain(e["id"]), "", "", "", plain(e["error"], "red"))
-        else:
-            table.add_row(e["id"], ", ".join(e["roles"]), f"{e['maximum']:g}", str(e["tasks"]), e["about"])
-    out.print(table)
-    table = Table(title="Algorithms", title_justify="left")
-    for header in ("name", "about"):
-        table.add_column(header)
-    for method in methods:
-        error = plain(method["error"], "red") if "error" in method else None
-        table.add_row(plain(method["name"]), error or plain(method["about"]))
-    out.print(table)
+    rows = [
+        [e["id"], "", "", "", f"error: {e['error']}"]
+        if "error" in e
+        else [e["id"], ", ".join(e["roles"]), f"{e['maximum']:g}", str(e["tasks"]), e["about"]]
+        for e in environments
+    ]
+    print_table(["id", "agents", "maximum", "tasks", "about"], rows, "Environments")
+    about = [[m["name"], f"error: {m['error']}" if "error" in m else m["about"]] for m in methods]
+    print_table(["name", "about"], about, "Algorithms")
 
 
 def _or_error(known: dict[str, Any], describe: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """What is told of a name; of one whose package is broken its error, so that the others are listed all the same."""
+    """The description of a name, or its error where its package is broken, so that the others can still be listed."""
     try:
         return {**known, **describe()}
     except Exception as error:  # whatever the module of another package raises

@@ -33,11 +33,7 @@ OtherVersions = Annotated[bool, typer.Option("--other-versions", help="Resume al
 
 
 def with_options(table: Mapping[str, tuple[Any, Any]]) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command further options, which it takes as `**options`.
-
-    Args:
-        table: Annotation and default, by name.
-    """
+    """Give a command the options of a table (annotation and default by name), which it takes as `**options`."""
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         @functools.wraps(command)
@@ -72,8 +68,20 @@ def read_options(settings: list[str] | None) -> dict[str, Any]:
     return override({}, settings or [])
 
 
+def given_task(
+    env_id: str, env_option: list[str] | None, tasks: str, field: list[str] | None, turns: int | None
+) -> Any:
+    """The environment that the options of `check` and `serve` describe, with all of its tasks."""
+    from ..benchmarks.setup import make_task
+
+    options = read_options(env_option)
+    if field:
+        options["fields"] = read_fields(field)
+    return make_task(env_id, options, tasks=tasks, split="all", max_turns=turns)
+
+
 def check_address(address: str | None, executor: str) -> None:
-    """An address is that of a cluster of Ray."""
+    """Refuse an address without the executor ray."""
     if address is not None and executor != "ray":
         stop(
             f"--address {address} would have no effect with --executor {executor}; give --executor ray, or leave it out"
@@ -82,12 +90,12 @@ def check_address(address: str | None, executor: str) -> None:
 
 # --- what was given ---------------------------------------------------------------------------------------------------
 
-# How the command line calls what configurations call otherwise.
+# Names of the command line that differ from those of configurations.
 _NAMES = {"prompts_per_step": "prompts", "every": "eval_every", "id": "environment id", "max_turns": "turns"}
 
 
 def from_options(kind: type[ConfigT], further: Collection[str] = (), **values: Any) -> ConfigT:
-    """A configuration from options; a value that it refuses is named as the option, or as one of --load (`further`)."""
+    """A configuration from options. Errors name the option, or for names in `further` the option --load."""
     from ..config import build
 
     names = {name: f"--{_NAMES.get(name, name).replace('_', '-')}" for name in kind.model_fields}
@@ -96,7 +104,7 @@ def from_options(kind: type[ConfigT], further: Collection[str] = (), **values: A
 
 
 def given(context: typer.Context, *names: str) -> list[str]:
-    """Those of some parameters (of all when none are named) that were given, as they are written: "--set"."""
+    """Which of these parameters (of all when none are named) were given, as written on the command line: "--set"."""
     options: list[str] = []
     for parameter in context.command.params:
         source = context.get_parameter_source(parameter.name or "")

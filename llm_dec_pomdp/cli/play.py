@@ -88,11 +88,7 @@ def play(
 
 
 class LoadedMeanwhile:
-    """A policy that is loaded while a person reads and writes.
-
-    Args:
-        load: Loads it, in another thread.
-    """
+    """A policy that is loaded in another thread while a person reads and writes."""
 
     def __init__(self, load: Callable[[], Policy]) -> None:
         self._policy: Future[Policy] = Future()
@@ -111,11 +107,7 @@ class LoadedMeanwhile:
 
 
 def _ask_person(agent: str, observation: str, *, several: bool) -> str:
-    """Ask in the terminal.
-
-    Raises:
-        EOFError: The input has ended.
-    """
+    """Ask in the terminal; raises EOFError where the input has ended."""
     out.rule(f"you are told, as {agent}" if several else "you are told")
     out.print(observation)
     out.rule("your text (an empty line ends it)")

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from ..visible import plain
-from .console import err, failure, out, print_json, say_where, stop
+from .console import err, failure, print_json, show_report, stop
 from .options import Json
 
 
@@ -50,6 +50,4 @@ def report(
         err.print(plain("does not compare:", "yellow"), warning)
     if left_out:
         err.print("not in rliable.json and marl_eval.json, for lack of an environment or a seed:", ", ".join(left_out))
-    for table in finding_tables(said):
-        out.print(table)
-    say_where(folder)
+    show_report(finding_tables(said), folder)

@@ -7,10 +7,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
-from ..visible import plain
-from .console import out, print_json, usage
+from .console import print_json, print_table, usage
 from .options import EnvOption, Json, read_options
 from .trust import Trust, allow, typed
 
@@ -24,7 +22,7 @@ def rescore(
 ) -> None:
     """Score the evaluated texts of a run under another version of the reward; nothing is generated.
 
-    The result is also written to the run's folder, as rescored-ENV.json. Returns are in % of the maximum of either.
+    The result is also written to the run's folder, as rescored-ENV.json. Each return is in % of its own maximum.
 
     Example: [bold]llm-dec-pomdp rescore runs/my-run tldr-v1[/]
     """
@@ -38,11 +36,9 @@ def rescore(
     if as_json:
         print_json([dataclasses.asdict(one) for one in scored])
         return
-    table = Table()
-    for header in ("cell", "as it was", env_id, *scored[0].after.components):
-        table.add_column(header, overflow="fold")
+    rows: list[list[str]] = []
     for one in scored:
         returns = (f"{interval.mean:.1f} %" for interval in (one.before.return_percent, one.after.return_percent))
         parts = (f"{part.mean:.3g}" for part in one.after.components.values())
-        table.add_row(*map(plain, (one.cell, *returns, *parts)))
-    out.print(table)
+        rows.append([one.cell, *returns, *parts])
+    print_table(["cell", "as it was", env_id, *scored[0].after.components], rows)

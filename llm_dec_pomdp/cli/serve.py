@@ -7,22 +7,22 @@ from typing import Annotated
 import typer
 
 from .console import stop, usage
-from .options import EnvId, EnvOption, Fields, Tasks, Turns, read_fields, read_options
+from .options import EnvId, EnvOption, Fields, Tasks, Turns, given_task
 from .trust import typed
 
 
 def serve(
     env_id: EnvId,
     port: Annotated[int, typer.Option(help="0: one that is free.")] = 8000,
-    host: Annotated[str, typer.Option(help="Address of this machine to listen at; any but its own needs --token.")] = (
+    host: Annotated[str, typer.Option(help="Address to listen at; any but 127.0.0.1 or localhost needs --token.")] = (
         "127.0.0.1"
     ),
     token: Annotated[
         str | None,
-        typer.Option(envvar="LLM_DEC_POMDP_TOKEN", help="What every request has to bring; better by the variable."),
+        typer.Option(envvar="LLM_DEC_POMDP_TOKEN", help="Secret of every request; safer in the variable."),
     ] = None,
     sessions: Annotated[int, typer.Option(help="Sessions at the same time.")] = 256,
-    megabytes: Annotated[int, typer.Option(help="That a session may hold, in MiB.")] = 64,
+    megabytes: Annotated[int, typer.Option(help="Memory of a session, in MiB.")] = 64,
     idle: Annotated[float, typer.Option(help="Seconds without a request after which a session ends.")] = 3600.0,
     tasks: Tasks = "sample",
     field: Fields = None,
@@ -33,17 +33,13 @@ def serve(
 
     Example: [bold]llm-dec-pomdp serve tldr-v0[/], then in Python: env = RemoteEnv("http://127.0.0.1:8000")
     """
-    from ..benchmarks.setup import make_task
     from ..serving.server import Server
     from ..serving.sessions import Limits
 
     typed(env_id)
     with usage():
-        options = read_options(env_option)
-        if field:
-            options["fields"] = read_fields(field)
         limits = Limits(sessions, megabytes, idle)
-        env = make_task(env_id, options, tasks=tasks, split="all", max_turns=turns)
+        env = given_task(env_id, env_option, tasks, field, turns)
         try:
             server = Server(env, host, port, token=token, limits=limits)
         except OSError as error:

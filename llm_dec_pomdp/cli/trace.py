@@ -6,14 +6,12 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from statistics import fmean
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.table import Table
 
 from ..visible import plain
-from .console import err, out, print_json, stop, usage
+from .console import err, out, print_json, print_table, stop, usage
 from .options import Json
 from .trust import Trust, allow, typed
 
@@ -58,7 +56,7 @@ def export(
 
 @app.command()
 def validate(files: Files, profile: Profile = "replayable") -> None:
-    """Check traces: is each what the profile says? What is wrong is named with its event and field.
+    """Check traces against a profile; every problem is named with its event and field.
 
     Example: [bold]llm-dec-pomdp trace validate traces.jsonl[/]
     """
@@ -121,14 +119,12 @@ def stats(files: Files, as_json: Json = False) -> None:
     if as_json:
         print_json(by_file)
         return
-    table = Table()
-    for header in ("", "statistic", *by_file):
-        table.add_column(plain(header), overflow="fold")
+    rows: list[list[str]] = []
     for dimension, names in DIMENSIONS.items():
         for name in names:
             means = (mean.get(name, math.nan) for mean in by_file.values())
-            table.add_row(dimension, name, *("-" if math.isnan(mean) else f"{mean:.4g}" for mean in means))
-    out.print(table)
+            rows.append([dimension, name, *("-" if math.isnan(mean) else f"{mean:.4g}" for mean in means)])
+    print_table(["", "statistic", *by_file], rows)
 
 
 @app.command()
@@ -165,7 +161,7 @@ def _traces(path: Path, reader: Any) -> Iterator[Trace]:
 
 
 def _trusted(trace: Trace) -> TextDecPOMDP:
-    """The environment of a trace, though it is code that only the trace names."""
+    """The environment of a trace, even where that is code which only the trace names."""
     from ..traces import check, environment_of
 
     check(trace)
@@ -175,7 +171,7 @@ def _trusted(trace: Trace) -> TextDecPOMDP:
 
 
 def _valid(path: Path, reader: Any) -> Iterator[Trace]:
-    """Those that are graphs of events in time, whoever wrote them; the first that is not ends the command."""
+    """The traces of a file. The first that is not a graph of events in time ends the command."""
     from ..traces import TraceError, check_graph
 
     for number, trace in enumerate(_traces(path, reader), 1):
@@ -187,13 +183,10 @@ def _valid(path: Path, reader: Any) -> Iterator[Trace]:
 
 
 def _means(traces: Iterable[Trace]) -> Mapping[str, float]:
+    """The mean of each statistic over the traces that have it; NaN where none has."""
+    from ..benchmarks.sections import known_means
     from ..traces import stats as stats_of
 
-    values: dict[str, list[float]] = {}
-    count = 0
-    for trace in traces:
-        count += 1
-        for name, value in stats_of(trace).items():
-            values.setdefault(name, []).append(value)
-    known = {name: [value for value in all_values if not math.isnan(value)] for name, all_values in values.items()}
-    return {"traces": count, **{name: fmean(them) if them else math.nan for name, them in known.items()}}
+    counted = [stats_of(trace) for trace in traces]
+    names = (name for one in counted for name in one)
+    return {"traces": len(counted), **dict.fromkeys(names, math.nan), **known_means(counted)}

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .cells import cell_options, check_cell, make_cell, refuse, run_cells
+from .cells import cell_options, check_cell, make_cell, refuse, run_one, saved_team
 from .console import stop, usage
 from .options import Address, OtherVersions, check_address, from_options, given
 from .trust import allow, typed
@@ -24,7 +23,10 @@ def train(
     env_id: Annotated[str | None, typer.Argument(help="Environment id; with --resume the run's when left out.")] = None,
     algorithm: Annotated[str, typer.Option(help="A registered learner or module:Class.")] = "magrpo",
     team: Annotated[
-        Path | None, typer.Option(help="A .toml file that says who plays whom, instead of --model and --sharing.")
+        Path | None,
+        typer.Option(
+            help="A run, one of its cells, or the team in it, to begin with that; or a .toml of who plays whom."
+        ),
     ] = None,
     eval_tasks: Annotated[
         str | None, typer.Option(help="File for the evaluation; else the test split of --tasks.")
@@ -35,9 +37,9 @@ def train(
     steps: Annotated[int, typer.Option(help="Updates.")] = 40,
     prompts: Annotated[int, typer.Option(help="Tasks per update.")] = 8,
     group_size: Annotated[int, typer.Option(help="Episodes per task (G).")] = 4,
-    eval_every: Annotated[int, typer.Option(help="Evaluate every so many updates; 0: before and after only.")] = 0,
+    eval_every: Annotated[int, typer.Option(help="Updates between evaluations; 0: before and after only.")] = 0,
     save_every: Annotated[
-        int, typer.Option(help="Checkpoint after every so many updates; 0: after the last, and on a signal.")
+        int, typer.Option(help="Updates between checkpoints; 0: after the last, and on a signal.")
     ] = 10,
     setting: Annotated[
         list[str] | None, typer.Option("--set", help="Option of the algorithm, e.g. learning_rate=1e-4.")
@@ -58,7 +60,7 @@ def train(
               [bold]llm-dec-pomdp train --resume runs/my-run[/]
               [bold]llm-dec-pomdp train --resume runs/my-run --steps 80[/]
               [bold]llm-dec-pomdp train tldr-v0 --model model.gguf --sharing lora --tasks my.jsonl --field prompt=x[/]
-              [bold]llm-dec-pomdp train tldr-v0 --team team.toml[/]
+              [bold]llm-dec-pomdp train tldr-v0 --team runs/my-run[/]
     """
     from ..benchmarks.suite import read_team
     from ..training import TrainerConfig
@@ -70,13 +72,18 @@ def train(
         if env_id is None:
             cell = _cell_to_resume(context, resume, trust=options["trust"])
         else:
-            if team is not None:
+            played = None
+            if team is not None and team.suffix == ".toml":
                 refuse(given(context, "model", "sharing", "load", "device", "dtype"), f"{team} says who plays")
+                played = read_team(team)
+            elif team is not None:
+                start, trained = saved_team(context, team)
+                played = trained.model.model_copy(update={"start": str(start)})
             cell = make_cell(
                 env_id,
                 algorithm,
                 options,
-                played=read_team(team) if team is not None else None,
+                played=played,
                 training=from_options(
                     TrainerConfig, steps=steps, prompts_per_step=prompts, group_size=group_size, save_every=save_every
                 ),
@@ -95,24 +102,20 @@ def train(
     folder, name = resume or options["out_folder"], f"train-{cell.environment.id}"
     how: dict[str, Any] = {"resume": resume is not None, "other_versions": other_versions}
     how |= {"executor": executor, "address": address, "traces": options["traces"]}
-    run_cells([cell], folder, name, options["as_json"], **how)
+    run_one(cell, folder, name, options["as_json"], **how)
 
 
 def _refuse_another(cell: Cell, folder: Path) -> None:
-    """A run that is gone on with trains what it trained.
-
-    Raises:
-        CheckpointError: The message names every value that differs.
-    """
+    """Refuse to resume a run with another cell, with a CheckpointError that names every difference."""
     from ..benchmarks.cell import refuse_conflicts
     from ..benchmarks.suite import Cell
 
     for path in sorted(folder.glob("cells/*/cell.json")):
-        refuse_conflicts(Cell.from_dict(json.loads(path.read_text(encoding="utf-8"))), cell, folder)
+        refuse_conflicts(Cell.read(path), cell, folder)
 
 
 def _cell_to_resume(context: typer.Context, folder: Path | None, *, trust: bool) -> Cell:
-    """The only cell of a run, when nothing but its folder was given, or with more steps or another cadence."""
+    """The only cell of a run, where only its folder was given, or also steps, --save-every or --eval-every."""
     from ..benchmarks.suite import Cell, EvaluationConfig
     from ..training import TrainerConfig
 
@@ -127,13 +130,13 @@ def _cell_to_resume(context: typer.Context, folder: Path | None, *, trust: bool)
         )
     cells = sorted(folder.glob("cells/*/cell.json"))
     if not cells:
-        stop(f"{str(folder)!r} says not yet what it was to train; give the environment and all options with --resume")
+        stop(f"{str(folder)!r} has no cell yet; give the environment and all options with --resume")
     if len(cells) != 1:
         stop(f"{str(folder)!r} holds {len(cells)} trainings, not one; a benchmark goes on with bench --resume {folder}")
-    cell = Cell.from_dict(json.loads(cells[0].read_text(encoding="utf-8")))
+    cell = Cell.read(cells[0])
     allow([cell], folder, trust=trust)
     if not cell.training.steps:
-        stop(f"{str(folder)!r} holds an evaluation, in which nothing is trained; measure again with eval")
+        stop(f"{str(folder)!r} holds an evaluation without training; measure again with eval")
     changed = {name: context.params[name] for name in changes if given(context, name)}
     every = {"every": changed.pop("eval_every")} if "eval_every" in changed else {}
     cell = dataclasses.replace(

@@ -1,7 +1,7 @@
-"""What a command loads beside what is installed: module:Class that was typed, and with --trust what a file names.
+"""Code that is not installed: a command loads module:Class where it was typed, and with --trust what a file names.
 
 The working folder is not searched for modules, so that a file which happens to lie there (jinja2.py, torch.py) is never
-run. Where module:Class is typed or trusted, the folder is searched after everything else.
+run. Only where module:Class is typed or trusted is it searched, after everything else.
 """
 
 from __future__ import annotations
@@ -34,14 +34,7 @@ def typed(*names: str) -> None:
 
 
 def allow(cells: Iterable[Cell], source: Path, by_hand: Iterable[str] = (), *, trust: bool) -> None:
-    """Stop where a file names code or servers that nobody typed, unless they are trusted.
-
-    Args:
-        cells: What is going to run.
-        source: The file or the run that says so.
-        by_hand: Names that were typed.
-        trust: Whether --trust was.
-    """
+    """Stop where `source`, a file or a run, names code or servers that nobody typed (`by_hand`), unless --trust was."""
     by_hand = set(by_hand)
     names = [name for name in dict.fromkeys(name for cell in cells for name in cell.outside) if name not in by_hand]
     if names and not trust:

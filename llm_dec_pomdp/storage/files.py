@@ -1,12 +1,12 @@
 # pyright: basic
-"""Folders that are whole or not there at all, and files that survive a loss of power.
+"""Folders that appear only when they are complete, and files that survive a loss of power.
 
 A `Draft` is built under a temporary name beside its place. Every file is hashed while it is written, and fsynced;
 `manifest.json`, with the size and SHA-256 of every file and of itself, comes last; then the folder is renamed into its
-place and the parent is fsynced. `verify` tells whether a folder is what was written.
+place and the parent is fsynced. `verify` checks a folder against its manifest.
 
-Tensors are kept as safetensors, everything else as JSON; nothing is pickled. The file format is written here and not by
-the safetensors package, because that copies all tensors first and the hash would need a second reading.
+Tensors are saved as safetensors, everything else as JSON; nothing is pickled. The package safetensors would copy all
+tensors first, and the hash would need a second reading, so the format is written here.
 """
 
 from __future__ import annotations
@@ -42,17 +42,17 @@ _DTYPES = {
 
 
 class DamagedError(ValueError):
-    """A folder that is not what was written; the message says in what."""
+    """A folder that was changed or is incomplete; the message says how."""
 
 
 # --- writing ----------------------------------------------------------------------------------------------------------
 
 
 class Draft:
-    """A folder in the making. Use it as a context manager: what is not published is removed.
+    """A folder that is being written. Use it as a context manager: without `publish` the folder is removed.
 
     Args:
-        place: Where the folder will be; a folder that is there already stays until `publish` replaces it.
+        place: Where the folder will be; one that is there already stays until `publish` replaces it.
     """
 
     def __init__(self, place: Path) -> None:
@@ -69,7 +69,7 @@ class Draft:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def write(self, name: str, pieces: Iterable[bytes | memoryview]) -> None:
-        """A file from pieces of bytes; `name` may have folders in front."""
+        """Write a file from pieces of bytes; `name` may begin with folders."""
         path = self.folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         digest, size = hashlib.sha256(), 0
@@ -81,11 +81,11 @@ class Draft:
         self._files[name] = {"size": size, "sha256": digest.hexdigest()}
 
     def write_json(self, name: str, value: Any) -> None:
-        """A JSON file."""
+        """Write a JSON file."""
         self.write(name, [_json_bytes(value)])
 
     def write_tensors(self, name: str, tensors: Mapping[str, torch.Tensor]) -> None:
-        """A safetensors file, one tensor after the other without a copy of them all."""
+        """Write a safetensors file, without a copy of all tensors."""
         self.write(name, _safetensors(tensors))
 
     def publish(self) -> None:
@@ -100,7 +100,7 @@ class Draft:
 
 
 def swap(new: Path, place: Path) -> None:
-    """Put a folder in `place`; what was there stays there when that fails."""
+    """Rename a folder to `place`; an older folder there is kept where that fails."""
     aside = new.with_name(f"{new.name}.old")
     if place.exists():
         place.rename(aside)
@@ -114,25 +114,25 @@ def swap(new: Path, place: Path) -> None:
 
 
 def remove_drafts(parent: Path, pattern: str) -> None:
-    """Remove what drafts left in `parent` whose process was killed."""
+    """Remove drafts that killed processes left in `parent`."""
     for left in parent.glob(f".{pattern}-*"):
         shutil.rmtree(left, ignore_errors=True)
 
 
 def replace_json(path: Path, value: Any) -> None:
-    """Write a JSON file that is either the old or the new one, whatever happens meanwhile."""
+    """Replace a JSON file; see `replacing`."""
     replace(path, _json_bytes(value))
 
 
 def replace(path: Path, content: bytes) -> None:
-    """Write a file that is either the old or the new one, whatever happens meanwhile."""
+    """Replace a file; see `replacing`."""
     with replacing(path) as temporary:
         temporary.write_bytes(content)
 
 
 @contextlib.contextmanager
 def replacing(path: Path) -> Generator[Path]:
-    """A place to write a file at, which becomes `path` at the end, durably; where that fails, all is as it was."""
+    """A temporary path whose file becomes `path` at the end: whatever happens, `path` is the old or the new file."""
     temporary = path.with_name(f".{path.name}-{os.getpid()}")
     try:
         yield temporary
@@ -164,7 +164,7 @@ def _json_bytes(value: Any) -> bytes:
 
 
 def _listed(value: Any) -> Any:
-    """Sets, which configurations of models hold."""
+    """Sets as lists: configurations of models hold some."""
     if isinstance(value, (set, frozenset)):
         return sorted(value)
     raise TypeError(f"a {type(value).__name__} cannot be saved; use plain values")

@@ -1,8 +1,9 @@
-"""The folder of a run: one writer, a state that can be read from outside, and logs that only grow.
+"""The folder of a run: its lock, its status and its logs.
 
-`lock` names the process that writes (pid, time of its start, boot id, host) and is locked by the kernel as long as it
-lives; what a dead process left is taken over. `status.json` says running, interrupted, failed (with the reason) or
-done. JSONL files are appended to, line by line and durably; a resumed run cuts what lies beyond its checkpoint.
+Only one process writes to a folder at a time. The file `lock` holds its pid, start time, boot id and host; the kernel
+keeps the file locked until the process ends, after which another process may lock it. `status.json` says "running",
+"interrupted", "failed" (with the reason) or "done". Logs are JSONL files: each line is on disk before the run goes on,
+and a resumed run first cuts off the lines that come after its checkpoint.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ class RunFolderError(OSError):
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """Who writes to a folder."""
+    """The process that writes to a folder."""
 
     pid: int
     started: str
@@ -66,7 +67,7 @@ def _boot_id() -> str:
 
 
 def _start_of(pid: int) -> str:
-    """Start of a process in ticks since boot: pids come again, the pair does not. Empty where there is no /proc."""
+    """Start of a process in ticks since boot, since pids are reused; "" where there is no /proc."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
@@ -76,7 +77,7 @@ def _start_of(pid: int) -> str:
 
 
 def read_holder(folder: Path) -> Holder | None:
-    """Who holds a folder, or held it when it was killed; None when it was left in order."""
+    """The process that writes to a folder, or was killed while it did; None when none does."""
     try:
         return Holder(**json.loads((folder / LOCK).read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError):
@@ -85,11 +86,7 @@ def read_holder(folder: Path) -> Holder | None:
 
 @contextlib.contextmanager
 def locked(folder: Path) -> Generator[None]:
-    """Be the only writer of a folder.
-
-    Raises:
-        RunFolderError: Another process is.
-    """
+    """Be the only writer of a folder; raises RunFolderError where another process is."""
     path = folder / LOCK
     with path.open("a+", encoding="utf-8") as file:
         try:
@@ -119,7 +116,7 @@ def _refuse(folder: Path) -> None:
 
 @contextlib.contextmanager
 def open_run(folder: Path, *, resume: bool = False) -> Generator[None]:
-    """Hold a run folder, and leave a status behind however the work ends.
+    """Lock a run folder, and write its status however the work ends.
 
     Args:
         folder: A new or an empty folder, unless `resume`.
@@ -136,7 +133,7 @@ def open_run(folder: Path, *, resume: bool = False) -> Generator[None]:
     folder.mkdir(parents=True, exist_ok=True)
     with locked(folder):
         if not resume:
-            _refuse_content(folder)  # a run that began and ended between the first look and the lock
+            _refuse_content(folder)  # again: a run may have begun and ended before the lock
         for left in folder.rglob(".*.json-*"):  # of a process that was killed while it wrote
             left.unlink()
         _note(folder, "running")
@@ -147,7 +144,7 @@ def open_run(folder: Path, *, resume: bool = False) -> Generator[None]:
             _note(folder, "interrupted", stop.reason)
             raise
         except BaseException as error:
-            with contextlib.suppress(OSError):  # a full disk has a better message than this
+            with contextlib.suppress(OSError):  # on a full disk, the first error is the one to see
                 _note(folder, "failed", f"{type(error).__name__}: {error}")
             raise
         _note(folder, "done")
@@ -188,7 +185,7 @@ def read_status(folder: Path) -> tuple[State, str, float] | None:
 
 
 def append(path: Path, record: Mapping[str, Any]) -> None:
-    """Add a line to a JSONL file, durably. What is not finite becomes null: JSON has no other word for it."""
+    """Add a line to a JSONL file, durably. Numbers that are not finite become null."""
     with path.open("a", encoding="utf-8") as file:
         file.write(json.dumps(finite(record)) + "\n")
         file.flush()
@@ -196,19 +193,19 @@ def append(path: Path, record: Mapping[str, Any]) -> None:
 
 
 def read_lines(path: Path) -> Sequence[dict[str, Any]]:
-    """The records of a JSONL file, without a last line that was not finished; none when it does not exist."""
+    """The records of a JSONL file, without an unfinished last line; none when it does not exist."""
     return list(iterate_lines(path))
 
 
 def iterate_lines(path: Path) -> Iterator[dict[str, Any]]:
-    """The same, one at a time."""
+    """The records of `read_lines`, one at a time."""
     if path.exists():
         with path.open("rb") as file:
             yield from (json.loads(line) for line in file if line.endswith(b"\n") and line != b"\n")
 
 
 def cut(path: Path, key: str, last: int) -> None:
-    """Drop the end of a JSONL file from the first record on whose `key` is beyond `last`, or which was not finished."""
+    """Cut off a JSONL file at the first record whose `key` is beyond `last`, or that is unfinished."""
     if not path.exists():
         return
     keep = 0
@@ -222,7 +219,7 @@ def cut(path: Path, key: str, last: int) -> None:
 
 
 def finite(value: Any) -> Any:
-    """The same value with None for every number that is not finite."""
+    """A nested value with None for every number that is not finite."""
     if isinstance(value, Mapping):
         return {key: finite(item) for key, item in cast("Mapping[Any, Any]", value).items()}
     if isinstance(value, (list, tuple)):

@@ -1,8 +1,8 @@
 """Ctrl-C and SIGTERM: the first one asks the work to stop in order, the second one ends the process at once.
 
 Python runs signal handlers between two instructions of the main thread, and one pass through a model may be a single
-instruction that takes seconds. So a thread of its own, which the operating system tells (`signal.set_wakeup_fd`),
-answers the first signal and obeys the second.
+instruction of several seconds. So another thread, woken by `signal.set_wakeup_fd`, answers the first signal and obeys
+the second.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from types import FrameType
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
-class Interrupted(SystemExit):  # no error: the work is saved
-    """A signal asked the run to stop, and it can go on later. Left alone, it ends the process with exit code 75."""
+class Interrupted(SystemExit):  # not an error: the work is saved
+    """A signal asked the run to stop, and it can go on later. If not caught, the process ends with exit code 75."""
 
     CODE = 75  # EX_TEMPFAIL of sysexits.h: try again later
 
@@ -29,7 +29,7 @@ class Interrupted(SystemExit):  # no error: the work is saved
 
 
 def exit_reason(code: int) -> str:
-    """What an exit code tells; below 0 it is that of a process that a signal ended."""
+    """An exit code in words; below 0, the signal that ended the process."""
     if code >= 0:
         return f"exit code {code}"
     memory = " (often: out of memory)" if code == -signal.SIGKILL else ""
@@ -41,8 +41,8 @@ class StopRequest:
     """Whether a signal came, and what is finished first.
 
     Attributes:
-        signal: Name of the first signal, "" before it comes.
-        work: What is finished before the work stops, e.g. "step 3"; "" where it stops at once.
+        signal: Name of the first signal; "" before it comes.
+        work: What is finished before stopping, e.g. "step 3"; "" to stop at once.
     """
 
     signal: str = ""
@@ -50,13 +50,13 @@ class StopRequest:
 
     @property
     def answer(self) -> str:
-        """What whoever sent the first signal is told."""
+        """The answer to the first signal."""
         return f"{'finishing ' + self.work if self.work else 'stopping'}; again to stop now"
 
 
 @dataclass
 class _Watch:
-    """The signals that are handled, and what is done when they come."""
+    """Handles signals."""
 
     say: Callable[[str], None]
     numbers: Sequence[int]

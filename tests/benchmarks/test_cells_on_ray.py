@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -38,20 +38,6 @@ VALUES = {
 }
 SUITE = build(Suite, VALUES, source="test")
 TIMES = ("seconds_rollout", "seconds_update")
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Generator[Any]:
-    """Two machines of one core, which also this process computes with."""
-    from ray.cluster_utils import Cluster
-
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setenv("RAY_worker_register_timeout_seconds", "300")
-        patched.setenv("RAY_USAGE_STATS_ENABLED", "0")
-        started = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
-        started.add_node(num_cpus=1)
-        yield started
-        started.shutdown()
 
 
 @pytest.fixture(scope="module")

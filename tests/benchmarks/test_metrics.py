@@ -62,13 +62,6 @@ def test_tokens_and_times_are_counted_for_all_agents() -> None:
     assert summary.response_seconds == 2.0
 
 
-def test_the_last_scored_turn_counts() -> None:
-    first, second = episode(3.0).turns[0], episode(1.0).turns[0]
-    revised = Episode("task", 0, (first, second), terminated=False)
-    summary = summarise([Group("task", (revised,))], scale=Scale(0.0, 4.0), components=["part"], seconds=1.0)
-    assert summary.return_percent.mean == 25.0
-
-
 # --- the best of k samples --------------------------------------------------------------------------------------------
 
 

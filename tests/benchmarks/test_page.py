@@ -109,14 +109,15 @@ def test_one_reads_what_each_agent_saw_and_said_under_two_methods(report: Page, 
         pane.get_by_label("environment").select_option("coophumaneval-v0")
         pane.get_by_label("task").select_option(index=1)
         pane.get_by_label("method").select_option(method)
+        pane.get_by_label("training steps").select_option(index=0)  # the most trained come first
     task = left.get_by_label("task").input_value()
     assert right.get_by_label("task").input_value() == task
     for number, method in enumerate(("concat", "magrpo")):
         (path,) = run.glob(f"cells/coophumaneval_v0-{method}-*/episodes.jsonl")
         (episode,) = (line for line in map(json.loads, path.read_text().splitlines()) if line["task"] == task)
         (turn,) = episode["turns"]
-        for agent in ("agent_0", "agent_1"):
-            row = left.locator(".row").filter(has=report.locator(".who", has_text=agent))
+        for agent, role in (("agent_0", "aux"), ("agent_1", "main")):
+            row = left.locator(".row").filter(has=report.locator(".who", has_text=role))
             row.first.click()
             side = report.get_by_label("Chosen event").locator("article").nth(number)
             assert side.locator("pre").all_text_contents() == [visible(turn["actions"][agent])]

@@ -116,7 +116,7 @@ def test_pairs_are_corrected_per_environment(tmp_path: Path) -> None:
     assert [(pair.pairs, pair.p == pair.points.p) for pair in found.comparisons] == [(1, True), (1, True)]
 
 
-def outputs(folder: Path) -> tuple[Findings, dict[str, str]]:
+def report_and_texts(folder: Path) -> tuple[Findings, dict[str, str]]:
     """What a report finds, and what every output says of it, without tags, frames and line breaks."""
     found, _ = report_runs([folder], folder)
     run = read_run(folder)
@@ -131,7 +131,7 @@ def outputs(folder: Path) -> tuple[Findings, dict[str, str]]:
 
 @pytest.mark.parametrize("seeds", [1, 2, 3])
 def test_every_output_shows_the_same_numbers(seeds: int, tmp_path: Path) -> None:
-    found, shown = outputs(write_seeds(tmp_path / "run", seeds))
+    found, shown = report_and_texts(write_seeds(tmp_path / "run", seeds))
     document = json.loads(json.dumps(found.to_dict()))
     for name, text in shown.items():
         for line in document["lines"]:
@@ -147,7 +147,7 @@ def test_every_output_shows_the_same_numbers(seeds: int, tmp_path: Path) -> None
 
 @pytest.mark.parametrize(("seeds", "over"), [(1, "12 tasks, one seed"), (2, "2 seeds, 12 tasks, no interval")])
 def test_below_three_seeds_there_is_no_verdict_in_any_output(seeds: int, over: str, tmp_path: Path) -> None:
-    found, shown = outputs(write_seeds(tmp_path / "run", seeds))
+    found, shown = report_and_texts(write_seeds(tmp_path / "run", seeds))
     assert {pair.verdict for pair in found.comparisons} == {"no verdict below 3 seeds"}
     assert {
         value.over for value in (*(line.value for line in found.lines), *(p.points for p in found.comparisons))
@@ -173,7 +173,7 @@ def test_runs_are_merged_and_reported_together(tmp_path: Path) -> None:
         (
             make_cell("magrpo", env_id="tldr-v1"),
             "0.1.0",
-            "tldr stands in versions that pay differently: v0 in first, v1",
+            "tldr is there in versions that pay differently: v0 in first, v1",
         ),
         (make_cell("magrpo"), "0.2.0", "versions 0.1.0 and 0.2.0 of llm_dec_pomdp"),
         (make_cell("magrpo", temperature=0.5), "0.1.0", "tldr-v0: the sampling differs in temperature"),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import html
-import io
 import math
 import re
 from collections.abc import Iterator
@@ -11,7 +9,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from rich.console import Console
+from test_runs import report_and_texts
 
 import llm_dec_pomdp
 from llm_dec_pomdp.agents import Sampling
@@ -21,7 +19,6 @@ from llm_dec_pomdp.benchmarks.export import export_run
 from llm_dec_pomdp.benchmarks.findings import Findings
 from llm_dec_pomdp.benchmarks.intervals import Estimate, Interval
 from llm_dec_pomdp.benchmarks.lines import Line
-from llm_dec_pomdp.benchmarks.report import finding_tables, report_runs, tables
 from llm_dec_pomdp.benchmarks.runner import run_folder
 from llm_dec_pomdp.benchmarks.runs import read_run
 from llm_dec_pomdp.benchmarks.sections import all_sections, measure, sections
@@ -144,15 +141,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 @pytest.fixture(scope="module")
 def outputs(run: Path) -> tuple[Findings, dict[str, str]]:
     """What the report finds, and what every output says of it, without tags, frames and line breaks."""
-    found, _ = report_runs([run], run)
-    read = read_run(run)
-    texts = {"report.md": (run / "report.md").read_text(), "report.html": (run / "report.html").read_text()}
-    for name, printed in (("report", finding_tables(found)), ("bench", tables(read.results, read.entries))):
-        console = Console(file=io.StringIO(), width=200)
-        console.print(*printed)
-        texts[name] = cast("io.StringIO", console.file).getvalue()
-    texts["report.html"] = html.unescape(re.sub(r"<[^>]*>", " ", texts["report.html"]))
-    return found, {name: re.sub(r"[│┃|\s]+", " ", text) for name, text in texts.items()}
+    return report_and_texts(run)
 
 
 def test_every_output_shows_the_regret_and_the_section_of_the_page(outputs: tuple[Findings, dict[str, str]]) -> None:

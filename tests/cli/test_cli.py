@@ -180,7 +180,7 @@ def test_eval_reads_a_file_with_other_names(tmp_path: Path) -> None:
     assert "text 0" in episodes[0]["turns"][0]["observations"]["agent_0"]
 
 
-def test_a_trained_team_is_measured_again(tmp_path: Path) -> None:
+def test_a_trained_team_is_measured_again_and_trained_on(tmp_path: Path) -> None:
     run = tmp_path / "run"
     size = ["--steps", "1", "--prompts", "2", "--group-size", "2"]
     trained = document("train", "tldr-v0", *QUICK, *size, "--set", "learning_rate=1e-3", "--out", str(run))
@@ -189,6 +189,10 @@ def test_a_trained_team_is_measured_again(tmp_path: Path) -> None:
     third = document("eval", "tldr-v0", *QUICK, "--team", str(run), "--out", str(tmp_path / "third"))
     means = [found["results"][0]["summary"]["return_percent"]["mean"] for found in (trained, again, third)]  # type: ignore[index]
     assert means[0] == means[1] == means[2]
+    on = ["--algorithm", "marloo", "--team", str(run), "--out", str(tmp_path / "on")]
+    document("train", "tldr-v0", *QUICK, *size, *on)
+    (curve,) = tmp_path.glob("on/cells/*/curve.jsonl")
+    assert json.loads(curve.read_text().splitlines()[0])["return_percent"]["mean"] == means[0]
 
 
 def test_a_team_that_was_trained_under_a_protocol_is_measured_under_it(tmp_path: Path) -> None:

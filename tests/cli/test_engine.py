@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 PROGRAM = [sys.executable, "-c", "from llm_dec_pomdp.cli import main; main()", "engine"]
 
 
@@ -13,18 +15,37 @@ def command(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([*PROGRAM, *arguments], capture_output=True, text=True, timeout=100)
 
 
-def test_the_server_runs_in_its_own_environment_with_flags_of_ours_and_those_that_were_given(tmp_path: Path) -> None:
+@pytest.fixture
+def environment(tmp_path: Path) -> Path:
+    """One whose programs say how they were called, and with which settings."""
     (tmp_path / "bin").mkdir()
     for name in ("vllm", "python"):
-        (tmp_path / "bin" / name).write_text(f'#!/bin/sh\necho {name} "$@" $VLLM_ALLOW_RUNTIME_LORA_UPDATING\n')
+        (tmp_path / "bin" / name).write_text(
+            f'#!/bin/sh\necho {name} "$@" "$VLLM_ALLOW_RUNTIME_LORA_UPDATING.$VLLM_SERVER_DEV_MODE"\n'
+        )
         (tmp_path / "bin" / name).chmod(0o755)
-    done = command("vllm", "folder", "--environment", str(tmp_path), "--port", "81", "--", "--dtype", "float32")
+    return tmp_path
+
+
+def test_the_server_runs_in_its_own_environment_with_flags_of_ours_and_those_that_were_given(environment: Path) -> None:
+    done = command("vllm", "folder", "--environment", str(environment), "--port", "81", "--", "--dtype", "float32")
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("python -m vllm.")
     assert "--model folder" in done.stdout
     assert "--enable-lora" in done.stdout
-    assert done.stdout.endswith("--dtype float32 True\n")
+    assert done.stdout.endswith("--dtype float32 True.\n")
     assert 'url = "http://127.0.0.1:81"' in done.stderr
+
+
+def test_a_server_that_takes_all_weights_can_be_reached_from_this_machine_alone(environment: Path) -> None:
+    given = ("vllm", "folder", "--environment", str(environment), "--all-weights", "--")
+    done = command(*given, "--dtype", "float32")
+    assert done.stdout.endswith("--dtype float32 True.1\n")
+    assert "--host 127.0.0.1" in done.stdout
+    assert "--enable-lora" not in done.stdout
+    for host in (["--host", "0.0.0.0"], ["--host=0.0.0.0"]):
+        refused = command(*given, *host)
+        assert (refused.returncode, "leave --host out" in " ".join(refused.stderr.split())) == (2, True)
 
 
 def test_what_is_missing_is_said(tmp_path: Path) -> None:

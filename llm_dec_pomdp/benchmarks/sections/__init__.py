@@ -1,13 +1,15 @@
-"""Sections of a report: what is measured beside returns and reward parts, and the table that shows it.
+"""Sections of a report: each measures something beside returns and reward parts, and shows it in a table.
 
-A section is a class; every output of every report has its table, for the environments in which it has something to
-show. Those of this package stand below, a line each. Other packages add theirs with `register_section`, or through the
-entry-point group `llm_dec_pomdp.report_sections`, which the processes that measure find too.
+A section is a class. Its table is in every output of every report, for the environments in which it has something to
+show. Those of this package are registered below. Other packages add theirs with `register_section`, or through the
+entry-point group `llm_dec_pomdp.report_sections`, which the processes of cells find too.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
+from statistics import fmean
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ...envs.base import TextDecPOMDP
@@ -25,17 +27,19 @@ class Section:
     """Derive from it, and override `measure`, `show` or both.
 
     Args:
-        name: Under which it is registered, and what it measured is kept.
+        name: Its registered name, under which results keep what it measured.
 
     Attributes:
         title: Its heading.
         note: Sentences below the heading.
         digits: After the decimal point; columns whose name ends in % have one.
+        scale: Factor between what is measured and what is shown; 100 shows shares in %.
     """
 
     title: ClassVar[str]
     note: ClassVar[str] = ""
     digits: ClassVar[int] = 1
+    scale: ClassVar[float] = 1
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -44,14 +48,14 @@ class Section:
         """Numbers of an evaluation of one seed, kept with its result; {} (the default) where it does not apply.
 
         Args:
-            env: The environment under the protocol that was played; what applies to it is said by its attributes.
+            env: The environment under the protocol that was played.
             groups: Independent episodes, a group for every task.
         """
         return {}
 
     def show(self, line: Line) -> Mapping[str, Value]:
         """A row of its table: values by column for all seeds of a method. Default: means of what was measured."""
-        return line.measured_means(self.name)
+        return {name: self.scale * value for name, value in line.measured_means(self.name).items()}
 
 
 sections = Registry("report section", group="llm_dec_pomdp.report_sections")
@@ -61,7 +65,7 @@ def register_section(name: str, entry_point: str | Callable[..., Any]) -> None:
     """Make a section known; it is built as `entry_point(name)`.
 
     Args:
-        name: Under which its numbers are kept in results.
+        name: Under which results keep its numbers.
         entry_point: `"package.module:Class"` (imported on first use) or the class.
     """
     sections.register(name, entry_point)
@@ -73,15 +77,20 @@ def all_sections() -> list[Section]:
 
 
 def measure(env: TextDecPOMDP, groups: Sequence[Group]) -> dict[str, dict[str, Interval]]:
-    """What the sections measure of an evaluation, by section; nothing of those that do not apply."""
+    """What the sections that apply measure of an evaluation, by section."""
     measured = {section.name: section.measure(env, groups) for section in all_sections()}
     return {
-        section: {name: _interval(v) for name, v in values.items()} for section, values in measured.items() if values
+        section: {name: v if isinstance(v, Interval) else Interval.read(v) for name, v in values.items()}
+        for section, values in measured.items()
+        if values
     }
 
 
-def _interval(value: float | Interval) -> Interval:
-    return value if isinstance(value, Interval) else Interval.read(value)
+def known_means(measured: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """The mean of each number over the episodes that have it (it is not NaN); without those that none has."""
+    names = dict.fromkeys(name for one in measured for name in one)
+    known = {name: [one[name] for one in measured if not math.isnan(one.get(name, math.nan))] for name in names}
+    return {name: fmean(values) for name, values in known.items() if values}
 
 
 register_section("stages", "llm_dec_pomdp.benchmarks.sections.stages:Stages")

@@ -1,12 +1,12 @@
-"""The five decisions of who leads others (arXiv:2605.02801), in research-v0, from traces alone.
+"""The five decisions of an agent that leads others (arXiv:2605.02801), in research-v0, from traces alone.
 
-They are when to spawn, whom to ask, what to say, how to combine and when to stop; of questions whose steps are known. A
-step is open until a report that main has read names its value. Main decides at each of its texts that asks, and at the
-one with which it goes on to its answer.
+They are when to spawn, whom to ask, what to say, how to combine and when to stop. They are counted for questions whose
+steps are known. A step is open until a report that main has read names its value. Every text of main that asks is a
+decision, and so is the one with which it goes on to its answer.
 
 | figure | of | counted |
 |---|---|---|
-| spawned when it helped | invocations while a step was open | as many as steps could be asked for |
+| spawned when it helped | invocations while a step was open | at most one for each step that could be asked for |
 | asked the right one | invocations, where there are specialists | its part of the corpus has the step's fact |
 | said what was needed | subtasks; reports of who was shown the value | the subject is named; the value is |
 | kept what it was told | answers with no step open | the answer is right |
@@ -22,7 +22,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from statistics import fmean
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from ...envs.base import TextDecPOMDP
 from ...envs.research.questions import Hop, facts_of, hops_of
@@ -30,13 +30,10 @@ from ...envs.research.relations import RELATIONS
 from ...envs.research.state import MAIN
 from ...envs.research.task import Research
 from ...envs.research.worlds import Fact, world
+from ...envs.tasks import item_of
 from ...traces import Header, Trace, from_episode
-from ...traces.header import item_of
 from ...types import Group
-from . import Section
-
-if TYPE_CHECKING:
-    from ..lines import Line
+from . import Section, known_means
 
 FIGURES = (
     "spawned when it helped",
@@ -48,13 +45,7 @@ FIGURES = (
 
 
 class Step(NamedTuple):
-    """A step of a question.
-
-    Attributes:
-        hop: What is asked for.
-        subject: About whom.
-        fact: What is true.
-    """
+    """A step of a question: what is asked for, about whom, and what is true."""
 
     hop: Hop
     subject: str
@@ -189,6 +180,7 @@ class Decisions(Section):
     """Means over the episodes of research-v0."""
 
     title = "The five decisions of main, share of the right ones in %"
+    scale = 100
     note = (
         "From traces alone. Spawned when it helped: invocations, while a step of the question was open, for each of "
         "which there was a step. Asked the right one: invocations of the specialist who could know. Said what was "
@@ -198,16 +190,10 @@ class Decisions(Section):
     )
 
     def measure(self, env: TextDecPOMDP, groups: Sequence[Group]) -> Mapping[str, float]:
-        """The mean of each figure, of 1, over the episodes in which there is something to count."""
+        """The mean of each figure, as a share, over the episodes in which there is something to count."""
         if not isinstance(env, Research):
             return {}
         items = {item.id: item for item in env.items}
         header = Header.of(env)
         episodes = [e for group in groups for e in group.episodes if items[e.item_id].fields.get("hops")]
-        figures = [decisions(from_episode(episode, header, items[episode.item_id])) for episode in episodes]
-        known = {name: [one[name] for one in figures if not math.isnan(one[name])] for name in FIGURES}
-        return {name: fmean(values) for name, values in known.items() if values}
-
-    def show(self, line: Line) -> Mapping[str, float]:
-        """In %."""
-        return {name: 100 * value for name, value in line.measured_means(self.name).items()}
+        return known_means([decisions(from_episode(e, header, items[e.item_id])) for e in episodes])

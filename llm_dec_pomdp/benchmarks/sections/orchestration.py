@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from statistics import fmean
 from typing import TYPE_CHECKING
 
 from ...envs.base import TextDecPOMDP
 from ...traces import Header, from_episode, stats
-from ...traces.stats import DIMENSIONS
 from ...types import Group
-from . import Section
+from . import Section, known_means
 
 if TYPE_CHECKING:
     from ..lines import Line
@@ -38,10 +35,7 @@ class Orchestration(Section):
             return {}
         items, header = {item.id: item for item in env.items}, Header.of(env)
         episodes = [episode for group in groups for episode in group.episodes]
-        counted = [stats(from_episode(episode, header, items[episode.item_id])) for episode in episodes]
-        names = (name for dimension in DIMENSIONS.values() for name in dimension)
-        known = {name: [one[name] for one in counted if not math.isnan(one[name])] for name in names}
-        return {name: fmean(values) for name, values in known.items() if values}
+        return known_means([stats(from_episode(episode, header, items[episode.item_id])) for episode in episodes])
 
     def show(self, line: Line) -> Mapping[str, float]:
         """Shares in %."""

@@ -27,7 +27,7 @@ class Regret(Section):
     digits = 3
 
     def measure(self, env: TextDecPOMDP, groups: Sequence[Group]) -> Mapping[str, float | Interval]:
-        """The return of a seed with its interval over episodes, each with chance of its own; and what it lacks."""
+        """The return of a seed with its interval over episodes, the regret, and the optimum."""
         totals = [e.total for group in groups for e in group.episodes if not math.isnan(e.total)]
         if env.optimum is None or not totals:
             return {}

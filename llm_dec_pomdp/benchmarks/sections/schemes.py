@@ -3,22 +3,21 @@
 * fallback: main survives a failing aux. aux is used in a `try` that does not raise again, or its value is checked for
   None or replaced with `or`; when aux raises, or returns None, every assert that held still holds.
 * decorator: main adds to aux's result. A value from aux flows into what is returned, which differs from that value; and
-  the program is no coordinator.
-* coordinator: main splits the work. One call of main makes at least two different calls of aux, on something else than
-  main's own arguments.
-* strategy filter: aux decides a branch. A value from aux is in a condition outside of loops that is no None check, and
-  does not flow into what is returned.
+  the program is not a coordinator.
+* coordinator: main splits the work. One call of main makes at least two different calls of aux, with other arguments
+  than main's own.
+* strategy filter: aux decides a branch. A value from aux is in a condition outside of loops that is not a None check,
+  and does not flow into what is returned.
 
 For all but fallback the value has to matter: the outcome of an assert changes when aux returns None, an empty value of
-its type, or the negation. A program may show several schemes or none. Programs without both functions, without a use
-of aux in main, whose tests never reach aux, or without a passed assert show none.
+its type, or the negation. A program may show several schemes or none. It shows none without both functions, a use of
+aux in main, a test that calls aux, and a passed assert.
 """
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from ...envs.base import TextDecPOMDP
 from ...envs.coding import analysis, reward
@@ -27,9 +26,6 @@ from ...sandbox import Job, Verdict, default_pool
 from ...types import Episode, Group, TaskItem
 from ..metrics import final_texts
 from . import Section
-
-if TYPE_CHECKING:
-    from ..lines import Line
 
 SCHEMES = ("fallback", "decorator", "coordinator", "strategy filter")
 Judge = Callable[[Sequence[Job]], Sequence[Verdict]]
@@ -47,7 +43,7 @@ def aux(*args, **kwargs):
 _EMPTY, _NEGATED = _CHANGED.format(value="type(value)()"), _CHANGED.format(value="not value")
 
 # Wraps aux and main so that every outermost call of main notes its arguments, its calls of aux, and its result. Tests
-# run in another process and can only call main: probes are calls of it, too.
+# run in another process and can only call main, so probes are calls of main too.
 _RECORDER = """
 _real_aux, _real_main, _calls, _inside = aux, {main}, [], set()
 def aux(*args, **kwargs):
@@ -134,7 +130,7 @@ def _with_probes(test: str) -> str:
 
 
 def _holds(verdict: Verdict, probe: str) -> bool:
-    """A probe that failed is among the notes of the verdict, under its own source."""
+    """Whether a probe held; one that failed is among the notes of the verdict, under its own source."""
     source = ast.unparse(ast.parse(probe))[: len(probe) + 9]
     return verdict.outcome in ("passed", "failed") and not any(note.startswith(source) for note in verdict.notes)
 
@@ -182,7 +178,7 @@ class _Flow:
         )
 
     def _spread(self, node: ast.AST) -> None:
-        """What is assigned, looped over or appended from a value of aux holds one too."""
+        """Names that are assigned, looped over or extended from a value of aux hold one too."""
         match node:
             case ast.Assign(targets=targets, value=value) if self._flows(value):
                 self._taint(*targets)
@@ -210,7 +206,7 @@ class _Flow:
                     self._names.add(node.id)
 
     def _flows(self, node: ast.AST | None) -> bool:
-        """The value of an expression holds a value from aux, and is not merely chosen by one."""
+        """Whether the value of an expression contains one from aux, and is not merely chosen by it."""
         if node is None:
             return False
         if isinstance(node, ast.Name):
@@ -272,6 +268,7 @@ class Schemes(Section):
     """Share of the scored episodes that show each scheme, where the parts of a score are those of two functions."""
 
     title = "Cooperation schemes, share of the episodes in %"
+    scale = 100
 
     def measure(self, env: TextDecPOMDP, groups: Sequence[Group]) -> Mapping[str, float]:
         """The share of each scheme, of 1."""
@@ -282,7 +279,3 @@ class Schemes(Section):
         episodes = [e for group in groups for e in group.episodes if e.final is not None and e.final.scorable]
         by_episode = [classify(items[e.item_id], program_of(env, items[e.item_id], e)) for e in episodes]
         return {name: sum(name in schemes for schemes in by_episode) / max(len(by_episode), 1) for name in SCHEMES}
-
-    def show(self, line: Line) -> Mapping[str, float]:
-        """In %."""
-        return {name: 100 * value for name, value in line.measured_means(self.name).items()}

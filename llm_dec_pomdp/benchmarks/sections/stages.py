@@ -1,4 +1,4 @@
-"""Stages: what learnt in which order, and which of it was shown labels."""
+"""Stages: what learnt in which order, and what was shown labels."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 
 class Stages(Section):
-    """For methods of several stages and those that learn from given texts, a column for each stage.
+    """A column for each stage, for methods of several stages and those that learn from given texts.
 
-    A learner that learns from given texts says so by its metric `labels`: 1 where who gave them may know what is right,
-    else 0, see `algorithms.imitation`.
+    A learner that learns from given texts reports the metric `labels`: 1 where their teacher may know what is right,
+    else 0; see `algorithms.imitation`.
     """
 
     title = "Stages"

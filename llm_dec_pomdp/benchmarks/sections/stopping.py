@@ -1,4 +1,4 @@
-"""When teams stop against when they should, where either is known."""
+"""When teams stop, compared with when they should."""
 
 from __future__ import annotations
 
