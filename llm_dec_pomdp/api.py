@@ -1,4 +1,4 @@
-"""Load, collect, train and evaluate in Python, in a line each; `llm_dec_pomdp` has all of them.
+"""Load, collect, train and evaluate in Python, in a line each; `llm_dec_pomdp` exports all of them.
 
     import llm_dec_pomdp
 
@@ -7,8 +7,8 @@
     llm_dec_pomdp.train(team, train_env, "magrpo", steps=40, learning_rate=6e-4)
     print(llm_dec_pomdp.evaluate(team, test_env))
 
-These are the parts of the command line (`train`, `eval`, `bench`), without its files: `training.train` and the rooms
-below have every setting.
+They do what the commands `train` and `eval` do, without files. `training.train` and the modules below it have every
+setting.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def collect(
     Args:
         policy: Who plays: a team, or anything else that answers for all agents.
         env: What is played.
-        items: The first so many tasks only.
+        items: Number of tasks, from the first on; all when left out.
         samples: Episodes of each.
         sampling: How texts are drawn.
         seed: Of the texts and of the environment's chance.
@@ -122,20 +122,20 @@ def train(
 
     Args:
         team: Who learns.
-        env: Its training tasks, under the protocol under which the team is to act.
+        env: Its training tasks, under the communication protocol of the team.
         algorithm: A registered learner, or "module:Class".
         steps: Updates.
         prompts_per_step: Tasks per update.
         group_size: Episodes per task.
-        sampling: How texts are drawn, in evaluations of what was learnt too.
-        seed: The same seed on the same kind of machine is the same run.
+        sampling: How texts are drawn, also by the policy of the learner in evaluations.
+        seed: The same seed on the same kind of machine gives the same run.
         on_step: Called after every update, with what was played and learnt: for logs, curves, evaluations.
-        checkpoints: Folder to save to. Where it has checkpoints of this very training, it goes on from the newest.
+        checkpoints: Folder to save to. If it has checkpoints of this training, it goes on from the newest.
         save_every: Updates between them.
         options: Of the algorithm: learning_rate=6e-4, ...
 
     Returns:
-        The learner, for what else it knows.
+        The learner.
 
     Raises:
         ConfigError: An option that does not exist, a value that it does not take, or an algorithm that does not learn.

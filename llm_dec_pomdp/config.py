@@ -48,15 +48,7 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 def override(values: dict[str, Any], assignments: Sequence[str]) -> dict[str, Any]:
-    """Apply `a.b=value` assignments to a nested dictionary.
-
-    Args:
-        values: Nested dictionary; left unchanged.
-        assignments: Each `dotted.key=value`, the value in TOML syntax; a bare word counts as a string.
-
-    Returns:
-        A new dictionary.
-    """
+    """A nested dictionary with assignments applied: `a.b=value`, in the syntax of TOML; a bare word is a string."""
     result: dict[str, Any] = copy.deepcopy(values)
     for assignment in assignments:
         dotted, equals, text = assignment.partition("=")
@@ -122,7 +114,7 @@ def _keys_at(kind: type[Config], parents: Sequence[str | int]) -> list[str]:
 
 
 def named_model(option: Any) -> str | None:
-    """The model that an option of an environment names: { model = "NAME" } is a reviewer, or whom else it asks."""
+    """NAME where an option of an environment is { model = "NAME" }, as for a reviewer or a reward model; else None."""
     match option:
         case {"model": str(name), **others} if not others:
             return name

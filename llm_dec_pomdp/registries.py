@@ -37,7 +37,7 @@ class Spec:
     Attributes:
         name: The registered id.
         entry_point: `"package.module:attribute"` or a callable.
-        kwargs: Defaults given to the callable; the caller's own win.
+        kwargs: Defaults given to the callable; the caller's override them.
     """
 
     name: str
@@ -125,11 +125,7 @@ class Registry(Mapping[str, Spec]):
         self._specs[name] = spec
 
     def find(self, name: str) -> Spec:
-        """The spec of `name`.
-
-        Raises:
-            KeyError: naming the nearest known names.
-        """
+        """The spec of `name`; raises KeyError with the nearest known names where there is none."""
         if name in self._specs:
             return self._specs[name]
         announced = self._entry_points()

@@ -34,12 +34,7 @@ class FreeText(gymnasium.spaces.Space[str]):
         super().__init__(shape=None, dtype=str, seed=seed)
 
     def sample(self, mask: Any = None, probability: Any = None) -> str:
-        """A random text of 1 to 40 words.
-
-        Args:
-            mask: Not supported: free text has no mask; any value but None is an error.
-            probability: Not supported either.
-        """
+        """A random text of 1 to 40 words. Free text has neither mask nor probabilities: leave both None."""
         if mask is not None or probability is not None:
             raise ValueError("FreeText.sample takes neither mask nor probability: leave them out")
         picks: list[int] = self.np_random.integers(len(_WORDS), size=int(self.np_random.integers(1, 41))).tolist()

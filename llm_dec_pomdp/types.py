@@ -8,9 +8,12 @@ Nothing here refers to an environment, a policy or a learner.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, TypeVar
+
+T = TypeVar("T")
+KeyT = TypeVar("KeyT", bound=Hashable)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,10 +107,9 @@ class Event:
     """What happened at a turn beside texts: an agent joined, a tool was called, somebody stopped.
 
     Attributes:
-        kind: What happened, one word: "spawn", "call", "result", "return", "stop", "read" (the agent is told what
-            another, `of`, said last), ...
-        agent: Who did it, or whom it happened to.
-        details: The rest, by name.
+        kind: What happened, in one word: "spawn", "call", "result", "return", "stop", "read", ...
+        agent: Who did it, or whom it happened to. Of "spawn" it is the new agent, of "read" the reader.
+        details: The rest, by name. Of "read", `of` is the agent whose last text is read.
     """
 
     kind: str
@@ -231,9 +233,9 @@ class Decision:
 
     Attributes:
         turn: t, from 0.
-        actions: Texts of the agents that are compared. The first `drawn` were drawn here and are to be learnt from; the
-            others (from other trajectories of the group, or silence) were only tried here, to compare with.
-        drawn: Texts per agent that were drawn here.
+        actions: By agent, the texts that were tried here. A learner learns from the first `drawn`. The others, which
+            come from other trajectories of the group or are empty, only serve as a comparison.
+        drawn: How many texts of each agent were drawn here.
         branches: The joint actions that were tried.
         share: Share of the trajectories that come here: weight of this decision point among those of its turn.
     """
@@ -285,3 +287,11 @@ class Group:
         texts = {id(completion) for turn in turns for completion in turn.actions.values()}
         scored = sum(turn.score is not None for turn in turns)
         return Cost(len(texts) + self.extra.generations, scored + self.extra.joint_rewards)
+
+
+def grouped(things: Iterable[T], key: Callable[[T], KeyT]) -> dict[KeyT, list[T]]:
+    """Things by their key, in the order in which they come."""
+    groups: dict[KeyT, list[T]] = {}
+    for thing in things:
+        groups.setdefault(key(thing), []).append(thing)
+    return groups

@@ -30,8 +30,10 @@ from llm_dec_pomdp.types import Message, TaskItem
 
 ENVIRONMENTS = ("tldr-v0", "arxiv-v0", "coophumaneval-v0")
 CHAT_TEMPLATE = (
-    "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}<|end|>{% endfor %}"
-    "{% if add_generation_prompt %}<|assistant|>{% endif %}"
+    "{% if tools %}<|user|>Tools:{% for tool in tools %}{{ '\\n' ~ (tool.function | tojson) }}{% endfor %}{{ '\\n' }}"
+    'Call one: <tool_call>{"name": ..., "arguments": {...}}</tool_call><|end|>{% endif %}'
+    "{% for m in messages %}{% if m.role == 'tool' %}<|user|>{{ m.name ~ ':\\n' }}{% else %}<|{{ m.role }}|>{% endif %}"
+    "{{ m.content }}<|end|>{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}"
 )
 SPECIAL = ["<|pad|>", "<|end|>", "<|user|>", "<|assistant|>"]
 TARGET = Path(__file__).parent.parent / "llm_dec_pomdp" / "data" / "tiny"

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from matplotlib.figure import Figure
 
 from llm_dec_pomdp.benchmarks.intervals import LEAST_SEEDS, mean_interval
 
+COMMON = ("torch", "gymnasium", "pettingzoo")
 Runs = dict[str, dict[str, list[dict[str, Any]]]]  # by task and learner
 
 
@@ -29,11 +31,15 @@ def table(tasks: Runs) -> list[list[str]]:
             first, last = runs[0], [run["last"] for run in runs]
             over = mean_interval(last)
             mean = f"{over.mean:.2f}" + (f" ({over.low:.2f} to {over.high:.2f})" if len(last) >= LEAST_SEEDS else "")
-            versions = ", ".join(f"{name} {number}" for name, number in list(first["versions"].items())[:-3])
+            own = {name: number for name, number in first["versions"].items() if name not in COMMON} or {
+                "pettingzoo": first["versions"]["pettingzoo"]
+            }
+            versions = ", ".join(f"{name} {number}" for name, number in own.items())
+            command = re.sub(r" --(seed|out) \S+", "", first["command"]).removeprefix("examples/libraries/")
             seeds = ", ".join(f"{value:.2f}" for value in last)
-            body.append([task, learner, versions, f"{first['episodes']:,}", seeds, mean])
-        body.append([task, "random play", "", "", "", f"{first['random']:.2f}"])
-        body.append([task, "the best", "", "", "", f"{first['best']:.2f}"])
+            body.append([task, learner, versions, f"`{command}`", f"{first['episodes']:,}", seeds, mean])
+        body.append([task, "random play", "", "", "", "", f"{first['random']:.2f}"])
+        body.append([task, "the best", "", "", "", "", f"{first['best']:.2f}"])
     return body
 
 
@@ -63,7 +69,7 @@ def main() -> None:
     tasks: Runs = {}
     for run in json.loads(arguments.results.read_text(encoding="utf-8")):
         tasks.setdefault(run["task"], {}).setdefault(run["learner"], []).append(run)
-    head = ["task", "learner", "versions", "episodes", "last tenth, by seed", "mean"]
+    head = ["task", "learner", "versions", "command", "episodes", "last tenth, by seed", "mean"]
     for row in [head, ["---"] * len(head), *table(tasks)]:
         print("| " + " | ".join(row) + " |")
     draw(tasks, arguments.out)

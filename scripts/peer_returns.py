@@ -1,6 +1,6 @@
 """MAGRPO of this package and of comlrl on the same environment: held-out return, training returns, and seconds.
 
-    python scripts/peer_returns.py docs/results/peer.json [--seeds 0 1 2] [--steps 20] [--learning-rate 6e-4]
+    python scripts/peer_returns.py docs/results/peer.json --sides llm_dec_pomdp --learning-rate 6e-4 [--seeds 0 1 2]
 
 Needs comlrl beside this package: pip install comlrl==1.4.3. Both sides run in this process, one after the other: one
 environment object, the same models at the start (a `builtin:tiny` for each agent), the same tasks in the same order,
@@ -24,7 +24,6 @@ from typing import Any
 os.environ |= {"WANDB_MODE": "disabled", "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
 
 import torch
-from llm_dec_pomdp.integrations.versions import require
 
 import llm_dec_pomdp
 from llm_dec_pomdp.agents import Sampling, Team
@@ -33,6 +32,7 @@ from llm_dec_pomdp.agents.transformers.language_model import LanguageModel
 from llm_dec_pomdp.algorithms.magrpo import MAGRPO, MAGRPOConfig
 from llm_dec_pomdp.envs import TextDecPOMDP
 from llm_dec_pomdp.integrations import comlrl as adapter
+from llm_dec_pomdp.integrations.libraries import require
 from llm_dec_pomdp.rollout import Trajectories
 from llm_dec_pomdp.training import Step, TrainerConfig, train
 from llm_dec_pomdp.training.loop import tasks_of_step
@@ -143,27 +143,32 @@ SIDES = {"llm_dec_pomdp": train_ours, "comlrl": train_theirs}
 
 
 def main() -> None:
-    """Train, measure, and write after every run."""
+    """Train, measure, and add every run to the file."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out", type=Path)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--learning-rate", type=float, default=6e-4)
+    parser.add_argument("--sides", nargs="+", choices=SIDES, default=list(SIDES))
     arguments = parser.parse_args()
     require("comlrl")
     env, sampling = llm_dec_pomdp.make("tldr-v0"), Sampling(max_new_tokens=TOKENS)
     versions = {name: version(name) for name in ("comlrl", "torch", "transformers")}
     versions["llm_dec_pomdp"] = llm_dec_pomdp.__version__
-    runs: list[dict[str, Any]] = []
+    result = {"threads": torch.get_num_threads(), "versions": versions}
+    there = json.loads(arguments.out.read_text()) if arguments.out.exists() else result | {"runs": []}
+    if any(there[name] != result[name] for name in result):
+        parser.error(f"{arguments.out} holds runs of other settings: {there | {'runs': '...'}}; give another file")
+    runs: list[dict[str, Any]] = there["runs"]
     before = held_out(load_team(env.possible_agents, "builtin:tiny"), sampling)
     for seed in arguments.seeds:
-        for side, trained in SIDES.items():
+        for side in arguments.sides:
             team = load_team(env.possible_agents, "builtin:tiny")
-            run = trained(env, team, sampling, arguments.steps, arguments.learning_rate, seed)
-            run |= {"side": side, "seed": seed, "before": before, "after": held_out(team, sampling)}
+            run = SIDES[side](env, team, sampling, arguments.steps, arguments.learning_rate, seed)
+            run |= {"side": side, "seed": seed, "learning_rate": arguments.learning_rate}
+            run |= {"before": before, "after": held_out(team, sampling)}
             runs.append(run)
-            result = {"learning_rate": arguments.learning_rate, "threads": torch.get_num_threads()}
-            arguments.out.write_text(json.dumps(result | {"versions": versions, "runs": runs}, indent=1) + "\n")
+            arguments.out.write_text(json.dumps(result | {"runs": runs}, indent=1) + "\n")
             print(f"seed {seed}, {side}: {before:.1f} -> {run['after']:.1f} %, {run['seconds']['processor']:.0f} s")
 
 

@@ -1,17 +1,20 @@
-"""What all tests share: threads, public test data, a browser, and hypothesis without a clock or a database."""
+"""What all tests share: threads, public test data, a server, a browser, hypothesis without a clock or a database."""
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
+import re
 import shutil
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from servers import Server, serving
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -64,6 +67,42 @@ def golden(shared_data: Path) -> Callable[[str], list[dict[str, Any]]]:
         return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
     return read
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    """A server of the OpenAI kind."""
+    yield from serving()
+
+
+@pytest.fixture
+def example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], dict[str, Any]]:
+    """What the one example of a section of docs/extend.md defines, as a module of a user's."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    def run(section: str) -> dict[str, Any]:
+        page = (REPOSITORY / "docs" / "extend.md").read_text(encoding="utf-8")
+        [code] = re.findall(r"```python\n(.*?)```", page.split(f"\n## {section}\n")[1].split("\n## ")[0], re.DOTALL)
+        name = "page_" + section.lower().replace(" ", "_")
+        (tmp_path / f"{name}.py").write_text(code, encoding="utf-8")
+        return vars(importlib.import_module(name))
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Generator[Any]:
+    """Ray on two machines of one core, which are two raylets here."""
+    from ray.cluster_utils import Cluster
+
+    settings = {"worker_register_timeout_seconds": "300", "USAGE_STATS_ENABLED": "0", "memory_monitor_refresh_ms": "0"}
+    with pytest.MonkeyPatch.context() as patched:
+        for name, value in settings.items():
+            patched.setenv(f"RAY_{name}", value)
+        machines = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+        machines.add_node(num_cpus=1)
+        yield machines
+        machines.shutdown()
 
 
 QUIET = ("--no-sandbox", "--disable-background-networking", "--disable-component-update", "--disable-sync")

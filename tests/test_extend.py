@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
-import re
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,28 +19,12 @@ from llm_dec_pomdp.envs.wrappers import PROTOCOLS, with_protocol
 from llm_dec_pomdp.rollout import Trajectories
 from llm_dec_pomdp.types import Completion, Group
 
-PAGE = Path(__file__).parents[1] / "docs" / "extend.md"
 Example = Callable[[str], dict[str, Any]]
 ONE_WORD = Sampling(max_new_tokens=1)
 
 
 def play(team: Team, step: int = 0) -> list[Group]:
     return Trajectories().play(match(), team, ["t0", "t1"], [2 * step, 2 * step + 1], ONE_WORD, 4)
-
-
-@pytest.fixture
-def example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Example:
-    """What the one example of a section defines, as a module of a user's."""
-    monkeypatch.syspath_prepend(str(tmp_path))
-
-    def run(section: str) -> dict[str, Any]:
-        text = PAGE.read_text(encoding="utf-8").split(f"\n## {section}\n")[1].split("\n## ")[0]
-        [code] = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
-        name = "page_" + section.lower().replace(" ", "_")
-        (tmp_path / f"{name}.py").write_text(code, encoding="utf-8")
-        return vars(importlib.import_module(name))
-
-    return run
 
 
 def test_a_credit_gives_long_texts_less(example: Example) -> None:

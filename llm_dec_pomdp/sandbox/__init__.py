@@ -5,15 +5,15 @@ pool = SandboxPool()
 
 | file | process | what |
 |---|---|---|
-| pool, jobs, probes | trainer | jobs in, verdicts out; threads only wait |
-| judge, rewrite, solution | judge | holds the tests, sees plain data only; confined, too |
+| pool, worker, jobs, probes | trainer | jobs in, verdicts out; threads only wait |
+| judge, rewrite, solution | judge | holds the tests, sees only plain data; is confined too |
 | keeper | keeper | starts zygotes, which a confined judge cannot |
 | zygote, room | untrusted | loads programs and answers calls; never sees a test |
 | codec, boot, confine, seccomp | several | plain data, fresh interpreters, layers of confinement |
 
-docs/sandbox.md says what is held off and what is not.
+docs/sandbox.md says which attacks are held off and which are not.
 
-The pool is imported when it is first asked for: describing a job costs nothing.
+The pool is imported when it is first used, so that describing a job costs nothing.
 """
 
 from typing import TYPE_CHECKING, Any

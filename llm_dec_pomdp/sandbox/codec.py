@@ -1,12 +1,12 @@
-"""Plain data between the two rooms: exact builtin types, tagged, with caps on whatever takes time. No pickle.
+"""Plain data between judge and program: exact builtin types, tagged, with caps on all that takes time. No pickle.
 
-Tests compute with what they get, in C functions that no timer interrupts: numbers are capped so that arithmetic,
-comparison, hash and text of two of them take well under a second, and sets and tables of the rest likewise. The caps
-are tried before the value is built, on both sides.
+Tests compute with decoded values in C functions that no timer interrupts. So the caps make sure that arithmetic,
+comparison, hash and text of two numbers take well under a second, and sets and tables of other values likewise. Both
+sides check the caps before they build a value.
 
-What is decoded is built anew from bytes, so nothing that generated code defined can reach a comparison. A value is one
-tag byte and its content; containers carry a count. A frame is a length, a number that pairs question and answer, and
-that many bytes.
+Decoded values are built anew from bytes, so that nothing that generated code defined can reach a comparison. A value is
+one tag byte and its content; containers carry a count. A frame is a length, a number that pairs question and answer,
+and so many bytes.
 """
 
 # Values of any type pass through here.
@@ -28,11 +28,11 @@ MAX_DEPTH = 200
 MAX_SIZE = 1 << 22  # bytes of one value
 MAX_BITS = 1 << 17  # of an int, 39,000 digits; division and gcd take quadratic time
 MAX_FRACTION_BITS = 1 << 15  # of either part of a Fraction: every operator takes several products and a gcd
-MAX_DIGITS = 1_000  # of a Decimal: a power of two that are ten times as long takes half a minute
-MAX_EXPONENT = 40_000  # of a Decimal, which as an int is as long as an int may be
+MAX_DIGITS = 1_000  # of a Decimal: with ten times as many, one power takes half a minute
+MAX_EXPONENT = 40_000  # of a Decimal, which as an int then has about MAX_BITS
 MAX_RANGE = 1 << 18  # numbers in one range: `in` compares most types with each of them
 MAX_RANGES = 1 << 22  # numbers in all ranges of one value together
-MAX_EQUAL_HASHES = 64  # different items of a container with the same hash: a set of many more takes quadratic time
+MAX_EQUAL_HASHES = 64  # different items of a container with the same hash: a set of many takes quadratic time
 HEADER = struct.Struct(">IQ")
 _VIEWS = (KeysView, ValuesView, ItemsView)
 _COUNT = struct.Struct(">I")
@@ -46,7 +46,7 @@ _HASH_OF_INTS = (1 << 61) - 1  # below it every int but -1 has a hash of its own
 
 
 class CodecError(ValueError):
-    """A value that does not travel, or bytes that are no value."""
+    """A value that cannot be encoded, or bytes that are not an encoded value."""
 
 
 # --- encoding ---------------------------------------------------------------------------------------------------------
@@ -222,7 +222,7 @@ class _Reader:
 
 
 def _refuse_collisions(items: list[Any]) -> None:
-    """Tests put what they get into sets; so many different items of one hash would keep the judge busy for hours."""
+    """Refuse many different items of one hash: in a set of a test they would keep the judge busy for hours."""
     if all(type(item) in _SPREAD or (type(item) is int and -_HASH_OF_INTS < item < _HASH_OF_INTS) for item in items):
         return
     same: defaultdict[int, list[Any]] = defaultdict(list)
@@ -236,7 +236,7 @@ def _refuse_collisions(items: list[Any]) -> None:
 
 
 def _many_differ(group: list[Any]) -> bool:
-    """More of these differ than may have the same hash."""
+    """Whether more than `MAX_EQUAL_HASHES` of these are different."""
     seen: list[Any] = []
     for item in group:
         if item not in seen:

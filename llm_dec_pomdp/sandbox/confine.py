@@ -90,7 +90,7 @@ def limit(memory: int, cpu_seconds: int) -> None:
 
 
 def address_space() -> int:
-    """Bytes of address space that this process takes; 0 where that is not known."""
+    """Bytes of address space that this process uses; 0 where that is not known."""
     try:
         return int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     except OSError:
@@ -112,13 +112,13 @@ def leave_namespaces() -> None:
 
 
 def mount_memory(folder: str) -> None:
-    """A small file system in memory, seen by this mount namespace alone."""
+    """A small file system in memory that only this mount namespace sees."""
     options = f"size={FOLDER_SIZE},nr_inodes={FOLDER_FILES},mode=700".encode()
     _checked(_c().mount(b"tmpfs", os.fsencode(folder), b"tmpfs", ctypes.c_ulong(2 | 4), options), "mount")
 
 
 def unmount(folder: str) -> None:
-    """Forget such a file system and all that is in it."""
+    """Remove such a file system with all that is in it."""
     _checked(_c().umount2(os.fsencode(folder), 2), "umount2")
 
 
@@ -143,9 +143,9 @@ def fork(*, namespaces: bool) -> int:
 
 
 def landlock_rules(readable: Iterable[str], writable: Iterable[str]) -> int:
-    """A descriptor of rules: read below these paths, do anything with files below those, nothing else.
+    """A descriptor of rules: read below `readable`, do anything with files below `writable`, and nothing else.
 
-    In a readable folder those that hold installed packages are listed, not read: there may be tests in them.
+    Folders of installed packages below a readable one can be listed but not read: there may be tests in them.
     """
     abi = _syscall("landlock", _LANDLOCK_CREATE, None, 0, 1)
     files = max(rights for since, rights in _FILE_RIGHTS.items() if since <= abi)
@@ -184,7 +184,7 @@ def _landlock_allow(rules: int, path: str, rights: int) -> None:
 
 
 def landlock(rules: int) -> None:
-    """Live by these rules from here on."""
+    """Apply the rules to this process from here on."""
     _syscall("landlock", _LANDLOCK_RESTRICT, rules, 0)
 
 
@@ -192,7 +192,7 @@ def landlock(rules: int) -> None:
 
 
 def _filter(program: bytes) -> tuple[ctypes.Array[ctypes.c_char], int]:
-    """The filter as the kernel takes it, and its address; keep the first while the second is in use."""
+    """The filter in the kernel's form, and its address, which is valid as long as the first is referenced."""
     whole = ctypes.create_string_buffer(16 + len(program))
     address = ctypes.addressof(whole)
     struct.pack_into("HxxxxxxP", whole, 0, len(program) // 8, address + 16)
@@ -208,7 +208,7 @@ def filter_calls(program: bytes) -> None:
 
 
 def listen_for_threads() -> int:
-    """A descriptor that is readable when a process forked from here on wants a thread, and waits for `answer_thread`.
+    """A descriptor that becomes readable when a process forked from here on wants a thread; see `answer_thread`.
 
     Once it is closed no thread can be started. The caller itself must not start any.
     """
@@ -220,9 +220,9 @@ def listen_for_threads() -> int:
 
 
 def answer_thread(listener: int, process: int) -> None:
-    """Let a process have the thread it wants, if it has fewer than MAX_THREADS; else it meets EAGAIN."""
+    """Allow a process the thread that it wants, if it has fewer than MAX_THREADS; else refuse with EAGAIN."""
     request = bytearray(_REQUEST_SIZE)
-    with contextlib.suppress(FileNotFoundError):  # who asked has ended
+    with contextlib.suppress(FileNotFoundError):  # the process that asked has ended
         fcntl.ioctl(listener, _RECEIVE, request)
         number = struct.unpack_from("Q", request)[0]
         try:
@@ -240,7 +240,7 @@ def seccomp_program(*, judge: bool = False) -> bytes:
 
 
 def drop_privileges() -> None:
-    """No capabilities, none to gain. Does nothing where there is no such thing."""
+    """Drop all capabilities for good. Does nothing on other systems than Linux."""
     if sys.platform != "linux":
         return
     header, nothing = struct.pack("Ii", 0x20080522, 0), bytes(24)
@@ -249,7 +249,7 @@ def drop_privileges() -> None:
 
 
 def hide_memory() -> None:
-    """Nobody without privileges may trace this process or read its memory."""
+    """Keep processes without privileges from tracing this one or reading its memory."""
     if sys.platform == "linux":
         _prctl("dumpable", _PR_SET_DUMPABLE, 0)
 

@@ -1,8 +1,9 @@
 """Tries the judge with programs that attack it, and looks for what they achieved or left behind.
 
-The programs lie in `hostile/`, one file each, with a header of three lines: what it does, `# category:` and `# expect:`
-(the outcomes that are right for it). Lies, resources and escapes are programs, which do not know the answers of the
-tests. Tasks are the other side, tests and prelude of a problem, whose asserts hold when an escape succeeds.
+The programs are in `hostile/`, one file each, with a header of three lines: what it does, `# category:` and `# expect:`
+(the outcomes that are right for it). The categories lies, resources and escapes are solutions that do not know the
+answers of the tests. The category tasks is the other side: tests and prelude of a problem, whose asserts hold when an
+escape succeeds.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ def f(x):
     return {1: 4242, "text": ["xee", "q", "tt"], 2.5: 11.75}[x]
 """
 WRONG = "def f(x):\n    return None\n"
-SIDE_BY_SIDE = 4  # pools; most programs sleep or are refused at once
+SIDE_BY_SIDE = 4  # pools at once; most programs sleep or are refused immediately
 _MARK = "escaped"
 _SLEEP = "31536"  # seconds that a process left behind sleeps: its mark in a list of processes
 _SHARED_KEY = str(0x5EED)
@@ -50,24 +51,16 @@ _OFTEN_WRITABLE = ("/tmp", "/var/tmp", "/dev/shm", "/run", "/root", "/home", str
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """One hostile program.
+    """One hostile program."""
 
-    Attributes:
-        name: Name of its file.
-        about: What it does.
-        category: lies, resources, escapes or tasks.
-        expect: Outcomes that are right for it where every layer holds.
-        source: Its text, with places still to be filled in.
-    """
-
-    name: str
-    about: str
-    category: str
-    expect: tuple[str, ...]
-    source: str
+    name: str  # name of its file
+    about: str  # what it does
+    category: str  # lies, resources, escapes or tasks
+    expect: tuple[str, ...]  # outcomes that are right for it where every layer holds
+    source: str  # its text, with places still to be filled in
 
     def job(self, laid: Bait) -> Job:
-        """It against tests that it does not know; or as the tests of a wrong program."""
+        """The program against tests that it does not know; in the category tasks as the tests of a wrong program."""
         source = laid.fill(self.source)
         if self.category == "tasks":
             return Job(WRONG, source, "f", prelude=source, limits=LIMITS)
@@ -88,7 +81,7 @@ def programs(folder: Path = FOLDER) -> list[Program]:
 
 
 class Bait:
-    """What hostile programs reach for: a secret, a folder, a variable, ports; and how to tell that they got there."""
+    """What hostile programs try to reach: a secret, a folder, a variable, ports; and how to tell that they did."""
 
     def __init__(self, folder: str, tcp: socket.socket, udp: socket.socket, abstract: socket.socket | None) -> None:
         self.token = "escape-" + secrets.token_hex(12)
@@ -120,17 +113,13 @@ class Bait:
         return source
 
     def traces(self, pool: SandboxPool) -> list[str]:
-        """What was achieved or left behind; cleaned up, so that the next program is not blamed for it."""
+        """What was achieved or left behind; it is cleaned up, so that the next program is not blamed for it."""
         marks = [f"{kind} was reached" for kind in self._reached()]
         for path in self.outside.iterdir():
             marks.append(f"{path.name} was written outside")
             path.unlink()
         changed = self.secret.stat()
-        if (changed.st_mode, changed.st_mtime, changed.st_uid) != (
-            self.mode.st_mode,
-            self.mode.st_mtime,
-            self.mode.st_uid,
-        ):
+        if any(getattr(changed, name) != getattr(self.mode, name) for name in ("st_mode", "st_mtime", "st_uid")):
             marks.append("a file of the user was changed")
             self.mode = changed
         for path in {Path(place or ".") / f"llm-dec-pomdp-{_MARK}" for place in _OFTEN_WRITABLE}:
@@ -159,7 +148,7 @@ class Bait:
 
 
 def _processes_left(pool: SandboxPool) -> Iterator[int]:
-    """Processes of this pool that are neither judge nor keeper nor zygote."""
+    """Processes of this pool other than judges, keepers and zygotes."""
     parents: dict[int, int] = {}
     for path in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError, ValueError, IndexError):
@@ -196,30 +185,22 @@ def bait() -> Generator[Bait]:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What became of one program.
-
-    Attributes:
-        program: The program.
-        verdict: What the judge said.
-        earned: It was paid what a wrong program is not.
-        escaped: What it got hold of, did or left behind.
-        broken: It took too long, or the judge was not itself afterwards.
-    """
+    """What became of one program."""
 
     program: Program
-    verdict: Verdict
-    earned: tuple[str, ...] = ()
-    escaped: tuple[str, ...] = ()
-    broken: tuple[str, ...] = ()
+    verdict: Verdict  # what the judge said
+    earned: tuple[str, ...] = ()  # how it was paid more than a wrong program
+    escaped: tuple[str, ...] = ()  # what it read, did or left behind
+    broken: tuple[str, ...] = ()  # it took too long, or the judge failed afterwards
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """All that should not have happened; empty when it was held off."""
+        """Everything that should not have happened; empty when the program was held off."""
         return self.earned + self.escaped + self.broken
 
     @property
     def only_late(self) -> bool:
-        """It took too long and did nothing else, which may be the fault of what ran beside it."""
+        """It only took too long, which may be the fault of what ran beside it."""
         return len(self.problems) == 1 and bool(self.broken) and self.broken[0].startswith("took ")
 
 
@@ -251,19 +232,12 @@ def attempt(pool: SandboxPool, program: Program, laid: Bait) -> Finding:
 
 @dataclass(frozen=True, slots=True)
 class Examination:
-    """What became of many programs where some layers of confinement are switched off.
+    """What became of many programs where some layers of confinement are switched off."""
 
-    Attributes:
-        without: The layers that are off.
-        findings: One for each program that was tried.
-        left: What they did or left behind, looked for at the end.
-        not_tried: Names of programs that try to escape where nothing would hold them.
-    """
-
-    without: tuple[str, ...]
-    findings: tuple[Finding, ...]
-    left: tuple[str, ...]
-    not_tried: tuple[str, ...]
+    without: tuple[str, ...]  # the layers that are off
+    findings: tuple[Finding, ...]  # one for each program that was tried
+    left: tuple[str, ...]  # what they did or left behind, as seen at the end
+    not_tried: tuple[str, ...]  # names of programs that try to escape, where nothing would hold them
 
     @property
     def counts(self) -> dict[str, int]:
@@ -276,15 +250,15 @@ class Examination:
 
     @property
     def problems(self) -> dict[str, tuple[str, ...]]:
-        """What should not have happened, by program; `after all` for what was left by nobody knows whom."""
+        """What should not have happened, by program; under `after all` what an unknown one left."""
         by_name = {finding.program.name: finding.problems for finding in self.findings if finding.problems}
         return by_name | ({"after all": self.left} if self.left else {})
 
 
 def examine(chosen: Sequence[Program], without: Sequence[str] = ()) -> Examination:
-    """Try programs side by side, each in a pool of its own with one judge, so that a good one follows in the same.
+    """Try programs side by side in several pools of one judge, so that a good one follows in the same judge.
 
-    Where a layer is off, what was done and left is looked for after the last program, but for reading secrets.
+    Where a layer is off, what programs did and left is only looked for after the last one.
     """
     with contextlib.ExitStack() as stack:
         laid = stack.enter_context(bait())
@@ -292,7 +266,8 @@ def examine(chosen: Sequence[Program], without: Sequence[str] = ()) -> Examinati
             stack.enter_context(SandboxPool(1, allow_weak=True, without=without))
             for _ in range(min(SIDE_BY_SIDE, len(chosen)))
         ]
-        held = _held(set(pools[0].capabilities.working))
+        working = set(pools[0].capabilities.working)
+        held = "namespaces" in working or {"landlock", "seccomp"} <= working  # from the network and from writing
         tried = [program for program in chosen if held or program.category not in ("escapes", "tasks")]
         free: queue.SimpleQueue[SandboxPool] = queue.SimpleQueue()
 
@@ -312,8 +287,3 @@ def examine(chosen: Sequence[Program], without: Sequence[str] = ()) -> Examinati
         left = [trace for pool in pools for trace in laid.traces(pool)]
         names = {program.name for program in chosen} - {program.name for program in tried}
         return Examination(tuple(without), tuple(findings), tuple(left), tuple(sorted(names)))
-
-
-def _held(working: set[str]) -> bool:
-    """Something keeps programs from the network and from writing."""
-    return "namespaces" in working or {"landlock", "seccomp"} <= working

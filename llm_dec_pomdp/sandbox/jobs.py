@@ -20,7 +20,7 @@ class Limits:
         cpu_seconds: CPU time in total, on a usual machine (`SandboxPool.slowness` scales it); the wall limit is four
             times this plus two seconds.
         case_seconds: CPU time for loading and for each assert, scaled alike.
-        memory_mb: Address space beyond what an empty interpreter takes.
+        memory_mb: Address space beyond that of an empty interpreter.
     """
 
     cpu_seconds: float = 5.0
@@ -60,7 +60,7 @@ class Verdict:
     """What the judge found.
 
     Attributes:
-        outcome: `infra_error` is our fault; everything else is the program's.
+        outcome: `infra_error` is the fault of the sandbox; everything else is the program's.
         passed: Sum over the asserts of the source of the share of its executions that held.
         total: Asserts of the source that were executed or should have been, and other statements that raised.
         notes: Load error, then the first failure of each assert with its reason, in order.

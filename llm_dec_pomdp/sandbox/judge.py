@@ -1,9 +1,9 @@
 """The judge process: holds the tests, never runs generated code, sees only plain data.
 
-Reads one job per frame from standard input and answers with one verdict per frame on standard output; leaves when its
-input closes. The empty job comes before that where the trainer lives on. A frame is a 4-byte big-endian length and
-UTF-8 JSON. The program lives in another process
-(`solution.Solution`); here its entry point is a callable that asks that process.
+Reads one job per frame from standard input and answers with one verdict per frame on standard output; ends when its
+input closes. An empty job before that means that the trainer lives on. A frame is a 4-byte big-endian length and UTF-8
+JSON. The program runs in another process (`solution.Solution`); its entry point here is a callable that asks that
+process.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from .solution import CaseTimeoutError, OverError, Solution, UnsupportedError, Z
 HEADER = struct.Struct(">I")
 MEMORY = 4 << 30  # bytes of address space for tests
 MAX_CASES = 1_000  # results of single executions that a verdict lists
-_REFERENCE = 0.0035  # CPU seconds that `slowness` takes on the machine that the default limits were chosen on
+_REFERENCE = 0.0035  # CPU seconds of `slowness` on the machine for which the default limits were chosen
 # Imported before the judge is confined: what most tests use, and what needs libraries of the system.
 _TESTS_USE = (
     "collections copy functools itertools math operator random re string typing "
@@ -39,7 +39,7 @@ _TESTS_USE = (
 
 
 def read_frame(stream: BinaryIO) -> dict[str, Any] | None:
-    """The next frame, or None when the stream has ended. A frame cut short is empty: its writer was interrupted."""
+    """The next frame; None when the stream has ended, {} for a frame whose writer was interrupted."""
     header = stream.read(HEADER.size)
     if not header:
         return None
@@ -64,25 +64,17 @@ def write_frame(stream: BinaryIO, message: dict[str, Any]) -> None:
 
 
 class Record:
-    """What became of each assert. Once the program is over, every later execution has failed.
-
-    Attributes:
-        held: How often each assert held.
-        ran: How often it was executed, or should have been.
-        unfinished: Asserts that would have been executed again, had the tests not ended.
-        cases: The results in order, of as many executions as a verdict lists.
-        notes: The first failure of each assert and statement.
-    """
+    """What became of each assert. Once the program is over, every later execution fails."""
 
     def __init__(self, solution: Solution, case_seconds: float, tests: CountedTests) -> None:
         self._solution = solution
         self.case_seconds = case_seconds
         self.tests = tests
-        self.held = [0] * len(tests.asserts)
-        self.ran = [0] * len(tests.asserts)
-        self.unfinished = set(tests.inner)
-        self.cases: list[bool] = []
-        self.notes: list[str] = []
+        self.held = [0] * len(tests.asserts)  # how often each held
+        self.ran = [0] * len(tests.asserts)  # how often each was executed, or should have been
+        self.unfinished = set(tests.inner)  # asserts that would have been executed again, had the tests not ended
+        self.cases: list[bool] = []  # the results in order, at most MAX_CASES
+        self.notes: list[str] = []  # the first failure of each assert and statement
         self.over: OverError | None = None
         self.unsupported = self.done = self.loaded = False
         self.broken: set[int] = set()  # statements that raised
@@ -102,7 +94,7 @@ class Record:
         signal.setitimer(signal.ITIMER_PROF, self.case_seconds)
 
     def case(self, started: None, holds: Any, number: int) -> None:
-        """An assert was evaluated, which began with `start`."""
+        """An assert that began with `start` was evaluated."""
         if self.over is not None:
             raise self.over
         if holds:
@@ -117,7 +109,7 @@ class Record:
         self._fail(number, self._reason(error))
 
     def broke(self, error: BaseException, number: int) -> None:
-        """A statement that is no assert raised: a failure of each assert within it."""
+        """Another statement raised, which fails each assert within it."""
         within = self.tests.statements[number][1]
         if not isinstance(error, Exception):  # it ends the tests
             self.unfinished.update(within)
@@ -173,7 +165,7 @@ class Candidate:
 
 
 def explain(error: BaseException) -> str:
-    """`TypeName: message`; for exceptions of the program with the name that they have there."""
+    """`TypeName: message`; exceptions of the program have their names of there."""
     told = getattr(error, "told", None)
     return told.encode("utf-8", "replace").decode() if type(told) is str else room.explain(error)
 
@@ -201,7 +193,7 @@ def run_check(job: dict[str, Any], solution: Solution, record: Record) -> None:
 
 
 def judge(job: dict[str, Any], zygote: Zygote, slowness: float, gone: Callable[[], bool]) -> dict[str, Any]:
-    """Run one job; the verdict as a dictionary. ZygoteLostError when it was lost, which may be the program's doing."""
+    """Run one job; the verdict as a dictionary. ZygoteLostError: the zygote was lost, perhaps through the program."""
     started = time.monotonic()
     try:
         tests = rewrite_check(job["check"])
@@ -237,7 +229,7 @@ def judge(job: dict[str, Any], zygote: Zygote, slowness: float, gone: Callable[[
 
 @contextlib.contextmanager
 def cpu_limit(seconds: float) -> Generator[None]:
-    """End this process by SIGXCPU when it uses more; timers cannot end what tests do within one C function."""
+    """End this process by SIGXCPU when it uses more CPU time; no timer can interrupt a C function of the tests."""
     _, hard = resource.getrlimit(resource.RLIMIT_CPU)
     end = math.ceil(time.process_time() + seconds)
     resource.setrlimit(resource.RLIMIT_CPU, (end if hard == resource.RLIM_INFINITY else min(end, hard), hard))
@@ -248,10 +240,10 @@ def cpu_limit(seconds: float) -> Generator[None]:
 
 
 def verdict(record: Record) -> dict[str, Any]:
-    """Sum the record up: an assert is worth the share of its executions that held.
+    """The verdict of a record: an assert is worth the share of its executions that held.
 
-    Where the tests ended early, asserts that they had not finished with have failed; else one that was never executed
-    does not count. A statement that raised and holds no assert is a failure of its own.
+    Where the tests ended early, unfinished asserts have failed; else asserts that were never executed do not count. A
+    statement that raised and holds no assert is a failure of its own.
     """
     done = record.done and record.over is None
     due = [number for number, ran in enumerate(record.ran) if ran or not done]
@@ -288,7 +280,7 @@ def verdict(record: Record) -> dict[str, Any]:
 
 
 def slowness() -> float:
-    """How much slower than usual this machine runs Python, from 1 to 4; limits are in seconds of a usual machine."""
+    """How much slower than usual this machine runs Python, from 1 to 4."""
     best = 1.0
     for _ in range(3):
         started = time.process_time()
@@ -308,11 +300,11 @@ class Judge:
         self.zygote = Zygote(f"{options['root']}/{os.getpid()}", options["site"], options["layers"])
 
     def gone(self) -> bool:
-        """Our caller has gone. Nothing is ever sent before the answer: readable means the end of our input."""
+        """Whether the caller has gone. It sends nothing before our answer, so that readable input means its end."""
         return os.getppid() != self.parent or bool(select.select([0], [], [], 0)[0])
 
     def answer(self, job: dict[str, Any], slow: float) -> dict[str, Any]:
-        """The verdict; a zygote lost twice in the same job is the program's doing. BrokenPipeError: none can be had."""
+        """The verdict; losing a zygote twice in a job counts against it. BrokenPipeError: the keeper has gone."""
         ours, note = False, ""
         for _ in range(2):
             try:
@@ -344,15 +336,15 @@ class Judge:
             write_frame(sys.stdout.buffer, answer)
 
     def hear(self) -> dict[str, Any] | None:
-        """The next job; an empty one is our dismissal."""
+        """The next job; an empty one dismisses this judge."""
         job = read_frame(sys.stdin.buffer)
         self.dismissed |= job == {}
         return job
 
     def leave(self) -> None:
-        """End our processes and have our folder removed, and the pool's when the caller cannot.
+        """End our processes and have our folder removed, and that of the pool when the caller cannot.
 
-        The input of a dying trainer ends before its children get another parent.
+        When a trainer dies, this input ends before this process gets another parent.
         """
         ended = bool(select.select([0], [], [], 0)[0]) and os.getppid() == self.parent
         if ended and not self.dismissed:
@@ -367,10 +359,8 @@ def _on_case_timeout(signum: int, frame: Any) -> NoReturn:
 def main(options: dict[str, Any]) -> None:
     """Serve jobs until the input ends."""
     if options["core"] is not None:
-        with contextlib.suppress(OSError, AttributeError):
-            os.sched_setaffinity(
-                0, {options["core"]}
-            )  # judge and solution take turns: one core has it all in its cache
+        with contextlib.suppress(OSError, AttributeError):  # judge and solution take turns and share a core's cache
+            os.sched_setaffinity(0, {options["core"]})
     this = Judge(options)
     this.zygote.open()
     for kind, value in ((resource.RLIMIT_AS, MEMORY), (resource.RLIMIT_CORE, 0)):

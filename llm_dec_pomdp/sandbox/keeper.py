@@ -1,7 +1,7 @@
-"""The process that starts zygotes for a judge, which may start none once it is confined.
+"""The process that starts zygotes for a judge, which cannot start any once it is confined.
 
-It loads the standard library once, so that a zygote is a fork. It is never sent a test nor a program, and runs for as
-long as its judge. Orders are one byte; there are no answers.
+It loads the standard library once, so that a zygote is a fork. It never gets a test or a program, and runs as long as
+its judge. Orders are one byte; there are no answers.
 
 | order | meaning |
 |---|---|

@@ -36,11 +36,11 @@ _pools = itertools.count()
 
 
 class SandboxPool:
-    """Judges programs concurrently, each in a process of its own under limits.
+    """Judges programs concurrently, each in a process of its own with limits.
 
     Args:
         workers: Judge processes; default one per core. They start when the first job comes.
-        allow_weak: Run also where generated code cannot be kept from the network or files; verdicts are marked weak.
+        allow_weak: Also run where generated code cannot be kept from the network or files; verdicts are marked weak.
         site: Programs and tests may import installed packages (numpy, say).
         without: Layers of confinement to leave out, for tests: see `confine.LAYERS`.
 
@@ -65,7 +65,7 @@ class SandboxPool:
             raise ValueError(f"no layer {unknown[0]!r}; there are {', '.join(confine.LAYERS)}")
         self.workers = workers or os.cpu_count() or 1
         self.allow_weak = allow_weak
-        self.site = _site_folders() if site else []
+        self.site = sorted({sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}) if site else []
         self.without = tuple(without)
         self.slowness = 1.0
         self._reset()
@@ -86,7 +86,7 @@ class SandboxPool:
 
     @property
     def capabilities(self) -> Capabilities:
-        """What holds here, less what was left out."""
+        """The layers that work here, without those left out."""
         return capabilities().without(*self.without)
 
     @property
@@ -98,8 +98,8 @@ class SandboxPool:
         """Judge all jobs; verdicts in the same order.
 
         Raises:
-            SandboxError: Generated code cannot be confined here, and `allow_weak` is not set; or a probe of what
-                confines it did not answer.
+            SandboxError: Generated code cannot be confined here and `allow_weak` is not set, or a probe of the
+                confinement did not answer.
         """
         self._start()
         if len(jobs) == 1:
@@ -133,7 +133,8 @@ class SandboxPool:
             able = self.capabilities
             if able.missing and not self.allow_weak:
                 raise SandboxError(able.missing)
-            self._layers, self._weak = self._usable(able), bool(able.missing)
+            some = {*able.working, "limits"} - set(self.without)  # limits even where only some of them work
+            self._layers, self._weak = tuple(name for name in confine.LAYERS if name in some), bool(able.missing)
             self._root, self._root_lock = _make_root()
             idle: queue.SimpleQueue[Worker | None] = queue.SimpleQueue()
             for _ in range(self.workers):
@@ -142,11 +143,6 @@ class SandboxPool:
             self._began, self._again_seconds = time.monotonic(), 0.0
             self._idle = idle
             atexit.register(self.close)
-
-    def _usable(self, able: Capabilities) -> tuple[str, ...]:
-        """Layers that hold, and limits also where only some of them do."""
-        some = {*able.working, "limits"} - set(self.without)
-        return tuple(layer for layer in confine.LAYERS if layer in some)
 
     def _judge(self, job: Job) -> Verdict:
         assert self._idle is not None
@@ -157,17 +153,8 @@ class SandboxPool:
             self._idle.put(judge)
         if answer["starved"]:  # by other processes of this machine
             answer = self._judge_alone(job) or answer
-        return Verdict(
-            answer["outcome"],
-            answer["passed"],
-            answer["total"],
-            tuple(answer["notes"]),
-            answer["cpu_seconds"],
-            answer["wall_seconds"],
-            tuple(answer["cases"]),
-            tuple(answer["shares"]),
-            self._weak,
-        )
+        del answer["starved"]
+        return Verdict(**answer, weak=self._weak)
 
     def _ask(self, job: Job, judge: Worker | None) -> tuple[dict[str, Any], Worker | None]:
         """The answer, and the judge for the next job."""
@@ -184,7 +171,7 @@ class SandboxPool:
         return well_formed({"outcome": "infra_error", "notes": ["the judge process was lost twice"]}), judge
 
     def _judge_alone(self, job: Job) -> dict[str, Any] | None:
-        """The answer with all other judges idle; None where second runs have taken their share of the time."""
+        """The answer with all other judges idle; None when second runs have used up their share of the time."""
         assert self._idle is not None
         if not self._alone.acquire(blocking=False):
             return None
@@ -226,7 +213,7 @@ class SandboxPool:
 
 
 def _make_root() -> tuple[str, int]:
-    """A folder for the files of a pool, and the lock that tells it from what a killed trainer left behind."""
+    """A folder for the files of a pool, and the lock that marks it as in use."""
     last: OSError | None = None
     for parent in (None, "/dev/shm"):
         try:
@@ -260,17 +247,12 @@ def _sweep(parent: Path) -> None:
 
 
 def _cores() -> Sequence[int | None]:
-    """Cores that this process may use, from one that other pools may not start with; a judge stays on one."""
+    """Cores that this process may use, each for a judge; different pools start with different ones."""
     if sys.platform != "linux":
         return [None]
     cores = sorted(os.sched_getaffinity(0))
     first = (os.getpid() + next(_pools)) % len(cores)
     return cores[first:] + cores[:first]
-
-
-def _site_folders() -> list[str]:
-    paths = sysconfig.get_paths()
-    return sorted({paths["purelib"], paths["platlib"]})
 
 
 # --- the shared pool --------------------------------------------------------------------------------------------------
@@ -279,7 +261,7 @@ def _site_folders() -> list[str]:
 def default_pool() -> SandboxPool:
     """The pool that environments of this process share.
 
-    With LLM_DEC_POMDP_ALLOW_WEAK=1 in the environment it runs where confinement is weak, too.
+    With LLM_DEC_POMDP_ALLOW_WEAK=1 in the environment it also runs where confinement is weak.
     """
     return _pool_of(os.getpid())
 

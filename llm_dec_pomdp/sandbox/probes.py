@@ -1,7 +1,7 @@
-"""What this system can confine, found out by attempting what each layer forbids.
+"""Probes of the layers of confinement on this system, which attempt what each layer forbids.
 
-`capabilities()` starts a process that forks one child per layer; the child applies that layer alone and does something
-that must fail then.
+`capabilities()` starts a process that forks one child per layer; the child applies only that layer and does something
+that must then fail.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Capabilities:
 
     Attributes:
         system: Operating system and machine type.
-        layers: For each of `confine.LAYERS` "" when it holds, else what is wrong.
+        layers: For each of `confine.LAYERS` "" when it works, else what is wrong.
     """
 
     system: str
@@ -52,7 +52,7 @@ class Capabilities:
 
     @property
     def missing(self) -> str:
-        """A sentence when generated code could reach the network or files; else ""."""
+        """A sentence where generated code could reach the network or files; else ""."""
         has = set(self.working)
         gaps = ["the network"] * (not has & {"namespaces", "seccomp"}) + ["files"] * ("landlock" not in has)
         if not gaps:
@@ -71,7 +71,7 @@ class Capabilities:
 
 @functools.cache
 def capabilities() -> Capabilities:
-    """What holds on this system; found out once per process.
+    """The layers of this system, probed once per process.
 
     Raises:
         SandboxError: A probe did not answer. That says nothing about its layer, so nothing is run without it either.
@@ -112,7 +112,7 @@ def main(options: dict[str, Any]) -> None:
 
 
 def _in_child(act: Callable[[], str]) -> str:
-    """What the act says; a space when the layer holds, nothing when the child did not answer."""
+    """The answer of the act; a space when the layer works, nothing when the child did not answer."""
     reader, writer = os.pipe()
     if os.fork() == 0:
         try:

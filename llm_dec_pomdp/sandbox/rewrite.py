@@ -16,8 +16,8 @@ class CountedTests:
     Attributes:
         tree: The module to execute; it calls `__start__`, `__case__`, `__failed__` and `__broke__` with numbers.
         asserts: What each counted assert claims, in the order of the source.
-        statements: Each guarded statement, or the first one of a round, and the numbers of the asserts within.
-        inner: Numbers of asserts in functions that are not `check`: they may be due any number of times.
+        statements: Each guarded statement (of a round of a loop the first one), and the numbers of the asserts within.
+        inner: Numbers of asserts in other functions than `check`, which may run any number of times.
     """
 
     tree: ast.Module
@@ -37,9 +37,9 @@ class CountedTests:
 def rewrite_check(source: str) -> CountedTests:
     """The test module with counted asserts.
 
-    An assert of a true constant is dropped. Statements of a function body that are no asserts are guarded too, and so
-    is each round of a `for` loop: when one raises, what comes after it still runs. Functions without an assert are
-    helpers of the tests, and what they raise goes to those who call them.
+    An assert of a true constant is dropped. Other statements of a function body are guarded too, and so is each round
+    of a `for` loop: when one raises, those after it still run. Functions without an assert are helpers of the tests;
+    what they raise goes to their callers.
     """
     tests = CountedTests(ast.parse(source))
     _Rewriter(tests).visit(tests.tree)

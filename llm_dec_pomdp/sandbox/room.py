@@ -1,7 +1,7 @@
 """The untrusted room: loads one program and answers calls of its entry point with plain data.
 
-Everything here runs beside generated code, which may change any of it. Nothing here is a verdict: the judge believes no
-more than that the bytes it reads are a value, and compares that with what only the judge knows.
+Everything here runs in one process with generated code, which may change any of it. So nothing here is a verdict: the
+judge only takes the bytes it reads as a value, and compares it with what only the judge knows.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def load(prelude: str, solution: str, entry_point: str) -> Callable[..., Any]:
 
 
 def describe(error: BaseException) -> tuple[Any, ...]:
-    """("raised", builtin types it is of, arguments, note) with plain arguments or its text instead."""
+    """("raised", its builtin types, arguments, note), with its text in place of arguments that are not plain."""
     kinds = [kind.__name__ for kind in type(error).__mro__ if getattr(builtins, kind.__name__, None) is kind]
     try:
         text = str(error)
@@ -72,7 +72,7 @@ def explain(error: BaseException) -> str:
 
 
 def send(number: int, answer: tuple[Any, ...], *, low: bool = False) -> None:
-    """Write one frame; a value that does not travel becomes the reason why."""
+    """Write one frame; a value that cannot be encoded becomes the reason why."""
     try:
         body = codec.encode(answer, low=low)
     except codec.CodecError as error:

@@ -1,7 +1,7 @@
-"""The judge's view of the untrusted room: a zygote, and one solution process at a time.
+"""The judge's side of the untrusted processes: a zygote, and one solution process at a time.
 
-Everything that comes from there is bytes of a declared length under a number that we drew; it becomes plain data or the
-program's failure.
+All that they send is bytes of a declared length under a number that this side drew; it becomes plain data, or a failure
+of the program.
 """
 
 # Values of any type pass through here.
@@ -32,11 +32,11 @@ _random = SystemRandom()
 
 
 class CaseTimeoutError(BaseException):
-    """One assert used more CPU than a case may; not an Exception, so that ordinary handlers let it pass."""
+    """An assert used more CPU time than a case may; not an Exception, so that ordinary handlers do not catch it."""
 
 
 class OverError(BaseException):
-    """The program cannot go on: it died, broke the protocol or used up its time. Attribute `outcome` says which."""
+    """The program cannot go on: it died, broke the protocol or used up its time; `outcome` says which."""
 
     def __init__(self, outcome: str, note: str) -> None:
         super().__init__(note)
@@ -56,7 +56,7 @@ class UnsupportedError(Exception):
 
 
 class ProgramError(Exception):
-    """What a program raised to end loops and generators of the tests; they meet an error instead."""
+    """Stands for exceptions of a program that would end loops and generators of the tests."""
 
 
 # --- zygote -----------------------------------------------------------------------------------------------------------
@@ -202,17 +202,17 @@ class Solution:
         if greeting != ("ready",):
             raise ZygoteLostError(str(greeting), ours=True)
         self._confined = True
-        self._exchange(self._load)  # its answer, too, is decoded on a timer that the caller has set
+        self._exchange(self._load)  # within the timer that the caller has set
 
     def begin_case(self) -> None:
-        """A new case begins: it has its own allowance of CPU. OverError when the tests have no time left for it."""
+        """Give a new case its own CPU time. OverError: the tests have no time left for it."""
         if time.process_time() > self._tests_end or time.monotonic() > self._deadline:
             raise OverError("timeout", "the tests took too long with what the program returned")
         if self._socket is not None:
             self._case_end = self._used() + self._limits.case_seconds
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
-        """Call the entry point; its exceptions are raised here as the builtin exceptions they are of."""
+        """Call the entry point; its exceptions are raised here as exceptions of their builtin types."""
         if self._busy:  # a case ended in the middle of a call
             self.stop()
         if self._socket is None:
@@ -301,14 +301,14 @@ class Solution:
         raise CaseTimeoutError
 
     def _used(self) -> float:
-        """CPU seconds of the process so far, by its clock; a quarter of the time where there is no such clock."""
+        """CPU seconds of the process so far, by its clock; a quarter of the wall time where there is no such clock."""
         try:
             return time.clock_gettime((~self._pid) << 3 | 2)
         except OSError:
             return (time.monotonic() - self._started) / 4
 
     def _die(self, how: str) -> NoReturn:
-        """The process ended or lied: the program's doing, unless its CPU limit or the zygote ended it."""
+        """The process ended or lied; the program is to blame, unless its CPU limit or the zygote ended it."""
         if not self._confined or not self._zygote.alive():
             raise ZygoteLostError(how, ours=not self._confined)
         self.stop()
@@ -318,7 +318,7 @@ class Solution:
 
 @contextlib.contextmanager
 def _undisturbed() -> Generator[None]:
-    """An order and its answer belong together: no timer of a case comes between them."""
+    """Keep the timer of a case from interrupting an order and its answer."""
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGPROF])
     try:
         yield
@@ -341,11 +341,10 @@ def _result(answer: tuple[Any, ...]) -> Any:
 
 
 def _exception(kinds: list[Any], arguments: tuple[Any, ...], note: str) -> BaseException:
-    """The exception of the first builtin type that is named; `note` is what to tell of it.
+    """An exception of the first builtin type that is named; `note` describes it.
 
-    A StopIteration would end a `map`, `zip` or `for` of the tests before its time, and so would a GeneratorExit some
-    others: these, and whatever is not for ordinary handlers, become a ProgramError. SystemExit means nothing here, and
-    a test may wait for it.
+    A StopIteration would end a `map`, `zip` or `for` of the tests early, and a GeneratorExit other loops: these, and
+    all that ordinary handlers do not catch, become a ProgramError. SystemExit stays, since a test may expect it.
     """
     error: BaseException = Exception(*arguments)
     for name in kinds:

@@ -1,7 +1,7 @@
-"""The trainer's end of one judge process: a job goes in, an answer comes out, or the judge counts as lost.
+"""The trainer's side of one judge process: a job goes in, and an answer comes out, or the judge counts as lost.
 
-A judge runs tests of task files, which may write anything in place of its answers: what arrives has a size, a time and
-a form, and whatever has another is no answer.
+A judge runs tests of task files, which may write anything in place of its answers. So size, time and form of an answer
+are checked.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import subprocess
 import time
 from collections.abc import Generator
 from dataclasses import asdict
-from typing import Any, get_args
+from typing import Any, cast, get_args
 
 from . import boot, judge
 from .jobs import Job, OutcomeName
@@ -30,7 +30,7 @@ _LISTS = {"notes": {str}, "cases": {bool}, "shares": {int, float}}
 
 
 class LostError(Exception):
-    """A judge process ended, went silent, or wrote what is no answer."""
+    """A judge process ended, went silent, or wrote something other than an answer."""
 
 
 class TestsTooLongError(Exception):
@@ -38,21 +38,16 @@ class TestsTooLongError(Exception):
 
 
 class Worker:
-    """One judge process. Whatever interrupts a question ends it: the answer to come would be taken for the next one's.
-
-    Attributes:
-        over: It was ended, and takes no more jobs.
-        slowness: How much slower than usual it found this machine.
-    """
+    """One judge process. An interrupted question ends it, since its answer would be taken for that of the next one."""
 
     def __init__(self, options: dict[str, Any]) -> None:
-        self.over = False
+        self.over = False  # it has ended and takes no more jobs
         self._process = boot.start("judge", options, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         assert self._process.stdin and self._process.stdout
         self._in, self._out = self._process.stdin.fileno(), self._process.stdout.fileno()
         os.set_blocking(self._in, False)
         with self._ending_if_interrupted():
-            self.slowness = float(self._read(START)["slowness"])
+            self.slowness = float(self._read(START)["slowness"])  # how much slower than usual this machine is
 
     def run(self, job: Job) -> dict[str, Any]:
         """The verdict on one job as the judge wrote it. LostError, TestsTooLongError: there is none."""
@@ -88,7 +83,7 @@ class Worker:
                 raise LostError from error
 
     def _read(self, patience: float) -> Any:
-        """What the next frame says. It begins within `patience` seconds and ends `REST` seconds later."""
+        """The content of the next frame, which begins within `patience` seconds and ends within `REST` more."""
         first = self._exactly(1, patience)
         end = time.monotonic() + REST
         [length] = judge.HEADER.unpack(first + self._exactly(judge.HEADER.size - 1, REST))
@@ -127,13 +122,19 @@ class Worker:
 
 def well_formed(answer: Any) -> dict[str, Any]:
     """An answer with all that a verdict needs. LostError: it is none."""
-    whole: dict[str, Any] = {**dict.fromkeys(_NUMBERS, 0), **dict.fromkeys(_LISTS, ()), "starved": False}
-    whole |= answer if type(answer) is dict else {}
+    whole: dict[str, Any] = {
+        "outcome": None,
+        "starved": False,
+        **dict.fromkeys(_NUMBERS, 0),
+        **dict.fromkeys(_LISTS, ()),
+    }
+    given = cast("dict[str, Any]", answer) if type(answer) is dict else {}
+    whole |= {name: given[name] for name in whole.keys() & given.keys()}
     if (
-        whole.get("outcome") not in get_args(OutcomeName)
+        whole["outcome"] not in get_args(OutcomeName)
         or not all(type(whole[name]) in (int, float) for name in _NUMBERS)
         or not 0 <= whole["passed"] <= whole["total"]
         or not all(type(whole[name]) in (list, tuple) and {*map(type, whole[name])} <= _LISTS[name] for name in _LISTS)
     ):
         raise LostError
-    return whole
+    return whole | {name: tuple(whole[name]) for name in _LISTS}

@@ -1,7 +1,7 @@
 """The process that solution processes are forked from: standard library loaded, nothing of ours to find.
 
-It is told only when to start and when to end a child; programs travel over a socket that the judge made and that this
-process merely passes on. Orders and answers have a fixed size:
+It is only told when to start and when to end a child. Programs travel over a socket of the judge that this process
+passes on. Orders and answers have a fixed size:
 
 | order | meaning | answer |
 |---|---|---|
@@ -224,7 +224,7 @@ def empty(folder: str) -> None:
 
 
 def _overfull(folder: str) -> bool:
-    """More files or bytes than a program may keep, or folders too deep to tell; looks at no more files than that."""
+    """Whether there are more files or bytes than a program may keep, or folders too deep to count them."""
     files = size = 0
     unreadable: list[OSError] = []
     for top, folders, names in os.walk(folder, onerror=unreadable.append):
@@ -239,7 +239,7 @@ def _overfull(folder: str) -> bool:
 
 
 def starved(pid: int, lived: float) -> bool:
-    """The process spent more than half of the seconds that it lived waiting for a core."""
+    """Whether the process spent more than half of its life waiting for a core."""
     try:
         _, waited, _ = (int(word) for word in Path(f"/proc/{pid}/schedstat").read_text().split())
     except (OSError, ValueError):

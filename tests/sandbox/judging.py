@@ -7,6 +7,7 @@ from typing import Any
 from llm_dec_pomdp.sandbox import Job, Limits, SandboxPool
 
 QUICK = Limits(cpu_seconds=1.0, case_seconds=0.2, memory_mb=256)
+LITTLE_CPU = Limits(cpu_seconds=0.4, case_seconds=0.2, memory_mb=256)
 IDENTITY = "def f(x):\n    return x\n"
 
 

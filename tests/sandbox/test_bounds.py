@@ -48,10 +48,12 @@ def whole(number: int) -> bytes:
         (Decimal("NaN" + "7" * (codec.MAX_DIGITS + 1)), "a Decimal of more than"),
         (Decimal(f"1e-{codec.MAX_EXPONENT + 1}"), "a Decimal with an exponent"),
         (Decimal(f"0e{codec.MAX_EXPONENT + 1}"), "a Decimal with an exponent"),
+        (Decimal("1e999999"), "a Decimal with an exponent"),
         (range(codec.MAX_RANGE + 2), "a range of more than"),
         (range(1 << 70, (1 << 70) + 2), "a range of more than"),
+        (range(10**30), "a range of more than"),
     ],
-    ids=["int", "negative", "denominator", "numerator", "digits", "payload", "exponent", "zero", "range", "far range"],
+    ids="int negative denominator numerator digits payload exponent zero high range far-range endless-range".split(),
 )
 def test_the_program_is_told_what_is_too_large(value: Any, reason: str) -> None:
     with pytest.raises(CodecError, match=reason):
@@ -68,10 +70,11 @@ def test_the_program_is_told_what_is_too_large(value: Any, reason: str) -> None:
         (b"q" + blob(b"d", b"1e9") + whole(1), "a Fraction of what is no int"),
         (blob(b"d", b"7" * (codec.MAX_DIGITS + 21)), "a Decimal of more than"),
         (blob(b"d", b"-0e99999"), "a Decimal with an exponent"),
+        (blob(b"d", b"1e999999"), "a Decimal with an exponent"),
         (items(b"[", [encode(range(1 << 18))] * 17), "ranges of more than"),
         (items(b"R", [whole(0), whole(1 << 70), whole(1 << 69)]), "a range of more than"),
     ],
-    ids=["int", "numerator", "denominator", "fraction", "mixed", "digits", "exponent", "ranges", "far range"],
+    ids=["int", "numerator", "denominator", "fraction", "mixed", "digits", "exponent", "high", "ranges", "far range"],
 )
 def test_the_judge_believes_no_encoder(data: bytes, reason: str) -> None:
     with pytest.raises(CodecError, match=reason):

@@ -172,7 +172,7 @@ def run_code(code: str, folder: Path) -> subprocess.Popen[str]:
 
 FORK = """
 import os, sys
-from llm_dec_pomdp.sandbox import Job, default_pool
+from llm_dec_pomdp.sandbox import Job, SandboxPool, default_pool
 
 job = Job("def f(x): return x", "def check(c):\\n    assert c(1) == 1\\n", "f")
 
@@ -184,6 +184,11 @@ def judges_and_leaves_at_once():
     default_pool().close()
     os._exit(0 if good else 1)
 
+def judges_with_the_pool_of_its_parent():
+    good = own.run([job])[0].outcome == "passed" and own.folder != folder
+    own.close()
+    os._exit(0 if good else 1)
+
 def leaves_at_once():
     os._exit(0)
 
@@ -193,15 +198,18 @@ def leaves_through_atexit():
 def judges_and_leaves_through_atexit():
     sys.exit(0 if judges() else 1)
 
-assert judges()
+own = SandboxPool(1)
+assert judges() and own.run([job])[0].outcome == "passed"
+folder = own.folder
 for child in (
-    judges_and_leaves_at_once, leaves_at_once, leaves_through_atexit, judges_and_leaves_through_atexit
+    judges_and_leaves_at_once, judges_with_the_pool_of_its_parent, leaves_at_once, leaves_through_atexit,
+    judges_and_leaves_through_atexit,
 ):
     if os.fork() == 0:
         child()
     _, status = os.wait()
     assert status == 0, (child, status)
-    assert judges(), child
+    assert judges() and own.run([job])[0].outcome == "passed", child
 """
 
 

@@ -9,7 +9,7 @@ from importlib import resources
 from pathlib import Path
 
 import pytest
-from judging import IDENTITY, job, judged
+from judging import IDENTITY, LITTLE_CPU, job, judged
 
 from llm_dec_pomdp.envs.coding.analysis import prelude
 from llm_dec_pomdp.sandbox import Job, Limits, SandboxPool, capabilities
@@ -54,7 +54,6 @@ def test_a_missing_entry_point_fails_everything(pool: SandboxPool) -> None:
 # --- limits -----------------------------------------------------------------------------------------------------------
 
 LOOP = "def f(x):\n    while x:\n        pass\n    return 0\n"
-LITTLE_CPU = Limits(cpu_seconds=0.4, case_seconds=0.2, memory_mb=256)
 LIMITED: dict[str, tuple[str, list[str], tuple[str, int, int]]] = {
     "a loop in a plain statement": (LOOP, ["assert c(0) == 0", "y = c(1)", "assert y == 0"], ("timeout", 1, 2)),
     "disabling the timer of the case": (

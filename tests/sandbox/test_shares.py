@@ -5,7 +5,7 @@ from __future__ import annotations
 import resource
 
 import pytest
-from judging import IDENTITY, job, judged
+from judging import IDENTITY, LITTLE_CPU, job, judged
 
 from llm_dec_pomdp.sandbox import Limits, SandboxPool
 from llm_dec_pomdp.sandbox.judge import MAX_CASES
@@ -135,8 +135,6 @@ def test_asserts_are_numbered_in_the_order_of_the_source() -> None:
 
 # --- time of the tests ------------------------------------------------------------------------------------------------
 
-LITTLE = Limits(cpu_seconds=0.4, case_seconds=0.2, memory_mb=256)
-
 
 def test_tests_have_no_more_time_than_the_program(pool: SandboxPool) -> None:
     lines = ["assert c(1) == [None]", "for x in c(1_000_000):", "    assert not x", "assert c(1) == [None]"]
@@ -149,7 +147,7 @@ def test_tests_that_compute_for_ever_with_a_value_are_a_wrong_answer(pool: Sandb
     """A sum is one C function, and no timer of Python ends it."""
     lines = ["assert c(1) == 1", "assert sum(range(c(10**10))) == 1"]
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    [verdict] = pool.run([job(IDENTITY, *lines, limits=LITTLE)])
+    [verdict] = pool.run([job(IDENTITY, *lines, limits=LITTLE_CPU)])
     after = resource.getrusage(resource.RUSAGE_CHILDREN)  # of the judge, too, which has ended
     assert (verdict.outcome, verdict.passed) == ("timeout", 0)
     assert verdict.notes == ("the tests took too long with what the program returned",)

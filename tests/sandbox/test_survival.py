@@ -153,19 +153,6 @@ def test_four_trainers_at_once(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_pool_used_directly_after_a_fork_has_judges_of_its_own() -> None:
-    with SandboxPool(1) as pool:
-        pool.run([HONEST])
-        mine = pool.folder
-        pid = os.fork()
-        if pid == 0:
-            good = pool.run([HONEST])[0].outcome == "passed" and pool.folder != mine
-            pool.close()
-            os._exit(0 if good else 1)
-        assert os.waitpid(pid, 0)[1] == 0
-        assert pool.run([HONEST])[0].outcome == "passed"
-
-
 # --- a full disk ------------------------------------------------------------------------------------------------------
 
 FULL = """
