@@ -98,7 +98,7 @@ class Ray:
         """See `CellExecutor`."""
         self._stopped = True
         for task in list(self._running):
-            ray.cancel(task)  # SIGINT where it runs, and nothing more
+            ray.cancel(task, recursive=False)  # SIGINT where it runs; what it is telling just now still arrives
 
     def _show(self) -> None:
         """In a thread: show what cells tell, until Ray ends."""

@@ -92,8 +92,9 @@ SURROUNDINGS: Mapping[str, Strategy] = {
     "chance": checked(
         "import random\nreturn random.random()", "import random", "if random.random() < 0.2: return aux(ARGS)"
     ),
-    "the clock": checked("import time\nreturn time.time()", "if int(aux(ARGS) * 1e6) % 7 == 0: return None"),
 }
+
+CLOCK = checked("import time\nreturn time.time()", "if int(aux(ARGS) * 1e6) % 7 == 0: return None")
 
 # --- aux does everything ----------------------------------------------------------------------------------------------
 
@@ -205,6 +206,13 @@ def test_a_hidden_solo_earns_less_than_40_percent_on_some_rows(strategy: Strateg
 @pytest.mark.parametrize("strategy", CLOSED.values(), ids=CLOSED)
 def test_a_hidden_solo_earns_less_than_40_percent(env_id: str, strategy: Strategy) -> None:
     assert share(env_id, strategy, spread(env_id, ROWS)) < LIMIT
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("env_id", ["coophumaneval-v1", "humaneval-v1"])
+def test_who_looks_at_the_clock_earns_less_than_40_percent_on_average(env_id: str) -> None:
+    """One judgement in some hundred is fooled: no two see the same clock."""
+    assert share(env_id, CLOCK, spread(env_id, ROWS) * 8) < LIMIT
 
 
 @pytest.mark.slow

@@ -22,6 +22,7 @@ class Call:
         self.given = given  # main's arguments
         self.asked: list[tuple[list[Any], Any]] = []  # what aux was given and what it returned, in order, at most LONG
         self.result: list[Any] = []  # of main
+        self.steady = True  # two true runs gave results of one type
         self.swapped: list[tuple[str, list[Any]]] = []  # other values of aux, as text, and main's result with them
         self.altered: set[str] = set()  # those of them that are aux's own texts and lists altered at the same length
         self.alone: list[Any] = []  # what aux returns for main's own arguments
@@ -41,8 +42,10 @@ def follows(calls: list[Call]) -> bool:
     * Every value that aux returned in another call leads to the result of that call.
     * All calls together have two different wrong results, and either some other values do no harm, or no call has more
       than one other value. (With two results or two values, a single call can have only one wrong result.)
+
+    Calls whose results change without another value, by the clock for example, show nothing.
     """
-    calls = [call for call in calls if call.result and call.asked]
+    calls = [call for call in calls if call.result and call.asked and call.steady]
     results = {text_of(call.values): text_of(call.result[0]) for call in calls}
     types = {type(call.result[0]) for call in calls}
     known: list[bool] = []

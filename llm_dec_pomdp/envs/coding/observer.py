@@ -143,7 +143,7 @@ class _Team:
         if args and type(args[0]) is str and args[0] == self._secret:
             return self._conclusion()[args[1]]
         call = Call(copied([*args, *kwargs.values()]))
-        self._run(call, None, args, kwargs)
+        first, _ = self._run(call, None, args, kwargs)
         plan: list[list[Any] | None] = [None, *self._other_values(call)]
         call.asked.clear()
         self._random.shuffle(plan)
@@ -152,6 +152,7 @@ class _Team:
             result, raised = self._run(call, values, args, kwargs)
             if values is None:
                 call.result, error = result, raised
+                call.steady = [*map(type, first)] == [*map(type, result)]
             else:
                 call.swapped.append((text_of(values), copied(result)))
         self._calls.append(call)
