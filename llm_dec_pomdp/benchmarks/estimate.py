@@ -7,6 +7,7 @@ estimates were right within a factor of two. Those of a GPU are typical values f
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import re
@@ -19,6 +20,7 @@ from typing import Any
 from rich.table import Table
 
 from ..agents.loading import TABLE
+from ..agents.scripted import Say
 from ..config import named_model
 from ..envs.base import TextDecPOMDP
 from ..envs.registration import spec as find_environment
@@ -125,24 +127,34 @@ def _look(cell: Cell) -> tuple[TextDecPOMDP, int, str]:
 
 
 def _texts_and_prompt(env: TextDecPOMDP) -> tuple[int, float]:
-    """Texts of an episode with empty answers, which never solve it early, and its prompt tokens.
+    """Texts of an episode and its prompt tokens.
 
-    Since an empty answer ends a hierarchy at once, its scripted team plays instead, where it has one.
+    Empty answers never solve a task early, but may end one that calls for tools. An optimal team, where one is known,
+    does the opposite. The longer episode counts.
     """
-    texts, characters = 0, 0
     task: Any = env.task
-    say = task.scripts.get("optimal") if env.hierarchical else None
+    texts, characters = 0, 0
     chosen = env.items[:_PROMPTS]
     for item in chosen:
-        own = env.fork()
-        own.reset(seed=0, options={"task_id": item.id})
-        while own.agents:
-            asked = [agent for agent in own.agents if own.asked(agent)]
-            texts += len(asked)
-            characters += sum(len(message.text) for agent in asked for message in own.history(agent))
-            said = {agent: say(agent, own.history(agent)) for agent in asked} if say else {}
-            own.step(dict.fromkeys(own.agents, "") | said)
+        played = [_texts_and_characters(env, item.id, None)]
+        with contextlib.suppress(KeyError, ValueError):  # no optimal team is known
+            played.append(_texts_and_characters(env, item.id, task.scripts["optimal"]))
+        texts, characters = texts + max(played)[0], characters + max(played)[1]
     return texts // len(chosen), characters / len(chosen) / _CHARACTERS_PER_TOKEN
+
+
+def _texts_and_characters(env: TextDecPOMDP, item: str, say: Say | None) -> tuple[int, int]:
+    """Of one episode: how many texts, which are empty without a script, and the characters that were read for them."""
+    env = env.fork()
+    env.reset(seed=0, options={"task_id": item})
+    texts = characters = 0
+    while env.agents:
+        asked = [agent for agent in env.agents if env.asked(agent)]
+        texts += len(asked)
+        characters += sum(len(message.text) for agent in asked for message in env.history(agent))
+        said = {agent: say(agent, env.history(agent)) for agent in asked} if say else {}
+        env.step(dict.fromkeys(env.agents, "") | said)
+    return texts, characters
 
 
 def model_parameters(name: str) -> float | None:

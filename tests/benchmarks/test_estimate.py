@@ -29,8 +29,9 @@ def test_episodes_and_tokens_are_counted() -> None:
 
 def test_the_texts_of_a_hierarchy_are_those_of_its_script() -> None:
     cells = load_suite("hierarchy", ["seeds=[0]", "evaluation.items=3", "training.steps=0"]).cells()
-    [joint] = [cell for cell in cells if cell.method.title == "joint"]
-    assert estimate(joint).generated_tokens == 2 * 3 * 5  # main asks, sub, main asks, sub, main answers
+    by_title = {cell.method.title: cell for cell in cells}
+    assert estimate(by_title["joint"]).generated_tokens == 2 * 3 * 5  # main asks, sub, main asks, sub, main answers
+    assert estimate(by_title["single"]).generated_tokens == 2 * 3 * 3  # it asks, asks, and answers
 
 
 def test_the_bound_holds_in_a_run(tmp_path: Path) -> None:
