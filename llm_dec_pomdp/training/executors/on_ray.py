@@ -1,4 +1,5 @@
-# pyright: basic
+# pyright: basic, reportArgumentType=false, reportAttributeAccessIssue=false
+# Ray types what it starts in another process as if it were here.
 """Workers as actors of Ray, on this machine or on a cluster.
 
 Actors go where Ray runs already (`ray.init` was called, or an address or RAY_ADDRESS names a cluster); else Ray is
