@@ -1,5 +1,4 @@
-# pyright: basic, reportArgumentType=false, reportAttributeAccessIssue=false
-# Ray types what it starts in another process as if it were here.
+# pyright: basic
 """Workers as actors of Ray, on this machine or on a cluster.
 
 Actors go where Ray runs already (`ray.init` was called, or an address or RAY_ADDRESS names a cluster); else Ray is
@@ -9,6 +8,7 @@ otherwise. Each call carries the driver's number of threads, so that numbers are
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import socket
@@ -79,8 +79,9 @@ def join(address: str | None = None) -> bool:
         _refuse_silent(address)
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     handler = signal.getsignal(signal.SIGTERM)
-    own = {"address": "local", "include_dashboard": False}  # "local": never join a Ray that runs here
-    ray.init(**({"address": address} if address else own), logging_level="warning")
+    own: dict[str, Any] = {"address": "local", "include_dashboard": False}  # "local": never join a Ray that runs here
+    how: dict[str, Any] = {"address": address} if address else own
+    ray.init(**how, logging_level=logging.WARNING)
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, handler)
     return True
@@ -111,7 +112,7 @@ class _Actor:
 
     def __init__(self, agents: Sequence[str], build: Callable[[], Team], ranks: int, gpus: float) -> None:
         self.name = f"the worker of {', '.join(agents)}"
-        self.actor = ray.remote(AnsweringWorker).options(num_gpus=gpus, scheduling_strategy="SPREAD").remote()
+        self.actor: Any = ray.remote(AnsweringWorker).options(num_gpus=gpus, scheduling_strategy="SPREAD").remote()
         self._built = self._ask(BUILD, list(agents), build, ranks)
 
     def call(self, method: str, *given: Any) -> Any:
@@ -123,7 +124,7 @@ class _Actor:
             raise WorkerLostError(f"{self.name} ended: {reason[-1] if reason else type(error).__name__}") from None
         return answer.get()
 
-    def _ask(self, method: str, *given: Any) -> Any:
+    def _ask(self, method: str, *given: Any) -> ray.ObjectRef[Any]:
         return self.actor.answer.remote(method, given, torch.get_num_threads())
 
     def end(self) -> None:
