@@ -47,8 +47,8 @@ class Estimate:
         label: Which cell.
         episodes: Played in training and evaluation.
         prompt_tokens, generated_tokens: Of all episodes, at most; prompts without the answers that they may quote.
-        minutes: On a CPU of two cores, or on one GPU where there is one or the model is in half precision; None where
-            the size of the model is not known.
+        minutes: On the device that the cell names. For "auto" on one GPU where there is one or the model is in half
+            precision, else on a CPU of two cores. None where the size of the model is not known.
         gigabytes: Memory of weights, gradients and optimizer.
         note: What was assumed.
     """
@@ -172,8 +172,9 @@ def _device(cell: Cell) -> str:
     import torch
 
     name = cell.model.device
-    on_gpu = torch.cuda.is_available() if name == "auto" else name.startswith("cuda")
-    return "gpu" if on_gpu or cell.model.dtype in ("bfloat16", "float16") else "cpu"
+    if name != "auto":
+        return "gpu" if name.startswith("cuda") else "cpu"
+    return "gpu" if torch.cuda.is_available() or cell.model.dtype in ("bfloat16", "float16") else "cpu"
 
 
 def _memory(cell: Cell, parameters: float, agents: int, learns: bool) -> float:

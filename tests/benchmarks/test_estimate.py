@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,15 @@ def test_the_published_suite_is_estimated_without_a_network() -> None:
     assert max(e.gigabytes for e in found if e.gigabytes and "magrpo" not in e.label) < 20
     (humaneval,) = {e.episodes for e in found if e.label.startswith("humaneval_v0-concat")}
     assert humaneval == 32 * 15 + 16
+
+
+def test_the_device_that_a_suite_names_is_the_one_estimated() -> None:
+    minutes: dict[str, float] = {}
+    for device in ("cpu", "cuda"):
+        cell = next(c for c in load_suite("quick").cells() if c.method.name == "magrpo")
+        model = cell.model.model_copy(update={"name": "some-1B", "device": device, "dtype": "bfloat16"})
+        minutes[device] = estimate(dataclasses.replace(cell, model=model)).minutes or 0.0
+    assert minutes["cpu"] > 2 * minutes["cuda"]
 
 
 def test_texts_of_one_update_are_drawn_at_once() -> None:
