@@ -174,21 +174,24 @@ def _begin(cell: Cell, folder: Path) -> Result | None:
     for name in cell.models:
         server_model(name)  # refuses addresses with what must not be stored
     if path.exists():
-        there = Cell.read(path)
-        refuse_conflicts(there, cell, folder)
-        if result.exists() and there.training.steps == cell.training.steps:
+        refuse_conflicts(cell, folder)
+        if result.exists() and Cell.read(path).training.steps == cell.training.steps:
             return Result.from_dict(json.loads(result.read_text(encoding="utf-8")))
         result.unlink(missing_ok=True)  # it goes on, and is evaluated again
     replace_json(path, cell.to_dict())
     return None
 
 
-def refuse_conflicts(there: Cell, here: Cell, folder: Path) -> None:
-    """Raises CheckpointError where cells differ in anything that could change what is learnt, and names all of it.
+def refuse_conflicts(cell: Cell, folder: Path) -> None:
+    """Raises CheckpointError where the cell of a folder differs in anything that could change what is learnt.
 
-    `there` is the cell of the folder, and `here` is to go on in it.
+    The error names all of it. A training that is not done may end with fewer steps, but not with fewer than are saved.
     """
-    if different := conflicts(there, here):
+    there, saved = Cell.read(folder / "cell.json"), None
+    if cell.training.steps < there.training.steps and not (folder / "result.json").exists():
+        newest = Checkpoints(folder / "checkpoints", {}).newest()
+        saved = newest.step if newest else 0
+    if different := conflicts(there, cell, saved):
         raise CheckpointError(
             f"{str(folder)!r} is the folder of another configuration (there -> here): {'; '.join(different)}; resume "
             "with the configuration of the run, or give a new folder"

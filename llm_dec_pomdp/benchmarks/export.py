@@ -127,8 +127,8 @@ def find_team(run: Path) -> Path:
     cell = _trained_cell(run)
     if not (cell / "team").is_dir():
         raise CheckpointError(
-            f"{str(cell)!r} is not done, its team is not saved yet; go on with llm-dec-pomdp train --resume, and "
-            "measure it then"
+            f"{str(cell)!r} is not done, its team is not saved yet; go on with llm-dec-pomdp train --resume, or end it "
+            "early with --steps, and measure it then"
         )
     return cell / "team"
 

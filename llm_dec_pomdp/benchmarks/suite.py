@@ -305,15 +305,20 @@ FREE_IN_FOLDER = (*CADENCE, "training.steps", *PLACEMENT)
 FREE_IN_LINE = ("seed", *CADENCE, "evaluation.timing", *PLACEMENT)
 
 
-def conflicts(there: Cell, here: Cell) -> list[str]:
-    """Why `here` cannot go on in the folder of `there`, as "a.b: 1 -> 2"; it may have another cadence or more steps."""
+def conflicts(there: Cell, here: Cell, saved: int | None = None) -> list[str]:
+    """Why `here` cannot go on in the folder of `there`, as "a.b: 1 -> 2".
+
+    It may have another cadence, more steps, or end early: with `saved` updates or more, where they are given.
+    """
     different = differences(there.without(*FREE_IN_FOLDER), here.without(*FREE_IN_FOLDER))
     before, after = there.training.steps, here.training.steps
     options = {**find_algorithm(here.method.name).kwargs, **here.method.options}
     decays = options.get("schedule", "constant") != "constant"
     horizon = (options.get("horizon", 0) or before) if decays else after
-    if after < before:
-        different.append(f"training.steps: {before} -> {after}")
+    least = before if saved is None or (decays and not options.get("horizon", 0)) else saved
+    if after < least:
+        why = f", though {saved} are done" if least == saved else ""
+        different.append(f"training.steps: {before} -> {after}{why}")
     elif after > max(before, horizon):
         different.append(
             f"training.steps: {before} -> {after}, though the learning rate is 0 after update {horizon} (horizon)"

@@ -54,7 +54,8 @@ def train(
 ) -> None:
     """Train a team and measure it before and after on the test rows.
 
-    A run that is done goes on to more steps with --resume RUN --steps N, and is measured again.
+    With --resume RUN --steps N, a run that is done goes on to more steps, and one that was stopped may end with fewer;
+    it is measured after N steps.
 
     Examples: [bold]llm-dec-pomdp train tldr-v0 --steps 40[/]
               [bold]llm-dec-pomdp train --resume runs/my-run[/]
@@ -108,10 +109,9 @@ def train(
 def _refuse_another(cell: Cell, folder: Path) -> None:
     """Refuse to resume a run with another cell, with a CheckpointError that names every difference."""
     from ..benchmarks.cell import refuse_conflicts
-    from ..benchmarks.suite import Cell
 
     for path in sorted(folder.glob("cells/*/cell.json")):
-        refuse_conflicts(Cell.read(path), cell, folder)
+        refuse_conflicts(cell, path.parent)
 
 
 def _cell_to_resume(context: typer.Context, folder: Path | None, *, trust: bool) -> Cell:

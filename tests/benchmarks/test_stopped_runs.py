@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -102,16 +103,16 @@ def test_a_run_is_not_started_over_by_accident(stopped: tuple[Path, dict[str, An
 
 def test_resuming_with_other_options_names_what_differs(stopped: tuple[Path, dict[str, Any]]) -> None:
     folder, _ = stopped
-    result = call("train", "tldr-v0", *SMALL, "--steps", "7", "--temperature", "0.5", "--resume", str(folder))
+    result = call("train", "tldr-v0", *SMALL, "--steps", "0", "--temperature", "0.5", "--resume", str(folder))
     assert result.exit_code == 2
-    assert "sampling.temperature: 1.0 -> 0.5; training.steps: 500 -> 7" in said(result)
+    assert "sampling.temperature: 1.0 -> 0.5; training.steps: 500 -> 0, though " in said(result)
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["--set", "gamma=1.0", "--out", "elsewhere"], "--set, --out: --resume takes the options of the run"),
-        (["--steps", "7"], "training.steps: 500 -> 7"),
+        (["--steps", "0"], "training.steps: 500 -> 0, though "),
         (["--save-every", "-1"], "--save-every = -1"),
     ],
 )
@@ -167,6 +168,20 @@ def test_a_finished_run_goes_on_to_more_steps_and_is_that_of_a_longer_one(tmp_pa
     assert run.step_text == "2/2"
     assert call("train", *more[:-4]).exit_code == 0  # done: nothing is left to do
     assert files(short)["results"][0]["cell"]["training"]["save_every"] == 1
+
+
+def test_a_stopped_run_may_end_early_and_is_that_of_a_shorter_one(
+    stopped: tuple[Path, dict[str, Any]], tmp_path: Path
+) -> None:
+    short, alone = tmp_path / "short", tmp_path / "alone"
+    shutil.copytree(stopped[0], short)
+    steps = str(list_runs(short)[0].step)
+    assert call("train", "--resume", str(short), "--steps", steps).exit_code == 0
+    assert call("train", "tldr-v0", *SMALL, "--steps", steps, "--out", str(alone)).exit_code == 0
+    assert files(short) == files(alone)
+    less = call("train", "--resume", str(short), "--steps", "0")
+    assert less.exit_code == 2
+    assert f"training.steps: {steps} -> 0; resume" in said(less)
 
 
 def test_an_evaluation_is_no_training_to_resume_and_its_team_is_none(tmp_path: Path) -> None:

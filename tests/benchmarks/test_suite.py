@@ -159,6 +159,22 @@ def test_what_keeps_a_cell_from_going_on_in_the_folder_of_another(
 
 
 @pytest.mark.parametrize(
+    ("method", "after", "found"),
+    [
+        ({}, 7, []),
+        ({}, 6, ["training.steps: 9 -> 6, though 7 are done"]),
+        (FALLING, 7, []),
+        ({**FALLING, "options": {"schedule": "linear"}}, 7, ["training.steps: 9 -> 7"]),
+    ],
+)
+def test_a_stopped_training_may_end_early_where_its_updates_are_those_of_a_shorter_one(
+    method: dict[str, Any], after: int, found: list[str]
+) -> None:
+    there, here = (changed(method=method, training={"steps": steps}) for steps in (9, after))
+    assert conflicts(there, here, saved=7) == found
+
+
+@pytest.mark.parametrize(
     "setting",
     [
         *("training.steps=-1", "training.prompts_per_step=0", "training.group_size=0", "training.save_every=-1"),
