@@ -1,9 +1,9 @@
 """How likely an untrained model finds the texts of a run: a measure of fluency that no reward here looks at.
 
-    python scripts/perplexity.py RUN [RUN ...] --model MODEL [--json FILE]
+    python scripts/perplexity.py RUN [RUN ...] --model MODEL [--dtype bfloat16] [--json FILE]
 
-Every text of every evaluated episode is scored given what its agent was told; printed is, per cell and agent, the
-perplexity exp(-mean log pi per token) with a 95 % interval over texts (a t interval of the
+Every text of the evaluations before and after training is scored given what its agent was told; printed is, per cell
+and agent, the perplexity exp(-mean log pi per token) with a 95 % interval over texts (a t interval of the
 mean log-probability). Word salad and loops stand out: the former is high, the latter close to 1.
 """
 
@@ -21,8 +21,10 @@ import torch
 from llm_dec_pomdp.agents.loading import load_model
 from llm_dec_pomdp.agents.transformers.language_model import LanguageModel
 from llm_dec_pomdp.benchmarks.intervals import Interval, mean_interval
-from llm_dec_pomdp.benchmarks.runs import Entry, read_run
-from llm_dec_pomdp.types import Completion
+from llm_dec_pomdp.benchmarks.records import AT_THE_END, BEFORE_TRAINING
+from llm_dec_pomdp.benchmarks.runs import read_run
+from llm_dec_pomdp.storage.runfolder import read_lines
+from llm_dec_pomdp.types import Completion, Message
 
 BATCH = 8  # texts scored at once
 
@@ -38,7 +40,8 @@ def perplexity(policy: LanguageModel, said: Sequence[tuple[str, str]]) -> Interv
     for told, text in said:
         ids = policy.tokenizer(text, add_special_tokens=False)["input_ids"]
         if ids:
-            samples.append(("", Completion(text, tuple(policy.encode([told])), tuple(ids))))
+            prompt = policy.encode([Message("told", told)])
+            samples.append(("", Completion(text, tuple(prompt), tuple(ids))))
     means: list[float] = []
     with torch.no_grad():
         for first in range(0, len(samples), BATCH):
@@ -48,10 +51,10 @@ def perplexity(policy: LanguageModel, said: Sequence[tuple[str, str]]) -> Interv
     return Interval(*(math.exp(-nats) for nats in (found.mean, found.high, found.low)))
 
 
-def by_agent(policy: LanguageModel, entry: Entry) -> dict[str, Interval]:
-    """Perplexity of each agent's texts in a cell."""
+def by_agent(policy: LanguageModel, episodes: Path) -> dict[str, Interval]:
+    """Perplexity of each agent's texts in a file of episodes."""
     said: dict[str, list[tuple[str, str]]] = {}
-    for turn in (turn for episode in entry.episodes() for turn in episode["turns"]):
+    for turn in (turn for episode in read_lines(episodes) for turn in episode["turns"]):
         for agent, text in turn["actions"].items():
             said.setdefault(agent, []).append((turn["observations"].get(agent, ""), text))
     return {agent: perplexity(policy, texts) for agent, texts in said.items()}
@@ -62,18 +65,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("runs", nargs="+", type=Path, metavar="RUN")
     parser.add_argument("--model", required=True, help="builtin:tiny, a folder, a .gguf file, or a hub id")
+    parser.add_argument("--dtype", default="float32", help="of its weights: float32 or bfloat16")
     parser.add_argument("--json", type=Path, help="also write the figures to this file")
     arguments = parser.parse_args()
-    policy = LanguageModel(*load_model(arguments.model))
+    policy = LanguageModel(*load_model(arguments.model, dtype=arguments.dtype))
     found: dict[str, dict[str, dict[str, float]]] = {}
-    for run in arguments.runs:
-        for entry in read_run(run).entries:
-            if entry.result is None:
-                continue
-            intervals = by_agent(policy, entry)
-            found[f"{run.name}/{entry.cell.label}"] = {a: dataclasses.asdict(i) for a, i in intervals.items()}
+    cells = [entry for run in arguments.runs for entry in read_run(run).entries if entry.result is not None]
+    for path in (entry.folder / name for entry in cells for name in (BEFORE_TRAINING, AT_THE_END)):
+        if path.exists():
+            intervals = by_agent(policy, path)
+            place = f"{path.parents[2].name}/{path.parent.name}/{path.stem}"
+            found[place] = {agent: dataclasses.asdict(interval) for agent, interval in intervals.items()}
             shown = ", ".join(f"{a} {i.mean:.1f} ({i.low:.1f}-{i.high:.1f})" for a, i in intervals.items())
-            print(f"{run.name}/{entry.cell.label}: {shown}", flush=True)
+            print(f"{place}: {shown}", flush=True)
     if arguments.json:
         arguments.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 
