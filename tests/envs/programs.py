@@ -39,14 +39,19 @@ def spread(env_id: str, count: int) -> list[TaskItem]:
 
 
 def score_of(env_id: str, strategy: Strategy, item: TaskItem) -> Score:
+    return _score(env_id, item, strategy(item))
+
+
+def _score(env_id: str, item: TaskItem, texts: Sequence[str]) -> Score:
     env = environment(env_id)
-    return env.score(item, dict(zip(env.possible_agents, strategy(item), strict=True)))
+    return env.score(item, dict(zip(env.possible_agents, texts, strict=True)))
 
 
 def share(env_id: str, strategy: Strategy, items: Sequence[TaskItem]) -> float:
     """Mean reward of a strategy on some rows as a share of the maximum."""
+    written = [strategy(item) for item in items]  # here: two threads that parse at once upset Python 3.11
     with ThreadPoolExecutor(4) as threads:  # they wait for the judge
-        totals = threads.map(lambda item: score_of(env_id, strategy, item).total, items)
+        totals = threads.map(lambda item, texts: _score(env_id, item, texts).total, items, written)
         return statistics.mean(totals) / environment(env_id).reward_range[1]
 
 
