@@ -321,7 +321,7 @@ def over_all(methods: Sequence[Overall], colours: Mapping[str, int]) -> Figure:
         "interquartile mean", "return, % of maximum", [Bar(m.name, m.iqm, (), colours[m.name]) for m in methods]
     )
     caption = (
-        "Performance profile: share of runs that earn more than a return. Interquartile mean: the middle half of all "
-        "runs. Definitions and bootstrap intervals over seeds of arXiv:2108.13264."
+        "Performance profile: share of runs that earn more than a return, with its 95 % score interval. Interquartile "
+        "mean: the middle half of all runs, with a 95 % t interval over seeds. Definitions of arXiv:2108.13264."
     )
     return Figure("all environments", "overall", caption, [profile, means])

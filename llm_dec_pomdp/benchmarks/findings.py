@@ -15,16 +15,14 @@ from .aggregate import (
     Scores,
     difference,
     improvement_probability,
-    interquartile_mean,
+    interquartile_interval,
     performance_profile,
-    stratified,
 )
 from .intervals import LEAST_SEEDS, LEVEL, Estimate, Interval, holm
 from .lines import Line, by_environment, lines
 from .runs import Entry
 from .sections import all_sections
 
-_RESAMPLES = 400  # of the statistics over seeds and environments
 THRESHOLDS = np.linspace(0.0, 100.0, 51)
 
 
@@ -66,15 +64,16 @@ class Overall:
 
     Attributes:
         name: As in its lines.
-        iqm: Interquartile mean over runs, with a stratified bootstrap interval over seeds.
+        iqm: Interquartile mean over runs, with its interval over seeds.
         profile: Share of runs above each of `THRESHOLDS`, with the low and the high end of its interval.
-        improvement: The probability that a run of this method earns more than one of another, by its name.
+        improvement: The probability that a run of this method earns more than one of another, by its name. It has no
+            interval: where every run of one beats every run of the other, few seeds say nothing about its width.
     """
 
     name: str
     iqm: Interval
-    profile: tuple[Scores, Scores, Scores]
-    improvement: Mapping[str, Interval]
+    profile: Scores
+    improvement: Mapping[str, float]
 
 
 @dataclass(frozen=True)
@@ -127,7 +126,7 @@ class Findings:
                 {
                     "method": method.name,
                     "interquartile_mean": asdict(method.iqm),
-                    "improvement": {name: asdict(value) for name, value in method.improvement.items()},
+                    "improvement": dict(method.improvement),
                 }
                 for method in self.overall
             ],
@@ -188,16 +187,5 @@ def _scores(group: Sequence[Line]) -> Scores | None:
 
 def _overall(name: str, scores: Mapping[str, Scores]) -> Overall:
     ours = scores[name]
-    low, high = stratified(interquartile_mean, ours, resamples=_RESAMPLES)
-
-    def profile_of(table: Scores) -> Scores:
-        return performance_profile(table, THRESHOLDS)
-
-    below, above = stratified(profile_of, ours, resamples=_RESAMPLES)
-    improvement: dict[str, Interval] = {}
-    for other, theirs in scores.items():
-        if other != name:
-            worst, best = stratified(improvement_probability, ours, theirs, resamples=_RESAMPLES)
-            improvement[other] = Interval(improvement_probability(ours, theirs), float(worst), float(best))
-    iqm = Interval(interquartile_mean(ours), float(low), float(high))
-    return Overall(name, iqm, (profile_of(ours), below, above), improvement)
+    improvement = {other: improvement_probability(ours, theirs) for other, theirs in scores.items() if other != name}
+    return Overall(name, interquartile_interval(ours), performance_profile(ours, THRESHOLDS), improvement)

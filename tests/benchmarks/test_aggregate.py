@@ -8,10 +8,12 @@ import pytest
 from llm_dec_pomdp.benchmarks.aggregate import (
     difference,
     improvement_probability,
+    interquartile_interval,
     interquartile_mean,
+    overall,
     performance_profile,
-    stratified,
 )
+from llm_dec_pomdp.benchmarks.intervals import Interval, percent_interval
 
 RNG = np.random.default_rng(0)
 
@@ -31,7 +33,7 @@ def test_improvement_probability_counts_pairs_and_halves_ties() -> None:
 
 def test_a_performance_profile_is_the_share_above_each_threshold() -> None:
     scores = np.array([[10.0, 50.0], [50.0, 90.0]])
-    assert performance_profile(scores, np.array([0.0, 10.0, 50.0, 100.0])).tolist() == [1.0, 0.75, 0.25, 0.0]
+    assert performance_profile(scores, np.array([0.0, 10.0, 50.0, 100.0]))[0].tolist() == [1.0, 0.75, 0.25, 0.0]
 
 
 OURS = np.array(
@@ -59,18 +61,31 @@ def test_the_three_measures_are_those_of_rliable() -> None:
     """Values that rliable 1.2 gives: aggregate_iqm, probability_of_improvement, create_performance_profile."""
     assert interquartile_mean(OURS) == pytest.approx(46.52)
     assert improvement_probability(OURS, THEIRS) == pytest.approx(0.29583333333333334)
-    profile = performance_profile(OURS, np.array([0.0, 20.0, 40.0, 60.0, 80.0, 100.0]))
+    profile = performance_profile(OURS, np.array([0.0, 20.0, 40.0, 60.0, 80.0, 100.0]))[0]
     assert profile.tolist() == pytest.approx([1.0, 0.95, 0.6, 0.2, 0.0, 0.0])
 
 
-def test_a_stratified_interval_holds_the_statistic_and_needs_three_seeds() -> None:
-    scores = RNG.normal(50, 10, size=(8, 3))
-    low, high = stratified(interquartile_mean, scores, resamples=300)
-    assert low < interquartile_mean(scores) < high
+@pytest.mark.parametrize("seeds", [3, 5])
+def test_intervals_over_environments_hold_what_they_are_of(seeds: int) -> None:
+    """Percentiles of the bootstrap hold the interquartile mean in 80 % of such draws with three seeds."""
+    draws, middle = 200, np.array([15.0, 40.0, 60.0, 85.0])
+    found = RNG.normal(middle, 10, size=(draws, seeds, 4))
+    intervals = [interquartile_interval(scores, resamples=100) for scores in found]
+    least = 0.95 - 3 * np.sqrt(0.05 * 0.95 / draws)
+    assert np.mean([i.low <= 50 <= i.high for i in intervals]) >= least  # by symmetry
+    shares = np.array([performance_profile(scores, np.array([50.0])) for scores in found])[:, :, 0]
+    assert np.mean((shares[:, 1] <= 0.5) & (shares[:, 2] >= 0.5)) >= least
+    assert (shares[:, 1] < shares[:, 2]).all()
+
+
+def test_intervals_over_environments_need_three_seeds() -> None:
+    scores = RNG.normal(50, 10, size=(3, 2))
+    assert np.isfinite(interquartile_interval(scores).low)
+    assert np.isfinite(performance_profile(scores, np.array([50.0]))).all()
+    assert np.isnan(interquartile_interval(scores[:2]).low)
+    assert np.isnan(performance_profile(scores[:2], np.array([50.0]))[1:]).all()
     flat = np.repeat(np.array([[10.0, 90.0]]), 5, axis=0)
-    assert stratified(interquartile_mean, flat, resamples=50) == (50.0, 50.0)
-    for statistic, methods in ((interquartile_mean, [scores[:2]]), (improvement_probability, [scores, scores[:2]])):
-        assert np.isnan(stratified(statistic, *methods)).all()
+    assert interquartile_interval(flat) == Interval(50.0, 50.0, 50.0)
 
 
 def returns(seeds: int, tasks: int, shift: float = 0.0) -> dict[int, dict[str, float]]:
@@ -111,3 +126,10 @@ def test_without_a_common_seed_there_is_no_interval_and_without_a_common_task_no
     assert (found.mean, found.over) == (pytest.approx(5.0), "no common seed, no interval")
     assert np.isnan([found.low, found.p]).all()
     assert difference({0: {"a": 1.0}}, {0: {"b": 1.0}}) is None
+
+
+def test_the_return_of_one_seed_has_the_interval_of_a_share() -> None:
+    alone = overall({0: {f"t{task}": 0.0 for task in range(8)}})
+    assert alone is not None
+    assert (alone.low, alone.high) == (0.0, percent_interval([0.0] * 8).high)
+    assert alone.high > 30

@@ -138,6 +138,7 @@ def test_every_output_shows_the_same_numbers(seeds: int, tmp_path: Path) -> None
             value = line["return_percent"]
             bounds = "-" if seeds == 2 else f"{value['low']:.1f} to {value['high']:.1f}"
             assert f" {value['mean']:.1f} {bounds} " in text, name
+            assert ", ".join(f"{earned:.1f}" for earned in line["by_seed"].values()) in text, name
         for pair in document["differences"] if (name, seeds) != ("bench", 1) else ():
             value = pair["points"]
             bounds = "-" if seeds == 2 else f"{value['low']:+.1f} to {value['high']:+.1f}"
@@ -234,10 +235,9 @@ def test_methods_are_taken_over_environments_where_they_ran_on_all(seeds: int, t
     )
     found = {m.name: m for m in findings(read_run(run).entries).overall}
     assert set(found) == {"concat", "magrpo"}
-    assert found["magrpo"].improvement["concat"].mean == 1.0
+    assert found["magrpo"].improvement["concat"] == 1.0
     assert found["magrpo"].iqm.mean > found["concat"].iqm.mean
-    shown = (found["magrpo"].iqm, found["magrpo"].improvement["concat"])
-    assert [math.isfinite(interval.low) for interval in shown] == [seeds == 3] * 2
+    assert math.isfinite(found["magrpo"].iqm.low) == (seeds == 3)
 
 
 # --- what stands in one line ------------------------------------------------------------------------------------------
