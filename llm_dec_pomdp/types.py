@@ -174,10 +174,8 @@ class Episode:
         item_id: Which task was played.
         seed: The seed of this trajectory's texts; in a tree and with crossed texts, that of its task.
         turns: In order.
-        terminated: The task ended the episode (as opposed to running out of turns).
+        terminated: The task ended the episode: it was solved, stopped, or out of turns.
         share: Its weight among the episodes of its task; in a tree a branch that ends early stands for many.
-        following: Where turns ran out, the histories of those who would have been asked next, as far as they were told
-            something; for learners that look ahead, recordings do not keep it.
     """
 
     item_id: str
@@ -185,9 +183,6 @@ class Episode:
     turns: tuple[Turn, ...]
     terminated: bool
     share: float = 1.0
-    following: Mapping[str, tuple[Message, ...]] = field(
-        default_factory=dict[str, "tuple[Message, ...]"], compare=False
-    )
 
     def __repr__(self) -> str:
         return f"Episode({self.item_id!r}, {len(self.turns)} turns, return {self.total:.4g})"

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 import llm_dec_pomdp
-from llm_dec_pomdp.envs.wrappers import ByteObservation, DiscreteMenu, EndsAtHorizon
+from llm_dec_pomdp.envs.wrappers import ByteObservation, DiscreteMenu
 from llm_dec_pomdp.envs.wrappers.numeric import NumericStep, NumericWrapper
 
 WORDS = (8, 16, 32, 64, 96, 128)
@@ -55,7 +55,7 @@ def first_words(agent: str, told: str) -> list[str]:
 def tldr() -> NumericWrapper:
     """The summary and the elaboration are the beginning of the post; what is asked for stands at the end."""
     env = DiscreteMenu(llm_dec_pomdp.make("tldr-v0"), first_words, n=len(WORDS))
-    return Noted(EndsAtHorizon(ByteObservation(env, 64, keep="end", dtype="float32")), unit=1.0)
+    return Noted(ByteObservation(env, 64, keep="end", dtype="float32"), unit=1.0)
 
 
 def dectiger() -> NumericWrapper:
@@ -63,7 +63,7 @@ def dectiger() -> NumericWrapper:
     env = llm_dec_pomdp.make("dectiger-v0", max_turns=3)
     menus = {agent: env.menu(agent) for agent in env.possible_agents}
     env = ByteObservation(DiscreteMenu(env, menus), 192, keep="end", dtype="float32", history=True)
-    return Noted(EndsAtHorizon(env), unit=50.0)
+    return Noted(env, unit=50.0)
 
 
 TASKS = {"tldr-v0": tldr, "dectiger-v0": dectiger}

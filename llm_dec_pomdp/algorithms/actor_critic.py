@@ -1,13 +1,12 @@
 """Actor-critic learners: a learnt critic is the baseline, so that a prompt needs no group of samples.
 
 At a decision x_k an agent is asked. The team earns r_k from there to the next decision, and g_k is the discount between
-the two. V is a critic, with V(x_(K+1)) = 0 where the task ended the episode. With GAE over decisions,
+the two. V is a critic, with V(x_(K+1)) = 0, since nothing follows the end of an episode. With GAE over decisions,
 
     delta_k = r_k + g_k V(x_(k+1)) - V(x_k),     A_k = delta_k + lambda g_k A_(k+1)                        (advantage)
     y_k = A_k + V(x_k)                                                                                       (target)
 
 each policy ascends the clipped objective of `updater` with A_k, and in the same step the critic learns y_k (`critics`).
-Where an episode ran out of turns, V(x_(K+1)) is the value of what agents were told next                    (truncation)
 
 | learner | x | what the critic reads |
 |---|---|---|
@@ -31,13 +30,11 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from ..agents.base import Reading, Request, Sampling, Team
-from ..rollout.base import ids_so_far
-from ..seeding import derive
 from ..types import Completion, Episode, Group, Message, grouped
 from .advantages import Array, between_decisions, generalized_advantages, group_advantages
 from .base import Metrics
@@ -60,21 +57,6 @@ class MAACConfig(CriticOptions):
     base), or shared (the first policy, which the critic's loss then moves too)."""
 
 
-class Next(NamedTuple):
-    """What would have come next in an episode that ran out of turns.
-
-    Attributes:
-        requests: What agents would have been asked.
-        drawn: What they would have answered; drawn only for critics that read texts.
-    """
-
-    requests: Sequence[Request] = ()
-    drawn: Mapping[str, Completion] = {}  # never changed
-
-
-Ahead = Mapping[int, Next]  # by the id() of the episode
-
-
 @dataclass(slots=True)
 class Track:
     """The decisions of one agent, or of the team, in one episode.
@@ -86,10 +68,8 @@ class Track:
         texts: What was said at each decision, by agent.
         histories: The history before each decision; decisions with equal histories are the same.
         asked: What the critic reads at each decision; a request where it still has to be encoded.
-        following: What it reads for the turn that would have come next; None where the episode ended.
         readings: `asked`, encoded.
         values: The critic's value of each decision.
-        next_value: Its value of `following`.
         targets, advantages: y_k and A_k.
     """
 
@@ -99,10 +79,8 @@ class Track:
     texts: list[Mapping[str, Completion]]
     histories: list[Hashable] = field(default_factory=list[Hashable])
     asked: list[Reading | Request] = field(default_factory=list["Reading | Request"])
-    following: Reading | Request | None = None
     readings: list[Reading] = field(default_factory=list[Reading])
     values: Array = field(default_factory=lambda: np.zeros(0))
-    next_value: float = 0.0
     targets: Array = field(default_factory=lambda: np.zeros(0))
     advantages: Array = field(default_factory=lambda: np.zeros(0))
 
@@ -120,23 +98,14 @@ class ActorCritic(PolicyLearner, ABC):
         self.critics = self.updaters[:1] if self.other_updater else self.updaters  # others have none
 
     @abstractmethod
-    def tracks(self, group: Group, place: int, ahead: Ahead) -> list[Track]:
+    def tracks(self, group: Group, place: int) -> list[Track]:
         """The decisions of a group's episodes, with what the critic reads at each."""
-
-    def _look_ahead(self, episodes: Sequence[Episode]) -> dict[int, Next]:
-        """By episode, what would have come next; nothing where the options do not bootstrap."""
-        requests = {id(e): next_requests(e) if self.config.bootstrap else [] for e in episodes}  # (truncation)
-        if self.config.estimates == "v":
-            return {key: Next(own) for key, own in requests.items()}
-        answers = iter(self.policy.generate([r for own in requests.values() for r in own], self.sampling))
-        return {key: Next(own, {r.agent: next(answers)[0] for r in own}) for key, own in requests.items()}
 
     # --- values -------------------------------------------------------------------------------------------------------
 
     def _value(self, tracks: Sequence[Track]) -> None:
-        """Let the critics value every decision, and what would have come next."""
+        """Let the critics value every decision."""
         plain = [asked for track in tracks for asked in track.asked]
-        plain += [track.following for track in tracks if track.following is not None]
         requests = [reading for reading in plain if isinstance(reading, Request)]
         encoded = iter(self._ask("encode", requests, lambda request: request.agent))
         readings = [(r.agent, next(encoded)) if isinstance(r, Request) else r for r in plain]
@@ -145,8 +114,6 @@ class ActorCritic(PolicyLearner, ABC):
         for track in tracks:
             track.readings = [next(known) for _ in track.asked]
             track.values = np.array([next(values) for _ in track.readings])
-        for track in tracks:
-            track.next_value = next(values) if track.following is not None else 0.0
 
     def _ask(self, what: str, things: Sequence[Any], agent_of: Callable[[Any], str]) -> list[Any]:
         """Call a method of the critics' updaters, with each thing at the updater of its agent; answers in order."""
@@ -164,9 +131,7 @@ class ActorCritic(PolicyLearner, ABC):
         c = self.config
         for track in tracks:
             earned, discounts = between_decisions(track.episode.rewards, track.turns, c.gamma)
-            track.advantages = generalized_advantages(  # (advantage)
-                earned, discounts, track.values, track.next_value, c.gae_lambda
-            )
+            track.advantages = generalized_advantages(earned, discounts, track.values, c.gae_lambda)  # (advantage)
             track.targets = track.advantages + track.values  # (target)
         if c.estimates == "q":
             _compare(tracks)
@@ -207,8 +172,7 @@ class ActorCritic(PolicyLearner, ABC):
             ValueError: A reward is infinite, a text lacks log-probabilities, or the temperature is 0.
         """
         refuse_bad_rewards(groups, decisions=False)
-        ahead = self._look_ahead([episode for group in groups for episode in group.episodes])
-        tracks = [track for place, group in enumerate(groups) for track in self.tracks(group, place, ahead)]
+        tracks = [track for place, group in enumerate(groups) for track in self.tracks(group, place)]
         self._value(tracks)
         self._credit(tracks)
         samples, lessons = self.samples(tracks), self.lessons(tracks)
@@ -221,7 +185,7 @@ class IAC(ActorCritic):
 
     Config = IACConfig
 
-    def tracks(self, group: Group, place: int, ahead: Ahead) -> list[Track]:
+    def tracks(self, group: Group, place: int) -> list[Track]:
         """One for each agent that learns and each episode in which it spoke."""
         tracks: list[Track] = []
         for episode in group.episodes:
@@ -232,15 +196,8 @@ class IAC(ActorCritic):
                     track = Track(place, episode, [t for t, _ in said], [{agent: text} for _, text in said])
                     track.histories = [text.prompt_ids for _, text in said]
                     track.asked = [(agent, self._read(text)) for _, text in said]
-                    track.following = self._following(agent, ahead[id(episode)])
                     tracks.append(track)
         return tracks
-
-    def _following(self, agent: str, ahead: Next) -> Reading | Request | None:
-        """What the critic reads of the turn that would have come next; None where the agent would not be asked."""
-        if agent in ahead.drawn:
-            return agent, self._read(ahead.drawn[agent])
-        return next((request for request in ahead.requests if request.agent == agent), None)
 
     def _read(self, text: Completion) -> tuple[int, ...]:
         """The token ids of h_i; with estimates="q" those of h_i and a_i."""
@@ -254,7 +211,7 @@ class MAAC(ActorCritic):
     updater = CentralCriticUpdater
     other_updater = Updater
 
-    def tracks(self, group: Group, place: int, ahead: Ahead) -> list[Track]:
+    def tracks(self, group: Group, place: int) -> list[Track]:
         """One for each episode."""
         shared = {role for role, count in Counter(group.roles.values()).items() if count > 1}
         names = {agent: f"{role} {agent}" if role in shared else role for agent, role in group.roles.items()}
@@ -262,8 +219,6 @@ class MAAC(ActorCritic):
         for episode in group.episodes:
             turns = [({**turn.observations, **turn.told}, turn.actions) for turn in episode.turns]
             track = Track(place, episode, list(range(len(turns))), [actions for _, actions in turns])
-            after = ahead[id(episode)]
-            turns += [({r.agent: r.history[-1].text for r in after.requests}, after.drawn)] if after.requests else []
             lines: list[str] = []
             for told, said in turns:
                 lines += self._lines(names, "is told", told)
@@ -271,7 +226,6 @@ class MAAC(ActorCritic):
                 spoken = self._lines(names, "says", {agent: text.text for agent, text in said.items()})
                 track.asked.append(self._request([*lines, *spoken] if self.config.estimates == "q" else lines))
                 lines += spoken
-            track.following = track.asked.pop() if after.requests else None
             tracks.append(track)
         return tracks
 
@@ -282,15 +236,6 @@ class MAAC(ActorCritic):
     def _request(self, lines: Sequence[str]) -> Request:
         """A joint history as the critic reads it."""
         return Request(self.critics[0].groups[0].agents[0], (Message("told", "\n\n".join(lines)),))
-
-
-def next_requests(episode: Episode) -> list[Request]:
-    """What agents would be asked at one more turn, with the seeds that the rollout would have used."""
-    turns = episode.turns
-    return [
-        Request(agent, history, (derive(episode.seed, agent, len(turns)),), ids_so_far(agent, history, turns))
-        for agent, history in episode.following.items()
-    ]
 
 
 # --- numbers ----------------------------------------------------------------------------------------------------------

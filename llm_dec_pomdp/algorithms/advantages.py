@@ -111,26 +111,25 @@ def between_decisions(rewards: Sequence[float], turns: Sequence[int], gamma: flo
     return np.array(earned), np.array([gamma ** (last - first) for first, last in itertools.pairwise(edges)])
 
 
-def generalized_advantages(earned: Array, discounts: Array, values: Array, following: float, trace: float) -> Array:
+def generalized_advantages(earned: Array, discounts: Array, values: Array, trace: float) -> Array:
     """GAE over decisions (arXiv:1506.02438, equations 11 to 16).
 
         delta_k = r_k + g_k V_(k+1) - V_k,     A_k = delta_k + lambda g_k A_(k+1)
 
     Lambda 1 gives the return less the value, which is unbiased for values that do not see the action; lambda 0 trusts
-    the value of the next decision. A_k + V_k is the target of V_k.
+    the value of the next decision. Nothing follows the last one. A_k + V_k is the target of V_k.
 
     Args:
         earned: r_k [K], NaN where it could not be scored.
         discounts: g_k [K].
         values: V_k [K].
-        following: The value after the last decision; 0 where the episode ended.
         trace: Lambda in [0, 1].
 
     Returns:
         A_k [K]; NaN for every decision after which something could not be scored.
     """
     result = np.zeros(len(earned))
-    advantage = 0.0
+    advantage = following = 0.0
     for k in reversed(range(len(earned))):
         delta = earned[k] + discounts[k] * following - values[k]
         advantage = delta + trace * discounts[k] * advantage

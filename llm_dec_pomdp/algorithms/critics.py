@@ -48,9 +48,6 @@ class CriticOptions(TurnOptions):
     """Learning rate of the head, and of the critic's own body; the policy's when left out."""
     gae_lambda: Annotated[float, Field(ge=0, le=1)] = 0.95
     """Lambda of generalized advantage estimation: 1 is unbiased whatever the critic says, less trusts it more."""
-    bootstrap: bool = True
-    """Add the critic's value of the next turn to an episode that ran out of turns, where agents were told what would
-    have come next. False: the number of turns is part of the task, and nothing follows the last."""
     normalise: bool = True
     """Scale the advantages of an agent to mean 0 and standard deviation 1 over an update; equal ones become 0, and a
     single one stays as it is."""

@@ -1,7 +1,7 @@
 """The environment contract: a Dec-POMDP <I, S, {O_i}, {A_i}, R, T, H> whose agents speak.
 
 `TextDecPOMDP` is a `pettingzoo.ParallelEnv[str, str, str]` and does what is the same for all: spaces, seeding, choosing
-a task, histories, infos, truncation, snapshots, rendering. These derive from it:
+a task, histories, infos, the end, snapshots, rendering. These derive from it:
 
 * `Task` (`envs.task`): with a hidden state, chance, and agents that come and go;
 * `TextTask` (`envs.text_task`): scored texts without any of these;
@@ -9,6 +9,9 @@ a task, histories, infos, truncation, snapshots, rendering. These derive from it
   action.
 
 An agent that is told nothing gets an empty observation; the action of one that is not asked is ignored.
+
+H belongs to the problem, so the last turn *terminates*, as solving and stopping do, and nothing is worth anything after
+it. No environment truncates: that is what a limit outside the task does to a task that would go on.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ import re
 import sys
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NoReturn
 
 import numpy as np
@@ -182,7 +186,7 @@ class TextDecPOMDP(ParallelEnv[str, str, str]):
 
     @property
     def max_turns(self) -> int:
-        """H, the number of turns after which an episode is truncated."""
+        """H, the number of turns after which an episode ends."""
         return self._max_turns
 
     @max_turns.setter
@@ -222,7 +226,7 @@ class TextDecPOMDP(ParallelEnv[str, str, str]):
         everybody = tuple(self.possible_agents)
         there = everybody if outcome.agents is None else ()
         self._now = Progress(item, chance, there, histories={agent: [] for agent in everybody})
-        observations = self._now.take(outcome, everybody, over=False)
+        observations = self._now.take(outcome, everybody)
         return {agent: observations[agent] for agent in self.agents}, self._infos(None, self.agents)
 
     def step(self, actions: Mapping[str, str]) -> StepResult:
@@ -232,8 +236,8 @@ class TextDecPOMDP(ParallelEnv[str, str, str]):
             actions: The text of every live agent.
 
         Returns:
-            Observations, rewards (the identical float for all, where `joint_reward`), terminations, truncations, infos:
-            for every agent that was there or has joined.
+            Observations, rewards (the identical float for all, where `joint_reward`), terminations, truncations (always
+            False), infos: for every agent that was there or has joined.
 
         Raises:
             NotAskedToStepError: The episode is over or has not begun.
@@ -247,8 +251,8 @@ class TextDecPOMDP(ParallelEnv[str, str, str]):
         try:
             outcome = self._advance(item, {agent: actions[agent] for agent in asked}, derive(now.chance, now.turn))
             rewards = paid(outcome, there, joint=self.joint_reward)
-            truncated = not outcome.terminated and now.turn + 1 >= self.max_turns
-            observations = now.take(outcome, self.possible_agents, over=outcome.terminated or truncated)
+            outcome = replace(outcome, terminated=outcome.terminated or now.turn + 1 >= self.max_turns)
+            observations = now.take(outcome, self.possible_agents)
         except BaseException:  # interrupted, or a bug: the turn was not played, and may be tried again
             for agent in asked:
                 now.histories[agent].pop()
@@ -260,7 +264,7 @@ class TextDecPOMDP(ParallelEnv[str, str, str]):
             observations,
             {agent: rewards.get(agent, joined) for agent in observations},
             {agent: outcome.terminated or agent not in staying for agent in observations},
-            {agent: truncated and agent in staying for agent in observations},
+            dict.fromkeys(observations, False),
             self._infos(outcome.score, observations),
         )
 

@@ -8,6 +8,7 @@ PettingZoo's `parallel_api_test` and `parallel_seed_test` run, with warnings as 
     bounds              rewards finite and in `reward_range` on adversarial texts; empty text scores the minimum
     silence             a turn in which nobody says anything pays nothing, whatever scripted teams said before
     references          every row's reference earns the maximum, or the share of it that the environment documents
+    ends                the last turn terminates (PettingZoo: an agent that is gone has ended), and no turn truncates
     finished            stepping a finished episode raises one clear error
     forks               a fork and its parent do not affect each other, by what they do
     states              the hidden state is an immutable value
@@ -228,6 +229,15 @@ def _score_of(task: TextDecPOMDP, item: TaskItem, actions: Mapping[str, str]) ->
     return task.latest.score
 
 
+def _ends(env: TextDecPOMDP, rows: int | None) -> None:
+    steps = list(_play(env, {"index": 0}, lambda agent, turn: "a few words"))[1:]
+    for number, (_, _, _, truncations, _) in enumerate(steps, 1):
+        _require(
+            not any(truncations.values()),
+            f"turn {number} truncates ({truncations}); turns are part of the task, so let the last one terminate",
+        )
+
+
 def _finished(env: TextDecPOMDP, rows: int | None) -> None:
     list(_play(env, {"index": 0}, lambda agent, turn: "done"))
     try:
@@ -366,6 +376,7 @@ LAWS: Mapping[str, Callable[[TextDecPOMDP, int | None], None]] = {
     "bounds": _bounds,
     "silence": _silence,
     "references": _references,
+    "ends": _ends,
     "finished": _finished,
     "forks": _forks,
     "states": _states,

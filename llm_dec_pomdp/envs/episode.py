@@ -22,7 +22,7 @@ class Outcome:
         told: What agents are told next; those that are missing or get empty text are told nothing.
         score: The value of the joint action; None where it is not scored (a draft, a beginning).
         reward: What the turn pays the team; NaN where the score is.
-        terminated: The task is over.
+        terminated: The episode is over: solved, stopped, or out of turns (which `TextDecPOMDP.step` adds).
         asked: Agents that have to answer; None: all that are told something.
         agents: The live agents from now on; None: the same as before, at the beginning all.
         rewards: What the turn pays each agent that was there; None: the team's reward.
@@ -61,7 +61,7 @@ class Progress:
         """An independent copy; what never changes is shared."""
         return replace(self, histories={agent: list(messages) for agent, messages in self.histories.items()})
 
-    def take(self, outcome: Outcome, possible: Sequence[str], *, over: bool) -> dict[str, str]:
+    def take(self, outcome: Outcome, possible: Sequence[str]) -> dict[str, str]:
         """Go on with what an advance produced; `possible` are all agents that there may be.
 
         Returns:
@@ -86,8 +86,8 @@ class Progress:
         for agent, message in messages.items():
             self.histories[agent] = [*(() if agent in outcome.anew else self.histories[agent]), message]
         self.left |= set(before) - set(present)
-        self.agents = () if over else present
-        self.asked = frozenset() if over else frozenset(asked)
+        self.agents = () if outcome.terminated else present
+        self.asked = frozenset() if outcome.terminated else frozenset(asked)
         self.score = outcome.score or self.score
         self.latest = outcome
         return dict.fromkeys([*before, *present], "") | {agent: message.text for agent, message in messages.items()}

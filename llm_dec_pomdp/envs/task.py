@@ -36,7 +36,8 @@ class Transition(Generic[S]):
         state: The next one.
         reward: What the turn pays the team; NaN where it could not be scored.
         score: The value of what the team has delivered so far; None where that is not known yet.
-        terminated, rewards, events: See `Outcome`.
+        terminated: The task is over before its turns are: it is solved, or was stopped.
+        rewards, events: See `Outcome`.
         anew: Agents whose history begins anew with what they are told next, which has to repeat all that they need.
     """
 

@@ -6,7 +6,7 @@
     Experiment(task=TeamTask("tldr", build), algorithm_config=MappoConfig.get_from_yaml(), ...)
 
 `build` is a function without arguments that makes an environment around `DiscreteMenu` and
-`ByteObservation(..., dtype="float32")`, with `EndsAtHorizon` outside. All agents are one group; a central critic sees
+`ByteObservation(..., dtype="float32")`. All agents are one group; a central critic sees
 what all of them see.
 """
 

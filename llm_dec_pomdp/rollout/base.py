@@ -258,13 +258,6 @@ def in_groups(item_ids: Sequence[str], episodes: Sequence[RunningEpisode]) -> li
     """Finished episodes, by task."""
     played: list[list[Episode]] = [[] for _ in item_ids]
     for e in episodes:
-        next_told = {} if e.terminated else told_next(e.env)
-        played[e.group].append(Episode(e.item_id, e.seed, tuple(e.turns), e.terminated, following=next_told))
+        played[e.group].append(Episode(e.item_id, e.seed, tuple(e.turns), e.terminated))
     roles = {agent: env.role(agent) for env in [e.env for e in episodes[:1]] for agent in env.possible_agents}
     return [Group(item_id, tuple(mine), roles=roles) for item_id, mine in zip(item_ids, played, strict=True)]
-
-
-def told_next(env: TextDecPOMDP) -> dict[str, tuple[Message, ...]]:
-    """Histories of the agents that were told something, and would be asked if there were one more turn."""
-    told, asked = env.latest.told, env.latest.asked
-    return {agent: env.history(agent) for agent, text in told.items() if text and (asked is None or agent in asked)}

@@ -13,9 +13,10 @@ import pytest
 import torch
 from models import COLOURS, ITEMS, match, softmax_team
 
+import llm_dec_pomdp
 from llm_dec_pomdp.agents import Sampling, Team
 from llm_dec_pomdp.agents.table import Table, number_of
-from llm_dec_pomdp.algorithms.actor_critic import IAC, MAAC, ActorCritic, Next, next_requests
+from llm_dec_pomdp.algorithms.actor_critic import IAC, MAAC, ActorCritic
 from llm_dec_pomdp.algorithms.critics import CriticUpdater, Lesson
 from llm_dec_pomdp.algorithms.samples import Sample
 from llm_dec_pomdp.config import ConfigError, build
@@ -66,7 +67,7 @@ def completion(team: Team, agent: str, said: Sequence[str], told: Sequence[str],
     return Completion(MENU[action], (number,), (action,), (float(logprobs),))
 
 
-def every_episode(team: Team, *, terminated: bool = True) -> list[tuple[float, Episode]]:
+def every_episode(team: Team) -> list[tuple[float, Episode]]:
     """All 16 episodes of the game with their probabilities."""
     found: list[tuple[float, Episode]] = []
     for a, b, c, d in itertools.product(range(2), repeat=4):
@@ -81,7 +82,7 @@ def every_episode(team: Team, *, terminated: bool = True) -> list[tuple[float, E
         ]
         weight = probabilities("go", 0)[a] * probabilities("go", 1)[b]
         weight *= probabilities(told, 0)[c] * probabilities(told, 1)[d]
-        found.append((weight, Episode("t", 0, tuple(turns), terminated)))
+        found.append((weight, Episode("t", 0, tuple(turns), True)))
     return found
 
 
@@ -112,28 +113,14 @@ def exact(team: Team, gamma: float) -> tuple[dict[int, float], dict[tuple[int, i
 # --- values -----------------------------------------------------------------------------------------------------------
 
 
-def out_of_turns(episodes: Sequence[Episode]) -> tuple[list[Episode], dict[int, Next]]:
-    """The episodes as they are where turns run out after the first, and what would have come next in them."""
-    cut: list[Episode] = []
-    for whole in episodes:
-        first, second = whole.turns
-        said = {a: history((first.actions[a].text,), ("go", second.observations[a])) for a in AGENTS}
-        cut.append(Episode("t", 0, (first,), terminated=False, following=said))
-    ahead = {id(e): Next(next_requests(e), whole.turns[1].actions) for e, whole in zip(cut, episodes, strict=True)}
-    return cut, ahead
-
-
 def taught(kind: type[ActorCritic], **options: Any) -> list[Any]:
-    """The decisions of the game, as the critic values them after 120 steps on every episode as often as it is drawn,
-    to its end and up to the first turn."""
+    """The decisions of the game, as the critic values them after 120 steps on every episode as often as it is drawn."""
     team = tables()
     one = make(kind, team, gamma=0.9, critic_learning_rate=0.2, schedule="linear", horizon=120, **options)
     copies = [(round(256 * weight), episode) for weight, episode in every_episode(team)]
     assert sum(count for count, _ in copies) == 256
     episodes = [replace(episode) for count, episode in copies for _ in range(count)]
-    shorter, ahead = out_of_turns(episodes)
-    ahead |= {id(episode): Next() for episode in episodes}
-    tracks = one.tracks(Group("t", (*episodes, *shorter), roles=ROLES), 0, ahead)
+    tracks = one.tracks(Group("t", tuple(episodes), roles=ROLES), 0)
     for _ in range(120):
         one._value(tracks)
         one._credit(tracks)
@@ -144,28 +131,25 @@ def taught(kind: type[ActorCritic], **options: Any) -> list[Any]:
 
 
 @pytest.mark.parametrize(("kind", "gae_lambda"), [(MAAC, 0.0), (MAAC, 1.0), (IAC, 1.0)])
-def test_critics_converge_to_the_enumerated_values_where_turns_run_out_too(
-    kind: type[ActorCritic], gae_lambda: float
-) -> None:
+def test_critics_converge_to_the_enumerated_values(kind: type[ActorCritic], gae_lambda: float) -> None:
     """What an agent said and heard tells what the other one said here, so that both kinds have the same values."""
     start, _ = exact(tables(), 0.9)
     for track in taught(kind, gae_lambda=gae_lambda):
         a, b = (MENU.index(track.episode.turns[0].actions[agent].text) for agent in AGENTS)
         later = second_value("same" if a == b else "other")
-        said = [*track.values, track.next_value]
-        assert said == pytest.approx([start[0], later, 0.0][: len(said)], abs=0.01)
+        assert track.values.tolist() == pytest.approx([start[0], later], abs=0.01)
 
 
-def test_a_critic_of_texts_converges_to_what_they_are_worth_where_turns_run_out_too() -> None:
+def test_a_critic_of_texts_converges_to_what_they_are_worth() -> None:
     for track in taught(MAAC, estimates="q", gae_lambda=0.0):
-        (a, b), *later = ([MENU.index(texts[agent].text) for agent in AGENTS] for texts in track.texts)
+        (a, b), (c, d) = ([MENU.index(texts[agent].text) for agent in AGENTS] for texts in track.texts)
         told = "same" if a == b else "other"
-        worth = [FIRST[a, b] + 0.9 * second_value(told), *(SECOND[told][c, d] for c, d in later)]
+        worth = [FIRST[a, b] + 0.9 * second_value(told), SECOND[told][c, d]]
         assert track.values.tolist() == pytest.approx(worth, abs=0.03)
 
 
 def valued(one: Any, group: Group) -> list[Any]:
-    tracks = one.tracks(group, 0, one._look_ahead(group.episodes))
+    tracks = one.tracks(group, 0)
     one._value(tracks)
     one._credit(tracks)
     return tracks
@@ -196,7 +180,7 @@ def mean_gradient(one: Any, team: Team, critic: Mapping[str, Any]) -> list[torch
     gamma = one.config.gamma
     for weight, episode in every_episode(team):
         group = Group("t", (episode,), roles=ROLES)
-        tracks = one.tracks(group, 0, one._look_ahead(group.episodes))
+        tracks = one.tracks(group, 0)
         for track in tracks:
             track.readings = [("agent_0", (k,)) for k in range(2)]
             track.values = np.array([critic["value"](track, k) for k in range(2)])
@@ -262,24 +246,22 @@ def test_an_exact_critic_of_texts_has_the_gradient_of_the_expected_return() -> N
 # --- what is credited and learnt --------------------------------------------------------------------------------------
 
 
-def by_hand(terminated: bool, **options: Any) -> tuple[Any, list[Any]]:
-    """A learner whose critic says 1, 2 and, of what would have come next, 4; rewards 3 and 5."""
+def by_hand(**options: Any) -> tuple[Any, list[Any]]:
+    """A learner whose critic says 1 and 2; rewards 3 and 5."""
     team = tables()
     one = make(IAC, team, gamma=0.5, gae_lambda=0.25, **options)
-    _, episode = every_episode(team, terminated=terminated)[0]
+    _, episode = every_episode(team)[0]
     rewards = (3.0, 5.0)
     turns = tuple(Turn(t.observations, t.actions, r) for t, r in zip(episode.turns, rewards, strict=True))
-    following = {} if terminated else {a: history(("a", "a"), ("go", "same", "end")) for a in AGENTS}
-    group = Group("t", (Episode("t", 0, turns, terminated, following=following),))
+    group = Group("t", (Episode("t", 0, turns, True),))
+    turn_of = {turns[k].actions["agent_0"].prompt_ids[0]: k for k in range(2)}
     for updater in one.updaters:
-        updater.values = lambda readings: [{1: 1.0, 2: 2.0, 3: 4.0}[turn_of[ids[0]]] for _, ids in readings]
-    turn_of = {turns[k].actions["agent_0"].prompt_ids[0]: k + 1 for k in range(2)}
-    turn_of[number_of(history(("a", "a"), ("go", "same", "end")))] = 3
+        updater.values = lambda readings: [(1.0, 2.0)[turn_of[ids[0]]] for _, ids in readings]
     return one, valued(one, group)
 
 
 def test_advantages_and_targets_by_hand() -> None:
-    _, tracks = by_hand(terminated=True)
+    _, tracks = by_hand()
     second = 5.0 - 2.0
     first = 3.0 + 0.5 * 2.0 - 1.0 + 0.25 * 0.5 * second
     for track in tracks:
@@ -287,11 +269,17 @@ def test_advantages_and_targets_by_hand() -> None:
         assert track.targets.tolist() == [first + 1.0, second + 2.0]
 
 
-def test_an_episode_that_ran_out_of_turns_goes_on_with_the_value_of_what_came_next() -> None:
-    _, tracks = by_hand(terminated=False)
-    assert [track.advantages[1] for track in tracks] == [5.0 + 0.5 * 4.0 - 2.0] * 2
-    _, tracks = by_hand(terminated=False, bootstrap=False)
-    assert [track.advantages[1] for track in tracks] == [5.0 - 2.0] * 2
+@pytest.mark.parametrize("kind", KINDS)
+def test_nothing_follows_the_last_turn_whatever_the_critic_would_say_of_it(kind: type[ActorCritic]) -> None:
+    """Dec-Tiger tells what was heard after the last turn too."""
+    env = llm_dec_pomdp.make("dectiger-v0", max_turns=1)
+    one = make(kind, Team({agent: Table(env.menu(agent), rows=8) for agent in AGENTS}))
+    groups = one.rollout.play(env, one.policy, [env.items[0].id] * 3, range(3), ONE_WORD, 1)
+    for updater in one.critics:
+        updater.values = lambda readings: [70.0] * len(readings)
+    for group in groups:
+        for track in valued(one, group):
+            assert track.targets.tolist() == [group.episodes[0].total]
 
 
 @pytest.mark.parametrize(

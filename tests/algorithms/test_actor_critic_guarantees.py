@@ -71,7 +71,7 @@ def test_a_critic_of_the_team_reads_all_turns_of_all_by_role_in_agent_order() ->
     team = separate_team(1)
     one = learner(MAAC, team)
     group = group_of(team, (0.0, 1.0))
-    [track] = one.tracks(group, 0, one._look_ahead(group.episodes))
+    [track] = one.tracks(group, 0)
     first, _ = group.episodes[0].turns
     lines = ["left is told:\nsay left", "right is told:\nsay right"]
     assert track.asked[0].history[0].text == "\n\n".join(lines)
@@ -199,7 +199,7 @@ def test_texts_after_the_same_history_are_compared_by_a_critic_of_texts() -> Non
     exact = dict(zip(read, (1.0, 2.0, 6.0) * 2, strict=True))
     for updater in one.updaters:
         updater.values = lambda readings: [exact[reading] for reading in readings]
-    tracks = one.tracks(group, 0, one._look_ahead(group.episodes))
+    tracks = one.tracks(group, 0)
     one._value(tracks)
     one._credit(tracks)
     assert [float(t.advantages[0]) for t in tracks[::2]] == [1.0 - 4.0, 2.0 - 3.5, 6.0 - 1.5]

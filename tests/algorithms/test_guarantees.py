@@ -241,6 +241,6 @@ def test_an_unusable_last_action_pays_no_part_of_what_came_before(env_id: str) -
     env.reset(options={"index": 0})
     gold = env.gold(env.item)
     last = env.possible_agents[-1]
-    _, rewards, _, truncations, _ = env.step({**gold, last: ""})
-    assert all(truncations.values())
+    _, rewards, terminations, _, _ = env.step({**gold, last: ""})
+    assert all(terminations.values())
     assert rewards[last] < 0.15 * env.reward_range[1]

@@ -113,11 +113,12 @@ def test_every_agent_gets_the_identical_float_and_the_components() -> None:
     assert infos["agent_0"] is not infos["agent_1"]
 
 
-def test_running_out_of_turns_is_truncation() -> None:
+def test_running_out_of_turns_terminates() -> None:
     env = playing()
     observations, _, terminations, truncations, _ = env.step(MISS)
-    assert terminations == {"agent_0": False, "agent_1": False}
-    assert truncations == {"agent_0": True, "agent_1": True}
+    assert terminations == {"agent_0": True, "agent_1": True}
+    assert truncations == {"agent_0": False, "agent_1": False}
+    assert env.latest.terminated
     assert observations == {"agent_0": "", "agent_1": ""}
     assert env.agents == []
 
@@ -131,7 +132,7 @@ def test_solving_is_termination_and_no_truncation(max_turns: int) -> None:
 
 
 def test_an_unscorable_action_is_nan_for_everybody() -> None:
-    _, rewards, terminations, _, _ = playing().step({"agent_0": "?", "agent_1": ""})
+    _, rewards, terminations, _, _ = playing(max_turns=2).step({"agent_0": "?", "agent_1": ""})
     assert all(math.isnan(reward) for reward in rewards.values())
     assert set(terminations.values()) == {False}
 

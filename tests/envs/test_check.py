@@ -235,6 +235,14 @@ class HashDecides(Honest):
         return f"{super().observe(item, agent)} {hash('a greeting')}"
 
 
+class Truncates(Honest):
+    """As environments of other packages do when time runs out."""
+
+    def step(self, actions: Mapping[str, str]) -> StepResult:
+        told, rewards, terminations, _, infos = super().step(actions)
+        return told, rewards, dict.fromkeys(terminations, False), terminations, infos
+
+
 VIOLATIONS: list[tuple[type[Honest], str, str]] = [
     (PaysPlainNumbers, "reward parts", "has no attribute 'total'"),
     (PaysAnotherPart, "reward parts", "['style'], but ['first', 'second'] are declared"),
@@ -256,6 +264,7 @@ VIOLATIONS: list[tuple[type[Honest], str, str]] = [
     (LivesOnSilence, "silence", "turn 1 pays 0.5 for empty texts; let"),
     (ChokesOnNul, "bounds", "ValueError"),
     (UnreachableMaximum, "references", "reference of task 't0' earns 2.0, not the maximum 2.5"),
+    (Truncates, "ends", "turn 2 truncates"),
     (PlaysOn, "finished", "raised nothing"),
     (RaisesSomethingElse, "finished", "raised IndexError"),
     (ForkIsItself, "forks", "ended its parent's episode"),

@@ -152,7 +152,7 @@ def test_golden_pairs(golden: Callable[[str], list[dict[str, Any]]]) -> None:
 
 def test_infra_error_is_nan_for_everybody(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(coding_base, "judge", lambda job: Verdict("infra_error"))
-    env = llm_dec_pomdp.make("coophumaneval-v0")
+    env = llm_dec_pomdp.make("coophumaneval-v0", max_turns=2)
     env.reset(seed=0)
     _, rewards, terminations, _, infos = env.step(env.gold(env.item))
     assert [math.isnan(reward) for reward in rewards.values()] == [True, True]

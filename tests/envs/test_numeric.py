@@ -20,7 +20,6 @@ from llm_dec_pomdp.envs.wrappers import (
     PROTOCOLS,
     ByteObservation,
     DiscreteMenu,
-    EndsAtHorizon,
     FixedRoster,
     NumericWrapper,
     TokenIds,
@@ -277,8 +276,9 @@ def test_bad_byte_options_are_refused(kwargs: dict[str, Any], message: str) -> N
 # --- the last turn ----------------------------------------------------------------------------------------------------
 
 
-def test_the_last_turn_terminates_and_no_other_does() -> None:
-    env = EndsAtHorizon(duo(2))
+@pytest.mark.parametrize("wrapped", [lambda env: ByteObservation(env, 8), FixedRoster])
+def test_the_last_turn_terminates_and_no_other_does(wrapped: Any) -> None:
+    env = wrapped(duo(2))
     env.reset(seed=0)
     for ended in (False, True):
         *_, terminations, truncations, _ = env.step(dict.fromkeys(AGENTS, "gamma"))

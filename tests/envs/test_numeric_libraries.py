@@ -186,5 +186,5 @@ def test_supersuit_turns_the_agents_of_several_copies_into_one_batch(supersuit: 
     assert observations.any(axis=1).all()
     _, rewards, terminations, truncations, _ = copies.step(np.array([0, 1, 0, 0]))
     assert rewards.tolist() == [2.0, 2.0, 1.0, 1.0]
-    assert terminations.tolist() == [1, 1, 0, 0]
-    assert truncations.tolist() == [0, 0, 1, 1]
+    assert terminations.tolist() == [1, 1, 1, 1]
+    assert truncations.tolist() == [0, 0, 0, 0]

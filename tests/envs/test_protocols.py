@@ -193,13 +193,13 @@ def test_a_solved_turn_ends_the_episode_early(protocol: str) -> None:
 
 
 @pytest.mark.parametrize("protocol", PHASES)
-def test_running_out_of_turns_is_truncation(protocol: str) -> None:
+def test_running_out_of_turns_terminates(protocol: str) -> None:
     env = trio(protocol, max_turns=2)
     begin(env)
     while env.agents:
         _, _, terminations, truncations, _ = say(env)
-    assert all(truncations.values())
-    assert not any(terminations.values())
+    assert all(terminations.values())
+    assert not any(truncations.values())
 
 
 @pytest.mark.parametrize("protocol", ["parallel", "sequential", "discussion"])

@@ -57,8 +57,8 @@ def test_rewards_and_ends_are_arrays_of_the_team() -> None:
     assert truncations.tolist() == [False, False, False]
     _, rewards, terminations, truncations, _ = envs.step([MISS, HIT, MISS])
     assert rewards.tolist() == [0.0, 2.0, -1.0]
-    assert terminations.tolist() == [False, True, False]
-    assert truncations.tolist() == [False, False, True]
+    assert terminations.tolist() == [False, True, True]
+    assert truncations.tolist() == [False, False, False]
     assert "final_obs" not in infos[1]
 
 
@@ -98,7 +98,7 @@ def test_same_step_returns_the_next_episode_and_keeps_the_last_words_of_the_old_
     envs = make_vec(numbers, 2)
     envs.reset(seed=0)
     told, rewards, terminations, truncations, infos = envs.step({"agent_0": [0, 2], "agent_1": [1, 2]})
-    assert (terminations.tolist(), truncations.tolist()) == ([True, False], [False, True])
+    assert (terminations.tolist(), truncations.tolist()) == ([True, True], [False, False])
     assert rewards.tolist() == [2.0, 0.0]
     assert isinstance(told, dict)
     assert told["agent_0"].any(axis=1).all()
@@ -120,8 +120,8 @@ def test_next_step_resets_one_step_later_and_ignores_that_action() -> None:
     told, rewards, terminations, truncations, infos = envs.step([HIT, MISS])
     assert told[0]["agent_0"].startswith("post")  # type: ignore[index]
     assert rewards.tolist() == [0.0, 0.0]
-    assert terminations.tolist() == [False, False]
-    assert truncations.tolist() == [False, True]
+    assert terminations.tolist() == [False, True]
+    assert truncations.tolist() == [False, False]
     assert infos[0]["agent_0"]["reward/hits"] == 0.0
     _, rewards, terminations, truncations, _ = envs.step([HIT, HIT])
     assert rewards.tolist() == [2.0, 0.0]
@@ -166,7 +166,7 @@ def test_code_is_judged_in_many_copies() -> None:
     gold = [env.unwrapped.gold(env.unwrapped.item) for env in envs.envs]  # type: ignore[attr-defined]
     _, rewards, terminations, *_ = envs.step([gold[0], MISS, gold[2]])
     assert rewards.tolist() == [4.0, 0.0, 4.0]
-    assert terminations.tolist() == [True, False, True]
+    assert terminations.tolist() == [True, True, True]
 
 
 # --- seeds and errors -------------------------------------------------------------------------------------------------

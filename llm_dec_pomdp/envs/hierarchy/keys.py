@@ -59,7 +59,6 @@ from ..tasks import Tasks
 from .lookup import Lookup, Told, key_of, number_of
 
 MAIN = "agent_0"
-NO_TURN = "no turn is left"
 
 
 class Invocation(NamedTuple):
@@ -156,7 +155,7 @@ class Keys(Lookup[State]):
         if state.running:
             following, events = self._reported(state, actions[f"agent_{len(state.calls)}"], seed)
             if last:
-                return self._ended(following, events, terminated=False)
+                return self._ended(following, events)
             return self._on(following, events, anew=bool(self.context))
         text = actions[MAIN].strip()
         state = state._replace(turn=state.turn + 1, words=(*state.words, text))
@@ -166,7 +165,7 @@ class Keys(Lookup[State]):
             return self._ended(state, (answer,), answered=True)
         why = _why_stopped(relation, self.delegations - len(state.calls), last)
         if relation is None or why:
-            return self._ended(state, (Event("stop", MAIN, {"why": why}),), terminated=why != NO_TURN)
+            return self._ended(state, (Event("stop", MAIN, {"why": why}),))
         calls = (*state.calls, Invocation(state.known, relation))
         subtask = f"S e{state.known} r{relation}"
         spawn = Event("spawn", f"agent_{len(calls)}", {"role": "sub", "by": MAIN, "subtask": subtask})
@@ -197,9 +196,7 @@ class Keys(Lookup[State]):
         rewards = dict.fromkeys(self.possible_agents[: 1 + len(state.calls) - state.running], 0.0)
         return Transition(state, 0.0, rewards=rewards, events=events, anew=again)
 
-    def _ended(
-        self, state: State, events: tuple[Event, ...], *, answered: bool = False, terminated: bool = True
-    ) -> Transition[State]:
+    def _ended(self, state: State, events: tuple[Event, ...], *, answered: bool = False) -> Transition[State]:
         """Pay every live agent: main and the team R_M, a sub-agent R_S."""
         correct = answered and state.report == self.world(state.item).answer
         count = len(state.calls)
@@ -209,7 +206,7 @@ class Keys(Lookup[State]):
         for agent, call in zip(self.possible_agents[1:], state.calls, strict=False):
             rewards[agent] = 0.1 + 0.4 * correct + 0.5 * call.expert if call.formed else 0.0  # (R_S)
         over = state._replace(over=True)
-        return Transition(over, score.total, score, terminated=terminated, rewards=rewards, events=events)
+        return Transition(over, score.total, score, terminated=True, rewards=rewards, events=events)
 
     # --- teams of known value ----------------------------------------------------------------------------------------
 
@@ -246,4 +243,4 @@ def _why_stopped(relation: int | None, delegations_left: int, last: bool) -> str
         return "the text is neither a relation nor ANS"
     if not delegations_left:
         return "no delegation is left"
-    return NO_TURN if last else ""
+    return "no turn is left" if last else ""

@@ -155,11 +155,11 @@ class Solo(Task[State]):
     def _on(self, state: State, events: Sequence[Event]) -> Transition[State]:
         if state.turn >= self.max_turns:
             late = Lead("invalid", text=f"no answer in {self.max_turns} turns")
-            return self._end(state._replace(told=()), late, terminated=False)
+            return self._end(state._replace(told=()), late)
         whole = self.team.grammar == "choice" or self.team.context is not None
         return Transition(state, 0.0, events=tuple(events), anew=frozenset({MAIN} if whole else ()))
 
-    def _end(self, state: State, lead: Lead, *, terminated: bool = True) -> Transition[State]:
+    def _end(self, state: State, lead: Lead) -> Transition[State]:
         """Pay R_M of arXiv:2511.13288; the answer itself counts as the report."""
         truth = truth_of(state.item)
         seen = tuple(place for one in state.invocations for place in one.retrieved)
@@ -177,4 +177,4 @@ class Solo(Task[State]):
         }
         score = Score(sum(parts.values()), parts, facts, {} if valid else {MAIN: lead.text})
         event = Event("answer" if lead.what == "answer" else "stop", MAIN, {"text": lead.text})
-        return Transition(state, score.total, score, terminated=terminated, events=(event,))
+        return Transition(state, score.total, score, terminated=True, events=(event,))

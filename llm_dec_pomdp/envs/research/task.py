@@ -332,11 +332,11 @@ class Research(Task[State]):
         """The question goes on and pays nothing yet, unless its turns are used up."""
         if state.turn >= self.max_turns:
             late = Lead("invalid", text=f"no answer in {self.max_turns} turns")
-            return self._end(state._replace(told=()), late, events, terminated=False)
+            return self._end(state._replace(told=()), late, events)
         zeros = dict.fromkeys(self.roster(state) if there is None else there, 0.0)
         return Transition(state, 0.0, rewards=zeros, events=tuple(events), anew=anew)
 
-    def _end(self, state: State, lead: Lead, events: Sequence[Event], *, terminated: bool = True) -> Transition[State]:
+    def _end(self, state: State, lead: Lead, events: Sequence[Event]) -> Transition[State]:
         """Pay all agents: R_M and R_S of arXiv:2511.13288."""
         score = self._score(state, lead)
         correct = score.components["correct"] > 0
@@ -344,7 +344,7 @@ class Research(Task[State]):
         for one in state.invocations:
             valid = one.valid and one.report is not None
             rewards[one.agent] = reward_of_sub(valid=valid, correct=correct, expert=one.expert)
-        return Transition(state, score.total, score, terminated=terminated, rewards=rewards, events=tuple(events))
+        return Transition(state, score.total, score, terminated=True, rewards=rewards, events=tuple(events))
 
     def _score(self, state: State, lead: Lead) -> Score:
         truth, works = truth_of(state.item), [one.work for one in state.invocations]

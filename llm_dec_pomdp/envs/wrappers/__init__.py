@@ -2,7 +2,7 @@
 
 from .discrete import DiscreteMenu, TokenIds
 from .learned import LearnedReward
-from .numeric import ByteObservation, EndsAtHorizon, FixedRoster, NumericWrapper
+from .numeric import ByteObservation, FixedRoster, NumericWrapper
 from .protocols import (
     PROTOCOLS,
     Centralized,
@@ -22,7 +22,6 @@ __all__ = [
     "Centralized",
     "DiscreteMenu",
     "Discussion",
-    "EndsAtHorizon",
     "FixedRoster",
     "GymnasiumView",
     "LearnedReward",

@@ -5,7 +5,6 @@
 | `DiscreteMenu(env, menu)` | `Discrete`: one of finitely many candidate texts | as inside |
 | `TokenIds(env, vocabulary, max_tokens)` | `MultiDiscrete`: token ids, decoded to text | as inside |
 | `ByteObservation(env, length)` | as inside | `Box`: UTF-8 bytes, zero padded; `uint8`, or `float32` in [-1, 1] |
-| `EndsAtHorizon(env)` | as inside | as inside; the last turn terminates |
 | `FixedRoster(env)` | as inside | as inside; infos say who is asked |
 
 They go around a text environment in any order, except that only an outermost `FixedRoster` adds action masks. Protocol
@@ -242,20 +241,6 @@ class ByteObservation(NumericWrapper):
         return array if self.dtype == np.uint8 else (array / np.float32(127.5) - 1).astype(np.float32)
 
 
-class EndsAtHorizon(NumericWrapper):
-    """The last turn terminates the episode instead of truncating it.
-
-    The horizon of a Dec-POMDP belongs to the problem: nothing follows it. After a truncation TorchRL, BenchMARL and
-    RLlib would add their critic's value of the last observation, which is empty here.
-    """
-
-    def step(self, actions: Mapping[str, Any]) -> NumericStep:
-        """Play one joint action; see `NumericWrapper.step`."""
-        observations, rewards, terminations, truncations, infos = super().step(actions)
-        ended = {agent: terminations[agent] or truncations[agent] for agent in terminations}
-        return observations, rewards, ended, dict.fromkeys(truncations, False), infos
-
-
 class FixedRoster(NumericWrapper):
     """All agents are there until the whole episode is over, for libraries that need all of them at all times.
 
@@ -277,7 +262,7 @@ class FixedRoster(NumericWrapper):
     ) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
         """Start an episode; seed and options as in `TextDecPOMDP.reset`."""
         observations, infos = self.env.reset(seed=seed, options=options)
-        self._now = {"agents": list(self.possible_agents), "terminated": {}}
+        self._now = {"agents": list(self.possible_agents)}
         return self._all_observations(observations), self._all_infos(infos)
 
     def step(self, actions: Mapping[str, Any]) -> NumericStep:
@@ -285,20 +270,17 @@ class FixedRoster(NumericWrapper):
         if self.agents and set(actions) != set(self.agents):
             raise KeyError(f"actions are for {sorted(actions)}, but the live agents are {self.agents}; give each one")
         living = {agent: action for agent, action in actions.items() if agent in self.env.agents}
-        observations, rewards, terminations, truncations, infos = self.env.step(living)
-        ended: dict[str, bool] = self._now["terminated"]
-        ended |= {a: terminations[a] for a in terminations if terminations[a] or truncations[a]}
-        over = not self.env.agents
+        observations, rewards, _, truncations, infos = self.env.step(living)
+        over, cut = not self.env.agents, any(truncations.values())
         inner = self.unwrapped
         share = inner.latest.reward if inner.joint_reward else 0.0
-        terminated = {agent: ended.get(agent, inner.latest.terminated) for agent in self.possible_agents}
         if over:
             self._now["agents"] = []
         return (
             self._all_observations(observations),
             {agent: rewards.get(agent, share) for agent in self.possible_agents},
-            {agent: over and value for agent, value in terminated.items()},
-            {agent: over and not value for agent, value in terminated.items()},
+            dict.fromkeys(self.possible_agents, over and not cut),
+            dict.fromkeys(self.possible_agents, over and cut),
             self._all_infos(infos),
         )
 

@@ -251,14 +251,9 @@ class GymnasiumView(gymnasium.Env[Any, Any]):
         return observations[self._agent], infos[self._agent]
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        """Play the action of the one agent; see `TextDecPOMDP.step`.
-
-        A task of one turn terminates after it, since Gymnasium allows no truncation at the first step.
-        """
+        """Play the action of the one agent; see `TextDecPOMDP.step`."""
         results = self.env.step({self._agent: action})
         observation, reward, terminated, truncated, info = (result[self._agent] for result in results)
-        if self.env.max_turns == 1:
-            terminated, truncated = terminated or truncated, False
         return observation, reward, terminated, truncated, info  # type: ignore[return-value]
 
     def render(self) -> Any:

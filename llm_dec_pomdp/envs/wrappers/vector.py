@@ -107,10 +107,10 @@ class VecEnv:
             if i not in results:
                 told, info = env.reset()
             else:
-                told, _, _, _, info = results[i]
-                latest = (env.unwrapped if isinstance(env, NumericWrapper) else env).latest
-                rewards[i], terminations[i] = latest.reward, latest.terminated
-                truncations[i] = not env.agents and not latest.terminated
+                told, _, _, cut, info = results[i]
+                rewards[i] = (env.unwrapped if isinstance(env, NumericWrapper) else env).latest.reward
+                truncations[i] = not env.agents and any(cut.values())
+                terminations[i] = not env.agents and not truncations[i]
                 if not env.agents and self.autoreset is AutoresetMode.SAME_STEP:
                     last, (told, first_info) = {"final_obs": told, "final_info": info}, env.reset()
                     info = {**first_info, **last}

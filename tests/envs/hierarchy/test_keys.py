@@ -113,14 +113,14 @@ def test_who_reported_stays_unasked_until_the_end() -> None:
 
 
 @pytest.mark.parametrize(("turns", "subs"), [(1, 0), (2, 1), (3, 1), (4, 2)])
-def test_running_out_of_turns_is_truncation_and_pays_sub_agents_without_an_answer(turns: int, subs: int) -> None:
+def test_running_out_of_turns_terminates_and_pays_sub_agents_without_an_answer(turns: int, subs: int) -> None:
     env = keys(max_turns=turns)
     env.reset(seed=0)
-    truncated: dict[str, bool] = {}
+    terminated: dict[str, bool] = {}
     rewards: dict[str, float] = {}
     for text in ["r0", "k1", "r1", "k2"][:turns]:
-        _, rewards, _, truncated, _ = env.step(dict.fromkeys(env.agents, text))
-    assert all(truncated.values())
+        _, rewards, terminated, _, _ = env.step(dict.fromkeys(env.agents, text))
+    assert all(terminated.values())
     assert list(rewards.values()) == pytest.approx([0.0, *[0.6] * subs])
 
 
