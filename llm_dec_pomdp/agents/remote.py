@@ -15,7 +15,7 @@ from typing import Any
 from ..types import Completion, conversation
 from .base import Request, Sampling, definitions
 from .calls import messages_of, text_with_calls
-from .wire import WireError, checked_address, post, retried, without_key
+from .wire import WireError, bearer, checked_address, post, retried, without_key
 
 
 class RemoteError(RuntimeError):
@@ -105,10 +105,9 @@ class Remote:
         raise RemoteError(f"{self.url} gave {reason}; is the server running?")
 
     def _post(self, body: dict[str, Any]) -> bytes:
-        headers = {"Content-Type": "application/json"}
-        if self._api_key:
-            headers["Authorization"] = f"Bearer {self._api_key}"
-        return post(f"{self.url}/chat/completions", json.dumps(body).encode("ascii"), headers, self._timeout)
+        return post(
+            f"{self.url}/chat/completions", json.dumps(body).encode("ascii"), bearer(self._api_key), self._timeout
+        )
 
 
 def _text_of(answer: bytes) -> tuple[str, bool]:

@@ -21,6 +21,7 @@ from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnec
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
+from ..storage.secrets import keep_secret, masked
 from ..visible import visible
 
 T = TypeVar("T")
@@ -109,6 +110,12 @@ def checked_address(
     return url.rstrip("/")
 
 
+def bearer(key: str | None) -> dict[str, str]:
+    """The headers of a request in JSON, with a key where there is one; it is masked from now on."""
+    keep_secret(key)
+    return {"Content-Type": "application/json", **({"Authorization": f"Bearer {key}"} if key else {})}
+
+
 def without_key(error: WireError, key: str | None) -> str:
     """The text of an error without the key, which the server may have repeated."""
     return visible(str(error).replace(key, "[key]") if key else str(error))
@@ -140,7 +147,7 @@ def _answer(request: urllib.request.Request, timeout: float) -> bytes:
             received = bytearray()
             while part := answer.read1(_AT_ONCE):
                 received += part
-            return bytes(received)
+            return masked(bytes(received))
     except urllib.error.HTTPError as error:
         raise _refusal(error) from None
     except (OSError, HTTPException, ValueError) as error:
@@ -154,7 +161,7 @@ def _refusal(error: urllib.error.HTTPError) -> WireError:
             reason = "it redirects to another address, which is not followed; give the final address"
             return WireError(f"HTTP {error.code}: {reason}", again=False)
         try:
-            said = error.read(_SHOWN).decode(errors="replace")
+            said = masked(error.read(_SHOWN)).decode(errors="replace")
         except (OSError, HTTPException, ValueError):
             said = "its reason could not be read"
         again = error.code >= 500 or error.code in _AGAIN

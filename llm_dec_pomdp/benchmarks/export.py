@@ -13,6 +13,7 @@ from ..agents.base import PortablePolicy
 from ..agents.transformers.language_model import LanguageModel
 from ..agents.weights import weight_files, write_weights
 from ..storage.files import Draft
+from ..storage.secrets import masked
 from ..training.checkpoint import (
     DESCRIPTION,
     CheckpointError,
@@ -97,7 +98,7 @@ def export_run(run: Path, place: Path) -> tuple[Path, list[str]]:
                 card = _card(
                     cell, setup.eval_env.role(agent), agent, agents=setup.eval_env.possible_agents, steps=steps
                 )
-                draft.write(f"{folder_of(agent)}/README.md", [visible(card).encode()])
+                draft.write(f"{folder_of(agent)}/README.md", [masked(visible(card).encode())])
                 if isinstance(policy, LanguageModel):
                     policy.tokenizer.save_pretrained(draft.folder / folder_of(agent))
                 written.append(agent)

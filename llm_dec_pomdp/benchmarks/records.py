@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ..storage.secrets import masked
 from ..types import Completion, Episode, Event, Group, Score, Turn
 
 BEFORE_TRAINING, AT_THE_END = "start.jsonl", "episodes.jsonl"  # files of a cell
@@ -15,8 +16,10 @@ BEFORE_TRAINING, AT_THE_END = "start.jsonl", "episodes.jsonl"  # files of a cell
 
 def write_episodes(path: Path, groups: Sequence[Group]) -> None:
     """Write a file with a line for each episode."""
-    with path.open("w", encoding="utf-8") as file:
-        file.writelines(json.dumps(episode_record(e)) + "\n" for group in groups for e in group.episodes)
+    with path.open("wb") as file:
+        file.writelines(
+            masked(json.dumps(episode_record(e)).encode()) + b"\n" for group in groups for e in group.episodes
+        )
 
 
 def episode_record(episode: Episode) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from pathlib import Path
 from ..config import ConfigError
 from ..storage.files import replace_json
 from ..storage.runfolder import STATUS, open_run
+from ..storage.secrets import masked
 from ..visible import visible
 from .apart import CellExecutor, cell_executors
 from .cell import Result
@@ -152,9 +153,9 @@ def run_folder(folder: Path, *, resume: bool = False) -> Generator[None]:
     with open_run(folder, resume=resume and (folder / STATUS).exists()):
         if not (folder / "versions.json").exists():
             replace_json(folder / "versions.json", versions())
-        with (folder / "commands.txt").open("a", encoding="utf-8") as file:
+        with (folder / "commands.txt").open("ab") as file:
             command = shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])
-            file.write(visible(command.replace("\n", "\\n")) + "\n")
+            file.write(masked(visible(command.replace("\n", "\\n")).encode()) + b"\n")
         yield
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import secrets
 import shutil
 from pathlib import Path
 from typing import Annotated
@@ -41,6 +43,8 @@ def engine(
 ) -> None:
     """Start a server that draws the texts of a model, with the flags that training needs; Ctrl-C ends it.
 
+    It answers those who have the key in OPENAI_API_KEY; where there is none, one is made and shown.
+
     Examples: [bold]llm-dec-pomdp engine vllm Qwen/Qwen3-1.7B --environment vllm[/]
               [bold]llm-dec-pomdp engine vllm ./smollm2 --environment vllm -- --dtype float32 --enforce-eager[/]
     """
@@ -63,8 +67,13 @@ def engine(
     else:
         own += ["--enable-lora", "--max-lora-rank", str(lora_rank), "--max-loras", str(adapters)]
     own += ["--logprobs-mode", "processed_logprobs"]
+    own += ["--allowed-origins", json.dumps([f"http://localhost:{port}", f"http://127.0.0.1:{port}"])]  # of web pages
     own += ["--no-enable-chunked-prefill"]  # a seeded prompt that is read in pieces ends a server without a GPU
     typer.echo(
         f'engine = {{ kind = "vllm", url = "http://127.0.0.1:{port}", model = "base", adapters = "FOLDER" }}', err=True
     )
-    os.execve(python, [str(python), "-m", _SERVER, *own, *flags], {**settings, **os.environ})
+    key = os.environ.get("OPENAI_API_KEY") or secrets.token_urlsafe(24)
+    if not os.environ.get("OPENAI_API_KEY"):
+        typer.echo(f"export OPENAI_API_KEY={key}  # for whoever trains with this server", err=True)
+    variables = {**settings, **os.environ, "VLLM_API_KEY": key}  # other users see flags
+    os.execve(python, [str(python), "-m", _SERVER, *own, *flags], variables)

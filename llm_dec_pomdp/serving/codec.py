@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from numbers import Real
 from typing import Any, cast
@@ -125,11 +125,20 @@ PLAIN = (
 VALUES = ("score_range", "reward_range", "max_return", "optimum", "score_scale")
 
 
+def changeable(env: TextDecPOMDP) -> Sequence[str]:
+    """Hidden fields that a client may change in tasks: none where they are tests.
+
+    A judge runs tests, and judges the programs of other clients after them.
+    """
+    return () if env.judges_code else env.hidden_fields
+
+
 def description(env: TextDecPOMDP) -> Data:
-    """All that an environment says of itself, beside its tasks."""
+    """All that an environment says of itself, beside its tasks; of hidden fields, those that may be changed."""
     return plain(
         {
             **{name: getattr(env, name) for name in (*PLAIN, *VALUES)},
+            "hidden_fields": changeable(env),
             "name": env.metadata["name"],
             "menus": {agent: env.menu(agent) for agent in env.possible_agents},
             "tools": {agent: env.tools(agent) for agent in env.possible_agents},

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import itertools
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, cast
 
 from ..envs import TextDecPOMDP
 from ..envs.tasks import item_as_json
 from ..types import TaskItem
-from .codec import VALUES, Data, description, from_outcome
+from .codec import VALUES, Data, changeable, description, from_outcome
 from .sessions import RefusedError, Session, Sessions
 
 _PAGE = 1 << 22  # bytes of tasks in one answer, about
@@ -190,15 +190,15 @@ def _with_tasks(sessions: Sessions, body: Data) -> Data:
     """A copy that plays some of the tasks; what is for the reward alone may be changed in them."""
     session, env = _called(sessions, body)
     own = {item.id: item for item in env.items}
-    items = [_amended(own, row, env.hidden_fields) for row in field(body, "rows", list)]
+    items = [_amended(own, row, changeable(env)) for row in field(body, "rows", list)]
     twin: TextDecPOMDP = play(env, lambda: env.with_items(items))
     return {"place": session.keep(twin, _size(text for i in items for text in (*i.reference, *i.fields.values())))}
 
 
-def _amended(own: Mapping[str, TaskItem], row: Any, hidden: Iterable[str]) -> TaskItem:
+def _amended(own: Mapping[str, TaskItem], row: Any, hidden: Sequence[str]) -> TaskItem:
     """A task of the server, with the references and hidden fields that were sent.
 
-    Nothing else may be changed: another field may be a file's path or what a judge imports.
+    Nothing else may be changed: another field may be a file's path or what a judge runs.
     """
     sent = cast("Data", row) if isinstance(row, dict) else {}
     name = field(sent, "id", str)
@@ -213,7 +213,8 @@ def _amended(own: Mapping[str, TaskItem], row: Any, hidden: Iterable[str]) -> Ta
         raise RefusedError(
             422,
             f"{wrong[0]!r} of task {item.id!r} is another than the server's; over the wire only references and what is "
-            f"for the reward alone ({', '.join(hidden) or 'no field'}) may be changed; start a server with such tasks",
+            f"for the reward alone and not run ({', '.join(hidden) or 'no field'}) may be changed; start a server with "
+            "such tasks (serve ID --tasks FILE)",
         )
     return amended
 

@@ -22,7 +22,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NoReturn, cast
 
-from ..agents.wire import WireError, checked_address, post, retried, without_key
+from ..agents.wire import WireError, bearer, checked_address, post, retried, without_key
 from ..envs import Outcome, TextDecPOMDP
 from ..envs.tasks import item_as_json, item_of
 from ..types import Message, Scale, TaskItem, Tool
@@ -68,9 +68,7 @@ class _Link:
     def __setstate__(self, state: dict[str, Any], token: str | None = None) -> None:
         self.url, self.timeout, self.tries = state["url"], state["timeout"], state["tries"]
         self._token = token or os.environ.get(TOKEN)  # never in a pickle, which may be stored
-        self._headers = {"Content-Type": "application/json"}
-        if self._token:
-            self._headers["Authorization"] = f"Bearer {self._token}"
+        self._headers = bearer(self._token)
         self.session: _Session | None = None
         self.left: deque[int] = deque()  # numbers of environments that the server may forget
         self.users: weakref.WeakSet[RemoteEnv] = weakref.WeakSet()

@@ -22,6 +22,8 @@ from collections.abc import Generator, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .secrets import masked
+
 if TYPE_CHECKING:
     import torch
 
@@ -82,7 +84,7 @@ class Draft:
 
     def write_json(self, name: str, value: Any) -> None:
         """Write a JSON file."""
-        self.write(name, [_json_bytes(value)])
+        self.write(name, [masked(_json_bytes(value))])
 
     def write_tensors(self, name: str, tensors: Mapping[str, torch.Tensor]) -> None:
         """Write a safetensors file, without a copy of all tensors."""
@@ -125,9 +127,9 @@ def replace_json(path: Path, value: Any) -> None:
 
 
 def replace(path: Path, content: bytes) -> None:
-    """Replace a file; see `replacing`."""
+    """Replace a file, in which no secret will be; see `replacing`."""
     with replacing(path) as temporary:
-        temporary.write_bytes(content)
+        temporary.write_bytes(masked(content))
 
 
 @contextlib.contextmanager

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 from .files import replace_json
+from .secrets import masked
 from .signals import Interrupted, before_the_end
 
 LOCK, STATUS = "lock", "status.json"
@@ -186,8 +187,8 @@ def read_status(folder: Path) -> tuple[State, str, float] | None:
 
 def append(path: Path, record: Mapping[str, Any]) -> None:
     """Add a line to a JSONL file, durably. Numbers that are not finite become null."""
-    with path.open("a", encoding="utf-8") as file:
-        file.write(json.dumps(finite(record)) + "\n")
+    with path.open("ab") as file:
+        file.write(masked(json.dumps(finite(record)).encode()) + b"\n")
         file.flush()
         os.fsync(file.fileno())
 

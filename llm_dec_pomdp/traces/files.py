@@ -18,6 +18,7 @@ from typing import Any, BinaryIO, Literal, get_args
 
 from ..registries import nearest
 from ..storage.files import replacing
+from ..storage.secrets import masked
 from ..types import Episode, TaskItem
 from .graph import Trace, line_of
 from .header import Header, TraceError, digest, encode, plain_text
@@ -63,7 +64,7 @@ class ContentStore:
 
     def put(self, text: str) -> str:
         """Keep a text; its reference."""
-        content = text.encode("utf-8", "surrogatepass")
+        content = masked(text.encode("utf-8", "surrogatepass"))
         key = hashlib.sha256(content)
         self._new[key.digest()] = content
         if len(self._new) >= _AT_ONCE:
@@ -171,7 +172,7 @@ class TraceWriter:
         self._add(encode({**trace, "events": [self._kept(event) for event in trace["events"]]}))
 
     def _add(self, line: str) -> None:
-        self._file.write(line.encode("ascii"))
+        self._file.write(masked(line.encode("ascii")))
         self._file.write(b"\n")
         self.count += 1
 

@@ -22,6 +22,7 @@ def environment(tmp_path: Path) -> Path:
     for name in ("vllm", "python"):
         (tmp_path / "bin" / name).write_text(
             f'#!/bin/sh\necho {name} "$@" "$VLLM_ALLOW_RUNTIME_LORA_UPDATING.$VLLM_SERVER_DEV_MODE"\n'
+            "echo key $VLLM_API_KEY >&2\n"
         )
         (tmp_path / "bin" / name).chmod(0o755)
     return tmp_path
@@ -35,6 +36,22 @@ def test_the_server_runs_in_its_own_environment_with_flags_of_ours_and_those_tha
     assert "--enable-lora" in done.stdout
     assert done.stdout.endswith("--dtype float32 True.\n")
     assert 'url = "http://127.0.0.1:81"' in done.stderr
+
+
+def test_a_server_has_a_key_and_answers_no_web_page_of_others(
+    environment: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = ("vllm", "folder", "--environment", str(environment), "--port", "81")
+    monkeypatch.setenv("OPENAI_API_KEY", "a-key-of-mine")
+    done = command(*given)
+    assert '--allowed-origins ["http://localhost:81", "http://127.0.0.1:81"]' in done.stdout
+    assert "a-key-of-mine" not in done.stdout  # where all users of the machine would see it
+    assert done.stderr.endswith("key a-key-of-mine\n")
+    monkeypatch.delenv("OPENAI_API_KEY")
+    first, second = (command(*given).stderr.split() for _ in "12")
+    assert f"OPENAI_API_KEY={first[-1]}" in first
+    assert len(first[-1]) > 20
+    assert first[-1] != second[-1]
 
 
 def test_a_server_that_takes_all_weights_can_be_reached_from_this_machine_alone(environment: Path) -> None:

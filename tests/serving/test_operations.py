@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from llm_dec_pomdp.envs import make
+from llm_dec_pomdp.envs.tasks import item_as_json
 from llm_dec_pomdp.serving.operations import OPERATIONS, run
 from llm_dec_pomdp.serving.sessions import WEIGHT, Limits, RefusedError, Session, Sessions
 
@@ -77,6 +78,18 @@ def test_a_field_that_is_not_for_the_reward_alone_stays_the_servers(change: dict
     with pytest.raises(RefusedError, match=r"is another than the server's; over the wire only references and"):
         ask("with_tasks", rows=[{**row, "fields": change}])
     assert ask("with_tasks", rows=[{**row, "fields": {"answer": "another"}}])["place"]
+
+
+@pytest.mark.parametrize("env_id", ["humaneval-v0", "humaneval-v1", "coophumaneval-v1", "mbpp-v0"])
+def test_a_judge_that_all_clients_share_runs_no_tests_of_one(env_id: str) -> None:
+    env = make(env_id)
+    row = item_as_json(env.items[0])
+    ask = asking(env)
+    for change in ({"test": "def check(candidate):\n    pass\n"}, {"test": row["fields"]["test"] + "\n# a comment"}):
+        with refused(422, "'test' of task .* is another than the server's"):
+            ask("with_tasks", rows=[{**row, "fields": {**row["fields"], **change}}])
+    assert ask("with_tasks", rows=[{**row, "reference": ["another", "pair"]}])["place"]
+    assert run("open", Sessions(env, Limits()), {})["description"]["hidden_fields"] == []
 
 
 def test_tasks_come_in_pages(served: Any, monkeypatch: pytest.MonkeyPatch) -> None:

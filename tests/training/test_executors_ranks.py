@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import signal
 from collections.abc import Generator
 from pathlib import Path
@@ -19,6 +20,7 @@ from llm_dec_pomdp.algorithms.samples import Sample
 from llm_dec_pomdp.algorithms.updater import updaters_of
 from llm_dec_pomdp.training.executors import WorkerLostError
 from llm_dec_pomdp.training.executors.processes import Processes
+from llm_dec_pomdp.training.executors.ranks import Ranks
 from llm_dec_pomdp.types import Completion, conversation
 
 FIVE = [
@@ -104,11 +106,56 @@ def test_a_rank_that_is_killed_is_a_lost_worker_and_an_error_of_all_is_none(mode
         team.trainable[0].state_dict()
 
 
+@pytest.mark.slow
+def test_nobody_else_reaches_ranks_and_what_stands_in_their_store_is_not_run(
+    model: str, executor: Processes, tmp_path: Path
+) -> None:
+    psutil = pytest.importorskip("psutil")
+    team = executor.load_team(AGENTS, model, ranks=2, sharing="shared", device="cpu")
+    learnt(team)
+    tree = psutil.Process().children(recursive=True)
+    assert set(_running()) <= {process.pid for process in tree}
+    sockets = [socket for process in tree for socket in process.net_connections("inet")]
+    assert sockets  # those of gloo
+    assert {socket.laddr.ip for socket in sockets} <= {"127.0.0.1", "::1"}
+    words = Path(f"/proc/{_running()[0]}/cmdline").read_bytes().decode().split("\0")
+    [folder] = (Path(word) for word in words if "ranks-" in word)
+    assert (folder.stat().st_mode & 0o777, folder.stat().st_uid) == (0o700, os.getuid())
+    store: Any = torch.distributed.FileStore(str(folder / "store"))  # pyright: ignore[reportPrivateImportUsage]
+    for number in range(20):  # what a worker once read there, and the beginnings of what torch itself asks for
+        for name in (f"{number}/0", f"{number}/1", f"default_pg/{number}/1"):
+            store.set(name, pickle.dumps(Poison(str(tmp_path / "ran"))))
+    assert learnt(team)[0]["grad_norm"] > 0
+    assert not (tmp_path / "ran").exists()
+    for process in tree:
+        if process.pid in _running():
+            process.kill()
+    with pytest.raises(WorkerLostError):
+        team.trainable[0].state_dict()
+    assert not folder.exists()
+
+
+class Poison:
+    """Runs code in whoever unpickles it."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def __reduce__(self) -> Any:
+        return Path.touch, (Path(self.path),)
+
+
+def test_more_ranks_than_the_machine_has_gpus_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    with pytest.raises(ValueError, match=r"ranks is 3, .* 2 GPUs; .*several would need a key"):
+        Ranks(AGENTS, lambda: Team({}), 3)
+
+
 def _running() -> list[int]:
     """Processes of ranks."""
     found: list[int] = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         words = path.read_bytes().split(b"\0")
-        if b"llm_dec_pomdp.training.executors.ranks" in words and b"torch.distributed.run" not in words:
+        if b"llm_dec_pomdp.training.executors.ranks" in words:
             found.append(int(path.parent.name))
     return sorted(found)

@@ -31,7 +31,7 @@ from ...storage.files import Draft
 from ...types import Completion
 from ..base import Sampling
 from ..weights import write_weights
-from ..wire import WireError, checked_address, get, post, retried, without_key
+from ..wire import WireError, bearer, checked_address, get, post, retried, without_key
 from . import EngineError, Prompt, Sampled
 
 if TYPE_CHECKING:
@@ -311,8 +311,7 @@ class VLLM:
 
     @property
     def _headers(self) -> dict[str, str]:
-        key = {"Authorization": f"Bearer {self._key}"} if self._key else {}
-        return {"Content-Type": "application/json", **key}
+        return bearer(self._key)
 
     def _post(self, path: str, body: Any) -> bytes:
         sent = json.dumps(body).encode("ascii")

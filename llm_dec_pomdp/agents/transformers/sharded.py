@@ -9,7 +9,9 @@ model, which is given the weights after every change.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import torch
@@ -104,9 +106,8 @@ class ShardedModel(LanguageModel):
             return self._whole.generate(requests, sampling) if self._whole else []
         assert self._whole is not None
         own = self._whole.generate(requests[self.rank :: self.ranks], sampling)
-        parts: list[Any] | None = [None] * self.ranks if self.rank == 0 else None
-        dist.gather_object(own, parts)
-        if parts is None:
+        parts = _texts_of_all(own, self.ranks)
+        if self.rank:
             return []
         return [parts[number % self.ranks][number // self.ranks] for number in range(len(requests))]
 
@@ -162,6 +163,23 @@ class ShardedModel(LanguageModel):
         refuse_misfits({name: p.shape for name, p in self.model.named_parameters() if p.requires_grad}, state)
         set_model_state_dict(self.model, dict(state), options=_WHOLE)
         self._loads += 1
+
+
+def _texts_of_all(own: list[list[Completion]], ranks: int) -> list[list[list[Completion]]]:
+    """What every rank has drawn; as JSON, since torch would unpickle what comes from another process."""
+    data = torch.tensor(list(json.dumps([[asdict(text) for text in texts] for texts in own]).encode("ascii")))
+    lengths = [torch.zeros(1, dtype=torch.long) for _ in range(ranks)]
+    dist.all_gather(lengths, torch.tensor([len(data)]))
+    padded = torch.nn.functional.pad(data.byte(), (0, int(max(lengths)) - len(data)))
+    parts = [torch.empty_like(padded) for _ in range(ranks)]
+    dist.all_gather(parts, padded)
+    found = [json.loads(bytes(part[: int(length)].tolist())) for part, length in zip(parts, lengths, strict=True)]
+    return [[[_completion(text) for text in texts] for texts in part] for part in found]
+
+
+def _completion(fields: dict[str, Any]) -> Completion:
+    fixed: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in fields.items()}
+    return Completion(**fixed)
 
 
 class _FrozenShards(Frozen, ShardedModel):

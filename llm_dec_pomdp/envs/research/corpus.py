@@ -1,13 +1,17 @@
 """Corpora, which are searched and read. Each has one index, built at the first search and shared by all environments.
 
 A task names its corpus by a text: `world:3` (a procedural world), the path of a JSONL file or of a folder of text
-files, or the passages themselves as lines of JSON. A passage is an object with `text`, and optionally `title`, `part`,
-and `support: true` where the answer is known to rest on it.
+files, or the passages themselves as lines of JSON. Agents are told what is in a corpus, and task files come from
+strangers, so a path leads below the task file's folder or the working folder, also after links are followed.
+
+A passage is an object with `text`, and optionally `title`, `part`, and `support: true` where the answer is known to
+rest on it.
 """
 
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, cast
@@ -19,6 +23,7 @@ from ..tasks import TaskError, json_lines
 from .search import Index
 
 _KEPT = 64  # corpora in memory
+_MOST_BYTES = 1 << 28  # of the files of one
 
 
 class Passage(NamedTuple):
@@ -86,12 +91,34 @@ def corpus(name: str) -> Corpus:
     path = Path(name)
     if path.is_dir():
         return Corpus(_from_folder(path))
-    if not path.is_file():
+    return Corpus(_from_lines(_read([path])[0], str(path)))
+
+
+def placed(name: str, folder: Path) -> str:
+    """The name of a corpus, a path in it made independent of the folder of the task file and of links.
+
+    Raises:
+        TaskError: The path leads nowhere, or neither below that folder nor below the working folder.
+    """
+    if name.startswith("world:") or name.lstrip().startswith("{"):
+        return name
+    roots = (folder.resolve(), Path.cwd())
+    try:
+        found = [path.resolve() for path in (folder / name, Path(name)) if path.is_dir() or path.is_file()]
+    except (OSError, ValueError, RuntimeError):  # a name that is too long, holds NUL, or a link to itself
+        found = []
+    if not found:
         raise TaskError(
             f"corpus {name!r:.200} does not exist; give the path of a .jsonl file with a `text` in every line, or of a "
             "folder of .txt files"
         )
-    return Corpus(_from_lines(_read(path), str(path)))
+    for path in found:
+        if any(path.is_relative_to(root) for root in roots):
+            return str(path)
+    raise TaskError(
+        f"corpus {name!r:.200} is {str(found[0])!r:.200}, neither below the task file's folder {str(roots[0])!r} nor "
+        f"below the working folder {str(roots[1])!r}; put it, not a link to it, beside the task file"
+    )
 
 
 def _of_world(number: str) -> tuple[Passage, ...]:
@@ -126,17 +153,30 @@ def _passage(row: Any, place: str) -> Passage:
 def _from_folder(folder: Path) -> tuple[Passage, ...]:
     """Every line of the .txt files is a passage, a file is a page, and a sub-folder is a part."""
     passages: list[Passage] = []
-    for path in sorted(folder.rglob("*.txt")):
+    paths = [path for path in sorted(folder.rglob("*.txt")) if path.is_file()]  # and no pipes and devices
+    for path in paths:
+        if not path.resolve().is_relative_to(folder.resolve()):
+            raise TaskError(f"corpus file {str(path)!r} is a link out of its folder; put a copy of the file there")
+    for path, text in zip(paths, _read(paths), strict=True):
         above = path.relative_to(folder).parts
         part = above[0] if len(above) > 1 else ""
-        passages += (Passage(line.strip(), path.stem, part) for line in _read(path).split("\n") if line.strip())
+        passages += (Passage(line.strip(), path.stem, part) for line in text.split("\n") if line.strip())
     if not passages:
         raise TaskError(f"corpus folder {str(folder)!r} has no .txt file with text; put at least one there")
     return tuple(passages)
 
 
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise TaskError(f"corpus file {str(path)!r} cannot be read as UTF-8 text ({error}); convert it") from None
+def _read(paths: Sequence[Path]) -> list[str]:
+    """The texts of regular files, of a limited size together."""
+    texts, left = list[str](), _MOST_BYTES
+    for path in paths:
+        try:
+            with path.open("rb") as file:
+                content = file.read(left + 1)
+            texts.append(content[:left].decode("utf-8-sig"))
+        except (OSError, UnicodeDecodeError) as error:
+            raise TaskError(f"corpus file {str(path)!r} cannot be read as UTF-8 text ({error}); convert it") from None
+        left -= len(content)
+        if left < 0:
+            raise TaskError(f"corpus file {str(path)!r}: a corpus has more than {_MOST_BYTES} bytes; leave some out")
+    return texts

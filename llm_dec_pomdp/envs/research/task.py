@@ -80,7 +80,7 @@ from ...types import Event, Message, Score, TaskItem, Tool
 from ..task import Task, Transition
 from ..tasks import TaskError, Tasks, TaskSource
 from .choice import CHOOSE, LETTERS, Choice
-from .corpus import corpus
+from .corpus import corpus, placed
 from .free import TOOLS, Free
 from .grammar import FINDS, LEADS
 from .judging import Expert, judged
@@ -205,7 +205,7 @@ class Research(Task[State]):
         if items and (problem := self.problem(items[0])):  # rows of the caller were checked; embedded ones are alike
             raise TaskError(f"task {items[0].id!r}, {problem}")
         return tuple(
-            dataclasses.replace(item, fields={**item.fields, "corpus": self._place(item.fields["corpus"])})
+            dataclasses.replace(item, fields={**item.fields, "corpus": placed(item.fields["corpus"], self._folder)})
             for item in items
         )
 
@@ -217,17 +217,13 @@ class Research(Task[State]):
             )
         name = item.fields["corpus"]
         try:
-            parts = corpus(self._place(name)).parts
+            parts = corpus(placed(name, self._folder)).parts
         except TaskError as error:
             return f"field 'corpus': {error}"
         wanted = [part for own in self._words.parts for part in own]
         if missing := sorted(set(wanted) - set(parts)):
             return f"field 'corpus': {name!r:.80} has no part {missing[0]!r}; {nearest(missing[0], parts)}"
         return ""
-
-    def _place(self, name: str) -> str:
-        beside = self._folder / name if "\n" not in name and not name.startswith(("world:", "{")) else None
-        return str(beside) if beside is not None and beside.exists() else name
 
     # --- the course of a question --------------------------------------------------------------------------------
 

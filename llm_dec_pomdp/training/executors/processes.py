@@ -9,22 +9,22 @@ since both ends are ours. Each call carries the driver's number of threads, so t
 from __future__ import annotations
 
 import atexit
-import contextlib
 import multiprocessing
+import os
 import pickle
-import signal
 import threading
 from collections.abc import Callable, Sequence
+from functools import partial
 from multiprocessing.connection import Connection
 from typing import Any
 
 import torch
 
 from ...agents.base import Team
-from ...storage.signals import SIGNALS, exit_reason
+from ...storage.signals import exit_reason
 from .base import WorkerLostError
 from .placed import Needs, Worker, Workers
-from .worker import BUILD, Answer, AnsweringWorker, messages_of
+from .worker import BUILD, Answer, AnsweringWorker, serve
 
 _PRELOAD = ["torch", "transformers", "peft", __name__]
 _SECONDS = 5.0  # to wait for the exit code of a process that ended
@@ -108,15 +108,4 @@ class _Process:
 
 def _serve(connection: Connection) -> None:
     """Answer one message after the other, the first of which says what to build."""
-    for number in SIGNALS:  # a terminal or scheduler sends them to all processes; the driver finishes its step
-        signal.signal(number, signal.SIG_IGN)
-    messages = messages_of(connection, exit_code=1)
-    worker = AnsweringWorker()
-    while True:
-        message = messages.get()
-        try:
-            reply = pickle.dumps(worker.answer(*pickle.loads(message)))
-        except Exception as error:  # a message holds something of a module that only one side can import
-            reply = pickle.dumps(Answer.of(error))
-        with contextlib.suppress(OSError):  # without a driver the process ends
-            connection.send_bytes(reply)
+    serve(connection, AnsweringWorker().answer, partial(os._exit, 1))

@@ -1,74 +1,118 @@
 # pyright: basic
-"""A worker whose model is sharded over several ranks, which torchrun starts on the same machine (FSDP2).
+"""A worker whose model is sharded over several ranks, processes on the same machine (FSDP2).
 
-The worker passes every call to the first rank, which broadcasts it; all ranks do the same work, and the first one
-answers. Where a rank ends, torchrun ends the others, and the worker ends too: it counts as a lost worker.
+The worker sends every call to all ranks; they do the same work, and the first one answers. Where a rank ends, the
+worker ends the others and itself: it counts as a lost worker. Calls go through pipes that nobody else can open, ranks
+find each other through a file in a private folder, and talk over the loopback interface alone: torchrun would open
+ports to all machines, without a key.
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
 import pickle
-import secrets
-import signal
+import shutil
+import socket
 import subprocess
 import sys
 import tempfile
-import threading
-import traceback
 from collections.abc import Callable, Sequence
-from datetime import timedelta
 from functools import partial
-from multiprocessing.connection import Client, Listener
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 
 from ...agents.base import Team
-from .worker import BUILD, Answer, AnsweringWorker, messages_of
+from .worker import BUILD, Answer, AnsweringWorker, serve
 
-_IDLE = timedelta(days=30)  # in effect no limit: ranks wait while others play
-_GRACE = timedelta(seconds=60)  # then ranks that do not answer are taken to wait for one that failed
-_KEY = "LLM_DEC_POMDP_RANKS"
+_GRACE = 60.0  # seconds; then ranks that do not answer are taken to wait for one that failed
 
 
 class Ranks:
-    """A `PolicyWorker` over `count` ranks; each of its methods is called in all of them."""
+    """A `PolicyWorker` over `count` ranks; each of its methods is called in all of them.
+
+    Raises:
+        ValueError: This machine has fewer GPUs than ranks.
+    """
 
     def __init__(self, agents: Sequence[str], build: Callable[[], Team], count: int) -> None:
-        self._threads = max(1, torch.get_num_threads() // count)
-        key = secrets.token_hex(16)
-        with tempfile.TemporaryDirectory() as folder:
-            listener = Listener(str(Path(folder) / "socket"), family="AF_UNIX", authkey=key.encode())
-            command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(count)]
-            given = [*command, "-m", __name__, listener.address]
-            paths = os.pathsep.join(path for path in sys.path if path)
-            self._process = subprocess.Popen(
-                given, env={**os.environ, _KEY: key, "PYTHONPATH": paths}, start_new_session=True
+        devices = torch.cuda.device_count()
+        if 0 < devices < count:
+            raise ValueError(
+                f"ranks is {count}, and this machine has {devices} GPUs; all ranks of a model are on one machine, "
+                f"since those of several would need a key between them, which there is not: set ranks to {devices}"
             )
-            threading.Thread(target=self._watch, daemon=True).start()
-            self._connection = listener.accept()
-            listener.close()
+        self._threads = max(1, torch.get_num_threads() // count)
+        self._folder = tempfile.mkdtemp(prefix="llm-dec-pomdp-ranks-")  # of mode 0700
+        self._processes: list[subprocess.Popen[bytes]] = []
+        self._connections: list[Connection] = []
+        for rank in range(count):
+            self._start(rank, count)
         self._ask(BUILD, list(agents), partial(_spread, build))
 
-    def _watch(self) -> None:
-        """End this process with its ranks."""
-        self._process.wait()
-        os._exit(1)
+    def _start(self, rank: int, count: int) -> None:
+        here, there = Pipe()
+        given = [str(there.fileno()), self._folder, str(rank), str(count)]
+        loopback = next(name for _, name in socket.if_nameindex() if name in ("lo", "lo0"))
+        settings = {
+            "GLOO_SOCKET_IFNAME": loopback,
+            "NCCL_SOCKET_IFNAME": f"={loopback}",
+            "LOCAL_RANK": str(rank),  # which FSDP2 takes for the device
+            "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
+        }
+        self._processes.append(
+            subprocess.Popen(
+                [sys.executable, "-m", __name__, *given],
+                env={**os.environ, **settings},
+                pass_fds=[there.fileno()],
+                start_new_session=True,
+            )
+        )
+        there.close()
+        self._connections.append(here)
 
     def __getattr__(self, method: str) -> Callable[..., Any]:
         return partial(self._ask, method)
 
     def _ask(self, method: str, *given: Any) -> Any:
+        message = pickle.dumps((method, given, self._threads))
         try:
-            self._connection.send_bytes(pickle.dumps((method, given, self._threads)))
-            answer: Answer = pickle.loads(self._connection.recv_bytes())
+            for connection in self._connections:
+                connection.send_bytes(message)
+            answers = self._answers()
         except (EOFError, OSError):
-            self._process.wait()
-            os._exit(1)
-        return answer.get()
+            self._end()
+        return next((answer for answer in answers if answer.error), answers[0]).get()
+
+    def _answers(self) -> list[Answer]:
+        """Those of all ranks, in their order.
+
+        A rank that fails alone may leave the others waiting for it: then EOFError.
+        """
+        answers: dict[Any, Answer] = {}
+        while left := [connection for connection in self._connections if connection not in answers]:
+            failed = next((answer for answer in answers.values() if answer.error), None)
+            ready = wait(left, _GRACE if failed else None)
+            if failed and not ready:
+                sys.stderr.write(failed.trace)
+                raise EOFError
+            for connection in ready:
+                answers[connection] = pickle.loads(connection.recv_bytes())  # pyright: ignore
+        return [answers[connection] for connection in self._connections]
+
+    def _end(self) -> NoReturn:
+        """End all ranks and this process."""
+        for process in self._processes:
+            process.kill()
+        _leave(self._folder, 1)
+
+
+def _leave(folder: str, code: int) -> NoReturn:
+    shutil.rmtree(folder, ignore_errors=True)
+    os._exit(code)
 
 
 def _spread(build: Callable[[], Team]) -> Team:
@@ -81,51 +125,27 @@ def _spread(build: Callable[[], Team]) -> Team:
 
 
 def main() -> None:
-    """Answer, in each rank, the calls that the worker sends to the first one."""
+    """Answer the calls of the worker in one rank; only the first sends what came of them."""
     import torch.distributed as dist
 
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    descriptor, folder, rank, count = sys.argv[1:]
     if torch.cuda.is_available():
-        torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
-    dist.init_process_group("cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo")
-    orders: Any = dist.new_group(backend="gloo", timeout=_IDLE)
-    first = dist.get_rank() == 0
-    connection = Client(sys.argv[1], family="AF_UNIX", authkey=os.environ.pop(_KEY).encode()) if first else None
-    messages = messages_of(connection, exit_code=0) if connection is not None else None
-    worker, number = AnsweringWorker(), 0
-    while True:
-        try:
-            message: Any = [messages.get() if messages is not None else None]
-            dist.broadcast_object_list(message, group=orders)
-        except RuntimeError:  # the first rank has ended
-            os._exit(0)
-        answer = _agreed(worker.answer(*pickle.loads(message[0])), number)
-        number += 1
-        if connection is not None:
-            with contextlib.suppress(OSError):  # without a worker the process ends
-                connection.send_bytes(pickle.dumps(answer))
+        torch.cuda.set_device(int(rank))
+    dist.init_process_group(
+        "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo",
+        store=dist.FileStore(  # pyright: ignore[reportPrivateImportUsage]
+            str(Path(folder) / "store"), int(count)
+        ),
+        rank=int(rank),
+        world_size=int(count),
+    )
+    worker = AnsweringWorker()
 
+    def answer(*message: Any) -> Answer:
+        found = worker.answer(*message)
+        return found if rank == "0" or found.error else Answer()
 
-def _agreed(answer: Answer, number: int) -> Answer:
-    """This rank's answer; in the first rank, the error of another rank where there is one.
-
-    A rank that fails alone may leave the others waiting for it: then it ends, and all of them with it.
-    """
-    import torch.distributed as dist
-
-    store: Any = dist.distributed_c10d._get_default_store()
-    own, keys = dist.get_rank(), [f"{number}/{rank}" for rank in range(dist.get_world_size())]
-    store.set(keys[own], pickle.dumps(answer if answer.error else Answer()))
-    if answer.error or own == 0:
-        try:
-            store.wait(keys, _GRACE if answer.error else _IDLE)
-        except RuntimeError:
-            traceback.print_exception(answer.error)
-            os._exit(1)
-    if own == 0 and not answer.error:
-        errors = [other for other in (pickle.loads(store.get(key)) for key in keys) if other.error]
-        return errors[0] if errors else answer
-    return answer
+    serve(Connection(int(descriptor)), answer, partial(_leave, folder, 0))
 
 
 if __name__ == "__main__":

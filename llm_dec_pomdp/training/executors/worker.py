@@ -7,15 +7,16 @@ that process. Arguments and results can be pickled; tensors leave it on the proc
 
 from __future__ import annotations
 
-import os
+import contextlib
 import pickle
 import queue
+import signal
 import threading
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import torch
 
@@ -34,6 +35,7 @@ from ...algorithms.base import Metrics
 from ...algorithms.samples import Sample
 from ...algorithms.updater import Updater
 from ...storage.files import pack, unpack
+from ...storage.signals import SIGNALS
 from ...types import Completion
 from ..loop import TrainingError
 
@@ -230,8 +232,13 @@ class AnsweringWorker:
             self._worker = Ranks(agents, build, ranks)
 
 
-def messages_of(connection: Connection, exit_code: int) -> queue.SimpleQueue[bytes]:
-    """What comes through a connection, received while other threads compute; when it closes, the process ends."""
+def serve(connection: Connection, answer: Callable[..., Answer], at_end: Callable[[], object]) -> NoReturn:
+    """Answer one message of a driver after the other; `at_end`, which has to end the process, once it is gone.
+
+    What comes is received while other threads compute, so that the end of the driver is seen at once.
+    """
+    for number in SIGNALS:  # a terminal or scheduler sends them to all processes; the driver finishes its step
+        signal.signal(number, signal.SIG_IGN)
     messages: queue.SimpleQueue[bytes] = queue.SimpleQueue()
 
     def listen() -> None:
@@ -239,7 +246,14 @@ def messages_of(connection: Connection, exit_code: int) -> queue.SimpleQueue[byt
             try:
                 messages.put(connection.recv_bytes())
             except (EOFError, OSError):
-                os._exit(exit_code)
+                at_end()
 
     threading.Thread(target=listen, daemon=True).start()
-    return messages
+    while True:
+        message = messages.get()
+        try:
+            reply = pickle.dumps(answer(*pickle.loads(message)))
+        except Exception as error:  # a message holds something of a module that only one side can import
+            reply = pickle.dumps(Answer.of(error))
+        with contextlib.suppress(OSError):  # without a driver the process ends
+            connection.send_bytes(reply)

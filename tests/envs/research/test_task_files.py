@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 from teams import main_says, play, research
 
 from llm_dec_pomdp.envs.check import LAWS, check_env
+from llm_dec_pomdp.envs.research import corpus as corpora
 from llm_dec_pomdp.envs.tasks import TaskError
 
 PASSAGES = [
@@ -189,6 +191,44 @@ def test_an_empty_corpus_is_named(write: Callable[..., str], tmp_path: Path) -> 
     for corpus, message in (("empty", "has no .txt file with text"), (write("none.jsonl"), "no passages")):
         with pytest.raises(TaskError, match=message):
             research(tasks=write("mine.jsonl", {**QUESTION, "corpus": corpus}))
+
+
+@pytest.mark.parametrize("name", ["/secrets", "../outside", "link", "folder", "link.jsonl"])
+def test_a_row_names_nothing_outside_the_task_files_folder(
+    write: Callable[..., str], name: str, tmp_path: Path
+) -> None:
+    write("outside/key.txt", "The key is 42.")
+    write("outside/key.jsonl", *PASSAGES)
+    path = write("here/mine.jsonl", {**QUESTION, "corpus": str(tmp_path / "outside") if name == "/secrets" else name})
+    write("here/folder/fine.txt", "A text.")
+    (tmp_path / "here" / "folder" / "key.txt").symlink_to(tmp_path / "outside" / "key.txt")
+    (tmp_path / "here" / "link").symlink_to(tmp_path / "outside")
+    (tmp_path / "here" / "link.jsonl").symlink_to(tmp_path / "outside" / "key.jsonl")
+    with pytest.raises(
+        TaskError, match=r"task 'mine/1', field 'corpus': corpus .*(outside|key\.txt|key\.jsonl)'.*; put"
+    ):
+        research(tasks=path)
+
+
+def test_a_corpus_below_the_working_folder_is_read(
+    write: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write("work/texts.jsonl", *PASSAGES)
+    monkeypatch.chdir(tmp_path / "work")
+    assert solve(research(tasks=write("tasks/mine.jsonl", {**QUESTION, "corpus": "texts.jsonl"})))
+
+
+def test_only_regular_files_of_a_limited_size_are_read(
+    write: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write("texts/a.txt", "Warsaw lies on the Vistula.")
+    os.mkfifo(tmp_path / "texts" / "b.txt")  # reading it would wait for ever
+    path = write("mine.jsonl", {**QUESTION, "corpus": "texts"})
+    assert research(tasks=path).items
+    monkeypatch.setattr(corpora, "_MOST_BYTES", 8)
+    corpora.corpus.cache_clear()
+    with pytest.raises(TaskError, match=r"a\.txt': a corpus has more than 8 bytes"):
+        research(tasks=path)
 
 
 def test_options_need_embedded_questions(write: Callable[..., str]) -> None:
