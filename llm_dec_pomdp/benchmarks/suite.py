@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -175,6 +175,19 @@ class Suite(Config):
     traces: bool = False
     """Write the traces of every evaluation as it goes, into each cell's folder."""
 
+    def in_all_environments(self, keys: Mapping[str, Collection[str]]) -> Suite:
+        """The suite in which no environment, nor a method in one, overrides these keys (by section)."""
+
+        def free(config: EnvironmentConfig | MethodChange) -> dict[str, Any]:
+            sections = [name for name in keys if name in type(config).model_fields]
+            return {n: {k: v for k, v in getattr(config, n).items() if k not in keys[n]} for n in sections}
+
+        environments: list[EnvironmentConfig] = []
+        for environment in self.environments:
+            methods = {name: m.model_copy(update=free(m)) for name, m in environment.methods.items()}
+            environments.append(environment.model_copy(update={**free(environment), "methods": methods}))
+        return self.model_copy(update={"environments": environments})
+
     def cells(self) -> list[Cell]:
         """Every combination, environments outermost."""
         titles = [method.title for method in self.methods]
@@ -343,7 +356,7 @@ def about_suites() -> dict[str, str]:
 
 
 def load_suite(name: str, assignments: Sequence[str] = ()) -> Suite:
-    """A suite by name or from a TOML file, with `a.b=value` overrides.
+    """A suite by name or from a TOML file, with `a.b=value` overrides, which hold in all its environments.
 
     Raises:
         ConfigError: Unknown name, missing file, or a key or value that is not allowed.
@@ -354,7 +367,7 @@ def load_suite(name: str, assignments: Sequence[str] = ()) -> Suite:
         values, source = read_toml(_SUITES / f"{name}.toml"), f"suite {name}"
     else:
         raise ConfigError(f"no suite {name!r}; {nearest(name, built_in_suites())} A file of your own ends in .toml")
-    return build(Suite, override(values, assignments), source=source)
+    return _assigned(values, assignments, source)
 
 
 def saved_suite(folder: Path, assignments: Sequence[str] = ()) -> Suite:
@@ -364,7 +377,13 @@ def saved_suite(folder: Path, assignments: Sequence[str] = ()) -> Suite:
         raise ConfigError(
             f"{str(folder)!r} holds no benchmark to resume (suite.json is missing); give the folder of one"
         )
-    return build(Suite, override(json.loads(path.read_text(encoding="utf-8")), assignments), source=str(path))
+    return _assigned(json.loads(path.read_text(encoding="utf-8")), assignments, str(path))
+
+
+def _assigned(values: dict[str, Any], assignments: Sequence[str], source: str) -> Suite:
+    """A suite with assignments; what one of them sets, no environment overrides."""
+    suite, assigned = build(Suite, override(values, assignments), source=source), override({}, assignments)
+    return suite.in_all_environments({name: assigned.get(name, {}) for name in ("sampling", "training", "evaluation")})
 
 
 def read_team(path: Path) -> ModelConfig:

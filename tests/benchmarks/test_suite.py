@@ -65,6 +65,18 @@ def test_assignments_override_the_file(tmp_path: Path) -> None:
     assert load_suite(write(tmp_path, TWO), ["training.steps=3"]).training.steps == 3
 
 
+def test_what_is_assigned_holds_where_an_environment_or_a_method_in_it_overrides_the_suite(tmp_path: Path) -> None:
+    assigned = ["training.steps=2", "sampling.max_new_tokens=5", "evaluation.samples=3", "training.prompts_per_step=1"]
+    for name in ("quick", "classics", "learners"):
+        for cell in load_suite(name, assigned).cells():
+            assert (cell.training.steps, cell.training.prompts_per_step) == (2, 1)
+            assert (cell.sampling.max_new_tokens, cell.evaluation.samples) == (5, 3)
+    tldr, *_ = load_suite(write(tmp_path, TWO), ["sampling.temperature=2"]).cells()
+    assert (tldr.sampling.max_new_tokens, tldr.sampling.temperature) == (7, 2)
+    same = load_suite("paper").in_all_environments({"model": ["name"]})  # for --model
+    assert {cell.model.name for cell in same.cells()} == {same.models[0].name}
+
+
 def test_unknown_names_are_answered_with_the_nearest(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"training.stepps: no such key; did you mean steps"):
         load_suite(write(tmp_path, TWO), ["training.stepps=3"])
