@@ -21,17 +21,19 @@ from ..registries import nearest
 from ..training import TrainerConfig
 from ..training.checkpoint import differences
 
+_DRAWN = Sampling()  # by default
+
 
 class SamplingConfig(Config):
     """How texts are drawn."""
 
-    temperature: float = 1.0
+    temperature: float = _DRAWN.temperature
     """Divides the logits; 0 is greedy."""
-    top_p: float = 1.0
+    top_p: float = _DRAWN.top_p
     """Nucleus; 1 keeps all tokens."""
-    top_k: int = 0
+    top_k: int = _DRAWN.top_k
     """Most likely tokens kept; 0 keeps all."""
-    max_new_tokens: int = 256
+    max_new_tokens: int = _DRAWN.max_new_tokens
     """Longest text of one agent, in tokens."""
 
     def build(self) -> Sampling:

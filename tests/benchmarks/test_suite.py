@@ -44,7 +44,7 @@ def test_cells_are_the_product_of_the_axes(tmp_path: Path) -> None:
 
 def test_an_environment_overrides_the_defaults_of_the_suite(tmp_path: Path) -> None:
     tldr, *_, arxiv = load_suite(write(tmp_path, TWO)).cells()
-    assert (tldr.sampling.max_new_tokens, arxiv.sampling.max_new_tokens) == (7, 256)
+    assert (tldr.sampling.max_new_tokens, arxiv.sampling.max_new_tokens) == (7, 128)
     assert tldr.sampling.temperature == arxiv.sampling.temperature == 0.5
 
 
