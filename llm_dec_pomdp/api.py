@@ -23,9 +23,11 @@ from .agents.base import Policy, Sampling, Team
 from .agents.loading import load_team as load_members
 from .algorithms.base import Learner, check_algorithm
 from .algorithms.registration import build_algorithm, find_algorithm
+from .benchmarks.checks import refuse_misfit
 from .benchmarks.metrics import Summary, summarise
 from .benchmarks.sections import measure
 from .benchmarks.setup import known_of
+from .benchmarks.suite import learns
 from .config import ConfigError, build
 from .envs.base import TextDecPOMDP
 from .rollout import independent
@@ -143,7 +145,8 @@ def train(
         The learner.
 
     Raises:
-        ConfigError: An option that does not exist, a value that it does not take, or an algorithm that does not learn.
+        ConfigError: An option that does not exist, a value that it does not take, or an algorithm that does not learn,
+            or not in this environment.
         CheckpointError: The folder is that of another training.
         TrainingError: See `training.train`.
     """
@@ -154,9 +157,10 @@ def train(
     )
     check_algorithm(find_algorithm(algorithm).load(), algorithm)
     team.sampling = sampling = _sampling_of(team, sampling)
-    learner = build_algorithm(algorithm, options, team, sampling)
-    if not isinstance(learner, Learner):
+    if not learns(algorithm):
         raise ConfigError(f"algorithm {algorithm!r} does not learn; `llm-dec-pomdp list` says which do")
+    refuse_misfit(algorithm, options, env)
+    learner: Learner = build_algorithm(algorithm, options, team, sampling)
     places, done = None, Counters()
     if checkpoints is not None:
         trained = {"environment": env.metadata["name"], "algorithm": algorithm, "options": options, "seed": seed}

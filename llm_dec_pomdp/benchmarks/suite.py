@@ -9,7 +9,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator
 
 from ..agents.assembly import MemberConfig
 from ..agents.base import Sampling
@@ -17,6 +19,7 @@ from ..agents.loading import server_model
 from ..agents.options import ModelOptions
 from ..algorithms.registration import find_algorithm
 from ..config import Config, ConfigError, Count, Positive, build, named_model, override, read_toml
+from ..envs.registration import with_version
 from ..registries import nearest
 from ..training import TrainerConfig
 from ..training.checkpoint import differences
@@ -66,8 +69,8 @@ class StageConfig(Config):
 class EnvironmentConfig(Config):
     """An environment, and what differs for it from the suite's defaults."""
 
-    id: str
-    """Registered id."""
+    id: Annotated[str, AfterValidator(with_version)]
+    """Registered id; one without a version is completed, see `with_version`."""
     tasks: str = "sample"
     """"sample", "hub" or a path; training and evaluation rows are its train and test splits."""
     eval_tasks: str | None = None
