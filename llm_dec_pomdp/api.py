@@ -23,18 +23,18 @@ from .agents.base import Policy, Sampling, Team
 from .agents.loading import load_team as load_members
 from .algorithms.base import Learner, check_algorithm
 from .algorithms.registration import build_algorithm, find_algorithm
+from .benchmarks.checks import refuse_misfit
 from .benchmarks.metrics import Summary, summarise
 from .benchmarks.sections import measure
 from .benchmarks.setup import known_of
+from .benchmarks.suite import learns
 from .config import ConfigError, build
 from .envs.base import TextDecPOMDP
 from .rollout import independent
 from .training import Counters, Step, TrainerConfig, restore
 from .training import train as train_learner
-from .training.checkpoint import Checkpoints, load_weights
+from .training.checkpoint import Checkpoints, load_weights, read_sampling
 from .types import Group
-
-DEFAULT = Sampling(max_new_tokens=128)  # as on the command line
 
 
 def load_team(
@@ -46,7 +46,7 @@ def load_team(
         env: Whose agents, under the protocol of your choice (`envs.wrappers.with_protocol`).
         model: "builtin:tiny", "builtin:words", "builtin:table", a folder, a .gguf file, a name on the hub, or the
             address of a server.
-        weights: Folder `team` of a finished run, or a checkpoint, whose weights to take.
+        weights: Folder `team` of a finished run, or a checkpoint, whose weights to take, and whose sampling.
         seed: Of first weights that are drawn.
         options: Fields of `agents.loading.ModelOptions`: sharing="lora", device="cuda:1", dtype="bfloat16", ...
 
@@ -58,6 +58,7 @@ def load_team(
     team = load_members(env.possible_agents, model, seed=seed, **known_of(env), **options)
     if weights is not None:
         load_weights(Path(weights), team)
+        team.sampling = read_sampling(Path(weights))
     return team
 
 
@@ -67,7 +68,7 @@ def collect(
     *,
     items: int | None = None,
     samples: int = 1,
-    sampling: Sampling = DEFAULT,
+    sampling: Sampling | None = None,
     seed: int = 0,
 ) -> list[Group]:
     """Independent episodes of the environment's tasks.
@@ -77,13 +78,19 @@ def collect(
         env: What is played.
         items: Number of tasks, from the first on; all when left out.
         samples: Episodes of each.
-        sampling: How texts are drawn.
+        sampling: How texts are drawn; left out, as in the training of the team (`Team.sampling`).
         seed: Of the texts and of the environment's chance.
 
     Returns:
         A group for every task, with all texts, token ids, log-probabilities, rewards and events.
     """
-    return [group for some in independent(env, policy, sampling, seed, items, samples) for group in some]
+    drawn = _sampling_of(policy, sampling)
+    return [group for some in independent(env, policy, drawn, seed, items, samples) for group in some]
+
+
+def _sampling_of(policy: Policy, sampling: Sampling | None) -> Sampling:
+    """What was given, or else how the team was trained."""
+    return sampling or (policy.sampling if isinstance(policy, Team) else Sampling())
 
 
 def evaluate(
@@ -92,7 +99,7 @@ def evaluate(
     *,
     items: int | None = None,
     samples: int = 1,
-    sampling: Sampling = DEFAULT,
+    sampling: Sampling | None = None,
     seed: int = 0,
 ) -> Summary:
     """Measure a team as `llm-dec-pomdp eval` does: `collect`, then return, parts and costs with intervals."""
@@ -111,7 +118,7 @@ def train(
     steps: int = 40,
     prompts_per_step: int = 8,
     group_size: int = 4,
-    sampling: Sampling = DEFAULT,
+    sampling: Sampling | None = None,
     seed: int = 0,
     on_step: Callable[[Step], object] = lambda step: None,
     checkpoints: str | Path | None = None,
@@ -127,7 +134,7 @@ def train(
         steps: Updates.
         prompts_per_step: Tasks per update.
         group_size: Episodes per task.
-        sampling: How texts are drawn, also by the policy of the learner in evaluations.
+        sampling: How texts are drawn, also by the policy of the learner in evaluations; left out, that of the team.
         seed: The same seed on the same kind of machine gives the same run.
         on_step: Called after every update, with what was played and learnt: for logs, curves, evaluations.
         checkpoints: Folder to save to. If it has checkpoints of this training, it goes on from the newest.
@@ -138,7 +145,8 @@ def train(
         The learner.
 
     Raises:
-        ConfigError: An option that does not exist, a value that it does not take, or an algorithm that does not learn.
+        ConfigError: An option that does not exist, a value that it does not take, or an algorithm that does not learn,
+            or not in this environment.
         CheckpointError: The folder is that of another training.
         TrainingError: See `training.train`.
     """
@@ -148,9 +156,11 @@ def train(
         source="train()",
     )
     check_algorithm(find_algorithm(algorithm).load(), algorithm)
-    learner = build_algorithm(algorithm, options, team, sampling)
-    if not isinstance(learner, Learner):
+    team.sampling = sampling = _sampling_of(team, sampling)
+    if not learns(algorithm):
         raise ConfigError(f"algorithm {algorithm!r} does not learn; `llm-dec-pomdp list` says which do")
+    refuse_misfit(algorithm, options, env)
+    learner: Learner = build_algorithm(algorithm, options, team, sampling)
     places, done = None, Counters()
     if checkpoints is not None:
         trained = {"environment": env.metadata["name"], "algorithm": algorithm, "options": options, "seed": seed}

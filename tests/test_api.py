@@ -54,6 +54,18 @@ def test_an_evaluation_is_that_of_the_command_line(tmp_path: Path) -> None:
     assert set(result["summary"]["measured"]) == set(summary.measured)
 
 
+def test_a_team_is_measured_as_it_was_trained(tmp_path: Path) -> None:
+    env, short = llm_dec_pomdp.make("tldr-v0", split="test"), llm_dec_pomdp.Sampling(0.5, max_new_tokens=6)
+    team = llm_dec_pomdp.load_team(env, sharing="shared")
+    llm_dec_pomdp.train(team, env, steps=1, prompts_per_step=1, sampling=short, checkpoints=tmp_path)
+    again = llm_dec_pomdp.load_team(env, weights=tmp_path / "step-000001", sharing="shared")
+    for measured in (team, again):
+        (group, *_) = llm_dec_pomdp.collect(measured, env, items=1)
+        texts = [text for turn in group.episodes[0].turns for text in turn.actions.values()]
+        assert max(len(text.token_ids) for text in texts) == 6
+        assert measured.sampling == short
+
+
 def test_a_training_goes_on_from_its_folder_bit_for_bit(tmp_path: Path) -> None:
     whole = trained(4)
     trained(2, checkpoints=tmp_path)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """How to draw a text.
+    """How to draw a text. Its defaults are those of every command, suite and function.
 
     Attributes:
         temperature: Divides the logits; 0 takes the most likely token.
@@ -37,7 +37,7 @@ class Sampling:
     temperature: float = 1.0
     top_p: float = 1.0
     top_k: int = 0
-    max_new_tokens: int = 256
+    max_new_tokens: int = 128
 
     def __post_init__(self) -> None:
         if self.temperature < 0:
@@ -297,6 +297,9 @@ class Team:
         members: The policy of every agent. Agents may share a policy; their requests then go into one call.
         learning_rates: Learning rates of single agents; the learner's where left out.
 
+    Attributes:
+        sampling: How it was told to draw texts when it was trained; the defaults before.
+
     Raises:
         ValueError: No members, or a learning rate that is negative, not finite, or for an agent without a member.
     """
@@ -306,6 +309,7 @@ class Team:
             raise ValueError("a team needs at least one member")
         self.members = dict(members)
         self.learning_rates = dict(learning_rates or {})
+        self.sampling = Sampling()
         for agent, rate in self.learning_rates.items():
             if agent not in self.members:
                 raise ValueError(f"a learning rate is for {agent!r}, whom no member plays; {nearest(agent, members)}")

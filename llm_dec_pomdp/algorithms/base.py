@@ -8,13 +8,16 @@ speaks and what is played for it, and it can be saved; a learner also has `updat
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
 from ..agents.base import Policy, Sampling, Team
 from ..config import Config, ConfigError
 from ..rollout import Rollout, Trajectories
 from ..types import Group
+
+if TYPE_CHECKING:
+    from ..envs.base import TextDecPOMDP
 
 Metrics = dict[str, float]
 
@@ -101,6 +104,21 @@ def check_algorithm(kind: Any, name: str) -> None:
         ) from None
 
 
+def misfit(kind: Any, config: Any, env: TextDecPOMDP) -> str:
+    """Why a learner cannot learn in an environment; "" where it can.
+
+    Args:
+        kind: Its class, or the learner. Where it has a method `misfit(config, env)`, that is asked too.
+        config: Its options.
+        env: The environment, under the protocol of the team.
+    """
+    if not env.joint_reward and not getattr(kind, "individual_rewards", False):
+        name = getattr(kind, "__name__", type(kind).__name__)
+        return f"{env.metadata['name']} pays its agents individually, and {name} learns from one reward of the team"
+    asked: Callable[[Any, Any], str] | None = getattr(kind, "misfit", None)
+    return asked(config, env) if asked else ""
+
+
 class Prompting:
     """Plays trajectories with its team as it is.
 
@@ -115,10 +133,16 @@ class Prompting:
     rollout: Rollout = Trajectories()  # frozen
     updaters: Sequence[Any] = ()  # of a learner: what moves the weights of its policies
     individual_rewards: ClassVar[bool] = False  # True: learns from `Turn.rewards` where agents are paid individually
+    shows_texts: ClassVar[bool] = False  # True: policies are shown the texts of others, which a table cannot be
 
     def __init__(self, team: Team, sampling: Sampling, config: Config | None = None) -> None:
         self.team = team
         self.sampling = sampling
+
+    @classmethod
+    def misfit(cls, config: Any, env: Any) -> str:
+        """Why it cannot learn in an environment with these options; "" (the default) where it can. See `misfit`."""
+        return ""
 
     @property
     def policy(self) -> Policy:

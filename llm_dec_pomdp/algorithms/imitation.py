@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from pydantic import Field
@@ -59,6 +59,7 @@ class Imitation(PolicyLearner):
     """Trains every trainable member of a team on what a teacher says in its place."""
 
     individual_rewards = True  # learns from none
+    shows_texts = True
     Config = ImitationConfig
     config: ImitationConfig
 
@@ -67,6 +68,12 @@ class Imitation(PolicyLearner):
         teacher = Demonstrations(self.config.source)
         self.rollout: Rollout = teacher
         self._labels = float(teacher.labels)
+
+    @classmethod
+    def misfit(cls, config: Any, env: Any) -> str:
+        """Its teacher has nothing to say there."""
+        why = Demonstrations(config.source).refusal(env)
+        return f"the teacher {config.source} does not play there: {why}" if why else ""
 
     def samples(self, groups: Sequence[Group]) -> list[Sample]:
         """Every text with advantage 1, weighed by the kind of its turn.

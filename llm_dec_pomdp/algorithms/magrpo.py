@@ -37,6 +37,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 from ..agents.base import Sampling, Team
 from ..rollout import Counterfactual, Crossed, Messages, Rollout, Trajectories, Tree
@@ -70,6 +71,15 @@ class MAGRPO(PolicyLearner):
         refuse_uncorrected(team, self.config)
 
     # --- credit: from the groups to samples with advantages -----------------------------------------------------------
+
+    @classmethod
+    def misfit(cls, config: Any, env: Any) -> str:
+        """Crossed texts without a tree are for episodes of one turn."""
+        if config.pairing == "cross" and not config.tree and env.max_turns > 1:
+            return (
+                f"pairing is 'cross', and episodes of {env.metadata['name']} have {env.max_turns} turns; set tree=true"
+            )
+        return ""
 
     @property
     def rollout(self) -> Rollout:  # type: ignore[override]  # follows from the options

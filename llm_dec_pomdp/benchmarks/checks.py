@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..agents.assembly import MemberConfig
 from ..agents.loading import TABLE, locate, server_model
-from ..algorithms.base import check_algorithm
+from ..algorithms.base import check_algorithm, misfit
 from ..algorithms.options import UpdaterOptions, refuse_endless_warmup
-from ..algorithms.registration import find_algorithm
+from ..algorithms.registration import algorithms, find_algorithm
 from ..config import ConfigError, build
 from ..envs.base import TextDecPOMDP
 from ..envs.wrappers import with_protocol
@@ -27,7 +27,7 @@ def check_cells(cells: Sequence[Cell], *, learn: bool = True, executor: str = "l
         executor: Where their models live.
 
     Raises:
-        ConfigError: See `check_methods` and `check_models`.
+        ConfigError: See `check_methods`, `check_models` and `refuse_misfit`.
         KeyError: No such environment or method.
         ValueError: Tasks, an option, a model or a sampling that does not exist.
     """
@@ -44,7 +44,39 @@ def check_cells(cells: Sequence[Cell], *, learn: bool = True, executor: str = "l
     check_models(cells, learn=learn, executor=executor)
     check_methods(cells)
     for cell in cells:
-        with_protocol(tasks[_task_key(cell)], cell.protocol)
+        env = with_protocol(tasks[_task_key(cell)], cell.protocol)
+        for method in (*cell.method.stages, cell.method) if learn and cell.method.learns else ():
+            refuse_misfit(method.name, method.options, env)
+
+
+def refuse_misfit(method: str, options: Mapping[str, Any], env: TextDecPOMDP) -> None:
+    """Raises ConfigError, which names learners that fit, for a learner that cannot learn in an environment.
+
+    Args:
+        method: Its name.
+        options: Its options, as a user wrote them.
+        env: The environment, under the protocol of the team.
+    """
+    spec = find_algorithm(method)
+    kind: Any = spec.load()
+    config = build(kind.Config, {**spec.kwargs, **options}, source=f"options of {method}")
+    if why := misfit(kind, config, env):
+        fitting = ", ".join(fitting_learners(env.task)) or "none that is registered"
+        raise ConfigError(f"{method} does not fit {env.metadata['name']}: {why}. Learners that fit it: {fitting}")
+
+
+def fitting_learners(task: TextDecPOMDP) -> list[str]:
+    """The registered learners that fit a task under their own protocol, with their default options."""
+    fitting: list[str] = []
+    for name, spec in algorithms.items():
+        try:
+            kind: Any = spec.load()
+            env = with_protocol(task, kind.protocol)
+            if learns(name) and not misfit(kind, kind.Config(**spec.kwargs), env):
+                fitting.append(name)
+        except Exception:  # a protocol or default options that do not fit either, or whatever another package raises
+            continue
+    return fitting
 
 
 def _task_key(cell: Cell) -> str:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator
 
 from ..agents.assembly import MemberConfig
 from ..agents.base import Sampling
@@ -17,21 +19,24 @@ from ..agents.loading import server_model
 from ..agents.options import ModelOptions
 from ..algorithms.registration import find_algorithm
 from ..config import Config, ConfigError, Count, Positive, build, named_model, override, read_toml
+from ..envs.registration import with_version
 from ..registries import nearest
 from ..training import TrainerConfig
 from ..training.checkpoint import differences
+
+_DRAWN = Sampling()  # by default
 
 
 class SamplingConfig(Config):
     """How texts are drawn."""
 
-    temperature: float = 1.0
+    temperature: float = _DRAWN.temperature
     """Divides the logits; 0 is greedy."""
-    top_p: float = 1.0
+    top_p: float = _DRAWN.top_p
     """Nucleus; 1 keeps all tokens."""
-    top_k: int = 0
+    top_k: int = _DRAWN.top_k
     """Most likely tokens kept; 0 keeps all."""
-    max_new_tokens: int = 256
+    max_new_tokens: int = _DRAWN.max_new_tokens
     """Longest text of one agent, in tokens."""
 
     def build(self) -> Sampling:
@@ -64,8 +69,8 @@ class StageConfig(Config):
 class EnvironmentConfig(Config):
     """An environment, and what differs for it from the suite's defaults."""
 
-    id: str
-    """Registered id."""
+    id: Annotated[str, AfterValidator(with_version)]
+    """Registered id; one without a version is completed, see `with_version`."""
     tasks: str = "sample"
     """"sample", "hub" or a path; training and evaluation rows are its train and test splits."""
     eval_tasks: str | None = None
@@ -174,6 +179,19 @@ class Suite(Config):
     """Where the numbers of a training run also go; event files for TensorBoard lie in each cell's folder."""
     traces: bool = False
     """Write the traces of every evaluation as it goes, into each cell's folder."""
+
+    def in_all_environments(self, keys: Mapping[str, Collection[str]]) -> Suite:
+        """The suite in which no environment, nor a method in one, overrides these keys (by section)."""
+
+        def free(config: EnvironmentConfig | MethodChange) -> dict[str, Any]:
+            sections = [name for name in keys if name in type(config).model_fields]
+            return {n: {k: v for k, v in getattr(config, n).items() if k not in keys[n]} for n in sections}
+
+        environments: list[EnvironmentConfig] = []
+        for environment in self.environments:
+            methods = {name: m.model_copy(update=free(m)) for name, m in environment.methods.items()}
+            environments.append(environment.model_copy(update={**free(environment), "methods": methods}))
+        return self.model_copy(update={"environments": environments})
 
     def cells(self) -> list[Cell]:
         """Every combination, environments outermost."""
@@ -343,7 +361,7 @@ def about_suites() -> dict[str, str]:
 
 
 def load_suite(name: str, assignments: Sequence[str] = ()) -> Suite:
-    """A suite by name or from a TOML file, with `a.b=value` overrides.
+    """A suite by name or from a TOML file, with `a.b=value` overrides, which hold in all its environments.
 
     Raises:
         ConfigError: Unknown name, missing file, or a key or value that is not allowed.
@@ -354,7 +372,7 @@ def load_suite(name: str, assignments: Sequence[str] = ()) -> Suite:
         values, source = read_toml(_SUITES / f"{name}.toml"), f"suite {name}"
     else:
         raise ConfigError(f"no suite {name!r}; {nearest(name, built_in_suites())} A file of your own ends in .toml")
-    return build(Suite, override(values, assignments), source=source)
+    return _assigned(values, assignments, source)
 
 
 def saved_suite(folder: Path, assignments: Sequence[str] = ()) -> Suite:
@@ -364,7 +382,13 @@ def saved_suite(folder: Path, assignments: Sequence[str] = ()) -> Suite:
         raise ConfigError(
             f"{str(folder)!r} holds no benchmark to resume (suite.json is missing); give the folder of one"
         )
-    return build(Suite, override(json.loads(path.read_text(encoding="utf-8")), assignments), source=str(path))
+    return _assigned(json.loads(path.read_text(encoding="utf-8")), assignments, str(path))
+
+
+def _assigned(values: dict[str, Any], assignments: Sequence[str], source: str) -> Suite:
+    """A suite with assignments; what one of them sets, no environment overrides."""
+    suite, assigned = build(Suite, override(values, assignments), source=source), override({}, assignments)
+    return suite.in_all_environments({name: assigned.get(name, {}) for name in ("sampling", "training", "evaluation")})
 
 
 def read_team(path: Path) -> ModelConfig:

@@ -31,9 +31,11 @@ def bench(
         str | None, typer.Argument(metavar="SUITE", help="A suite by name (quick when left out), or a .toml file.")
     ] = None,
     algorithm: Annotated[list[str] | None, typer.Option(help="A further method: a name or module:Class.")] = None,
-    model: Annotated[list[str] | None, typer.Option(help="Models instead of the suite's.")] = None,
+    model: Annotated[list[str] | None, typer.Option(help="Models instead of all of the suite.")] = None,
     seed: Annotated[list[int] | None, typer.Option(help="Seeds instead of the suite's.")] = None,
-    setting: Annotated[list[str] | None, typer.Option("--set", help="Override, e.g. training.steps=10.")] = None,
+    setting: Annotated[
+        list[str] | None, typer.Option("--set", help="Override in all environments, e.g. training.steps=10.")
+    ] = None,
     out_folder: Annotated[Path | None, typer.Option("--out", help="Folder of the run.")] = None,
     resume: Annotated[Path | None, typer.Option(help="Go on with the run in this folder: finished cells stay.")] = None,
     other_versions: OtherVersions = False,
@@ -76,6 +78,7 @@ def bench(
         if algorithm:
             changes["methods"] = [*suite.methods, *(MethodConfig(name=name) for name in algorithm)]
         if model:
+            suite = suite.in_all_environments({"model": ["name"]})
             changes["models"] = [suite.models[0].model_copy(update={"name": name}) for name in model]
         if seed:
             changes["seeds"] = seed

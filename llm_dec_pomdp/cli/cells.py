@@ -11,6 +11,7 @@ import typer
 
 from .console import err, failure, print_json, show_report, stop
 from .options import (
+    DRAWN,
     EnvOption,
     Fields,
     Json,
@@ -58,9 +59,9 @@ _OPTIONS: dict[str, tuple[Any, Any]] = {
     "env_option": (EnvOption, None),
     "items": (Annotated[int | None, typer.Option(help="Evaluated tasks, from the first on; else all.")], None),
     "samples": (Annotated[int, typer.Option(help="Episodes per task in the evaluation.")], 1),
-    "temperature": (Annotated[float, typer.Option(help="Sampling temperature; 0 is greedy.")], 1.0),
-    "top_p": (Annotated[float, typer.Option(help="Nucleus of the sampling; 1 keeps all tokens.")], 1.0),
-    "max_new_tokens": (NewTokens, 128),
+    "temperature": (Annotated[float, typer.Option(help="Sampling temperature; 0 is greedy.")], DRAWN.temperature),
+    "top_p": (Annotated[float, typer.Option(help="Nucleus of the sampling; 1 keeps all tokens.")], DRAWN.top_p),
+    "max_new_tokens": (NewTokens, DRAWN.max_new_tokens),
     "seed": (Annotated[int, typer.Option(help="Seed of the run.")], 0),
     "out_folder": (Annotated[Path | None, typer.Option("--out", help="Folder of the run.")], None),
     "traces": (Traces, False),
@@ -138,6 +139,54 @@ def _model(options: dict[str, Any]) -> ModelConfig:
         refuse(["--load lora_rank"], f"it is for --sharing lora, and this is --sharing {options['sharing']}")
     named = {name: options[name] for name in ("sharing", "device", "dtype")}
     return from_options(ModelConfig, further=list(load), name=options["model"], **named, **load)
+
+
+# Parts of a cell and their values that options of `eval` set, by the names of their parameters.
+_MEASURED = {
+    "tasks": ("environment", "tasks"),
+    "field": ("environment", "fields"),
+    "turns": ("environment", "max_turns"),
+    "temperature": ("sampling", "temperature"),
+    "top_p": ("sampling", "top_p"),
+    "max_new_tokens": ("sampling", "max_new_tokens"),
+    "split": ("evaluation", "split"),
+    "items": ("evaluation", "items"),
+    "samples": ("evaluation", "samples"),
+}
+
+
+def measured_as(context: typer.Context, trained: Cell, options: Cell) -> tuple[Cell, list[str]]:
+    """The cell that measures a trained team as its run did, and what options of the command line change in that.
+
+    Args:
+        context: What was given.
+        trained: The cell of the run.
+        options: The cell that the options describe with their defaults.
+
+    Returns:
+        The cell, and its differences from the run, as "a.b: 1 -> 2". Another environment than that of the run keeps its
+        own tasks, fields, turns and options.
+    """
+    from ..training.checkpoint import differences
+
+    same = options.environment.id == trained.environment.id
+    parts: dict[str, Any] = {
+        "environment": trained.environment if same else options.environment,
+        "sampling": trained.sampling,
+        "evaluation": trained.evaluation,
+    }
+    parts["environment"] = parts["environment"].model_copy(update={"protocol": trained.environment.protocol})
+    for name, (part, key) in _MEASURED.items():
+        if given(context, name):
+            value = getattr(getattr(options, part), key)
+            parts[part] = parts[part].model_copy(update={key: value})
+    environment = parts["environment"]
+    if given(context, "tasks", "split"):  # not those of another file for the evaluation
+        environment = environment.model_copy(update={"eval_tasks": None})
+    environment = environment.model_copy(update={"options": {**environment.options, **options.environment.options}})
+    seed = options.seed if given(context, "seed") else trained.seed
+    cell = dataclasses.replace(trained, **{**parts, "environment": environment}, seed=seed, training=options.training)
+    return cell, differences(trained.without("training"), cell.without("training"))
 
 
 def saved_team(context: typer.Context, place: Path, *own: str) -> tuple[Path, Cell]:

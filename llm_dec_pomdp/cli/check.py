@@ -22,7 +22,7 @@ def check(
 
     Example: [bold]llm-dec-pomdp check tldr-v0[/]
     """
-    from ..envs.check import LAWS, CheckFailure, check_env
+    from ..envs.check import CheckFailure, check_env
 
     typed(env_id)
     with usage():
@@ -37,7 +37,7 @@ def check(
     elif failure:
         err.print(plain("broken:", "red"), failure)
     else:
-        for law in LAWS:
+        for law in passed:
             out.print(plain("holds", "green"), "", law)
         out.print(f"{env_id}: {len(passed)} laws hold on {len(env.items)} tasks")
     if failure:

@@ -2,29 +2,31 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from .cells import cell_options, check_cell, make_cell, refuse, run_one, saved_team
-from .console import usage
-from .options import EnvId, given
+from .cells import cell_options, check_cell, make_cell, measured_as, refuse, run_one, saved_team
+from .console import err, stop, usage
+from .options import given
 from .trust import allow, typed
 
 
-@cell_options(sharing="shared", max_new_tokens=256)
+@cell_options(sharing="shared")
 def eval_(
     context: typer.Context,
-    env_id: EnvId,
+    env_id: Annotated[
+        str | None, typer.Argument(help="Environment id; with --team RUN the run's when left out.")
+    ] = None,
     algorithm: Annotated[
         str, typer.Option("--method", help="Algorithm whose protocol the team acts under.")
     ] = "concat",
     team: Annotated[
         Path | None,
         typer.Option(
-            help="A run, one of its cells, or the team in it, which names model and method; or a .toml of members."
+            help="A run, one of its cells, or the team in it: its model, method, tasks and sampling, where no option "
+            "says otherwise; or a .toml of members."
         ),
     ] = None,
     split: Annotated[str, typer.Option(help="train, test or all.")] = "test",
@@ -33,26 +35,33 @@ def eval_(
     """Measure a team as it is.
 
     Examples: [bold]llm-dec-pomdp eval humaneval-v0 --model model.gguf --split all[/]
-              [bold]llm-dec-pomdp eval tldr-v0 --team runs/my-run[/]
+              [bold]llm-dec-pomdp eval --team runs/my-run[/]
     """
     from ..benchmarks.suite import read_team
     from ..training import TrainerConfig
 
     with usage():
-        played = None
+        played = saved = told = None
         if team is not None and team.suffix == ".toml":
             refuse(given(context, "model", "sharing", "load", "device", "dtype"), f"{team} says who plays")
             played = read_team(team)
+        elif team is not None:
+            saved, told = saved_team(context, team, "algorithm")
+        by_hand = [name for name in (env_id, algorithm) if name]
+        env_id = env_id or (told and told.environment.id)
+        if env_id is None:
+            stop("give an environment id, see `llm-dec-pomdp list`, or a trained team: --team RUN")
         training = TrainerConfig(steps=0)
         cell = make_cell(env_id, algorithm, options, played=played, training=training, split=split)
-        typed(env_id, algorithm)
-        by_hand, saved = cell.outside if played is None else [env_id, algorithm], None
-        if team is not None and played is None:
-            saved, told = saved_team(context, team, "algorithm")
-            environment = cell.environment.model_copy(update={"protocol": told.environment.protocol})
-            cell = dataclasses.replace(cell, environment=environment, method=told.method, model=told.model)
+        typed(*by_hand)
+        if played is None:
+            by_hand += cell.models
+        if told is not None:
+            cell, changes = measured_as(context, told, cell)
+            if changes:
+                err.print(f"not as in {team} (there -> here): {'; '.join(changes)}", soft_wrap=True)
         if team is not None:
             allow([cell], team, by_hand, trust=options["trust"])
         check_cell(cell, learn=False)
     how: dict[str, Any] = {"weights": saved, "learn": False, "traces": options["traces"]}
-    run_one(cell, options["out_folder"], f"eval-{env_id}", options["as_json"], **how)
+    run_one(cell, options["out_folder"], f"eval-{cell.environment.id}", options["as_json"], **how)

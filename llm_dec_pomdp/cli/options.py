@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ..agents.base import Sampling
 from .console import stop
 
 if TYPE_CHECKING:
     from ..config import ConfigT
 
+DRAWN = Sampling()  # texts by default
 EnvId = Annotated[str, typer.Argument(help="Environment id, see `llm-dec-pomdp list`, or module:Class.")]
 Model = Annotated[str, typer.Option(help="builtin:tiny, a folder, a .gguf file, or a hub id.")]
 Tasks = Annotated[str, typer.Option(help="sample (embedded), hub (the published data set), or a .jsonl/.json file.")]
@@ -21,7 +23,7 @@ Fields = Annotated[list[str] | None, typer.Option("--field", help="Field mapping
 Turns = Annotated[int | None, typer.Option("--turns", help="Turns per episode (H); else the environment's own.")]
 EnvOption = Annotated[
     list[str] | None,
-    typer.Option("--env", help="Option of the environment, e.g. feedback=plain or length_ratio=paper."),
+    typer.Option("--env", help="Option of the environment, e.g. feedback=level_passed or length_ratio=paper."),
 ]
 NewTokens = Annotated[int, typer.Option(help="Longest text of one agent, in tokens.")]
 Address = Annotated[str | None, typer.Option(help="Of a cluster for --executor ray: HOST:6379.")]

@@ -13,7 +13,7 @@ import typer
 
 from ..visible import plain
 from .console import out, stop, usage
-from .options import EnvId, EnvOption, Model, NewTokens, Turns, read_options
+from .options import DRAWN, EnvId, EnvOption, Model, NewTokens, Turns, read_options
 from .trust import typed
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def play(
     protocol: Annotated[str, typer.Option(help="parallel, centralized, sequential or discussion.")] = "parallel",
     turns: Turns = None,
     env_option: EnvOption = None,
-    tokens: NewTokens = 128,
+    tokens: NewTokens = DRAWN.max_new_tokens,
     seed: Annotated[int | None, typer.Option(min=0, help="Seed of the task and of the others' texts.")] = None,
 ) -> None:
     """Take one role yourself, for all agents that have it; a policy plays the rest. An empty line ends your text.

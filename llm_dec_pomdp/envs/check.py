@@ -14,9 +14,13 @@ PettingZoo's `parallel_api_test` and `parallel_seed_test` run, with warnings as 
     states              the hidden state is an immutable value
     pickling            a copy made by pickle plays the same episode; infos and state are JSON
     infos               the same numeric keys at reset and at every step
-    processes           another process with another PYTHONHASHSEED plays the same episode
+    processes           another process with another PYTHONHASHSEED plays the same episode, within a time limit
 
-Each violation is a sentence that names the law and says what to do.
+Each violation is a sentence that names the law and says what to do. What a script or a notebook defines cannot be found
+by another process, so that "processes" is left out there, with a warning.
+
+A module may call `check_env` when it is imported. The process of the last law imports it too, and must not check again:
+there `check_env` returns at once.
 """
 
 from __future__ import annotations
@@ -28,8 +32,10 @@ import json
 import math
 import os
 import pickle
+import signal
 import subprocess
 import sys
+import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -43,6 +49,9 @@ from .task import Task, mutable_part
 CANARY = "canary_{}_9c1f"
 SCRIPTED_TURNS = 2  # before everybody falls silent
 GOLD_ROWS = 8  # how many rows the quick check scores; `check_env(env, rows=None)` scores all
+LEAST_SECONDS = 60.0  # for another process: imports, and this many times as long as the episodes take here
+MOST_TIMES = 10.0
+CHILD = "LLM_DEC_POMDP_CHECKED_BY"  # environment variable of that process
 
 
 class CheckFailure(AssertionError):  # noqa: N818  # a failed check is an assertion
@@ -57,24 +66,29 @@ def check_env(env: TextDecPOMDP, *, rows: int | None = GOLD_ROWS) -> list[str]:
         rows: How many rows to score with their reference; None for all.
 
     Returns:
-        The names of the laws that were checked.
+        The names of the laws that were checked; none in the process that a check has started.
 
     Raises:
         CheckFailure: The first violation, with what to do about it.
     """
     if not isinstance(env, TextDecPOMDP):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise TypeError(f"env is a {type(env).__name__} ({env!r:.60}); give an environment, e.g. make('tldr-v0')")
+    if CHILD in os.environ:
+        return []
     turns = env.max_turns
     checked: list[str] = []
     for name, law in LAWS.items():
         try:
-            law(env, rows)
+            unchecked = law(env, rows)
         except Exception as error:
             what = str(error) if isinstance(error, CheckFailure) else f"it raised {type(error).__name__}: {error}"
             raise CheckFailure(f"{env.metadata['name']} breaks the law '{name}': {what}") from error
         finally:
             env.max_turns = turns  # PettingZoo's test changes it
-        checked.append(name)
+        if unchecked:
+            warnings.warn(f"the law '{name}' of {env.metadata['name']} was not checked: {unchecked}", stacklevel=2)
+        else:
+            checked.append(name)
     return checked
 
 
@@ -322,31 +336,81 @@ def _states(env: TextDecPOMDP, rows: int | None) -> None:
         _require(not problem, f"the state of turn {env.turn} is {state!r:.60}: {problem}")
 
 
-def _processes(env: TextDecPOMDP, rows: int | None) -> None:
-    answer = subprocess.run(
-        [sys.executable, "-c", _CHILD],
-        input=pickle.dumps(sys.path) + pickle.dumps(env),
-        env={**os.environ, "PYTHONHASHSEED": "4711" if os.environ.get("PYTHONHASHSEED") != "4711" else "1"},
-        capture_output=True,
-        check=False,
-    )
-    if answer.returncode:
-        last = answer.stderr.decode(errors="replace").strip().rpartition("\n")[2]
+def _processes(env: TextDecPOMDP, rows: int | None) -> str | None:
+    """Why it cannot be checked; None where it holds."""
+    copied = pickle.dumps(env)
+    if here := _defined_in_main(copied):
+        return (
+            f"{' and '.join(here)} of this script or notebook cannot be found by another process; for this law define "
+            "the environment in a module of its own"
+        )
+    started = time.perf_counter()
+    expected = fingerprint(env)
+    limit = LEAST_SECONDS + MOST_TIMES * (time.perf_counter() - started)
+    code, said, error = _in_a_child(pickle.dumps(sys.path) + copied, limit)
+    if code:
+        last = error.strip().rpartition("\n")[2]
         raise CheckFailure(
             f"a pickled copy cannot be played in another process ({last}); define it in a module of its own"
         )
     _require(
-        answer.stdout.decode() == fingerprint(env),
+        said == expected,
         "with another PYTHONHASHSEED another process plays another episode; let no hash() and no order of a set decide",
     )
+    return None
 
 
+def _defined_in_main(copied: bytes) -> list[str]:
+    """The classes and functions of `__main__` that a pickled value needs."""
+    names: list[str] = []
+
+    class Finder(pickle.Unpickler):
+        def find_class(self, module: str, name: str) -> Any:
+            if module == "__main__":
+                names.append(name)
+            return super().find_class(module, name)
+
+    Finder(io.BytesIO(copied)).load()
+    return list(dict.fromkeys(names))
+
+
+def _in_a_child(told: bytes, limit: float) -> tuple[int, str, str]:
+    """Exit code, fingerprint and messages of a process that plays a pickled copy.
+
+    Raises:
+        CheckFailure: It has not ended within `limit` seconds. It is killed, with all that it has started.
+    """
+    seed = "4711" if os.environ.get("PYTHONHASHSEED") != "4711" else "1"
+    with subprocess.Popen(
+        [sys.executable, "-c", _CHILD],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "PYTHONHASHSEED": seed, CHILD: str(os.getpid())},
+        start_new_session=True,
+    ) as child:
+        try:
+            said, error = child.communicate(told, timeout=limit)
+        except BaseException as stopped:
+            os.killpg(child.pid, signal.SIGKILL)
+            if not isinstance(stopped, subprocess.TimeoutExpired):
+                raise
+            raise CheckFailure(
+                f"another process has not imported and played a pickled copy within {limit:.0f} seconds; let its "
+                "module do nothing but define it, with all else below `if __name__ == '__main__':`"
+            ) from None
+    return child.returncode, said.decode(), error.decode(errors="replace")
+
+
+# What modules print when they are imported is kept apart from the answer.
 _CHILD = """
-import pickle, sys
+import os, pickle, sys
+answer = os.fdopen(os.dup(1), "w")
+os.dup2(2, 1)
 sys.path[:] = pickle.load(sys.stdin.buffer)
 env = pickle.load(sys.stdin.buffer)
 from llm_dec_pomdp.envs.check import fingerprint
-print(fingerprint(env), end="")
+print(fingerprint(env), end="", file=answer, flush=True)
 """
 
 
@@ -367,7 +431,8 @@ def phases(env: TextDecPOMDP) -> int:
     return env.max_turns // env.task.max_turns
 
 
-LAWS: Mapping[str, Callable[[TextDecPOMDP, int | None], None]] = {
+# A law raises CheckFailure where it is broken, and returns why it cannot be checked where it cannot.
+LAWS: Mapping[str, Callable[[TextDecPOMDP, int | None], str | None]] = {
     "reward parts": _reward_parts,
     "determinism": _determinism,
     "PettingZoo": _pettingzoo,

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import functools
 import inspect
+import logging
 import re
 import sys
 import textwrap
-import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -20,6 +20,7 @@ from typing import Any
 from ..registries import Registry, Spec, nearest
 from .base import TextDecPOMDP
 
+_log = logging.getLogger(__name__)
 registry = Registry("environment", group="llm_dec_pomdp.envs")
 """All environments that are known, by id, those of installed packages too."""
 
@@ -47,8 +48,8 @@ def make(env_id: str, **kwargs: Any) -> TextDecPOMDP:
     """Build an environment.
 
     Args:
-        env_id: A registered id, e.g. "coophumaneval-v0", "module:Class", or the address of a server. The newest version
-            of an id that has none is taken, with a warning.
+        env_id: A registered id, e.g. "coophumaneval-v0", "module:Class", or the address of a server. The first version
+            of an id that has none is taken, which is logged as a warning.
         kwargs: For its constructor: `tasks`, `split`, `fields`, `max_turns`, `render_mode`, and what it adds. Every
             environment also takes `stopping`, a mapping with the `cost` of a turn and `who` may stop (see
             `wrappers.stopping`), and `reward`, a function that pays in place of the task (see `wrappers.learned`).
@@ -63,7 +64,7 @@ def make(env_id: str, **kwargs: Any) -> TextDecPOMDP:
         kwargs["max_turns"] = kwargs.pop("max_cycles")
     around = ("stopping", "reward")
     stopping, reward = (kwargs.pop(name, None) for name in around)
-    registered = spec(env_id := _versioned(env_id))
+    registered = spec(env_id := with_version(env_id))
     takes = inspect.signature(registered.load()).parameters
     if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in takes.values()):
         for name in kwargs:
@@ -84,16 +85,17 @@ def make(env_id: str, **kwargs: Any) -> TextDecPOMDP:
     return env
 
 
-def _versioned(env_id: str) -> str:
-    """The newest version of an id that has none; any other as it is."""
+def with_version(env_id: str) -> str:
+    """The first version of an id that has none, which is v0, the task as published; any other as it is."""
     if ":" in env_id or env_id in registry:
         return env_id
     versions = [int(name.rpartition("-v")[2]) for name in registry if re.fullmatch(rf"{re.escape(env_id)}-v\d+", name)]
     if not versions:
         return env_id
-    newest = f"{env_id}-v{max(versions)}"
-    warnings.warn(f"{env_id!r} has no version; this is {newest!r}, the newest; write it so", stacklevel=3)
-    return newest
+    first = f"{env_id}-v{min(versions)}"
+    known = ", ".join(f"{env_id}-v{version}" for version in sorted(versions))
+    _log.warning("%r has no version, and %s is taken; known: %s", env_id, first, known)
+    return first
 
 
 def manual(env_id: str) -> str:

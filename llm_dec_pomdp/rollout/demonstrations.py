@@ -7,8 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..agents.base import Policy
+from ..agents.base import Policy, Request, Sampling
 from ..agents.scripted import Gold, Scripted, Uniform
+from ..envs.base import TextDecPOMDP
 from ..registries import nearest
 from ..seeding import derive
 from ..types import Group, grouped
@@ -49,6 +50,22 @@ class Demonstrations(BatchRollout):
     def labels(self) -> bool:
         """Whether the teacher may know what is right; script:uniform knows only the form."""
         return self.teacher != "script:uniform"
+
+    def refusal(self, env: TextDecPOMDP) -> str:
+        """Why a scripted teacher has nothing to say at the beginning of the first task; "" where it has.
+
+        Recorded teachers have what was recorded.
+        """
+        if (make := TEACHERS.get(self.teacher)) is None:
+            return ""
+        task = env.task.fork()
+        task.reset(seed=0, options={"index": 0})
+        asked = [Request(agent, task.history(agent)) for agent in task.agents if task.asked(agent)]
+        try:
+            make(task).generate(asked, Sampling())
+        except (ValueError, KeyError) as error:
+            return str(error.args[0])
+        return ""
 
     def groups(self, batch: Batch) -> list[Group]:
         """The policy says nothing. Texts of agents whose policy cannot be shown a text have no tokens.

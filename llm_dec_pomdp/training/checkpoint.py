@@ -28,7 +28,7 @@ from typing import Any
 from urllib.parse import quote
 
 from ..__about__ import __version__
-from ..agents.base import Team, TrainablePolicy
+from ..agents.base import Sampling, Team, TrainablePolicy
 from ..agents.weights import weight_files, write_weights
 from ..storage.files import (
     DamagedError,
@@ -40,6 +40,7 @@ from ..storage.files import (
 )
 
 DESCRIPTION = "team.json"
+CHECKPOINT = "checkpoint.json"
 FORMAT = 1  # of a checkpoint folder
 _PACKAGES = ("torch", "transformers", "peft", "numpy")
 _log = logging.getLogger(__name__)
@@ -81,6 +82,16 @@ def read_description(folder: Path) -> dict[str, Any]:
     except ValueError as error:
         raise CheckpointError(f"{str(path)!r} is damaged ({error}); take another saved team") from error
     return description
+
+
+def read_sampling(folder: Path) -> Sampling:
+    """How texts were drawn in the training of a saved team, or of a checkpoint; the defaults where nothing says it."""
+    saved: dict[str, Any] = {}
+    if (folder / DESCRIPTION).is_file():
+        saved = read_description(folder)
+    elif (folder / CHECKPOINT).is_file():
+        saved = json.loads((folder / CHECKPOINT).read_text(encoding="utf-8"))["config"]
+    return Sampling(**saved.get("sampling", {}))
 
 
 def load_weights(folder: Path, team: Team) -> None:
@@ -166,7 +177,7 @@ class Checkpoints:
             draft.write_tensors("state.safetensors", tensors)
             draft.write_json("state.json", packed)
             about = {"format": FORMAT, "step": step, "counters": dict(counters)}
-            draft.write_json("checkpoint.json", {**about, "config": self.config, "versions": versions()})
+            draft.write_json(CHECKPOINT, {**about, "config": self.config, "versions": versions()})
             draft.publish()
         self._prune(step)
         return draft.place
@@ -241,7 +252,7 @@ def read_checkpoint(folder: Path) -> Checkpoint:
         CheckpointError: This version does not know its format.
     """
     verify(folder)
-    about = json.loads((folder / "checkpoint.json").read_text(encoding="utf-8"))
+    about = json.loads((folder / CHECKPOINT).read_text(encoding="utf-8"))
     if about["format"] != FORMAT:
         raise CheckpointError(f"{str(folder)!r} has format {about['format']}, this version reads {FORMAT}")
     return Checkpoint(folder, about["step"], about["counters"], about["config"], about["versions"])

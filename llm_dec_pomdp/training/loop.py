@@ -19,7 +19,7 @@ from pydantic import Field
 
 from ..agents.base import Sampling
 from ..agents.engines import EngineError
-from ..algorithms.base import Learner
+from ..algorithms.base import Learner, misfit
 from ..config import Config, Count, Positive
 from ..envs.base import TextDecPOMDP
 from ..seeding import derive, generator
@@ -170,11 +170,8 @@ def train(
         DivergedError: Three steps in a row were not finite, or a model's weights are not.
         EngineError: The engine fails to draw texts; a checkpoint of the step before is saved.
     """
-    if not env.joint_reward and not getattr(learner, "individual_rewards", False):
-        raise TrainingError(
-            f"{env.metadata['name']} pays its agents individually, and {type(learner).__name__} learns from one reward "
-            "of the team; take a learner that reads Turn.rewards and has individual_rewards = True"
-        )
+    if why := misfit(learner, getattr(learner, "config", None), env):
+        raise TrainingError(f"{why}; take a learner that fits")
     started = time.perf_counter() - done.seconds
     if checkpoints is not None:
         _restartable(learner)

@@ -44,7 +44,7 @@ def test_cells_are_the_product_of_the_axes(tmp_path: Path) -> None:
 
 def test_an_environment_overrides_the_defaults_of_the_suite(tmp_path: Path) -> None:
     tldr, *_, arxiv = load_suite(write(tmp_path, TWO)).cells()
-    assert (tldr.sampling.max_new_tokens, arxiv.sampling.max_new_tokens) == (7, 256)
+    assert (tldr.sampling.max_new_tokens, arxiv.sampling.max_new_tokens) == (7, 128)
     assert tldr.sampling.temperature == arxiv.sampling.temperature == 0.5
 
 
@@ -63,6 +63,18 @@ def test_an_environment_may_say_what_learns_before_every_method(tmp_path: Path) 
 
 def test_assignments_override_the_file(tmp_path: Path) -> None:
     assert load_suite(write(tmp_path, TWO), ["training.steps=3"]).training.steps == 3
+
+
+def test_what_is_assigned_holds_where_an_environment_or_a_method_in_it_overrides_the_suite(tmp_path: Path) -> None:
+    assigned = ["training.steps=2", "sampling.max_new_tokens=5", "evaluation.samples=3", "training.prompts_per_step=1"]
+    for name in ("quick", "classics", "learners"):
+        for cell in load_suite(name, assigned).cells():
+            assert (cell.training.steps, cell.training.prompts_per_step) == (2, 1)
+            assert (cell.sampling.max_new_tokens, cell.evaluation.samples) == (5, 3)
+    tldr, *_ = load_suite(write(tmp_path, TWO), ["sampling.temperature=2"]).cells()
+    assert (tldr.sampling.max_new_tokens, tldr.sampling.temperature) == (7, 2)
+    same = load_suite("paper").in_all_environments({"model": ["name"]})  # for --model
+    assert {cell.model.name for cell in same.cells()} == {same.models[0].name}
 
 
 def test_unknown_names_are_answered_with_the_nearest(tmp_path: Path) -> None:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import json
 from pathlib import Path
 
 import pytest
+from typer.main import get_command
 from typer.testing import CliRunner, Result
 
 import llm_dec_pomdp
 from llm_dec_pomdp.algorithms.registration import algorithms
+from llm_dec_pomdp.benchmarks.suite import Cell, SamplingConfig
 from llm_dec_pomdp.cli import app
 from llm_dec_pomdp.envs.wrappers.protocols import PROTOCOLS
 from llm_dec_pomdp.registries import Spec
@@ -186,13 +189,49 @@ def test_a_trained_team_is_measured_again_and_trained_on(tmp_path: Path) -> None
     trained = document("train", "tldr-v0", *QUICK, *size, "--set", "learning_rate=1e-3", "--out", str(run))
     (cell,) = (run / "cells").iterdir()
     again = document("eval", "tldr-v0", *QUICK, "--team", str(cell / "team"), "--out", str(tmp_path / "again"))
-    third = document("eval", "tldr-v0", *QUICK, "--team", str(run), "--out", str(tmp_path / "third"))
+    third = document("eval", "--team", str(run), "--out", str(tmp_path / "third"))
     means = [found["results"][0]["summary"]["return_percent"]["mean"] for found in (trained, again, third)]  # type: ignore[index]
     assert means[0] == means[1] == means[2]
     on = ["--algorithm", "marloo", "--team", str(run), "--out", str(tmp_path / "on")]
     document("train", "tldr-v0", *QUICK, *size, *on)
     (curve,) = tmp_path.glob("on/cells/*/curve.jsonl")
     assert json.loads(curve.read_text().splitlines()[0])["return_percent"]["mean"] == means[0]
+
+
+def test_a_team_is_measured_as_its_run_was_and_what_options_change_is_said(tmp_path: Path) -> None:
+    rows, run = tmp_path / "rows.jsonl", str(tmp_path / "run")
+    rows.write_text("".join(json.dumps({"id": i, "abstract": f"text {i}"}) + "\n" for i in range(6)))
+    as_run = ["--tasks", str(rows), "--eval-tasks", str(rows), "--field", "prompt=abstract", "--turns", "2"]
+    as_run += ["--max-new-tokens", "8", "--temperature", "0.7", "--top-p", "0.9", "--items", "3", "--samples", "2"]
+    as_run += ["--env", "feedback=level_passed", "--seed", "3"]
+    trained = document("train", "tldr-v0", *as_run, "--steps", "0", "--device", "cpu", "--out", run)
+    again = call("eval", "tldr-v0", "--team", run, "--json", "--out", str(tmp_path / "again"))
+    assert again.stderr == ""
+    summaries = [found["results"][0]["summary"] for found in (trained, json.loads(again.stdout))]  # type: ignore[index]
+    assert len({s["return_percent"]["mean"] for s in summaries}) == len({s["generated_tokens"] for s in summaries}) == 1
+    changed = ["--max-new-tokens", "5", "--samples", "1", "--out", str(tmp_path / "changed")]
+    (line,) = call("eval", "--team", run, *changed, "--json").stderr.splitlines()
+    assert "sampling.max_new_tokens: 8 -> 5; evaluation.samples: 2 -> 1" in line
+    cells = [Cell.read(path) for path in tmp_path.glob("*/cells/*/cell.json")]
+    assert {(cell.sampling.temperature, cell.seed, cell.environment.max_turns) for cell in cells} == {(0.7, 3, 2)}
+    other = call("eval", "tldr-v1", "--team", run, "--items", "1", "--json", "--out", str(tmp_path / "other"))
+    assert "environment.id: 'tldr-v0' -> 'tldr-v1'; environment.tasks: " in other.stderr
+
+
+def test_a_text_is_drawn_with_the_same_options_by_default_everywhere() -> None:
+    drawn = dataclasses.asdict(llm_dec_pomdp.Sampling())
+    assert SamplingConfig().model_dump() == drawn
+    commands = get_command(app).commands  # type: ignore[attr-defined]
+    for name in ("train", "eval", "play"):
+        options = {parameter.name: parameter.default for parameter in commands[name].params}
+        options = {"max_new_tokens": options.pop("tokens", None), **options}
+        known = {key: value for key, value in options.items() if key in drawn}
+        assert known == {key: drawn[key] for key in known}
+        assert "max_new_tokens" in known
+    for function in (llm_dec_pomdp.train, llm_dec_pomdp.evaluate, llm_dec_pomdp.collect):
+        assert inspect.signature(function).parameters["sampling"].default is None  # that of the team
+    team = llm_dec_pomdp.load_team(llm_dec_pomdp.make("dectiger-v0"), "builtin:table")
+    assert dataclasses.asdict(team.sampling) == drawn
 
 
 def test_a_team_that_was_trained_under_a_protocol_is_measured_under_it(tmp_path: Path) -> None:

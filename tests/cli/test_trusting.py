@@ -120,6 +120,7 @@ COMMANDS = {
     "train": ("train", "--resume", "run", "--json"),
     "more": ("train", "--resume", "run", "--steps", "3", "--json"),
     "export": ("export", "run", "out"),
+    "measure": ("eval", "--team", "run", "--out", "new", "--json"),
     "eval": ("eval", "tldr-v0", *QUICK, "--team", "run", "--out", "new", "--json"),
 }
 

@@ -74,10 +74,10 @@ def test_an_id_makes_what_its_spec_names(env_id: str) -> None:
     assert env.spec.name == env_id
 
 
-def test_an_id_without_a_version_is_the_newest_with_a_warning() -> None:
-    with pytest.warns(UserWarning, match="'tldr' has no version; this is 'tldr-v1', the newest"):
-        env = llm_dec_pomdp.make("tldr", split="test")
-    assert with_protocol(env, "centralized").spec == llm_dec_pomdp.spec("tldr-v1")
+def test_an_id_without_a_version_is_v0_with_a_sentence(caplog: pytest.LogCaptureFixture) -> None:
+    env = llm_dec_pomdp.make("tldr", split="test")
+    assert caplog.messages == ["'tldr' has no version, and tldr-v0 is taken; known: tldr-v0, tldr-v1"]
+    assert with_protocol(env, "centralized").spec == llm_dec_pomdp.spec("tldr-v0")
     assert llm_dec_pomdp.spec("tldr-v1").load()(split="test").spec is None
 
 

@@ -1,0 +1,75 @@
+"""Learners and environments: what does not fit is refused before anything is loaded, and the rest runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import llm_dec_pomdp
+from llm_dec_pomdp.algorithms.registration import algorithms
+from llm_dec_pomdp.benchmarks import setup
+from llm_dec_pomdp.benchmarks.checks import check_cells, fitting_learners
+from llm_dec_pomdp.benchmarks.suite import Cell, Suite, learns
+from llm_dec_pomdp.config import ConfigError, build
+from llm_dec_pomdp.envs.wrappers import with_protocol
+
+LEARNERS = [name for name in algorithms if learns(name)]
+UNFIT = {  # without options; a reward model needs recorded pairs
+    **dict.fromkeys(("research-v0", "keys-v0"), {"magrpo", "mareinforce", "marloo", "maremax", "shuffled"}),
+    "relay-v0": {"imitation"},  # no optimal team is known, nor of the tasks in which agents write
+}
+PAID_TO_THE_TEAM = {"madpo", "iac", "maac"}
+
+
+def cell(env_id: str, learner: str, **options: Any) -> Cell:
+    method = {"name": learner, "options": options}
+    size = {"steps": 1, "prompts_per_step": 1, "group_size": 2}
+    values = {"name": "fit", "environments": [{"id": env_id}], "methods": [method], "training": size}
+    short = {"sampling": {"max_new_tokens": 1}, "evaluation": {"items": 1, "samples": 1}}
+    [only] = build(Suite, {**values, **short}, source="test").cells()
+    return only
+
+
+def refused(env_id: str, learner: str) -> bool:
+    hierarchy = env_id in ("research-v0", "keys-v0")
+    writes = not (hierarchy or llm_dec_pomdp.make(env_id).menu("agent_0"))
+    return (
+        learner == "reward_model"
+        or learner in UNFIT.get(env_id, ())
+        or (hierarchy and learner in PAID_TO_THE_TEAM)
+        or (writes and learner == "imitation")
+    )
+
+
+@pytest.mark.parametrize("env_id", list(llm_dec_pomdp.registry))
+def test_every_learner_is_refused_before_anything_is_loaded_or_fits(
+    env_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(setup, "load_team", lambda *_, **__: pytest.fail("a model was loaded"))
+    for learner in LEARNERS:
+        if refused(env_id, learner):
+            with pytest.raises(ConfigError):
+                check_cells([cell(env_id, learner)])
+        else:
+            check_cells([cell(env_id, learner)])
+
+
+def test_a_refusal_names_the_learners_that_fit() -> None:
+    fitting = fitting_learners(llm_dec_pomdp.make("keys-v0"))
+    assert fitting == ["grpo", "mgrpo", "mgrpo_shuffled", "imitation"]
+    with pytest.raises(ConfigError, match=f"fit it: {', '.join(fitting)}"):
+        check_cells([cell("keys-v0", "magrpo")])
+    with pytest.raises(ConfigError, match="'cross'.* 3 turns"):
+        check_cells([cell("dectiger-v0", "magrpo", pairing="cross")])
+    env = llm_dec_pomdp.make("keys-v0")
+    team = llm_dec_pomdp.load_team(env, "builtin:words")
+    with pytest.raises(ConfigError, match=f"fit it: {', '.join(fitting)}"):
+        llm_dec_pomdp.train(team, env, "iac")
+
+
+def test_a_learner_that_fits_a_hierarchy_runs() -> None:
+    env = with_protocol(llm_dec_pomdp.make("keys-v0"), "centralized")
+    team = llm_dec_pomdp.load_team(env, "builtin:words")
+    short = llm_dec_pomdp.Sampling(max_new_tokens=1)
+    llm_dec_pomdp.train(team, env, "grpo", steps=1, prompts_per_step=1, group_size=2, sampling=short)
