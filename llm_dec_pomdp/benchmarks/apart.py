@@ -17,6 +17,7 @@ from typing import Any, Protocol
 
 from ..registries import Registry
 from ..storage.files import replace_json
+from ..storage.reading import is_there
 from ..storage.signals import stopping_at_once
 from .cell import run_cell
 from .progress import Advance, LogLines, Progress
@@ -64,7 +65,7 @@ class CellExecutor(Protocol):
 def make_room(cell: Cell, folder: Path) -> None:
     """Prepare the folder of a cell: keep the checkpoints of an earlier attempt, unless its configuration differs."""
     description = folder / "cell.json"
-    there = Cell.read(description) if description.exists() else None
+    there = Cell.read(description) if is_there(description) else None
     if there is None or conflicts(there, cell):
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)

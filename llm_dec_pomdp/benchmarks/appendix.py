@@ -14,6 +14,7 @@ from ..visible import visible
 from .aggregate import common
 from .figures import figures
 from .findings import Findings
+from .intervals import Interval
 from .lines import Line, by_environment
 from .picture import save
 from .runs import Entry
@@ -174,7 +175,7 @@ def _run(entry: Entry, steps: int, episodes: Sequence[int]) -> dict[str, Any]:
 
 def _curve(entry: Entry) -> list[tuple[int, float]]:
     """Training episodes and share of the maximum, of every evaluation; [] for a cell that did not learn."""
-    points = [(p["training_episodes"], p["return_percent"]["mean"] / 100) for p in entry.curve()]
+    points = [(p["training_episodes"], Interval.read(p["return_percent"]).mean / 100) for p in entry.curve()]
     return points if len(points) > 1 else []
 
 

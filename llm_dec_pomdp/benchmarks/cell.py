@@ -25,6 +25,7 @@ from ..envs.registration import registry as environments
 from ..rollout import Trajectories, independent
 from ..seeding import derive
 from ..storage.files import replace_json
+from ..storage.reading import conform, find_json, is_there
 from ..storage.runfolder import append, cut, read_lines
 from ..storage.signals import finishing
 from ..training import Step, restore, train
@@ -66,13 +67,18 @@ class Result:
     roles: Mapping[str, str] = field(default_factory=dict[str, str])
 
     @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Result:
-        """The inverse of `to_dict`. Only registered environments are loaded, no other code that it names."""
-        cell, summary = Cell.from_dict(values["cell"]), Summary.from_dict(values["summary"])
-        maximum = values.get("maximum") or environments.find(cell.environment.id).load().score_range[1]  # type: ignore[attr-defined]
-        seconds = values["train_seconds"], values["eval_seconds"]
-        more = values.get("tasks", ""), values.get("zero", 0.0), values.get("roles", {})
-        return cls(cell, summary, *seconds, maximum, *more)
+    def from_dict(cls, values: Mapping[str, Any], source: str = "result") -> Result:
+        """The inverse of `to_dict`. Only registered environments are loaded, no other code that it names.
+
+        Raises:
+            FileError, ConfigError: The values of `source` are of no result.
+        """
+        known = {name: value for name, value in values.items() if name in cls.__dataclass_fields__}
+        cell = Cell.from_dict(conform(values.get("cell"), dict[str, Any], f"{source}, field cell"), source)
+        known |= {"cell": cell, "summary": Summary.from_dict(values.get("summary"), f"{source}, field summary")}
+        if not values.get("maximum"):
+            known["maximum"] = environments.find(cell.environment.id).load().score_range[1]  # type: ignore[attr-defined]
+        return conform(known, cls, source)
 
     @property
     def scale(self) -> Scale:
@@ -82,6 +88,17 @@ class Result:
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for files."""
         return {**asdict(self), "cell": self.cell.to_dict()}
+
+
+def find_result(folder: Path) -> Result | None:
+    """The result in the folder of a cell; None where there is none.
+
+    Raises:
+        FileError, ConfigError: There is something else.
+    """
+    path = folder / "result.json"
+    values = find_json(path, dict[str, Any])
+    return None if values is None else Result.from_dict(values, str(path))
 
 
 def run_cell(
@@ -173,10 +190,10 @@ def _begin(cell: Cell, folder: Path) -> Result | None:
     path, result = folder / "cell.json", folder / "result.json"
     for name in cell.models:
         server_model(name)  # refuses addresses with what must not be stored
-    if path.exists():
+    if is_there(path):
         refuse_conflicts(cell, folder)
-        if result.exists() and Cell.read(path).training.steps == cell.training.steps:
-            return Result.from_dict(json.loads(result.read_text(encoding="utf-8")))
+        if is_there(result) and Cell.read(path).training.steps == cell.training.steps:
+            return find_result(folder)
         result.unlink(missing_ok=True)  # it goes on, and is evaluated again
     replace_json(path, cell.to_dict())
     return None

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,10 +31,15 @@ class Interval:
     @classmethod
     def read(cls, value: Any) -> Interval:
         """From plain values; a bare number has no interval."""
-        if isinstance(value, Mapping):
-            numbers: list[Any] = [value[name] for name in ("mean", "low", "high")]  # pyright: ignore[reportUnknownVariableType]
-            return cls(*(math.nan if number is None else float(number) for number in numbers))
-        return cls(float(value), math.nan, math.nan)
+        return cls(**{name: float(number) for name, number in cls.plain(value).items()})
+
+    @staticmethod
+    def plain(value: Any) -> dict[str, Any]:
+        """Its fields from plain values, of which null is NaN."""
+        if not isinstance(value, Mapping):
+            return {"mean": value, "low": math.nan, "high": math.nan}
+        fields = cast("Mapping[str, Any]", value)
+        return {name: math.nan if number is None else number for name, number in fields.items()}
 
 
 @dataclass(frozen=True, slots=True)

@@ -108,9 +108,7 @@ class Line:
 
         None where nothing was trained.
         """
-        by_seed: list[dict[int, dict[str, Any]]] = [
-            {point["step"]: point for point in points} for entry in self.entries if (points := entry.curve())
-        ]
+        by_seed = [{point["step"]: point for point in points} for entry in self.entries if (points := entry.curve())]
         common = sorted(set[int]().union(*by_seed).intersection(*by_seed))
         if not common:
             return None

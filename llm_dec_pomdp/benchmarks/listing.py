@@ -2,14 +2,36 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from ..storage.runfolder import read_lines, read_status
+from typing_extensions import TypedDict  # pydantic reads that of typing from Python 3.12 on
+
+from ..storage.reading import FileError, find_json, is_there, read_json
+from ..storage.runfolder import STATUS, read_lines, read_status
+from .records import MeanRecord, StepRecord
+
+
+class _Training(TypedDict):
+    steps: int
+
+
+class _Cell(TypedDict):
+    """What is shown of a `cell.json`, also of other versions."""
+
+    training: _Training
+
+
+class _Summary(TypedDict):
+    return_percent: MeanRecord
+
+
+class _Result(TypedDict):
+    """What is shown of a `result.json`, also of other versions."""
+
+    summary: _Summary
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,8 +40,8 @@ class RunStatus:
 
     Attributes:
         name: Of the folder.
-        status: running, interrupted, failed or done.
-        reason: Why it failed or stopped.
+        status: running, interrupted, failed or done; damaged where it cannot be read.
+        reason: Why it failed, stopped or cannot be read.
         step: Updates done, over all cells that have begun.
         steps: Updates to do in those of them that learn.
         return_percent: In % of the maximum: of the newest training step, or of the evaluation once there is one.
@@ -60,35 +82,38 @@ def list_runs(folder: Path) -> list[RunStatus]:
     """
     if not folder.is_dir():
         raise ValueError(f"{str(folder)!r} is not a folder; give one that holds runs")
-    places = [folder] if read_status(folder) else [path for path in folder.iterdir() if path.is_dir()]
+    places = [folder] if is_there(folder / STATUS) else [path for path in folder.iterdir() if path.is_dir()]
     listed = [run for run in map(status_of, places) if run is not None]
     return sorted(listed, key=lambda run: run.age_seconds)
 
 
 def status_of(folder: Path) -> RunStatus | None:
-    """The status of the run in a folder, also of one that is going on; None when there is no run in it."""
-    status = read_status(folder)
-    if status is None:
-        return None
-    state, reason, changed = status
+    """The status of the run in a folder, also of one that is going on; None when there is no run in it.
+
+    Of one that cannot be read the status is "damaged", and the reason names the file.
+    """
+    try:
+        status = read_status(folder)
+        return None if status is None else _status(folder, *status)
+    except (FileError, OSError) as error:
+        return RunStatus(folder.name, "damaged", str(error), 0, 0, None, max(0.0, time.time() - folder.stat().st_mtime))
+
+
+def _status(folder: Path, state: str, reason: str, changed: float) -> RunStatus:
     step = steps = 0
     earned: float | None = None
-    for path in sorted(folder.glob("cells/*/cell.json"), key=lambda path: path.stat().st_mtime):
+    for path in sorted(folder.glob("cells/*/cell.json"), key=lambda path: path.lstat().st_mtime):
         training, result = path.parent / "train.jsonl", path.parent / "result.json"
-        lines = read_lines(training)
-        changed = max([changed, *(p.stat().st_mtime for p in (training, result) if p.exists())])
-        if training.exists():  # it learns
-            steps += _read(path)["training"]["steps"]
+        lines = read_lines(training, StepRecord)
+        changed = max([changed, *(p.lstat().st_mtime for p in (training, result) if is_there(p))])
+        if is_there(training):  # it learns
+            steps += read_json(path, _Cell)["training"]["steps"]
         step += len(lines)
         earned = _earned(lines, result, earned)
     return RunStatus(folder.name, state, reason, step, steps, earned, max(0.0, time.time() - changed))
 
 
-def _earned(lines: Sequence[dict[str, Any]], result: Path, before: float | None) -> float | None:
-    if result.exists():
-        return _read(result)["summary"]["return_percent"]["mean"]
+def _earned(lines: Sequence[StepRecord], result: Path, before: float | None) -> float | None:
+    if (measured := find_json(result, _Result)) is not None:
+        return measured["summary"]["return_percent"]["mean"]
     return lines[-1].get("return_percent") if lines else before
-
-
-def _read(path: Path) -> dict[str, Any]:
-    return json.loads(path.read_text(encoding="utf-8"))

@@ -20,7 +20,7 @@ def state(run: Path) -> str:
     """What changes when there is more to see: a digest of names and sizes of the files with episodes."""
     names = ("traces/step-*.jsonl", BEFORE_TRAINING, AT_THE_END)
     files = sorted(file for name in names for file in run.glob(f"cells/*/{name}"))
-    return hashlib.sha256("\n".join(f"{file} {file.stat().st_size}" for file in files).encode()).hexdigest()
+    return hashlib.sha256("\n".join(f"{file} {file.lstat().st_size}" for file in files).encode()).hexdigest()
 
 
 def page(run: Path) -> str:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Any
 
+from ..storage.reading import conform
 from ..types import Episode, Group, Scale, Score
 from .intervals import Interval, mean_interval, percent_interval
 
@@ -61,26 +62,32 @@ class Summary:
         return f"Summary(return {mean:.1f} % [{low:.1f}, {high:.1f}]{parts}, {self.episodes} episodes)"
 
     @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Summary:
-        """The inverse of `dataclasses.asdict`; what an older file lacks is NaN, empty or None."""
+    def from_dict(cls, values: Any, source: str = "summary") -> Summary:
+        """The inverse of `dataclasses.asdict`; what an older file lacks is NaN, empty or None.
+
+        Raises:
+            FileError: The values of `source` are of no summary.
+        """
+        table = conform(values, dict[str, Any], source)
         known: dict[str, Any] = {
             name: math.nan if value is None and name != "latency" else value
-            for name, value in values.items()
+            for name, value in table.items()
             if name in cls.__dataclass_fields__
         }
-        known["return_percent"] = Interval.read(known["return_percent"])
-        known["components"] = {name: Interval.read(value) for name, value in known["components"].items()}
-        known["latency"] = Interval.read(known["latency"]) if known.get("latency") else None
-        measured: dict[str, dict[str, Any]] = known.get("measured") or _measured_by_earlier_versions(values)
-        known["measured"] = {
-            section: {name: Interval.read(v) for name, v in numbers.items()} for section, numbers in measured.items()
-        }
-        return cls(**known)
+        parts = conform(table.get("components"), dict[str, Any], f"{source}, field components")
+        measured = table.get("measured") or _measured_by_earlier_versions(table, source)
+        sections = conform(measured, dict[str, dict[str, Any]], f"{source}, field measured")
+        known["return_percent"] = Interval.plain(table.get("return_percent"))
+        known["components"] = {name: Interval.plain(value) for name, value in parts.items()}
+        known["latency"] = Interval.plain(table["latency"]) if table.get("latency") is not None else None
+        known["measured"] = {name: {n: Interval.plain(v) for n, v in own.items()} for name, own in sections.items()}
+        return conform(known, cls, source)
 
 
-def _measured_by_earlier_versions(values: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+def _measured_by_earlier_versions(values: Mapping[str, Any], source: str) -> dict[str, dict[str, Any]]:
     """Older files kept what two sections measured beside the rest."""
-    at_k = {f"{name}@{k}": v for name, by_k in values.get("at_k", {}).items() for k, v in by_k.items()}
+    by_name = conform(values.get("at_k", {}), dict[str, dict[str, Any]], f"{source}, field at_k")
+    at_k = {f"{name}@{k}": v for name, by_k in by_name.items() for k, v in by_k.items()}
     sections = {"at_k": at_k, "schemes": values.get("schemes", {})}
     return {section: numbers for section, numbers in sections.items() if numbers}
 

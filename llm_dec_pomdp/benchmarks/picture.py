@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..storage.files import replacing
 from ..visible import visible
 from .figures import Bars, Figure, Panel, Points
 
@@ -39,7 +40,8 @@ def save(figure: Figure, *paths: Path) -> None:
         drawing = _draw(figure)
         for path in paths:
             undated = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}.get(path.suffix)
-            drawing.savefig(path, dpi=130, metadata=undated)
+            with replacing(path) as place:
+                drawing.savefig(place, format=path.suffix[1:], dpi=130, metadata=undated)
 
 
 def _draw(figure: Figure) -> Drawing:

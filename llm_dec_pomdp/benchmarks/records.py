@@ -6,17 +6,82 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+import pydantic
+from typing_extensions import NotRequired, TypedDict  # pydantic reads that of typing from Python 3.12 on
+
+from ..storage.files import replacing
 from ..storage.secrets import masked
 from ..types import Completion, Episode, Event, Group, Score, Turn
 
 BEFORE_TRAINING, AT_THE_END = "start.jsonl", "episodes.jsonl"  # files of a cell
+_Tokens = Annotated[int, pydantic.Field(ge=0, le=1 << 20)]  # of one text, which are made again, with 0 for each
+_Numbers = dict[str, float | None]  # null: not finite
+
+
+class TurnRecord(TypedDict):
+    """A turn as a line of a file holds it; older files lack what need not be there."""
+
+    observations: dict[str, str]
+    actions: dict[str, str]
+    tokens: NotRequired[dict[str, tuple[_Tokens, _Tokens]]]
+    seconds: NotRequired[dict[str, float]]
+    truncated: NotRequired[list[str]]
+    reward: float
+    rewards: NotRequired[dict[str, float]]
+    score: NotRequired[float | None]
+    components: _Numbers | None
+    diagnostics: NotRequired[_Numbers | None]
+    notes: NotRequired[dict[str, str] | None]
+    events: NotRequired[list[tuple[str, str, dict[str, str]]]]
+    told: NotRequired[dict[str, str]]
+
+
+EpisodeRecord = TypedDict(
+    "EpisodeRecord",
+    {
+        "task": str,
+        "seed": NotRequired[int],
+        "return": NotRequired[float | None],
+        "terminated": NotRequired[bool],
+        "turns": Annotated[list[TurnRecord], pydantic.Field(min_length=1)],
+    },
+)
+
+
+class StepRecord(TypedDict):
+    """A line of `train.jsonl`: what readers of runs need of a training step."""
+
+    number: int
+    episodes: NotRequired[int]
+    return_percent: NotRequired[float | None]
+    components: NotRequired[_Numbers]
+    metrics: _Numbers
+
+
+class MeanRecord(TypedDict):
+    """An interval as a line of a file holds it."""
+
+    mean: float | None
+    low: float | None
+    high: float | None
+
+
+class PointRecord(TypedDict):
+    """A line of `curve.jsonl`: what readers of runs need of an evaluation during training."""
+
+    step: int
+    training_episodes: int
+    return_percent: MeanRecord
+    components: NotRequired[dict[str, MeanRecord]]
+    distinct_2: NotRequired[float | None]
+    truncated: NotRequired[float | None]
 
 
 def write_episodes(path: Path, groups: Sequence[Group]) -> None:
     """Write a file with a line for each episode."""
-    with path.open("wb") as file:
+    with replacing(path) as place, place.open("wb") as file:
         file.writelines(
             masked(json.dumps(episode_record(e)).encode()) + b"\n" for group in groups for e in group.episodes
         )
@@ -52,7 +117,7 @@ def _turn_record(turn: Turn) -> dict[str, Any]:
     }
 
 
-def recorded_episode(record: Mapping[str, Any]) -> Episode:
+def recorded_episode(record: EpisodeRecord) -> Episode:
     """The inverse of `episode_record`, with 0 for every token, since only their number is known.
 
     Older records have no events, seconds and individual rewards; the oldest have no seed and no end.

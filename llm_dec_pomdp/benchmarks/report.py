@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from rich.table import Table
 
@@ -203,7 +202,7 @@ def _sample(entry: Entry) -> list[str]:
     episodes = entry.episodes()
     if not episodes:
         return []
-    last: dict[str, Any] = episodes[0]["turns"][-1]
+    last = episodes[0]["turns"][-1]
     title = f"### {entry.cell.label}: {md.inline(episodes[0]['task'])}, score {final_score(episodes[0]):.2f}"
     parts = [title, ""]
     for agent, text in last["actions"].items():

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from ..config import ConfigError
 from ..storage.files import replace_json
+from ..storage.reading import is_there, open_to_append
 from ..storage.runfolder import STATUS, open_run
 from ..storage.secrets import masked
 from ..visible import visible
@@ -150,10 +151,10 @@ def run_folder(folder: Path, *, resume: bool = False) -> Generator[None]:
     Raises:
         FileExistsError: It holds something already, and `resume` is False.
     """
-    with open_run(folder, resume=resume and (folder / STATUS).exists()):
-        if not (folder / "versions.json").exists():
+    with open_run(folder, resume=resume and is_there(folder / STATUS)):
+        if not is_there(folder / "versions.json"):
             replace_json(folder / "versions.json", versions())
-        with (folder / "commands.txt").open("ab") as file:
+        with open_to_append(folder / "commands.txt") as file:
             command = shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])
             file.write(masked(visible(command.replace("\n", "\\n")).encode()) + b"\n")
         yield

@@ -15,9 +15,11 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from ..storage.reading import conform, find_json, is_there, read_json, read_text
+from ..storage.runfolder import read_lines
 from ..types import grouped
-from .cell import Result, read_lines
-from .records import AT_THE_END
+from .cell import Result, find_result
+from .records import AT_THE_END, EpisodeRecord, PointRecord, StepRecord
 from .suite import FREE_IN_LINE, Cell, conflicts
 
 
@@ -66,7 +68,7 @@ class Entry:
     def learns(self) -> bool:
         """Whether its weights were or are being trained."""
         if self.result is None:
-            return (self.folder / "train.jsonl").exists()
+            return is_there(self.folder / "train.jsonl")
         return self.result.train_seconds > 0
 
     def shown(self, agent: str) -> str:
@@ -75,18 +77,18 @@ class Entry:
         role = roles.get(agent, agent)
         return f"{role} ({agent})" if list(roles.values()).count(role) > 1 else role
 
-    def episodes(self) -> Sequence[dict[str, Any]]:
+    def episodes(self) -> Sequence[EpisodeRecord]:
         """Every evaluated episode."""
-        return read_lines(self.folder / AT_THE_END)
+        return read_lines(self.folder / AT_THE_END, EpisodeRecord)
 
-    def curve(self) -> Sequence[dict[str, Any]]:
+    def curve(self) -> Sequence[PointRecord]:
         """The evaluations during training, without those that could not be scored."""
-        lines = read_lines(self.folder / "curve.jsonl")
+        lines = read_lines(self.folder / "curve.jsonl", PointRecord)
         return [line for line in lines if line["return_percent"]["mean"] is not None]
 
-    def training(self) -> Sequence[dict[str, Any]]:
+    def training(self) -> Sequence[StepRecord]:
         """What every training step did."""
-        return read_lines(self.folder / "train.jsonl")
+        return read_lines(self.folder / "train.jsonl", StepRecord)
 
     def returns(self) -> dict[str, float]:
         """Mean score of what was delivered last on each evaluation task, in % of the maximum."""
@@ -107,7 +109,7 @@ def _by_task(measured: Iterable[tuple[str, float]]) -> dict[str, float]:
     return {task: fmean(value for _, value in own) for task, own in by_task.items()}
 
 
-def final_score(episode: Mapping[str, Any]) -> float:
+def final_score(episode: EpisodeRecord) -> float:
     """The score of what a recorded episode delivered last; NaN where there is none.
 
     Earlier records hold only rewards, which were the scores.
@@ -116,7 +118,7 @@ def final_score(episode: Mapping[str, Any]) -> float:
     return scored[-1] if scored and scored[-1] is not None else math.nan
 
 
-def final_parts(episode: Mapping[str, Any]) -> Mapping[str, float]:
+def final_parts(episode: EpisodeRecord) -> Mapping[str, float]:
     """The reward parts of what a recorded episode delivered last; {} where nothing was scored."""
     scored = [turn["components"] for turn in episode["turns"] if turn["components"] is not None]
     return {name: value for name, value in scored[-1].items() if value is not None} if scored else {}
@@ -153,19 +155,22 @@ def read_run(folder: Path) -> Run:
 
     Raises:
         RunError: It is none.
+        FileError: A file in it is not what a run writes.
     """
-    if not (folder / "versions.json").is_file():
+    if not is_there(folder / "versions.json"):
         raise RunError(
             f"{str(folder)!r} is no run folder (versions.json is missing); give one that bench or train made"
         )
-    suite: dict[str, Any] = _read(folder / "suite.json") or {}
+    versions = read_json(folder / "versions.json", dict[str, Any])
+    suite = find_json(folder / "suite.json", dict[str, Any]) or {}
+    title = conform(suite.get("name", folder.name), str, f"{folder / 'suite.json'}, field name")
     every_entry = [read_entry(path, folder.name) for path in sorted((folder / "cells").glob("*/cell.json"))]
-    labels: list[str] = _read(folder / "order.json") or []
+    labels = find_json(folder / "order.json", list[str]) or []
     order = {label: number for number, label in enumerate(labels)}
     entries = sorted(every_entry, key=lambda entry: order.get(entry.cell.label, len(order)))
     commands = folder / "commands.txt"
-    typed = [line for line in commands.read_text(encoding="utf-8").splitlines() if line] if commands.is_file() else []
-    return Run(folder, suite.get("name", folder.name), entries, _read(folder / "versions.json"), suite, typed)
+    typed = [line for line in read_text(commands).splitlines() if line] if is_there(commands) else []
+    return Run(folder, title, entries, versions, suite, typed)
 
 
 def read_entry(description: Path, run: str) -> Entry:
@@ -176,32 +181,24 @@ def read_entry(description: Path, run: str) -> Entry:
     """
     folder = description.parent
     try:
-        cell = Cell.from_dict(_read(description))
-        values = _read(folder / "result.json")
-        result = Result.from_dict(values) if values else None
-    except (KeyError, TypeError, ValueError) as error:
+        cell, result = Cell.read(description), find_result(folder)
+        failure = find_json(folder / "failure.json", dict[str, str]) or {}
+    except (KeyError, ValueError) as error:
         raise RunError(
             f"{str(folder)!r} is damaged ({error}); run it again with bench --resume, or remove it"
         ) from error
-    failure: dict[str, str] = _read(folder / "failure.json") or {}
     return Entry(cell, folder, run, result, "" if result else failure.get("reason", "not finished"))
 
 
 def is_done(folder: Path, cell: Cell) -> bool:
     """Whether a cell has a result of this configuration; how often it is evaluated and saved may differ."""
     try:
-        values = _read(folder / "result.json")
-        if not values:
-            return False
-        there = Cell.from_dict(values["cell"])
-        return there.training.steps == cell.training.steps and not conflicts(there, cell)
-    except (KeyError, TypeError, ValueError):
+        result = find_result(folder)
+    except (KeyError, ValueError):
         return False
-
-
-def _read(path: Path) -> Any:
-    """The content of a JSON file; None when it does not exist."""
-    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
+    if result is None:
+        return False
+    return result.cell.training.steps == cell.training.steps and not conflicts(result.cell, cell)
 
 
 # --- several runs -----------------------------------------------------------------------------------------------------

@@ -21,6 +21,7 @@ from ..algorithms.registration import find_algorithm
 from ..config import Config, ConfigError, Count, Positive, build, named_model, override, read_toml
 from ..envs.registration import with_version
 from ..registries import nearest
+from ..storage.reading import is_there, read_json
 from ..training import TrainerConfig
 from ..training.checkpoint import differences
 
@@ -287,25 +288,31 @@ class Cell:
         return {name: part.model_dump() if isinstance(part, Config) else part for name, part in parts.items()}
 
     @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> Cell:
-        """The inverse of `to_dict`."""
-        parts = {name: build(kind, values[name], source=name) for name, kind in _PARTS.items()}
-        return cls(**parts, seed=values["seed"])  # type: ignore[arg-type]
+    def from_dict(cls, values: dict[str, Any], source: str = "cell") -> Cell:
+        """The inverse of `to_dict`.
+
+        Raises:
+            ConfigError: The values of `source` are of no cell.
+        """
+        parts = build(_Parts, values, source=source)
+        return cls(**{name: getattr(parts, name) for name in _Parts.model_fields})
 
     @classmethod
     def read(cls, path: Path) -> Cell:
-        """The cell that a `cell.json` describes."""
-        return cls.from_dict(json.loads(path.read_text(encoding="utf-8")))
+        """The cell that a `cell.json` describes; raises FileError or ConfigError."""
+        return cls.from_dict(read_json(path, dict[str, Any]), str(path))
 
 
-_PARTS: dict[str, type[Config]] = {
-    "environment": EnvironmentConfig,
-    "method": MethodConfig,
-    "model": ModelConfig,
-    "sampling": SamplingConfig,
-    "training": TrainerConfig,
-    "evaluation": EvaluationConfig,
-}
+class _Parts(Config):
+    """A cell as plain values."""
+
+    environment: EnvironmentConfig
+    method: MethodConfig
+    model: ModelConfig
+    seed: int
+    sampling: SamplingConfig
+    training: TrainerConfig
+    evaluation: EvaluationConfig
 
 
 def clean(name: str, kept: str) -> str:
@@ -378,11 +385,11 @@ def load_suite(name: str, assignments: Sequence[str] = ()) -> Suite:
 def saved_suite(folder: Path, assignments: Sequence[str] = ()) -> Suite:
     """The suite that a run folder was made with; raises ConfigError where there is none."""
     path = folder / "suite.json"
-    if not path.is_file():
+    if not is_there(path):
         raise ConfigError(
             f"{str(folder)!r} holds no benchmark to resume (suite.json is missing); give the folder of one"
         )
-    return _assigned(json.loads(path.read_text(encoding="utf-8")), assignments, str(path))
+    return _assigned(read_json(path, dict[str, Any]), assignments, str(path))
 
 
 def _assigned(values: dict[str, Any], assignments: Sequence[str], source: str) -> Suite:

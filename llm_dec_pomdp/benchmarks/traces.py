@@ -12,12 +12,15 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from typing_extensions import NotRequired, TypedDict  # pydantic reads that of typing from Python 3.12 on
+
 from ..envs.base import TextDecPOMDP
-from ..storage.runfolder import iterate_lines
+from ..storage.reading import conform, is_there
+from ..storage.runfolder import iterate_records
 from ..traces import Header, Player, Trace, TraceError, TraceWriter, from_episode, read
 from ..traces.files import Texts
 from ..types import Group, TaskItem
-from .records import AT_THE_END, BEFORE_TRAINING, recorded_episode
+from .records import AT_THE_END, BEFORE_TRAINING, EpisodeRecord, recorded_episode
 from .setup import build_env
 from .suite import Cell
 
@@ -25,6 +28,19 @@ if TYPE_CHECKING:
     from .runs import Entry, Run
 
 Keep = Callable[[Sequence[Group]], None]
+
+
+class _Event(TypedDict):
+    agent: str
+
+
+class _Shape(TypedDict):
+    """What readers of runs need of a trace; `trace validate` needs more."""
+
+    trace_id: str
+    task_id: str
+    events: list[_Event]
+    metrics: NotRequired[dict[str, Any] | None]
 
 
 def header_of(cell: Cell, env: TextDecPOMDP, steps: int) -> Header:
@@ -71,7 +87,8 @@ def keeping(cell: Cell, env: TextDecPOMDP, folder: Path | None, steps: int) -> G
 def files_of(entry: Entry) -> Mapping[int, Path]:
     """The trace files of a cell by training steps, in ascending order."""
     paths = (entry.folder / "traces").glob("step-*.jsonl")
-    return dict(sorted((int(re.findall(r"\d+", path.name)[0]), path) for path in paths))
+    numbered = ((re.fullmatch(r"step-(\d{1,9})\.jsonl", path.name), path) for path in paths)
+    return dict(sorted((int(found[1]), path) for found, path in numbered if found))
 
 
 def to_be_read(entry: Entry) -> dict[int, Iterator[Trace]]:
@@ -81,16 +98,21 @@ def to_be_read(entry: Entry) -> dict[int, Iterator[Trace]]:
     environment, whose code may not be trusted, so that these traces have no task and cannot be played again.
     """
     if files := files_of(entry):
-        return {steps: read(path) for steps, path in files.items()}
+        return {steps: _shaped(path) for steps, path in files.items()}
     recorded = ((0, entry.folder / BEFORE_TRAINING), (_steps(entry), entry.folder / AT_THE_END))
-    return {steps: _sketches(entry, path) for steps, path in recorded if path.exists()}
+    return {steps: _sketches(entry, path) for steps, path in recorded if is_there(path)}
+
+
+def _shaped(path: Path) -> Iterator[Trace]:
+    """The traces of a file that have what is read of them here."""
+    return (conform(trace, _Shape, str(path)) and trace for trace in read(path))  # every trace has fields
 
 
 def _sketches(entry: Entry, path: Path) -> Iterator[Trace]:
-    return (_sketch(entry, record) for record in iterate_lines(path))
+    return (_sketch(entry, record) for record in iterate_records(path, EpisodeRecord))
 
 
-def _sketch(entry: Entry, record: Mapping[str, Any]) -> Trace:
+def _sketch(entry: Entry, record: EpisodeRecord) -> Trace:
     cell, roles = entry.cell, dict(entry.result.roles) if entry.result else dict[str, str]()
     agents = dict.fromkeys(agent for turn in record["turns"] for agent in turn["actions"])
     players = {agent: Player(roles.get(agent, ""), cell.model.name) for agent in agents}
@@ -100,7 +122,7 @@ def _sketch(entry: Entry, record: Mapping[str, Any]) -> Trace:
 
 def _steps(entry: Entry) -> int:
     """Training steps of the weights that were evaluated last."""
-    trained = (entry.folder / BEFORE_TRAINING).exists() or (entry.result is not None and entry.result.train_seconds > 0)
+    trained = is_there(entry.folder / BEFORE_TRAINING) or (entry.result is not None and entry.result.train_seconds > 0)
     return entry.cell.training.steps if trained else 0
 
 
@@ -127,12 +149,14 @@ def _write_last(entry: Entry, writer: TraceWriter) -> None:
     """Write the last evaluation of a cell, under its label; with token ids where they were written as it went."""
     folder = f"{entry.cell.label}/"
     if files := files_of(entry):
-        for trace in read(list(files.values())[-1]):
+        for trace in _shaped(list(files.values())[-1]):
             writer.write({**trace, "trace_id": folder + trace["trace_id"]})
         return
     env = build_env(entry.cell, entry.cell.protocol, evaluation=True)
     header, items = header_of(entry.cell, env, _steps(entry)), _by_id(env)
-    for record in iterate_lines(entry.folder / AT_THE_END):
+    for record in iterate_records(entry.folder / AT_THE_END, EpisodeRecord):
+        if record["task"] not in items:
+            raise TraceError(f"{str(entry.folder)!r} has an episode of task {record['task']!r}, which its tasks lack")
         writer.write_episode(recorded_episode(record), header, items[record["task"]], folder=folder)
 
 

@@ -19,9 +19,11 @@ import os
 import shutil
 import struct
 from collections.abc import Generator, Iterable, Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .reading import FileError, conform, is_there, open_file, parse, read_bytes
 from .secrets import masked
 
 if TYPE_CHECKING:
@@ -47,6 +49,22 @@ class DamagedError(ValueError):
     """A folder that was changed or is incomplete; the message says how."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """A file as it was written."""
+
+    size: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Manifest:
+    """What `manifest.json` says."""
+
+    files: dict[str, _Written]
+    sha256: str
+
+
 # --- writing ----------------------------------------------------------------------------------------------------------
 
 
@@ -60,7 +78,7 @@ class Draft:
     def __init__(self, place: Path) -> None:
         self.place = place
         self.folder = place.with_name(f".{place.name}-{os.getpid()}")
-        self._files: dict[str, dict[str, Any]] = {}
+        self._files: dict[str, _Written] = {}
 
     def __enter__(self) -> Draft:
         shutil.rmtree(self.folder, ignore_errors=True)
@@ -80,7 +98,7 @@ class Draft:
                 digest.update(piece)
                 size += _write_all(file.fileno(), piece)
             os.fsync(file.fileno())
-        self._files[name] = {"size": size, "sha256": digest.hexdigest()}
+        self._files[name] = _Written(size, digest.hexdigest())
 
     def write_json(self, name: str, value: Any) -> None:
         """Write a JSON file."""
@@ -136,6 +154,7 @@ def replace(path: Path, content: bytes) -> None:
 def replacing(path: Path) -> Generator[Path]:
     """A temporary path whose file becomes `path` at the end: whatever happens, `path` is the old or the new file."""
     temporary = path.with_name(f".{path.name}-{os.getpid()}")
+    temporary.unlink(missing_ok=True)  # a link of this name would be written through
     try:
         yield temporary
         fsync(temporary)
@@ -204,37 +223,40 @@ def verify(folder: Path) -> None:
     Raises:
         DamagedError: The manifest is missing or changed, or a file is missing or not what was written.
     """
-    path = folder / MANIFEST
-    if not path.is_file():
+    if not is_there(folder / MANIFEST):
         raise DamagedError(f"{MANIFEST} is missing")
-    content = path.read_bytes()
     try:
-        files = json.loads(content)["files"]
-        right = content == _render_manifest(files)
-    except (ValueError, KeyError, TypeError):
-        right, files = False, {}
-    if not right:
-        raise DamagedError(f"{MANIFEST} is damaged ({len(content)} bytes)")
-    for name, wanted in files.items():
-        _verify_file(folder, name, wanted["size"], wanted["sha256"])
+        for name, written in _files_of(read_bytes(folder / MANIFEST)).items():
+            _verify_file(folder, name, written)
+    except FileError as error:
+        raise DamagedError(str(error)) from None
 
 
-def _verify_file(folder: Path, name: str, size: int, sha256: str) -> None:
-    path = folder / name
-    if not path.is_file():
+def _files_of(manifest: bytes) -> Mapping[str, _Written]:
+    try:
+        files = conform(parse(manifest, MANIFEST), _Manifest, MANIFEST).files
+    except FileError:
+        files = {}
+    if manifest != _render_manifest(files):
+        raise DamagedError(f"{MANIFEST} is damaged ({len(manifest)} bytes)")
+    return files
+
+
+def _verify_file(folder: Path, name: str, written: _Written) -> None:
+    if not is_there(folder / name):
         raise DamagedError(f"{name} is missing")
-    if path.stat().st_size != size:
-        raise DamagedError(f"{name} has {path.stat().st_size} bytes, not {size}")
     digest = hashlib.sha256()
-    with path.open("rb") as file:
+    with open_file(folder / name) as file:
+        if (size := os.fstat(file.fileno()).st_size) != written.size:
+            raise DamagedError(f"{name} has {size} bytes, not {written.size}")
         while piece := file.read(_PIECE):
             digest.update(piece)
-    if digest.hexdigest() != sha256:
+    if digest.hexdigest() != written.sha256:
         raise DamagedError(f"{name} is not what was written (its SHA-256 differs)")
 
 
-def _render_manifest(files: Mapping[str, Mapping[str, Any]]) -> bytes:
-    listed = json.dumps(files, sort_keys=True)
+def _render_manifest(files: Mapping[str, _Written]) -> bytes:
+    listed = json.dumps({name: asdict(written) for name, written in files.items()}, sort_keys=True)
     return _json_bytes({"files": json.loads(listed), "sha256": hashlib.sha256(listed.encode()).hexdigest()})
 
 

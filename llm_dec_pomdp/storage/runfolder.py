@@ -18,14 +18,16 @@ import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal, TypeVar, cast
 
 from .files import replace_json
+from .reading import FileError, conform, find_json, is_there, iterate_lines, open_to_append, parse, read_json
 from .secrets import masked
 from .signals import Interrupted, before_the_end
 
 LOCK, STATUS = "lock", "status.json"
 State = Literal["running", "interrupted", "failed", "done"]
+T = TypeVar("T")
 
 
 class RunFolderError(OSError):
@@ -80,8 +82,8 @@ def _start_of(pid: int) -> str:
 def read_holder(folder: Path) -> Holder | None:
     """The process that writes to a folder, or was killed while it did; None when none does."""
     try:
-        return Holder(**json.loads((folder / LOCK).read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError):
+        return read_json(folder / LOCK, Holder)
+    except FileError:
         return None
 
 
@@ -89,7 +91,7 @@ def read_holder(folder: Path) -> Holder | None:
 def locked(folder: Path) -> Generator[None]:
     """Be the only writer of a folder; raises RunFolderError where another process is."""
     path = folder / LOCK
-    with path.open("a+", encoding="utf-8") as file:
+    with open_to_append(path) as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -98,7 +100,7 @@ def locked(folder: Path) -> Generator[None]:
         if holder is not None and holder.lives() and holder != Holder.current():
             _refuse(folder)
         file.truncate(0)
-        file.write(json.dumps(asdict(Holder.current())))
+        file.write(json.dumps(asdict(Holder.current())).encode())
         file.flush()
         try:
             yield
@@ -161,25 +163,34 @@ def _refuse_content(folder: Path) -> None:
     raise FileExistsError(f"{str(folder)!r} is not empty; give a new folder with --out{go_on}")
 
 
+@dataclass(frozen=True, slots=True)
+class _Status:
+    """What `status.json` says."""
+
+    state: State
+    reason: str
+    time: float
+
+
 def _note(folder: Path, state: State, reason: str = "") -> None:
-    replace_json(folder / STATUS, {"state": state, "reason": reason, "time": time.time()})
+    replace_json(folder / STATUS, asdict(_Status(state, reason, time.time())))
 
 
 def read_status(folder: Path) -> tuple[State, str, float] | None:
     """State, reason and time of the last change of a run; None when the folder holds none.
 
     A run that says running and has no living process was killed.
+
+    Raises:
+        FileError: What is there is no status.
     """
-    try:
-        status = json.loads((folder / STATUS).read_text(encoding="utf-8"))
-        state, reason, changed = status["state"], status["reason"], status["time"]
-    except (OSError, ValueError, KeyError):
+    if (status := find_json(folder / STATUS, _Status)) is None:
         return None
-    if state == "running":
+    if status.state == "running":
         holder = read_holder(folder)
         if holder is None or not holder.lives():
-            return "failed", "the process was killed", changed
-    return state, reason, changed
+            return "failed", "the process was killed", status.time
+    return status.state, status.reason, status.time
 
 
 # --- logs -------------------------------------------------------------------------------------------------------------
@@ -187,36 +198,52 @@ def read_status(folder: Path) -> tuple[State, str, float] | None:
 
 def append(path: Path, record: Mapping[str, Any]) -> None:
     """Add a line to a JSONL file, durably. Numbers that are not finite become null."""
-    with path.open("ab") as file:
+    with open_to_append(path) as file:
         file.write(masked(json.dumps(finite(record)).encode()) + b"\n")
         file.flush()
         os.fsync(file.fileno())
 
 
-def read_lines(path: Path) -> Sequence[dict[str, Any]]:
-    """The records of a JSONL file, without an unfinished last line; none when it does not exist."""
-    return list(iterate_lines(path))
+def read_lines(path: Path, kind: type[T] = dict[str, Any]) -> Sequence[T]:
+    """The records of a JSONL file, without an unfinished last line; none when it does not exist.
+
+    Args:
+        path: Of the file.
+        kind: What each of them is, see `reading.conform`.
+
+    Raises:
+        FileError: A line is something else; the message names it.
+    """
+    return list(iterate_records(path, kind))
 
 
-def iterate_lines(path: Path) -> Iterator[dict[str, Any]]:
+def iterate_records(path: Path, kind: type[T] = dict[str, Any]) -> Iterator[T]:
     """The records of `read_lines`, one at a time."""
-    if path.exists():
-        with path.open("rb") as file:
-            yield from (json.loads(line) for line in file if line.endswith(b"\n") and line != b"\n")
+    if is_there(path):
+        for number, line in iterate_lines(path):
+            if line.endswith(b"\n") and line != b"\n":
+                where = f"{path}, line {number}"
+                yield conform(parse(line, where), kind, where)
 
 
 def cut(path: Path, key: str, last: int) -> None:
     """Cut off a JSONL file at the first record whose `key` is beyond `last`, or that is unfinished."""
-    if not path.exists():
+    if not is_there(path):
         return
     keep = 0
-    with path.open("rb+") as file:
-        for line in file:
-            if not line.endswith(b"\n") or json.loads(line)[key] > last:
-                break
-            keep += len(line)
+    for number, line in iterate_lines(path):
+        where = f"{path}, line {number}"
+        if not line.endswith(b"\n") or _number(line, key, where) > last:
+            break
+        keep += len(line)
+    with open_to_append(path) as file:
         file.truncate(keep)
         os.fsync(file.fileno())
+
+
+def _number(line: bytes, key: str, where: str) -> int:
+    record = conform(parse(line, where), dict[str, Any], where)
+    return conform(record.get(key), int, f"{where}, field {key}")
 
 
 def finite(value: Any) -> Any:

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from llm_dec_pomdp.storage.reading import FileError
 from llm_dec_pomdp.storage.runfolder import (
     LOCK,
     STATUS,
@@ -145,7 +146,8 @@ def test_the_status_tells_how_it_ended(tmp_path: Path) -> None:
 def test_a_folder_without_a_run_has_no_status(tmp_path: Path) -> None:
     assert read_status(tmp_path) is None
     (tmp_path / STATUS).write_text("{")
-    assert read_status(tmp_path) is None
+    with pytest.raises(FileError, match=STATUS):
+        read_status(tmp_path)
 
 
 def test_an_existing_run_is_not_overwritten_and_the_way_on_is_told(tmp_path: Path) -> None:

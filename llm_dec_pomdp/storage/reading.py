@@ -1,0 +1,196 @@
+"""Files that others may have made: every reader of run folders, traces, checkpoints and task files reads them by this.
+
+A name in such a folder may be a pipe that nobody writes to, a link to a device that never ends, or a folder; a file may
+be larger than memory, nested deeper than any program can follow, or hold a list where a number is expected. Only
+regular files are opened (also through links), only so much is read, and what is read has the types that were asked for.
+What does not is a `FileError`, whose message names the file, what is wrong and what to do.
+"""
+
+from __future__ import annotations
+
+import errno
+import functools
+import json
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO, TypeVar
+
+import pydantic
+
+T = TypeVar("T")
+LONGEST = 1 << 26  # bytes of what is read at once: a JSON file, or a line of one with many
+LARGEST = 1 << 30  # bytes of a file that is read line by line
+DEEPEST = 100  # levels of JSON values within each other
+_KINDS = (
+    (stat.S_ISDIR, "a folder"),
+    (stat.S_ISFIFO, "a pipe"),
+    (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+)
+_WITHOUT_WAITING = os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
+
+
+class FileError(ValueError):
+    """A file that is not read or written; the message names it, says why, and what to do."""
+
+
+# --- opening ----------------------------------------------------------------------------------------------------------
+
+
+def is_there(path: Path) -> bool:
+    """Whether a name exists, be it a file, or a link that leads nowhere."""
+    return os.path.lexists(path)
+
+
+def open_file(path: Path, largest: int | None = None) -> BinaryIO:
+    """Open a regular file for reading, also through links.
+
+    Args:
+        path: Where it is.
+        largest: Most bytes that it may have.
+
+    Raises:
+        FileError: It is missing, may not be read, is no regular file, or larger.
+    """
+    try:
+        _refuse_others(path, path.stat())  # before a device is opened, which may do something by that alone
+        file = _opened(path, os.O_RDONLY, "rb")
+    except OSError as error:
+        raise FileError(f"{str(path)!r} cannot be read ({_reason(error)}); give a regular file") from None
+    if largest is not None and (size := os.fstat(file.fileno()).st_size) > largest:
+        file.close()
+        raise FileError(
+            f"{str(path)!r} has {size / 1e6:,.0f} MB, and at most {largest / 1e6:,.0f} MB are read; give a smaller file"
+        )
+    return file
+
+
+def open_to_append(path: Path) -> BinaryIO:
+    """Open a file for reading and for writing at its end, and create it where there is none; links are not followed.
+
+    Raises:
+        FileError: It is a link, which may lead to any file of whoever writes, or no regular file.
+    """
+    try:
+        return _opened(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, "a+b")
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS):
+            raise
+        reason = "it is a link" if path.is_symlink() else _reason(error)
+        raise FileError(f"{str(path)!r} is not written to ({reason}); remove it, or give another folder") from None
+
+
+def _opened(path: Path, flags: int, mode: str) -> Any:
+    handle = os.open(path, flags | _WITHOUT_WAITING, 0o666)
+    try:
+        _refuse_others(path, os.fstat(handle))
+        return os.fdopen(handle, mode)
+    except BaseException:
+        os.close(handle)
+        raise
+
+
+def _refuse_others(path: Path, facts: os.stat_result) -> None:
+    if not stat.S_ISREG(facts.st_mode):
+        kind = next((name for test, name in _KINDS if test(facts.st_mode)), "something else")
+        raise FileError(f"{str(path)!r} is {kind}, not a regular file; remove it, or give another")
+
+
+def _reason(error: OSError) -> str:
+    return error.strerror or type(error).__name__
+
+
+# --- reading ----------------------------------------------------------------------------------------------------------
+
+
+def read_bytes(path: Path, largest: int = LONGEST) -> bytes:
+    """The content of a file; raises FileError, see `open_file`."""
+    with open_file(path, largest) as file:
+        content = file.read(largest + 1)
+    if len(content) > largest:  # it grew meanwhile
+        raise FileError(f"{str(path)!r} has more than {largest / 1e6:,.0f} MB; give a smaller file")
+    return content
+
+
+def read_text(path: Path, largest: int = LONGEST) -> str:
+    """The text of a file, without a byte order mark; raises FileError also where it is not UTF-8."""
+    try:
+        return read_bytes(path, largest).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise FileError(f"{str(path)!r} is not UTF-8 text ({error}); convert it, or give another file") from None
+
+
+def read_json(path: Path, kind: type[T]) -> T:
+    """The content of a JSON file as a `kind`, see `conform`; raises FileError."""
+    return conform(parse(read_bytes(path), str(path)), kind, str(path))
+
+
+def find_json(path: Path, kind: type[T]) -> T | None:
+    """What `read_json` reads; None where there is no such name."""
+    return read_json(path, kind) if is_there(path) else None
+
+
+def iterate_lines(path: Path) -> Iterator[tuple[int, bytes]]:
+    """The lines of a file with their numbers, one at a time; raises FileError."""
+    with open_file(path, LARGEST) as file:
+        number, read = 0, 0
+        while line := file.readline(LONGEST + 1):
+            number, read = number + 1, read + len(line)
+            if len(line) > LONGEST:
+                raise FileError(f"{path}, line {number}: it is longer than {LONGEST / 1e6:,.0f} MB; remove it")
+            if read > LARGEST:
+                raise FileError(f"{str(path)!r} has more than {LARGEST / 1e6:,.0f} MB; give a smaller file")
+            yield number, line
+
+
+def parse(text: bytes | str, where: str) -> Any:
+    """The value of a JSON text.
+
+    Raises:
+        FileError: It is none, or deeper than `DEEPEST`; the message begins with `where`.
+    """
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError) as error:  # endless numbers and brackets too
+        raise FileError(f"{where}: it is no JSON ({error}); correct or remove it") from None
+    if _is_deep(value):
+        raise FileError(f"{where}: its values lie deeper than {DEEPEST} levels within each other; correct or remove it")
+    return value
+
+
+def _is_deep(value: Any) -> bool:
+    level: list[Any] = [value]
+    for _ in range(DEEPEST):
+        level = [
+            inner
+            for outer in level
+            if isinstance(outer, (dict, list))
+            for inner in (outer.values() if isinstance(outer, dict) else outer)  # pyright: ignore[reportUnknownVariableType]
+            if isinstance(inner, (dict, list))
+        ]
+        if not level:
+            return False
+    return True
+
+
+def conform(value: Any, kind: type[T], where: str) -> T:
+    """A plain value as a `kind`: a TypedDict, a dataclass, a configuration, `dict[str, float]`, ...
+
+    Raises:
+        FileError: Something has another type or is missing; the message begins with `where` and names the field.
+    """
+    try:
+        return _adapter(kind).validate_python(value)
+    except pydantic.ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        place = f", field {'.'.join(map(str, loc))}" if (loc := first["loc"]) else ""
+        message = first["msg"].removeprefix("Value error, ")
+        raise FileError(f"{where}{place}: {message} ({first['input']!r:.60}); correct or remove it") from None
+
+
+@functools.cache
+def _adapter(kind: Any) -> pydantic.TypeAdapter[Any]:
+    return pydantic.TypeAdapter(kind)
