@@ -121,7 +121,11 @@ class Policy(Protocol):
 
 @runtime_checkable
 class TrainablePolicy(Policy, Protocol):
-    """A policy with parameters and differentiable log-probabilities."""
+    """A policy with parameters and differentiable log-probabilities.
+
+    `copy.deepcopy` makes the reference of learners that have one: it has the parameters as they are then, and may share
+    all that is never trained.
+    """
 
     def parameters(self) -> Iterable[torch.nn.Parameter]:
         """The trainable parameters, in a fixed order."""
@@ -221,10 +225,6 @@ class MismatchedPolicy(TrainablePolicy, Protocol):
 @runtime_checkable
 class AdaptedPolicy(TrainablePolicy, Protocol):
     """A trainable policy that may be adapters on a frozen base."""
-
-    def base(self) -> TrainablePolicy | None:
-        """The frozen base as a policy that shares all memory; None when the base itself is trained."""
-        ...
 
     def parameters_of(self, agent: str) -> Iterable[Parameter]:
         """The trainable parameters that an agent uses: those of its adapter, or all."""

@@ -149,6 +149,11 @@ class Prompting:
         """Who speaks: the team. A method whose team acts in another way overrides this, for training and evaluation."""
         return self.team
 
+    def begin(self) -> None:
+        """Start from the team as it is now, which others have trained meanwhile; see `Updater.begin`."""
+        for updater in self.updaters:
+            updater.begin()
+
     def expect(self, updates: int) -> None:
         """Take the run's number of updates, for schedules; called before the first update and after a restart."""
         for updater in self.updaters:

@@ -38,7 +38,7 @@ class CriticOptions(TurnOptions):
     """What the critic estimates: v, the value of a history; or q, of a history and the text that was said after it."""
     body: Literal["shared", "own"] = "shared"
     """The model whose hidden state the critic's head reads: shared (the policy's, which the critic's loss then moves
-    too) or own (a copy of the model; where policies are adapters, one more adapter on the same base)."""
+    too) or own (a copy of the model; where policies are adapters, a copy of each on the same base)."""
     value_coef: NotNegative = 0.6
     """Weight of the critic's loss beside the policy's."""
     value_clip: NotNegative = 0.2
@@ -83,20 +83,25 @@ class CriticUpdater(Updater):
     def __init__(
         self, policy: TrainablePolicy, groups: Sequence[ParameterGroup], temperature: float, options: CriticOptions
     ) -> None:
+        self._of_policy = list(groups)
         super().__init__(policy, groups, temperature, options)
-        self.critic = self.make_critic()
-        agents = tuple(agent for group in groups for agent in group.agents)
-        rate = groups[0].learning_rate if options.critic_learning_rate is None else options.critic_learning_rate
-        own = ParameterGroup(agents, list(self.critic.parameters()), rate)
-        self.groups = [*groups, own]
-        self.optimizer.add_param_group({"params": own.parameters, "lr": rate, "full_lr": rate})
         self._lessons: list[Lesson] = []  # of this step
         self._parts: Iterator[list[Lesson]] = iter(())  # the lessons of each optimizer step to come
         self._part: list[Lesson] = []  # those of the present optimizer step
 
+    def begin(self) -> None:
+        """See `Updater`; the critic is made anew too, so that a body of its own is a copy of the policy's."""
+        groups, rate = self._of_policy, self.options.critic_learning_rate
+        self.groups = list(groups)
+        self.critic = self.make_critic()
+        agents = tuple(agent for group in groups for agent in group.agents)
+        own = list(self.critic.parameters())
+        self.groups.append(ParameterGroup(agents, own, groups[0].learning_rate if rate is None else rate))
+        super().begin()
+
     def make_critic(self) -> Critic:
         """The critic of this policy: one head for all agents that share weights, see `CriticOptions.body`."""
-        return self.critic_for([group.agents for group in self.groups])
+        return self.critic_for([group.agents for group in self._of_policy])
 
     def critic_for(self, groups: Sequence[Sequence[str]]) -> Critic:
         """A critic on this policy's model for some of its agents."""
@@ -183,7 +188,7 @@ class CentralCriticUpdater(CriticUpdater):
 
     def make_critic(self) -> Critic:
         """A critic with a single head."""
-        return self.critic_for([self.groups[0].agents[:1]])
+        return self.critic_for([self._of_policy[0].agents[:1]])
 
 
 def _of_length(counts: Mapping[Reading, int], size: int) -> list[list[Reading]]:

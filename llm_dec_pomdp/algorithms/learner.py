@@ -19,7 +19,7 @@ class PolicyLearner(Prompting):
 
     Args:
         team: Who acts and learns; members that cannot be trained stay as they are. Where beta is above 0, the team as
-            it is now is also the reference, or the base below its adapters.
+            it is now is also the reference.
         sampling: How texts are drawn; its temperature is part of the policy that is trained.
         config: Options.
 

@@ -44,7 +44,7 @@ class UpdaterOptions(Config):
     clip_high: NotNegative = 0.2
     """... and above 1 + clip_high."""
     beta: NotNegative = 0.0
-    """Weight of the KL term to the reference: the base below LoRA adapters, else a copy of the first weights."""
+    """Weight of the KL term to the reference: the policy as it is when the learner, or its stage, begins."""
     entropy: NotNegative = 0.0
     """Weight of the entropy bonus."""
     epochs: Positive = 1

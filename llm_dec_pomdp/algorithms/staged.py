@@ -19,7 +19,10 @@ class Stage(NamedTuple):
 
 
 class Staged:
-    """Plays and learns as the learner of the present stage does; every stage has its own optimizers.
+    """Plays and learns as the learner of the present stage does.
+
+    A stage's learner begins when its stage does (`Prompting.begin`): its reference is the team at that time, and a
+    critic with a body of its own copies it then. Every stage has its own optimizers.
 
     Args:
         stages: In order, all with the same team.
@@ -63,6 +66,8 @@ class Staged:
         number = self.number
         metrics = self.stages[number].learner.update(groups)
         self.updates += 1
+        if self.number != number and callable(begin := getattr(self.stages[self.number].learner, "begin", None)):
+            begin()
         return {**metrics, "stage": float(number + 1)}
 
     def state_dict(self) -> dict[str, Any]:

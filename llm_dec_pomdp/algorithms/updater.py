@@ -25,7 +25,6 @@ from typing import Any, TypeVar
 import torch
 
 from ..agents.base import (
-    AdaptedPolicy,
     EntropyPolicy,
     MismatchedPolicy,
     ParameterGroup,
@@ -106,7 +105,7 @@ class Updater:
     """Moves the weights of one policy.
 
     Args:
-        policy: The policy. Where beta is above 0, the policy as it is now is also the reference.
+        policy: The policy. Where beta is above 0, the policy as it is now is also the reference, see `begin`.
         groups: Its parameters by the agents that use them, with their learning rates (`Team.parameter_groups`).
         temperature: Sampling temperature of its texts; it is part of the policy that is trained.
         options: Objective and optimizer.
@@ -129,15 +128,8 @@ class Updater:
         self.updates = 0
         self.horizon = options.horizon
         self.micro_batch = BatchSize("micro_batch", options.micro_batch)
-        self.optimizer = torch.optim.AdamW(
-            [{"params": g.parameters, "lr": g.learning_rate, "full_lr": g.learning_rate} for g in groups],
-            weight_decay=options.weight_decay,
-            fused=True,
-        )
-        # pi_ref: the base below the adapters, which is in memory and never changes, or else a copy of the policy.
-        base = policy.base() if isinstance(policy, AdaptedPolicy) else None
-        self._copied = copy.deepcopy(policy) if options.beta and base is None else None
-        self.reference = (self._copied if base is None else base) if options.beta else None
+        self.reference: Any = None
+        self.begin()
         self._old: dict[int, torch.Tensor] = {}  # log pi_old, by the number of the sample
         self._elsewhere: dict[int, float] = {}  # log rho of the trajectory's other texts, by the number of the sample
 
@@ -145,6 +137,19 @@ class Updater:
     def logprobs(self) -> dict[int, list[float]]:
         """log pi_old of every text that the last step computed, by its place among the samples."""
         return {number: logprobs.tolist() for number, logprobs in self._old.items()}
+
+    def begin(self) -> None:
+        """Start from the policy as it is now: a new optimizer, and with beta above 0 a copy of it as pi_ref.
+
+        Called when the updater is made, and again where its learner takes over a team that others have trained
+        (`algorithms.staged`). Before the first step there is nothing else to begin anew.
+        """
+        self.optimizer = torch.optim.AdamW(
+            [{"params": g.parameters, "lr": g.learning_rate, "full_lr": g.learning_rate} for g in self.groups],
+            weight_decay=self.options.weight_decay,
+            fused=True,
+        )
+        self.reference = copy.deepcopy(self.policy) if self.options.beta else None
 
     # --- steps --------------------------------------------------------------------------------------------------------
 
@@ -347,12 +352,12 @@ class Updater:
     # --- restarts -----------------------------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """State of the optimizer, steps so far, micro-batch, and the reference where it is a copy."""
+        """State of the optimizer, steps so far, micro-batch, and the reference."""
         return {
             "optimizer": self.optimizer.state_dict(),
             "updates": self.updates,
             "micro_batch": self.micro_batch.size,
-            "reference": {} if self._copied is None else self._copied.state_dict(),
+            "reference": {} if self.reference is None else self.reference.state_dict(),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -360,8 +365,8 @@ class Updater:
         self.optimizer.load_state_dict(state["optimizer"])
         self.updates = state["updates"]
         self.micro_batch.size = state["micro_batch"]
-        if self._copied is not None:
-            self._copied.load_state_dict(state["reference"])
+        if self.reference is not None:
+            self.reference.load_state_dict(state["reference"])
 
 
 def _texts(samples: Sequence[Sample]) -> list[tuple[str, Completion]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import replace
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 import torch
 from models import AGENTS, WORDS, language_model, network, same, tokenizer
 from peft import LoraConfig, get_peft_model
-from requests_of_agents import REQUESTS, SHORT, pairs, recorded
+from requests_of_agents import REQUESTS, SHORT, adapted, pairs, recorded
 from transformers import AutoModelForCausalLM, CohereConfig, Gemma2Config, GPT2Config, GraniteConfig, OPTConfig
 
 from llm_dec_pomdp.agents.base import Request, Sampling
@@ -223,8 +224,24 @@ def test_an_adapter_on_the_output_layer_is_trained_on() -> None:
     torch.testing.assert_close(logprobs * mask, recorded(samples, logprobs.shape[1]), rtol=0, atol=1e-4)
 
 
-def test_a_model_without_adapters_has_no_base(policy: LanguageModel) -> None:
-    assert policy.base() is None
+def test_a_copy_shares_what_is_not_trained_and_keeps_what_is(folder: str) -> None:
+    policy = adapted(folder)
+    with torch.no_grad():
+        for parameter in policy.parameters():
+            parameter.normal_(generator=torch.Generator().manual_seed(0))
+    twin = copy.deepcopy(policy)
+    ours, theirs = dict(policy.model.named_parameters()), dict(twin.model.named_parameters())
+    assert ours.keys() == theirs.keys()
+    assert {name for name in ours if ours[name] is not theirs[name]} == policy.state_dict().keys()
+    assert twin.tokenizer is policy.tokenizer
+    samples = pairs(policy)
+    before, _ = twin.token_logprobs(samples, 1.0)
+    assert torch.equal(before, policy.token_logprobs(samples, 1.0)[0])
+    with torch.no_grad():
+        for parameter in policy.parameters():
+            parameter.zero_()
+    assert torch.equal(before, twin.token_logprobs(samples, 1.0)[0])
+    assert not torch.equal(before, policy.token_logprobs(samples, 1.0)[0])
 
 
 # --- weights ----------------------------------------------------------------------------------------------------------

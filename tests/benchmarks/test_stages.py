@@ -25,12 +25,12 @@ from llm_dec_pomdp.storage.runfolder import read_lines
 COLD = {"name": "imitation", "steps": 2, "options": {"source": "script:uniform"}}
 
 
-def cell(steps: int = 4, *, method: str = "mgrpo", stages: Any = (COLD,), **training: Any) -> Cell:
+def cell(steps: int = 4, *, method: str = "mgrpo", stages: Any = (COLD,), options: Any = (), **training: Any) -> Cell:
     """Two steps of imitation, then of another learner, on a small hierarchy."""
     values = {
         "name": "s",
         "environments": [{"id": "keys-v0", "options": {"delegations": 2, "entities": 4}}],
-        "methods": [{"name": method, "stages": list(stages)}],
+        "methods": [{"name": method, "stages": list(stages), "options": dict(options)}],
         "models": [{"name": "builtin:words", "device": "cpu"}],
         "sampling": {"max_new_tokens": 1},
         "training": {"steps": steps, "prompts_per_step": 2, "group_size": 3, "save_every": 1, **training},
@@ -57,9 +57,10 @@ def test_each_stage_plays_and_learns_for_its_steps(method: str, tmp_path: Path) 
 
 @pytest.mark.parametrize("stop", [1, 2, 3])
 def test_a_run_goes_on_bit_for_bit_within_and_between_stages(stop: int, tmp_path: Path) -> None:
-    run_cell(cell(), tmp_path / "whole", tracking=())
-    run_cell(cell(stop), tmp_path / "parts", tracking=())
-    run_cell(cell(), tmp_path / "parts", tracking=())
+    options = {"beta": 0.1}  # to the team that the first stage leaves
+    run_cell(cell(options=options), tmp_path / "whole", tracking=())
+    run_cell(cell(stop, options=options), tmp_path / "parts", tracking=())
+    run_cell(cell(options=options), tmp_path / "parts", tracking=())
     found = [weights(build_cell(cell(), tmp_path / name / "team").team) for name in ("whole", "parts")]
     assert same(*found)
     texts = [[step["texts"] for step in read_lines(tmp_path / name / "train.jsonl")] for name in ("whole", "parts")]

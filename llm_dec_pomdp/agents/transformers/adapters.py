@@ -21,7 +21,7 @@ from peft.tuners.lora import Linear as LoraLinear
 from peft.tuners.lora import LoraLayer
 from torch.nn.functional import linear
 
-from .names import adapter_of
+from .names import adapter_of, with_adapter
 
 _BEYOND = ("use_dora", "lora_bias", "modules_to_save", "trainable_token_indices")  # more than the equation above
 
@@ -144,7 +144,8 @@ def mix_adapters(model: Any) -> Rows:
 def add_critic_adapters(model: Any, adapters: Iterable[str]) -> dict[str, str]:
     """One more adapter of the same form for each of these adapters; returns the new names.
 
-    A new adapter starts as the base, and policies do not use, train or save it. Existing ones are kept.
+    Each takes the present weights of the adapter it is made for. Policies do not use, train or save it. There is one
+    for each adapter: it is taken again by the next critic.
     """
     rows: Rows = model.mixed_rows
     names = {adapter: f"{adapter}_critic" for adapter in adapters}
@@ -156,7 +157,13 @@ def add_critic_adapters(model: Any, adapters: Iterable[str]) -> dict[str, str]:
             if critic not in rows.critics:
                 model.add_adapter(critic, copy.deepcopy(model.peft_config[adapter]))
                 rows.critics.append(critic)
-    for name, parameter in model.named_parameters():  # peft trains the adapter that it takes for the active one
+    parameters = dict(model.named_parameters())
+    with torch.no_grad():
+        for name, parameter in parameters.items():
+            if (adapter := adapter_of(name)) in names:
+                whole: Any = parameter.full_tensor() if hasattr(parameter, "full_tensor") else parameter  # a DTensor
+                parameters[with_adapter(name, names[adapter])].copy_(whole)
+    for name, parameter in parameters.items():  # peft trains the adapter that it takes for the active one
         parameter.requires_grad_(name in trained or adapter_of(name) in rows.critics)
     return names
 

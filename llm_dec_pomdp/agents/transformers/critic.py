@@ -4,7 +4,7 @@
     V(x) = w . h(x) + b,   h(x): the last hidden state of the last token of x
 
 w and b begin at 0. The body that computes h is that of the policy, which the critic then moves too, or the critic's
-own: a copy of the model, or one more adapter for each policy that is an adapter on a base.
+own: a copy of the model as it is then, or of the adapter of each policy that is one on a base.
 """
 
 from __future__ import annotations

@@ -8,7 +8,9 @@ their requests share one batch.
 from __future__ import annotations
 
 import contextlib
+import copy
 import functools
+import itertools
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -245,12 +247,16 @@ class LanguageModel:
         """Whether the logits are the output layer of the last hidden state and nothing more."""
         return has_plain_head(self.model, None if self.adapters is None else "__base__")
 
-    def base(self) -> LanguageModel | None:
-        """The model below the adapters as a policy that cannot be trained; None when there are no adapters."""
-        if self.adapters is None:
-            return None
-        adapters = dict.fromkeys(self.adapters, "__base__")
-        return Frozen(self.model, self.tokenizer, adapters=adapters, compute_dtype=self.compute_dtype)
+    def __deepcopy__(self, memo: dict[int, Any]) -> LanguageModel:
+        """A copy that shares whatever is not trained, as the base below adapters; it draws its texts itself."""
+        trained = {id(parameter) for parameter in self.parameters()}
+        tensors = itertools.chain(self.model.parameters(), self.model.buffers())
+        memo |= {id(tensor): tensor for tensor in tensors if id(tensor) not in trained}
+        memo[id(self.tokenizer)] = self.tokenizer
+        memo[id(self)] = twin = object.__new__(type(self))
+        memo[id(self.engine)] = OwnLoop(twin)
+        vars(twin).update(copy.deepcopy(vars(self), memo))
+        return twin
 
     def _states(
         self, samples: Sequence[tuple[str, Completion]], *, body: bool
@@ -338,18 +344,6 @@ class LanguageModel:
             config = {**self.model.peft_config[adapter].to_dict(), "inference_mode": True}
             files[agent] = WeightFile("adapter_model.safetensors", tensors, {"adapter_config.json": config})
         return files
-
-
-class Frozen(LanguageModel):
-    """A model with its adapters switched off: shares all memory, and has nothing to train or to save."""
-
-    def parameters(self) -> Iterable[torch.nn.Parameter]:
-        """None."""
-        return ()
-
-    def state_dict(self) -> dict[str, torch.Tensor]:
-        """Nothing."""
-        return {}
 
 
 def _refuse_unassigned_adapters(model: Any) -> None:

@@ -16,3 +16,8 @@ def adapter_of(name: str) -> str | None:
 def without_adapter(name: str) -> str:
     """The tensor's name in a file of peft, which leaves out the name of the adapter."""
     return _FACTOR.sub(r"\1", name, count=1)
+
+
+def with_adapter(name: str, adapter: str) -> str:
+    """The name of the same tensor of another adapter."""
+    return _FACTOR.sub(rf"\1.{adapter}", name, count=1)

@@ -10,7 +10,7 @@ model, which is given the weights after every change.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -23,7 +23,7 @@ from torch.distributed.tensor import DTensor, distribute_tensor
 from ...types import Completion
 from ..base import Request, Sampling, Team
 from ..weights import refuse_misfits
-from .language_model import Frozen, LanguageModel
+from .language_model import LanguageModel
 
 _WHOLE = StateDictOptions(full_state_dict=True, strict=False)  # what is frozen is not among the tensors
 
@@ -142,15 +142,16 @@ class ShardedModel(LanguageModel):
     def _from_shared_prompts(self, *given: Any, body: bool) -> torch.Tensor:
         return self._from_whole_texts(*given, body=body)  # the only way that goes through the root
 
-    def base(self) -> LanguageModel | None:
-        """See `LanguageModel`."""
-        return None if self.adapters is None else _FrozenShards(self)
-
     def __deepcopy__(self, memo: Any) -> ShardedModel:
-        raise ValueError(
-            "beta is above 0, and the whole model over several ranks is trained, of which no copy is kept as a "
-            "reference; set beta to 0, or train adapters (sharing = 'lora')"
-        )
+        """The base below adapters that are new; raises ValueError for all else, of which there is no copy."""
+        ups = [t for name, t in self.state_dict().items() if ".lora_B" in name]
+        if self.adapters is None or any(bool(up.any()) for up in ups):
+            raise ValueError(
+                "beta is above 0, and no copy of weights over several ranks is kept as a reference, other than that "
+                "of new adapters, which is their base; set beta to 0, begin with new adapters (sharing = 'lora'), or "
+                "leave ranks out"
+            )
+        return _FrozenShards(self)
 
     # --- what is saved and loaded -------------------------------------------------------------------------------------
 
@@ -182,12 +183,23 @@ def _completion(fields: dict[str, Any]) -> Completion:
     return Completion(**fixed)
 
 
-class _FrozenShards(Frozen, ShardedModel):
-    """A sharded model with its adapters switched off."""
+class _FrozenShards(ShardedModel):
+    """A sharded model with its adapters switched off: shares all memory, and has nothing to train or to save."""
 
     def __init__(self, adapted: ShardedModel) -> None:
         self.__dict__.update(vars(adapted))
         self.adapters = dict.fromkeys(adapted.adapters or (), "__base__")
+
+    def parameters(self) -> Iterable[torch.nn.Parameter]:
+        """None."""
+        return ()
+
+    def state_dict(self) -> dict[str, torch.Tensor]:
+        """Nothing."""
+        return {}
+
+    def load_state_dict(self, state: Mapping[str, torch.Tensor]) -> None:
+        """Nothing."""
 
 
 class _Gathered(torch.autograd.Function):

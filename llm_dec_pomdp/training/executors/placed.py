@@ -160,9 +160,6 @@ class Placed:
         """Those that an agent uses."""
         return [self._stand_ins[place] for place in self._about.used_by[agent]]
 
-    def base(self) -> None:
-        """None: only the updater in the worker knows what is below adapters."""
-
     def token_logprobs(self, samples: Sequence[tuple[str, Completion]], temperature: float) -> Any:
         """Raises ValueError: a gradient does not leave its worker."""
         raise ValueError(
@@ -202,6 +199,10 @@ class PlacedUpdater:
         self.agents = {agent for group in groups for agent in group.agents}
         self.logprobs: dict[int, list[float]] = {}
 
+    def begin(self) -> None:
+        """See `Updater.begin`."""
+        self._ask("begin")
+
     def expect(self, updates: int) -> None:
         """See `Updater.expect`."""
         self._ask("expect", updates)
@@ -226,8 +227,8 @@ class PlacedUpdater:
         """See `CriticUpdater`."""
         return self._ask("values", readings)
 
-    def _ask(self, method: str, given: Any) -> Any:
-        return self.policy.worker.call("ask", self.number, method, given)
+    def _ask(self, method: str, *given: Any) -> Any:
+        return self.policy.worker.call("ask", self.number, method, *given)
 
     def _own(self, samples: Sequence[Sample]) -> tuple[list[int], list[Sample]]:
         places = [place for place, sample in enumerate(samples) if sample.agent in self.agents]

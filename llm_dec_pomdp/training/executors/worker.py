@@ -125,9 +125,9 @@ class PolicyWorker:
         """Step with an updater; returns its metrics, and log pi_old of every text by its place among the samples."""
         return self.updaters[updater].step(samples, seed), self.updaters[updater].logprobs
 
-    def ask(self, updater: int, method: str, given: Any) -> Any:
-        """Call a method of an updater: `expect`, or one of a subclass, as `PairUpdater.log_ratios`."""
-        return getattr(self.updaters[updater], method)(given)
+    def ask(self, updater: int, method: str, *given: Any) -> Any:
+        """Call a method of an updater: `begin`, `expect`, or one of a subclass, as `PairUpdater.log_ratios`."""
+        return getattr(self.updaters[updater], method)(*given)
 
     # --- what is saved and loaded -------------------------------------------------------------------------------------
 
