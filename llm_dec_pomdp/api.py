@@ -26,7 +26,7 @@ from .algorithms.registration import build_algorithm, find_algorithm
 from .benchmarks.checks import refuse_misfit
 from .benchmarks.metrics import Summary, summarise
 from .benchmarks.sections import measure
-from .benchmarks.setup import known_of
+from .benchmarks.setup import default_model, default_samples, known_of
 from .benchmarks.suite import learns
 from .config import ConfigError, build
 from .envs.base import TextDecPOMDP
@@ -38,14 +38,14 @@ from .types import Group
 
 
 def load_team(
-    env: TextDecPOMDP, model: str = "builtin:tiny", *, weights: str | Path | None = None, seed: int = 0, **options: Any
+    env: TextDecPOMDP, model: str = "", *, weights: str | Path | None = None, seed: int = 0, **options: Any
 ) -> Team:
     """A team for the agents of an environment, in which the same kind of model plays every role.
 
     Args:
         env: Whose agents, under the protocol of your choice (`envs.wrappers.with_protocol`).
         model: "builtin:tiny", "builtin:words", "builtin:table", a folder, a .gguf file, a name on the hub, or the
-            address of a server.
+            address of a server. Left out: that of `benchmarks.setup.default_model`.
         weights: Folder `team` of a finished run, or a checkpoint, whose weights to take, and whose sampling.
         seed: Of first weights that are drawn.
         options: Fields of `agents.loading.ModelOptions`: sharing="lora", device="cuda:1", dtype="bfloat16", ...
@@ -55,7 +55,7 @@ def load_team(
         ModelError: The model cannot be loaded.
         CheckpointError: The weights are those of another kind of team.
     """
-    team = load_members(env.possible_agents, model, seed=seed, **known_of(env), **options)
+    team = load_members(env.possible_agents, model or default_model(env), seed=seed, **known_of(env), **options)
     if weights is not None:
         load_weights(Path(weights), team)
         team.sampling = read_sampling(Path(weights))
@@ -98,12 +98,16 @@ def evaluate(
     env: TextDecPOMDP,
     *,
     items: int | None = None,
-    samples: int = 1,
+    samples: int | None = None,
     sampling: Sampling | None = None,
     seed: int = 0,
 ) -> Summary:
-    """Measure a team as `llm-dec-pomdp eval` does: `collect`, then return, parts and costs with intervals."""
+    """Measure a team as `llm-dec-pomdp eval` does: `collect`, then return, parts and costs with intervals.
+
+    The arguments are those of `collect`, with 100 episodes by default where there is a single task.
+    """
     started = time.perf_counter()
+    samples = samples or default_samples(env)
     groups = collect(policy, env, items=items, samples=samples, sampling=sampling, seed=seed)
     seconds = time.perf_counter() - started
     summary = summarise(groups, env.score_scale, env.components, seconds)

@@ -34,7 +34,8 @@ from .options import ModelOptions, RunOptions
 from .remote import Remote
 from .wire import checked_address
 
-BUILTIN = {"builtin:tiny": "tiny"}
+TINY = "builtin:tiny"
+BUILTIN = {TINY: "tiny"}
 TABLE = "builtin:table"
 _HUB_SECONDS = 5.0  # to wait for an answer of the hub
 _DTYPES = ("auto", "float32", "bfloat16", "float16")

@@ -88,6 +88,7 @@ class RewardModel(MADPO):
 
     protocol = "centralized"
     Config = RewardModelConfig
+    shows_texts = True
     updater = ValueUpdater
 
     def __init__(self, team: Team, sampling: Sampling, config: RewardModelConfig) -> None:

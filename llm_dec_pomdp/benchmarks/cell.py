@@ -37,7 +37,7 @@ from .metrics import Summary, summarise
 from .progress import Progress, Silent
 from .records import AT_THE_END, BEFORE_TRAINING, write_episodes
 from .sections import measure
-from .setup import Setup, build_cell
+from .setup import Setup, build_cell, default_samples
 from .suite import FREE_IN_CHECKPOINT, Cell, Tracker, conflicts
 from .traces import keeping
 from .tracking import Trackers
@@ -290,7 +290,8 @@ def evaluate(
     groups: list[Group] = []
     started = time.perf_counter()
     with progress.stage(f"{cell.label}: evaluate{when}", len(env.items[: how.items])) as advance:
-        for played in independent(env, policy, setup.sampling, cell.seed, how.items, how.samples):
+        samples = how.samples or default_samples(env)
+        for played in independent(env, policy, setup.sampling, cell.seed, how.items, samples):
             keep(played)
             groups += played
             advance(len(played), "")

@@ -14,17 +14,20 @@ from ..algorithms.registration import algorithms, find_algorithm
 from ..config import ConfigError, build
 from ..envs.base import TextDecPOMDP
 from ..envs.wrappers import with_protocol
-from .setup import build_task
+from .setup import build_task, settled, shows_texts
 from .suite import Cell, MethodConfig, StageConfig, learns
 
 
-def check_cells(cells: Sequence[Cell], *, learn: bool = True, executor: str = "local") -> None:
+def check_cells(cells: Sequence[Cell], *, learn: bool = True, executor: str = "local") -> list[Cell]:
     """Make the tasks of every cell, look for its models, load its method and build its options.
 
     Args:
         cells: What is going to run.
         learn: Whether its learners are trained; their training tasks are made too then.
         executor: Where their models live.
+
+    Returns:
+        The cells, `settled`.
 
     Raises:
         ConfigError: See `check_methods`, `check_models` and `refuse_misfit`.
@@ -43,10 +46,17 @@ def check_cells(cells: Sequence[Cell], *, learn: bool = True, executor: str = "l
             locate(name)
     check_models(cells, learn=learn, executor=executor)
     check_methods(cells)
+    complete: list[Cell] = []
     for cell in cells:
         env = with_protocol(tasks[_task_key(cell)], cell.protocol)
         for method in (*cell.method.stages, cell.method) if learn and cell.method.learns else ():
             refuse_misfit(method.name, method.options, env)
+        complete.append(settled(cell, env))
+        if learn and cell.model.name == TABLE and not cell.model.members and shows_texts(cell):
+            raise ConfigError(
+                f"{cell.method.title} shows its policies texts, and {TABLE} cannot be shown one; give another model"
+            )
+    return complete
 
 
 def refuse_misfit(method: str, options: Mapping[str, Any], env: TextDecPOMDP) -> None:

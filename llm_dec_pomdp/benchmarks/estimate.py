@@ -26,7 +26,7 @@ from ..envs.base import TextDecPOMDP
 from ..envs.registration import spec as find_environment
 from ..types import grouped
 from ..visible import plain
-from .setup import build_env
+from .setup import build_env, settled
 from .suite import Cell, Suite
 
 _CHARACTERS_PER_TOKEN = 4.0
@@ -73,15 +73,30 @@ def estimates(cells: Sequence[Cell]) -> list[Estimate]:
     return estimated
 
 
+def complete(cells: Sequence[Cell]) -> list[Cell]:
+    """The cells, `settled` without data of the hub."""
+    envs: dict[str, TextDecPOMDP] = {}
+    for cell in cells:
+        if (key := _place(cell)) not in envs:
+            envs[key] = _look(cell)[0]
+    return [settled(cell, envs[_place(cell)]) for cell in cells]
+
+
+def _place(cell: Cell) -> str:
+    return json.dumps([cell.environment.model_dump(), cell.protocol, cell.evaluation.split], default=str)
+
+
 def estimate(cell: Cell) -> Estimate:
     """The cost of one cell."""
     learns = cell.method.learns
     env, tasks, note = _look(cell)
+    cell = settled(cell, env)
     steps = cell.training.steps if learns else 0
     inner = len([n for n in range(1, steps) if cell.evaluation.every and n % cell.evaluation.every == 0])
     evaluations = inner + 2 if learns else 1
     trained = steps * cell.training.prompts_per_step * cell.training.group_size
-    episodes = trained + evaluations * tasks * cell.evaluation.samples + cell.evaluation.timing
+    samples = cell.evaluation.samples or 1
+    episodes = trained + evaluations * tasks * samples + cell.evaluation.timing
     texts, prompt = _texts_and_prompt(env)
     new = cell.sampling.max_new_tokens * env.parts_per_action
     generated, prompts = episodes * texts * new, episodes * prompt

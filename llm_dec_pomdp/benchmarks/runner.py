@@ -72,8 +72,7 @@ def run_suite(
         FileExistsError: The folder holds something already and `resume` is False.
         ConfigError: It holds cells that differ from those of the suite or that it lacks, and `overwrite` is False.
     """
-    cells = suite.cells()
-    check_cells(cells)
+    cells = check_cells(suite.cells())
     if resume and not overwrite:
         _refuse_changes(cells, folder)
     options = {"tracking": list(suite.tracking), "other_versions": other_versions, "traces": suite.traces}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,8 +10,9 @@ from typing import Any
 
 from ..agents.assembly import assemble_team
 from ..agents.base import Sampling, Team
-from ..agents.loading import load_policy, load_team
+from ..agents.loading import TABLE, TINY, load_policy, load_team
 from ..agents.remote import Expert
+from ..agents.words import NAME as WORDS
 from ..algorithms.base import check_algorithm
 from ..algorithms.registration import build_algorithm, find_algorithm
 from ..algorithms.staged import Stage, Staged
@@ -34,6 +36,55 @@ class Setup:
     train_env: TextDecPOMDP
     eval_env: TextDecPOMDP
     sampling: Sampling
+
+
+MANY = 100  # episodes of a single task, which differ by chance alone
+
+
+def default_model(env: TextDecPOMDP, *, shows_texts: bool = False) -> str:
+    """The model that plays where none is named.
+
+    Args:
+        env: The environment, under the protocol of the team.
+        shows_texts: Policies are shown the texts of others, which tables cannot be.
+
+    Returns:
+        A table where every agent has a few texts to choose from, a model of words where there are few, or the small
+        language model.
+    """
+    known = known_of(env)
+    if all(known["menus"].values()) and not shows_texts:
+        return TABLE
+    return WORDS if known["vocabulary"] else TINY
+
+
+def default_samples(env: TextDecPOMDP) -> int:
+    """Episodes per task of an evaluation that does not say it: `MANY` where there is a single task, else 1."""
+    return MANY if len(env.items) == 1 else 1
+
+
+def shows_texts(cell: Cell) -> bool:
+    """Whether a learner of the cell shows its policies the texts of others, which a table cannot be."""
+    kinds: list[Any] = [find_algorithm(method.name).load() for method in (*cell.method.stages, cell.method)]
+    return any(getattr(kind, "shows_texts", False) for kind in kinds)
+
+
+def settled(cell: Cell, env: TextDecPOMDP) -> Cell:
+    """The cell with what it leaves to its environment: the model, and the episodes per task.
+
+    Args:
+        cell: As a suite or options describe it.
+        env: Its evaluation environment, under its protocol.
+    """
+    model, evaluation = cell.model, cell.evaluation
+    if not (model.name or model.members):
+        name = default_model(env, shows_texts=shows_texts(cell))
+        different = len({tuple(env.menu(agent)) for agent in env.possible_agents}) > 1
+        apart = {"sharing": "separate"} if name == TABLE and different else {}
+        model = model.model_copy(update={"name": name, **apart})
+    if evaluation.samples is None:
+        evaluation = evaluation.model_copy(update={"samples": default_samples(env)})
+    return dataclasses.replace(cell, model=model, evaluation=evaluation)
 
 
 def build_env(cell: Cell, protocol: str, *, evaluation: bool) -> TextDecPOMDP:
@@ -104,6 +155,7 @@ def build_cell(cell: Cell, weights: Path | None = None, load: Callable[..., Team
     eval_env = build_env(cell, cell.protocol, evaluation=True)
     learns = cell.method.learns
     train_env = build_env(cell, cell.protocol, evaluation=False) if learns else eval_env
+    cell = settled(cell, eval_env)
     team = build_team(cell, eval_env, train_env, train=learns, load=load)
     if weights is None and cell.model.start:
         weights = Path(cell.model.start)

@@ -108,8 +108,8 @@ class EnvironmentConfig(Config):
 class ModelConfig(ModelOptions):
     """Who plays the agents."""
 
-    name: str = "builtin:tiny"
-    """builtin:tiny, a folder, a .gguf file, or a hub id."""
+    name: str = ""
+    """builtin:tiny, a folder, a .gguf file, or a hub id; left out, that of `setup.default_model`."""
     members: list[MemberConfig] = []
     """Members of different kinds instead: who plays whom; `name` is then only a name."""
     start: str = ""
@@ -151,8 +151,8 @@ class EvaluationConfig(Config):
     """Split of the task set."""
     items: Positive | None = None
     """Number of tasks, from the first on; all when left out."""
-    samples: Positive = 1
-    """Episodes per task."""
+    samples: Positive | None = None
+    """Episodes per task; left out, 1, or 100 where there is a single task."""
     every: Count = 0
     """Training steps from one evaluation to the next, for the learning curve; 0: only before and after."""
     timing: Count = 0
@@ -263,7 +263,7 @@ class Cell:
     def models(self) -> list[str]:
         """The names of all its models, also those in options of its environment."""
         players = [member.model for member in self.model.members] or [self.model.name]
-        return [*players, *filter(None, map(named_model, self.environment.options.values()))]
+        return [*filter(None, players), *filter(None, map(named_model, self.environment.options.values()))]
 
     @property
     def outside(self) -> list[str]:

@@ -60,7 +60,7 @@ def bench(
     """
     from ..benchmarks.apart import cell_executors
     from ..benchmarks.checks import check_methods
-    from ..benchmarks.estimate import estimate_table, estimates
+    from ..benchmarks.estimate import complete, estimate_table, estimates
     from ..benchmarks.suite import MethodConfig, load_suite, saved_suite
 
     if overwrite and resume is None:
@@ -89,6 +89,7 @@ def bench(
         cells = suite.cells()
         with usage():
             check_methods(cells)
+            cells = complete(cells)
             estimated = estimates(cells)
         if as_json:
             print_json([dataclasses.asdict(e) for e in estimated])

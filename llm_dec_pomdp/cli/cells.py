@@ -15,7 +15,6 @@ from .options import (
     EnvOption,
     Fields,
     Json,
-    Model,
     NewTokens,
     Tasks,
     Traces,
@@ -33,7 +32,17 @@ if TYPE_CHECKING:
     from ..training import TrainerConfig
 
 _OPTIONS: dict[str, tuple[Any, Any]] = {
-    "model": (Model, "builtin:tiny"),
+    "model": (
+        Annotated[
+            str,
+            typer.Option(
+                help="builtin:tiny, a folder, a .gguf file, or a hub id. Left out: builtin:table or builtin:words "
+                "where agents have few texts or words to say, else builtin:tiny.",
+                show_default=False,
+            ),
+        ],
+        "",
+    ),
     "sharing": (
         Annotated[str, typer.Option(help="separate (a model per role), shared, or lora (an adapter per role).")],
         "separate",
@@ -58,7 +67,10 @@ _OPTIONS: dict[str, tuple[Any, Any]] = {
     "turns": (Turns, None),
     "env_option": (EnvOption, None),
     "items": (Annotated[int | None, typer.Option(help="Evaluated tasks, from the first on; else all.")], None),
-    "samples": (Annotated[int, typer.Option(help="Episodes per task in the evaluation.")], 1),
+    "samples": (
+        Annotated[int | None, typer.Option(help="Evaluation episodes per task; else 1, or 100 of a single task.")],
+        None,
+    ),
     "temperature": (Annotated[float, typer.Option(help="Sampling temperature; 0 is greedy.")], DRAWN.temperature),
     "top_p": (Annotated[float, typer.Option(help="Nucleus of the sampling; 1 keeps all tokens.")], DRAWN.top_p),
     "max_new_tokens": (NewTokens, DRAWN.max_new_tokens),
@@ -211,18 +223,22 @@ def refuse(options: list[str], reason: str) -> None:
         stop(f"{', '.join(options)} would have no effect: {reason}; leave it out")
 
 
-def check_cell(cell: Cell, *, learn: bool = True, executor: str = "local") -> None:
+def check_cell(cell: Cell, *, learn: bool = True, executor: str = "local") -> Cell:
     """Find mistakes in a cell before its folder is made.
+
+    Returns:
+        The cell, with what it leaves to its environment.
 
     Raises:
         ConfigError, KeyError, ValueError: The message says what.
     """
     from ..benchmarks.checks import check_cells
 
-    check_cells([cell], learn=learn, executor=executor)
+    (complete,) = check_cells([cell], learn=learn, executor=executor)
     if learn and not cell.method.learns:
         name = cell.method.name
         stop(f"{name!r} does not learn; train magrpo, grpo or a learner of your own, or measure it with eval")
+    return complete
 
 
 def run_one(

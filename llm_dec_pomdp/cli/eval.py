@@ -62,6 +62,6 @@ def eval_(
                 err.print(f"not as in {team} (there -> here): {'; '.join(changes)}", soft_wrap=True)
         if team is not None:
             allow([cell], team, by_hand, trust=options["trust"])
-        check_cell(cell, learn=False)
+        cell = check_cell(cell, learn=False)
     how: dict[str, Any] = {"weights": saved, "learn": False, "traces": options["traces"]}
     run_one(cell, options["out_folder"], f"eval-{cell.environment.id}", options["as_json"], **how)

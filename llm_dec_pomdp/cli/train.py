@@ -96,9 +96,9 @@ def train(
             typed(env_id, algorithm)
             if team is not None:
                 allow([cell], team, (env_id, algorithm), trust=options["trust"])
-            if resume is not None:
-                _refuse_another(cell, resume)
-        check_cell(cell, executor=executor)
+        cell = check_cell(cell, executor=executor)
+        if resume is not None:
+            _refuse_another(cell, resume)
         executors.find(executor).load()  # whose package may not be installed
     folder, name = resume or options["out_folder"], f"train-{cell.environment.id}"
     how: dict[str, Any] = {"resume": resume is not None, "other_versions": other_versions}
@@ -139,10 +139,8 @@ def _cell_to_resume(context: typer.Context, folder: Path | None, *, trust: bool)
         stop(f"{str(folder)!r} holds an evaluation without training; measure again with eval")
     changed = {name: context.params[name] for name in changes if given(context, name)}
     every = {"every": changed.pop("eval_every")} if "eval_every" in changed else {}
-    cell = dataclasses.replace(
+    return dataclasses.replace(
         cell,
         training=from_options(TrainerConfig, **{**cell.training.model_dump(), **changed}),
         evaluation=from_options(EvaluationConfig, **{**cell.evaluation.model_dump(), **every}),
     )
-    _refuse_another(cell, folder)
-    return cell
