@@ -232,7 +232,8 @@ class Decision:
             come from other trajectories of the group or are empty, only serve as a comparison.
         drawn: How many texts of each agent were drawn here.
         branches: The joint actions that were tried.
-        share: Share of the trajectories that come here: weight of this decision point among those of its turn.
+        share: Weight of this decision point: the share of the trajectories that come here; or, where only some of the
+            points that were reached are looked at, one over the chance of this one.
     """
 
     turn: int

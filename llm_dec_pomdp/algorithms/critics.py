@@ -27,7 +27,7 @@ from .base import Metrics
 from .batches import in_minibatches
 from .losses import value_loss
 from .options import TurnOptions
-from .samples import Sample, usable
+from .samples import Sample
 from .updater import Updater
 
 
@@ -85,8 +85,7 @@ class CriticUpdater(Updater):
     ) -> None:
         self._of_policy = list(groups)
         super().__init__(policy, groups, temperature, options)
-        self._lessons: list[Lesson] = []  # of this step
-        self._parts: Iterator[list[Lesson]] = iter(())  # the lessons of each optimizer step to come
+        self._lessons: list[list[Lesson]] = []  # of this step, in parts: one for each optimizer step of an epoch
         self._part: list[Lesson] = []  # those of the present optimizer step
 
     def begin(self) -> None:
@@ -136,20 +135,21 @@ class CriticUpdater(Updater):
         Returns:
             The same, and `value_loss`, the mean loss of the critic without its weight.
         """
-        self._lessons = [s for s in samples if isinstance(s, Lesson) and s.agent in self.agents]
-        texts = usable(s for s in samples if s.agent in self.agents)
-        steps = len(in_minibatches(texts, self.options.minibatches, seed)) or 1  # per epoch; few prompts give fewer
-        parts: Any = in_minibatches(self._lessons, steps, derive(seed, "lessons", self.updates))
-        self._parts = itertools.cycle(parts or [[]])
+        own = [s for s in samples if isinstance(s, Lesson) and s.agent in self.agents]
+        parts: Any = in_minibatches(own, self.options.minibatches, derive(seed, "lessons", self.updates))
+        self._lessons = parts
         return {"value_loss": 0.0} | super().step(samples, seed)
+
+    def _parts(self, samples: list[Sample], seed: int) -> Iterator[list[Sample]]:
+        """See `Updater`; a part of the lessons beside each, which are as many whatever texts are learnt from."""
+        parts = super()._parts(samples, seed)
+        for texts, lessons in itertools.zip_longest(parts, self._lessons, fillvalue=[]):
+            self._part = lessons
+            yield texts
 
     def _worth_a_step(self, learning: list[Sample]) -> bool:
         """The critic learns too where no text has an advantage."""
-        return bool(learning or self._lessons)
-
-    def _gradient(self, samples: list[Sample]) -> Metrics:
-        self._part = next(self._parts)
-        return super()._gradient(samples)
+        return bool(learning or self._part)
 
     def _clip_gradients(self, agents: set[str]) -> float:
         """See `Updater`; also for agents with lessons alone, whose weights may be the critic's body."""

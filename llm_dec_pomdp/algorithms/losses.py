@@ -40,7 +40,11 @@ def likelihood_ratio(
 
 
 def importance_weights(
-    trainer: torch.Tensor, sampler: torch.Tensor, mask: torch.Tensor, level: RatioLevel
+    trainer: torch.Tensor,
+    sampler: torch.Tensor,
+    mask: torch.Tensor,
+    level: RatioLevel,
+    elsewhere: torch.Tensor | float = 0.0,
 ) -> torch.Tensor:
     """min(pi_trainer / pi_sampler, 2): the weight of the sampler's draws in a mean over the trainer's distribution.
 
@@ -51,12 +55,13 @@ def importance_weights(
         trainer: log pi of the sampled tokens as the trainer computes it, at the weights that sampled [N, L].
         sampler: log pi of the same tokens as recorded when they were drawn [N, L].
         mask: 1 on sampled tokens [N, L].
-        level: A weight for every token, or one for every text.
+        level: A weight for every token, or one for every text, or for its whole trajectory.
+        elsewhere: See `likelihood_ratio`.
 
     Returns:
-        Weights [N, L], or [N, 1] for "sequence", without gradient.
+        Weights [N, L], or [N, 1] for "sequence" and "trajectory", without gradient.
     """
-    ratio, _ = likelihood_ratio(trainer.detach(), sampler, mask, level)
+    ratio, _ = likelihood_ratio(trainer.detach(), sampler, mask, level, elsewhere)
     return ratio.clamp(max=LARGEST_WEIGHT)
 
 

@@ -67,6 +67,8 @@ class MADPOConfig(UpdaterOptions):
     """The advantage of a text changes with every step; learn from pairs again with `replay`."""
     minibatches: Literal[1] = 1  # pyright: ignore[reportIncompatibleVariableOverride]
     """The same."""
+    truncated: Literal["learn", "mask"] = "learn"
+    """Pairs with a text that the token limit ended: learn from them, or leave out the pair (mask)."""
     least_group_size: ClassVar[int] = 2
 
 
@@ -123,13 +125,15 @@ class MADPO(PolicyLearner):
     # --- pairs --------------------------------------------------------------------------------------------------------
 
     def pairs(self, groups: Sequence[Group]) -> list[list[Text]]:
-        """The texts of every pair that the team can learn from."""
+        """The texts of every pair that the team can learn from; with truncated="mask", of pairs without a cut text."""
         refuse_bad_rewards(groups, decisions=False)
-        return [
+        pairs = [
             [text for text in _texts(chosen, rejected) if text.agent in self.learning and text.completion.token_ids]
             for group in groups
             for chosen, rejected in self.preferred(group)
         ]
+        masked = self.config.truncated == "mask"
+        return [pair for pair in pairs if not (masked and any(text.completion.truncated for text in pair))]
 
     def preferred(self, group: Group) -> list[tuple[Episode, Episode]]:
         """The pairs of a task: the preferred episode and the rejected one."""
@@ -169,6 +173,7 @@ class MADPO(PolicyLearner):
         return {
             **metrics,
             **spent(groups),
+            **({"generations": 0.0} if self.config.source else {}),  # recorded texts are drawn by nobody
             "preference_loss": float(losses.mean()) if pairs else 0.0,
             "preferred": float((gaps > 0).mean()) if pairs else 0.0,
             "gap": float(gaps.mean()) if pairs else 0.0,

@@ -33,9 +33,9 @@ class UpdaterOptions(Config):
     """With ratio="token": mean over all tokens of an agent, or mean over sequences of the mean over their tokens."""
     importance: Literal["auto", "none", "token", "sequence"] = "auto"
     """Weight of a token, or of a whole text (sequence): the trainer's likelihood over the one the sampler recorded, at
-    most 2; none: everything weighs 1. auto takes the level of `ratio` where sampler and trainer compute differently: a
-    language model with parameters of less than 32 bits or under autocast, or one whose texts another program draws.
-    Elsewhere auto is none."""
+    most 2; none: everything weighs 1. auto takes the level of `ratio`, also of whole trajectories, where sampler and
+    trainer compute differently: a language model with parameters of less than 32 bits or under autocast, or one whose
+    texts another program draws. Elsewhere auto is none."""
     truncated: Literal["learn", "mask"] = "learn"
     """Texts that the token limit ended: learn from them, or mask them, which leaves them in the baseline and takes them
     out of the loss and its mean."""

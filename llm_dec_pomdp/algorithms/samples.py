@@ -30,7 +30,8 @@ class Sample:
         agent: Who said it.
         completion: What was said.
         advantage: Of this text for this agent.
-        share: Share of the trajectories in which it was said; below 1 in trees, whose later turns have more texts.
+        share: How many texts it stands for: below 1 in trees, whose later turns have more texts, as the share of the
+            trajectories in which it was said; above 1 where it was chosen among texts that are not learnt from.
         group: Place of its group among those of the update.
         trajectory: Number of the trajectory that it belongs to; 0 where trajectories do not matter.
         weight: Its weight in the mean of the agent's objective; set by the updater.

@@ -17,10 +17,10 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import torch
 
@@ -38,7 +38,7 @@ from ..seeding import derive
 from ..types import Completion
 from .base import Metrics
 from .batches import advantages_of, in_forward_passes, in_minibatches, weigh
-from .losses import Clip, clipped_objective, count_clipped, importance_weights, kl_k3
+from .losses import Clip, RatioLevel, clipped_objective, count_clipped, importance_weights, kl_k3
 from .options import UpdaterOptions, refuse_endless_warmup
 from .refusals import refuse_unlearnable, refuse_untrainable
 from .samples import Sample, usable
@@ -132,6 +132,7 @@ class Updater:
         self.begin()
         self._old: dict[int, torch.Tensor] = {}  # log pi_old, by the number of the sample
         self._elsewhere: dict[int, float] = {}  # log rho of the trajectory's other texts, by the number of the sample
+        self._drawn_elsewhere: dict[int, float] = {}  # log pi_old / pi_sampler of these texts
 
     @property
     def logprobs(self) -> dict[int, list[float]]:
@@ -191,18 +192,21 @@ class Updater:
         if c.truncated == "mask":
             own = [s for s in own if not s.completion.truncated]
         self.updates += 1
-        self._old, self._elsewhere = {}, {}
+        self._old, self._elsewhere, self._drawn_elsewhere = {}, {}, {}
         for group in self.optimizer.param_groups:
             group["lr"] = group["full_lr"] * factor(self.updates, c.schedule, c.warmup, self.horizon)
         metrics: Metrics = {"loss": 0.0, "grad_norm": 0.0, "skipped": 1.0, "clipped": 0.0}
         metrics |= {name: 0.0 for name, used in (("kl", c.beta), ("entropy", c.entropy)) if used}
         metrics["tokens"] = float(sum(len(s.completion.token_ids) for s in own))
-        if c.minibatches > 1:  # from the second one on, the weights are no longer those that sampled
+        whole = self._importance_level == "trajectory"  # its weight needs all of its texts
+        if c.minibatches > 1 or whole:  # from the second minibatch on, the weights are no longer those that sampled
             self._old = self.read(self._with_gradient(own), self._own_logprobs)
+        if whole:
+            self._note_drawn_elsewhere(self._with_gradient(own))
         order = derive(seed, "minibatches", self.updates)
         for epoch in range(c.epochs):
             results: list[Metrics] = []
-            for part in in_minibatches(own, c.minibatches, derive(order, epoch)):
+            for part in self._parts(own, derive(order, epoch)):
                 learning = self._with_gradient(weigh(part, c))
                 if not self._worth_a_step(learning):
                     continue
@@ -218,6 +222,10 @@ class Updater:
                 metrics |= {name: sum(result[name] for result in results) / len(results) for name in results[0]}
                 metrics["skipped"] = 0.0
         return metrics
+
+    def _parts(self, samples: list[Sample], seed: int) -> Iterator[list[Sample]]:
+        """What each optimizer step of an epoch learns from."""
+        yield from in_minibatches(samples, self.options.minibatches, seed)
 
     def _with_gradient(self, samples: list[Sample]) -> list[Sample]:
         """The samples with a gradient: all with a KL term or an entropy bonus, else those with an advantage."""
@@ -331,23 +339,30 @@ class Updater:
 
     def _note_elsewhere(self, samples: list[Sample]) -> None:
         """Note log rho of the other texts of every trajectory, at the present weights."""
-        own = self.read(samples, self._log_ratios)
-        whole: dict[int, float] = {}
-        for s in samples:
-            whole[s.trajectory] = whole.get(s.trajectory, 0.0) + own[s.number]
-        self._elsewhere = {s.number: whole[s.trajectory] - own[s.number] for s in samples}
+        self._elsewhere = _of_others(samples, self.read(samples, self._log_ratios))
+
+    def _note_drawn_elsewhere(self, samples: list[Sample]) -> None:
+        """Note log pi_old / pi_sampler of the other texts of every trajectory."""
+        gaps = {s.number: float(self._old[s.number].double().sum()) - sum(s.completion.logprobs) for s in samples}
+        self._drawn_elsewhere = _of_others(samples, gaps)
+
+    @property
+    def _importance_level(self) -> RatioLevel | Literal["none"]:
+        """The level of importance weights; "none" where the sampler computed what the trainer computes."""
+        if self.options.importance != "auto":
+            return self.options.importance
+        differs = isinstance(self.policy, MismatchedPolicy) and self.policy.sampler_differs
+        return self.options.ratio if differs else "none"
 
     def _importance(self, batch: list[Sample], old: torch.Tensor, mask: torch.Tensor) -> torch.Tensor | float:
-        """Importance weights of a batch; 1 where the sampler computed what the trainer computes."""
-        level = self.options.importance
-        if level == "auto":
-            differs = isinstance(self.policy, MismatchedPolicy) and self.policy.sampler_differs
-            level = self.options.ratio if differs else "none"
+        """Importance weights of a batch."""
+        level = self._importance_level
         if level == "none":
             return 1.0
         recorded = torch.zeros_like(mask)
         recorded[mask.bool()] = mask.new_tensor([p for s in batch for p in s.completion.logprobs])
-        return importance_weights(old, recorded, mask, level)
+        elsewhere = old.new_tensor([self._drawn_elsewhere.get(s.number, 0.0) for s in batch])[:, None]
+        return importance_weights(old, recorded, mask, level, elsewhere)
 
     # --- restarts -----------------------------------------------------------------------------------------------------
 
@@ -367,6 +382,14 @@ class Updater:
         self.micro_batch.size = state["micro_batch"]
         if self.reference is not None:
             self.reference.load_state_dict(state["reference"])
+
+
+def _of_others(samples: Sequence[Sample], of_texts: Mapping[int, float]) -> dict[int, float]:
+    """By sample, the sum of these values over the other texts of its trajectory."""
+    whole: dict[int, float] = {}
+    for s in samples:
+        whole[s.trajectory] = whole.get(s.trajectory, 0.0) + of_texts[s.number]
+    return {s.number: whole[s.trajectory] - of_texts[s.number] for s in samples}
 
 
 def _texts(samples: Sequence[Sample]) -> list[tuple[str, Completion]]:

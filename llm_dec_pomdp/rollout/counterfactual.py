@@ -114,6 +114,7 @@ class Comparison:
         drawn: How many of an agent's texts were drawn here; see `Decision`.
         known: Joint actions with known rewards: the one that was played, and those with the same texts.
         untried: Joint actions to be played, each with one other text.
+        share: See `Decision`.
     """
 
     group: int
@@ -122,10 +123,16 @@ class Comparison:
     drawn: int
     known: list[Branch]
     untried: list[Alternative]
+    share: float = 1.0
 
     @classmethod
     def of(
-        cls, episode: RunningEpisode, turn: int, texts: Mapping[str, Sequence[Completion]], drawn: int = 1
+        cls,
+        episode: RunningEpisode,
+        turn: int,
+        texts: Mapping[str, Sequence[Completion]],
+        drawn: int = 1,
+        share: float = 1.0,
     ) -> Comparison:
         """Compare these texts at a turn; the first one of an agent is what it said in the episode."""
         played = tuple(later.reward for later in episode.turns[turn:])
@@ -140,14 +147,14 @@ class Comparison:
                     actions = {**episode.turns[turn].actions, agent: said[k]}
                     env, before = episode.decision_points[turn].fork(), episode.turns[:turn]
                     untried.append(Alternative(episode, turn, choice, env, actions, before))
-        return cls(episode.group, turn, texts, drawn, known, untried)
+        return cls(episode.group, turn, texts, drawn, known, untried, share)
 
     @property
     def decision(self) -> Decision:
         """The decision with the rewards of all joint actions, once they were played."""
         branches = (*self.known, *(Branch(one.choice, one.rewards) for one in self.untried))
         texts = {agent: tuple(said) for agent, said in self.texts.items()}
-        return Decision(self.turn, texts, self.drawn, branches)
+        return Decision(self.turn, texts, self.drawn, branches, self.share)
 
 
 def _with_alternatives(group: Group, comparisons: Sequence[Comparison]) -> Group:

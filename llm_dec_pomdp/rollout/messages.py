@@ -14,11 +14,12 @@ from .counterfactual import Comparison, Continuation, Counterfactual
 
 
 class Said(NamedTuple):
-    """Where a text was said, and by whom."""
+    """Where a text was said, and by whom; `share` is one over its chance to have alternatives."""
 
     episode: RunningEpisode
     turn: int
     agent: str
+    share: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,9 @@ class Messages(Counterfactual):
         alternatives: Texts drawn from the same history, for each text that was said.
         silence: Compare with the empty text too; it is no sample of the policy, and not learnt from.
         budget: Most generations per task for alternatives and what follows them. As many texts as certainly fit have
-            alternatives, chosen uniformly among the task's; the others are not learnt from. None: all.
+            alternatives, chosen uniformly among the task's; the others are not learnt from. So each stands for as many
+            as there are texts for each that was chosen (`Decision.share`): tasks whose episodes are longer, and of
+            which a smaller part is looked at, weigh no less. None: all.
 
     Raises:
         ValueError: There is nothing to compare with; or, in `play`, the budget is too small for one text.
@@ -60,15 +63,15 @@ class Messages(Counterfactual):
             messages += self._within_budget(list(group))
         questions = [
             question(e.decision_points[t], e.group, agent, e.turns[:t], derive(e.seed, agent, t, "alternative", k))
-            for e, t, agent in messages
+            for e, t, agent, _ in messages
             for k in range(self.alternatives)
         ]
         answers = iter(ask(policy, sampling, questions))
         comparisons: list[Comparison] = []
-        for e, t, agent in messages:
+        for e, t, agent, share in messages:
             drawn = (e.turns[t].actions[agent], *itertools.islice(answers, self.alternatives))
             texts = {agent: (*drawn, SILENT) if self.silence else drawn}
-            comparisons.append(Comparison.of(e, t, texts, len(drawn)))
+            comparisons.append(Comparison.of(e, t, texts, len(drawn), share))
         return comparisons
 
     def _within_budget(self, episodes: Sequence[RunningEpisode]) -> list[Said]:
@@ -91,7 +94,8 @@ class Messages(Counterfactual):
                 f"{costs[0]} generations; raise budget, or lower alternatives"
             )
         order = generator(episodes[0].seed, "messages").permutation(len(messages))
-        return [messages[place] for place in sorted(order[:count].tolist())]
+        share = len(messages) / min(count, len(messages))
+        return [messages[place]._replace(share=share) for place in sorted(order[:count].tolist())]
 
     def _most(self, message: Said, asked: int) -> int:
         """Most generations for one text: its alternatives, and after each of them all agents at all later turns."""

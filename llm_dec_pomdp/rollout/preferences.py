@@ -15,6 +15,7 @@ from .base import Batch, BatchRollout
 from .recorded import Recorded, Texts, files_of, of_task, play_recorded, read_rows, recorded_episode
 
 Choice = Literal["extremes", "all", "random"]
+_ROUNDING = 1e-12  # returns closer than this are equal; where they are larger than 1, relative to their size
 _SHAPE = (
     "a row has `task`, and `chosen` and `rejected` with a text, or a list of texts, for every agent; or it is an "
     "episode (`task`, `turns`) or a trace with its texts (`task_id`, `events`)"
@@ -35,16 +36,19 @@ def pairs_by_return(totals: Sequence[float], choice: Choice, margin: float, seed
         totals: Their returns; NaN where one could not be scored, which is in no pair.
         choice: "extremes", the best against the worst; "all", every better one against every worse one; "random", one
             of these.
-        margin: How much higher the return of the preferred one must be.
+        margin: How much higher the return of the preferred one must be. Those that differ by rounding alone are equal.
         seed: Decides which one "random" takes.
     """
-    better = [(a, b) for a, b in itertools.permutations(range(len(totals)), 2) if totals[a] - totals[b] > margin]
+    scored = [total for total in totals if not math.isnan(total)]
+    rounding = _ROUNDING * max([1.0, *map(abs, scored)])
+    places = range(len(totals))
+    better = [(a, b) for a, b in itertools.permutations(places, 2) if totals[a] - totals[b] > margin + rounding]
     if not better or choice == "all":
         return better
     if choice == "random":
         return [better[int(generator(seed, "pair").integers(len(better)))]]
-    scored = [place for place, total in enumerate(totals) if not math.isnan(total)]
-    return [(max(scored, key=lambda place: totals[place]), min(scored, key=lambda place: totals[place]))]
+    best = next(place for place in places if totals[place] >= max(scored) - rounding)
+    return [(best, next(place for place in places if totals[place] <= min(scored) + rounding))]
 
 
 @dataclass(frozen=True, slots=True)

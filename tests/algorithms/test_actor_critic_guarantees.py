@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -162,7 +164,36 @@ def test_every_lesson_is_in_one_minibatch_of_a_pass() -> None:
     one.update([group_of(team, *TWO_TURNS)])
     assert len(taken) == 4
     for first, second in (taken[:2], taken[2:]):
-        assert sorted(s.target for s in (*first, *second)) == sorted(s.target for s in updater._lessons)
+        assert sorted(s.target for s in (*first, *second)) == sorted(
+            s.target for s in itertools.chain(*updater._lessons)
+        )
+
+
+@pytest.mark.parametrize("minibatches", [1, 2])
+def test_what_is_masked_for_the_policy_still_teaches_the_critic(minibatches: int) -> None:
+    """A step for each part of the lessons, though every text is cut."""
+    team = separate_team(1)
+    cut = group_of(team, *TWO_TURNS)
+    episodes = [
+        replace(
+            e,
+            turns=tuple(
+                replace(t, actions={a: replace(c, truncated=True) for a, c in t.actions.items()}) for t in e.turns
+            ),
+        )
+        for e in cut.episodes
+    ]
+    one = learner(IAC, team, minibatches=minibatches, truncated="mask")
+    taken: dict[int, list[float]] = {}
+    for place, updater in enumerate(one.updaters):
+        accumulate = updater._accumulate
+        updater._accumulate = lambda batches, accumulate=accumulate, updater=updater, place=place: (
+            taken.setdefault(place, []).extend(s.target for s in updater._part) or accumulate(batches)
+        )
+    before = weights(team)
+    one.update([replace(cut, episodes=tuple(episodes))])
+    assert same(weights(team), before)
+    assert [len(targets) for targets in taken.values()] == [6, 6]  # 3 episodes of 2 turns
 
 
 def test_a_longer_neighbour_changes_no_value() -> None:

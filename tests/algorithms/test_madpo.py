@@ -16,7 +16,7 @@ from updates import agreement
 from llm_dec_pomdp.agents import Sampling, Team
 from llm_dec_pomdp.algorithms.madpo import MADPO, MADPOConfig
 from llm_dec_pomdp.config import ConfigError, build
-from llm_dec_pomdp.types import Group
+from llm_dec_pomdp.types import Completion, Group
 
 SAMPLING = Sampling(max_new_tokens=2)
 START: dict[str, Any] = {"words": ["a", "b", "c"], "logits": [0.3, -0.2, 0.5]}
@@ -103,6 +103,34 @@ def test_which_episodes_make_pairs(pairs: str, margin: float, expected: list[tup
     assert sorted(values) == sorted(expected)
 
 
+@pytest.mark.parametrize("pairs", ["extremes", "all", "random"])
+def test_returns_that_differ_by_rounding_are_ties(pairs: str) -> None:
+    def made(*rewards: Sequence[float]) -> list[tuple[int, ...]]:
+        played = [episode(r, [{agent: said(k) for agent in AGENTS}] * len(r)) for k, r in enumerate(rewards)]
+        one = learner(softmax_team(words=[*"abcde"]), pairs=pairs)
+        own = one.pairs([Group("t", tuple(played))])
+        return [tuple(dict.fromkeys(t.completion.token_ids[0] for t in pair)) for pair in own]
+
+    third = (0.1, 0.2)  # 0.30000000000000004 in all
+    assert made((0.3, 0.0), third) == []
+    assert made((1e6 + 0.3, 0.0), (1e6, 0.3)) == []
+    if pairs == "extremes":  # of equal ones the first
+        assert made((0.3, 0.0), third, (0.0, 0.0)) == [(0, 2)]
+
+
+def test_a_cut_text_drops_its_pair_where_cut_texts_are_masked() -> None:
+    cut = Completion("x", (0,), (1,), (0.0,), truncated=True)
+    whole = pair_group(((0,), (1,)), ((1,), (2,)))
+    played = [episode([1.0], [{"agent_0": cut, "agent_1": said(0)}]), episode([0.0], [dict.fromkeys(AGENTS, said(2))])]
+    given = [whole, Group("t", tuple(played))]
+    team, twin = softmax_team(**START), softmax_team(**START)
+    masked = learner(team, truncated="mask").update(given)
+    alone = learner(twin).update([whole])
+    assert masked["pairs"] == alone["pairs"] == 1
+    assert same(weights(team), weights(twin))
+    assert learner(softmax_team(**START)).update(given)["pairs"] == 2
+
+
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_a_team_learns_to_say_the_same(seed: int) -> None:
     team = softmax_team()
@@ -140,6 +168,8 @@ def test_pairs_of_a_file_are_learnt_from(tmp_path: Path) -> None:
     env = match()
     results = [one.update(one.rollout.play(env, team, ["t0"], [step], SAMPLING)) for step in range(8)]
     assert results[0]["gap"] == 0
+    assert {r["generations"] for r in results} == {0}  # what is recorded is not drawn
+    assert {r["joint_rewards"] for r in results} == {2}
     assert results[0]["preference_loss"] == pytest.approx(math.log(2))
     assert results[-1]["preferred"] == 1
     assert results[-1]["preference_loss"] < results[0]["preference_loss"]

@@ -7,6 +7,7 @@ import runpy
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from llm_dec_pomdp.agents.table import number_of
 from llm_dec_pomdp.algorithms.magrpo import MAGRPO
 from llm_dec_pomdp.envs.base import TextDecPOMDP
 from llm_dec_pomdp.envs.wrappers import with_protocol
-from llm_dec_pomdp.rollout import Rollout, Trajectories
+from llm_dec_pomdp.rollout import Rollout, Trajectories, messages
 from llm_dec_pomdp.seeding import uniforms
 from llm_dec_pomdp.types import Completion, Group, Score, TaskItem
 
@@ -60,6 +61,13 @@ class Listed:
             self._said[row, seed] = Completion(self.menu[token], (row[1],), (token,), (math.log(p[token]),))
         return self._said[row, seed]
 
+    def pick(self, count: int) -> int:
+        """One of so many, all equally likely."""
+        place = self.choices[len(self.made)] if len(self.made) < len(self.choices) else 0
+        self.made.append((place, count))
+        self.likelihood /= count
+        return place
+
     def next_choices(self) -> list[int] | None:
         """Those of the next of all possible plays; None after the last."""
         made = list(self.made)
@@ -73,6 +81,7 @@ def expected_gradient(
     chances: Callable[[Request], Array],
     rollout: Rollout,
     worths: Callable[[Group], Iterable[tuple[str, Completion, float]]],
+    begin: Callable[[Listed], object] = lambda policy: None,
 ) -> dict[Row, Array]:
     """Mean, over all that can be drawn, of the sum over texts of worth * d log p(text) / d logits, by row."""
     total: Mapping[Row, Array] = defaultdict(lambda: np.zeros(len(MENU)))
@@ -80,6 +89,7 @@ def expected_gradient(
     choices: list[int] | None = []
     while choices is not None:
         policy = Listed(MENU, chances, choices)
+        begin(policy)
         [group] = rollout.play(env, Team(dict.fromkeys(env.possible_agents, policy)), ["t1"], [0], ONE_WORD, 1)
         certain += policy.likelihood
         for agent, said, worth in worths(group):
@@ -134,6 +144,41 @@ def test_the_mean_gradient_is_that_of_the_expected_return(protocol: str, options
     estimated = expected_gradient(env, some_logits, learner.rollout, credited)
     exact = expected_gradient(env, some_logits, Trajectories(), returned)
     assert len(exact) == 3  # a message, and what may answer it
+    assert estimated.keys() == exact.keys()
+    for row, gradient in exact.items():
+        assert estimated[row] == pytest.approx(gradient, abs=1e-12)
+
+
+class Ending(Priced):
+    """An episode ends with the first turn where both say red, else with the second."""
+
+    prices = np.array([[1.0, 0.2, 0.3], [0.7, 0.4, 0.6], [0.5, 0.8, 0.0]])
+
+
+def test_with_a_budget_texts_of_long_and_of_short_episodes_weigh_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One text of an episode gets alternatives, of 2 or of 4; the draw of it is enumerated too."""
+    env = Ending(ITEMS, max_turns=2)
+    learner = learner_for(env, credit="message", budget=3)
+    playing: list[Listed] = []
+    chance = SimpleNamespace(permutation=lambda count: np.roll(np.arange(count), -playing[-1].pick(count)))
+    monkeypatch.setattr(messages, "generator", lambda *seed: chance)
+
+    def chances(request: Request) -> Array:
+        return some_logits(request) if request.agent == "agent_0" or len(request.history) == 1 else np.array([0.0, 1.0])
+
+    def credited(group: Group) -> Iterable[tuple[str, Completion, float]]:
+        samples = list(learner.credit(group))
+        assert {s.agent for s in samples if s.advantage} <= {samples[0].agent}
+        for s in samples:
+            yield s.agent, s.completion, s.share * s.advantage / 2
+
+    def returned(group: Group) -> Iterable[tuple[str, Completion, float]]:
+        for turn in group.episodes[0].turns:
+            for agent, said in turn.actions.items():
+                yield agent, said, group.episodes[0].total
+
+    estimated = expected_gradient(env, chances, learner.rollout, credited, playing.append)
+    exact = expected_gradient(env, chances, Trajectories(), returned)
     assert estimated.keys() == exact.keys()
     for row, gradient in exact.items():
         assert estimated[row] == pytest.approx(gradient, abs=1e-12)

@@ -14,6 +14,9 @@ from updates import THREE, TWO_WORDS, P, gradient, make, play, score_function, t
 from llm_dec_pomdp.agents import Team
 from llm_dec_pomdp.agents.transformers.language_model import LanguageModel
 from llm_dec_pomdp.algorithms.losses import importance_weights
+from llm_dec_pomdp.algorithms.options import UpdaterOptions
+from llm_dec_pomdp.algorithms.samples import Sample
+from llm_dec_pomdp.algorithms.updater import updaters_of
 from llm_dec_pomdp.types import Completion
 
 
@@ -97,6 +100,19 @@ def test_one_pass_reads_the_texts_once() -> None:
 def test_by_default_what_the_policy_says_is_drawn_elsewhere_is_weighed_at_the_level_of_rho(level: str) -> None:
     [found] = updated(Team({"agent_0": Elsewhere(**THREE)}), [OFF], ratio=level)[1]
     torch.testing.assert_close(found, gradient(OFF, ratio=level, importance=level), rtol=0, atol=0)
+
+
+def test_the_ratio_of_a_trajectory_takes_the_weight_of_the_trajectory() -> None:
+    """Two texts of one trajectory, 1.5 and 1.25 times as likely for the trainer, and one of another."""
+    own = [((0,), (1.5,), 1.0, 0), ((1,), (1.25,), 1.0, 0), ((2,), (0.5,), -1.0, 1)]
+    samples = [Sample("agent_0", drawn(ids, ratios), worth, trajectory=number) for ids, ratios, worth, number in own]
+    wanted = (1.875 * (FIRST + SECOND) - 0.5 * WORSE) / 2
+    for order, micro_batch in (([0, 1, 2], 16), ([2, 0, 1], 1)):
+        team = Team({"agent_0": Elsewhere(**THREE)})
+        options = UpdaterOptions(ratio="trajectory", micro_batch=micro_batch, max_grad_norm=1e9)
+        [updater] = updaters_of(team, 1.0, options)
+        updater.step([samples[place] for place in order])
+        torch.testing.assert_close(gradients(team)[0], -wanted)
 
 
 def test_a_language_model_differs_from_its_sampler_below_32_bits() -> None:
