@@ -16,6 +16,7 @@ SMALL = """
 name = "small"
 methods = [{ name = "single" }, { name = "concat" }, { name = "magrpo" }]
 environments = [{ id = "tldr-v0" }, { id = "coophumaneval-v0" }]
+models = [{ name = "builtin:tiny" }]
 sampling = { max_new_tokens = 24 }
 training = { steps = 2, prompts_per_step = 2, group_size = 2 }
 evaluation = { items = 2, every = 1, timing = 1 }

@@ -29,7 +29,7 @@ VALUES = {
     "name": "cluster",
     "environments": [{"id": "tldr-v0"}],
     "methods": [{"name": "magrpo"}],
-    "models": [{"device": "cpu"}],
+    "models": [{"name": "builtin:tiny", "device": "cpu"}],
     "seeds": [0, 1],
     "sampling": {"max_new_tokens": 16},
     "training": {"steps": 6, "prompts_per_step": 2, "group_size": 2, "save_every": 2},

@@ -242,6 +242,7 @@ SUITE = Suite.model_validate(
     {
         "name": "four",
         "methods": [{"name": "concat"}, {"name": "magrpo"}, {"name": "single"}, {"name": "grpo"}],
+        "models": [{"name": "builtin:tiny"}],
         "environments": [{"id": "tldr-v0"}],
         "sampling": {"max_new_tokens": 24},
         "training": {"steps": 3, "prompts_per_step": 2, "group_size": 2, "save_every": 1},
