@@ -30,7 +30,9 @@ class Sampling:
     Attributes:
         temperature: Divides the logits; 0 takes the most likely token.
         top_k: Number of most likely tokens to keep; 0 keeps all.
-        top_p: Smallest set of these tokens that holds this share of their probability; 1 keeps all.
+        top_p: Smallest set of these tokens that holds this share of their probability; 1 keeps all. Learners take
+            log-probabilities before truncation, so with top_p below 1 or a top_k their gradient is biased: it is that
+            of the whole distribution, on draws from a part of it.
         max_new_tokens: Longest completion, in tokens.
     """
 

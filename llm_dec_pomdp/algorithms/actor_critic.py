@@ -39,6 +39,7 @@ from ..types import Completion, Episode, Group, Message, grouped
 from .advantages import Array, between_decisions, generalized_advantages, group_advantages
 from .base import Metrics
 from .critics import CentralCriticUpdater, CriticOptions, CriticUpdater, Lesson
+from .exchange import Compared
 from .learner import PolicyLearner
 from .refusals import refuse_uncorrected
 from .samples import Sample, refuse_bad_rewards, usable
@@ -96,6 +97,11 @@ class ActorCritic(PolicyLearner, ABC):
         super().__init__(team, sampling, config)
         refuse_uncorrected(team, self.config)
         self.critics = self.updaters[:1] if self.other_updater else self.updaters  # others have none
+
+    @property
+    def compared(self) -> Compared:
+        """With what a return is compared; for its control, see `exchange`. (What a critic says is no other return.)"""
+        return "update" if self.config.normalise else "nothing"
 
     @abstractmethod
     def tracks(self, group: Group, place: int) -> list[Track]:

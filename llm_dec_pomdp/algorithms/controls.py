@@ -1,51 +1,45 @@
-"""Controls: learners that cannot learn from the reward, to compare real ones with."""
+"""Controls: learners that cannot learn from the reward, to compare real ones with.
+
+`shuffled` makes the control of any learner; as an algorithm it is called NAME_shuffled, and `shuffled` that of magrpo.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
+import functools
+from collections.abc import Sequence
+from typing import Any
 
-from ..seeding import generator
 from ..types import Group
-from .advantages import Array
+from . import exchange
+from .base import Metrics
 from .magrpo import MAGRPO
-from .mgrpo import MAIN, MGRPO, Trajectory
-from .options import MAGRPOConfig
 
 
-class ShuffledConfig(MAGRPOConfig):
-    """Options of MAGRPO."""
+class Unlinked:
+    """A class before a learner among the bases of its control: lets it learn from groups whose texts earned nothing.
 
-    least_group_size = 2  # type: ignore[assignment]  # so that returns can change places
-
-
-class Shuffled(MAGRPO):
-    """MAGRPO whose returns change places within their group before advantages are computed.
-
-    Rollouts, sizes of the advantages and number of updates are those of MAGRPO; only which text earned what is lost. A
-    trajectory takes all returns of another one, turn by turn and past its own end, so that its length says nothing;
-    joint actions of a decision point change places among themselves. Whatever such a team gains does not come from the
-    reward: with a baseline that centres the group ("std", "mean", "leave_one_out") the mean advantage of every text is
-    0. Takes every option of MAGRPO.
+    Rollouts, sizes of the advantages and number of updates are those of the learner; only which text earned what is
+    lost, see `exchange`. So whatever such a team gains does not come from the reward. A learner says what it compares
+    (`compared`), or how its own signal is cut (`unlinked`); one that says neither compares the episodes of a group.
     """
 
-    Config = ShuffledConfig
+    def update(self, groups: Sequence[Group]) -> Metrics:
+        """As the learner, from other groups."""
+        learner: Any = super()
+        cut = getattr(self, "unlinked", None) or functools.partial(_exchanged, getattr(self, "compared", "group"))
+        return learner.update(cut(groups))
 
-    def returns(self, group: Group) -> list[Array]:
-        """Those of MAGRPO, in an order that follows from the seed of the group."""
-        random = generator(group.episodes[0].seed, "shuffled")
-        return [random.permutation(values) for values in super().returns(group)]
+
+def _exchanged(compared: exchange.Compared, groups: Sequence[Group]) -> list[Group]:
+    return exchange.rewards(groups, compared)
 
 
-class ShuffledMGRPO(MGRPO):
-    """M-GRPO whose rewards change places within their query: among main trajectories, and among invocations."""
+@functools.cache
+def shuffled(kind: Any) -> Any:
+    """The control of a class of learners; it takes the same options."""
+    about = f"The control of {kind.__name__}: whatever it gains does not come from the reward."
+    return type(kind)(f"Shuffled{kind.__name__}", (Unlinked, kind), {"__doc__": about, "__module__": __name__})
 
-    def trajectories(self, group: Group) -> list[Trajectory]:
-        """Those of M-GRPO, with rewards in an order that follows from the seed of the group."""
-        real = super().trajectories(group)
-        for main in (True, False):
-            places = [i for i, t in enumerate(real) if (t.kind == MAIN) == main]
-            random = generator(group.episodes[0].seed, "shuffled", int(main))
-            rewards = random.permutation([real[i].reward for i in places]).tolist()
-            for i, reward in zip(places, rewards, strict=True):
-                real[i] = replace(real[i], reward=reward)
-        return real
+
+class Shuffled(Unlinked, MAGRPO):
+    """The control of magrpo: its returns change places within their group (NAME_shuffled is the control of NAME)."""

@@ -27,11 +27,11 @@ from pydantic import Field
 from ..agents.base import Sampling, Team
 from ..rollout import Demonstrations, Rollout
 from ..types import Group, Turn, grouped
+from . import exchange
 from .base import Metrics
 from .learner import PolicyLearner
-from .mgrpo import called_agents
 from .options import Sides, UpdaterOptions
-from .samples import Sample, usable
+from .samples import Sample, called_agents, usable
 
 
 class ImitationConfig(UpdaterOptions):
@@ -74,6 +74,10 @@ class Imitation(PolicyLearner):
         """Its teacher has nothing to say there."""
         why = Demonstrations(config.source).refusal(env)
         return f"the teacher {config.source} does not play there: {why}" if why else ""
+
+    def unlinked(self, groups: Sequence[Group]) -> list[Group]:
+        """What its control is given: texts that the teacher says in another task."""
+        return exchange.texts(groups)
 
     def samples(self, groups: Sequence[Group]) -> list[Sample]:
         """Every text with advantage 1, weighed by the kind of its turn.

@@ -36,6 +36,7 @@ from ..rollout import Preferences, Rollout, Trajectories
 from ..rollout.preferences import Choice, pairs_by_return
 from ..seeding import derive
 from ..types import Completion, Episode, Group
+from . import exchange
 from .advantages import Array
 from .base import Metrics
 from .diagnostics import spent
@@ -134,6 +135,10 @@ class MADPO(PolicyLearner):
         ]
         masked = self.config.truncated == "mask"
         return [pair for pair in pairs if not (masked and any(text.completion.truncated for text in pair))]
+
+    def unlinked(self, groups: Sequence[Group]) -> list[Group]:
+        """What its control is given: returns that change places, or recorded pairs of which a coin prefers one."""
+        return exchange.labels(groups) if self.config.source else exchange.rewards(groups, "group")
 
     def preferred(self, group: Group) -> list[tuple[Episode, Episode]]:
         """The pairs of a task: the preferred episode and the rejected one."""

@@ -44,6 +44,7 @@ from ..rollout import Counterfactual, Crossed, Messages, Rollout, Trajectories, 
 from ..types import Group
 from .advantages import Array, Kind, returns_of_group
 from .base import Metrics
+from .exchange import Compared
 from .learner import PolicyLearner
 from .options import MAGRPOConfig, MAREINFORCEConfig, MAREMAXConfig, MARLOOConfig
 from .refusals import refuse_uncorrected
@@ -69,6 +70,12 @@ class MAGRPO(PolicyLearner):
     def __init__(self, team: Team, sampling: Sampling, config: MAGRPOConfig | None = None) -> None:
         super().__init__(team, sampling, config)
         refuse_uncorrected(team, self.config)
+
+    @property
+    def compared(self) -> Compared:
+        """With what a return is compared; for its control, see `exchange`."""
+        kinds: dict[str, Compared] = {"batch": "update", "raw": "nothing", "max": "nothing"}
+        return kinds.get(self.config.advantage, "group")
 
     # --- credit: from the groups to samples with advantages -----------------------------------------------------------
 

@@ -44,13 +44,13 @@ import numpy as np
 
 from ..agents.base import Sampling, Team
 from ..seeding import generator
-from ..types import Completion, Episode, Event, Group, grouped
+from ..types import Completion, Episode, Group, grouped
 from .advantages import Array, Kind, group_advantages, weighted_advantages
 from .base import Metrics
 from .learner import PolicyLearner, first_seed
 from .options import Alignment, GroupBy, MGRPOConfig
 from .refusals import refuse_uncorrected
-from .samples import Sample, refuse_bad_rewards, usable
+from .samples import Sample, called_agents, earned_by, refuse_bad_rewards, usable
 from .updater import Updater, step_all
 
 COVERED = 0.99  # share of the rollouts whose d_k is at most d
@@ -102,25 +102,10 @@ def trajectories_of(episode: Episode, rollout: int = 0) -> list[Trajectory]:
     for place, (agent, event) in enumerate(called.items()):
         if said := texts.pop(agent, None):
             kind = event.details.get("role", "sub")
-            trajectories.append(Trajectory(agent, kind, rollout, place, _earned(episode, agent), tuple(said)))
+            trajectories.append(Trajectory(agent, kind, rollout, place, earned_by(episode, agent), tuple(said)))
     for agent, said in texts.items():
-        trajectories.append(Trajectory(agent, MAIN, rollout, 0, _earned(episode, agent), tuple(said)))
+        trajectories.append(Trajectory(agent, MAIN, rollout, 0, earned_by(episode, agent), tuple(said)))
     return trajectories
-
-
-def called_agents(episode: Episode) -> dict[str, Event]:
-    """The event that called each sub-agent, in the order of the calls."""
-    return {event.agent: event for turn in episode.turns for event in turn.events if event.kind == "spawn"}
-
-
-def _earned(episode: Episode, agent: str) -> float:
-    """The sum of an agent's rewards: its own, or the team's where agents are not paid individually."""
-    earned = sum(turn.rewards.get(agent, 0.0) if turn.rewards else turn.reward for turn in episode.turns)
-    if math.isinf(earned):
-        raise ValueError(
-            f"task {episode.item_id!r} paid {agent!r} {earned}; a reward is finite, or NaN where there is no score"
-        )
-    return earned
 
 
 def align(counts: Sequence[int], d: int, alignment: Alignment, random: np.random.Generator) -> list[Array]:

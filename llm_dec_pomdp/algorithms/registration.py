@@ -11,6 +11,7 @@ from typing import Any
 
 from ..registries import Registry, Spec
 
+CONTROL = "_shuffled"  # after the name of a learner: its control, see `controls`
 algorithms = Registry("algorithm", group="llm_dec_pomdp.algorithms")
 
 
@@ -25,12 +26,26 @@ def register_algorithm(name: str, entry_point: str | Callable[..., Any], **kwarg
     algorithms.register(name, entry_point, **kwargs)
 
 
+class _Control(Spec):
+    """NAME_shuffled, the control of a learner that is found by its NAME."""
+
+    def load(self) -> Callable[..., Any]:
+        """The class of the control."""
+        from .controls import shuffled  # whoever looks for names loads nothing
+
+        return shuffled(super().load())
+
+
 def find_algorithm(name: str) -> Spec:
-    """The spec of a registered name or of a `"module:Class"` path.
+    """The spec of a registered name or of a `"module:Class"` path; with `_shuffled` after it, of its control.
 
     Raises:
         KeyError: Unknown name; the message names the nearest ones.
     """
+    learner = name.removesuffix(CONTROL)
+    if learner != name and name not in algorithms:
+        spec = find_algorithm(learner)
+        return _Control(name, spec.entry_point, spec.kwargs)
     return Spec(name, name) if ":" in name else algorithms.find(name)
 
 
@@ -58,7 +73,6 @@ register_algorithm("marloo", "llm_dec_pomdp.algorithms.magrpo:MARLOO")
 register_algorithm("maremax", "llm_dec_pomdp.algorithms.magrpo:MAREMAX")
 register_algorithm("shuffled", "llm_dec_pomdp.algorithms.controls:Shuffled")
 register_algorithm("mgrpo", "llm_dec_pomdp.algorithms.mgrpo:MGRPO")
-register_algorithm("mgrpo_shuffled", "llm_dec_pomdp.algorithms.controls:ShuffledMGRPO")
 register_algorithm("imitation", "llm_dec_pomdp.algorithms.imitation:Imitation")
 register_algorithm("madpo", "llm_dec_pomdp.algorithms.madpo:MADPO")
 register_algorithm("iac", "llm_dec_pomdp.algorithms.actor_critic:IAC")

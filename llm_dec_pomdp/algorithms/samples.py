@@ -9,7 +9,7 @@ from typing import Literal
 
 import numpy as np
 
-from ..types import Completion, Decision, Group
+from ..types import Completion, Decision, Episode, Event, Group
 from .advantages import (
     Array,
     Choices,
@@ -108,6 +108,25 @@ def of_decisions(
         for (agent, texts), advantages in zip(decision.actions.items(), table.tolist(), strict=True):
             for completion, advantage in zip(texts[: decision.drawn], advantages, strict=True):
                 yield Sample(agent, completion, advantage, share=decision.share)
+
+
+def called_agents(episode: Episode) -> dict[str, Event]:
+    """The event that called each sub-agent, in the order of the calls."""
+    return {event.agent: event for turn in episode.turns for event in turn.events if event.kind == "spawn"}
+
+
+def earned_by(episode: Episode, agent: str) -> float:
+    """The sum of an agent's rewards: its own, or the team's where agents are not paid individually.
+
+    Raises:
+        ValueError: It is infinite.
+    """
+    earned = sum(turn.rewards.get(agent, 0.0) if turn.rewards else turn.reward for turn in episode.turns)
+    if math.isinf(earned):
+        raise ValueError(
+            f"task {episode.item_id!r} paid {agent!r} {earned}; a reward is finite, or NaN where there is no score"
+        )
+    return earned
 
 
 def refuse_bad_rewards(groups: Sequence[Group], *, decisions: bool) -> None:

@@ -34,9 +34,9 @@ class SamplingConfig(Config):
     temperature: float = _DRAWN.temperature
     """Divides the logits; 0 is greedy."""
     top_p: float = _DRAWN.top_p
-    """Nucleus; 1 keeps all tokens."""
+    """Nucleus; 1 keeps all tokens. Below 1 the gradient of learners is biased, see `agents.base.Sampling`."""
     top_k: int = _DRAWN.top_k
-    """Most likely tokens kept; 0 keeps all."""
+    """Most likely tokens kept; 0 keeps all. Above 0 the gradient of learners is biased too."""
     max_new_tokens: int = _DRAWN.max_new_tokens
     """Longest text of one agent, in tokens."""
 
