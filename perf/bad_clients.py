@@ -64,6 +64,8 @@ def measure(url: str, process: int, clients: int) -> dict[str, Any]:
             except OSError as error:
                 failed.append(str(error))
             memory.append(memory_mb(process))
+    if not memory[-1]:
+        raise SystemExit(f"the server ended after {len(memory) - len(failed)} episodes: {failed[0] if failed else ''}")
     early, late = memory[len(memory) // 10], memory[-1]
     return {
         "clients": clients,
