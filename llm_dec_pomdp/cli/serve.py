@@ -23,6 +23,7 @@ def serve(
     ] = None,
     sessions: Annotated[int, typer.Option(help="Sessions at the same time.")] = 256,
     megabytes: Annotated[int, typer.Option(help="Memory of a session, in MiB.")] = 64,
+    total_megabytes: Annotated[int, typer.Option(help="Memory of all sessions together, in MiB.")] = 2048,
     idle: Annotated[float, typer.Option(help="Seconds without a request after which a session ends.")] = 3600.0,
     tasks: Tasks = "sample",
     field: Fields = None,
@@ -38,7 +39,7 @@ def serve(
 
     typed(env_id)
     with usage():
-        limits = Limits(sessions, megabytes, idle)
+        limits = Limits(sessions, megabytes, idle, total_megabytes)
         env = given_task(env_id, env_option, tasks, field, turns)
         try:
             server = Server(env, host, port, token=token, limits=limits)

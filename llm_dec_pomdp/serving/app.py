@@ -25,11 +25,49 @@ from .operations import run
 from .sessions import RefusedError, Sessions
 
 BODY_SECONDS = 30.0  # until a request has to have come
+MOST_TRAFFIC = 1 << 26  # bytes of long requests and answers at the same time
+FREE_BYTES = 1 << 16  # of each request
 LOCAL = ("127.0.0.1", "localhost", "::1")
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+
+
+class Traffic:
+    """What requests and answers take that are on their way, all connections together.
+
+    Attributes:
+        bytes: So many, beside what requests are free to take.
+    """
+
+    def __init__(self) -> None:
+        self.bytes = 0
+
+
+class _Share:
+    """What one request takes of the traffic, until it is answered."""
+
+    def __init__(self, traffic: Traffic) -> None:
+        self._traffic, self._bytes, self._counted = traffic, 0, 0
+
+    def add(self, count: int) -> None:
+        """Take so many bytes more; RefusedError where all together take too many.
+
+        The first `FREE_BYTES` are not counted, so that ordinary requests are answered while others send too much.
+        """
+        self._bytes += count
+        grown = max(0, self._bytes - FREE_BYTES) - self._counted
+        if grown > 0 and self._traffic.bytes + grown > MOST_TRAFFIC:
+            raise RefusedError(503, f"requests of more than {MOST_TRAFFIC} bytes are on their way; try again later")
+        self._traffic.bytes += grown
+        self._counted += grown
+
+    def __enter__(self) -> _Share:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._traffic.bytes -= self._counted
 
 
 class App:
@@ -45,21 +83,23 @@ class App:
         self._sessions = sessions
         self._token = token
         self._threads = ThreadPoolExecutor(threads, "play")
+        self.traffic = Traffic()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One connection's request."""
         if scope["type"] == "http":
-            status, body = await self._answer(scope, receive)
-            kind = b"application/json" if status == 200 else b"text/plain; charset=utf-8"
-            headers = [(b"content-type", kind), (b"content-length", str(len(body)).encode())]
-            if status != 200:
-                headers.append((b"connection", b"close"))  # what was not read of the request is not waited for
-            await send({"type": "http.response.start", "status": status, "headers": headers})
-            await send({"type": "http.response.body", "body": body})
+            with _Share(self.traffic) as share:
+                status, body = await self._answer(scope, receive, share)
+                kind = b"application/json" if status == 200 else b"text/plain; charset=utf-8"
+                headers = [(b"content-type", kind), (b"content-length", str(len(body)).encode())]
+                if status != 200:
+                    headers.append((b"connection", b"close"))  # what was not read of the request is not waited for
+                await send({"type": "http.response.start", "status": status, "headers": headers})
+                await send({"type": "http.response.body", "body": body})
         elif scope["type"] == "websocket":
             await self._converse(scope, receive, send)
 
-    async def _answer(self, scope: Scope, receive: Receive) -> tuple[int, bytes]:
+    async def _answer(self, scope: Scope, receive: Receive, share: _Share) -> tuple[int, bytes]:
         try:
             path, method = scope["path"], scope["method"]
             if (method, path) == ("GET", "/health"):
@@ -71,8 +111,10 @@ class App:
                 return 200, to_bytes(NO_TOOLS)
             if method != "POST":
                 raise RefusedError(405, f"{method[:20]} {path[:60]} is not answered; POST to it, or GET /health")
-            body = await asyncio.wait_for(_whole(scope, receive), BODY_SECONDS)
-            return 200, await self._in_thread(_operation, path[1:], self._sessions, body)
+            body = await asyncio.wait_for(_whole(scope, receive, share), BODY_SECONDS)
+            answer = await self._in_thread(_operation, path[1:], self._sessions, body)
+            share.add(len(answer))
+            return 200, answer
         except RefusedError as error:
             return error.status, visible(str(error)).encode()
         except asyncio.TimeoutError:
@@ -118,8 +160,10 @@ class App:
         try:
             if refused := await self._in_thread(conversation.begin):
                 await send({"type": "websocket.send", "text": refused.decode()})
+            patience = min(BODY_SECONDS, self._sessions.limits.idle)  # until something is asked for the first time
             while not conversation.over:
-                message = await asyncio.wait_for(receive(), self._sessions.limits.idle)
+                message = await asyncio.wait_for(receive(), patience)
+                patience = self._sessions.limits.idle
                 if message["type"] == "websocket.disconnect":
                     return
                 said = message.get("text") or message.get("bytes") or b""
@@ -145,20 +189,25 @@ def _operation(name: str, sessions: Sessions, body: bytes) -> bytes:
         raise RefusedError(422, f"the environment gave what JSON cannot hold: {error}") from None
 
 
-async def _whole(scope: Scope, receive: Receive) -> bytes:
-    """The body of a request; RefusedError where it is too long, or its client is gone."""
+async def _whole(scope: Scope, receive: Receive, share: _Share) -> bytes:
+    """The body of a request; RefusedError where it or all are too long, or its client is gone."""
     body, more = bytearray(), True
     announced = dict(scope["headers"]).get(b"content-length", b"0")
-    while True:
-        if max(len(body), int(announced)) > MOST_BYTES:
-            raise RefusedError(413, f"the request is longer than {MOST_BYTES} bytes; send less at once")
-        if not more:
-            return bytes(body)
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise RefusedError(400, "the client is gone")
-        body += message.get("body", b"")
-        more = message.get("more_body", False)
+    try:
+        while True:
+            if max(len(body), int(announced)) > MOST_BYTES:
+                raise RefusedError(413, f"the request is longer than {MOST_BYTES} bytes; send less at once")
+            if not more:
+                return bytes(body)
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                raise RefusedError(400, "the client is gone")
+            share.add(len(message.get("body", b"")))
+            body += message.get("body", b"")
+            more = message.get("more_body", False)
+    finally:
+        message = None
+        body.clear()  # an error refers to this frame, and asyncio to the error, until garbage is collected
 
 
 def _name(host: str) -> str | None:

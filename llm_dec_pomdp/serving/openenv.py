@@ -111,9 +111,9 @@ class Conversation:
         if kind == "reset":
             # None is what a client sends for what was not given.
             given = {name: value for name, value in data.items() if value is not None and name != "max_turns"}
-            played = began(session, self._place, given)
+            played = began(self._sessions, session, self._place, given)
         else:
-            played = stepped(session, self._place, {"texts": data.get("texts")})
+            played = stepped(self._sessions, session, self._place, {"texts": data.get("texts")})
         session.forget([self._place])
         self._place = played.place
         return {"type": "observation", "data": _observation(played, paid=kind == "step")}

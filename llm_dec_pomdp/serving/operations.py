@@ -7,8 +7,7 @@ the copy under a new number, so that the same request twice has the same answer 
 from __future__ import annotations
 
 import itertools
-import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, cast
 
@@ -78,7 +77,7 @@ class Played(NamedTuple):
     infos: Mapping[str, Mapping[str, float]]
 
 
-def began(session: Session, place: int, body: Mapping[str, Any]) -> Played:
+def began(sessions: Sessions, session: Session, place: int, body: Mapping[str, Any]) -> Played:
     """Reset a copy; `body` may have `seed`, `task_id`, `index` and `max_turns`."""
     env = _with_turns(session.copy(place), body)
     seed = field(body, "seed", int, None)
@@ -97,20 +96,15 @@ def began(session: Session, place: int, body: Mapping[str, Any]) -> Played:
             raise RefusedError(404, str(error.args[0])) from error
 
     observations, infos = play(env, reset)
-    return Played(session.keep(env, _size(observations.values())), env, observations, {}, infos)
+    return Played(sessions.keep(session, env), env, observations, {}, infos)
 
 
-def stepped(session: Session, place: int, body: Mapping[str, Any]) -> Played:
+def stepped(sessions: Sessions, session: Session, place: int, body: Mapping[str, Any]) -> Played:
     """Step a copy with the `texts` of `body`; it may have `max_turns`."""
     env = _with_turns(session.copy(place), body)
     texts = texts_of(body, "texts")
     observations, rewards, _, _, infos = play(env, lambda: env.step(texts))
-    size = _size([*texts.values(), *observations.values()])
-    return Played(session.keep(env, size), env, observations, rewards, infos)
-
-
-def _size(texts: Iterable[str]) -> int:
-    return sum(map(sys.getsizeof, texts))
+    return Played(sessions.keep(session, env), env, observations, rewards, infos)
 
 
 def _with_turns(env: TextDecPOMDP, body: Mapping[str, Any]) -> TextDecPOMDP:
@@ -144,7 +138,7 @@ def _open(sessions: Sessions, body: Data) -> Data:
 def _adopt(sessions: Sessions, body: Data) -> Data:
     """A copy out of another session, whose name the client knows."""
     env = sessions.find(field(body, "of", str)).copy(field(body, "place", int))
-    return {"place": _session(sessions, body).keep(env, 0)}
+    return {"place": sessions.keep(_session(sessions, body), env)}
 
 
 def _close(sessions: Sessions, body: Data) -> Data:
@@ -153,12 +147,12 @@ def _close(sessions: Sessions, body: Data) -> Data:
 
 
 def _reset(sessions: Sessions, body: Data) -> Data:
-    played = began(_session(sessions, body), field(body, "place", int), body)
+    played = began(sessions, _session(sessions, body), field(body, "place", int), body)
     return {"item": item_as_json(played.env.item), **_latest(played)}
 
 
 def _step(sessions: Sessions, body: Data) -> Data:
-    return _latest(stepped(_session(sessions, body), field(body, "place", int), body))
+    return _latest(stepped(sessions, _session(sessions, body), field(body, "place", int), body))
 
 
 def _latest(played: Played) -> Data:
@@ -192,7 +186,7 @@ def _with_tasks(sessions: Sessions, body: Data) -> Data:
     own = {item.id: item for item in env.items}
     items = [_amended(own, row, changeable(env)) for row in field(body, "rows", list)]
     twin: TextDecPOMDP = play(env, lambda: env.with_items(items))
-    return {"place": session.keep(twin, _size(text for i in items for text in (*i.reference, *i.fields.values())))}
+    return {"place": sessions.keep(session, twin)}
 
 
 def _amended(own: Mapping[str, TaskItem], row: Any, hidden: Sequence[str]) -> TaskItem:
@@ -223,7 +217,11 @@ def _alone(sessions: Sessions, body: Data) -> Data:
     """The same task for one agent, where there is one."""
     session, env = _called(sessions, body)
     alone: TextDecPOMDP | None = play(env, env.alone)
-    return {"place": None} if alone is None else {"place": session.keep(alone, 0), "description": description(alone)}
+    return (
+        {"place": None}
+        if alone is None
+        else {"place": sessions.keep(session, alone), "description": description(alone)}
+    )
 
 
 def _answering(ask: Callable[[TextDecPOMDP, Data], Any]) -> Operation:

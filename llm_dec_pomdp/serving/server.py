@@ -7,14 +7,15 @@ import importlib
 import os
 import socket
 import sys
+import time
 from typing import Any
 
 from ..envs import TextDecPOMDP
 from .app import LOCAL, App
-from .codec import MOST_BYTES
 from .sessions import Limits, Sessions
 
 _LOOK = 10.0  # seconds in which a client has to complete its first request, and to read some of an answer
+_MOST_WORDS = 1 << 20  # bytes of a message over a WebSocket
 _WAITING = 32  # requests at the same time, where an environment waits for another process
 _SWITCH_INTERVAL = 5e-4  # seconds for which a thread that plays keeps the interpreter; Python's 5e-3 delay every answer
 
@@ -55,6 +56,7 @@ class Server:
         if token is not None and not (token.isascii() and token.isprintable() and token and " " not in token):
             raise ValueError("the token is empty, or has a space or a character that no header can hold; take another")
         limits = limits or Limits()
+        most = 2 * limits.sessions + 64
         threads = _WAITING if env.judges_code else os.cpu_count() or 1
         config = uvicorn.Config(
             App(Sessions(env, limits), token, threads),
@@ -63,13 +65,12 @@ class Server:
             lifespan="off",
             server_header=False,
             proxy_headers=False,
-            limit_concurrency=2 * limits.sessions + 64,
             timeout_keep_alive=int(_LOOK),
             timeout_graceful_shutdown=5,
-            ws_max_size=MOST_BYTES,
+            ws_max_size=_MOST_WORDS,
             ws_per_message_deflate=False,
-            http=_watched("http.h11_impl", "H11Protocol"),
-            ws=_watched("websockets.websockets_sansio_impl", "WebSocketsSansIOProtocol"),
+            http=_watched("http.h11_impl", "H11Protocol", most),
+            ws=_watched("websockets.websockets_sansio_impl", "WebSocketsSansIOProtocol", most),
         )
         self._server = uvicorn.Server(config)
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -101,18 +102,30 @@ def _library() -> Any:
         ) from None
 
 
-def _watched(module: str, name: str) -> Any:
+def _watched(module: str, name: str, most: int) -> Any:
     """A protocol of uvicorn that closes a connection with no complete request, or whose client reads no answer.
 
-    uvicorn itself waits for ever for the end of the first header, and for a client that does not read.
+    uvicorn itself waits for ever for the end of the first header, and for a client that does not read. Where there are
+    more than `most` connections, the oldest that has not asked anything whole, or was answered, makes room; the new one
+    has to go where all others wait for an answer.
     """
     base: Any = getattr(importlib.import_module(f"uvicorn.protocols.{module}"), name)
 
     class Watched(base):
         def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)
-            self._unsent = 0
+            self._unsent, self._began = 0, time.monotonic()
+            if len(self.connections) > most:
+                quiet = [other for other in self.connections if isinstance(other, Watched) and other._quiet()]
+                oldest = min(quiet, key=lambda other: other._began)
+                oldest.transport.abort()
+                self.connections.discard(oldest)  # at once: many may come before the loop learns that it is gone
             self._looking = asyncio.get_running_loop().call_later(_LOOK, self._look)
+
+        def _quiet(self) -> bool:
+            """No whole request is being answered."""
+            cycle: Any = self.cycle
+            return (cycle is None or cycle.response_complete or cycle.more_body) and not self.transport.is_closing()
 
         def _look(self) -> None:
             if self not in self.connections:  # it is gone, or a WebSocket now

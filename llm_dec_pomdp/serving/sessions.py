@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import secrets
+import sys
 import threading
 import time
+from array import array
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sized
 from dataclasses import dataclass
 
 from ..envs import TextDecPOMDP
 
-WEIGHT = 1 << 13  # bytes that an environment takes beside its new texts; measured: 5 to 6 KB
+WEIGHT = 1 << 13  # bytes that an environment takes beside its texts; measured: 5 to 6 KB
+_PLACE = 8  # bytes of a message in a history, beside its text
 
 
 class RefusedError(Exception):
@@ -33,32 +37,45 @@ class Limits:
     Attributes:
         sessions: How many there may be at the same time.
         megabytes: Of texts and environments that a session may hold, in MiB; what was used longest ago goes first.
+        total_megabytes: That all sessions together may hold; the session that holds the most loses first.
         idle: Seconds without a request after which a session ends.
     """
 
     sessions: int = 256
     megabytes: int = 64
     idle: float = 3600.0
+    total_megabytes: int = 2048
 
     def __post_init__(self) -> None:
-        for name in ("sessions", "megabytes", "idle"):
+        for name in ("sessions", "megabytes", "idle", "total_megabytes"):
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name} is {getattr(self, name)!r}; it must be more than 0")
+
+
+@dataclass(slots=True)
+class _Part:
+    """What environments share: a message or a task, which is the same object in all of them."""
+
+    held: object  # so that its identity is nobody else's
+    bytes: int
+    holders: int = 0
 
 
 class Session:
     """The environments that one client may come back to, by number; 0 is the one that the session began with.
 
-    What is held is never played: a request plays a fork of it.
+    What is held is never played: a request plays a fork of it. A text that several of them have in their histories is
+    held once, and counted until the last of them goes.
     """
 
-    def __init__(self, name: str, env: TextDecPOMDP, most_bytes: int) -> None:
+    def __init__(self, name: str, env: TextDecPOMDP, most_bytes: int, lock: threading.RLock | None = None) -> None:
         self.name = name
+        self.bytes = 0
         self._first = env
-        self._lock = threading.Lock()
-        self._held: OrderedDict[int, tuple[TextDecPOMDP, int]] = OrderedDict()  # with its bytes
+        self._lock = lock or threading.RLock()
+        self._held: OrderedDict[int, tuple[TextDecPOMDP, array[int]]] = OrderedDict()  # with its parts
+        self._parts: dict[int, _Part] = {}  # by identity
         self._last = 0
-        self._bytes = 0
         self._most_bytes = most_bytes
 
     def copy(self, place: int) -> TextDecPOMDP:
@@ -74,20 +91,50 @@ class Session:
                 raise RefusedError(
                     410,
                     f"the environment number {place} is not held any more: a session holds {self._most_bytes >> 20} "
-                    "MiB (serve --megabytes), and what was used longest ago goes first; make the environment again",
+                    "MiB (serve --megabytes; all of them --total-megabytes), and what was used longest ago goes "
+                    "first; make the environment again",
                 )
             self._held.move_to_end(place)
             return self._held[place][0].fork()
 
-    def keep(self, env: TextDecPOMDP, texts: int) -> int:
-        """Hold an environment from now on, with so many bytes of new texts; its number."""
+    def keep(self, env: TextDecPOMDP) -> int:
+        """Hold an environment from now on; its number.
+
+        Raises:
+            RefusedError: It alone has more bytes than a session may hold.
+        """
+        parts = {id(held): _Part(held, size) for held, size in self._sizes(env)}
         with self._lock:
+            if self._weight(parts) + sum(part.bytes for part in parts.values()) > self._most_bytes:
+                raise RefusedError(
+                    413,
+                    f"the episode has more texts than a session may hold, {self._most_bytes >> 20} MiB (serve "
+                    "--megabytes); begin another, or write less",
+                )
             self._last += 1
-            self._held[self._last] = env, WEIGHT + texts
-            self._bytes += WEIGHT + texts
-            while self._bytes > self._most_bytes and len(self._held) > 1:
-                self._drop(next(iter(self._held)))
+            self._held[self._last] = env, array("Q", parts)
+            for name, part in parts.items():
+                known = self._parts.setdefault(name, part)
+                self.bytes += 0 if known.holders else part.bytes
+                known.holders += 1
+            self.bytes += self._weight(parts)
+            while self.bytes > self._most_bytes:
+                self.drop_oldest()
             return self._last
+
+    def _sizes(self, env: TextDecPOMDP) -> Iterator[tuple[object, int]]:
+        """What copies of an environment share, with the bytes of it: messages, and tasks of the client's own."""
+        with contextlib.suppress(KeyError):  # nobody has been told anything yet
+            for agent in env.possible_agents:
+                for message in env.history(agent):
+                    yield message, sys.getsizeof(message.text) + sys.getsizeof(message)
+        if env.items is not self._first.items:
+            for item in env.items:
+                yield item, sum(map(sys.getsizeof, (item, *item.reference, *item.fields.values())))
+
+    @staticmethod
+    def _weight(parts: Sized) -> int:
+        return WEIGHT + 2 * _PLACE * len(parts)  # in the history and here
 
     def forget(self, places: Iterable[int]) -> None:
         """Hold some numbers no longer."""
@@ -95,9 +142,21 @@ class Session:
             for place in places:
                 self._drop(place)
 
+    def drop_oldest(self) -> None:
+        """Hold what was used longest ago no longer."""
+        self._drop(next(iter(self._held)))
+
     def _drop(self, place: int) -> None:
-        _, weight = self._held.pop(place, (None, 0))
-        self._bytes -= weight
+        _, parts = self._held.pop(place, (None, None))
+        if parts is None:
+            return
+        self.bytes -= self._weight(parts)
+        for name in parts:
+            part = self._parts[name]
+            part.holders -= 1
+            if not part.holders:
+                self.bytes -= part.bytes
+                del self._parts[name]
 
     def __len__(self) -> int:
         return len(self._held)
@@ -109,7 +168,7 @@ class Sessions:
     def __init__(self, env: TextDecPOMDP, limits: Limits) -> None:
         self.env = env
         self.limits = limits
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._open: OrderedDict[str, tuple[Session, float]] = OrderedDict()  # with the time of the last request
 
     def open(self) -> Session:
@@ -126,7 +185,7 @@ class Sessions:
                     f"the server has its most sessions, {self.limits.sessions} (serve --sessions); close an "
                     "environment, or try later",
                 )
-            session = Session(secrets.token_urlsafe(24), self.env.fork(), self.limits.megabytes << 20)
+            session = Session(secrets.token_urlsafe(24), self.env.fork(), self.limits.megabytes << 20, self._lock)
             self._open[session.name] = session, time.monotonic()
             return session
 
@@ -148,6 +207,19 @@ class Sessions:
             session, _ = self._open.pop(name)
             self._open[name] = session, time.monotonic()
             return session
+
+    def keep(self, session: Session, env: TextDecPOMDP) -> int:
+        """Hold an environment in a session; its number. Where all hold too much, the one with the most loses first."""
+        with self._lock:
+            number = session.keep(env)
+            held = [other for other, _ in self._open.values()]
+            over = sum(other.bytes for other in held) - (self.limits.total_megabytes << 20)
+            while over > 0:
+                largest = max(held, key=lambda other: other.bytes)
+                before = largest.bytes
+                largest.drop_oldest()
+                over -= before - largest.bytes
+            return number
 
     def close(self, name: str) -> None:
         """End a session, if there is such a one."""

@@ -98,6 +98,38 @@ def test_a_request_that_does_not_end_is_given_up(monkeypatch: pytest.MonkeyPatch
     assert ask(served(), "/open") == (408, "the request did not come within 0 s")
 
 
+def test_bodies_are_counted_while_they_come_and_ordinary_requests_are_answered_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(app, "MOST_TRAFFIC", 1_000_000)
+    monkeypatch.setattr(app, "BODY_SECONDS", 0.5)
+    server, statuses, scope = served(), list[int](), {"type": "http", "method": "POST", "path": "/open"}
+
+    async def send(message: Any) -> None:
+        if "status" in message:
+            statuses.append(message["status"])
+
+    async def unfinished() -> None:
+        pieces = [{"type": "http.request", "body": b"x" * 100_000, "more_body": True}] * 5
+
+        async def receive() -> Any:
+            return pieces.pop() if pieces else await asyncio.Event().wait()
+
+        await server({**scope, "headers": [(b"host", b"localhost")]}, receive, send)
+
+    async def many() -> int:
+        waiting = [asyncio.ensure_future(unfinished()) for _ in range(10)]
+        await asyncio.sleep(0.1)
+        taken = server.traffic.bytes
+        assert (await asyncio.to_thread(ask, server, "/open", b"{}"))[0] == 200
+        await asyncio.gather(*waiting)
+        return taken
+
+    assert 500_000 < asyncio.run(many()) <= 1_000_000
+    assert sorted(statuses) == [408] * 2 + [503] * 8
+    assert server.traffic.bytes == 0
+
+
 @pytest.mark.parametrize(
     ("authorization", "status"),
     [
@@ -151,6 +183,14 @@ def test_a_conversation_too_many_is_told_so_and_ended() -> None:
     ask(server, "/open", b"{}")
     [error] = converse(server)  # at once: it would hold a connection
     assert error["data"]["code"] == "CAPACITY_REACHED"
+
+
+def test_a_conversation_that_never_asks_anything_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(app, "BODY_SECONDS", 0.01)
+    scope = {"type": "websocket", "path": "/ws", "headers": [(b"host", b"localhost")]}
+    server = served()
+    assert talk(server, scope, {"type": "websocket.connect"})[-1]["type"] == "websocket.close"
+    assert json.loads(ask(server, "/health", method="GET")[1])["sessions"] == 0
 
 
 def test_an_idle_conversation_is_ended() -> None:

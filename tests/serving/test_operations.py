@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -100,17 +101,69 @@ def test_tasks_come_in_pages(served: Any, monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_what_was_used_longest_ago_goes_first_and_the_beginning_never(served: Any) -> None:
     session = Session("name", served, 3 * WEIGHT)
-    first, second, third = (session.keep(served, 0) for _ in "123")
+    first, second, third = (session.keep(served) for _ in "123")
     session.copy(first)
-    fourth = session.keep(served, 0)
+    fourth = session.keep(served)
     with refused(410, f"number {second} is not held"):
         session.copy(second)
     for place in (0, first, third, fourth):
         session.copy(place)
     session.forget([third, 0, 99])
     assert len(session) == 2
-    session.keep(served, 4 * WEIGHT)  # more than all: what is newest stays
-    assert len(session) == 1
+    session.forget([first, fourth])
+    assert (len(session), session.bytes) == (0, 0)
+
+
+def after(env: Any, text: str) -> Any:
+    """A copy of an environment, a turn later."""
+    twin = env.fork()
+    twin.step(dict.fromkeys(twin.agents, text))
+    return twin
+
+
+def test_a_text_is_counted_once_for_as_long_as_it_is_held() -> None:
+    now = make("telegrams-v0", max_turns=100)
+    now.reset(seed=0)
+    session, text = Session("name", now, 4 << 20), "x" * 100_000
+    for turn in range(9):
+        now = after(now, f"{text}{turn}")  # of which every later state has a copy in its history
+    session.keep(now)
+    before = session.bytes
+    assert before > 900_000
+    places = [session.keep(now.fork()) for _ in range(5)]
+    assert session.bytes < before + 5 * 2 * WEIGHT
+    session.forget(places)
+    assert session.bytes == before
+    for turn in range(9, 50):
+        now = after(now, f"{text}{turn}")
+    with refused(413, "more texts than a session may hold, 4 MiB"):
+        session.keep(now)
+    assert session.bytes == before
+
+
+def test_a_session_of_many_turns_holds_no_more_than_its_budget() -> None:
+    env = make("telegrams-v0", max_turns=3000)
+    sessions = Sessions(env, Limits(megabytes=4))
+    session = sessions.open()
+    env.reset(seed=0)
+    tracemalloc.start()
+    for _ in range(1000):
+        env = after(env, "a")
+        sessions.keep(session, env)
+    held, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert held < 2 * (4 << 20)
+
+
+def test_all_sessions_together_have_a_budget_and_the_largest_loses_first(served: Any) -> None:
+    sessions = Sessions(served, Limits(total_megabytes=1))
+    small, large = sessions.open(), sessions.open()
+    kept = sessions.keep(small, served)
+    for _ in range(1000):
+        sessions.keep(large, served)
+    assert small.bytes + large.bytes <= 1 << 20
+    small.copy(kept)
+    assert len(large) > 50
 
 
 def test_sessions_are_counted_and_end_when_they_are_idle(served: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -131,7 +184,7 @@ def test_sessions_are_counted_and_end_when_they_are_idle(served: Any, monkeypatc
     assert len(sessions) == 0
 
 
-@pytest.mark.parametrize("name", ["sessions", "megabytes", "idle"])
+@pytest.mark.parametrize("name", ["sessions", "megabytes", "idle", "total_megabytes"])
 def test_a_limit_is_more_than_nothing(name: str) -> None:
     with pytest.raises(ValueError, match=f"{name} is 0; it must be more than 0"):
         Limits(**{name: 0})

@@ -131,6 +131,15 @@ def _session(url: str) -> str:
         return json.load(answer)["session"]
 
 
+@pytest.mark.parametrize("text", [b"", b"POST /open HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99\r\n\r\n{"])
+def test_idle_connections_and_unfinished_requests_make_room_for_others(text: bytes, serving: Serving) -> None:
+    url = serving(make("telegrams-v0"), limits=Limits(sessions=4))
+    with contextlib.ExitStack() as opened:
+        for _ in range(150):  # twice as many as there may be
+            opened.enter_context(raw(url, text))
+        RemoteEnv(url, tries=1).reset(seed=0)
+
+
 def test_sessions_beyond_the_limit_are_refused_and_the_others_play_on(serving: Serving) -> None:
     url = serving(make("telegrams-v0"), limits=Limits(sessions=5))
     envs = [RemoteEnv(url) for _ in range(5)]
