@@ -8,6 +8,7 @@ from pathlib import Path
 from rich.table import Table
 
 from ..storage.files import replace
+from ..storage.reading import FileError, is_there
 from ..types import grouped
 from ..visible import plain, visible
 from . import markdown as md
@@ -18,7 +19,7 @@ from .lines import Line, by_environment, short
 from .page import render_page
 from .picture import save
 from .published import SOURCE, published
-from .runs import Entry, Run, final_score, merge, read_run
+from .runs import Entry, Run, RunError, final_score, merge, read_run
 from .text_tables import (
     HOW,
     bounds,
@@ -152,16 +153,37 @@ def write_merged(
 
 
 def report_runs(folders: Sequence[Path], out: Path, *, allow_mixed: bool = False) -> tuple[Findings, list[str]]:
-    """Report several runs together; returns the findings, and warnings.
+    """Report several runs together; returns the findings, and warnings, also of runs that cannot be read.
 
     Raises:
-        RunError: A folder is no run, or they do not compare and `allow_mixed` is False.
+        RunError, FileError: No run can be read, or they do not compare and `allow_mixed` is False.
     """
-    runs = [read_run(folder) for folder in folders]
+    runs, left_out = _readable(folders)
     entries, warnings = merge(runs, allow_mixed=allow_mixed)
+    warnings += left_out
     said = findings(entries)
     write_merged(out, " + ".join(dict.fromkeys(run.title for run in runs)), runs, said, entries, warnings)
     return said, warnings
+
+
+def _readable(folders: Sequence[Path]) -> tuple[list[Run], list[str]]:
+    """The runs that can be read, and a sentence for each that is damaged."""
+    runs: list[Run] = []
+    errors: list[ValueError] = []
+    for folder in folders:
+        try:
+            run = read_run(folder)
+            for entry in run.entries if len(folders) > 1 else ():
+                entry.episodes(), entry.curve(), entry.training()  # read all, so as to leave out all
+        except (RunError, FileError) as error:
+            if not is_there(folder / "versions.json"):  # it is no run, but a wrong name
+                raise
+            errors.append(error)
+        else:
+            runs.append(run)
+    if not runs:
+        raise errors[0]
+    return runs, [f"a run is left out ({error})" for error in errors]
 
 
 def markdown(title: str, said: Findings, entries: Sequence[Entry], warnings: Sequence[str]) -> str:

@@ -60,6 +60,7 @@ def validate(files: Files, profile: Profile = "replayable") -> None:
 
     Example: [bold]llm-dec-pomdp trace validate traces.jsonl[/]
     """
+    from ..storage.reading import is_there
     from ..traces import ContentStore, read, store_of
     from ..traces import validate as problems_of
 
@@ -67,7 +68,7 @@ def validate(files: Files, profile: Profile = "replayable") -> None:
     with usage(), ExitStack() as opened:
         for path in files:
             place = store_of(path)
-            store = opened.enter_context(ContentStore(place)) if place.is_file() else None
+            store = opened.enter_context(ContentStore(place)) if is_there(place) else None
             for number, trace in enumerate(_traces(path, read), 1):
                 count += 1
                 problems = problems_of(trace, profile, store)  # type: ignore[arg-type]
@@ -137,8 +138,8 @@ def view(
     Example: [bold]llm-dec-pomdp trace view traces.jsonl[/]
     """
     from ..storage.files import replace
+    from ..storage.reading import LONGEST
     from ..traces import read_whole
-    from ..traces.files import LONGEST
     from ..traces.page import render
 
     place = place or Path(f"{file}.html")

@@ -10,7 +10,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 import hashlib
-import json
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,6 +18,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from ..registries import nearest
+from ..storage.reading import LARGEST, FileError, is_there, parse, read_text
 from ..types import TaskItem
 
 Row = Mapping[str, Any]
@@ -212,13 +212,13 @@ def _converted(rows: Sequence[Any], source: TaskSource, place: str) -> list[Any]
 
 
 def _from_file(source: TaskSource, path: Path, columns: _Columns) -> tuple[TaskItem, ...]:
-    if not path.is_file():
+    if not is_there(path) or path.is_dir():
         kind = "is a folder" if path.is_dir() else "does not exist"
         raise TaskError(f"task file {str(path)!r} {kind}; give 'sample', 'hub', or the path of a .jsonl or .json file")
     try:
-        text = path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise TaskError(f"task file {str(path)!r} is not UTF-8 text ({error}); convert it first") from None
+        text = read_text(path, LARGEST)
+    except FileError as error:
+        raise TaskError(f"task file {error}") from None
     return _from_rows(_parse(text, path), source, columns, str(path), stem=path.stem)
 
 
@@ -231,11 +231,9 @@ def _from_rows(
 def _parse(text: str, path: Path) -> list[Any]:
     if path.suffix == ".json":
         try:
-            rows: Any = json.loads(text)
-        except (ValueError, RecursionError) as error:
-            raise TaskError(
-                f"{path}: not valid JSON: {error}; a file with one object per line is named .jsonl"
-            ) from None
+            rows = parse(text, str(path))
+        except FileError as error:
+            raise TaskError(f"{error}; a file with one object per line is named .jsonl") from None
         if not isinstance(rows, list):
             raise TaskError(f"{path}: holds one {type(rows).__name__}; a .json task file is a list of objects")
         return rows  # pyright: ignore[reportUnknownVariableType]
@@ -252,9 +250,9 @@ def json_lines(text: str, source: str) -> Iterator[tuple[str, Any]]:
         place = f"{source}, line {number}"
         try:
             if line.strip():
-                yield place, json.loads(line)
-        except (ValueError, RecursionError) as error:  # endless numbers and brackets too
-            raise TaskError(f"{place}: not valid JSON: {error}; correct or remove the line") from None
+                yield place, parse(line, place)
+        except FileError as error:
+            raise TaskError(str(error)) from None
 
 
 def _validate(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from ..agents.base import Policy, Request, Sampling, TeachablePolicy, Team
 from ..agents.scripted import Replay
 from ..envs.base import TextDecPOMDP
 from ..seeding import derive
+from ..storage.reading import is_there, iterate_lines, parse
 from ..types import Completion, Episode, Group
 from .base import Batch
 from .trajectories import Trajectories
@@ -41,9 +41,9 @@ class Recorded(NamedTuple):
 def files_of(source: str) -> list[Path]:
     """The files of a source: itself, or the episodes of a run's cell, or of all cells of a run; [] for none."""
     path = Path(source)
-    if path.is_file():
+    if is_there(path) and not path.is_dir():
         return [path]
-    return [path / _EPISODES] if (path / _EPISODES).is_file() else sorted(path.glob(f"cells/*/{_EPISODES}"))
+    return [path / _EPISODES] if is_there(path / _EPISODES) else sorted(path.glob(f"cells/*/{_EPISODES}"))
 
 
 def read_rows(path: Path, make: Callable[[Any], T], what: str, shape: str) -> Iterator[T]:
@@ -53,14 +53,11 @@ def read_rows(path: Path, make: Callable[[Any], T], what: str, shape: str) -> It
         ValueError: A row that `make` cannot read, or a file without rows.
     """
     number = 0
-    with path.open(encoding="utf-8") as file:
-        for number, line in enumerate(file, 1):
-            try:
-                yield make(json.loads(line))
-            except (ValueError, KeyError, TypeError, AttributeError) as error:
-                raise ValueError(
-                    f"{path}, row {number}: is no {what} ({type(error).__name__}: {error}); {shape}"
-                ) from None
+    for number, line in iterate_lines(path):
+        try:
+            yield make(parse(line, "the row"))
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise ValueError(f"{path}, row {number}: is no {what} ({type(error).__name__}: {error}); {shape}") from None
     if not number:
         raise ValueError(f"{path} is empty; give a file of {what}s")
 

@@ -21,7 +21,7 @@ import pydantic
 
 T = TypeVar("T")
 LONGEST = 1 << 26  # bytes of what is read at once: a JSON file, or a line of one with many
-LARGEST = 1 << 30  # bytes of a file that is read line by line
+LARGEST = 1 << 30  # bytes of a file all of whose lines are kept
 DEEPEST = 100  # levels of JSON values within each other
 _KINDS = (
     (stat.S_ISDIR, "a folder"),
@@ -133,16 +133,14 @@ def find_json(path: Path, kind: type[T]) -> T | None:
     return read_json(path, kind) if is_there(path) else None
 
 
-def iterate_lines(path: Path) -> Iterator[tuple[int, bytes]]:
-    """The lines of a file with their numbers, one at a time; raises FileError."""
-    with open_file(path, LARGEST) as file:
-        number, read = 0, 0
+def iterate_lines(path: Path, largest: int | None = None) -> Iterator[tuple[int, bytes]]:
+    """The lines of a file with their numbers, one at a time; raises FileError, see `open_file`."""
+    with open_file(path, largest) as file:
+        number = 0
         while line := file.readline(LONGEST + 1):
-            number, read = number + 1, read + len(line)
+            number += 1
             if len(line) > LONGEST:
                 raise FileError(f"{path}, line {number}: it is longer than {LONGEST / 1e6:,.0f} MB; remove it")
-            if read > LARGEST:
-                raise FileError(f"{str(path)!r} has more than {LARGEST / 1e6:,.0f} MB; give a smaller file")
             yield number, line
 
 

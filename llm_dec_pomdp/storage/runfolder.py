@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar, cast
 
 from .files import replace_json
-from .reading import FileError, conform, find_json, is_there, iterate_lines, open_to_append, parse, read_json
+from .reading import LARGEST, FileError, conform, find_json, is_there, iterate_lines, open_to_append, parse, read_json
 from .secrets import masked
 from .signals import Interrupted, before_the_end
 
@@ -214,13 +214,13 @@ def read_lines(path: Path, kind: type[T] = dict[str, Any]) -> Sequence[T]:
     Raises:
         FileError: A line is something else; the message names it.
     """
-    return list(iterate_records(path, kind))
+    return list(iterate_records(path, kind, LARGEST))
 
 
-def iterate_records(path: Path, kind: type[T] = dict[str, Any]) -> Iterator[T]:
-    """The records of `read_lines`, one at a time."""
+def iterate_records(path: Path, kind: type[T] = dict[str, Any], largest: int | None = None) -> Iterator[T]:
+    """The records of `read_lines`, one at a time, of a file of any size or of `largest` bytes at most."""
     if is_there(path):
-        for number, line in iterate_lines(path):
+        for number, line in iterate_lines(path, largest):
             if line.endswith(b"\n") and line != b"\n":
                 where = f"{path}, line {number}"
                 yield conform(parse(line, where), kind, where)

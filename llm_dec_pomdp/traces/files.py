@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import itertools
 import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
@@ -18,13 +17,13 @@ from typing import Any, BinaryIO, Literal, get_args
 
 from ..registries import nearest
 from ..storage.files import replacing
+from ..storage.reading import LONGEST, FileError, is_there, iterate_lines, open_file, parse, read_bytes
 from ..storage.secrets import masked
 from ..types import Episode, TaskItem
 from .graph import Trace, line_of
 from .header import Header, TraceError, digest, encode, plain_text
 
 Texts = Literal["inline", "hashed", "none"]
-LONGEST = 1 << 26  # bytes of one trace
 _AT_ONCE = 200  # texts that go into a store together
 _BUFFER = 1 << 20  # bytes that go into a file together
 _TOKENS = ("prompt_ids", "token_ids", "logprobs")
@@ -42,8 +41,8 @@ class ContentStore:
     """
 
     def __init__(self, path: Path, *, new: bool = False) -> None:
-        if not new and not path.is_file():
-            raise TraceError(f"{str(path)!r}, the texts of the traces, is missing; copy it beside them")
+        if not new:
+            _refuse_store(path)
         self.path = path
         self._new: dict[bytes, bytes] = {}  # by their SHA-256
         mode = "rwc" if new else "ro"
@@ -52,6 +51,8 @@ class ContentStore:
             self._file.execute("PRAGMA journal_mode = OFF")  # the file gets its name when it is whole
             self._file.execute("PRAGMA synchronous = OFF")
             self._file.execute("CREATE TABLE content (digest BLOB PRIMARY KEY, text BLOB)")
+        else:
+            self._refuse_program()
 
     def __enter__(self) -> ContentStore:
         return self
@@ -61,6 +62,18 @@ class ContentStore:
             self._flush()
         self._file.commit()
         self._file.close()
+
+    def _refuse_program(self) -> None:
+        """Refuse what is no plain table: a view is a program, which need not end."""
+        try:
+            [found] = self._file.execute("SELECT type FROM sqlite_master WHERE name = 'content'").fetchall() or [("",)]
+        except (sqlite3.Error, ValueError) as error:
+            found = (f"{error}",)
+        if found[0] != "table":
+            self._file.close()
+            raise TraceError(
+                f"{str(self.path)!r} is damaged (its content is {found[0]!r}, no table); export the traces again"
+            )
 
     def put(self, text: str) -> str:
         """Keep a text; its reference."""
@@ -86,11 +99,18 @@ class ContentStore:
         except ValueError:
             return None
         try:
-            row = self._file.execute("SELECT text FROM content WHERE digest = ?", (key,)).fetchone()
+            query = "SELECT text FROM content WHERE digest = ? AND length(text) <= ?"
+            row = self._file.execute(query, (key, LONGEST)).fetchone()
             text = row[0].decode("utf-8", "surrogatepass") if row else None
         except (sqlite3.Error, UnicodeDecodeError, AttributeError) as error:
             raise TraceError(f"{str(self.path)!r} is damaged ({error}); export the traces again") from error
         return text if text is not None and digest(text) == reference else None
+
+
+def _refuse_store(path: Path) -> None:
+    if not is_there(path):
+        raise TraceError(f"{str(path)!r}, the texts of the traces, is missing; copy it beside them")
+    open_file(path).close()
 
 
 def store_of(path: Path) -> Path:
@@ -202,46 +222,26 @@ def read(path: Path) -> Iterator[Trace]:
     """The traces of a file, one at a time: a line each, or one JSON document.
 
     Raises:
-        TraceError: Something in it is no JSON object, or larger than a trace may be; the message names the line.
+        FileError: It is no regular file, or something in it is no JSON, too large or too deep; the message names it.
+        TraceError: Something in it is no JSON object; the message names the line.
     """
-    with path.open("rb") as file:
-        first = _line(file, path, 1)
-        try:
-            trace = _parsed(first, f"{path}, line 1")
-        except TraceError:
-            if not file.read(1):  # a single line
-                raise
-            yield _parsed(_whole(path), str(path))
-            return
-        yield trace
-        for number in itertools.count(2):
-            if not (line := _line(file, path, number)):
-                return
-            if line.strip():
-                yield _parsed(line, f"{path}, line {number}")
-
-
-def _line(file: BinaryIO, path: Path, number: int) -> bytes:
-    line = file.readline(LONGEST + 1)
-    if len(line) > LONGEST:
-        raise TraceError(f"{path}, line {number}: it is longer than {LONGEST >> 20} MB; a file has one trace in a line")
-    return line
-
-
-def _whole(path: Path) -> bytes:
-    if (size := path.stat().st_size) > LONGEST:
-        raise TraceError(
-            f"{path}: its first line is no trace and it has {size / 1e6:.0f} MB, more than the {LONGEST >> 20} MB of "
-            "one trace; a file of many has one in a line"
-        )
-    return path.read_bytes()
+    lines = iterate_lines(path)
+    _, first = next(lines, (1, b""))
+    try:
+        trace = _parsed(first, f"{path}, line 1")
+    except FileError:
+        if next(lines, None) is None:  # a single line
+            raise
+        yield _parsed(read_bytes(path), str(path))
+        return
+    yield trace
+    for number, line in lines:
+        if line.strip():
+            yield _parsed(line, f"{path}, line {number}")
 
 
 def _parsed(text: bytes, where: str) -> Trace:
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise TraceError(f"{where}: it is no JSON ({error}); a trace is a JSON object, one in a line") from None
+    value = parse(text, where)
     if not isinstance(value, dict):
         raise TraceError(f"{where}: it is a {type(value).__name__} ({value!r:.40}); a trace is a JSON object")
     return value  # pyright: ignore[reportUnknownVariableType]
@@ -272,6 +272,6 @@ def read_whole(path: Path) -> Iterator[Trace]:
     """The traces of a file with their texts in them, where a content store lies beside it."""
     with contextlib.ExitStack() as opened:
         place = store_of(path)
-        store = opened.enter_context(ContentStore(place)) if place.is_file() else None
+        store = opened.enter_context(ContentStore(place)) if is_there(place) else None
         for trace in read(path):
             yield resolve(trace, store) if store is not None else trace

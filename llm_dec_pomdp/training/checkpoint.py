@@ -38,6 +38,7 @@ from ..storage.files import (
     unpack,
     verify,
 )
+from ..storage.reading import FileError, conform, is_there, open_file, read_json
 
 DESCRIPTION = "team.json"
 CHECKPOINT = "checkpoint.json"
@@ -75,22 +76,21 @@ def read_description(folder: Path) -> dict[str, Any]:
         CheckpointError: There is no saved team.
     """
     path = folder / DESCRIPTION
-    if not path.is_file():
+    if not is_there(path):
         raise CheckpointError(f"{str(folder)!r} holds no saved team ({DESCRIPTION} is missing); give the folder of one")
     try:
-        description: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
+        return read_json(path, dict[str, Any])
+    except FileError as error:
         raise CheckpointError(f"{str(path)!r} is damaged ({error}); take another saved team") from error
-    return description
 
 
 def read_sampling(folder: Path) -> Sampling:
     """How texts were drawn in the training of a saved team, or of a checkpoint; the defaults where nothing says it."""
     saved: dict[str, Any] = {}
-    if (folder / DESCRIPTION).is_file():
+    if is_there(folder / DESCRIPTION):
         saved = read_description(folder)
-    elif (folder / CHECKPOINT).is_file():
-        saved = json.loads((folder / CHECKPOINT).read_text(encoding="utf-8"))["config"]
+    elif is_there(folder / CHECKPOINT):
+        saved = read_json(folder / CHECKPOINT, dict[str, Any])["config"]
     return Sampling(**saved.get("sampling", {}))
 
 
@@ -112,7 +112,7 @@ def load_weights(folder: Path, team: Team) -> None:
         for agent, weights in weight_files(policy, agents).items():
             names = weights.tensors
             place = folder / folder_of(agent) / weights.name
-            if not place.is_file():
+            if not is_there(place):
                 raise CheckpointError(f"{str(place)!r} is missing: these are the weights of another kind of team")
             state |= {names.get(name, name): tensor for name, tensor in _load(place).items()}
         try:
@@ -213,9 +213,15 @@ class Checkpoints:
         """
         self._refuse_other_run(checkpoint)
         load_weights(checkpoint.folder, team)
-        packed = json.loads((checkpoint.folder / "state.json").read_text(encoding="utf-8"))
         tensors = _load(checkpoint.folder / "state.safetensors")
-        return unpack(packed, {name: tensor.clone() for name, tensor in tensors.items()})  # do not keep the file mapped
+        tensors = {name: tensor.clone() for name, tensor in tensors.items()}  # do not keep the file mapped
+        try:
+            return unpack(read_json(checkpoint.folder / "state.json", dict[str, Any]), tensors)
+        except (FileError, KeyError, TypeError, ValueError) as error:
+            raise CheckpointError(
+                f"the state in {str(checkpoint.folder)!r} is none that was saved ({type(error).__name__}: {error}); "
+                "take another checkpoint"
+            ) from error
 
     def _refuse_other_run(self, checkpoint: Checkpoint) -> None:
         differing = differences(checkpoint.config, self.config)
@@ -233,7 +239,8 @@ class Checkpoints:
 
     def _folders(self) -> list[Path]:
         """Oldest first."""
-        return sorted(self.folder.glob("step-*"), key=lambda path: int(path.name.removeprefix("step-")))
+        numbered = [path for path in self.folder.glob("step-*") if path.name.removeprefix("step-").isdecimal()]
+        return sorted(numbered, key=lambda path: int(path.name.removeprefix("step-")))
 
     def _prune(self, step: int) -> None:
         """Remove old checkpoints, and those beyond `step`, which must be damaged: the run did not begin there."""
@@ -252,10 +259,13 @@ def read_checkpoint(folder: Path) -> Checkpoint:
         CheckpointError: This version does not know its format.
     """
     verify(folder)
-    about = json.loads((folder / CHECKPOINT).read_text(encoding="utf-8"))
-    if about["format"] != FORMAT:
-        raise CheckpointError(f"{str(folder)!r} has format {about['format']}, this version reads {FORMAT}")
-    return Checkpoint(folder, about["step"], about["counters"], about["config"], about["versions"])
+    try:
+        about = read_json(folder / CHECKPOINT, dict[str, Any])
+        if about.get("format") != FORMAT:
+            raise CheckpointError(f"{str(folder)!r} has format {about.get('format')}, this version reads {FORMAT}")
+        return conform({**about, "folder": folder}, Checkpoint, CHECKPOINT)
+    except FileError as error:
+        raise DamagedError(str(error)) from None
 
 
 def players(team: Team) -> list[tuple[TrainablePolicy, list[str]]]:
@@ -300,6 +310,7 @@ def _load(path: Path) -> dict[str, Any]:
     from safetensors.torch import load_file
 
     try:
+        open_file(path).close()  # what is no regular file may not end
         return load_file(path)
-    except SafetensorError as error:  # a pickle too: nothing else is read
+    except (SafetensorError, FileError) as error:  # a pickle too: nothing else is read
         raise CheckpointError(f"{str(path)!r} is no safetensors file ({error}); take another checkpoint") from error

@@ -24,6 +24,7 @@ from ..config import Config, Count, Positive
 from ..envs.base import TextDecPOMDP
 from ..seeding import derive, generator
 from ..storage.files import replace_json
+from ..storage.reading import conform
 from ..storage.runfolder import finite
 from ..storage.signals import StopRequest
 from ..types import Episode, Group
@@ -126,15 +127,23 @@ def restore(learner: Learner, env: TextDecPOMDP, checkpoints: Checkpoints) -> Co
     newest = checkpoints.newest()
     if newest is None:
         return Counters()
-    saved = dict(newest.counters)
-    cursor = saved.pop("cursor")
-    if cursor["tasks"] != _fingerprint(item.id for item in env.items):
+    where = f"{newest.folder / 'checkpoint.json'}, field counters"
+    done = conform(newest.counters, Counters, where)
+    cursor = conform(newest.counters.get("cursor"), _Cursor, f"{where}.cursor")
+    if cursor.tasks != _fingerprint(item.id for item in env.items):
         raise CheckpointError(
-            f"{str(newest.folder)!r} was trained on {cursor['of']} tasks, which are not the {len(env.items)} tasks of "
+            f"{str(newest.folder)!r} was trained on {cursor.of} tasks, which are not the {len(env.items)} tasks of "
             "this run; give the tasks it was trained on"
         )
-    _restartable(learner).load_state_dict(checkpoints.restore(newest, learner.team))
-    return Counters(**saved)
+    state = checkpoints.restore(newest, learner.team)
+    try:
+        _restartable(learner).load_state_dict(state)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise CheckpointError(
+            f"the state in {str(newest.folder)!r} is none of this learner ({type(error).__name__}: {error}); take "
+            "another checkpoint, or the learner that saved it"
+        ) from error
+    return done
 
 
 def train(
@@ -234,10 +243,20 @@ def _step(
     return step, groups
 
 
+@dataclass(frozen=True, slots=True)
+class _Cursor:
+    """Where in the tasks a checkpoint was saved: epoch and place in it, of how many, and which they are."""
+
+    epoch: int
+    place: int
+    of: int
+    tasks: str
+
+
 def _save(learner: Learner, env: TextDecPOMDP, config: TrainerConfig, checkpoints: Checkpoints, done: Counters) -> None:
     epoch, place = divmod(done.step * config.prompts_per_step, len(env.items))
     tasks = _fingerprint(item.id for item in env.items)
-    cursor = {"epoch": epoch, "place": place, "of": len(env.items), "tasks": tasks}
+    cursor = asdict(_Cursor(epoch, place, len(env.items), tasks))
     state = _restartable(learner).state_dict()
     checkpoints.save(done.step, learner.team, state, {**asdict(done), "cursor": cursor})
 

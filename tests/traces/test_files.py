@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 from playing import EXAMPLE, played
 
+from llm_dec_pomdp.storage.reading import FileError
 from llm_dec_pomdp.traces import (
     ContentStore,
     Trace,
@@ -139,7 +140,7 @@ HOSTILE = {
 @pytest.mark.parametrize(("content", "sentence"), HOSTILE.values(), ids=HOSTILE)
 def test_what_is_no_trace_is_refused(content: bytes, sentence: str, tmp_path: Path) -> None:
     (tmp_path / "t").write_bytes(content)
-    with pytest.raises(TraceError, match=sentence):
+    with pytest.raises(ValueError, match=sentence):
         list(read(tmp_path / "t"))
 
 
@@ -147,7 +148,7 @@ def test_the_line_that_is_no_trace_is_named(trace: Trace, tmp_path: Path) -> Non
     write([trace], tmp_path / "t")
     with (tmp_path / "t").open("a") as file:
         file.write("{}\n{\n")
-    with pytest.raises(TraceError, match="line 3: it is no JSON"):
+    with pytest.raises(FileError, match="line 3: it is no JSON"):
         list(read(tmp_path / "t"))
 
 
@@ -156,7 +157,7 @@ def test_a_gigabyte_is_refused_without_reading_it(beginning: bytes, tmp_path: Pa
     with (tmp_path / "t").open("wb") as file:
         file.write(beginning)
         file.truncate(1 << 30)  # a hole: it takes no room
-    with pytest.raises(TraceError, match=r"a file (of many )?has one (trace )?in a line"):
+    with pytest.raises(FileError, match=r"line [12]: it is longer than"):
         list(read(tmp_path / "t"))
 
 
@@ -169,3 +170,23 @@ def test_a_circle_of_ten_thousand_agents_is_seen() -> None:
     trace: Trace = {"trace_id": "x", "task_id": "y", "events": events, "edges": edges, "rewards": {}, "costs": costs}
     with pytest.raises(TraceError, match=r"event '\d+', field id: edges lead from it back to itself"):
         check_graph(trace)
+
+
+def test_a_store_that_is_a_program_is_not_run(trace: Trace, tmp_path: Path) -> None:
+    write([trace], tmp_path / "t", "hashed")
+    with closing(sqlite3.connect(store_of(tmp_path / "t"))) as file, file:
+        file.execute("DROP TABLE content")
+        endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i AS digest, i AS text FROM n"
+        file.execute(f"CREATE VIEW content AS {endless}")
+    with pytest.raises(TraceError, match="is damaged"):
+        list(read_whole(tmp_path / "t"))
+
+
+@pytest.mark.parametrize("beside", [False, True], ids=["traces", "texts"])
+def test_a_pipe_in_the_place_of_a_file_is_refused(beside: bool, trace: Trace, tmp_path: Path) -> None:
+    write([trace], tmp_path / "t", "hashed")
+    path = store_of(tmp_path / "t") if beside else tmp_path / "t"
+    path.unlink()
+    os.mkfifo(path)
+    with pytest.raises(FileError, match="is a pipe"):
+        list(read_whole(tmp_path / "t"))
