@@ -174,7 +174,8 @@ def _readable(folders: Sequence[Path]) -> tuple[list[Run], list[str]]:
         try:
             run = read_run(folder)
             for entry in run.entries if len(folders) > 1 else ():
-                entry.episodes(), entry.curve(), entry.training()  # read all, so as to leave out all
+                for read in (entry.episodes, entry.curve, entry.training):  # all, so as to leave out all
+                    read()
         except (RunError, FileError) as error:
             if not is_there(folder / "versions.json"):  # it is no run, but a wrong name
                 raise
