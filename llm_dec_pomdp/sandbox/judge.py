@@ -78,6 +78,7 @@ class Record:
         self.over: OverError | None = None
         self.unsupported = self.done = self.loaded = False
         self.broken: set[int] = set()  # statements that raised
+        self.cut: set[int] = set()  # asserts of loops that an error ended
         self.error = ""
         self.timed_out = False
         self._noted: set[str] = set()
@@ -116,6 +117,7 @@ class Record:
             raise error
         reason = self._reason(error)
         self.broken.add(number)
+        self.cut |= self.tests.loops[number]
         for inside in within:
             self.ran[inside] += 1
         self._list(False)
@@ -242,12 +244,14 @@ def cpu_limit(seconds: float) -> Generator[None]:
 def verdict(record: Record) -> dict[str, Any]:
     """The verdict of a record: an assert is worth the share of its executions that held.
 
-    Where the tests ended early, unfinished asserts have failed; else asserts that were never executed do not count. A
-    statement that raised and holds no assert is a failure of its own.
+    Where the tests ended early, unfinished asserts have failed; else asserts that were never executed do not count. An
+    assert in a loop that an error ended has failed: nobody knows how many rounds were left. A statement that raised and
+    holds no assert is a failure of its own.
     """
     done = record.done and record.over is None
     due = [number for number, ran in enumerate(record.ran) if ran or not done]
-    finished = [number for number in due if record.ran[number] and (done or number not in record.unfinished)]
+    failed = record.cut if done else record.cut | record.unfinished
+    finished = [number for number in due if record.ran[number] and number not in failed]
     shares = [0.0] * len(record.ran)
     for number in finished:
         shares[number] = record.held[number] / record.ran[number]

@@ -17,12 +17,14 @@ class CountedTests:
         tree: The module to execute; it calls `__start__`, `__case__`, `__failed__` and `__broke__` with numbers.
         asserts: What each counted assert claims, in the order of the source.
         statements: Each guarded statement (of a round of a loop the first one), and the numbers of the asserts within.
+        loops: For each guarded statement the numbers of the asserts in loops that an error ends.
         inner: Numbers of asserts in other functions than `check`, which may run any number of times.
     """
 
     tree: ast.Module
     asserts: list[ast.expr] = field(default_factory=list[ast.expr])
     statements: list[tuple[ast.stmt, range]] = field(default_factory=list[tuple[ast.stmt, range]])
+    loops: list[frozenset[int]] = field(default_factory=list[frozenset[int]])
     inner: set[int] = field(default_factory=set[int])
 
     def claim(self, number: int) -> str:
@@ -38,8 +40,8 @@ def rewrite_check(source: str) -> CountedTests:
     """The test module with counted asserts.
 
     An assert of a true constant is dropped. Other statements of a function body are guarded too, and so is each round
-    of a `for` loop: when one raises, those after it still run. Functions without an assert are helpers of the tests;
-    what they raise goes to their callers.
+    of a `for` loop: when one raises, those after it still run. An error of a `while`, or of what a `for` iterates over,
+    ends the loop. Functions without an assert are helpers of the tests; what they raise goes to their callers.
     """
     tests = CountedTests(ast.parse(source))
     _Rewriter(tests).visit(tests.tree)
@@ -56,6 +58,7 @@ class _Rewriter(ast.NodeTransformer):
     def __init__(self, tests: CountedTests) -> None:
         self._tests = tests
         self._functions = 0
+        self._looped: set[int] = set()  # asserts in loops of the block that is visited
 
     def visit_Assert(self, node: ast.Assert) -> ast.stmt:
         """Rewrite one assert."""
@@ -80,7 +83,17 @@ class _Rewriter(ast.NodeTransformer):
 
     def visit_For(self, node: ast.For) -> ast.stmt:
         """Guard the rounds of a loop."""
+        first = len(self._tests.asserts)
         node.body = [self._guarded(node.body)]
+        self._looped.update(range(first, len(self._tests.asserts)))
+        node.orelse = self._visited(node.orelse)
+        return node
+
+    def visit_While(self, node: ast.While) -> ast.stmt:
+        """The next round may depend on what this one did, so an error ends the loop."""
+        first = len(self._tests.asserts)
+        node.body = self._visited(node.body)
+        self._looped.update(range(first, len(self._tests.asserts)))
         node.orelse = self._visited(node.orelse)
         return node
 
@@ -89,10 +102,13 @@ class _Rewriter(ast.NodeTransformer):
 
     def _guarded(self, block: list[ast.stmt]) -> ast.stmt:
         first, before = block[0], len(self._tests.asserts)
+        outside, self._looped = self._looped, set()
         block = self._visited(block)
+        looped, self._looped = frozenset(self._looped), outside | self._looped
         if len(block) == 1 and isinstance(block[0], _UNGUARDED):
             return block[0]
         self._tests.statements.append((first, range(before, len(self._tests.asserts))))
+        self._tests.loops.append(looped)
         handler = _handler("BaseException", "__broke__", len(self._tests.statements) - 1)
         return ast.Try(block, [handler], [], [])
 

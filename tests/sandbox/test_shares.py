@@ -77,6 +77,7 @@ def test_many_failures_are_one_note(pool: SandboxPool) -> None:
     assert len(verdict.notes) == 2
 
 
+NINE = "calls = []\ndef f(x):\n    calls.append(x)\n    return x if len(calls) < 10 else 1 // 0\n"
 SHARES = {
     "a round that raises before its assert has failed it": (
         "def f(x):\n    return x if x < 1 else 1 // 0\n",
@@ -107,6 +108,26 @@ SHARES = {
         "import os\ndef f(x):\n    return x if x < 9 else os._exit(0)\n",
         ["assert c(1) == 1", "c(9)"],
         ("died", 1, 2),
+    ),
+    "a loop that goes on after an error keeps its share": (
+        NINE,
+        ["for i in range(100):", "    y = c(i)", "    assert y == i"],
+        ("failed", 0.09, 1),
+    ),
+    "a loop that an error ends loses it": (
+        NINE,
+        ["i = 0", "while i < 100:", "    y = c(i)", "    assert y == i", "    i += 1", "assert i < 100"],
+        ("failed", 1, 2),
+    ),
+    "a loop in a block that an error ends loses it": (
+        NINE,
+        ["with open('/dev/null'):", "    i = 0", "    while i < 100:", "        i += c(1)", "        assert i"],
+        ("failed", 0, 1),
+    ),
+    "a loop over values that end in an error loses it": (
+        NINE,
+        ["for y in map(c, range(100)):", "    assert y < 9"],
+        ("failed", 0, 1),
     ),
     "an assert in an inner loop": (
         "def f(x):\n    return x % 2\n",
