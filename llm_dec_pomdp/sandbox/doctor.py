@@ -1,9 +1,9 @@
 """Tries the judge with programs that attack it, and looks for what they achieved or left behind.
 
 The programs are in `hostile/`, one file each, with a header of three lines: what it does, `# category:` and `# expect:`
-(the outcomes that are right for it). The categories lies, resources and escapes are solutions that do not know the
-answers of the tests. The category tasks is the other side: tests and prelude of a problem, whose asserts hold when an
-escape succeeds.
+(the outcomes that are right for it); where one layer alone holds it, a fourth, `# needs:`. The categories lies,
+resources and escapes are solutions that do not know the answers of the tests. The category tasks is the other side:
+tests and prelude of a problem, whose asserts hold when an escape succeeds.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from . import confine
 from .jobs import Job, Limits, Verdict
 from .pool import SandboxPool
 
@@ -58,6 +59,7 @@ class Program:
     category: str  # lies, resources, escapes or tasks
     expect: tuple[str, ...]  # outcomes that are right for it where every layer holds
     source: str  # its text, with places still to be filled in
+    needs: str = ""  # the layer that alone holds it
 
     def job(self, laid: Bait) -> Job:
         """The program against tests that it does not know; in the category tasks as the tests of a wrong program."""
@@ -72,9 +74,10 @@ def programs(folder: Path = FOLDER) -> list[Program]:
     chosen: list[Program] = []
     for path in sorted(folder.glob("*.py")):
         source = path.read_text(encoding="utf-8")
-        about, category, expect = (line.lstrip("# ") for line in source.splitlines()[:3])
+        about, category, expect, needs = (line.lstrip("# ") for line in source.splitlines()[:4])
         expected = tuple(word.strip() for word in expect.removeprefix("expect:").split(","))
-        chosen.append(Program(path.stem, about, category.removeprefix("category:").strip(), expected, source))
+        layer = needs.removeprefix("needs:").strip() if needs.startswith("needs:") else ""
+        chosen.append(Program(path.stem, about, category.removeprefix("category:").strip(), expected, source, layer))
     if not chosen:
         raise FileNotFoundError(f"no hostile programs in {str(folder)!r}; reinstall the package")
     return chosen
@@ -268,7 +271,8 @@ def examine(chosen: Sequence[Program], without: Sequence[str] = ()) -> Examinati
         ]
         working = set(pools[0].capabilities.working)
         held = "namespaces" in working or {"landlock", "seccomp"} <= working  # from the network and from writing
-        tried = [program for program in chosen if held or program.category not in ("escapes", "tasks")]
+        holds = {"": True, **{layer: layer in working for layer in confine.LAYERS}}
+        tried = [p for p in chosen if holds[p.needs] and (held or p.category not in ("escapes", "tasks"))]
         free: queue.SimpleQueue[SandboxPool] = queue.SimpleQueue()
 
         def one(program: Program) -> Finding:

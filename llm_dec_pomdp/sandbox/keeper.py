@@ -45,6 +45,7 @@ class Keeper:
         self.site = site
         self.layers = layers
         self.zygote = 0
+        self.proc = confine.processes()
         self.trainer_gone = False
 
     def serve(self) -> None:
@@ -80,7 +81,7 @@ class Keeper:
             os.kill(self.zygote, signal.SIGKILL)
             os.waitpid(self.zygote, 0)
             self.zygote = 0
-            end_orphans()
+            end_orphans(self.proc)
         with contextlib.suppress(OSError):
             empty(self.folder)
 

@@ -129,7 +129,7 @@ def _in_child(act: Callable[[], str]) -> str:
 
 
 def _limits() -> str:
-    confine.limit(confine.address_space() + (64 << 20), 10)
+    confine.limit(confine.address_space(confine.processes()) + (64 << 20), 10)
     try:
         bytearray(256 << 20)
     except MemoryError:
@@ -140,7 +140,10 @@ def _limits() -> str:
 def _namespaces() -> str:
     confine.leave_namespaces()
     folder = "/dev/shm" if Path("/dev/shm").is_dir() else tempfile.gettempdir()
+    confine.show_only([], folder)
     confine.mount_memory(folder)
+    if Path("/proc").exists():
+        return "files could be seen"
     if (pid := confine.fork(namespaces=True)) == 0:
         os._exit(0 if os.getpid() == 1 else 1)
     if os.waitpid(pid, 0)[1]:

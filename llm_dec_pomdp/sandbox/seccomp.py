@@ -88,7 +88,9 @@ def _null(argument: int) -> _Mode:
 
 _THREAD_FLAGS = 0x3D0F00  # of pthread_create; musl adds one that means nothing any more
 _THREAD: _Mode = (_Test(0, _THREAD_FLAGS, 0xFFFFFFFF & ~0x400000),)
-_DUPLICATE, _GET_FLAGS, _SET_FLAGS, _LOCKS, _ASYNC = (0, 1030), (1, 2, 3), 4, (5, 6, 7), 0x2000
+_DUPLICATE, _GET_FLAGS, _SET_FLAGS, _GET_LOCK, _ASYNC = (0, 1030), (1, 2, 3), 4, 5, 0x2000
+# A lock on a file that two programs can open would be a channel between them: calls that only seem to work.
+_SEEMING: dict[str, tuple[_Mode, ...]] = {"fcntl": ((_Test(1, 6),), (_Test(1, 7),))}  # F_SETLK, F_SETLKW
 _TERMINAL = (0x5401, 0x802C542A, 0x5413)  # TCGETS and TCGETS2, which `isatty` is made of; TIOCGWINSZ
 _DESCRIPTOR = (0x5450, 0x5451, 0x5421, 0x541B)  # FIONCLEX, FIOCLEX, FIONBIO, FIONREAD
 
@@ -97,7 +99,7 @@ _GUARDED: dict[str, tuple[_Numbers, tuple[_Mode, ...]]] = {
     "fcntl": (
         (72, 25),
         (
-            *((_Test(1, command),) for command in (*_DUPLICATE, *_GET_FLAGS, *_LOCKS)),
+            *((_Test(1, command),) for command in (*_DUPLICATE, *_GET_FLAGS, _GET_LOCK)),
             (_Test(1, _SET_FLAGS), _Test(2, 0, _ASYNC)),
         ),
     ),
@@ -140,7 +142,7 @@ def program(machine: str | None = None, *, judge: bool = False) -> bytes:
     for name, (pair, modes) in _GUARDED.items():
         number = pair[column]
         assert number is not None
-        lines += _guarded(number, _OF_THE_JUDGE.get(name, modes) if judge else modes)
+        lines += _guarded(number, _OF_THE_JUDGE.get(name, modes) if judge else modes, seeming=_SEEMING.get(name, ()))
     plain = sorted(allowed(machine, judge=judge).values())
     lines += [(_EQUAL, len(plain) - place + 2, 0, number) for place, number in enumerate(plain)]
     lines += [(_AT_LEAST, 0, 1, _NEW_CALLS), _failing(errno.ENOSYS), _failing(errno.EPERM), (_RETURN, 0, 0, _ALLOW)]
@@ -169,15 +171,16 @@ def _guarded(
     modes: tuple[_Mode, ...],
     then: _Line = (_RETURN, 0, 0, _ALLOW),
     otherwise: _Line = (_RETURN, 0, 0, _ERRNO | errno.EPERM),
+    seeming: tuple[_Mode, ...] = (),
 ) -> list[_Line]:
-    """What is answered to one call: `then` when a mode holds, else `otherwise`."""
+    """What is answered to one call: `then` when a mode holds, success when one of `seeming` does, else `otherwise`."""
     body: list[_Line] = []
-    for mode in modes:
+    for mode, answer in [*((mode, then) for mode in modes), *((mode, _failing(0)) for mode in seeming)]:
         after = 3 * len(mode) + 1
         for place, test in enumerate(mode):
             body += [(_LOAD, 0, 0, test.offset), (_AND, 0, 0, test.mask)]
             body += [(_EQUAL, 0, after - 3 * (place + 1), test.value)]
-        body += [then]
+        body += [answer]
     return [(_EQUAL, 0, len(body) + 1, number), *body, otherwise]
 
 

@@ -30,6 +30,7 @@ from . import confine, room
 
 ORDER = struct.Struct(">cQI")  # what, bytes of memory, seconds of CPU
 ANSWER = struct.Struct(">qq")
+DEVICES = ("/dev/null", "/dev/zero", "/dev/urandom")
 _LOOK = 0.05  # seconds between looks at a folder on the disk
 _HIDDEN = "sandbox"  # our own modules, by the name they were loaded under
 
@@ -45,6 +46,7 @@ class Zygote:
         self.rules = -1
         self.threads = -1  # readable when the child wants one
         self.filter = b""
+        self.proc = confine.processes()
         self.base = 0
         self.child = 0
         self.started = 0.0  # when the child was
@@ -53,13 +55,15 @@ class Zygote:
         """Whatever can be done once instead of for every child."""
         if "namespaces" in self.layers:
             confine.leave_namespaces()
+            confine.show_only([*self.readable, *DEVICES], self.folder)
             confine.mount_memory(self.folder)
         confine.adopt_orphans()
+        confine.share_arenas()
         if "seccomp" in self.layers:
             self.filter = confine.seccomp_program()
             self.threads = confine.listen_for_threads()
         self._make_rules()
-        self.base = confine.address_space()
+        self.base = confine.address_space(self.proc)
         os.environ.clear()
         for name in [name for name in sys.modules if name.partition(".")[0] == _HIDDEN]:
             del sys.modules[name]
@@ -70,8 +74,7 @@ class Zygote:
         if "landlock" in self.layers:
             if self.rules >= 0:
                 os.close(self.rules)
-            devices = ["/dev/null", "/dev/zero", "/dev/urandom"]
-            self.rules = confine.landlock_rules(self.readable, [self.folder, *devices])
+            self.rules = confine.landlock_rules(self.readable, [self.folder, *DEVICES])
 
     def run(self) -> None:
         """Prepare and serve; nothing of the child is left when this returns."""
@@ -97,7 +100,7 @@ class Zygote:
                 self._answer(self.start(descriptor_of(ancillary), memory, cpu))
             else:
                 lived = time.monotonic() - self.started
-                waited = lived > 1.0 and starved(self.child, lived)
+                waited = lived > 1.0 and starved(self.proc, self.child, lived)
                 self._answer(self.end(), waited)
 
     def _answer(self, number: int, flag: int = 0) -> None:
@@ -113,7 +116,7 @@ class Zygote:
             if self.control in ready:
                 return
             if ready:
-                confine.answer_thread(self.threads, self.child)
+                confine.answer_thread(self.threads, self.proc, self.child)
             if watched and time.monotonic() >= look + _LOOK:
                 look = time.monotonic()
                 if _overfull(self.folder):
@@ -170,7 +173,7 @@ class Zygote:
                 kill(self.child, signal.SIGKILL)
         _, _, usage = os.wait4(self.child, 0)
         self.child = 0
-        end_orphans()
+        end_orphans(self.proc)
         self._empty_folder()
         return int((usage.ru_utime + usage.ru_stime) * 1e6)
 
@@ -195,7 +198,7 @@ def descriptor_of(ancillary: list[tuple[int, int, bytes]]) -> int:
     return descriptors[0]
 
 
-def end_orphans() -> None:
+def end_orphans(proc: int) -> None:
     """Kill and reap whatever the child left to us."""
     while True:
         try:
@@ -203,7 +206,7 @@ def end_orphans() -> None:
         except ChildProcessError:
             return
         if pid == 0:
-            for orphan in Path(f"/proc/self/task/{os.getpid()}/children").read_text().split():
+            for orphan in confine.read_process(proc, f"self/task/{os.getpid()}/children").split():
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(int(orphan), signal.SIGKILL)
 
@@ -238,10 +241,10 @@ def _overfull(folder: str) -> bool:
     return too_deep or size > confine.FOLDER_SIZE
 
 
-def starved(pid: int, lived: float) -> bool:
+def starved(proc: int, pid: int, lived: float) -> bool:
     """Whether the process spent more than half of its life waiting for a core."""
     try:
-        _, waited, _ = (int(word) for word in Path(f"/proc/{pid}/schedstat").read_text().split())
+        _, waited, _ = (int(word) for word in confine.read_process(proc, f"{pid}/schedstat").split())
     except (OSError, ValueError):
         return os.getloadavg()[0] > 4 * (os.cpu_count() or 1)  # wall limits are four times those of CPU
     return waited / 1e9 > lived / 2

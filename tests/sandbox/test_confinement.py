@@ -22,7 +22,7 @@ from llm_dec_pomdp.sandbox import (
 )
 
 ALLOW, KILL, ASK = 0x7FFF0000, 0x80000000, 0x7FC00000
-REFUSED, UNKNOWN = 0x50000 | errno.EPERM, 0x50000 | errno.ENOSYS
+REFUSED, UNKNOWN, SEEMS = 0x50000 | errno.EPERM, 0x50000 | errno.ENOSYS, 0x50000
 ARCHITECTURE = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 THREAD = 0x3D0F00  # the flags of pthread_create
 CLONE = {"x86_64": 56, "aarch64": 220}
@@ -94,6 +94,11 @@ def test_calls_that_attacks_are_made_of_are_refused(machine: str) -> None:
         assert {name for name, found in answers.items() if found not in (REFUSED, UNKNOWN)} == (
             {"sendmsg"} if judge else set()
         )
+
+
+@machines
+def test_locks_only_seem_to_work(machine: str) -> None:
+    assert {answer(machine, number_of(machine, "fcntl"), 3, command) for command in (6, 7)} == {SEEMS}
 
 
 @machines

@@ -12,7 +12,7 @@ import pytest
 from judging import IDENTITY, LITTLE_CPU, job, judged
 
 from llm_dec_pomdp.envs.coding.analysis import prelude
-from llm_dec_pomdp.sandbox import Job, Limits, SandboxPool, capabilities
+from llm_dec_pomdp.sandbox import Job, Limits, SandboxPool, capabilities, confine
 
 # --- programs that do not load ----------------------------------------------------------------------------------------
 
@@ -190,6 +190,18 @@ def test_global_state_is_lost_with_a_case_that_took_too_long(pool: SandboxPool) 
 )
 def test_honest_oddities_pass(pool: SandboxPool, solution: str, line: str) -> None:
     assert judged(pool, solution, line) == ("passed", 1, 1)
+
+
+def test_64_threads_that_allocate_fit_into_the_usual_memory(pool: SandboxPool) -> None:
+    solution = (
+        "import threading\ndef f(count):\n    gate, done = threading.Barrier(count + 1), []\n"
+        "    def work():\n        gate.wait()\n        done.append(sum(len(bytes(5_000)) for _ in range(100)))\n"
+        "    threads = [threading.Thread(target=work) for _ in range(count)]\n"
+        "    for thread in threads: thread.start()\n    gate.wait()\n"
+        "    for thread in threads: thread.join()\n    return len(done)\n"
+    )
+    line = f"assert c({confine.MAX_THREADS - 1}) == {confine.MAX_THREADS - 1}"
+    assert judged(pool, solution, line, limits=Limits()) == ("passed", 1, 1)
 
 
 def test_one_program_leaves_nothing_for_the_next(pool: SandboxPool) -> None:

@@ -307,13 +307,15 @@ def test_second_runs_take_a_bounded_share_of_the_time(monkeypatch: pytest.Monkey
         assert 1 <= again <= 1 + (0.1 * spent) / took + 1  # one at any time, and then a tenth
 
 
-def test_a_program_that_sleeps_is_not_starved(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_program_that_sleeps_is_not_starved(tmp_path: Path) -> None:
     def states(pid: int, waited: float) -> bool:
-        (tmp_path / "schedstat").write_text(f"{10**9} {int(waited * 1e9)} 7")
-        return zygote.starved(pid, 22.0)
+        (tmp_path / str(pid)).mkdir(exist_ok=True)
+        (tmp_path / str(pid) / "schedstat").write_text(f"{10**9} {int(waited * 1e9)} 7")
+        return zygote.starved(proc, pid, 22.0)
 
-    monkeypatch.setattr(zygote, "Path", lambda path: tmp_path / path.rpartition("/")[2])
+    proc = os.open(tmp_path, os.O_RDONLY)
     assert [states(1, waited) for waited in (0.0, 3.0, 10.9, 11.1, 20.0)] == [False, False, False, True, True]
+    os.close(proc)
 
 
 # --- where confinement is missing -------------------------------------------------------------------------------------
