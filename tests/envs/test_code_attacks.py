@@ -1,4 +1,4 @@
-"""Programs in which one agent does all the work and hides it: none is paid for by v1, but for those that are listed.
+"""Programs in which one agent does all the work and hides it, or both do all of it: none is paid for by v1.
 
 A strategy makes the two texts of a row from its reference pair. What they earn stands in docs/code_rewards.md.
 """
@@ -8,15 +8,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import pytest
-from programs import Pair, Strategy, alone, arguments, around, main, share, solver, solves, spread
+from degenerate_pairs import ANSWER, PAIRS, TOKEN, decoder
+from programs import Strategy, alone, arguments, around, main, problem, share, solver, solves, spread
+from test_contribution import judged
 
 from llm_dec_pomdp.types import TaskItem
 
 LIMIT, ROWS, FEW = 0.40, 12, 2
 
 # --- main does everything ---------------------------------------------------------------------------------------------
-
-TOKEN = "sum(map(ord, repr(given))) % 97"
 
 
 def handshake(token: str, otherwise: str) -> Strategy:
@@ -98,14 +98,6 @@ CLOCK = checked("import time\nreturn time.time()", "if int(aux(ARGS) * 1e6) % 7 
 
 # --- aux does everything ----------------------------------------------------------------------------------------------
 
-ANSWER = "_solve(*given)"
-
-
-def decoder(coat: str, *lines: str) -> Strategy:
-    """Aux returns the answer in a coat, and main takes it off."""
-    return lambda item: (around(solver(item), coat), main(item, "said = aux(ARGS)", *lines))
-
-
 NUMBER = "(lambda a: {} if type(a) in (int, float) else a)(" + ANSWER + ")"
 TURNED = "(lambda a: not a if type(a) is bool else -a if type(a) in (int, float) else a[::-1])(" + ANSWER + ")"
 DECODERS: Mapping[str, Strategy] = {
@@ -159,33 +151,6 @@ DECODERS: Mapping[str, Strategy] = {
     ),
 }
 
-# --- what remains -----------------------------------------------------------------------------------------------------
-
-
-def judged_answer(item: TaskItem, last: str, token: str = TOKEN) -> Pair:
-    """Main computes the answer, and then something of it, the token and what aux says."""
-    inner = alone(item).replace(f"def {item.fields['entry_point']}(", "def _whole(", 1)
-    inner = inner.replace(f"{item.fields['entry_point']}(", "_whole(")
-    lines = [*inner.rstrip().split("\n"), "given = (ARGS,)", "said, answer = aux(ARGS), _whole(ARGS)", last]
-    return f"def aux(*given):\n    return {token}\n", main(item, *lines)
-
-
-OPEN: Mapping[str, Strategy] = {
-    "handshake, else a plausible answer made of what aux says": lambda item: judged_answer(
-        item,
-        f"return answer if said == {TOKEN} else type(answer)(said) if type(answer) is not bool else said % 2 == 0",
-    ),
-    "handshake by a difference": lambda item: judged_answer(
-        item,
-        f"return answer + said - {TOKEN} if type(answer) in (int, float) else answer * (1 + said - {TOKEN})",
-    ),
-    "a cipher of its own": decoder(
-        f"[ord(c) * 7 + i for i, c in enumerate(repr({ANSWER}))]",
-        "import ast",
-        "return ast.literal_eval(''.join(chr((n - i) // 7) for i, n in enumerate(said)))",
-    ),
-}
-
 # --- the table --------------------------------------------------------------------------------------------------------
 
 pytestmark = pytest.mark.usefixtures("impatient_judge")
@@ -193,6 +158,7 @@ CLOSED = {
     **HANDSHAKES,
     **{f"looks at {n}": s for n, s in SURROUNDINGS.items()},
     **{f"coat: {n}": s for n, s in DECODERS.items()},
+    **PAIRS,
 }
 
 
@@ -215,16 +181,23 @@ def test_who_looks_at_the_clock_earns_less_than_40_percent_on_average(env_id: st
     assert share(env_id, CLOCK, spread(env_id, ROWS) * 8) < LIMIT
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("strategy", "most"), [*zip(OPEN.values(), (0.75, 1.0, 0.55), strict=True)], ids=OPEN)
-def test_what_remains_open_is_what_the_manual_lists(strategy: Strategy, most: float) -> None:
-    """One that earns less now is to move to the others, here and in the manual."""
-    assert LIMIT < share("humaneval-v1", strategy, spread("humaneval-v1", ROWS)) <= most
+@pytest.mark.parametrize(
+    ("aux", "main"),
+    [
+        ("return sum(xs, 7)", "return 2 * (aux(xs) - 7)"),  # the answer never stands where aux holds it
+        ("return len(xs)", "return sum(2 * xs[i] for i in range(aux(xs)))"),  # hardly any work
+    ],
+    ids=["masked from the start", "a small part"],
+)
+def test_what_remains_open(aux: str, main: str) -> None:
+    lists = ([1, 2], [], [5, 5, 1], [4], [7, -3, 9])
+    item = problem("def main(xs):\n    pass\n", *(f"assert c({xs}) == {2 * sum(xs)}" for xs in lists))
+    assert judged(f"def aux(xs):\n    {aux}\n", f"def main(xs):\n    {main}\n", item).total == 4.0
 
 
 def test_hidden_solos_solve_the_problems() -> None:
-    """Else they would earn nothing for want of passed tests. What looks at frames or draws lots may fail some."""
+    """Else they would earn nothing for want of passed tests. What looks at frames or gives tests up may fail some."""
     [item] = spread("humaneval-v1", 1)
     assert arguments(item)
-    for name, strategy in {**HANDSHAKES, **DECODERS, **OPEN}.items():
-        assert solves("humaneval-v1", strategy, item), name
+    for name, strategy in {**HANDSHAKES, **DECODERS, **PAIRS}.items():
+        assert solves("humaneval-v1", strategy, item) or "given up" in name, name

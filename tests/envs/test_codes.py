@@ -59,7 +59,7 @@ HONEST = {
 @pytest.mark.parametrize(("value", "read"), CODES.values(), ids=CODES)
 def test_reading_a_code_is_no_cooperation(value: str, read: str) -> None:
     score = judged(helper(value), reader(read), LENGTHS)
-    assert (score.diagnostics["tests_passed"], score.diagnostics["main_matters"]) == (len(WANTED), 0.0)
+    assert (score.diagnostics["tests_passed"], score.diagnostics["needs_main"]) == (len(WANTED), 0.0)
     assert score.total == FORMAL
 
 

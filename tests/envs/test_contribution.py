@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import pytest
 from programs import problem
 
-from llm_dec_pomdp.envs.coding import analysis, contribution
+from llm_dec_pomdp.envs.coding import analysis, contribution, observer
 from llm_dec_pomdp.envs.coding.contribution import held_out
 from llm_dec_pomdp.envs.coding.reward import Program
 from llm_dec_pomdp.sandbox import Job, Verdict, default_pool
@@ -61,8 +61,9 @@ def test_a_pair_in_which_both_matter_earns_the_maximum() -> None:
         "tests_total": 4.0,
         "held_out_passed": 3.0,
         "held_out_total": 3.0,
-        "aux_matters": 1.0,
-        "main_matters": 1.0,
+        "needs_aux": 0.75,  # main makes 1 of 0 with any even value
+        "needs_main": 1.0,
+        "needs_both": 0.75,
     }
 
 
@@ -99,8 +100,8 @@ BOTH: dict[str, tuple[str, str, TaskItem]] = {
     ),
     "main chooses what to ask for": (
         "def aux(x, by):\n    return x * by\n",
-        "def main(x):\n    return aux(x, 2 if x % 2 else 3)\n",
-        problem("def main(x):\n    pass\n", "assert c(1) == 2", "assert c(2) == 6", "assert c(3) == 6"),
+        "def main(x):\n    return aux(x // 2, 2 if x % 2 else 3)\n",
+        problem("def main(x):\n    pass\n", "assert c(5) == 4", "assert c(2) == 3", "assert c(9) == 8"),
     ),
     "aux is recursive": (
         "def aux(x):\n    return aux(x + 2) - 1 if x < 0 else 1 + aux(x - 2) if x > 1 else 0\n",
@@ -137,7 +138,7 @@ def test_ways_of_working_together_earn_the_maximum(aux: str, main: str, item: Ta
 def test_a_helper_that_only_makes_main_fall_back_earns_nothing() -> None:
     score = judged("def aux(x):\n    return 1 // 0\n", function("main(x)", *FALLS_BACK["in both cases"]))
     assert score.total == FORMAL
-    assert (score.diagnostics["tests_passed"], score.diagnostics["aux_matters"]) == (4.0, 0.0)
+    assert (score.diagnostics["tests_passed"], score.diagnostics["needs_aux"]) == (4.0, 0.0)
 
 
 # --- aux does not matter ----------------------------------------------------------------------------------------------
@@ -178,7 +179,7 @@ IDLE: dict[str, tuple[str, str]] = {
 def test_a_helper_whose_value_does_not_matter_earns_nothing_beyond_form(aux: str, main: str) -> None:
     score = judged(aux, main)
     assert score.diagnostics["tests_passed"] == 4.0  # it solves the problem, and that is not enough
-    assert score.diagnostics.get("aux_matters", 0.0) == 0.0
+    assert score.diagnostics.get("needs_aux", 0.0) == 0.0
     assert score.total == FORMAL
 
 
@@ -195,7 +196,7 @@ HARMFUL = {
 def test_a_helper_that_only_does_harm_does_not_matter(aux: str, main: str) -> None:
     score = judged(aux, main)
     assert 0 < score.diagnostics["held_out_passed"] < score.diagnostics["held_out_total"]
-    assert score.diagnostics["aux_matters"] == 0.0
+    assert score.diagnostics["needs_aux"] == 0.0
     assert score.total == FORMAL
 
 
@@ -203,7 +204,7 @@ def test_a_helper_that_spoils_the_argument_does_not_matter() -> None:
     item = problem("def main(xs):\n    pass\n", "assert c([1]) == [1]", "assert c([3, 1, 2]) == [1, 2, 3]")
     aux = "def aux(xs):\n    return xs.pop() if len(xs) == 3 else 0\n"
     score = judged(aux, "def main(xs):\n    aux(xs)\n    return sorted(xs)\n", item)
-    assert (score.diagnostics["tests_passed"], score.diagnostics["aux_matters"]) == (1.0, 0.0)
+    assert (score.diagnostics["tests_passed"], score.diagnostics["needs_aux"]) == (1.0, 0.0)
     assert score.total == FORMAL
 
 
@@ -247,7 +248,7 @@ def test_handing_on_what_the_helper_returns_earns_nothing_beyond_form(
     aux: str, body: Sequence[str], item: TaskItem
 ) -> None:
     score = judged(aux, function("main(x)", *body), item)
-    assert (score.diagnostics["tests_passed"], score.diagnostics["main_matters"]) == (4.0, 0.0)
+    assert (score.diagnostics["tests_passed"], score.diagnostics["needs_main"]) == (4.0, 0.0)
     assert score.total == FORMAL
 
 
@@ -294,7 +295,7 @@ def test_an_assert_in_a_loop_is_worth_the_share_of_its_rounds() -> None:
 def test_nothing_passed_pays_nothing() -> None:
     score = judged(AUX, "def main(x):\n    return aux(x) - 1\n")
     assert (score.total, score.diagnostics["held_out_passed"]) == (FORMAL, 0.0)
-    assert "aux_matters" not in score.diagnostics
+    assert "needs_aux" not in score.diagnostics
 
 
 @pytest.mark.parametrize(
@@ -308,29 +309,27 @@ def test_the_first_levels_are_those_of_v0(aux: str, main: str, total: float) -> 
 
 def test_what_matters_is_seen_beyond_the_executions_that_a_verdict_lists() -> None:
     item = problem("def main(x):\n    pass\n", "for i in range(1_100):", "    assert c(i) == 2 * i + 1")
-    main = "def main(x):\n    return 2 * x + 1 if x < 1_050 else 4 * aux(x) + 2 * (x % 2) + 1\n"
+    main = "def main(x):\n    return 2 * x + 1 if x < 950 else 4 * aux(x) + 2 * (x % 2) + 1\n"
     assert judged(AUX, main, item).total == 4.0
 
 
 # --- the judge --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("wrong", "ways"), [("", 2), (" if x != 3 else 9", 3)], ids=["solved", "not solved"])
-def test_what_is_run(wrong: str, ways: int) -> None:
-    """The program on all asserts and on those not shown; then beside the observer."""
+def test_what_is_run() -> None:
+    """The program on all asserts and on those not shown; then, beside the observer, the asserts that held, by mode."""
     calls: list[Sequence[Job]] = []
 
     def record(jobs: Sequence[Job]) -> Sequence[Verdict]:
         calls.append(jobs)
         return default_pool().run(jobs)
 
-    program = Program(AUX.replace("// 2", "// 2" + wrong), MAIN)
+    program = Program(AUX.replace("// 2", "// 2 if x != 3 else 9"), MAIN)
     contribution.score(TWICE, program, record)
-    assert [len(jobs) for jobs in calls] == [2, ways]
+    assert [len(jobs) for jobs in calls] == [2, 1]
     assert [job.solution for job in calls[0]] == [f"{program.aux}\n\n{program.main}"] * 2
     assert [job.check.count("assert") for job in calls[0]] == [4, 3]
-    assert [job.check.count("assert") for job in calls[1]] == [4, 6, 4][:ways]
-    assert len({job.solution.partition(" = ")[2] for job in calls[1]}) == ways
+    assert calls[1][0].check.count("assert") == 3 * len(observer.MODES)
 
 
 def test_nothing_is_parsed_while_another_thread_parses(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -362,7 +361,7 @@ def test_nothing_is_run_before_the_gates_are_passed() -> None:
     assert contribution.score(TWICE, Program(AUX, "def main(x):\n    return (x\n"), refuse).total == 1.0
 
 
-@pytest.mark.parametrize("lost", range(4))
+@pytest.mark.parametrize("lost", range(3))
 def test_a_judge_that_failed_on_any_run_makes_the_reward_nan(lost: int) -> None:
     seen = 0
 

@@ -12,7 +12,7 @@ import datasets
 import pytest
 
 import llm_dec_pomdp
-from llm_dec_pomdp.envs.coding import reward
+from llm_dec_pomdp.envs.coding import contribution, reward
 from llm_dec_pomdp.envs.coding.base import gold_pairs, judge
 from llm_dec_pomdp.envs.coding.coophumaneval_v1 import audit, audited
 from llm_dec_pomdp.envs.coding.mbpp import MBPP, from_published
@@ -295,5 +295,4 @@ def test_every_pair_of_the_remaining_rows_earns_the_maximum(coop: Path) -> None:
     results = step_many(copies, [env.gold(item) for item in env.items])
     totals = {item.id: result[1]["agent_0"] for item, result in zip(env.items, results, strict=True)}
     assert {task_id: total for task_id, total in totals.items() if total != pytest.approx(MBPP.max_return)} == {}
-    assert all(copy.last_score.diagnostics["aux_matters"] == 1.0 for copy in copies)  # type: ignore[union-attr]
-    assert all(copy.last_score.diagnostics["main_matters"] == 1.0 for copy in copies)  # type: ignore[union-attr]
+    assert all(copy.last_score.diagnostics["needs_both"] >= contribution.ENOUGH for copy in copies)  # type: ignore[union-attr]

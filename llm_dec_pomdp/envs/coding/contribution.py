@@ -1,20 +1,12 @@
-"""The reward of v1: did both agents matter? The manual of humaneval-v1 defines that; this is how it is measured.
-
-The program runs beside an observer, which changes what main gets from aux:
+"""The reward of v1: which tests need both agents? The manual of humaneval-v1 defines that; this is how it is measured.
 
 * h = (p - c) / (1 - c): p is the share of passed asserts among those that the problem does not show as examples (all,
   where it shows all), c the share that the best constant answer would pass. What can be guessed pays nothing.
-* aux matters where some results are lost when main gets what aux returned in another call, unless main only compares
-  the value with an expected one, after which all wrong values do the same (`evidence.follows`). It does not matter
-  where its values are all the same, or always the same part of its arguments, or where returning its first value for
-  ever loses nothing and gains something. A main function that falls back when the helper fails keeps the bonus.
-* main matters where its results are not, in one way for all results of a type, simple encodings (`coats`) of what aux
-  returned for main's own arguments, nor of what aux returns when it is asked in place of main; and where main does more
-  than decode (`evidence.reads`).
-* Where both matter tests = h and cooperation = h (0.5 + 1.0); else both are 0.
+* b is the share of the passed asserts that need both functions (`observer`): main alone does not pass them, nor does
+  aux. Easy cases need no helper in most problems, so a share of `ENOUGH` counts as all.
+* tests = h min(1, b / ENOUGH), cooperation = (0.5 + 1.0) h min(1, b / ENOUGH).
 
-A result is the outcome of one assert; it is lost when it passed before and does not pass any more. Measurements count
-only if no assert is lost beside the observer itself.
+A program that fails an assert beside the observer, and passed it before, acts differently there: its b is 0.
 """
 
 from __future__ import annotations
@@ -28,31 +20,24 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
-from itertools import chain, zip_longest
 
 from ...sandbox import Job, Verdict
 from ...types import Score, TaskItem
-from . import analysis, coats, evidence, observer, reward
+from . import analysis, knowledge, observer, replay, reward, sites, surroundings
 from .reward import Program
 
-DIAGNOSTICS = (*reward.DIAGNOSTICS, "held_out_passed", "held_out_total", "aux_matters", "main_matters")
-WAYS = ("swapped", "evidence", "constant")  # of the observer; the last is for programs that fail some asserts
-STARTING = 0.5  # CPU seconds for the process and the observer
-RUNS = 12  # a program may take so many times as long beside the observer as alone
+NEEDED = ("needs_aux", "needs_main", "needs_both")  # shares of the passed asserts
+DIAGNOSTICS = (*reward.DIAGNOSTICS, "held_out_passed", "held_out_total", *NEEDED)
+ENOUGH = 0.1
+STARTING = 1.0  # CPU seconds for the process and the observer
+LONGER = 60  # a program may take so many times as long beside the observer as alone
 Judge = Callable[[Sequence[Job]], Sequence[Verdict]]
 
 OBSERVED = """
 {name} = (lambda scope: (
     exec(compile({text!r}, {file!r}, "exec"), scope),
-    scope["observed"]({sources!r}, {name!r}, globals(), {way!r}, {secret!r}),
+    scope["observed"]({sources!r}, {name!r}, globals(), {secret!r}),
 ))({{"__builtins__": dict(vars(__import__("builtins"))), "__name__": {file!r}}})[1]
-"""
-QUESTIONS = """
-{first} = check
-def check(candidate):
-    {first}(candidate)
-    assert candidate({secret!r}, "aux")
-    assert candidate({secret!r}, "main")
 """
 _BOUND = re.compile(r">>>[ \t]*\w+[ \t]*=[ \t]*(.+)")
 
@@ -69,16 +54,15 @@ def score(item: TaskItem, program: Program, judge: Judge) -> Score:
     unseen = rest[0] if rest else whole
     facts = {"held_out_passed": float(unseen.passed), "held_out_total": float(unseen.total)}
     verdicts = [whole, *rest]
-    if unseen.passed and program.aux and re.search(r"\baux\b", program.main):
+    if whole.passed and unseen.passed and program.aux and re.search(r"\baux\b", program.main):
         share = _beyond_guessing(unseen, hidden or item.fields["test"])
-        ways = WAYS[: 2 if whole.outcome == "passed" else 3]
-        observed = judge([_observed(item, program, way, whole.cpu_seconds) for way in ways])
-        verdicts += observed
-        aux_matters, main_matters = _matters(whole, *observed)
-        facts |= {"aux_matters": float(aux_matters), "main_matters": float(main_matters)}
-        if aux_matters and main_matters:
-            parts["tests"] = reward.TESTS * share
-            parts["cooperation"] = share * (reward.CALLS_AUX + reward.NO_WRAPPER)
+        [seen] = judge([_observed(item, program, whole)])
+        verdicts.append(seen)
+        needed = _needed(seen, whole)
+        facts |= needed
+        paid = share * min(1.0, needed["needs_both"] / ENOUGH)
+        parts["tests"] = reward.TESTS * paid
+        parts["cooperation"] = paid * (reward.CALLS_AUX + reward.NO_WRAPPER)
     if any(verdict.outcome == "infra_error" for verdict in verdicts):
         parts["tests"] = math.nan
     plain = reward.summed(parts, reward.detail(whole), whole)
@@ -87,44 +71,46 @@ def score(item: TaskItem, program: Program, judge: Judge) -> Score:
 
 @functools.cache
 def _observer() -> str:
-    """The source of the observer and of the modules that it imports, as one text."""
-    sources = [inspect.getsource(module) for module in (coats, evidence, observer)]
+    """The source of the observer and of what it imports, as one text."""
+    sources = [inspect.getsource(module) for module in (sites, surroundings, knowledge, replay, observer)]
     ours = re.compile(r"^from (__future__|\.\w+) import .*\n", re.MULTILINE)
     return "\n".join(ours.sub("", source) for source in sources)
 
 
-def _observed(item: TaskItem, program: Program, way: str, cpu_seconds: float) -> Job:
-    """The program beside the observer, in one of `WAYS`, after a run without it that took so many CPU seconds.
+def _observed(item: TaskItem, program: Program, whole: Verdict) -> Job:
+    """The program beside the observer: the asserts that held, once in each of its modes.
 
     Names that the program could recognise are derived from a secret: the hash of texts that no agent has all of. So the
     same program is always judged alike.
     """
-    name, check = item.fields["entry_point"], item.fields["test"]
-    secret = hashlib.sha256("\n".join((program.source, check, way)).encode("utf-8", "replace")).hexdigest()
+    name, kept = item.fields["entry_point"], _kept(whole)
+    check = _without(item.fields["test"], lambda at, _: whole.shares[at] not in kept)
+    secret = hashlib.sha256(f"{program.source}\n{check}".encode("utf-8", "replace")).hexdigest()
     sources = (program.aux, program.main)
-    source = OBSERVED.format(
-        name=name, text=_observer(), file=f"<{secret[:16]}>", sources=sources, way=way, secret=secret
-    )
-    asked = check + QUESTIONS.format(first=f"_{secret[16:32]}", secret=secret) if way == "evidence" else check
-    seconds = observer.BESIDES + STARTING + RUNS * cpu_seconds
-    job = reward.job(item, source, asked)
+    source = OBSERVED.format(name=name, text=_observer(), file=f"<{secret[:16]}>", sources=sources, secret=secret)
+    modes = [(mode, f"_{secret[16:32]}{at}") for at, mode in enumerate(observer.MODES)]
+    texts = [f"{check}\n{run} = check\n" for _, run in modes]
+    runs = [f"    candidate({secret!r}, {mode!r})\n    {run}(candidate)\n" for mode, run in modes]
+    job = reward.job(item, source, "".join([*texts, "def check(candidate):\n", *runs]))
+    seconds = STARTING + LONGER * whole.cpu_seconds
     return dataclasses.replace(job, limits=dataclasses.replace(job.limits, cpu_seconds=seconds, case_seconds=seconds))
 
 
-def _matters(whole: Verdict, swapped: Verdict, asked: Verdict, constant: Verdict | None = None) -> tuple[bool, bool]:
-    """Whether aux and whether main matters, from the verdicts on the program and on it in each of `WAYS`."""
-    follows, adds = (share == 1 for share in asked.shares[-2:]) if asked.shares else (False, False)
-    undisturbed = not _loses(whole, asked)
-    better_without = constant is not None and not _loses(whole, constant) and _loses(constant, whole)
-    aux = undisturbed and follows and _loses(whole, swapped) and not better_without
-    return aux, undisturbed and adds
+def _kept(whole: Verdict) -> set[float]:
+    """The shares of asserts that are observed: those that always held, or else those that held at all."""
+    return {1.0} if 1.0 in whole.shares else set(whole.shares) - {0.0}
 
 
-def _loses(before: Verdict, after: Verdict) -> bool:
-    """True when an assert holds less often than before: in one of the listed executions, or as a share of all."""
-    listed = zip_longest(before.cases, after.cases, fillvalue=False)
-    shares = zip_longest(before.shares, after.shares, fillvalue=0.0)
-    return any(now < was for was, now in chain(listed, shares))
+def _needed(seen: Verdict, whole: Verdict) -> dict[str, float]:
+    """The values of `NEEDED`; 0 where the program acts differently beside the observer."""
+    before = [share for share in whole.shares if share in _kept(whole)]
+    by_mode = [seen.shares[at : at + len(before)] for at in range(0, len(seen.shares), len(before))]
+    if len(by_mode) != len(observer.MODES) or any(now < was for now, was in zip(by_mode[1], before, strict=True)):
+        return dict.fromkeys(NEEDED, 0.0)
+    *mains, aux = by_mode[2:]
+    main = max(mains, key=sum)
+    either = [min(was, one + other) for one, other, was in zip(main, aux, before, strict=True)]
+    return {name: 1 - sum(alone) / sum(before) for name, alone in zip(NEEDED, (main, aux, either), strict=True)}
 
 
 def _beyond_guessing(verdict: Verdict, check: str) -> float:
@@ -158,12 +144,8 @@ def _wanted(test: ast.expr) -> str:
 
 def held_out(item: TaskItem) -> str:
     """The tests of a problem without the asserts that its text shows as examples; "" when none or all would remain."""
-    tree = analysis.parse(item.fields["test"])
-    if tree is None:
-        return ""
-    cut = _DropShown(examples(item.prompt, item.fields["entry_point"]))
-    tree = cut.visit(tree)
-    return ast.unparse(ast.fix_missing_locations(tree)) if cut.dropped and cut.kept else ""
+    calls = examples(item.prompt, item.fields["entry_point"])
+    return _without(item.fields["test"], lambda _, node: shown(node, calls), none="", all_="")
 
 
 def examples(prompt: str, entry_point: str) -> frozenset[str]:
@@ -204,19 +186,33 @@ def shown(assertion: ast.Assert, calls: frozenset[str]) -> bool:
     return any(name + given in calls for name in names for given in arguments)
 
 
-class _DropShown(ast.NodeTransformer):
-    """Replaces shown asserts by `pass` and counts."""
+def _without(check: str, drops: Callable[[int, ast.Assert], bool], none: str | None = None, all_: str = "") -> str:
+    """A test without some of the asserts, by their number among those that count.
 
-    def __init__(self, calls: frozenset[str]) -> None:
-        self._calls = calls
+    Where none is dropped: `none`, by default the test as it is. Where all are: `all_`.
+    """
+    tree = analysis.parse(check)
+    if tree is None:
+        return check if none is None else none
+    cut = _Drop(drops)
+    tree = cut.visit(tree)
+    if not cut.dropped:
+        return check if none is None else none
+    return ast.unparse(ast.fix_missing_locations(tree)) if cut.kept else all_
+
+
+class _Drop(ast.NodeTransformer):
+    """Replaces asserts by `pass` and counts."""
+
+    def __init__(self, drops: Callable[[int, ast.Assert], bool]) -> None:
+        self._drops = drops
         self.dropped = self.kept = 0
 
     def visit_Assert(self, node: ast.Assert) -> ast.stmt:
         """Drop or keep one assert."""
         if isinstance(node.test, ast.Constant) and node.test.value:
             return node  # counts for nothing anyway
-        if shown(node, self._calls):
-            self.dropped += 1
-            return ast.copy_location(ast.Pass(), node)
-        self.kept += 1
-        return node
+        drop = self._drops(self.dropped + self.kept, node)
+        self.dropped += drop
+        self.kept += not drop
+        return ast.copy_location(ast.Pass(), node) if drop else node
