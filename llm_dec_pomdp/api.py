@@ -14,27 +14,33 @@ setting.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+from .agents.assembly import MemberConfig, assemble_team
 from .agents.base import Policy, Sampling, Team
-from .agents.loading import load_team as load_members
+from .agents.saved import load_weights, read_sampling
 from .algorithms.base import Learner, check_algorithm
 from .algorithms.registration import build_algorithm, find_algorithm
+from .benchmarks.cell import train_numbers
 from .benchmarks.checks import refuse_misfit
+from .benchmarks.export import find_team
 from .benchmarks.metrics import Summary, summarise
+from .benchmarks.progress import shown
 from .benchmarks.sections import measure
 from .benchmarks.setup import default_model, default_samples, known_of
-from .benchmarks.suite import learns
+from .benchmarks.suite import EvaluationConfig, learns
+from .benchmarks.tracking import Trackers, check_trackers
 from .config import ConfigError, build
 from .envs.base import TextDecPOMDP
 from .rollout import independent
 from .training import Counters, Step, TrainerConfig, restore
 from .training import train as train_learner
-from .training.checkpoint import Checkpoints, load_weights, read_sampling
+from .training.checkpoint import Checkpoints
 from .types import Group
+from .visible import Terminal
 
 
 def load_team(
@@ -44,22 +50,34 @@ def load_team(
 
     Args:
         env: Whose agents, under the protocol of your choice (`envs.wrappers.with_protocol`).
-        model: "builtin:tiny", "builtin:words", "builtin:table", a folder, a .gguf file, a name on the hub, or the
-            address of a server. Left out: that of `benchmarks.setup.default_model`.
-        weights: Folder `team` of a finished run, or a checkpoint, whose weights to take, and whose sampling.
+        model: "builtin:tiny", "builtin:words", "builtin:table", a folder, a .gguf file, a name on the hub, the
+            address of a server, or a script of the environment such as "script:optimal". Left out: that of
+            `benchmarks.setup.default_model`.
+        weights: Whose weights to take, and whose sampling: what `Team.save`, a run or `export` wrote, a checkpoint, or
+            the folder of some, of which the newest undamaged one counts.
         seed: Of first weights that are drawn.
-        options: Fields of `agents.loading.ModelOptions`: sharing="lora", device="cuda:1", dtype="bfloat16", ...
+        options: Fields of `agents.options.ModelOptions`: sharing="lora", device="cuda:1", dtype="bfloat16", ...
 
     Raises:
+        TypeError: This is no environment.
         ConfigError: An option that does not exist, or a value that it does not take.
         ModelError: The model cannot be loaded.
         CheckpointError: The weights are those of another kind of team.
     """
-    team = load_members(env.possible_agents, model or default_model(env), seed=seed, **known_of(env), **options)
+    _check_env(env, "load_team(env)")
+    name = model or default_model(env)
+    member = build(MemberConfig, {**options, "agents": env.possible_agents, "model": name}, source=f"options of {name}")
+    team = assemble_team(env.possible_agents, members=[member], seed=seed, **known_of(env))
     if weights is not None:
-        load_weights(Path(weights), team)
-        team.sampling = read_sampling(Path(weights))
+        folder = find_team(Path(weights))
+        load_weights(folder, team)
+        team.sampling = read_sampling(folder)
     return team
+
+
+def _check_env(env: object, call: str) -> None:
+    if not isinstance(env, TextDecPOMDP):
+        raise TypeError(f"env is {env!r:.80}, which is no environment; make one by make('tldr-v0'), and call {call}")
 
 
 def collect(
@@ -83,7 +101,13 @@ def collect(
 
     Returns:
         A group for every task, with all texts, token ids, log-probabilities, rewards and events.
+
+    Raises:
+        TypeError: This is no environment.
+        ConfigError: Less than one task or episode.
     """
+    _check_env(env, "collect(policy, env)")
+    build(EvaluationConfig, {"items": items, "samples": samples}, source="options")
     drawn = _sampling_of(policy, sampling)
     return [group for some in independent(env, policy, drawn, seed, items, samples) for group in some]
 
@@ -106,8 +130,9 @@ def evaluate(
 
     The arguments are those of `collect`, with 100 episodes by default where there is a single task.
     """
+    _check_env(env, "evaluate(policy, env)")
     started = time.perf_counter()
-    samples = samples or default_samples(env)
+    samples = default_samples(env) if samples is None else samples
     groups = collect(policy, env, items=items, samples=samples, sampling=sampling, seed=seed)
     seconds = time.perf_counter() - started
     summary = summarise(groups, env.score_scale, env.components, seconds)
@@ -127,6 +152,8 @@ def train(
     on_step: Callable[[Step], object] = lambda step: None,
     checkpoints: str | Path | None = None,
     save_every: int = 10,
+    track: str | Sequence[str] = (),
+    progress: bool = False,
     **options: Any,
 ) -> Learner:
     """Train a team in place.
@@ -143,17 +170,25 @@ def train(
         on_step: Called after every update, with what was played and learnt: for logs, curves, evaluations.
         checkpoints: Folder to save to. If it has checkpoints of this training, it goes on from the newest.
         save_every: Updates between them.
+        track: Where the numbers of updates also go: "tensorboard" (event files in the folder of the checkpoints, else a
+            new one in runs/), "wandb", "mlflow", or several of them.
+        progress: Show how far it is, on standard error.
         options: Of the algorithm: learning_rate=6e-4, ...
 
     Returns:
         The learner.
 
     Raises:
-        ConfigError: An option that does not exist, a value that it does not take, or an algorithm that does not learn,
-            or not in this environment.
+        TypeError: This is no team, or no environment.
+        ConfigError: An option that does not exist, a value that it does not take, an algorithm that does not learn, or
+            not in this environment, or a tracker that is not installed.
         CheckpointError: The folder is that of another training.
         TrainingError: See `training.train`.
     """
+    _check_env(env, "train(team, env)")
+    if not isinstance(team, Team):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TypeError(f"team is {team!r:.80}, which is no team; make one by load_team(env)")
+    trackers = check_trackers([track] if isinstance(track, str) else track)
     config = build(
         TrainerConfig,
         {"steps": steps, "prompts_per_step": prompts_per_step, "group_size": group_size, "save_every": save_every},
@@ -171,5 +206,22 @@ def train(
         sizes = {"prompts_per_step": prompts_per_step, "group_size": group_size, "sampling": asdict(sampling)}
         places = Checkpoints(Path(checkpoints), {**trained, **sizes}, keep=config.keep)
         done = restore(learner, env, places)
-    train_learner(learner, env, sampling, config, seed, on_step, checkpoints=places, done=done)
+    from .benchmarks.runner import new_run_folder  # with what draws reports
+
+    title = f"{algorithm} on {env.metadata['name']}"
+    folder = Path(checkpoints) if checkpoints is not None else new_run_folder(f"train-{env.metadata['name']}")
+    about = {"algorithm": algorithm, "environment": env.metadata["name"], "seed": seed, **options}
+    with (
+        Trackers.open(trackers, folder, title, about) as sinks,
+        shown(Terminal(stderr=True), quiet=not progress) as bars,
+        bars.stage(f"train {title}", steps) as advance,
+    ):
+        advance(done.step, "")
+
+        def note(step: Step) -> None:
+            sinks.log(step.number, train_numbers(step))
+            advance(1, f"return {step.return_percent:.1f} %")
+            on_step(step)
+
+        train_learner(learner, env, sampling, config, seed, note, checkpoints=places, done=done)
     return learner

@@ -53,13 +53,13 @@ def override(values: dict[str, Any], assignments: Sequence[str]) -> dict[str, An
     for assignment in assignments:
         dotted, equals, text = assignment.partition("=")
         if not equals or not dotted.strip():
-            raise ConfigError(f"override {assignment!r} is not of the form key=value, e.g. learner.learning_rate=1e-4")
+            raise ConfigError(f"{assignment!r} is not of the form key=value; write {dotted.strip() or 'KEY'}=VALUE")
         *parents, last = dotted.strip().split(".")
         node: dict[str, Any] = result
         for parent in parents:
             inner: Any = node.setdefault(parent, {})
             if not isinstance(inner, dict):
-                raise ConfigError(f"override {assignment!r}: {parent!r} is a value, it has no keys")
+                raise ConfigError(f"{assignment!r}: {parent!r} is a value, it has no keys")
             node = cast("dict[str, Any]", inner)
         node[last] = _parse(text.strip())
     return result

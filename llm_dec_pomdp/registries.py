@@ -17,17 +17,29 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-_SHOWN = 20  # names that a message lists
+_SHOWN = 50  # names that a message lists
+
+
+class UnknownNameError(KeyError):
+    """A name that nothing has. Its text is the message, which KeyError alone would put into quotes."""
+
+    def __str__(self) -> str:
+        return str(self.args[0]) if self.args else ""
 
 
 def nearest(name: object, known: Iterable[str]) -> str:
     """A half-sentence for error messages: the names that `name` may have been meant for, or all of them."""
     names = sorted(known)
-    close = difflib.get_close_matches(str(name), names, n=3, cutoff=0.5)
+    short = [own for own in names if len(str(name)) > 1 and _initials(own) == name]  # lr: learning_rate
+    close = short or difflib.get_close_matches(str(name), names, n=3, cutoff=0.5)
     if close:
         return "did you mean " + " or ".join(close) + "?"
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     return "known: " + (", ".join(names[:_SHOWN]) or "none") + more
+
+
+def _initials(name: str) -> str:
+    return "".join(part[:1] for part in name.split("_"))
 
 
 @dataclass(frozen=True)
@@ -87,8 +99,11 @@ def load_attribute(path: str, what: str) -> Callable[..., Any]:
     try:
         module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
+        own = error.name is not None and f"{module_name}.".startswith(f"{error.name}.")
+        where = f", and no file of the working folder {str(Path.cwd())!r}" if own else ""
         raise ImportError(
-            f"{what}: importing {module_name!r} failed because {error.name!r} is not installed; install it first"
+            f"{what}: importing {module_name!r} failed because {error.name!r} is not installed{where}; install it first"
+            + (", correct its name, or go to the folder of its file" if own else "")
         ) from error
     if attribute not in vars(module):
         raise ImportError(f"{what}: module {module_name!r} has no {attribute!r}; {nearest(attribute, vars(module))}")
@@ -125,13 +140,13 @@ class Registry(Mapping[str, Spec]):
         self._specs[name] = spec
 
     def find(self, name: str) -> Spec:
-        """The spec of `name`; raises KeyError with the nearest known names where there is none."""
+        """The spec of `name`; raises UnknownNameError with the nearest where there is none."""
         if name in self._specs:
             return self._specs[name]
         announced = self._entry_points()
         if name in announced:
             return announced[name]
-        raise KeyError(f"no {self.kind} {name!r}; {nearest(name, self)}")
+        raise UnknownNameError(f"no {self.kind} {name!r}; {nearest(name, self)}")
 
     def _entry_points(self) -> dict[str, Spec]:
         if self._announced is None:

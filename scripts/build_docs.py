@@ -33,7 +33,7 @@ def environments() -> str:
     turns = f"## Several turns\n\n{pays.__doc__}\n## Stopping\n\n{stopping.__doc__}"
     about = (
         "The manual of every environment: what agents are told, what they may do and what is paid, with an episode of "
-        "each.\n`llm-dec-pomdp list --verbose` prints the manuals; [Add your own](extend.md) shows how to write one."
+        "each.\n`llm-dec-pomdp list ID` prints one; [Add your own](extend.md) shows how to write one."
     )
     return f"{MADE}# Environments\n\n{about}\n\n{manuals}\n{turns}"
 

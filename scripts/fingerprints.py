@@ -86,7 +86,7 @@ def main() -> None:
             result[title] = trained(folder)
         for task, protocol in PLAYED:
             folder = Path(name) / f"{task}-{protocol}"
-            command_line("eval", task, "--method", protocol, *PLAY, "--out", str(folder))
+            command_line("eval", task, "--algorithm", protocol, *PLAY, "--out", str(folder))
             result[f"{task} {protocol}"] = played(folder)
     print(json.dumps(result, indent=1))
 

@@ -29,6 +29,7 @@ def build_pair(left: int = 1, right: int = 2) -> tuple[int, int]:
         ("cat-v2", ["cat-v0", "cat-v1"], "did you mean cat-v1 or cat-v0?"),
         ("zzz", ["beta", "alpha"], "known: alpha, beta"),
         ("zzz", [], "known: none"),
+        ("lr", ["learning_rate", "local_rank", "clip"], "did you mean learning_rate or local_rank?"),
         (1.3, ["train", "test"], "known: test, train"),
         (None, ["train", "test"], "known: test, train"),
         (["a"], ["train", "test"], "known: test, train"),
@@ -39,7 +40,7 @@ def test_nearest_names_the_close_ones_or_all(name: object, known: list[str], ans
 
 
 def test_nearest_lists_the_first_of_many() -> None:
-    assert nearest("zz", [f"name{i:03}" for i in range(25)]).endswith("name018, name019 and 5 more")
+    assert nearest("zz", [f"name{i:03}" for i in range(55)]).endswith("name048, name049 and 5 more")
 
 
 # --- building ---------------------------------------------------------------------------------------------------------

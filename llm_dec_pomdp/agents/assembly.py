@@ -1,4 +1,6 @@
-"""Teams of different members: other models, frozen or scripted ones, each with its own learning rate.
+"""Teams of any members, and the one place that says what a model's name stands for: a model, or a script.
+
+Members may have other models, be frozen or scripted, and have learning rates of their own.
 
 A member plays one agent or several. In a file (`llm-dec-pomdp train ID --team team.toml`):
 
@@ -16,23 +18,44 @@ A member plays one agent or several. In a file (`llm-dec-pomdp train ID --team t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from ..registries import nearest
 from ..types import Message
 from .base import Policy, Team
-from .loading import ModelError, load_team
+from .loading import TABLE, ModelError, load_team, locate, server_model
 from .options import ModelOptions
 from .scripted import Gold, RandomText, Say, Scripted, Uniform
 
+SCRIPT = "script:"
+_GENERAL = ("random", "gold", "uniform")  # scripts of every environment
 Choices = Callable[[str, Sequence[Message]], Sequence[str]]
 
 
 def no_choices(agent: str, history: Sequence[Message]) -> Sequence[str]:
     """Refuse script:uniform where the environment lists no well-formed texts."""
     raise ModelError("script:uniform plays an environment that lists its texts (Task.choices); use another model")
+
+
+def check_model(name: str, scripts: Collection[str] = ()) -> None:
+    """Refuse a name of nothing, before anything is loaded.
+
+    Args:
+        name: Of a model (see `agents.loading`), or "script:NAME".
+        scripts: Names of the environment's own scripts, see `Task.scripts`.
+
+    Raises:
+        ModelError: Nothing has this name; the message names the nearest.
+    """
+    if not name.startswith(SCRIPT):
+        if not (server_model(name) or name == TABLE):
+            locate(name)
+        return
+    known = [SCRIPT + script for script in (*_GENERAL, *scripts)]
+    if name not in known:
+        raise ModelError(f"no script {name!r} here; {nearest(name, known)}")
 
 
 class MemberConfig(ModelOptions):
@@ -81,7 +104,7 @@ def assemble_team(
     by_name = {role: [agent for agent in agents if role_of[agent] == role] for role in roles}
     by_name |= {agent: [agent] for agent in agents}
     makers: dict[str, Callable[[], Policy]] = {
-        f"script:{name}": partial(Scripted, say) for name, say in scripts.items()
+        f"{SCRIPT}{name}": partial(Scripted, say) for name, say in scripts.items()
     }
     makers |= {
         "script:random": RandomText,
@@ -99,9 +122,8 @@ def assemble_team(
         for position, name in enumerate(names):
             if name in players or name in names[:position]:
                 raise ModelError(f"agent {name!r} is played twice; name it once, in one member")
-        if member.model.startswith("script:"):
-            if member.model not in makers:
-                raise ModelError(f"no script {member.model!r} here; {nearest(member.model, makers)}")
+        if member.model.startswith(SCRIPT):
+            check_model(member.model, scripts)
             players |= dict.fromkeys(names, makers[member.model]())
         else:
             how: dict[str, Any] = {"seed": seed, "train": member.train, **words, **member.options()}

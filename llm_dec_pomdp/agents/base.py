@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from ..registries import nearest
+from ..registries import UnknownNameError, nearest
 from ..seeding import derive
 from ..types import Completion, Message, Tool, conversation
 from .concurrency import side_by_side
@@ -363,7 +364,7 @@ class Team:
         numbers: dict[int, list[int]] = {}  # of the requests to each policy
         for number, request in enumerate(requests):
             if request.agent not in self.members:
-                raise KeyError(f"no member plays {request.agent!r}; {nearest(request.agent, self.members)}")
+                raise UnknownNameError(f"no member plays {request.agent!r}; {nearest(request.agent, self.members)}")
             numbers.setdefault(id(self.members[request.agent]), []).append(number)
         policies = [policy for policy in self.policies if id(policy) in numbers]
         calls = [partial(p.generate, [requests[number] for number in numbers[id(p)]], sampling) for p in policies]
@@ -383,14 +384,36 @@ class Team:
             seed: Seed of the texts.
 
         Raises:
+            TypeError: The observations are no mapping.
             KeyError: An agent that no member plays.
         """
+        if not isinstance(observations, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(f"observations is {observations!r:.60}; give a text for each agent: {{'agent_0': ...}}")
         requests = [
             Request(agent, conversation(seen) if isinstance(seen, str) else tuple(seen), (derive(seed, "act", agent),))
             for agent, seen in observations.items()
         ]
         answers = self.generate(requests, sampling)
         return {request.agent: said.text for request, [said] in zip(requests, answers, strict=True)}
+
+    def save(self, folder: str | Path) -> None:
+        """Write the weights that are trained, for `load_team(env, model, weights=folder)` with the same options.
+
+        Args:
+            folder: New or empty, or that of a saved team, which is replaced.
+
+        Raises:
+            ValueError: No member has weights that are trained.
+            FileExistsError: The folder holds something else.
+        """
+        from .saved import DESCRIPTION, save_team  # which needs this class
+
+        place = Path(folder).absolute()
+        if not self.trainable:
+            raise ValueError(f"{self!r} has no weights that are trained, so there is nothing to save")
+        if place.exists() and not (place / DESCRIPTION).is_file() and (place.is_file() or any(place.iterdir())):
+            raise FileExistsError(f"{str(folder)!r} is not empty and holds no saved team; give a new folder")
+        save_team(place, self, {"sampling": asdict(self.sampling)})
 
     def __repr__(self) -> str:
         kinds = {agent: type(policy).__name__ for agent, policy in self.members.items()}

@@ -10,6 +10,8 @@
 | `path/to/file.gguf` | a GGUF file, dequantised by transformers |
 | `http://host:port/v1#name` | a model behind an OpenAI-compatible server; its key is read from OPENAI_API_KEY |
 | anything else | a model id of the hub |
+
+Where a team is named, `agents.assembly` also takes `script:NAME`: a team without a model.
 """
 
 from __future__ import annotations
@@ -122,6 +124,8 @@ def locate(name: str) -> tuple[str, dict[str, Any]]:
     """
     if name == words.NAME:
         return name, {}  # it is made, not loaded
+    if name.startswith("script:"):
+        raise ModelError(f"{name!r} is a script for agents of a team, and here a language model is wanted; give one")
     if name.startswith("builtin:"):
         if name == TABLE:
             raise ModelError(f"{TABLE!r} is a whole team, for eval, train and bench; give builtin:tiny here")
@@ -133,7 +137,30 @@ def locate(name: str) -> tuple[str, dict[str, Any]]:
         if not path.is_file():
             raise ModelError(f"model file {name!r} does not exist{_nearest_path(path)}")
         return str(path.parent), {"gguf_file": path.name}
-    return name, {} if path.is_dir() else _ask_hub(name)
+    if path.is_dir():
+        _refuse_half_a_model(path)
+        return name, {}
+    return name, _ask_hub(name)
+
+
+def _refuse_half_a_model(folder: Path) -> None:
+    """Raises ModelError, which says what is missing, for a folder that is no model of transformers."""
+    parts = {
+        "config.json": ("config.json", "adapter_config.json"),
+        "weights (model.safetensors)": ("*.safetensors", "*.safetensors.index.json", "*.bin", "*.bin.index.json"),
+        "tokenizer (tokenizer.json)": ("tokenizer*", "vocab*", "*.model", "*.tiktoken", "merges.txt"),
+    }
+    missing = [part for part, names in parts.items() if not any(any(folder.glob(name)) for name in names)]
+    if not missing:
+        return
+    inside = [path for pattern in ("*/config.json", "*/adapter_config.json") for path in folder.glob(pattern)]
+    files = sorted(str(path) for path in folder.glob("*.gguf"))
+    hint = "save it with save_pretrained of the model and of its tokenizer"
+    if inside:
+        hint = f"give the folder of one model, such as {str(inside[0].parent)!r}, or a team with --team"
+    elif files:
+        hint = f"give the file {files[0]!r}"
+    raise ModelError(f"model folder {str(folder)!r} has no {' and no '.join(missing)}; {hint}")
 
 
 def _ask_hub(name: str) -> dict[str, Any]:

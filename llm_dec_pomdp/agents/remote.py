@@ -18,7 +18,7 @@ from .calls import messages_of, text_with_calls
 from .wire import WireError, bearer, checked_address, post, retried, without_key
 
 
-class RemoteError(RuntimeError):
+class RemoteError(ConnectionError):
     """The server did not give a usable answer; the message names its address and the reason."""
 
 

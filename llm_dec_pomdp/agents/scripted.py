@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from ..registries import UnknownNameError
 from ..seeding import generator
 from ..spaces import FreeText
 from ..types import Completion, Message
@@ -88,7 +89,7 @@ class Gold:
         try:
             return self._texts[request.agent, request.history[0].text]
         except KeyError:
-            raise KeyError(
+            raise UnknownNameError(
                 f"no reference text for {request.agent!r} and the observation {request.history[0].text[:60]!r}...; "
                 "the gold policy knows only tasks that come with references"
             ) from None

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from ..agents.loading import server_model
+from ..agents.saved import save_team
 from ..algorithms.base import Learner
 from ..envs.base import TextDecPOMDP
 from ..envs.registration import registry as environments
@@ -29,7 +30,7 @@ from ..storage.reading import conform, find_json, is_there
 from ..storage.runfolder import append, cut, read_lines
 from ..storage.signals import finishing
 from ..training import Step, restore, train
-from ..training.checkpoint import CheckpointError, Checkpoints, save_team
+from ..training.checkpoint import CheckpointError, Checkpoints
 from ..training.executors import Executor, run
 from ..types import Group, Scale
 from .intervals import Interval, mean_interval
@@ -162,6 +163,9 @@ def _carry_out(
     """Train and evaluate a cell that has no result yet."""
     train_seconds = 0.0
     learns = learn and isinstance(setup.algorithm, Learner)
+    if learns and cell.environment.tasks not in ("sample", "hub"):
+        rows = len(setup.train_env.items), len(setup.eval_env.items)
+        progress.say(f"{cell.label}: {rows[0]} rows to train on, {rows[1]} held out")
     with Trackers.open(tracking if learns else (), folder, cell.label, cell.to_dict()) as trackers:
         if learns:
             how = {"other_versions": other_versions, "traces": traces}

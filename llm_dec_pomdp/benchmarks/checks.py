@@ -6,8 +6,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..agents.assembly import MemberConfig
-from ..agents.loading import TABLE, locate, server_model
+from ..agents.assembly import MemberConfig, check_model
+from ..agents.loading import TABLE
 from ..algorithms.base import check_algorithm, misfit
 from ..algorithms.options import UpdaterOptions, refuse_endless_warmup
 from ..algorithms.registration import algorithms, find_algorithm
@@ -41,9 +41,9 @@ def check_cells(cells: Sequence[Cell], *, learn: bool = True, executor: str = "l
         tasks[_task_key(cell)] = build_task(cell, evaluation=True)
         if learn and cell.environment.eval_tasks is not None:
             build_task(cell, evaluation=False)
-    for name in dict.fromkeys(name for cell in cells for name in cell.models):
-        if not (server_model(name) or name.startswith("script:") or name == TABLE):
-            locate(name)
+    for name, key in dict.fromkeys((name, _task_key(cell)) for cell in cells for name in cell.models):
+        task: Any = tasks[key].task
+        check_model(name, task.scripts)
     check_models(cells, learn=learn, executor=executor)
     check_methods(cells)
     complete: list[Cell] = []

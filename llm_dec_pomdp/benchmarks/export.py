@@ -1,5 +1,5 @@
 # pyright: basic
-"""A trained team as plain folders, one per agent, that need nothing of this package.
+"""A trained team as plain folders, one per agent, that need nothing of this package; `--team` takes it too.
 
 All weights: `AutoModelForCausalLM.from_pretrained(folder)`. Adapters: `PeftModel.from_pretrained(base, folder)`.
 """
@@ -10,19 +10,12 @@ import json
 from pathlib import Path
 
 from ..agents.base import PortablePolicy
+from ..agents.saved import DESCRIPTION, CheckpointError, folder_of, load_weights, players, read_description
 from ..agents.transformers.language_model import LanguageModel
 from ..agents.weights import weight_files, write_weights
 from ..storage.files import Draft
 from ..storage.secrets import masked
-from ..training.checkpoint import (
-    DESCRIPTION,
-    CheckpointError,
-    Checkpoints,
-    folder_of,
-    load_weights,
-    players,
-    read_description,
-)
+from ..training.checkpoint import Checkpoints, find_weights
 from ..visible import visible
 from .markdown import inline
 from .setup import build_cell
@@ -102,6 +95,7 @@ def export_run(run: Path, place: Path) -> tuple[Path, list[str]]:
                 if isinstance(policy, LanguageModel):
                     policy.tokenizer.save_pretrained(draft.folder / folder_of(agent))
                 written.append(agent)
+        draft.write_json(DESCRIPTION, cell.to_dict())  # so that `--team` takes it
         draft.publish()
     return source, written
 
@@ -118,13 +112,21 @@ def trained_cell(run: Path) -> tuple[Cell, Path]:
 
 
 def find_team(run: Path) -> Path:
-    """The folder of the saved team: of a run, of one of its cells, or the folder itself.
+    """The folder with the weights of a team.
+
+    Args:
+        run: A run with one trained cell, one of its cells, a saved or exported team, a checkpoint, or the folder of
+            some, of which the newest undamaged one counts.
 
     Raises:
         CheckpointError: There is none, or more than one.
     """
-    if (run / DESCRIPTION).is_file() or not (cells_of(run) or run.is_dir()):
+    if (run / DESCRIPTION).is_file() or (run / "checkpoint.json").is_file():
         return run
+    if any(run.glob("step-*")):
+        return find_weights(run)
+    if not run.is_dir():
+        raise CheckpointError(f"{str(run)!r} does not exist; give a run, a saved or exported team, or a checkpoint")
     cell = _trained_cell(run)
     if not (cell / "team").is_dir():
         raise CheckpointError(
@@ -132,6 +134,22 @@ def find_team(run: Path) -> Path:
             "early with --steps, and measure it then"
         )
     return cell / "team"
+
+
+def cell_of(team: Path) -> Cell:
+    """The cell that a team was trained in; `team` is what `find_team` returned.
+
+    Raises:
+        CheckpointError: None is known.
+    """
+    if (team / DESCRIPTION).is_file() and "environment" in (described := read_description(team)):
+        return Cell.from_dict(described)
+    if (of_checkpoint := team.parent.parent / "cell.json").is_file():
+        return Cell.read(of_checkpoint)
+    raise CheckpointError(
+        f"{str(team)!r} was saved in Python and does not say what was trained; build the team there, with "
+        "load_team(env, model, weights=...)"
+    )
 
 
 def cells_of(run: Path) -> list[Path]:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..agents.loading import ModelOptions, load_team
+from ..agents.saved import DESCRIPTION, load_weights, read_description
 from ..agents.values import Judge
-from ..training.checkpoint import DESCRIPTION, load_weights, read_description
 from ..types import Message
 from .export import find_team
 from .suite import Cell

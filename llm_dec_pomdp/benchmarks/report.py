@@ -221,13 +221,15 @@ def _published_lines(group: Sequence[Line]) -> list[str]:
 
 
 def _sample(entry: Entry) -> list[str]:
-    """The texts of the first episode of a cell."""
+    """The texts of the first episode of a cell, turn by turn."""
     episodes = entry.episodes()
     if not episodes:
         return []
-    last = episodes[0]["turns"][-1]
+    turns = episodes[0]["turns"]
     title = f"### {entry.cell.label}: {md.inline(episodes[0]['task'])}, score {final_score(episodes[0]):.2f}"
     parts = [title, ""]
-    for agent, text in last["actions"].items():
-        parts += [f"**{md.inline(entry.shown(agent))}**:", "", *md.block(text)]
+    for place, turn in enumerate(turns, 1):
+        when = f", turn {place}" if len(turns) > 1 else ""
+        for agent, text in turn["actions"].items():
+            parts += [f"**{md.inline(entry.shown(agent))}**{when}:", "", *md.block(text)]
     return parts

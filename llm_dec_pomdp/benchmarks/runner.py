@@ -30,6 +30,7 @@ from .provenance import versions
 from .report import write_report
 from .runs import Entry, Run, is_done, read_entry, read_run
 from .suite import Cell, Suite, clean, conflicts
+from .tracking import check_trackers
 
 
 def new_run_folder(name: str, parent: Path = Path("runs")) -> Path:
@@ -72,6 +73,7 @@ def run_suite(
         FileExistsError: The folder holds something already and `resume` is False.
         ConfigError: It holds cells that differ from those of the suite or that it lacks, and `overwrite` is False.
     """
+    check_trackers(suite.tracking)
     cells = check_cells(suite.cells())
     if resume and not overwrite:
         _refuse_changes(cells, folder)

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..agents.assembly import assemble_team
+from ..agents.assembly import MemberConfig, assemble_team
 from ..agents.base import Sampling, Team
 from ..agents.loading import TABLE, TINY, load_policy, load_team
 from ..agents.remote import Expert
+from ..agents.saved import load_weights
 from ..agents.words import NAME as WORDS
 from ..algorithms.base import check_algorithm
 from ..algorithms.registration import build_algorithm, find_algorithm
@@ -21,7 +22,6 @@ from ..envs.base import TextDecPOMDP
 from ..envs.registration import make
 from ..envs.wrappers import LearnedReward, with_protocol
 from ..seeding import derive
-from ..training.checkpoint import load_weights
 from .suite import Cell
 
 _OPTIONS = {"max_turns": "turns", "fields": "field"}  # of the command line
@@ -139,7 +139,7 @@ def make_task(env_id: str, options: Mapping[str, Any], **given: Any) -> Any:
         said = ", ".join(f"{name} = {value!r}" for name, value in options.items()) or "no options"
         raise ConfigError(
             f"{env_id} cannot be made with {said}: {error}; its manual says what they take (llm-dec-pomdp list "
-            "--verbose)"
+            f"{env_id})"
         ) from error
 
 
@@ -178,23 +178,29 @@ def build_team(
 
     Without `train` no weights are trainable, so that on CUDA all of them are bfloat16. `load` loads the models.
     """
-    model, seed = cell.model, derive(cell.seed, "team")
-    tasks: list[Any] = [one.task for one in (env, *others)]
-    known = known_of(env)
-    if model.members:
-
-        def gold() -> dict[tuple[str, str], str]:
-            tables = [task.gold_table() for task in tasks]
-            return {key: text for table in tables for key, text in table.items()}
-
-        known |= {"gold": gold, "scripts": tasks[0].scripts, "choices": tasks[0].choices}
-        return assemble_team(env.possible_agents, members=model.members, seed=seed, load=load, **known)
-    return load(env.possible_agents, model.name, seed=seed, train=train, **known, **model.options())
+    model, agents = cell.model, env.possible_agents
+    members = model.members or [MemberConfig(agents=agents, model=model.name, train=train, **model.options())]
+    seed = derive(cell.seed, "team")
+    return assemble_team(agents, members=members, seed=seed, load=load, **known_of(env, *others))
 
 
-def known_of(env: TextDecPOMDP) -> dict[str, Any]:
-    """What models may need to know of an environment: the roles of its agents, their menus, and its words."""
+def known_of(env: TextDecPOMDP, *others: TextDecPOMDP) -> dict[str, Any]:
+    """What members may need to know of an environment, as arguments of `assemble_team`.
+
+    These are the roles of its agents, their menus, its words and its scripts; references are those of `others` too.
+    """
     agents = env.possible_agents
-    menus = {agent: env.menu(agent) for agent in agents}
-    task: Any = env.task
-    return {"roles": [env.role(agent) for agent in agents], "menus": menus, "vocabulary": task.vocabulary}
+    tasks: list[Any] = [known.task for known in (env, *others)]
+
+    def gold() -> dict[tuple[str, str], str]:
+        tables = [task.gold_table() for task in tasks]
+        return {key: text for table in tables for key, text in table.items()}
+
+    return {
+        "roles": [env.role(agent) for agent in agents],
+        "menus": {agent: env.menu(agent) for agent in agents},
+        "vocabulary": tasks[0].vocabulary,
+        "gold": gold,
+        "scripts": tasks[0].scripts,
+        "choices": tasks[0].choices,
+    }

@@ -9,8 +9,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
+import pydantic
 from pydantic import AfterValidator
 
 from ..agents.assembly import MemberConfig
@@ -45,6 +46,17 @@ class SamplingConfig(Config):
         return Sampling(**self.model_dump())
 
 
+class _Named(Config):
+    """What a suite may also write as a text alone: its name."""
+
+    alone: ClassVar[str] = "name"
+
+    @pydantic.model_validator(mode="before")
+    @classmethod
+    def _of_text(cls, values: Any) -> Any:
+        return {cls.alone: values} if isinstance(values, str) else values
+
+
 class MethodChange(Config):
     """What differs for a method in one environment."""
 
@@ -67,8 +79,10 @@ class StageConfig(Config):
     """Fields of its configuration."""
 
 
-class EnvironmentConfig(Config):
-    """An environment, and what differs for it from the suite's defaults."""
+class EnvironmentConfig(_Named):
+    """An environment, and what differs for it from the suite's defaults; an id alone is one too."""
+
+    alone = "id"
 
     id: Annotated[str, AfterValidator(with_version)]
     """Registered id; one without a version is completed, see `with_version`."""
@@ -105,19 +119,20 @@ class EnvironmentConfig(Config):
         return self.label or self.id
 
 
-class ModelConfig(ModelOptions):
-    """Who plays the agents."""
+class ModelConfig(_Named, ModelOptions):
+    """Who plays the agents; a name alone is one too."""
 
     name: str = ""
-    """builtin:tiny, a folder, a .gguf file, or a hub id; left out, that of `setup.default_model`."""
+    """builtin:tiny, a folder, a .gguf file, a hub id, the address of a server, or a script (script:optimal); left out,
+    that of `setup.default_model`."""
     members: list[MemberConfig] = []
     """Members of different kinds instead: who plays whom; `name` is then only a name."""
     start: str = ""
     """Folder of a trained team to begin with (`team` of a cell), built with the same options; "": `name` as it is."""
 
 
-class MethodConfig(Config):
-    """An algorithm and its options."""
+class MethodConfig(_Named):
+    """An algorithm and its options; a name alone is one too."""
 
     name: str
     """A registered name or "module:Class"."""
@@ -388,6 +403,8 @@ def saved_suite(folder: Path, assignments: Sequence[str] = ()) -> Suite:
     if not is_there(path):
         raise ConfigError(
             f"{str(folder)!r} holds no benchmark to resume (suite.json is missing); give the folder of one"
+            if folder.is_dir()
+            else f"{str(folder)!r} does not exist, so there is no benchmark to resume; give the folder of one"
         )
     return _assigned(read_json(path, dict[str, Any]), assignments, str(path))
 

@@ -1,22 +1,27 @@
 """Trackers, to which the numbers of a training run also go: TensorBoard, Weights & Biases, MLflow.
 
 Event files for TensorBoard are written here, without its package: a record is a length, a checksum, a small protocol
-buffer, and a checksum. `tensorboard --logdir RUN` reads them. The other two are extras, imported when asked for.
+buffer, and a checksum. `tensorboard --logdir RUN` reads them. The packages of the others are imported when asked for.
 """
 
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import math
 import struct
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from ..config import ConfigError
+from ..registries import nearest
 from ..visible import visible
 from .suite import Tracker
+
+_INSTALL = {"wandb": "wandb", "mlflow": "mlflow-skinny"}  # distributions by the name of their package
+_TRACKERS = ("tensorboard", *_INSTALL)
 
 
 class Sink(Protocol):
@@ -31,6 +36,22 @@ class Sink(Protocol):
         ...
 
 
+def check_trackers(names: Sequence[str]) -> list[Tracker]:
+    """The names, once it is clear that they can be used; nothing is loaded.
+
+    Raises:
+        ConfigError: No such tracker, or its package is not installed.
+    """
+    for name in names:
+        if name not in _TRACKERS:
+            raise ConfigError(f"no tracker {name!r}; {nearest(name, _TRACKERS)}")
+        if name in _INSTALL and importlib.util.find_spec(name) is None:
+            raise ConfigError(
+                f"tracking with {name!r} needs its package: pip install {_INSTALL[name]}, or leave {name!r} out"
+            )
+    return cast("list[Tracker]", list(names))
+
+
 class Trackers:
     """All trackers of one run; a context manager."""
 
@@ -42,8 +63,9 @@ class Trackers:
         """Begin a run in every tracker: event files go into its folder, the others get its title and configuration.
 
         Raises:
-            ConfigError: A tracker's package is not installed.
+            ConfigError: See `check_trackers`.
         """
+        check_trackers(names)
         makers = {
             "tensorboard": lambda: EventFile(folder),
             "wandb": lambda: _Wandb(folder, title, config),
@@ -69,7 +91,8 @@ class _Wandb:
     """A run of Weights & Biases; its project is read from WANDB_PROJECT."""
 
     def __init__(self, folder: Path, title: str, config: Mapping[str, Any]) -> None:
-        self._run = _package("wandb").init(name=title, dir=str(folder), config=dict(config))
+        folder.mkdir(parents=True, exist_ok=True)
+        self._run = importlib.import_module("wandb").init(name=title, dir=str(folder), config=dict(config))
 
     def log(self, step: int, values: Mapping[str, float]) -> None:
         self._run.log(dict(values), step=step)
@@ -82,7 +105,7 @@ class _MLflow:
     """A run of MLflow; its server is read from MLFLOW_TRACKING_URI."""
 
     def __init__(self, title: str, config: Mapping[str, Any]) -> None:
-        self._client = _package("mlflow").MlflowClient()
+        self._client: Any = importlib.import_module("mlflow").MlflowClient()
         known = self._client.get_experiment_by_name("llm-dec-pomdp")
         experiment = known.experiment_id if known else self._client.create_experiment("llm-dec-pomdp")
         self._run: str = self._client.create_run(experiment, run_name=title).info.run_id
@@ -95,16 +118,6 @@ class _MLflow:
 
     def close(self) -> None:
         self._client.set_terminated(self._run)
-
-
-def _package(name: str) -> Any:
-    try:
-        return importlib.import_module(name)
-    except ImportError as error:
-        raise ConfigError(
-            f"tracking with {name!r} needs its package ({error}): pip install 'llm-dec-pomdp[{name}]', or "
-            f"leave {name!r} out of `tracking`"
-        ) from error
 
 
 def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -14,9 +14,11 @@ import typer
 from ..__about__ import __version__
 from . import bench, check, doctor, engine, eval, export, list, play, report, rescore, runs, serve, trace, train, view
 from .console import EXIT_CODES, err, out
+from .options import Command, Group
 from .trust import children_without_working_folder
 
 app = typer.Typer(
+    cls=Group,
     help="Environments and learners for teams of language models.",
     epilog=EXIT_CODES,
     no_args_is_help=True,
@@ -44,20 +46,23 @@ def _show_logs() -> None:
 
 
 # In the order of the help page.
-app.command("list")(list.list_)
-app.command()(check.check)
-app.command()(doctor.doctor)
-app.command()(play.play)
-app.command("eval")(eval.eval_)
-app.command()(train.train)
-app.command(cls=bench.WithSuites)(bench.bench)
-app.command()(report.report)
-app.command()(runs.runs)
-app.command()(view.view)
-app.command()(rescore.rescore)
-app.command()(export.export)
-app.command()(engine.engine)
-app.command()(serve.serve)
+for name, command in {
+    "list": list.list_,
+    "check": check.check,
+    "doctor": doctor.doctor,
+    "play": play.play,
+    "eval": eval.eval_,
+    "train": train.train,
+    "bench": bench.bench,
+    "report": report.report,
+    "runs": runs.runs,
+    "view": view.view,
+    "rescore": rescore.rescore,
+    "export": export.export,
+    "engine": engine.engine,
+    "serve": serve.serve,
+}.items():
+    app.command(name, cls=bench.WithSuites if name == "bench" else Command)(command)
 app.add_typer(trace.app, name="trace")
 
 

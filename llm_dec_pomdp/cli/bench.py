@@ -7,14 +7,13 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperCommand
 
 from .console import err, failure, out, print_json, show_report, stop, usage
-from .options import Address, Json, OtherVersions, Traces, check_address
+from .options import Address, Command, Json, OtherVersions, Traces, Track, algorithms, check_address, suites
 from .trust import Trust, allow, typed
 
 
-class WithSuites(TyperCommand):
+class WithSuites(Command):
     """A command whose help page ends with the built-in suites, which are read when the page is shown."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:  # types that newer releases of typer have of their own
@@ -28,9 +27,14 @@ class WithSuites(TyperCommand):
 
 def bench(
     suite_name: Annotated[
-        str | None, typer.Argument(metavar="SUITE", help="A suite by name (quick when left out), or a .toml file.")
+        str | None,
+        typer.Argument(
+            metavar="SUITE", help="A suite by name (quick when left out), or a .toml file.", autocompletion=suites
+        ),
     ] = None,
-    algorithm: Annotated[list[str] | None, typer.Option(help="A further method: a name or module:Class.")] = None,
+    algorithm: Annotated[
+        list[str] | None, typer.Option(help="A further method: a name or module:Class.", autocompletion=algorithms)
+    ] = None,
     model: Annotated[list[str] | None, typer.Option(help="Models instead of all of the suite.")] = None,
     seed: Annotated[list[int] | None, typer.Option(help="Seeds instead of the suite's.")] = None,
     setting: Annotated[
@@ -47,6 +51,7 @@ def bench(
     jobs: Annotated[int, typer.Option(min=1, help="Cells at once on one machine, which they share.")] = 1,
     executor: Annotated[str, typer.Option(help="Where cells run: processes (on this machine), ray.")] = "processes",
     address: Address = None,
+    track: Track = None,
     traces: Traces = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what it would cost.")] = False,
     as_json: Json = False,
@@ -62,6 +67,7 @@ def bench(
     from ..benchmarks.checks import check_methods
     from ..benchmarks.estimate import complete, estimate_table, estimates
     from ..benchmarks.suite import MethodConfig, load_suite, saved_suite
+    from ..benchmarks.tracking import check_trackers
 
     if overwrite and resume is None:
         stop("--overwrite is for --resume RUN; a new run has nothing to overwrite")
@@ -84,6 +90,8 @@ def bench(
             changes["seeds"] = seed
         if traces:
             changes["traces"] = True
+        if track:
+            changes["tracking"] = check_trackers(track)
         suite = suite.model_copy(update=changes)
     if dry_run:
         cells = suite.cells()

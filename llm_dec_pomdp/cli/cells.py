@@ -28,6 +28,7 @@ from .options import (
 from .trust import Trust
 
 if TYPE_CHECKING:
+    from ..benchmarks.runs import Entry
     from ..benchmarks.suite import Cell, ModelConfig
     from ..training import TrainerConfig
 
@@ -36,8 +37,8 @@ _OPTIONS: dict[str, tuple[Any, Any]] = {
         Annotated[
             str,
             typer.Option(
-                help="builtin:tiny, a folder, a .gguf file, or a hub id. Left out: builtin:table or builtin:words "
-                "where agents have few texts or words to say, else builtin:tiny.",
+                help="builtin:tiny, a folder, a .gguf file, a hub id, or a script such as script:optimal. Left out: "
+                "builtin:table or builtin:words where agents have few texts or words to say, else builtin:tiny.",
                 show_default=False,
             ),
         ],
@@ -206,13 +207,11 @@ def saved_team(context: typer.Context, place: Path, *own: str) -> tuple[Path, Ce
 
     Options of the model, and those in `own`, are refused: the team has them already.
     """
-    from ..benchmarks.export import find_team  # loads torch
-    from ..benchmarks.suite import Cell
-    from ..training.checkpoint import read_description
+    from ..benchmarks.export import cell_of, find_team  # loads torch
 
     refuse(given(context, *own, "model", "sharing", "load"), f"the team in {place} has its own")
     folder = find_team(place)
-    cell = Cell.from_dict(read_description(folder))
+    cell = cell_of(folder)
     places = {name: context.params[name] for name in ("device", "dtype") if given(context, name)}
     return folder, dataclasses.replace(cell, model=cell.model.model_copy(update=places))
 
@@ -239,6 +238,17 @@ def check_cell(cell: Cell, *, learn: bool = True, executor: str = "local") -> Ce
         name = cell.method.name
         stop(f"{name!r} does not learn; train magrpo, grpo or a learner of your own, or measure it with eval")
     return complete
+
+
+def _before_and_after(entry: Entry) -> str:
+    """What a training changed, in a line; "" where nothing was trained."""
+    from ..benchmarks.intervals import Interval
+
+    points = entry.curve()
+    if len(points) < 2:
+        return ""
+    before, after = (Interval.read(point["return_percent"]).mean for point in (points[0], points[-1]))
+    return f"return before {before:.1f} %, after {after:.1f} % of the maximum: {after - before:+.1f} points"
 
 
 def run_one(
@@ -269,4 +279,5 @@ def run_one(
     if as_json:
         print_json({"folder": str(folder), "results": [result.to_dict()]})
     else:
-        show_report(tables([result], read_run(folder).entries), folder)
+        entries = read_run(folder).entries
+        show_report(tables([result], entries), folder, _before_and_after(entries[0]))

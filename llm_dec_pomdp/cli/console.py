@@ -38,11 +38,13 @@ def stop(message: str, code: int = 2) -> NoReturn:
 
 @contextlib.contextmanager
 def usage() -> Generator[None]:
-    """Wrong names, files, addresses and values end with a sentence and exit code 2."""
+    """Wrong names, files and values end with a sentence and exit code 2; a server that does not answer with code 1."""
     try:
         yield
-    except (ValueError, KeyError, IndexError, ImportError, ConnectionError) as error:
-        stop(str(error.args[0]) if isinstance(error, KeyError) else str(error))
+    except ConnectionError as error:
+        stop(str(error), code=1)
+    except (ValueError, KeyError, IndexError, ImportError) as error:
+        stop(str(error))
 
 
 @contextlib.contextmanager
@@ -72,10 +74,12 @@ def failure(folder: Path, *, goes_on: bool = True) -> Generator[None]:
         stop(str(error), code=1)
 
 
-def show_report(tables: Iterable[Table], folder: Path) -> None:
-    """Print the tables of a run and, as the last line, the command that opens its report."""
+def show_report(tables: Iterable[Table], folder: Path, summary: str = "") -> None:
+    """Print the tables of a run, a summary and, as the last line, the command that opens its report."""
     for table in tables:
         out.print(table)
+    if summary:
+        out.print(summary, soft_wrap=True)
     out.print(f"open the report: python -m webbrowser {(folder / 'report.html').resolve().as_uri()}", soft_wrap=True)
 
 

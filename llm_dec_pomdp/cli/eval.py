@@ -9,7 +9,7 @@ import typer
 
 from .cells import cell_options, check_cell, make_cell, measured_as, refuse, run_one, saved_team
 from .console import err, stop, usage
-from .options import given
+from .options import algorithms, environments, given
 from .trust import allow, typed
 
 
@@ -17,16 +17,17 @@ from .trust import allow, typed
 def eval_(
     context: typer.Context,
     env_id: Annotated[
-        str | None, typer.Argument(help="Environment id; with --team RUN the run's when left out.")
+        str | None,
+        typer.Argument(help="Environment id; with --team RUN the run's when left out.", autocompletion=environments),
     ] = None,
     algorithm: Annotated[
-        str, typer.Option("--method", help="Algorithm whose protocol the team acts under.")
+        str, typer.Option(help="Whose protocol the team acts under.", autocompletion=algorithms)
     ] = "concat",
     team: Annotated[
         Path | None,
         typer.Option(
-            help="A run, one of its cells, or the team in it: its model, method, tasks and sampling, where no option "
-            "says otherwise; or a .toml of members."
+            help="A run, one of its cells, or a saved or exported team: its model, algorithm, tasks and sampling, "
+            "where no option says otherwise; or a .toml of members."
         ),
     ] = None,
     split: Annotated[str, typer.Option(help="train, test or all.")] = "test",

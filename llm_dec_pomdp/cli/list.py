@@ -8,24 +8,38 @@ from typing import Annotated, Any
 import typer
 
 from ..algorithms.registration import algorithms
-from .console import out, print_json, print_table
-from .options import Json
+from .console import out, print_json, print_table, usage
+from .options import Json, environments
+from .trust import typed
 
 
 def list_(
+    env_id: Annotated[
+        str | None, typer.Argument(help="Print the manual of this environment.", autocompletion=environments)
+    ] = None,
     verbose: Annotated[bool, typer.Option("--verbose", help="Print the manual of every environment.")] = False,
     as_json: Json = False,
 ) -> None:
     """List environments and algorithms.
 
-    Examples: [bold]llm-dec-pomdp list --verbose[/]
+    Examples: [bold]llm-dec-pomdp list tldr-v0[/]
+              [bold]llm-dec-pomdp list --verbose[/]
               [bold]llm-dec-pomdp list --json[/]
     """
+    from rich.markdown import Markdown
+
     from ..envs.registration import manual, registry
 
+    if env_id is not None:
+        typed(env_id)
+        with usage():
+            described = _describe_environment(env_id)
+        if as_json:
+            print_json({"id": env_id, **described})
+        else:
+            out.print(Markdown(described["manual"]))
+        return
     if verbose and not as_json:
-        from rich.markdown import Markdown
-
         for env_id in registry:
             page = _or_error({"id": env_id}, lambda env_id=env_id: {"manual": manual(env_id)})
             out.print(Markdown(page.get("manual") or f"# {env_id}\n\n{page['error']}"))

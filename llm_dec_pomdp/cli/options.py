@@ -5,9 +5,10 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Collection, Mapping
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
 from ..agents.base import Sampling
 from .console import stop
@@ -15,9 +16,48 @@ from .console import stop
 if TYPE_CHECKING:
     from ..config import ConfigT
 
+# --- what a shell completes; nothing here loads torch -----------------------------------------------------------------
+
+
+def environments(incomplete: str) -> list[str]:
+    """Ids that begin so."""
+    from ..envs.registration import registry
+
+    return [name for name in registry if name.startswith(incomplete)]
+
+
+def algorithms(incomplete: str) -> list[str]:
+    """Algorithms that begin so."""
+    from ..algorithms.registration import algorithms as known
+
+    return [name for name in known if name.startswith(incomplete)]
+
+
+def suites(incomplete: str) -> list[str]:
+    """Built-in suites that begin so."""
+    from ..benchmarks.suite import built_in_suites
+
+    return [name for name in built_in_suites() if name.startswith(incomplete)]
+
+
+# --- options ----------------------------------------------------------------------------------------------------------
+
 DRAWN = Sampling()  # texts by default
-EnvId = Annotated[str, typer.Argument(help="Environment id, see `llm-dec-pomdp list`, or module:Class.")]
-Model = Annotated[str, typer.Option(help="builtin:tiny, a folder, a .gguf file, or a hub id.")]
+_PANELS = {  # of help pages
+    "Model": "model team sharing device dtype load",
+    "Tasks": "tasks eval_tasks field turns env_option protocol split items samples",
+    "Sampling": "temperature top_p max_new_tokens",
+    "Training": "steps prompts group_size eval_every save_every setting",
+    "Run": "seed out_folder resume overwrite other_versions executor address jobs track traces trust dry_run as_json",
+}
+_PANEL_OF = {name: panel for panel, names in _PANELS.items() for name in names.split()}
+
+EnvId = Annotated[
+    str, typer.Argument(help="Environment id, see `llm-dec-pomdp list`, or module:Class.", autocompletion=environments)
+]
+Model = Annotated[
+    str, typer.Option(help="builtin:tiny, a folder, a .gguf file, a hub id, or a script such as script:optimal.")
+]
 Tasks = Annotated[str, typer.Option(help="sample (embedded), hub (the published data set), or a .jsonl/.json file.")]
 Fields = Annotated[list[str] | None, typer.Option("--field", help="Field mapping for files, e.g. prompt=abstract.")]
 Turns = Annotated[int | None, typer.Option("--turns", help="Turns per episode (H); else the environment's own.")]
@@ -26,12 +66,39 @@ EnvOption = Annotated[
     typer.Option("--env", help="Option of the environment, e.g. feedback=level_passed or length_ratio=paper."),
 ]
 NewTokens = Annotated[int, typer.Option(help="Longest text of one agent, in tokens.")]
+Track = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Where the numbers of training also go: tensorboard (files in the run, the default), wandb, mlflow."
+    ),
+]
 Address = Annotated[str | None, typer.Option(help="Of a cluster for --executor ray: HOST:6379.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
 Traces = Annotated[
     bool, typer.Option("--traces", help="Write the traces of every evaluation, with token ids; see trace and view.")
 ]
 OtherVersions = Annotated[bool, typer.Option("--other-versions", help="Resume although packages have changed since.")]
+
+
+class _Help:
+    """A help page with a panel for each kind of option, and flags without a type, since they take no value."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """The options as they are shown."""
+        params = cast("list[Any]", super().get_params(ctx))  # type: ignore[misc]
+        for parameter in params:
+            if getattr(parameter, "is_flag", False):
+                parameter.metavar = ""
+            parameter.rich_help_panel = getattr(parameter, "rich_help_panel", None) or _PANEL_OF.get(parameter.name)
+        return params
+
+
+class Command(_Help, TyperCommand):
+    """A command of this program."""
+
+
+class Group(_Help, TyperGroup):
+    """A group of commands of this program."""
 
 
 def with_options(table: Mapping[str, tuple[Any, Any]]) -> Callable[[Callable[..., None]], Callable[..., None]]:

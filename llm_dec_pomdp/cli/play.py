@@ -29,7 +29,7 @@ def play(
     protocol: Annotated[str, typer.Option(help="parallel, centralized, sequential or discussion.")] = "parallel",
     turns: Turns = None,
     env_option: EnvOption = None,
-    tokens: NewTokens = DRAWN.max_new_tokens,
+    max_new_tokens: NewTokens = DRAWN.max_new_tokens,
     seed: Annotated[int | None, typer.Option(min=0, help="Seed of the task and of the others' texts.")] = None,
 ) -> None:
     """Take one role yourself, for all agents that have it; a policy plays the rest. An empty line ends your text.
@@ -37,18 +37,17 @@ def play(
     Examples: [bold]llm-dec-pomdp play tldr-v0 --role elaboration[/]
               [bold]llm-dec-pomdp play research-v0 --role sub --model script:optimal[/]
     """
-    from ..agents.assembly import MemberConfig, assemble_team
+    from ..agents.assembly import MemberConfig, assemble_team, check_model
     from ..agents.base import Sampling, Team
     from ..agents.human import Human
-    from ..agents.loading import load_policy, locate, server_model
-    from ..benchmarks.setup import make_task
+    from ..benchmarks.setup import known_of, make_task
     from ..envs.wrappers import with_protocol
     from ..registries import nearest
     from ..rollout import Trajectories
 
     typed(env_id)
     with usage():
-        sampling = Sampling(max_new_tokens=tokens)
+        sampling = Sampling(max_new_tokens=max_new_tokens)
         env = with_protocol(make_task(env_id, read_options(env_option), split="all", max_turns=turns), protocol)
         roles = [env.role(agent) for agent in env.possible_agents]
         if role is not None and role not in roles:
@@ -57,17 +56,14 @@ def play(
         own = role or roles[0]
         mine = [agent for agent in env.possible_agents if env.role(agent) == own]
         others = [agent for agent in env.possible_agents if agent not in mine]
-        scripted = model.startswith("script:")
-        if others and not scripted and not server_model(model):
-            locate(model)
+        if others:
+            check_model(model, cast("Any", env.task).scripts)
         out.print("You are", plain(own, "bold"), f"in {env_id}, task {env.item.id}.")
         rest: Mapping[str, Policy] = {}
-        if others and scripted:
-            names, task_of = [env.role(agent) for agent in others], cast("Any", env.task)
-            known = {"gold": task_of.gold_table, "scripts": task_of.scripts}
-            rest = assemble_team(others, names, [MemberConfig(agents=others, model=model)], **known).members
-        elif others:
-            rest = dict.fromkeys(others, LoadedMeanwhile(lambda: load_policy(model)))
+        if others:
+            known: dict[str, Any] = {**known_of(env), "roles": [env.role(agent) for agent in others]}
+            members = [MemberConfig(agents=others, model=model, sharing="shared", train=False)]
+            rest = dict.fromkeys(others, LoadedMeanwhile(lambda: assemble_team(others, members=members, **known)))
         person = Human(partial(_ask_person, several=len(mine) > 1))
         team = Team({**dict.fromkeys(mine, person), **rest})  # in this order: the person does not wait for a model
         try:

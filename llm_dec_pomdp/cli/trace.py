@@ -12,14 +12,16 @@ import typer
 
 from ..visible import plain
 from .console import err, out, print_json, print_table, stop, usage
-from .options import Json
+from .options import Command, Group, Json
 from .trust import Trust, allow, typed
 
 if TYPE_CHECKING:
     from ..envs.base import TextDecPOMDP
     from ..traces import Trace
 
-app = typer.Typer(help="Episodes as graphs: who said what to whom, and what came of it.", no_args_is_help=True)
+app = typer.Typer(
+    cls=Group, help="Episodes as graphs: who said what to whom, and what came of it.", no_args_is_help=True
+)
 
 Files = Annotated[list[Path], typer.Argument(metavar="FILE...", help="Files of traces, one in a line.")]
 Profile = Annotated[
@@ -27,7 +29,7 @@ Profile = Annotated[
 ]
 
 
-@app.command()
+@app.command(cls=Command)
 def export(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run.")],
     place: Annotated[Path, typer.Argument(metavar="OUT", help="New file; OUT.content.sqlite beside it, if hashed.")],
@@ -54,7 +56,7 @@ def export(
     out.print(f"{count} traces in {place}")
 
 
-@app.command()
+@app.command(cls=Command)
 def validate(files: Files, profile: Profile = "replayable") -> None:
     """Check traces against a profile; every problem is named with its event and field.
 
@@ -80,7 +82,7 @@ def validate(files: Files, profile: Profile = "replayable") -> None:
         raise typer.Exit(1)
 
 
-@app.command()
+@app.command(cls=Command)
 def replay(files: Files, trust: Trust = False) -> None:
     """Play the recorded texts again and compare every observation, reward and component, bit for bit.
 
@@ -106,7 +108,7 @@ def replay(files: Files, trust: Trust = False) -> None:
         raise typer.Exit(1)
 
 
-@app.command()
+@app.command(cls=Command)
 def stats(files: Files, as_json: Json = False) -> None:
     """Count what teams did: outcome, efficiency, coordination, robustness; means over the traces of a file.
 
@@ -128,7 +130,7 @@ def stats(files: Files, as_json: Json = False) -> None:
     print_table(["", "statistic", *by_file], rows)
 
 
-@app.command()
+@app.command(cls=Command)
 def view(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A file of traces.")],
     place: Annotated[Path | None, typer.Argument(metavar="OUT", help="New page; FILE.html when left out.")] = None,

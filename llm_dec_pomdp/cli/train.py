@@ -10,7 +10,7 @@ import typer
 
 from .cells import cell_options, check_cell, make_cell, refuse, run_one, saved_team
 from .console import stop, usage
-from .options import Address, OtherVersions, check_address, from_options, given
+from .options import Address, OtherVersions, Track, algorithms, check_address, environments, from_options, given
 from .trust import allow, typed
 
 if TYPE_CHECKING:
@@ -20,12 +20,17 @@ if TYPE_CHECKING:
 @cell_options()
 def train(
     context: typer.Context,
-    env_id: Annotated[str | None, typer.Argument(help="Environment id; with --resume the run's when left out.")] = None,
-    algorithm: Annotated[str, typer.Option(help="A registered learner or module:Class.")] = "magrpo",
+    env_id: Annotated[
+        str | None,
+        typer.Argument(help="Environment id; with --resume the run's when left out.", autocompletion=environments),
+    ] = None,
+    algorithm: Annotated[
+        str, typer.Option(help="A registered learner or module:Class.", autocompletion=algorithms)
+    ] = "magrpo",
     team: Annotated[
         Path | None,
         typer.Option(
-            help="A run, one of its cells, or the team in it, to begin with that; or a .toml of who plays whom."
+            help="A run, one of its cells, or a saved or exported team to begin with; or a .toml of who plays whom."
         ),
     ] = None,
     eval_tasks: Annotated[
@@ -50,6 +55,7 @@ def train(
         str, typer.Option(help="Where the models live: local (this process), processes (one for each), ray (actors).")
     ] = "local",
     address: Address = None,
+    track: Track = None,
     **options: Any,
 ) -> None:
     """Train a team and measure it before and after on the test rows.
@@ -64,12 +70,14 @@ def train(
               [bold]llm-dec-pomdp train tldr-v0 --team runs/my-run[/]
     """
     from ..benchmarks.suite import read_team
+    from ..benchmarks.tracking import check_trackers
     from ..training import TrainerConfig
     from ..training.executors import executors
 
     check_address(address, executor)
     with usage():
         executors.find(executor)
+        trackers = check_trackers(track or ["tensorboard"])
         if env_id is None:
             cell = _cell_to_resume(context, resume, trust=options["trust"])
         else:
@@ -102,7 +110,7 @@ def train(
         executors.find(executor).load()  # whose package may not be installed
     folder, name = resume or options["out_folder"], f"train-{cell.environment.id}"
     how: dict[str, Any] = {"resume": resume is not None, "other_versions": other_versions}
-    how |= {"executor": executor, "address": address, "traces": options["traces"]}
+    how |= {"executor": executor, "address": address, "traces": options["traces"], "tracking": trackers}
     run_one(cell, folder, name, options["as_json"], **how)
 
 
@@ -122,12 +130,16 @@ def _cell_to_resume(context: typer.Context, folder: Path | None, *, trust: bool)
     if folder is None:
         stop("give an environment id to train on, see `llm-dec-pomdp list`, or a run to go on with: --resume RUN")
     changes = {"steps", "save_every", "eval_every"}
-    free = given(context, "resume", "other_versions", "executor", "address", "traces", "trust", "as_json", *changes)
+    free = given(
+        context, "resume", "other_versions", "executor", "address", "track", "traces", "trust", "as_json", *changes
+    )
     if own := [option for option in given(context) if option not in free]:
         stop(
             f"{', '.join(own)}: --resume takes the options of the run, of which --steps, --save-every and --eval-every "
             "may change; leave it out, or give the environment and all options"
         )
+    if not folder.is_dir():
+        stop(f"the run {str(folder)!r} does not exist; see llm-dec-pomdp runs for those that do")
     cells = sorted(folder.glob("cells/*/cell.json"))
     if not cells:
         stop(f"{str(folder)!r} has no cell yet; give the environment and all options with --resume")

@@ -31,12 +31,12 @@ import numpy as np
 from gymnasium.utils import seeding as gym_seeding
 from pettingzoo import ParallelEnv
 
-from ..registries import Spec, nearest
+from ..registries import Spec, UnknownNameError, nearest
 from ..seeding import derive
 from ..spaces import FreeText
 from ..types import Message, Scale, Score, TaskItem, Tool
 from .episode import Outcome, Progress, paid
-from .tasks import named_item
+from .tasks import check_options, named_item
 from .transcript import transcript
 
 RENDER_MODES = ("ansi", "human")
@@ -211,11 +211,16 @@ class TextDecPOMDP(ParallelEnv[str, str, str]):
 
         Args:
             seed: Seeds the choice of tasks and all chance, for this reset and for all later ones.
-            options: `{"task_id": ...}` or `{"index": ...}` chooses the task; other keys are ignored.
+            options: `{"task_id": ...}` or `{"index": ...}` chooses the task; a key that is almost one of these is
+                refused (`"task"`), any other is ignored.
 
         Returns:
             Observations (what each agent is told) and infos (the same numeric keys as after every step).
+
+        Raises:
+            KeyError, IndexError: There is no such task, or no such option.
         """
+        check_options(options or {})
         if seed is not None or self._rng is None:
             self._rng, self._seed = gym_seeding.np_random(None if seed is None else operator.index(seed))
             self._episodes = 0
@@ -373,8 +378,11 @@ class TextDecPOMDP(ParallelEnv[str, str, str]):
         if item is None or not self._now.agents:
             self._refuse("is over" if item else "has not begun")
         if set(actions) != set(self._now.agents):
-            raise KeyError(
+            agents = self._now.agents
+            called = ", ".join(f"{self.role(agent)} is {agent!r}" for agent in agents if self.role(agent) in actions)
+            raise UnknownNameError(
                 f"actions are for {sorted(actions)}, but the live agents are {self.agents}; give each one text"
+                + (f" ({called})" if called else "")
             )
         for agent, action in actions.items():
             if not isinstance(action, str):  # pyright: ignore[reportUnnecessaryIsInstance]

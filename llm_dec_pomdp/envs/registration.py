@@ -55,9 +55,12 @@ def make(env_id: str, **kwargs: Any) -> TextDecPOMDP:
             `wrappers.stopping`), and `reward`, a function that pays in place of the task (see `wrappers.learned`).
 
     Raises:
+        TypeError: The id is no text.
         KeyError: Unknown id; the message names the nearest ones.
         ValueError: An argument that its constructor does not take; the message names the nearest ones.
     """
+    if not isinstance(env_id, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TypeError(f"env_id is {env_id!r:.60}; give the id of an environment, e.g. 'tldr-v0'")
     if {"max_cycles", "max_turns"} <= kwargs.keys():
         raise ValueError(f"{env_id}: max_turns and max_cycles (PettingZoo's name for it) are the same; give one")
     if "max_cycles" in kwargs:

@@ -8,6 +8,7 @@ the file, the row, the field, and what to do next.
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import functools
 import hashlib
 import operator
@@ -17,14 +18,17 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, cast
 
-from ..registries import nearest
+from ..registries import UnknownNameError, nearest
 from ..storage.reading import LARGEST, FileError, is_there, parse, read_text
 from ..types import TaskItem
+from .hub import load_published
 
 Row = Mapping[str, Any]
 Tasks = str | Path | Iterable[TaskItem] | Iterable[Row]
 SPLITS = ("train", "test", "all")
 _ID_FIELDS = ("id", "task_id")
+_CHOICES = ("task_id", "index")  # options of a reset
+_SUFFIXES = (".jsonl", ".json")  # of task files
 
 
 class TaskError(ValueError):
@@ -173,23 +177,18 @@ def _embedded(name: str, required: tuple[str, ...]) -> tuple[TaskItem, ...]:
 def _from_hub(source: TaskSource, split: str, columns: _Columns) -> tuple[TaskItem, ...]:
     if not source.hub:
         raise TaskError(f"{source.name} has no published data set; use tasks='sample' or the path of a file")
-    import datasets  # heavy, and only this branch needs it
-
     parts = list(source.hub_splits) if split == "all" else [split]
     rows: list[Row] = []
     for part in parts:
         try:
-            loaded: Iterable[Any] = datasets.load_dataset(
-                source.hub, source.hub_config, split=source.hub_splits[part], trust_remote_code=False
-            )
+            loaded = load_published(source.hub, source.hub_config, source.hub_splits[part])
         except Exception as error:  # the hub client raises a dozen unrelated types for "not reachable"
             raise TaskError(
                 f"the published data set {source.hub!r} ({source.hub_splits[part]}) could not be loaded: "
-                f"{type(error).__name__}: {error}\n"
-                "Check the network (or fill the datasets cache and set HF_HUB_OFFLINE=1), use tasks='sample' for the "
-                "embedded rows, or tasks='file.jsonl' for a file of your own"
+                f"{type(error).__name__}: {error}; check the network (or fill the datasets cache), use tasks='sample' "
+                "for the embedded rows, or tasks='file.jsonl' for a file of your own"
             ) from error
-        rows += [{**row, "split": part} for row in cast("list[Row]", loaded)]
+        rows += [{**row, "split": part} for row in loaded]
     return _validate(_converted(rows, source, source.hub), source.hub, source.required, columns)
 
 
@@ -215,6 +214,11 @@ def _from_file(source: TaskSource, path: Path, columns: _Columns) -> tuple[TaskI
     if not is_there(path) or path.is_dir():
         kind = "is a folder" if path.is_dir() else "does not exist"
         raise TaskError(f"task file {str(path)!r} {kind}; give 'sample', 'hub', or the path of a .jsonl or .json file")
+    if path.suffix not in _SUFFIXES:
+        raise TaskError(
+            f"task file {str(path)!r} is no .jsonl (an object in each line) or .json (a list of them); convert a table "
+            f"with pandas: read_csv(...).to_json({path.with_suffix('.jsonl').name!r}, orient='records', lines=True)"
+        )
     try:
         text = read_text(path, LARGEST)
     except FileError as error:
@@ -351,6 +355,13 @@ def _hashed_split(prompt: str) -> str:
     return "test" if int.from_bytes(digest, "big") % 5 == 0 else "train"
 
 
+def check_options(options: Mapping[str, Any]) -> None:
+    """Raises KeyError for an option of a reset that is almost `task_id` or `index`; others are nobody's business."""
+    for key in options:
+        if key not in _CHOICES and (meant := difflib.get_close_matches(str(key), _CHOICES, n=1)):
+            raise UnknownNameError(f"reset takes no option {key!r}; did you mean {meant[0]}?")
+
+
 def named_item(items: Sequence[TaskItem], options: Mapping[str, Any]) -> TaskItem | None:
     """The item that the options of a reset name by `task_id` or `index`; None where they name none.
 
@@ -363,7 +374,7 @@ def named_item(items: Sequence[TaskItem], options: Mapping[str, Any]) -> TaskIte
         for item in items:
             if item.id == wanted:
                 return item
-        raise KeyError(f"no task {wanted!r} among {len(items)}; {nearest(str(wanted), (i.id for i in items))}")
+        raise UnknownNameError(f"no task {wanted!r} among {len(items)}; {nearest(str(wanted), (i.id for i in items))}")
     if "index" not in options:
         return None
     index = options["index"]

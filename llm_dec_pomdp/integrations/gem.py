@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any
 
 from ..envs.tasks import Tasks
-from ..registries import nearest
+from ..registries import UnknownNameError, nearest
 from .games import TEAM, TURNS, Game, Sees, Shown
 from .libraries import library, made
 
@@ -48,7 +48,7 @@ def from_gem(
     gem = library("gem", "gem")
     known = gem.envs.registration.ENV_REGISTRY
     if game not in known:
-        raise KeyError(f"GEM has no environment {game!r}; {nearest(game, known)}")
+        raise UnknownNameError(f"GEM has no environment {game!r}; {nearest(game, known)}")
     build = partial(GemGame, game, dict(options or {}))
     return Game(
         f"gem/{game}",

@@ -19,7 +19,7 @@ from functools import partial
 from typing import Any
 
 from ..envs.tasks import Tasks
-from ..registries import nearest
+from ..registries import UnknownNameError, nearest
 from .games import TEAM, TURNS, Game, Sees, Shown
 from .libraries import library, made
 
@@ -52,7 +52,7 @@ def from_textarena(
     """
     known = library("textarena", "textarena").envs.registration.ENV_REGISTRY
     if game not in known:
-        raise KeyError(f"TextArena has no game {game!r}; {nearest(game, known)}")
+        raise UnknownNameError(f"TextArena has no game {game!r}; {nearest(game, known)}")
     return Game(
         f"textarena/{game}",
         partial(TextArenaGame, game, players, dict(options or {})),

@@ -63,8 +63,7 @@ def play(env: TextDecPOMDP, what: Callable[[], Any]) -> Any:
     except RefusedError:
         raise
     except Exception as error:
-        said = error.args[0] if isinstance(error, KeyError) and error.args else error
-        raise RefusedError(422, f"{env.metadata['name']} raised {type(error).__name__}: {said}") from error
+        raise RefusedError(422, f"{env.metadata['name']} raised {type(error).__name__}: {error}") from error
 
 
 class Played(NamedTuple):

@@ -25,6 +25,7 @@ from typing import Any, NoReturn, cast
 from ..agents.wire import WireError, bearer, checked_address, post, retried, without_key
 from ..envs import Outcome, TextDecPOMDP
 from ..envs.tasks import item_as_json, item_of
+from ..registries import UnknownNameError
 from ..types import Message, Scale, TaskItem, Tool
 from .codec import MOST_BYTES, PLAIN, Data, from_bytes, to_bytes, to_outcome, to_tool
 
@@ -98,7 +99,7 @@ class _Link:
         except WireError as error:
             failure, reason = error, without_key(error, self._token)
         if failure.status == 404 and name == "reset":
-            raise (IndexError if "index" in fields else KeyError)(failure.said)
+            raise (IndexError if "index" in fields else UnknownNameError)(failure.said)
         if failure.status is None:
             raise RemoteEnvError(f"{self.url} gave {reason}; is the server running?")
         raise RemoteEnvError(f"{self.url} refused {name!r}: {failure.said or reason}")

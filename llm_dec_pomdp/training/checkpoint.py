@@ -1,7 +1,6 @@
 # pyright: basic
-"""Trained teams and interrupted runs on disk.
+"""Interrupted runs on disk.
 
-`save_team` saves the result of a run: the folders of the agents below, and `team.json` to build the team again.
 `Checkpoints` save what a run needs to go on with the same numbers:
 
     step-000120/
@@ -11,7 +10,8 @@
       checkpoint.json                                          counters, data cursor, configuration, versions
       manifest.json                                            size and SHA-256 of every file, written last
 
-Both appear only when they are complete (`storage.files.Draft`). transformers and peft can load an agent's folder.
+A checkpoint appears only when it is complete (`storage.files.Draft`). The folders of the agents are those of a saved
+team (`agents.saved`), which transformers and peft can load.
 """
 
 from __future__ import annotations
@@ -25,109 +25,16 @@ from importlib import metadata
 from pathlib import Path
 from platform import python_version
 from typing import Any
-from urllib.parse import quote
 
 from ..__about__ import __version__
-from ..agents.base import Sampling, Team, TrainablePolicy
-from ..agents.weights import weight_files, write_weights
-from ..storage.files import (
-    DamagedError,
-    Draft,
-    pack,
-    remove_drafts,
-    unpack,
-    verify,
-)
-from ..storage.reading import FileError, conform, is_there, open_file, read_json
+from ..agents.base import Team
+from ..agents.saved import CHECKPOINT, CheckpointError, load_weights, read_tensors, write_team
+from ..storage.files import DamagedError, Draft, pack, remove_drafts, unpack, verify
+from ..storage.reading import FileError, conform, read_json
 
-DESCRIPTION = "team.json"
-CHECKPOINT = "checkpoint.json"
 FORMAT = 1  # of a checkpoint folder
 _PACKAGES = ("torch", "transformers", "peft", "numpy")
 _log = logging.getLogger(__name__)
-
-
-class CheckpointError(ValueError):
-    """A saved team or checkpoint that cannot be used; the message names the place and what is wrong."""
-
-
-# --- teams ------------------------------------------------------------------------------------------------------------
-
-
-def save_team(folder: Path, team: Team, description: Mapping[str, Any]) -> None:
-    """Write the trainable weights of a team, as in a checkpoint.
-
-    Args:
-        folder: An older team there is replaced.
-        team: Its trainable policies are saved.
-        description: Plain values from which the team can be built again.
-    """
-    remove_drafts(folder.parent, folder.name)
-    with Draft(folder) as draft:
-        _write_team(draft, team)
-        draft.write_json(DESCRIPTION, dict(description))
-        draft.publish()
-
-
-def read_description(folder: Path) -> dict[str, Any]:
-    """What was saved with a team.
-
-    Raises:
-        CheckpointError: There is no saved team.
-    """
-    path = folder / DESCRIPTION
-    if not is_there(path):
-        raise CheckpointError(f"{str(folder)!r} holds no saved team ({DESCRIPTION} is missing); give the folder of one")
-    try:
-        return read_json(path, dict[str, Any])
-    except FileError as error:
-        raise CheckpointError(f"{str(path)!r} is damaged ({error}); take another saved team") from error
-
-
-def read_sampling(folder: Path) -> Sampling:
-    """How texts were drawn in the training of a saved team, or of a checkpoint; the defaults where nothing says it."""
-    saved: dict[str, Any] = {}
-    if is_there(folder / DESCRIPTION):
-        saved = read_description(folder)
-    elif is_there(folder / CHECKPOINT):
-        saved = read_json(folder / CHECKPOINT, dict[str, Any])["config"]
-    return Sampling(**saved.get("sampling", {}))
-
-
-def load_weights(folder: Path, team: Team) -> None:
-    """Load the weights of a saved team, or of a checkpoint, into a team built as that one was.
-
-    Raises:
-        CheckpointError: They do not fit.
-    """
-    expected = {folder_of(agent) for policy, agents in players(team) for agent in weight_files(policy, agents)}
-    there = {path.name for path in folder.glob("*/") if path.is_dir()}
-    if there != expected:
-        raise CheckpointError(
-            f"{str(folder)!r} holds weights of {sorted(there)}, and the team has those of {sorted(expected)}; build it "
-            "as it was saved"
-        )
-    for policy, agents in players(team):
-        state: dict[str, Any] = {}
-        for agent, weights in weight_files(policy, agents).items():
-            names = weights.tensors
-            place = folder / folder_of(agent) / weights.name
-            if not is_there(place):
-                raise CheckpointError(f"{str(place)!r} is missing: these are the weights of another kind of team")
-            state |= {names.get(name, name): tensor for name, tensor in _load(place).items()}
-        try:
-            policy.load_state_dict(state)
-        except ValueError as error:
-            raise CheckpointError(f"{str(folder)!r}, {', '.join(agents)}: {error}") from error
-
-
-def _write_team(draft: Draft, team: Team) -> None:
-    for policy, agents in players(team):
-        for agent, weights in weight_files(policy, agents).items():
-            write_weights(draft, folder_of(agent), policy, weights)
-
-
-# --- checkpoints ------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +80,7 @@ class Checkpoints:
         tensors: dict[str, Any] = {}
         packed = pack(dict(state), tensors)
         with Draft(self.folder / f"step-{step:06d}") as draft:
-            _write_team(draft, team)
+            write_team(draft, team)
             draft.write_tensors("state.safetensors", tensors)
             draft.write_json("state.json", packed)
             about = {"format": FORMAT, "step": step, "counters": dict(counters)}
@@ -213,7 +120,7 @@ class Checkpoints:
         """
         self._refuse_other_run(checkpoint)
         load_weights(checkpoint.folder, team)
-        tensors = _load(checkpoint.folder / "state.safetensors")
+        tensors = read_tensors(checkpoint.folder / "state.safetensors")
         tensors = {name: tensor.clone() for name, tensor in tensors.items()}  # do not keep the file mapped
         try:
             return unpack(read_json(checkpoint.folder / "state.json", dict[str, Any]), tensors)
@@ -268,15 +175,14 @@ def read_checkpoint(folder: Path) -> Checkpoint:
         raise DamagedError(str(error)) from None
 
 
-def players(team: Team) -> list[tuple[TrainablePolicy, list[str]]]:
-    """Every trainable policy with the agents that it plays."""
-    return [(policy, [a for a, member in team.members.items() if member is policy]) for policy in team.trainable]
+def find_weights(place: Path) -> Path:
+    """The folder itself, or the newest undamaged checkpoint in it where it is the parent of checkpoints.
 
-
-def folder_of(agent: str) -> str:
-    """The folder of an agent: its name with escapes, so that it is one plain folder."""
-    name = quote(agent, " ", "utf-8", "surrogatepass")
-    return name if name.strip(".") else name.replace(".", "%2E")
+    Raises:
+        CheckpointError: All checkpoints in it are damaged.
+    """
+    newest = Checkpoints(place, {}).newest()
+    return place if newest is None else newest.folder
 
 
 def versions() -> dict[str, str]:
@@ -303,14 +209,3 @@ class _Absent:
 
 
 _ABSENT = _Absent()
-
-
-def _load(path: Path) -> dict[str, Any]:
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
-
-    try:
-        open_file(path).close()  # what is no regular file may not end
-        return load_file(path)
-    except (SafetensorError, FileError) as error:  # a pickle too: nothing else is read
-        raise CheckpointError(f"{str(path)!r} is no safetensors file ({error}); take another checkpoint") from error

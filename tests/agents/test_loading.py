@@ -257,14 +257,19 @@ def test_the_dtype_is_as_asked(folder: str, dtype: str, wanted: torch.dtype) -> 
         ("{here}/nothing.gguf", {}, r"nothing\.gguf' does not exist"),
         ("{here}/broken.gguf", {"device": "cpu"}, r"broken\.gguf"),
         ("{here}/nowhere", {"device": "cpu"}, "nowhere' is no folder here, and no id of the hub; give builtin:tiny"),
-        ("{here}/empty", {"device": "cpu"}, r"(?s)empty' could not be loaded on cpu.*builtin:tiny.*gguf"),
+        ("{here}/empty", {"device": "cpu"}, r"empty' has no config\.json and no weights.* and no tokenizer"),
+        ("{here}/half", {"device": "cpu"}, r"half' has no weights .* and no tokenizer .*; save it"),
+        ("{here}/exported", {"device": "cpu"}, r"exported' has no config\.json.*agent_0.*--team"),
     ],
 )
 def test_a_model_that_cannot_be_loaded_is_named(
     name: str, options: dict[str, Any], message: str, tmp_path: Path, folder: str
 ) -> None:
     (tmp_path / "broken.gguf").write_bytes(b"no model at all")
-    (tmp_path / "empty").mkdir()
+    for place in ("empty", "half", "exported/agent_0"):
+        (tmp_path / place).mkdir(parents=True)
+    for place in ("half", "exported/agent_0"):
+        (tmp_path / place / "config.json").write_text("{}")
     with pytest.raises(ModelError, match=message):
         load_model(name.format(here=tmp_path, saved=folder), **options)
 

@@ -13,10 +13,10 @@ from models import AGENTS, ITEMS, WORDS, Colourful, same, save_model, separate_t
 
 from llm_dec_pomdp.agents import Sampling, Team
 from llm_dec_pomdp.agents.loading import load_team
+from llm_dec_pomdp.agents.saved import load_weights, save_team
 from llm_dec_pomdp.algorithms.actor_critic import IAC
 from llm_dec_pomdp.algorithms.registration import build_algorithm
 from llm_dec_pomdp.algorithms.staged import Stage, Staged
-from llm_dec_pomdp.training.checkpoint import load_weights, save_team
 
 SAMPLING = Sampling(max_new_tokens=3)
 

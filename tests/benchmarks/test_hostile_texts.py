@@ -14,6 +14,7 @@ import pytest
 from pages import packed
 from typer.testing import CliRunner
 
+from llm_dec_pomdp.agents.saved import folder_of
 from llm_dec_pomdp.benchmarks.cell import Result
 from llm_dec_pomdp.benchmarks.intervals import mean_interval
 from llm_dec_pomdp.benchmarks.listing import list_runs
@@ -32,7 +33,6 @@ from llm_dec_pomdp.cli import app
 from llm_dec_pomdp.storage.files import replace_json
 from llm_dec_pomdp.storage.runfolder import append
 from llm_dec_pomdp.training import TrainerConfig
-from llm_dec_pomdp.training.checkpoint import folder_of
 from llm_dec_pomdp.visible import visible
 
 PIECES = [

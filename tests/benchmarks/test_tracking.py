@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from llm_dec_pomdp.benchmarks.tracking import Trackers, crc32c, flat
+from llm_dec_pomdp.benchmarks.tracking import Trackers, check_trackers, crc32c, flat
 from llm_dec_pomdp.config import ConfigError
 
 
@@ -80,13 +80,18 @@ def test_a_second_file_continues_beside_the_first(tmp_path: Path) -> None:
     assert len(list(tmp_path.iterdir())) == 2
 
 
-@pytest.mark.parametrize("name", ["wandb", "mlflow"])
+@pytest.mark.parametrize(("name", "distribution"), [("wandb", "wandb"), ("mlflow", "mlflow-skinny")])
 def test_a_tracker_that_is_not_installed_says_what_to_install(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, distribution: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(__import__("sys").modules, name, None)
-    with pytest.raises(ConfigError, match=rf"pip install 'llm-dec-pomdp\[{name}\]'"):
-        Trackers.open([name], tmp_path, "run", {})  # type: ignore[list-item]
+    with pytest.raises(ConfigError, match=rf"pip install {distribution},"):
+        check_trackers([name])
+
+
+def test_an_unknown_tracker_is_answered_with_the_nearest() -> None:
+    with pytest.raises(ConfigError, match=r"'wandbb'; did you mean wandb\?"):
+        check_trackers(["wandbb"])
 
 
 def test_nested_values_are_flattened() -> None:

@@ -94,11 +94,21 @@ def test_check_of_a_broken_environment_fails_with_exit_code_1(tmp_path: Path) ->
     [
         (["check", "tdlr-v0"], "did you mean tldr-v0"),
         (["eval", "tdlr-v0"], "did you mean tldr-v0"),
-        (["eval", "tldr-v0", "--method", "concatt"], "did you mean concat"),
+        (["eval", "tldr-v0", "--algorithm", "concatt"], "did you mean concat"),
         (["eval", "tldr-v0", "--model", "builtin:tyni"], "did you mean builtin:tiny"),
         (["eval", "tldr-v0", "--tasks", "none.jsonl"], "does not exist"),
         (["eval", "tldr-v0", "--field", "prompt"], "name=column"),
-        (["eval", "tldr-v0", "--team", "nowhere"], "holds no saved team"),
+        (["eval", "tldr-v0", "--team", "nowhere"], "'nowhere' does not exist"),
+        (["eval", "dectiger-v0", "--model", "script:optimum"], "did you mean script:optimal"),
+        (["eval", "humaneval-v0", "--env", "expert.model=script:gold"], "'script:gold' is a script"),
+        (["eval", "tldr-v0", "--tasks", "x.csv"], "does not exist"),
+        (["check", "mymod:Foo"], "no file of the working folder"),
+        (["list", "tldr-v3"], "did you mean tldr-v"),
+        (["train", "tldr-v0", "--set", "lr=1e-3"], "lr: no such key; did you mean learning_rate"),
+        (["train", "tldr-v0", "--set", "learning_rate"], "write learning_rate=VALUE"),
+        (["train", "tldr-v0", "--track", "wandbb"], "no tracker 'wandbb'; did you mean wandb"),
+        (["bench", "quick", "--track", "wandbb"], "no tracker 'wandbb'; did you mean wandb"),
+        (["train", "--resume", "runs/nope"], "'runs/nope' does not exist"),
         (["eval", "tldr-v0", "--temperature", "-1"], "temperature is -1"),
         (["train", "tldr-v0", "--set", "learning_rat=1"], "did you mean learning_rate"),
         (["train", "tldr-v0", "--algorithm", "concat"], "does not learn"),
@@ -107,12 +117,12 @@ def test_check_of_a_broken_environment_fails_with_exit_code_1(tmp_path: Path) ->
         (["bench", "quik"], "did you mean quick"),
         (["bench", "quick", "--set", "training.step=1"], "did you mean steps"),
         (["bench", "quick", "--algorithm", "no_such_module:X"], "no_such_module"),
-        (["bench", "--resume", "nowhere"], "no benchmark to resume"),
+        (["bench", "--resume", "nowhere"], "'nowhere' does not exist, so there is no benchmark to resume"),
         (["report", "nowhere"], "is no run folder"),
         (["report", "one", "two"], "--out"),
         (["play", "tldr-v0", "--role", "sumary"], "did you mean summary"),
         (["play", "tldr-v0", "--seed", "-1"], "Invalid value for '--seed'"),
-        (["play", "tldr-v0", "--tokens", "0"], "max_new_tokens is 0"),
+        (["play", "tldr-v0", "--max-new-tokens", "0"], "max_new_tokens is 0"),
         (["play", "coophumaneval-v0", "--env", "feedback_tests=abc"], "cannot be made with feedback_tests = 'abc'"),
         (["check", "coophumaneval-v0", "--env", "feedback_tests=abc"], "cannot be made with feedback_tests = 'abc'"),
         (["eval", "coophumaneval-v0", "--env", "feedback_tests=abc"], "cannot be made with feedback_tests = 'abc'"),
@@ -138,8 +148,8 @@ def test_check_of_a_broken_environment_fails_with_exit_code_1(tmp_path: Path) ->
         ),
         (["eval", "tldr-v0", "--team", "t.toml", "--model", "m"], "--model would have no effect"),
         (
-            ["eval", "tldr-v0", "--team", "runs/x", "--method", "single", "--sharing", "lora"],
-            "--method, --sharing would",
+            ["eval", "tldr-v0", "--team", "runs/x", "--algorithm", "single", "--sharing", "lora"],
+            "--algorithm, --sharing would",
         ),
         (["eval", "tldr-v0", "--model", "http://me:word@host/v1#m"], "the server 'host/v1' has a user name"),
         (
@@ -190,8 +200,14 @@ def test_a_trained_team_is_measured_again_and_trained_on(tmp_path: Path) -> None
     (cell,) = (run / "cells").iterdir()
     again = document("eval", "tldr-v0", *QUICK, "--team", str(cell / "team"), "--out", str(tmp_path / "again"))
     third = document("eval", "--team", str(run), "--out", str(tmp_path / "third"))
-    means = [found["results"][0]["summary"]["return_percent"]["mean"] for found in (trained, again, third)]  # type: ignore[index]
-    assert means[0] == means[1] == means[2]
+    exported = tmp_path / "exported"
+    assert call("export", str(run), str(exported)).exit_code == 0
+    fourth = document("eval", "--team", str(exported), "--out", str(tmp_path / "fourth"))
+    means = [
+        found["results"][0]["summary"]["return_percent"]["mean"]  # type: ignore[index]
+        for found in (trained, again, third, fourth)
+    ]
+    assert means == [means[0]] * 4
     on = ["--algorithm", "marloo", "--team", str(run), "--out", str(tmp_path / "on")]
     document("train", "tldr-v0", *QUICK, *size, *on)
     (curve,) = tmp_path.glob("on/cells/*/curve.jsonl")
@@ -323,7 +339,7 @@ def test_playing_main_and_playing_all_sub_agents() -> None:
 
 
 def test_playing_a_role(tmp_path: Path) -> None:
-    result = call("play", "tldr-v0", "--role", "summary", "--tokens", "8", text="My own short summary.\n\n")
+    result = call("play", "tldr-v0", "--role", "summary", "--max-new-tokens", "8", text="My own short summary.\n\n")
     assert result.exit_code == 0, result.output
     assert "elaboration wrote" in result.stdout
     assert "of 3" in result.stdout

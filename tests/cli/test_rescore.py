@@ -40,7 +40,7 @@ def test_texts_earn_under_another_version_what_they_earn_when_said_there(tmp_pat
 
 
 def test_texts_are_scored_under_the_protocol_of_the_run(tmp_path: Path) -> None:
-    under_v0 = measured(tmp_path, "tldr-v0", "zero", "random", "--method", "sequential")
+    under_v0 = measured(tmp_path, "tldr-v0", "zero", "random", "--algorithm", "sequential")
     assert rescored(tmp_path, "zero", "tldr-v0") == under_v0
 
 

@@ -74,6 +74,6 @@ def test_scripted_teams_are_refused_in_a_sentence(serving: Serving) -> None:
 
 def test_a_server_that_is_not_there_is_a_sentence() -> None:
     done = call("check", NOBODY)
-    assert done.exit_code == 2
+    assert done.exit_code == 1
     assert "127.0.0.1:9 gave no usable answer in 3 tries" in done.stderr
     assert "is the server running?" in done.stderr

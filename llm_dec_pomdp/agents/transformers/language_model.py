@@ -18,6 +18,7 @@ from typing import Any
 import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
+from ...registries import UnknownNameError
 from ...types import Completion, Message, Tool
 from ..base import Request, Sampling, WeightFile
 from ..engines import Engine, Prompt, Sampled
@@ -172,7 +173,7 @@ class LanguageModel:
         if self.adapters is None:
             return None
         if agent not in self.adapters:
-            raise KeyError(f"no adapter for {agent!r}; this model has adapters for {sorted(self.adapters)}")
+            raise UnknownNameError(f"no adapter for {agent!r}; this model has adapters for {sorted(self.adapters)}")
         return self.adapters[agent]
 
     # --- learning -------------------------------------------------------------------------------------------------
@@ -341,7 +342,7 @@ class LanguageModel:
         owners = {self.adapters[agent]: agent for agent in reversed(agents)}  # the first of those who share one
         for adapter, agent in reversed(owners.items()):
             tensors = {without_adapter(name): name for name in names if adapter_of(name) == adapter}
-            config = {**self.model.peft_config[adapter].to_dict(), "inference_mode": True}
+            config = {**self.model.peft_config[adapter].to_dict(), "inference_mode": True, "task_type": "CAUSAL_LM"}
             files[agent] = WeightFile("adapter_model.safetensors", tensors, {"adapter_config.json": config})
         return files
 

@@ -128,7 +128,7 @@ def fitted(ids: list[int], new_tokens: int, model: Any, history: Sequence[Messag
     raise PromptTooLongError(
         f"a prompt of {len(ids)} tokens and up to {new_tokens} new ones exceed the model's context of {limit}; "
         f"shorten the task (it begins {history[0].text[:60]!r}), lower max_new_tokens, take another model, or keep "
-        "only the end of long prompts with truncate_prompts=true"
+        "only the end of long prompts with --load truncate_prompts=true (in Python: truncate_prompts=True)"
     )
 
 

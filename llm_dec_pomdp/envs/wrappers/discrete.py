@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 from gymnasium import spaces
 
+from ...registries import UnknownNameError
 from ..base import TextDecPOMDP
 from .numeric import NumericWrapper
 
@@ -64,7 +65,7 @@ class DiscreteMenu(NumericWrapper):
         if not isinstance(menu, Mapping):
             menu = dict.fromkeys(self.possible_agents, menu)
         if set(menu) != set(self.possible_agents):
-            raise KeyError(f"the menu is for {sorted(menu)}; give one for each of {self.possible_agents}")
+            raise UnknownNameError(f"the menu is for {sorted(menu)}; give one for each of {self.possible_agents}")
         return {agent: self._texts(agent, menu[agent]) for agent in self.possible_agents}
 
     def _texts(self, agent: str, candidates: Sequence[str], n: int | None = None) -> tuple[str, ...]:

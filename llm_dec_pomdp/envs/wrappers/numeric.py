@@ -29,7 +29,7 @@ import numpy.typing as npt
 from gymnasium import spaces
 from pettingzoo import ParallelEnv
 
-from ...registries import nearest
+from ...registries import UnknownNameError, nearest
 from ...spaces import FreeText
 from ..base import MAX_TEXT, TextDecPOMDP
 from .around import inside
@@ -268,7 +268,9 @@ class FixedRoster(NumericWrapper):
     def step(self, actions: Mapping[str, Any]) -> NumericStep:
         """Play one joint action; see `NumericWrapper.step`."""
         if self.agents and set(actions) != set(self.agents):
-            raise KeyError(f"actions are for {sorted(actions)}, but the live agents are {self.agents}; give each one")
+            raise UnknownNameError(
+                f"actions are for {sorted(actions)}, but the live agents are {self.agents}; give each one"
+            )
         living = {agent: action for agent, action in actions.items() if agent in self.env.agents}
         observations, rewards, _, truncations, infos = self.env.step(living)
         over, cut = not self.env.agents, any(truncations.values())

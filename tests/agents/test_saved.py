@@ -13,8 +13,8 @@ from models import AGENTS, Softmax, language_model, same, save_model, separate_t
 
 from llm_dec_pomdp.agents import Scripted, Team
 from llm_dec_pomdp.agents.loading import load_team
+from llm_dec_pomdp.agents.saved import DESCRIPTION, CheckpointError, load_weights, read_description, save_team
 from llm_dec_pomdp.storage.files import MANIFEST
-from llm_dec_pomdp.training.checkpoint import DESCRIPTION, CheckpointError, load_weights, read_description, save_team
 
 ABOUT: dict[str, Any] = {"model": "builtin:tiny", "agents": list(AGENTS), "nested": {"rank": 8, "rate": 0.5}}
 

@@ -1,0 +1,13 @@
+"""`python -m llm_dec_pomdp`: the command line."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from .cli import main
+
+if __name__ == "__main__":
+    if not getattr(sys.flags, "safe_path", False) and sys.path[0] == str(Path.cwd()):
+        del sys.path[0]  # which Python puts there for `-m`; see `cli.trust`
+    main()

@@ -1,0 +1,136 @@
+# pyright: basic
+"""Teams on disk: a folder for each agent, as transformers and peft read it, and `team.json` to build the team again.
+
+`save_team` writes one after a training, `Team.save` from Python, and `llm-dec-pomdp export` one with tokenizers. The
+agents of a checkpoint have the same folders, so `load_weights` reads all of them.
+"""
+
+from __future__ import annotations
+
+import filecmp
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from ..storage.files import Draft, remove_drafts
+from ..storage.reading import FileError, is_there, open_file, read_json
+from .base import Sampling, Team, TrainablePolicy
+from .weights import weight_files, write_weights
+
+DESCRIPTION = "team.json"
+CHECKPOINT = "checkpoint.json"
+
+
+class CheckpointError(ValueError):
+    """A saved team or checkpoint that cannot be used; the message names the place and what is wrong."""
+
+
+def save_team(folder: Path, team: Team, description: Mapping[str, Any]) -> None:
+    """Write the trainable weights of a team, as in a checkpoint.
+
+    Args:
+        folder: An older team there is replaced.
+        team: Its trainable policies are saved.
+        description: Plain values from which the team can be built again.
+    """
+    remove_drafts(folder.parent, folder.name)
+    with Draft(folder) as draft:
+        write_team(draft, team)
+        draft.write_json(DESCRIPTION, dict(description))
+        draft.publish()
+
+
+def read_description(folder: Path) -> dict[str, Any]:
+    """What was saved with a team.
+
+    Raises:
+        CheckpointError: There is no saved team.
+    """
+    path = folder / DESCRIPTION
+    if not is_there(path):
+        raise CheckpointError(f"{str(folder)!r} holds no saved team ({DESCRIPTION} is missing); give the folder of one")
+    try:
+        return read_json(path, dict[str, Any])
+    except FileError as error:
+        raise CheckpointError(f"{str(path)!r} is damaged ({error}); take another saved team") from error
+
+
+def read_sampling(folder: Path) -> Sampling:
+    """How texts were drawn in the training of a saved team, or of a checkpoint; the defaults where nothing says it."""
+    saved: dict[str, Any] = {}
+    if is_there(folder / DESCRIPTION):
+        saved = read_description(folder)
+    elif is_there(folder / CHECKPOINT):
+        saved = read_json(folder / CHECKPOINT, dict[str, Any])["config"]
+    return Sampling(**saved.get("sampling", {}))
+
+
+def load_weights(folder: Path, team: Team) -> None:
+    """Load the weights of a saved or exported team, or of a checkpoint, into a team built as that one was.
+
+    Raises:
+        CheckpointError: They do not fit.
+    """
+    expected = {folder_of(agent) for policy, agents in players(team) for agent in weight_files(policy, agents)}
+    there = {path.name for path in folder.glob("*/") if path.is_dir()}
+    if there - _copies(folder, team) != expected:
+        raise CheckpointError(
+            f"{str(folder)!r} holds weights of {sorted(there)}, and the team has those of {sorted(expected)}; build it "
+            "as it was saved"
+        )
+    for policy, agents in players(team):
+        state: dict[str, Any] = {}
+        for agent, weights in weight_files(policy, agents).items():
+            names = weights.tensors
+            place = folder / folder_of(agent) / weights.name
+            if not is_there(place):
+                raise CheckpointError(f"{str(place)!r} is missing: these are the weights of another kind of team")
+            state |= {names.get(name, name): tensor for name, tensor in read_tensors(place).items()}
+        try:
+            policy.load_state_dict(state)
+        except ValueError as error:
+            raise CheckpointError(f"{str(folder)!r}, {', '.join(agents)}: {error}") from error
+
+
+def _copies(folder: Path, team: Team) -> set[str]:
+    """The folders of agents whose weights lie in another one too: an export has one for every agent."""
+    copies: set[str] = set()
+    for policy, agents in players(team):
+        owners = {agent: folder / folder_of(agent) / file.name for agent, file in weight_files(policy, agents).items()}
+        for agent in agents:
+            place = folder / folder_of(agent)
+            same = (path for path in owners.values() if path.is_file() and (place / path.name).is_file())
+            if agent not in owners and any(filecmp.cmp(path, place / path.name, shallow=False) for path in same):
+                copies.add(place.name)
+    return copies
+
+
+def write_team(draft: Draft, team: Team) -> None:
+    """Write the weights of a team into a draft, a folder for each agent that has weights of its own."""
+    for policy, agents in players(team):
+        for agent, weights in weight_files(policy, agents).items():
+            write_weights(draft, folder_of(agent), policy, weights)
+
+
+def players(team: Team) -> list[tuple[TrainablePolicy, list[str]]]:
+    """Every trainable policy with the agents that it plays."""
+    return [(policy, [a for a, member in team.members.items() if member is policy]) for policy in team.trainable]
+
+
+def folder_of(agent: str) -> str:
+    """The folder of an agent: its name with escapes, so that it is one plain folder."""
+    name = quote(agent, " ", "utf-8", "surrogatepass")
+    return name if name.strip(".") else name.replace(".", "%2E")
+
+
+def read_tensors(path: Path) -> dict[str, Any]:
+    """The tensors of a file; raises CheckpointError where it is none of safetensors."""
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    try:
+        open_file(path).close()  # what is no regular file may not end
+        return load_file(path)
+    except (SafetensorError, FileError) as error:  # a pickle too: nothing else is read
+        raise CheckpointError(f"{str(path)!r} is no safetensors file ({error}); take another checkpoint") from error

@@ -1,0 +1,200 @@
+"""What a user does with models and runs: scripts, saved teams, trackers, files, servers that are down."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from models import language_model, same, save_model, weights
+from typer.testing import CliRunner, Result
+
+import llm_dec_pomdp
+from llm_dec_pomdp.agents import Team
+from llm_dec_pomdp.agents.saved import CheckpointError
+from llm_dec_pomdp.cli import app
+
+NOBODY = "http://127.0.0.1:9/v1#x"
+SMALL = [
+    "--items",
+    "2",
+    "--max-new-tokens",
+    "8",
+    "--device",
+    "cpu",
+    "--steps",
+    "1",
+    "--prompts",
+    "1",
+    "--group-size",
+    "2",
+]
+ONE = llm_dec_pomdp.Sampling(max_new_tokens=1)
+
+
+def call(*arguments: str, text: str | None = None) -> Result:
+    return CliRunner().invoke(app, list(arguments), input=text, env={"COLUMNS": "200"})
+
+
+def tiger() -> Any:
+    return llm_dec_pomdp.make("dectiger-v0", max_turns=2)
+
+
+def trained(**options: Any) -> Team:
+    team = llm_dec_pomdp.load_team(tiger(), "builtin:table")
+    llm_dec_pomdp.train(team, tiger(), steps=2, learning_rate=0.1, sampling=ONE, **options)
+    return team
+
+
+# --- scripts ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_script_is_a_model_of_a_team_in_python() -> None:
+    env = llm_dec_pomdp.make("tldr-v0")
+    summary = llm_dec_pomdp.evaluate(llm_dec_pomdp.load_team(env, "script:gold"), env, items=3)
+    assert summary.return_percent.mean > 90
+
+
+def test_a_script_is_a_model_on_the_command_line_and_in_suites(tmp_path: Path) -> None:
+    options = ["--samples", "50", "--out", str(tmp_path / "run"), "--json"]
+    found = json.loads(call("eval", "dectiger-v0", "--model", "script:optimal", *options).stdout)
+    assert found["results"][0]["summary"]["return_percent"]["mean"] > 60
+    suite = tmp_path / "suite.toml"
+    suite.write_text('name = "s"\nmethods = ["concat"]\nenvironments = ["dectiger-v0"]\nmodels = ["script:optimal"]\n')
+    ran = call("bench", str(suite), "--out", str(tmp_path / "bench"), "--json")
+    assert [r["cell"]["model"]["name"] for r in json.loads(ran.stdout)["results"]] == ["script:optimal"]
+
+
+# --- saved teams ------------------------------------------------------------------------------------------------------
+
+
+def test_a_team_comes_back_from_wherever_it_was_saved(tmp_path: Path) -> None:
+    team = trained(checkpoints=tmp_path / "many", save_every=1)
+    team.save(tmp_path / "saved")
+    for place in ("saved", "many", "many/step-000002"):
+        again = llm_dec_pomdp.load_team(tiger(), "builtin:table", weights=tmp_path / place)
+        assert same(weights(team), weights(again)), place
+    (tmp_path / "many" / "step-000002" / "agent_0" / "weights.safetensors").write_bytes(b"")
+    first = llm_dec_pomdp.load_team(tiger(), "builtin:table", weights=tmp_path / "many" / "step-000001")
+    newest = llm_dec_pomdp.load_team(tiger(), "builtin:table", weights=tmp_path / "many")
+    assert same(weights(first), weights(newest))
+
+
+def test_a_shared_model_comes_back_from_an_export_where_every_agent_has_a_copy(tmp_path: Path) -> None:
+    run, env = tmp_path / "run", llm_dec_pomdp.make("tldr-v0")
+    assert call("train", "tldr-v0", *SMALL, "--sharing", "shared", "--out", str(run)).exit_code == 0
+    assert call("export", str(run), str(tmp_path / "exported")).exit_code == 0
+    teams = [
+        llm_dec_pomdp.load_team(env, sharing="shared", device="cpu", weights=place)
+        for place in (run, tmp_path / "exported")
+    ]
+    assert same(weights(teams[0]), weights(teams[1]))
+    with pytest.raises(CheckpointError, match="holds weights of"):
+        llm_dec_pomdp.load_team(env, device="cpu", weights=run)  # two models
+
+
+def test_what_is_no_saved_team_is_not_replaced(tmp_path: Path) -> None:
+    (tmp_path / "mine").write_text("precious")
+    with pytest.raises(FileExistsError, match="holds no saved team"):
+        trained().save(tmp_path)
+    with pytest.raises(ValueError, match="nothing to save"):
+        llm_dec_pomdp.load_team(tiger(), "script:optimal").save(tmp_path / "new")
+    saved = tmp_path / "saved"
+    trained().save(saved)
+    trained().save(saved)
+    ran = call("eval", "dectiger-v0", "--team", str(saved))
+    assert ran.exit_code == 2
+    assert "load_team(env, model, weights=...)" in ran.stderr
+
+
+@pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing`:FutureWarning")  # peft asks for it
+def test_peft_loads_a_saved_adapter_with_its_base(tmp_path: Path) -> None:
+    from peft import AutoPeftModelForCausalLM
+
+    base = save_model(tmp_path / "base")
+    env = llm_dec_pomdp.make("tldr-v0")
+    team = llm_dec_pomdp.load_team(env, base, sharing="lora", device="cpu")
+    policy: Any = team.members["agent_1"]
+    with torch.no_grad():
+        for parameter in policy.parameters():
+            parameter.add_(0.1)
+    team.save(tmp_path / "saved")
+    loaded = AutoPeftModelForCausalLM.from_pretrained(tmp_path / "saved" / "agent_1")
+    ids = torch.tensor([[5, 6, 7, 8]])
+    plain = language_model().model(ids).logits
+    adapted = loaded(ids).logits
+    assert not torch.allclose(plain, adapted)
+    policy.model.set_adapter("agent_1")
+    policy.model.mixed_rows.choose(["agent_1"], ids.device)
+    torch.testing.assert_close(policy.model(ids).logits, adapted)
+
+
+# --- trackers, progress, files ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("command", [["train", "tldr-v0"], ["bench", "quick"]])
+def test_a_tracker_that_is_not_installed_is_noticed_before_anything_runs(
+    command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(__import__("sys").modules, "wandb", None)
+    ran = call(*command, "--track", "wandb")
+    assert ran.exit_code == 2
+    assert "pip install wandb," in ran.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_training_in_python_is_tracked_and_shows_how_far_it_is(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    trained(checkpoints=tmp_path, track="tensorboard", progress=True)
+    assert len(list(tmp_path.glob("events.out.tfevents.*"))) == 1
+    out, err = capfd.readouterr()
+    assert "train magrpo on dectiger-v0: 2 of 2" in err
+    assert out == ""
+
+
+def test_a_training_says_how_its_file_was_split_and_what_changed(tmp_path: Path) -> None:
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text("".join(json.dumps({"prompt": f"I lost my key number {k}."}) + "\n" for k in range(40)))
+    ran = call("train", "tldr-v0", *SMALL, "--tasks", str(rows), "--out", str(tmp_path / "run"))
+    assert ran.exit_code == 0, ran.output
+    [split] = [line for line in ran.stderr.splitlines() if "held out" in line]
+    counts = [int(word) for word in split.split() if word.isdigit()]
+    assert sum(counts) == 40
+    before_and_after = ran.stdout.splitlines()[-2]
+    curve = [json.loads(line) for line in next(tmp_path.glob("run/cells/*/curve.jsonl")).read_text().splitlines()]
+    for point in curve:
+        assert f"{point['return_percent']['mean']:.1f} %" in before_and_after
+
+
+def test_the_report_shows_what_everybody_wrote_in_turn(tmp_path: Path) -> None:
+    options = ["--algorithm", "sequential", "--items", "1", "--max-new-tokens", "8", "--out", str(tmp_path / "run")]
+    assert call("eval", "tldr-v0", *options).exit_code == 0
+    episode = (tmp_path / "run" / "report.md").read_text().split("## One episode per method")[1]
+    assert "**summary**, turn 1:" in episode
+    assert "**elaboration**, turn 2:" in episode
+
+
+# --- a server that is down --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["eval", "tldr-v0", "--items", "1", "--model", NOBODY],
+        ["play", "tldr-v0", "--model", NOBODY],
+        ["check", "http://127.0.0.1:9"],
+        ["eval", "http://127.0.0.1:9"],
+    ],
+)
+def test_a_server_that_is_down_is_a_sentence(
+    command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    ran = call(*command, text="Mine.\n\n")
+    assert ran.exit_code == 1
+    assert "is the server running?" in ran.stderr
+    assert isinstance(ran.exception, SystemExit)
