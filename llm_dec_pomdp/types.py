@@ -8,9 +8,9 @@ Nothing here refers to an environment, a policy or a learner.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple, TypeVar
+from typing import Literal, NamedTuple, Protocol, TypeVar
 
 T = TypeVar("T")
 KeyT = TypeVar("KeyT", bound=Hashable)
@@ -100,6 +100,42 @@ class Tool(NamedTuple):
 def conversation(*texts: str) -> tuple[Message, ...]:
     """A history in which an agent is told something and answers in turn."""
     return tuple(Message("said" if place % 2 else "told", text) for place, text in enumerate(texts))
+
+
+class Likelihood(NamedTuple):
+    """How likely a language model finds a text after a prefix.
+
+    Attributes:
+        total: log p(text | prefix), the sum over its tokens, in nats.
+        tokens: How many these are.
+        end: log p that the text ends there; NaN where the model does not say.
+        cut: Whether prefix or text was longer than the model's context and only a part was read.
+    """
+
+    total: float
+    tokens: int
+    end: float = math.nan
+    cut: bool = False
+
+    @property
+    def mean(self) -> float:
+        """log p per token; the lowest, minus infinity, for an empty text."""
+        return self.total / self.tokens if self.tokens else -math.inf
+
+
+class TextJudge(Protocol):
+    """A frozen language model that says how likely texts are."""
+
+    @property
+    def name(self) -> str:
+        """The model and a hash of its weights; results of different judges do not compare."""
+        ...
+
+    def log_likelihoods(
+        self, prefixes: Sequence[str | tuple[Message, ...]], texts: Sequence[str]
+    ) -> Sequence[Likelihood]:
+        """How likely each text is after its prefix, which is plain text or a history in the model's own template."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)

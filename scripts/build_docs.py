@@ -17,7 +17,7 @@ from llm_dec_pomdp.agents import Sampling, Scripted
 from llm_dec_pomdp.envs import pays
 from llm_dec_pomdp.envs.base import TextDecPOMDP
 from llm_dec_pomdp.envs.coding.coophumaneval_v1 import audit
-from llm_dec_pomdp.envs.registration import manual, registry
+from llm_dec_pomdp.envs.registration import least_arguments, manual, registry
 from llm_dec_pomdp.envs.wrappers import stopping
 from llm_dec_pomdp.rollout import Demonstrations
 from llm_dec_pomdp.types import Episode
@@ -40,7 +40,7 @@ def environments() -> str:
 
 def episode(env_id: str) -> str:
     """The first embedded task, played by the best team that is known of these; long texts are cut."""
-    env = llm_dec_pomdp.make(env_id)
+    env = llm_dec_pomdp.make(env_id, **least_arguments(env_id))
     teacher, played = next(_taught(env))
     lines: list[str] = []
     for number, turn in enumerate(played.turns, 1):

@@ -16,48 +16,35 @@ import math
 from collections.abc import Sequence
 from pathlib import Path
 
-import torch
-
+from llm_dec_pomdp.agents.judges import ModelJudge
 from llm_dec_pomdp.agents.loading import load_model
 from llm_dec_pomdp.agents.transformers.language_model import LanguageModel
 from llm_dec_pomdp.benchmarks.intervals import Interval, mean_interval
 from llm_dec_pomdp.benchmarks.records import AT_THE_END, BEFORE_TRAINING
 from llm_dec_pomdp.benchmarks.runs import read_run
 from llm_dec_pomdp.storage.runfolder import read_lines
-from llm_dec_pomdp.types import Completion, Message
-
-BATCH = 8  # texts scored at once
+from llm_dec_pomdp.types import Message
 
 
-def perplexity(policy: LanguageModel, said: Sequence[tuple[str, str]]) -> Interval:
+def perplexity(judge: ModelJudge, said: Sequence[tuple[str, str]]) -> Interval:
     """Perplexity of texts, over texts; empty ones are left out.
 
     Args:
-        policy: Who finds them likely or not.
+        judge: Who finds them likely or not.
         said: What an agent was told, and its text.
     """
-    samples: list[tuple[str, Completion]] = []
-    for told, text in said:
-        ids = policy.tokenizer(text, add_special_tokens=False)["input_ids"]
-        if ids:
-            prompt = policy.encode([Message("told", told)])
-            samples.append(("", Completion(text, tuple(prompt), tuple(ids))))
-    means: list[float] = []
-    with torch.no_grad():
-        for first in range(0, len(samples), BATCH):
-            logprobs, mask = policy.token_logprobs(samples[first : first + BATCH], 1.0)
-            means += (logprobs.sum(1) / mask.sum(1)).tolist()
-    found = mean_interval(means)
-    return Interval(*(math.exp(-nats) for nats in (found.mean, found.high, found.low)))
+    found = judge.log_likelihoods([(Message("told", told),) for told, _ in said], [text for _, text in said])
+    mean = mean_interval([one.mean for one in found if one.tokens])
+    return Interval(*(math.exp(-nats) for nats in (mean.mean, mean.high, mean.low)))
 
 
-def by_agent(policy: LanguageModel, episodes: Path) -> dict[str, Interval]:
+def by_agent(judge: ModelJudge, episodes: Path) -> dict[str, Interval]:
     """Perplexity of each agent's texts in a file of episodes."""
     said: dict[str, list[tuple[str, str]]] = {}
     for turn in (turn for episode in read_lines(episodes) for turn in episode["turns"]):
         for agent, text in turn["actions"].items():
             said.setdefault(agent, []).append((turn["observations"].get(agent, ""), text))
-    return {agent: perplexity(policy, texts) for agent, texts in said.items()}
+    return {agent: perplexity(judge, texts) for agent, texts in said.items()}
 
 
 def main() -> None:
@@ -68,12 +55,12 @@ def main() -> None:
     parser.add_argument("--dtype", default="float32", help="of its weights: float32 or bfloat16")
     parser.add_argument("--json", type=Path, help="also write the figures to this file")
     arguments = parser.parse_args()
-    policy = LanguageModel(*load_model(arguments.model, dtype=arguments.dtype))
+    judge = ModelJudge(LanguageModel(*load_model(arguments.model, dtype=arguments.dtype)), arguments.model)
     found: dict[str, dict[str, dict[str, float]]] = {}
     cells = [entry for run in arguments.runs for entry in read_run(run).entries if entry.result is not None]
     for path in (entry.folder / name for entry in cells for name in (BEFORE_TRAINING, AT_THE_END)):
         if path.exists():
-            intervals = by_agent(policy, path)
+            intervals = by_agent(judge, path)
             place = f"{path.parents[2].name}/{path.parent.name}/{path.stem}"
             found[place] = {agent: dataclasses.asdict(interval) for agent, interval in intervals.items()}
             shown = ", ".join(f"{a} {i.mean:.1f} ({i.low:.1f}-{i.high:.1f})" for a, i in intervals.items())

@@ -5,17 +5,20 @@ It has no tokens and no log-probabilities to train on.
 
 from __future__ import annotations
 
+import functools
 import json
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
-from typing import Any
+from typing import Any, TypeVar
 
-from ..types import Completion, conversation
+from ..types import Completion, Likelihood, Message, conversation
 from .base import Request, Sampling, definitions
 from .calls import messages_of, text_with_calls
 from .wire import WireError, bearer, checked_address, post, retried, without_key
+
+T = TypeVar("T")
 
 
 class RemoteError(ConnectionError):
@@ -59,7 +62,7 @@ class Remote:
         self._api_key = api_key
         self._timeout = timeout
         self._tries = tries
-        self._concurrency = concurrency
+        self.concurrency = concurrency
 
     def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[list[Completion]]:
         """One answer per seed; the seed is handed to the server, which may ignore it.
@@ -68,7 +71,7 @@ class Remote:
             RemoteError: No usable answer after all tries.
         """
         given_up = threading.Event()
-        with ThreadPoolExecutor(self._concurrency) as threads:
+        with ThreadPoolExecutor(self.concurrency) as threads:
             pending = [
                 [threads.submit(self._sample, r, seed, sampling, given_up) for seed in r.seeds] for r in requests
             ]
@@ -96,18 +99,23 @@ class Remote:
         if request.tools:
             body["tools"] = definitions(request.tools)
         started = time.perf_counter()
+        text, truncated = self.answered("/chat/completions", body, _text_of, given_up)
+        return Completion(text, truncated=truncated, seconds=time.perf_counter() - started)
 
+    def answered(
+        self, path: str, body: dict[str, Any], read: Callable[[bytes], T], given_up: threading.Event | None = None
+    ) -> T:
+        """What `read` finds in the answer to a request, which is tried again where that may help.
+
+        Raises:
+            RemoteError: No usable answer after all tries.
+        """
+        sent, headers = json.dumps(body).encode("ascii"), bearer(self._api_key)
         try:
-            text, truncated = retried(lambda: _text_of(self._post(body)), self._tries, given_up)
-            return Completion(text, truncated=truncated, seconds=time.perf_counter() - started)
+            return retried(lambda: read(post(f"{self.url}{path}", sent, headers, self._timeout)), self._tries, given_up)
         except WireError as error:
             reason = without_key(error, self._api_key)
         raise RemoteError(f"{self.url} gave {reason}; is the server running?")
-
-    def _post(self, body: dict[str, Any]) -> bytes:
-        return post(
-            f"{self.url}/chat/completions", json.dumps(body).encode("ascii"), bearer(self._api_key), self._timeout
-        )
 
 
 def _text_of(answer: bytes) -> tuple[str, bool]:
@@ -122,6 +130,63 @@ def _text_of(answer: bytes) -> tuple[str, bool]:
     if not isinstance(text, str):
         raise WireError(f"the content of its answer is a {type(text).__name__}, not text")
     return text, truncated
+
+
+class RemoteJudge:
+    """A model behind a server as a judge: `/completions` with the prompt echoed, and its log-probabilities.
+
+    vLLM and other servers of OpenAI's older interface have them. It reads plain prefixes; chat templates stay on the
+    server. Whoever runs the server decides what weights the model has, so its name has no hash.
+
+    Args:
+        url, model, api_key, timeout, tries, concurrency: See `Remote`.
+    """
+
+    def __init__(self, url: str, model: str, **how: Any) -> None:
+        self._remote = Remote(url, model, **how)
+        self.name = f"{self._remote.url}#{model}"
+
+    def log_likelihoods(self, prefixes: Sequence[str | tuple[Message, ...]], texts: Sequence[str]) -> list[Likelihood]:
+        """See `TextJudge`; `end` is NaN.
+
+        Raises:
+            RemoteError: No usable answer, or one without log-probabilities of the prompt.
+            TypeError: A prefix is a conversation.
+        """
+        for prefix in prefixes:
+            if not isinstance(prefix, str):
+                raise TypeError(f"{self.name} judges plain texts, and the prefix is a conversation; judge with a model")
+        with ThreadPoolExecutor(self._remote.concurrency) as threads:
+            return list(threads.map(self._judged, prefixes, texts))
+
+    def _judged(self, prefix: str, text: str) -> Likelihood:
+        body = {
+            "model": self._remote.model,
+            "prompt": prefix + text,
+            "max_tokens": 1,  # some servers refuse 0
+            "temperature": 0,
+            "echo": True,
+            "logprobs": 1,
+        }
+        read = functools.partial(_likelihood_of, start=len(prefix), end=len(prefix) + len(text))
+        return self._remote.answered("/completions", body, read)
+
+
+def _likelihood_of(answer: bytes, start: int, end: int) -> Likelihood:
+    """The likelihood of the tokens that begin between two characters of an echoed prompt."""
+    try:
+        found = json.loads(answer)["choices"][0]["logprobs"]
+        pairs = zip(found["text_offset"], found["token_logprobs"], strict=True)
+        nats = [float(nats) for place, nats in pairs if start <= place < end]
+    except (LookupError, TypeError, ValueError, RecursionError) as error:
+        raise WireError(
+            f"an answer without log-probabilities of the prompt ({error!r}); a judge needs `echo` with `logprobs`, "
+            "which vLLM has",
+            again=False,
+        ) from None
+    if end > start and not nats:
+        raise WireError("an answer that does not echo the prompt; a judge needs `echo` with `logprobs`", again=False)
+    return Likelihood(sum(nats), len(nats))
 
 
 class Expert:

@@ -1,7 +1,7 @@
 # pyright: basic
 """A reward model, learnt from pairs of joint texts, one preferred to the other (Bradley and Terry).
 
-The value of an episode is the sum of the values of its texts, r(h, a) of `agents.values`, and w is preferred to l with
+The value of an episode is the sum of the values of its texts, r(h, a) of `agents.judges`, and w is preferred to l with
 probability
 
     P(w > l) = sigmoid(sum over w of r(h, a) - sum over l of r(h, a))                                    (Bradley-Terry)
@@ -26,7 +26,7 @@ import torch
 from pydantic import Field, model_validator
 
 from ..agents.base import PlacedPolicy, Policy, Request, Sampling, TeachablePolicy, Team
-from ..agents.values import end_of, ended, values
+from ..agents.judges import ModelJudge, end_of, ended, value, values
 from ..config import Positive
 from ..rollout import Preferences
 from ..seeding import derive, uniforms
@@ -152,14 +152,17 @@ class BestOf(Team):
             wide = [self._widened(requests[number]) for number in own]
             drawn = updater.reference.generate(wide, sampling) if wide else []  # type: ignore[union-attr]
             for number, texts in zip(own, drawn, strict=True):
-                answers[number] = self._best(updater, requests[number].agent, texts)
+                answers[number] = self._best(updater, requests[number], texts, sampling.max_new_tokens)
         return [answers[number] for number in range(len(requests))]
 
     def _widened(self, request: Request) -> Request:
         seeds = tuple(derive(seed, "of several", k) for seed in request.seeds for k in range(self._count))
         return replace(request, seeds=seeds)
 
-    def _best(self, updater: ValueUpdater, agent: str, texts: Sequence[Completion]) -> list[Completion]:
-        worth = updater.log_ratios([Sample(agent, text, 0.0) for text in texts])
-        table = np.array([worth[place] for place in range(len(texts))]).reshape(-1, self._count)
+    def _best(
+        self, updater: ValueUpdater, request: Request, texts: Sequence[Completion], limit: int
+    ) -> list[Completion]:
+        judge = ModelJudge(updater.policy, agent=request.agent, limit=limit)
+        found = judge.log_likelihoods([tuple(request.history)] * len(texts), [text.text for text in texts])
+        table = np.array(list(map(value, found))).reshape(-1, self._count)
         return [texts[row * self._count + int(best)] for row, best in enumerate(table.argmax(1))]

@@ -56,6 +56,8 @@ class Result:
         maximum, zero: The scores that are 100 % and 0 %.
         tasks: Digest of the evaluation tasks; results of different tasks do not compare. "" where unknown.
         roles: Human names of the agents; {} in results of earlier versions.
+        judge: The language model that its scores come from, with a hash of its weights; "" where none was asked.
+            Results of different judges do not compare.
     """
 
     cell: Cell
@@ -66,6 +68,7 @@ class Result:
     tasks: str = ""
     zero: float = 0.0
     roles: Mapping[str, str] = field(default_factory=dict[str, str])
+    judge: str = ""
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any], source: str = "result") -> Result:
@@ -184,7 +187,8 @@ def _carry_out(
     env = setup.eval_env
     zero, maximum = env.score_scale
     roles = {agent: env.role(agent) for agent in env.possible_agents}
-    result = Result(cell, summary, train_seconds, seconds, maximum, _tasks_digest(cell, env), zero, roles)
+    judge = env.judge.name if env.judge else ""
+    result = Result(cell, summary, train_seconds, seconds, maximum, _tasks_digest(cell, env), zero, roles, judge)
     replace_json(folder / "result.json", result.to_dict())
     return result
 

@@ -7,13 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ..agents.judges import ModelJudge, value
 from ..agents.loading import ModelOptions, load_team
 from ..agents.saved import DESCRIPTION, load_weights, read_description
-from ..agents.values import Judge
 from ..types import Message
 from .export import find_team
 from .suite import Cell
 
+_AGENT = "agent_0"
 _LIMIT = 512  # tokens of a joint text, for a model that was trained elsewhere
 
 
@@ -39,7 +40,8 @@ class Learnt:
 
     def __call__(self, history: Sequence[Message], text: str) -> float:
         """What a joint text is worth after a history."""
-        return _load(self)(history, text)
+        [found] = _load(self).log_likelihoods([tuple(history)], [text])
+        return value(found)
 
 
 def _saved(name: str) -> Path | None:
@@ -51,14 +53,14 @@ def _saved(name: str) -> Path | None:
 
 
 @functools.lru_cache(maxsize=2)
-def _load(learnt: Learnt) -> Judge:
+def _load(learnt: Learnt) -> ModelJudge:
     saved = _saved(learnt.name)
     name, options, limit = learnt.name, ModelOptions().options(), _LIMIT
     if saved is not None:
         cell = Cell.from_dict(read_description(saved))
         name, options = cell.model.name, cell.model.options()
         limit = cell.sampling.max_new_tokens * learnt.roles
-    team = load_team([Judge.agent], name, vocabulary=learnt.vocabulary, **options)
+    team = load_team([_AGENT], name, vocabulary=learnt.vocabulary, **options)
     if saved is not None:
         load_weights(saved, team)
-    return Judge(team.members[Judge.agent], limit)
+    return ModelJudge(team.members[_AGENT], name, agent=_AGENT, limit=limit)

@@ -8,6 +8,7 @@ its reason, and the others go on. `apart.cell_executors` decide where cells run.
 from __future__ import annotations
 
 import contextlib
+import json
 import shlex
 import sys
 import threading
@@ -162,5 +163,8 @@ def run_folder(folder: Path, *, resume: bool = False) -> Generator[None]:
 
 
 def write_results(folder: Path, results: Sequence[Result]) -> None:
-    """All results so far in `results.json`."""
+    """All results so far in `results.json`, and the language models that judged them in `versions.json`."""
     replace_json(folder / "results.json", [r.to_dict() for r in results])
+    if judges := sorted({r.judge for r in results if r.judge}):
+        known = json.loads((folder / "versions.json").read_text(encoding="utf-8"))
+        replace_json(folder / "versions.json", {**known, "text judges": ", ".join(judges)})

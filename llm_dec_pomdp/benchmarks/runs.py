@@ -52,7 +52,12 @@ class Entry:
         """What the seeds of one line have in common, without what cannot change the numbers."""
         values = self.cell.without(*FREE_IN_LINE)
         trained = self.result is not None and self.result.train_seconds > 0
-        return {**values, "training": {"trained": True, **values["training"]} if trained else {"trained": False}}
+        judge = {"judge": self.result.judge} if self.result is not None and self.result.judge else {}
+        return {
+            **values,
+            **judge,
+            "training": {"trained": True, **values["training"]} if trained else {"trained": False},
+        }
 
     @property
     def environment(self) -> str:
@@ -234,6 +239,7 @@ def _differing(environment: str, entries: Sequence[Entry]) -> list[str]:
         "the environment": [values["environment"] for values in configurations],
         "the evaluation": [values["evaluation"] for values in configurations],
         "the sampling": [values["sampling"] for values in configurations],
+        "the judge": [{"name": e.result.judge} for e in entries if e.result],
         "the evaluation tasks": [{"digest": e.result.tasks} for e in entries if e.result and e.result.tasks],
     }
     for name, values in settings.items():

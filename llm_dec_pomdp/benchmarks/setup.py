@@ -19,6 +19,7 @@ from ..algorithms.registration import build_algorithm, find_algorithm
 from ..algorithms.staged import Stage, Staged
 from ..config import ConfigError, named_model
 from ..envs.base import TextDecPOMDP
+from ..envs.judging import BASE
 from ..envs.registration import make
 from ..envs.wrappers import LearnedReward, with_protocol
 from ..seeding import derive
@@ -161,6 +162,9 @@ def build_cell(cell: Cell, weights: Path | None = None, load: Callable[..., Team
         weights = Path(cell.model.start)
     if weights is not None:
         load_weights(weights, team)
+    if cell.judge == BASE:
+        for task in (train_env, eval_env):
+            bind_base(task, team, cell.model.name)
     sampling = cell.sampling.build()
     algorithm, *earlier = (
         build_algorithm(one.name, one.options, team, sampling) for one in (cell.method, *cell.method.stages)
@@ -169,6 +173,24 @@ def build_cell(cell: Cell, weights: Path | None = None, load: Callable[..., Team
         ends = [Stage(one, stage.steps) for one, stage in zip(earlier, cell.method.stages, strict=True)]
         algorithm = Staged([*ends, Stage(algorithm, 0)])
     return Setup(algorithm, team, train_env, eval_env, sampling)
+
+
+def bind_base(env: TextDecPOMDP, team: Team, model: str) -> None:
+    """Let the model below a team's adapters judge.
+
+    Raises:
+        ConfigError: The team has no adapters on a model of this process.
+    """
+    from ..agents.judges import ModelJudge  # loads torch
+    from ..agents.transformers.language_model import LanguageModel
+
+    bases = [policy.base() for policy in team.members.values() if isinstance(policy, LanguageModel)]
+    if env.judge is None or not bases or bases[0] is None:
+        raise ConfigError(
+            "judge is 'base', the model below a team's adapters, and this team has none in this process; give "
+            "sharing=lora with the local executor, or the name of a model"
+        )
+    env.judge.bind(ModelJudge(bases[0], model, agent=env.possible_agents[0]))
 
 
 def build_team(

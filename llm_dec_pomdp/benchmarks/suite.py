@@ -20,6 +20,7 @@ from ..agents.loading import server_model
 from ..agents.options import ModelOptions
 from ..algorithms.registration import find_algorithm
 from ..config import Config, ConfigError, Count, Positive, build, named_model, override, read_toml
+from ..envs.judging import BASE
 from ..envs.registration import with_version
 from ..registries import nearest
 from ..storage.reading import is_there, read_json
@@ -278,7 +279,14 @@ class Cell:
     def models(self) -> list[str]:
         """The names of all its models, also those in options of its environment."""
         players = [member.model for member in self.model.members] or [self.model.name]
-        return [*filter(None, players), *filter(None, map(named_model, self.environment.options.values()))]
+        named = [*filter(None, map(named_model, self.environment.options.values())), self.judge]
+        return [*filter(None, players), *(name for name in named if name not in ("", BASE))]
+
+    @property
+    def judge(self) -> str:
+        """The name of the language model that judges its texts; "" for none."""
+        given = self.environment.options.get("judge", "")
+        return given if isinstance(given, str) else ""
 
     @property
     def outside(self) -> list[str]:

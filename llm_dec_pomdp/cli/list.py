@@ -69,9 +69,9 @@ def _or_error(known: dict[str, Any], describe: Callable[[], dict[str, Any]]) -> 
 
 
 def _describe_environment(env_id: str) -> dict[str, Any]:
-    from ..envs.registration import make, manual
+    from ..envs.registration import least_arguments, make, manual
 
-    env = make(env_id, split="all")
+    env = make(env_id, split="all", **least_arguments(env_id))
     return {
         "roles": list(env.roles),
         "maximum": env.score_range[1],

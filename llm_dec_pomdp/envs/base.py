@@ -36,6 +36,7 @@ from ..seeding import derive
 from ..spaces import FreeText
 from ..types import Message, Scale, Score, TaskItem, Tool
 from .episode import Outcome, Progress, paid
+from .judging import RememberingJudge
 from .tasks import check_options, named_item
 from .transcript import transcript
 
@@ -64,6 +65,7 @@ class TextDecPOMDP(ParallelEnv[str, str, str]):
         diagnostics: Names of further numbers that explain the reward; every info carries `diagnostic/<name>` for each.
         state_space: Space of `state()`: JSON text.
         judges_code: True when `step` waits for another process, so that stepping copies in threads pays.
+        judge: The language model that its reward asks, of which texts of several copies can be asked at once, or None.
         hears_others: True where agents may be told each other's texts; elsewhere `check_env` reports that as a leak.
         parts_per_action: How many agents' parts one action holds; a policy's token budget is per part.
         vocabulary: Every word that agents are told or have to say, where these are few; () for any word.
@@ -82,6 +84,7 @@ class TextDecPOMDP(ParallelEnv[str, str, str]):
     components: Sequence[str]
     diagnostics: Sequence[str] = ()
     judges_code: bool = False
+    judge: RememberingJudge | None = None
     hears_others: bool = False
     parts_per_action: int = 1
     vocabulary: Sequence[str] = ()

@@ -88,6 +88,11 @@ def make(env_id: str, **kwargs: Any) -> TextDecPOMDP:
     return env
 
 
+def least_arguments(env_id: str) -> dict[str, Any]:
+    """The arguments without which an environment cannot be made, with small values, to look at all environments."""
+    return {"judge": "builtin:tiny"} if "judge" in inspect.signature(spec(env_id).load()).parameters else {}
+
+
 def with_version(env_id: str) -> str:
     """The first version of an id that has none, which is v0, the task as published; any other as it is."""
     if ":" in env_id or env_id in registry:
@@ -128,6 +133,8 @@ register("tldr-v0", "llm_dec_pomdp.envs.writing.tldr:TLDR")
 register("arxiv-v0", "llm_dec_pomdp.envs.writing.arxiv:ArXiv")
 register("tldr-v1", "llm_dec_pomdp.envs.writing.tldr_v1:HardenedTLDR")
 register("arxiv-v1", "llm_dec_pomdp.envs.writing.arxiv_v1:HardenedArXiv")
+register("tldr-v2", "llm_dec_pomdp.envs.writing.tldr_v2:JudgedTLDR")
+register("arxiv-v2", "llm_dec_pomdp.envs.writing.arxiv_v2:JudgedArXiv")
 register("humaneval-v0", "llm_dec_pomdp.envs.coding.humaneval:HumanEval")
 register("coophumaneval-v0", "llm_dec_pomdp.envs.coding.coophumaneval:CoopHumanEval")
 register("humaneval-v1", "llm_dec_pomdp.envs.coding.humaneval_v1:HardenedHumanEval")

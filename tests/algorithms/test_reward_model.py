@@ -13,7 +13,7 @@ from models import AGENTS, COLOURS, ITEMS, WORDS, Softmax, gradients, language_m
 
 from llm_dec_pomdp.agents import Sampling, Team
 from llm_dec_pomdp.agents.base import Request
-from llm_dec_pomdp.agents.values import Judge, ended, values
+from llm_dec_pomdp.agents.judges import ModelJudge, ended, value, values
 from llm_dec_pomdp.algorithms.reward_model import RewardModel, RewardModelConfig
 from llm_dec_pomdp.config import ConfigError, build
 from llm_dec_pomdp.envs.wrappers import with_protocol
@@ -76,14 +76,14 @@ def test_a_judge_says_what_the_learner_learns(tmp_path: Path) -> None:
     [group] = play(one, "t0")
     episode = group.episodes[0]
     completion = episode.turns[0].actions["agent_0"]
-    judge = Judge(one.team.members["agent_0"], 12)
-    value = judge(conversation(episode.turns[0].observations["agent_0"]), completion.text)
+    judge = ModelJudge(one.team.members["agent_0"], limit=12)
+    told = conversation(episode.turns[0].observations["agent_0"])
     [text, other] = [pair for pair in one.pairs([group]) for pair in pair]
     gap = one.gaps([[text, other]])[0]
-    rejected = group.episodes[1].turns[0]
-    assert gap == pytest.approx(value - judge(conversation(rejected.observations["agent_0"]), other.completion.text))
-    with pytest.raises(TypeError, match="a Softmax cannot be shown a text"):
-        Judge(Softmax(), 12)
+    found, its = judge.log_likelihoods([told, told], [completion.text, other.completion.text])
+    assert gap == pytest.approx(value(found) - value(its), rel=1e-4)
+    with pytest.raises(TypeError, match="Softmax"):
+        ModelJudge(Softmax())
 
 
 # --- learning ---------------------------------------------------------------------------------------------------------
@@ -132,15 +132,15 @@ def test_held_out_tasks_move_nothing(tmp_path: Path) -> None:
 def test_the_first_weights_speak_and_the_best_of_several_texts_is_said(tmp_path: Path) -> None:
     one = learner(tmp_path, best_of=5, learning_rate=0.05)
     one.update(play(one, "t0", "t1", "t2"))
-    policy: Any = one.team.members["agent_0"]
+    judge = ModelJudge(one.team.members["agent_0"], limit=SAMPLING.max_new_tokens)
     for word in COLOURS:
         [texts] = one.policy.generate([Request("agent_0", conversation(f"say {word}"), (7, 8))], SAMPLING)
         for seed, text in zip((7, 8), texts, strict=True):
             seeds = tuple(derive(seed, "of several", k) for k in range(5))
             [drawn] = language_model().generate([Request("agent_0", conversation(f"say {word}"), seeds)], SAMPLING)
-            with torch.no_grad():
-                best = values(policy, [("agent_0", ended(other, 2)) for other in drawn]).argmax()
-            assert text.token_ids == drawn[int(best)].token_ids
+            told, texts_drawn = conversation(f"say {word}"), [other.text for other in drawn]
+            worth = list(map(value, judge.log_likelihoods([told] * len(drawn), texts_drawn)))
+            assert text.token_ids == drawn[worth.index(max(worth))].token_ids
 
 
 def test_a_source_of_held_out_tasks_alone_is_refused(tmp_path: Path) -> None:

@@ -9,8 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 import llm_dec_pomdp
-from llm_dec_pomdp.agents.loading import load_policy
-from llm_dec_pomdp.agents.values import Judge
+from llm_dec_pomdp.agents.judges import load_judge, value
 from llm_dec_pomdp.benchmarks.judges import Learnt
 from llm_dec_pomdp.cli import app
 from llm_dec_pomdp.envs.wrappers import LearnedReward
@@ -40,7 +39,7 @@ def test_a_run_of_a_reward_model_pays_another_run(tmp_path: Path) -> None:
     [team] = judge.glob("cells/*/team")
     trained, told = Learnt(str(judge), 2), conversation("Which is better?")
     assert trained(told, "this one") == Learnt(str(team), 2)(told, "this one")
-    assert trained(told, "this one") != Judge(load_policy("builtin:tiny"), 48)(told, "this one")
+    assert trained(told, "this one") != value(*load_judge("builtin:tiny").log_likelihoods([told], ["this one"]))
     episodes = [json.loads(row) for row in next(paid.glob("cells/*/episodes.jsonl")).read_text().splitlines()]
     again = LearnedReward(llm_dec_pomdp.make("tldr-v0", split="test"), trained)
     for row in episodes:

@@ -7,6 +7,7 @@ import warnings
 
 import pettingzoo
 import pytest
+from every import made
 from pettingzoo.test import parallel_api_test, parallel_seed_test
 
 import llm_dec_pomdp
@@ -28,22 +29,22 @@ MANY_PROGRAMS = ("humaneval-v0", "humaneval-v1", "coophumaneval-v1")  # to judge
     ],
 )
 def test_every_law_is_kept_on_every_row(env_id: str) -> None:
-    assert llm_dec_pomdp.check_env(llm_dec_pomdp.make(env_id, split="all"), rows=None) == list(LAWS)
+    assert llm_dec_pomdp.check_env(made(env_id, split="all"), rows=None) == list(LAWS)
 
 
 @env_ids
 def test_every_law_is_kept_over_several_turns(env_id: str) -> None:
-    assert llm_dec_pomdp.check_env(llm_dec_pomdp.make(env_id, max_turns=3), rows=1) == list(LAWS)
+    assert llm_dec_pomdp.check_env(made(env_id, max_turns=3), rows=1) == list(LAWS)
 
 
 @env_ids
 def test_pettingzoo_has_nothing_to_warn_about(env_id: str) -> None:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        if llm_dec_pomdp.make(env_id).hierarchical:
+        if made(env_id).hierarchical:
             warnings.filterwarnings("ignore", "No agents present but not all possible_agents")  # who was never called
-        parallel_api_test(llm_dec_pomdp.make(env_id), num_cycles=20)
-        parallel_seed_test(lambda: llm_dec_pomdp.make(env_id), num_cycles=5)
+        parallel_api_test(made(env_id), num_cycles=20)
+        parallel_seed_test(lambda: made(env_id), num_cycles=5)
     assert [str(warning.message) for warning in caught] == []
 
 
@@ -67,7 +68,7 @@ def test_pettingzoo_makes_it_too(env_id: str) -> None:
 
 @env_ids
 def test_an_id_makes_what_its_spec_names(env_id: str) -> None:
-    env = llm_dec_pomdp.make(env_id)
+    env = made(env_id)
     assert type(env) is llm_dec_pomdp.spec(env_id).load()
     assert env.metadata["name"] == env_id
     assert env.spec is not None

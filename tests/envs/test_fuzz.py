@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from every import made
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
@@ -34,11 +35,9 @@ BATCH = 16  # texts: four episodes of two turns and two agents
 # `check_env` tries those.
 ENDED_BY_ANY_TEXT = "scouts-v0"
 FLAT = [
-    env_id
-    for env_id in sorted(llm_dec_pomdp.registry)
-    if env_id != ENDED_BY_ANY_TEXT and not llm_dec_pomdp.make(env_id).hierarchical
+    env_id for env_id in sorted(llm_dec_pomdp.registry) if env_id != ENDED_BY_ANY_TEXT and not made(env_id).hierarchical
 ]
-WRITING = [env_id for env_id in FLAT if not llm_dec_pomdp.make(env_id).judges_code]
+WRITING = [env_id for env_id in FLAT if not made(env_id).judges_code]
 CODE = sorted(set(FLAT) - set(WRITING))
 # How many texts for every environment, whole batches all, in the full run and in the default run.
 FULL = {"writing": 4224, "code": 1280, "protocols": 320}
@@ -221,7 +220,7 @@ def drawn(texts: st.SearchStrategy[str], count: int, name: str) -> list[str]:
 
 def two_turns(env_id: str) -> TextDecPOMDP:
     """An environment for two agents and two turns."""
-    return llm_dec_pomdp.make(env_id, max_turns=2, **({"n_agents": 2} if env_id in FOR_ANY_NUMBER else {}))
+    return made(env_id, max_turns=2, **({"n_agents": 2} if env_id in FOR_ANY_NUMBER else {}))
 
 
 def fuzz(env: TextDecPOMDP, texts: Sequence[str]) -> tuple[int, int]:

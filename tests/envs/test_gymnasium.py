@@ -8,6 +8,7 @@ from typing import Any
 
 import gymnasium
 import pytest
+from every import made
 from gymnasium.utils.env_checker import check_env
 from gymnasium.wrappers import RecordEpisodeStatistics, TimeLimit, TransformAction
 
@@ -16,12 +17,12 @@ from llm_dec_pomdp.envs.base import NotAskedToStepError, TextDecPOMDP
 from llm_dec_pomdp.envs.wrappers import ByteObservation, Centralized, DiscreteMenu, GymnasiumView, with_protocol
 
 env_ids = pytest.mark.parametrize("env_id", sorted(llm_dec_pomdp.registry))
-WITH_REFERENCES = [env_id for env_id in sorted(llm_dec_pomdp.registry) if llm_dec_pomdp.make(env_id).items[0].reference]
+WITH_REFERENCES = [env_id for env_id in sorted(llm_dec_pomdp.registry) if made(env_id).items[0].reference]
 WRITING = "tldr-v0"
 
 
 def view(env_id: str = WRITING, **kwargs: Any) -> GymnasiumView:
-    return GymnasiumView(with_protocol(llm_dec_pomdp.make(env_id, **kwargs), "centralized"))
+    return GymnasiumView(with_protocol(made(env_id, **kwargs), "centralized"))
 
 
 def task_of(env: GymnasiumView) -> Any:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import llm_dec_pomdp
 from llm_dec_pomdp.envs.writing import quality
-from llm_dec_pomdp.envs.writing.quality import PROPERTIES, factor
+from llm_dec_pomdp.envs.writing.quality import PROPERTIES
 from llm_dec_pomdp.envs.writing.reward import connective_part
 from llm_dec_pomdp.types import Score
 
@@ -35,7 +35,7 @@ def test_every_component_is_multiplied_by_the_same_factor(env_id: str) -> None:
         source, own = env.source_text(item).split(), second.split()
         copied = min(len(source), 2 * len(own) // 5)
         score = scored(env, first, " ".join([*own[: len(own) - copied], *source[:copied]]), row)
-        share = factor({name: score.diagnostics[name] for name in PROPERTIES})
+        share = math.prod(score.diagnostics[name] for name in PROPERTIES)
         between += 0.0 < share < 1.0
         assert score.components["structure"] == pytest.approx(0.5 * share)
         coherence = 0.4 * connective_part(score.diagnostics["connective_categories"])
@@ -50,7 +50,7 @@ def test_the_score_is_that_of_v0_where_connectives_and_properties_are_full(env_i
     full = 0
     for row, item in enumerate(env.items):
         score, before = scored(env, *item.reference, row), scored(plain, *item.reference, row)
-        if factor({name: score.diagnostics[name] for name in PROPERTIES}) == 1.0:
+        if math.prod(score.diagnostics[name] for name in PROPERTIES) == 1.0:
             full += 1
             assert {**score.components, "coherence": 0} == pytest.approx({**before.components, "coherence": 0})
     assert full >= len(env.items) / 2
@@ -63,7 +63,7 @@ def test_the_properties_are_in_the_infos(env_id: str) -> None:
     names = {f"diagnostic/{name}" for name in PROPERTIES}
     assert all(infos[agent][name] == 0.0 for agent in observations for name in names)
     _, _, _, _, infos = env.step(env.gold(env.item))
-    found = quality.HardenedPair(*env.item.reference, env.source_text(env.item)).properties()
+    found = quality.WordPair(*env.item.reference).properties(env.source_text(env.item))
     for info in infos.values():
         assert {f"diagnostic/{name}": value for name, value in found.items()}.items() <= info.items()
 
@@ -123,11 +123,3 @@ def test_any_texts_are_scored_within_the_range(env_id: str, first: str, second: 
     assert set(score.diagnostics) == set(env.diagnostics)
     assert all(math.isfinite(value) for value in score.diagnostics.values())
     assert all(0.0 <= score.diagnostics[name] <= 1.0 for name in PROPERTIES)
-
-
-@hardened
-@given(LONG, LONG)
-def test_v1_never_pays_more_than_v0_apart_from_connectives(env_id: str, first: str, second: str) -> None:
-    hard, plain = scored(HARDENED[env_id], first * 3, second * 4), scored(PLAIN[env_id], first * 3, second * 4)
-    for name in ("structure", "coordination", "vocabulary", "consistency"):
-        assert hard.components[name] <= plain.components[name] + 1e-12

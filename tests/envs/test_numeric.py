@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from every import made
 from gymnasium import spaces
 from hypothesis import given
 from hypothesis import strategies as st
@@ -86,7 +87,7 @@ def test_pettingzoo_has_nothing_to_warn_about(wrap: Wrap, protocol: str) -> None
 
 @pytest.mark.parametrize("env_id", sorted(llm_dec_pomdp.registry))
 def test_every_registered_environment_can_be_wrapped(env_id: str) -> None:
-    env = FixedRoster(ByteObservation(DiscreteMenu(llm_dec_pomdp.make(env_id), ["yes", "no"]), 100))
+    env = FixedRoster(ByteObservation(DiscreteMenu(made(env_id), ["yes", "no"]), 100))
     parallel_api_test(env, num_cycles=2)
 
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from every import made
 from tasks import Duo
 
 import llm_dec_pomdp
@@ -303,6 +304,6 @@ DEFAULT_RUN = ("tldr-v1", "humaneval-v1")  # one task that is judged by formula,
     ],
 )
 def test_the_laws_hold_for_every_registered_task_under_every_protocol(env_id: str, protocol: str) -> None:
-    if llm_dec_pomdp.make(env_id).hierarchical and protocol != "centralized":
+    if made(env_id).hierarchical and protocol != "centralized":
         pytest.skip("refused")
-    assert check_env(with_protocol(llm_dec_pomdp.make(env_id), protocol), rows=1) == list(LAWS)
+    assert check_env(with_protocol(made(env_id), protocol), rows=1) == list(LAWS)

@@ -3,28 +3,42 @@
 from __future__ import annotations
 
 import math
-import random
-from collections import Counter
 from itertools import islice
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from writing_properties import FULL, SOURCE, between, of, properties, words
 
-import llm_dec_pomdp
-from llm_dec_pomdp.envs.writing import grammar, quality, reward
-from llm_dec_pomdp.envs.writing.quality import factor
-from llm_dec_pomdp.envs.writing.text import Text, lexicon, words_of
+from llm_dec_pomdp.envs.writing import quality, reward
+from llm_dec_pomdp.envs.writing.text import Text, lexicon
 
+SOURCE = " ".join(f"source{i}" for i in range(60))
+FULL = "the cat went to the market and it came home with a fish for the whole family"
 ODD = ("İıßſ", "\ud800", "a\u0301", "𝕬", "\x00", "don't", "so", "in fact", "\n", ".", "!?", "...", "٣", "Σ")
 
 
-def categories_as_words(text: str) -> float:
+def words(prefix: str, count: int) -> str:
+    """`count` different words; of five letters and more they have the same stem."""
+    return " ".join(f"{prefix}{i}" for i in range(count))
+
+
+def properties(first: str, second: str, source: str) -> dict[str, float]:
+    return quality.WordPair(first, second).properties(source)
+
+
+def of(name: str, first: str, second: str = FULL, source: str = "") -> float:
+    return properties(first, second, source)[name]
+
+
+def between(x: float, zero: float, one: float) -> float:
+    return min(1.0, max(0.0, (x - zero) / (one - zero)))
+
+
+def categories_as_words(text: str) -> int:
     return quality.categories_as_words(Text(text))
 
 
-# --- relevance --------------------------------------------------------------------------------------------------------
+# --- by hand ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("shared", range(11))
@@ -41,9 +55,6 @@ def test_relevance_compares_the_first_five_letters(word: str, value: float) -> N
     assert of("relevance", word, word, "Apple pie") == value
 
 
-# --- variety ----------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(("times", "distinct", "total"), [(1, 4, 4), (2, 5, 9), (3, 5, 14), (9, 5, 44)])
 def test_variety_is_the_share_of_different_bigrams(times: int, distinct: int, total: int) -> None:
     text = "a b c d e " * times
@@ -54,24 +65,12 @@ def test_punctuation_and_case_do_not_hide_a_repetition() -> None:
     assert of("variety", "So it is. SO IT IS! so it is? So, it; is") == of("variety", "so it is " * 4)
 
 
-# --- originality ------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("own", [0, 1, 4, 8, 16, 24, 56])
-def test_originality_falls_with_the_share_of_copied_5_grams(own: int) -> None:
-    text = f"{words('source', 24)} {words('own', own)}"  # 20 copied 5-grams of 20 + own
-    assert of("originality", text, FULL, SOURCE) == pytest.approx(between(20 / (20 + own), 0.90, 0.40))
-
-
-# --- independence -----------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("own", [0, 1, 4, 8, 16, 24, 56])
-def test_independence_falls_with_the_share_of_the_first_that_stands_in_the_second(own: int) -> None:
+def test_originality_and_independence_fall_with_the_share_of_copied_5_grams(own: int) -> None:
+    value = pytest.approx(between(20 / (20 + own), 0.90, 0.40))  # 20 copied 5-grams of 20 + own
+    assert of("originality", f"{words('source', 24)} {words('own', own)}", FULL, SOURCE) == value
     shared = words("shared", 24)
-    assert of("independence", f"{shared} {words('own', own)}", f"{words('more', 40)} {shared}") == pytest.approx(
-        between(20 / (20 + own), 0.90, 0.40)
-    )
+    assert of("independence", f"{shared} {words('own', own)}", f"{words('more', 40)} {shared}") == value
 
 
 @given(st.lists(st.tuples(st.integers(0, 30), st.integers(1, 12), st.integers(0, 8)), min_size=1, max_size=8))
@@ -84,59 +83,6 @@ def test_independence_is_the_share_of_5_grams_for_any_patchwork(patches: list[tu
     share = sum(run in known for run in runs) / max(len(runs), 1)
     assert of("independence", " ".join(text), SOURCE) == pytest.approx(between(share, 0.90, 0.40))
 
-
-# --- grammar ----------------------------------------------------------------------------------------------------------
-
-
-def test_association_is_what_the_counts_say() -> None:
-    """Of four pairs, `the` is before `-` twice and stands before three; 2 * 3 / 4 are expected by chance."""
-    counted = grammar._Associations(Counter({("the", "-"): 2, ("the", "-s"): 1, ("a", "-"): 1}))
-    assert counted["the", "-"] == pytest.approx(math.log(2.5 / (3 * 3 / 4 + 0.5)))
-    assert counted["a", "-s"] == pytest.approx(math.log(0.5 / (1 / 4 + 0.5)))
-    assert counted["never", "seen"] == 0.0
-
-
-@pytest.mark.parametrize(
-    ("word", "found"),
-    [
-        ("the", "the"),
-        ("zebra", "-"),
-        ("houses", "-es"),
-        ("doings", "-ings"),
-        ("ing", "-"),
-        ("1990s", "#"),
-        ("tion", "-"),
-    ],
-)
-def test_the_class_of_a_word(word: str, found: str) -> None:
-    assert grammar.word_class(word, {"the"}) == found
-
-
-def test_sentences_begin_and_end_with_a_boundary() -> None:
-    classes = grammar.WordClasses({"the", "cat"})
-    assert classes.of(Text("The cat. ... the\n")) == [".", "the", "cat", ".", "the", "."]
-    assert classes.of(Text("")) == ["."]
-
-
-@pytest.mark.parametrize("functional", [50, 54, 57, 60, 70])
-def test_grammar_wants_words_that_are_no_function_words(functional: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(quality, "association", lambda *_: 0.19)
-    expected = between(functional / 100, 0.60, 0.53) / 2
-    assert of("grammar", "of " * functional, "house " * (100 - functional)) == pytest.approx(expected)
-
-
-@pytest.mark.parametrize("env_id", ["tldr-v1", "arxiv-v1"])
-def test_the_words_of_real_sentences_in_random_order_do_not(env_id: str) -> None:
-    shuffle = random.Random(0).shuffle
-    for item in llm_dec_pomdp.make(env_id, split="test").items:
-        mixed = [text.split() for text in item.reference]
-        for text in mixed:
-            shuffle(text)
-        assert of("grammar", *item.reference) == 1.0
-        assert of("grammar", *map(" ".join, mixed)) == 0.0
-
-
-# --- extremes ---------------------------------------------------------------------------------------------------------
 
 COPIED = words("shared", 12)
 EXTREMES: dict[str, tuple[str, str, str, str, float]] = {
@@ -159,11 +105,6 @@ EXTREMES: dict[str, tuple[str, str, str, str, float]] = {
     "a copy in a long second text": ("independence", COPIED, f"{words('own', 100)} {COPIED}", "", 0.0),
     "a copy in a long first text": ("independence", f"{words('own', 100)} {COPIED}", COPIED, "", 1.0),
     "a copy of the source": ("independence", SOURCE, FULL, SOURCE, 1.0),
-    "nothing of the source": ("rewording", "zebra", "zebra", SOURCE, 1.0),
-    "no neighbours": ("context", "source1", "", SOURCE, 0.0),
-    "the source backwards": ("context", " ".join(reversed(SOURCE.split())), "", SOURCE, 0.0),
-    **{f"nothing said in {text!r}": ("grammar", text, text, "", 0.0) for text in ("", ".", "zebra", "\n\n")},
-    "real sentences": ("grammar", FULL, FULL.upper(), "", 1.0),
 }  # fmt: skip
 
 
@@ -172,107 +113,58 @@ def test_extremes(name: str, first: str, second: str, source: str, value: float)
     assert of(name, first, second, source) == value
 
 
-# --- the product ------------------------------------------------------------------------------------------------------
-
-
-def test_the_factor_is_the_product() -> None:
-    assert factor({"relevance": 0.5, "variety": 0.5, "grammar": 1.0}) == 0.25
-    assert factor({"relevance": 1.0, "variety": 0.0}) == 0.0
-
-
 # --- connectives as words ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("text", "count"),
     [
-        ("", 0.0),
-        ("nothing of that kind", 0.0),
-        ("moreover", 1.0),
-        ("MOREOVER,", 1.0),
-        ("so", 1.0),
-        ("sofa", 0.0),
-        ("also", 1.0),  # elaboration, and not the cause_effect of "so"
-        ("also so", 1.5),
-        ("season rattled button shift", 0.0),  # as, rather, but, if
-        ("such as", 1.5),  # examples, and time for its "as"
-        ("such, as", 1.5),
-        ("such. as", 1.0),
-        ("on the other hand", 1.0),
-        ("on the other", 0.0),
-        ("on the\tother  hand", 1.0),
-        ("the other hand on", 0.0),
-        ("in fact", 1.5),  # explanation and emphasis
-        ("while", 1.75),  # contrast, concession and time
-        ("then", 1.5),  # cause_effect and sequence
-        ("in fact in fact in fact", 1.5),
-        ("moreover. furthermore. also.", 1.0),
-        ("moreover. namely. unless.", 3.0),
-        ("moreover! namely? unless\nuntil", 4.0),
-        ("Moreover it rains. Namely here. Hence we stay. Lastly we eat. Unless they come. Until noon.", 6.0),
-        ("moreover namely unless", 1.75),
-        ("moreover, namely, unless, until", 1.875),
-        ("moreover namely. namely unless", 2.5),
-        ("moreover namely. moreover namely", 1.5),
-        ("moreover... namely", 2.0),
+        ("", 0),
+        ("nothing of that kind", 0),
+        ("MOREOVER,", 1),
+        ("sofa", 0),
+        ("also", 1),  # elaboration, and not the cause_effect of "so"
+        ("also so", 2),
+        ("season rattled button shift", 0),  # as, rather, but, if
+        ("on the other hand", 1),
+        ("on the\tother  hand", 1),
+        ("on the other", 0),
+        ("the other hand on", 0),
+        ("while", 3),  # contrast, concession and time
+        ("in fact in fact in fact", 2),  # explanation and emphasis
+        ("moreover. furthermore. also.", 1),
     ],
 )
-def test_connective_categories_as_words(text: str, count: float) -> None:
-    assert categories_as_words(text) == pytest.approx(count)
+def test_connective_categories_as_words(text: str, count: int) -> None:
+    assert categories_as_words(text) == count
 
 
-LISTED = "moreover namely indeed hence however lastly overall likewise unless until"
+@pytest.mark.parametrize("phrases", lexicon()[0].values(), ids=lexicon()[0])
+def test_every_connective_counts_for_its_category(phrases: tuple[str, ...]) -> None:
+    assert all(categories_as_words(f"We say {phrase} it") >= 1 for phrase in phrases)
 
 
-def test_a_list_of_connectives_in_one_sentence_counts_less_than_two() -> None:
-    assert reward.categories_as_substrings(LISTED) == 12
-    assert categories_as_words(LISTED) < 2.0
-
-
-@pytest.mark.parametrize(("category", "phrases"), lexicon()[0].items())
-def test_every_connective_counts_for_its_category(category: str, phrases: tuple[str, ...]) -> None:
-    for phrase in phrases:
-        assert categories_as_words(f"We say {phrase} it") >= 1.0
-        assert category in categories_of(phrase)
-
-
-def categories_of(phrase: str) -> set[str]:
-    """Categories of the connectives that a phrase is or holds."""
-    others = {c for c, phrases in lexicon()[0].items() if any(f" {p} " in f" {phrase} " for p in phrases)}
-    assert categories_as_words(phrase) == pytest.approx(2 - 2.0 ** (1 - len(others)))
-    return others
-
+# --- for all texts ----------------------------------------------------------------------------------------------------
 
 TEXTS = st.lists(
-    st.sampled_from([*ODD, *LISTED.split(), *FULL.split(), *SOURCE.split()[:9]]) | st.text(st.characters(), max_size=8),
+    st.sampled_from([*ODD, "moreover", "indeed", *FULL.split(), *SOURCE.split()[:9]])
+    | st.text(st.characters(), max_size=8),
     max_size=50,
 ).map(" ".join)
 
 
 @given(TEXTS, TEXTS)
-def test_a_further_sentence_never_lowers_the_count(text: str, more: str) -> None:
-    assert 0.0 <= categories_as_words(text) <= categories_as_words(f"{text}. {more}") <= len(lexicon()[0])
-
-
-@given(TEXTS)
-def test_saying_everything_again_does_not_raise_the_count(text: str) -> None:
-    assert categories_as_words(f"{text}. {text}. {text}") == categories_as_words(text)
-
-
-@given(TEXTS)
-def test_the_sentence_break_is_what_pays(text: str) -> None:
-    """Without breaks a text counts less than two: 1 + 1/2 + 1/4 + ..."""
-    assert categories_as_words(" ".join(words_of(text))) < 2.0
-
-
-# --- for all texts ----------------------------------------------------------------------------------------------------
+def test_words_count_what_substrings_do_and_no_more(text: str, more: str) -> None:
+    assert categories_as_words(text) <= categories_as_words(f"{text}. {more}") <= len(lexicon()[0])
+    assert categories_as_words(text) <= reward.categories_as_substrings(" ".join(Text(text).words))
 
 
 @given(TEXTS, TEXTS, TEXTS)
 def test_every_property_of_any_texts_lies_between_0_and_1(first: str, second: str, source: str) -> None:
     found = properties(first, second, source)
+    assert tuple(found) == quality.PROPERTIES
     assert all(0.0 <= value <= 1.0 for value in found.values())
-    assert 0.0 <= factor(found) <= min(found.values())
+    assert 0.0 <= math.prod(found.values()) <= min(found.values())
 
 
 @given(TEXTS, TEXTS, TEXTS)
@@ -281,35 +173,12 @@ def test_all_but_independence_treat_both_texts_alike(first: str, second: str, so
     assert {**one, "independence": 0} == {**other, "independence": 0}
 
 
-@given(TEXTS, st.integers(40, 60))
-def test_appending_a_copied_passage_never_raises_originality(text: str, length: int) -> None:
-    """Four of the new 5-grams span the seam, so this holds for passages of 40 words, and not for five of them."""
-    copied = " ".join(SOURCE.split()[:length])
-    assert of("originality", f"{text} {copied}", FULL, SOURCE) <= of("originality", text, FULL, SOURCE)
-
-
 @given(TEXTS, TEXTS, TEXTS)
-def test_a_longer_source_never_raises_originality(text: str, source: str, more: str) -> None:
+def test_a_longer_source_never_raises_originality_and_never_lowers_relevance(text: str, source: str, more: str) -> None:
     assert of("originality", text, FULL, f"{source} {more}") <= of("originality", text, FULL, source)
-
-
-@given(TEXTS, TEXTS, TEXTS)
-def test_a_longer_source_never_lowers_relevance(text: str, source: str, more: str) -> None:
     assert of("relevance", text, text, f"{source} {more}") >= of("relevance", text, text, source)
-
-
-@given(TEXTS)
-def test_a_word_of_the_source_never_lowers_relevance_and_a_foreign_one_never_raises_it(text: str) -> None:
-    before = of("relevance", text, SOURCE, SOURCE)
-    assert of("relevance", f"{text} source7", SOURCE, SOURCE) >= before
-    assert of("relevance", f"{text} zebra", SOURCE, SOURCE) <= before
 
 
 @given(TEXTS)
 def test_saying_everything_twice_never_raises_variety(text: str) -> None:
     assert of("variety", f"{text} {text}") <= of("variety", text)
-
-
-@given(TEXTS, TEXTS, TEXTS)
-def test_a_longer_second_text_never_raises_independence(first: str, second: str, more: str) -> None:
-    assert of("independence", first, f"{second} {more}") <= of("independence", first, second)

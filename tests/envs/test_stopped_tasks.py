@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from every import made
 from hypothesis import given
 from hypothesis import strategies as st
 from tasks import ITEMS, Graded
@@ -191,8 +192,8 @@ def test_every_law_is_kept(protocol: str, who: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("env_id", sorted(llm_dec_pomdp.registry))
 def test_every_environment_keeps_the_laws_when_it_may_be_stopped(env_id: str) -> None:
-    turns = {} if llm_dec_pomdp.make(env_id).max_turns > 1 else {"max_turns": 3}
-    env = llm_dec_pomdp.make(env_id, stopping={"cost": 0.1}, **turns)
+    turns = {} if made(env_id).max_turns > 1 else {"max_turns": 3}
+    env = made(env_id, stopping={"cost": 0.1}, **turns)
     assert check_env(env, rows=1) == list(LAWS)
 
 

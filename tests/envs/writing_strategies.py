@@ -24,24 +24,24 @@ NAMES = ("tldr", "arxiv")
 
 
 @functools.cache
-def environment(env_id: str, split: str = "test") -> Any:
-    return llm_dec_pomdp.make(env_id, split=split)
+def environment(env_id: str, split: str = "test", **options: Any) -> Any:
+    return llm_dec_pomdp.make(env_id, split=split, **options)
 
 
 def rows(name: str) -> tuple[TaskItem, ...]:
     return environment(f"{name}-v1").items
 
 
-def earned(name: str, version: str, index: int, said: Pair) -> float:
+def earned(name: str, version: str, index: int, said: Pair, **options: Any) -> float:
     """Reward of two texts as a share of the maximum."""
-    env = environment(f"{name}-{version}")
-    total = env.score(rows(name)[index], dict(zip(env.possible_agents, said, strict=True))).total
-    return total / env.reward_range[1]
+    env = environment(f"{name}-{version}", **options)
+    return env.score(rows(name)[index], dict(zip(env.possible_agents, said, strict=True))).total / env.max_return
 
 
-def share(name: str, version: str, strategy: Strategy) -> float:
-    """Mean over the rows."""
-    return statistics.mean(earned(name, version, index, strategy(name, index)) for index in range(len(rows(name))))
+def share(name: str, version: str, strategy: Strategy, count: int | None = None, **options: Any) -> float:
+    """Mean over the first rows, or all."""
+    numbers = range(len(rows(name)))[:count]
+    return statistics.mean(earned(name, version, i, strategy(name, i), **options) for i in numbers)
 
 
 def reference(name: str, index: int) -> Pair:
@@ -159,16 +159,13 @@ WRITING: Mapping[str, Callable[[str, int], Pair]] = {
 FOREIGN = "really quite surely maybe often perhaps simply truly mostly plainly rarely gladly".split()
 OPENINGS = "Moreover However Indeed Hence Likewise Namely Unless Overall Lastly Until Besides Similarly".split()
 Change = Callable[[Words, random.Random], Words]
-Pick = Callable[[Words, random.Random], str]
 
 
-def changed(*changes: Change) -> Strategy:
-    """The source's words after some changes, in sentences of ten words that begin with different connectives."""
+def changed(change: Change) -> Strategy:
+    """The source's words after a change, in sentences of ten words that begin with different connectives."""
 
     def strategy(name: str, index: int) -> Pair:
-        draw, words = dice(name, index), re.findall(r"[\w'/-]+", rows(name)[index].prompt)
-        for change in changes:
-            words = change(words, draw)
+        words = change(re.findall(r"[\w'/-]+", rows(name)[index].prompt), dice(name, index))
         length = LENGTHS[name][0]
         start = length if name == "tldr" else len(words) // 3
         return tuple(map(in_sentences, fitted(name, words, words[start:] + words[:start])))  # type: ignore[return-value]
@@ -182,86 +179,28 @@ def in_sentences(text: str) -> str:
     return " ".join(f"{opening}, {part}." for opening, part in zip(itertools.cycle(OPENINGS), parts, strict=False))
 
 
-def foreign(words: Words, draw: random.Random) -> str:
-    return draw.choice(FOREIGN)
+def filler(words: Words, draw: random.Random) -> Words:
+    return [w for i, word in enumerate(words) for w in ((word, draw.choice(FOREIGN)) if i % 4 == 3 else (word,))]
 
 
-def own(words: Words, draw: random.Random) -> str:
-    return draw.choice(words)
+def deleted(words: Words, draw: random.Random) -> Words:
+    return [word for i, word in enumerate(words) if i % 4 != 3]
 
 
-def stop_word(words: Words, draw: random.Random) -> str:
-    return draw.choice([word for word in words if word.lower() in lexicon()[1]] or ["the"])
-
-
-def filler(every: int, pick: Pick) -> Change:
-    def change(words: Words, draw: random.Random) -> Words:
-        groups = [[*words[i : i + every], pick(words, draw)] for i in range(0, len(words), every)]
-        return list(itertools.chain(*groups))
-
-    return change
-
-
-def replaced(every: int, pick: Pick) -> Change:
-    return lambda words, draw: [pick(words, draw) if i % every == every - 1 else w for i, w in enumerate(words)]
-
-
-def deleted(every: int) -> Change:
-    return lambda words, _: [word for i, word in enumerate(words) if i % every != every - 1]
-
-
-def shuffled(size: int) -> Change:
-    """Runs of so many words in another order."""
-
-    def change(words: Words, draw: random.Random) -> Words:
-        runs = [words[i : i + size] for i in range(0, len(words), size)]
-        return list(itertools.chain(*draw.sample(runs, len(runs))))
-
-    return change
-
-
-def interleaved(size: int) -> Change:
-    """Runs of the first half and of the second by turns."""
-
-    def change(words: Words, draw: random.Random) -> Words:
-        half = len(words) // 2
-        return [w for i in range(0, half, size) for w in words[i : i + size] + words[half + i : half + i + size]]
-
-    return change
+def runs_shuffled(words: Words, draw: random.Random) -> Words:
+    runs = [words[i : i + 4] for i in range(0, len(words), 4)]
+    return list(itertools.chain(*draw.sample(runs, len(runs))))
 
 
 def swapped(words: Words, draw: random.Random) -> Words:
     return [word for i in range(0, len(words) - 1, 2) for word in (words[i + 1], words[i])]
 
 
-def with_articles(words: Words, draw: random.Random) -> Words:
-    """The content words in order, something small before each."""
-    small = ["the", "a", "of the", "in the", "and the", "that"]
-    return " ".join(f"{draw.choice(small)} {w}" for w in words if w.lower() not in lexicon()[1]).split()
-
-
-def th(n: int) -> str:
-    return {2: "2nd", 3: "3rd"}.get(n, f"{n}th")
-
-
 CHANGED: Mapping[str, Strategy] = {
-    **{f"filler after every {th(n)} word": changed(filler(n, foreign)) for n in (2, 3, 4, 6, 8)},
-    **{f"source word after every {th(n)} word": changed(filler(n, own)) for n in (2, 3, 4, 8)},
-    **{f"stop word after every {th(n)} word": changed(filler(n, stop_word)) for n in (2, 3, 4)},
-    **{f"every {th(n)} word replaced": changed(replaced(n, foreign)) for n in (3, 5, 8)},
-    **{f"every {th(n)} word replaced by the source's": changed(replaced(n, own)) for n in (3, 4, 5, 8)},
-    **{f"every {th(n)} word deleted": changed(deleted(n)) for n in (2, 3, 4, 5, 8)},
-    **{f"runs of {n} words shuffled": changed(shuffled(n)) for n in (2, 3, 4, 5, 6, 8, 12)},
-    **{
-        f"runs of {n} words shuffled, filler after every {th(m)}": changed(shuffled(n), filler(m, foreign))
-        for n, m in ((2, 2), (2, 3), (2, 4), (3, 3), (4, 4))
-    },
+    "filler after every 4th word": changed(filler),
+    "every 4th word deleted": changed(deleted),
+    "runs of 4 words shuffled": changed(runs_shuffled),
     "neighbours swapped": changed(swapped),
-    "neighbours swapped, filler after every 3rd": changed(swapped, filler(3, foreign)),
-    "halves interleaved by 1": changed(interleaved(1)),
-    "halves interleaved by 3": changed(interleaved(3)),
-    "every 4th word replaced by the source's, filler": changed(replaced(4, own), filler(4, foreign)),
-    "content words with articles": changed(with_articles),
 }
 
 # --- templates --------------------------------------------------------------------------------------------------------
@@ -278,31 +217,12 @@ PLAIN_FRAMES = (
     "Then they had a _ which was more than the _.",
     "Although it is _ it would be _ in most of the _.",
 )
-RICH_FRAMES = (
-    "The story describes _ and mentions _ in passing.",
-    "However, readers quickly learn how _ shaped _.",
-    "Indeed, the writer stresses _ before turning to _.",
-    "For example, careful attention goes toward _ besides _.",
-    "Because people asked, _ gets explained alongside _.",
-    "Likewise, questions around _ lead straight to _.",
-    "Overall, everyone involved considers _ and _ worth discussing.",
-    "Then details concerning _ emerge next to _.",
-    "Lastly, several remarks about _ close with _.",
-    "Although opinions differ, _ remains linked with _.",
-)
 
 
 def slots(words: Words, order: str, draw: random.Random) -> Iterator[str]:
     """What is put into a template: content words of the source, without end."""
     content = [word for word in words if word.lower() not in lexicon()[1]]
-    size = {"in order": len(content), "at random": 1, "near": 8, "runs of 2": 2, "runs of 3": 3}[order]
-    runs = [content[i : i + size] for i in range(0, len(content), size)]
-    if order == "near":  # words in any order, beside words that stand near them
-        runs = [draw.sample(run, len(run)) for run in runs]
-    ordered = draw.sample(runs, len(runs))
-    if order.startswith("runs"):
-        return itertools.cycle([" ".join(run) for run in ordered])
-    return itertools.cycle(itertools.chain(*ordered))
+    return itertools.cycle(content if order == "in order" else draw.sample(content, len(content)))
 
 
 def template(frames: tuple[str, ...], order: str) -> Strategy:
@@ -322,24 +242,56 @@ def template(frames: tuple[str, ...], order: str) -> Strategy:
     return strategy
 
 
-ORDERS = ("in order", "at random", "near", "runs of 2", "runs of 3")
 TEMPLATES: Mapping[str, Strategy] = {
-    **{f"template, source words {order}": template(PLAIN_FRAMES, order) for order in ORDERS},
-    **{f"rich template, source words {order}": template(RICH_FRAMES, order) for order in ORDERS},
+    f"template, source words {order}": template(PLAIN_FRAMES, order) for order in ("in order", "at random")
 }
 STRATEGIES = {**WRITING, **CHANGED, **TEMPLATES}
 
-# --- search -----------------------------------------------------------------------------------------------------------
+# --- damage -----------------------------------------------------------------------------------------------------------
 
-SEEDS = (
-    "filler after every 4th word",
-    "every 4th word deleted",
-    "every 5th word replaced by the source's",
-    "runs of 3 words shuffled",
-    "template, source words at random",
-    "template, source words near",
-)
-SEARCHED, MUTATIONS = 8, 300  # rows; per row and seed
+
+def harmed(change: Change) -> Strategy:
+    """The reference after a change."""
+
+    def strategy(name: str, index: int) -> Pair:
+        draw = dice(name, index)
+        return tuple(" ".join(change(text.split(), draw)) for text in reference(name, index))  # type: ignore[return-value]
+
+    return strategy
+
+
+def spliced(name: str, index: int) -> Pair:
+    """Every sentence of the two references goes on as another one does, from its middle."""
+    texts = [[sentence.split() for sentence in re.split(r"(?<=[.!?])\s+", text)] for text in reference(name, index)]
+    begins = [[sentence[: len(sentence) // 2] for sentence in text] for text in texts]
+    ends = [sentence[len(sentence) // 2 :] for text in texts for sentence in text]
+    following = iter(ends[1:] + ends[:1])
+    return tuple(" ".join(" ".join(begin + next(following)) for begin in text) for text in begins)  # type: ignore[return-value]
+
+
+def content_shuffled(words: Words, draw: random.Random) -> Words:
+    """30 % of the content words in another order."""
+    content = [i for i, word in enumerate(words) if re.sub(r"\W", "", word).lower() not in lexicon()[1]]
+    chosen = draw.sample(content, max(2, round(0.3 * len(content))))
+    moved = dict(zip(chosen, draw.sample(chosen, len(chosen)), strict=True))
+    return [words[moved.get(i, i)] for i in range(len(words))]
+
+
+def swapped_every_tenth(words: Words, draw: random.Random) -> Words:
+    words = list(words)
+    for i in range(0, len(words) - 1, 10):
+        words[i], words[i + 1] = words[i + 1], words[i]
+    return words
+
+
+DAMAGE: Mapping[str, Strategy] = {
+    "neighbours swapped every tenth": harmed(swapped_every_tenth),
+    "every eighth word dropped": harmed(lambda words, _: [word for i, word in enumerate(words) if i % 8 != 7]),
+    "30 % of content words shuffled": harmed(content_shuffled),
+    "spliced halves": spliced,
+}
+
+# --- search -----------------------------------------------------------------------------------------------------------
 
 
 def mutated(words: Words, source: Words, draw: random.Random) -> Words:
@@ -359,16 +311,3 @@ def mutated(words: Words, source: Words, draw: random.Random) -> Words:
         size, start = draw.randint(1, 4), draw.randrange(len(source))
         words[place : place + size] = source[start : start + size]
     return words
-
-
-def climbed(name: str, index: int, said: Pair) -> float:
-    """What two texts earn after mutations that never lower it."""
-    draw, best = dice(name, index), earned(name, "v1", index, said)
-    texts = [text.split() for text in said]
-    for _ in range(MUTATIONS):
-        trial, which = list(texts), draw.randrange(2)
-        trial[which] = mutated(texts[which], source(name, index), draw)
-        reward = earned(name, "v1", index, (" ".join(trial[0]), " ".join(trial[1])))
-        if reward >= best:
-            texts, best = trial, reward
-    return best

