@@ -67,7 +67,8 @@ def rescored(folder: Path) -> list[dict[str, Any]]:
         for cell in json.loads(path.read_text(encoding="utf-8")):
             if cell["cell"] == folder.name:
                 after = {name: cell["after"][name] for name in ("return_percent", "components")}
-                kept.append({"environment": cell["env_id"], **after})
+                judge = {"judge": cell["judge"]} if cell["judge"] else {}
+                kept.append({"environment": cell["env_id"], **judge, **after})
     return kept
 
 

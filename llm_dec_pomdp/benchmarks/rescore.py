@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from ..types import Episode, Group, grouped
 from .metrics import Summary, summarise
 from .records import AT_THE_END, EpisodeRecord, recorded_episode
 from .setup import build_env
-from .suite import Cell
+from .suite import Cell, clean
 
 
 class RescoreError(ValueError):
@@ -31,17 +32,21 @@ class Rescored:
     Attributes:
         cell: Its label.
         env_id: The other environment.
+        judge: The language model that the other environment asked, with a hash of its weights; "" for none.
         before, after: Summaries of the same episodes; only returns, parts and what follows from them differ.
     """
 
     cell: str
     env_id: str
+    judge: str
     before: Summary
     after: Summary
 
 
 def rescore(run: Path, env_id: str, options: Mapping[str, Any]) -> list[Rescored]:
     """Score the evaluated episodes of every finished cell of a run again, and write `rescored-ENV.json` into the run.
+
+    The name of a judge follows that of the environment: scores of two judges lie in two files.
 
     Args:
         run: Folder of a run.
@@ -55,7 +60,8 @@ def rescore(run: Path, env_id: str, options: Mapping[str, Any]) -> list[Rescored
     if not folders:
         raise RescoreError(f"{str(run)!r} holds no evaluated episodes; give the folder of a run that is done")
     every = [_of_cell(folder, env_id, options) for folder in folders]
-    replace_json(run / f"rescored-{env_id.replace(':', '.')}.json", [dataclasses.asdict(one) for one in every])
+    name = clean("-".join(filter(None, (env_id.replace(":", "."), every[0].judge))), "._-@")
+    replace_json(run / f"rescored-{name}.json", [dataclasses.asdict(one) for one in every])
     return every
 
 
@@ -87,8 +93,12 @@ def _of_cell(folder: Path, env_id: str, options: Mapping[str, Any]) -> Rescored:
             "tasks that it lacks; give an environment with the same tasks"
         )
     before = summarise(_groups(episodes), old.score_scale, old.components, 0.0)
+    judge = new.judge
+    with judge.put_off() if judge else contextlib.nullcontext():
+        for episode in episodes if judge else ():
+            _scored(new, episode)
     after = summarise(_groups(_scored(new, episode) for episode in episodes), new.score_scale, new.components, 0.0)
-    return Rescored(folder.name, env_id, before, after)
+    return Rescored(folder.name, env_id, judge.name if judge else "", before, after)
 
 
 def _scored(env: TextDecPOMDP, episode: Episode) -> Episode:
