@@ -6,11 +6,12 @@ python examples/random_agents.py
 from __future__ import annotations
 
 import llm_dec_pomdp
+from llm_dec_pomdp.envs.registration import least_arguments
 
 
 def play(env_id: str, episodes: int = 3) -> float:
     """Mean joint return of agents that say random words."""
-    env = llm_dec_pomdp.make(env_id, split="test")
+    env = llm_dec_pomdp.make(env_id, split="test", **least_arguments(env_id))
     total = 0.0
     for episode in range(episodes):
         env.reset(seed=episode)
@@ -25,7 +26,7 @@ def play(env_id: str, episodes: int = 3) -> float:
 def main() -> None:
     """Print one line per environment."""
     for env_id in llm_dec_pomdp.registry:
-        env = llm_dec_pomdp.make(env_id)
+        env = llm_dec_pomdp.make(env_id, **least_arguments(env_id))
         roles = " and ".join(env.role(agent) for agent in env.possible_agents)
         print(f"{env_id:18} {roles:26} random return {play(env_id):.2f} of {env.score_range[1]:g}")
 

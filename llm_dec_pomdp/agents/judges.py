@@ -136,7 +136,7 @@ class ModelJudge:
 
 @functools.lru_cache(maxsize=2)
 def load_judge(name: str) -> TextJudge:
-    """The judge of a model's name, loaded once in a process; on CUDA where there is one.
+    """The judge of a model's name, loaded once in a process; on CUDA where there is one, always in 32 bits.
 
     Args:
         name: See the table of `agents.loading`; a server has to give log-probabilities of its prompt.
@@ -149,4 +149,4 @@ def load_judge(name: str) -> TextJudge:
 
     if server := server_model(name):
         return RemoteJudge(*server, api_key=os.environ.get("OPENAI_API_KEY"))
-    return ModelJudge(LanguageModel(*load_model(name)), name)
+    return ModelJudge(LanguageModel(*load_model(name, dtype="float32")), name)

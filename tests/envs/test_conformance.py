@@ -12,6 +12,7 @@ from pettingzoo.test import parallel_api_test, parallel_seed_test
 
 import llm_dec_pomdp
 from llm_dec_pomdp.envs.check import LAWS
+from llm_dec_pomdp.envs.registration import least_arguments
 from llm_dec_pomdp.envs.wrappers import with_protocol
 
 env_ids = pytest.mark.parametrize("env_id", sorted(llm_dec_pomdp.registry))
@@ -62,7 +63,7 @@ def test_an_unknown_id_names_the_nearest(wrong: str, meant: str) -> None:
 @pytest.mark.skipif(not hasattr(pettingzoo, "make"), reason="PettingZoo has a registry from 1.27 on")
 @env_ids
 def test_pettingzoo_makes_it_too(env_id: str) -> None:
-    env = pettingzoo.make("parallel", f"llm_dec_pomdp/{env_id}")
+    env = pettingzoo.make("parallel", f"llm_dec_pomdp/{env_id}", **least_arguments(env_id))
     assert type(env.unwrapped) is llm_dec_pomdp.spec(env_id).load()
 
 
@@ -77,7 +78,7 @@ def test_an_id_makes_what_its_spec_names(env_id: str) -> None:
 
 def test_an_id_without_a_version_is_v0_with_a_sentence(caplog: pytest.LogCaptureFixture) -> None:
     env = llm_dec_pomdp.make("tldr", split="test")
-    assert caplog.messages == ["'tldr' has no version, and tldr-v0 is taken; known: tldr-v0, tldr-v1"]
+    assert caplog.messages == ["'tldr' has no version, and tldr-v0 is taken; known: tldr-v0, tldr-v1, tldr-v2"]
     assert with_protocol(env, "centralized").spec == llm_dec_pomdp.spec("tldr-v0")
     assert llm_dec_pomdp.spec("tldr-v1").load()(split="test").spec is None
 

@@ -189,8 +189,8 @@ def smollm2() -> str:
     return str(found)
 
 
-LIMIT, REFERENCES, DAMAGED = 0.40, 0.90, 0.60
-FEW = {"tldr": 3, "arxiv": 1}  # rows; the figures of all are in docs/degenerate_writing.md
+LIMIT, REFERENCES = 0.40, 0.90
+FEW = {"tldr": 3, "arxiv": 1}  # rows; docs/degenerate_writing.md has figures of more
 
 
 @pytest.mark.slow
@@ -199,7 +199,9 @@ def test_smollm2_pays_references_less_for_damage_and_little_for_what_tells_nothi
     judge, few = {"judge": smollm2()}, FEW[name]
     paid = share(name, "v2", reference, few, **judge)
     assert paid > REFERENCES
-    worse = [share(name, "v2", damage, few, **judge) for damage in DAMAGE.values()]
-    assert max(worse) < DAMAGED
-    for strategy in ("shuffled reference", "runs of 4 words shuffled", "template, source words in order"):
-        assert share(name, "v2", STRATEGIES[strategy], few, **judge) < LIMIT
+    swapped, shuffled = (
+        share(name, "v2", DAMAGE[damage], few, **judge)
+        for damage in ("neighbours swapped every tenth", "30 % of content words shuffled")
+    )
+    assert LIMIT > swapped >= shuffled
+    assert share(name, "v2", STRATEGIES["shuffled reference"], few, **judge) < LIMIT

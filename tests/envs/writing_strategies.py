@@ -290,24 +290,3 @@ DAMAGE: Mapping[str, Strategy] = {
     "30 % of content words shuffled": harmed(content_shuffled),
     "spliced halves": spliced,
 }
-
-# --- search -----------------------------------------------------------------------------------------------------------
-
-
-def mutated(words: Words, source: Words, draw: random.Random) -> Words:
-    """A word replaced, put in or left out, two words swapped, or a run of the source put in."""
-    words, place, kind = list(words), draw.randrange(len(words)), draw.random()
-    word = draw.choice(source if draw.random() < 0.75 else [*FOREIGN, *OPENINGS, *sorted(lexicon()[1])])
-    if kind < 0.4:
-        words[place] = word
-    elif kind < 0.55:
-        words.insert(place, word)
-    elif kind < 0.65 and len(words) > 10:
-        del words[place]
-    elif kind < 0.85:
-        other = draw.randrange(len(words))
-        words[place], words[other] = words[other], words[place]
-    else:
-        size, start = draw.randint(1, 4), draw.randrange(len(source))
-        words[place : place + size] = source[start : start + size]
-    return words

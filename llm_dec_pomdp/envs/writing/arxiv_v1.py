@@ -7,7 +7,7 @@
 | several turns pay | the score of the last one; for other rules set `pays`, see `envs.pays` |
 | data | `OpenMLRL/arXiv_abstract` (field `abstract_text`), train[:1000] / val[:1000] |
 | offline | 72 abstracts written for this suite |
-| return | 0 to 3.0; every embedded reference pair earns at least 90 % |
+| return | 0 to 3.0, reachable 2.98; every embedded reference pair earns at least 90 % |
 
 Observation, action: as in arxiv-v0.
 

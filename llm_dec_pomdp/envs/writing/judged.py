@@ -33,8 +33,8 @@ class Ramps(NamedTuple):
     information: tuple[float, float]
 
 
-TLDR = Ramps(plausibility=(-4.6, -3.9), information=(0.4, 0.8))
-ARXIV = Ramps(plausibility=(-4.6, -4.0), information=(0.2, 0.4))
+TLDR = Ramps(plausibility=(-4.5, -4.0), information=(0.3, 0.6))
+ARXIV = Ramps(plausibility=(-4.8, -4.3), information=(0.1, 0.25))
 
 
 class Judgement(NamedTuple):

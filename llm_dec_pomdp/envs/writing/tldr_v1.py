@@ -7,13 +7,12 @@
 | several turns pay | the score of the last one; for other rules set `pays`, see `envs.pays` |
 | data | `trl-lib/tldr` (field `prompt`), train[:1000] / test[:1000] |
 | offline | 120 posts written for this suite |
-| return | 0 to 3.0; every embedded reference pair earns at least 90 % |
+| return | 0 to 3.0, reachable 2.98; every embedded reference pair earns at least 90 % |
 
 Observation, action: as in tldr-v0.
 
-Reward: the levels and components of tldr-v0. Signs count neither as words nor as length, and connectives are counted as
-words, with diminishing returns per sentence. Every component is then multiplied by the product of eight properties in
-[0, 1], all of which natural texts have in full:
+Reward: the levels and components of tldr-v0 on words: signs count neither as words nor as length, and connectives are
+whole words. Every component is then multiplied by four properties in [0, 1], all of which natural texts have in full:
 
 | property | what it stops |
 |---|---|
@@ -21,19 +20,15 @@ words, with diminishing returns per sentence. Every component is then multiplied
 | variety | one sentence repeated: bigrams do not repeat |
 | originality | copying: 5-grams of the post do not make up the text |
 | independence | one text as a copy of the other |
-| rewording | copying with changes: the post's words do not follow each other as they do there |
-| context | words of the post put into a template or another text: their neighbours are as in the post, or fit them |
-| agreement | phrases of the post drawn for each text: both texts use the same parts of the post |
-| grammar | random words: classes of words follow each other as they do in English |
 
-Ramps and measures: `llm_dec_pomdp.envs.writing.quality`. Each is in the infos as `diagnostic/<name>`. Equations, and
-what degenerate strategies earn: docs/degenerate_writing.md.
+Ramps: `llm_dec_pomdp.envs.writing.quality`. Each is in the infos as `diagnostic/<name>`. Whether the words make sense
+is not looked at, so shuffled texts are paid: docs/degenerate_writing.md has a list, and tldr-v2 a judge.
 
 Source: "LLM Collaboration With Multi-Agent Reinforcement Learning", arXiv:2508.04652, for the levels; the properties
 are this suite's own.
 
-Version history: v1, the first hardened version. Its returns do not compare with those of v0, nor with figures from
-before its release, when rewording, context and agreement were added and grammar was made stricter.
+Version history: v1, the first hardened version. Figures from before its release, when it had eight properties, do not
+compare.
 
 Example:
     >>> import llm_dec_pomdp
