@@ -161,7 +161,9 @@ def environment_of(header: Mapping[str, Any], *, trusted: bool = False) -> TextD
             f"event 'e0', field header.environment.id: {env_id!r} is code; look at what it is, and make it yourself "
             "(replay(trace, env))"
         )
-    for model in filter(None, map(named_model, options.values())):
+    judge = options.get("judge", "")  # a server would be sent the texts
+    judges = [] if str(judge).startswith("builtin:") else [judge]
+    for model in filter(None, [*map(named_model, options.values()), *judges]):
         raise TraceError(
             f"event 'e0', field header.environment.options: the environment asks the model {model!r}; make it "
             "yourself (replay(trace, env))"

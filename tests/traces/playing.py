@@ -11,6 +11,7 @@ import llm_dec_pomdp
 from llm_dec_pomdp.agents import Policy, RandomText, Sampling, Scripted
 from llm_dec_pomdp.agents.base import Request
 from llm_dec_pomdp.envs.base import TextDecPOMDP
+from llm_dec_pomdp.envs.registration import least_arguments
 from llm_dec_pomdp.envs.wrappers import with_protocol
 from llm_dec_pomdp.rollout import Trajectories
 from llm_dec_pomdp.traces import Header, Trace, from_episode
@@ -53,6 +54,7 @@ def played(
     env_id: str, protocol: str = "parallel", policy: Policy | None = None, **options: Any
 ) -> tuple[Group, Trace]:
     """A group of one episode of the first task, and its trace as a file has it."""
+    options = {**least_arguments(env_id), **options}
     env = with_protocol(llm_dec_pomdp.make(env_id, **options), protocol)
     [group] = Trajectories("own").play(env, policy or speaker(env), [env.items[0].id], [3], Sampling())
     header = Header.of(env, env_id, options=options, protocol=protocol, models="a model", sampling=Sampling())
