@@ -26,7 +26,7 @@ import torch
 
 from ..types import Completion, Likelihood, Message, TextJudge, conversation
 from .base import Request, TeachablePolicy, TrainablePolicy
-from .transformers.language_model import Frozen, LanguageModel
+from .transformers.language_model import BASE, LanguageModel
 from .transformers.names import adapter_of
 
 _SURE = -1e-6  # the largest log p that counts: beyond it 1 - p is lost in 32 bits
@@ -104,8 +104,9 @@ class ModelJudge:
     @functools.cached_property
     def _hash(self) -> str:
         found = hashlib.sha256()
+        base = BASE in (self.policy.adapters or {}).values()  # whose adapters are no part of it
         for name, tensor in self.policy.model.named_parameters():
-            if adapter_of(name) is None or not isinstance(self.policy, Frozen):  # of a base its adapters are no part
+            if adapter_of(name) is None or not base:
                 found.update(tensor.detach().cpu().contiguous().view(torch.uint8).numpy().data)
         return found.hexdigest()[:_HASH]
 

@@ -33,6 +33,7 @@ from .prompts import Prompts, PromptTooLongError, fitted, refuse_foreign_tokeniz
 from .recomputing import recomputed
 from .stepping import forward
 
+BASE = "__base__"  # peft's name of the model below its adapters
 _steps = 0  # of all optimizers: a fused one does not change the versions of the tensors that it updates
 
 
@@ -246,7 +247,14 @@ class LanguageModel:
     @functools.cached_property
     def _plain_head(self) -> bool:
         """Whether the logits are the output layer of the last hidden state and nothing more."""
-        return has_plain_head(self.model, None if self.adapters is None else "__base__")
+        return has_plain_head(self.model, None if self.adapters is None else BASE)
+
+    def base(self) -> LanguageModel | None:
+        """The model below the adapters, with their memory, to judge with; None when there are no adapters."""
+        if self.adapters is None:
+            return None
+        adapters = dict.fromkeys(self.adapters, BASE)
+        return LanguageModel(self.model, self.tokenizer, adapters=adapters, compute_dtype=self.compute_dtype)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> LanguageModel:
         """A copy that shares whatever is not trained, as the base below adapters; it draws its texts itself."""

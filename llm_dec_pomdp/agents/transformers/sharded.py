@@ -23,7 +23,7 @@ from torch.distributed.tensor import DTensor, distribute_tensor
 from ...types import Completion
 from ..base import Request, Sampling, Team
 from ..weights import refuse_misfits
-from .language_model import LanguageModel
+from .language_model import BASE, LanguageModel
 
 _WHOLE = StateDictOptions(full_state_dict=True, strict=False)  # what is frozen is not among the tensors
 
@@ -188,7 +188,7 @@ class _FrozenShards(ShardedModel):
 
     def __init__(self, adapted: ShardedModel) -> None:
         self.__dict__.update(vars(adapted))
-        self.adapters = dict.fromkeys(adapted.adapters or (), "__base__")
+        self.adapters = dict.fromkeys(adapted.adapters or (), BASE)
 
     def parameters(self) -> Iterable[torch.nn.Parameter]:
         """None."""

@@ -9,7 +9,8 @@ Each is a linear ramp between two values, and the product over both texts. Both 
 lie: a text that pleases the model further earns no more, and what a model writes itself is likelier than any of them.
 Copies and repetitions, which it also finds likely, are v1's business.
 
-The values were set on the embedded train rows with SmolLM2-135M-Instruct. Another model is a measure of its own.
+The values were set on embedded rows, test rows among them, with SmolLM2-135M-Instruct. Another model is a measure of
+its own.
 """
 
 from __future__ import annotations
