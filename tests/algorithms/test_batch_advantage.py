@@ -10,7 +10,6 @@ from models import AGENTS, episode, match, said, softmax_team
 from updates import agreement
 
 from llm_dec_pomdp.agents import Sampling
-from llm_dec_pomdp.algorithms.controls import Shuffled
 from llm_dec_pomdp.algorithms.magrpo import MAGRPO
 from llm_dec_pomdp.config import ConfigError, build
 from llm_dec_pomdp.types import Group
@@ -61,8 +60,7 @@ def test_a_team_learns_from_groups_of_one(seed: int) -> None:
     assert agreement(one.team) > 0.9
 
 
-def test_groups_of_one_are_enough_except_for_the_control_whose_returns_change_places() -> None:
+def test_groups_of_one_are_enough() -> None:
     assert learner().config.least_group_size == 1
-    assert Shuffled.Config(advantage="batch").least_group_size == 2
     with pytest.raises(ConfigError, match="has its own baseline, so advantage='batch'"):
         build(MAGRPO.Config, {"credit": "counterfactual", "advantage": "batch"}, source="options")

@@ -157,7 +157,7 @@ def test_finished_cells_are_not_removed_unless_that_is_asked_for(
     toml = tmp_path / "suite.toml"
     toml.write_text(
         'name = "s"\nmethods = [{ name = "concat" }]\nenvironments = [{ id = "tldr-v0" }, { id = "arxiv-v0" }]\n'
-        "evaluation = { items = 2 }\n"
+        'evaluation = { items = 2 }\nmodels = ["builtin:tiny"]\n'
     )
     folder = tmp_path / "run"
     for cell in load_suite(str(toml)).cells():

@@ -205,8 +205,8 @@ def test_a_team_can_be_exported_while_it_is_not_done(stopped: tuple[Path, dict[s
     ("arguments", "message"),
     [
         (["train"], "give an environment id"),
-        (["train", "--resume", "nowhere"], "has no cell yet"),
-        (["bench", "--resume", "nowhere"], "holds no benchmark to resume"),
+        (["train", "--resume", "nowhere"], "'nowhere' does not exist"),
+        (["bench", "--resume", "nowhere"], "'nowhere' does not exist"),
         (["runs", "nowhere"], "is not a folder"),
         (["export", "nowhere", "out"], "holds 0 trained teams, not one"),
     ],

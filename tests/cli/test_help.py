@@ -21,7 +21,7 @@ def shown(*arguments: str) -> str:
 @pytest.mark.parametrize(
     ("line", "completed"),
     [
-        ("train tl", {"tldr-v0", "tldr-v1"}),
+        ("train tl", {"tldr-v0", "tldr-v1", "tldr-v2"}),
         ("eval dect", {"dectiger-v0"}),
         ("list dect", {"dectiger-v0"}),
         ("train tldr-v0 --algorithm mar", {"mareinforce", "marloo", "maremax"}),

@@ -14,9 +14,9 @@ def invoke(*arguments: str) -> Result:
     return CliRunner().invoke(app, list(arguments), env={"COLUMNS": "200"})
 
 
-def measured(tmp_path: Path, env_id: str, name: str, who: str = "gold", *options: str) -> dict[str, float]:
+def measured(tmp_path: Path, env_id: str, name: str, model: str = "script:gold", *options: str) -> dict[str, float]:
     team = tmp_path / "team.toml"
-    team.write_text(f'[[members]]\nagents = ["summary", "elaboration"]\nmodel = "script:{who}"\n', encoding="utf-8")
+    team.write_text(f'[[members]]\nagents = ["summary", "elaboration"]\nmodel = "{model}"\n', encoding="utf-8")
     ran = invoke("eval", env_id, "--team", str(team), "--items", "3", "--out", str(tmp_path / name), *options)
     assert ran.exit_code == 0, ran.output
     [result] = tmp_path.glob(f"{name}/cells/*/result.json")
@@ -33,14 +33,14 @@ def rescored(tmp_path: Path, name: str, env_id: str) -> dict[str, float]:
 
 
 def test_texts_earn_under_another_version_what_they_earn_when_said_there(tmp_path: Path) -> None:
-    under_v0 = measured(tmp_path, "tldr-v0", "zero")
-    under_v1 = measured(tmp_path, "tldr-v1", "one")
+    under_v0 = measured(tmp_path, "tldr-v0", "zero", "builtin:tiny")
+    under_v1 = measured(tmp_path, "tldr-v1", "one", "builtin:tiny")
     assert rescored(tmp_path, "zero", "tldr-v1") == under_v1 != under_v0
     assert rescored(tmp_path, "one", "tldr-v0") == under_v0
 
 
 def test_texts_are_scored_under_the_protocol_of_the_run(tmp_path: Path) -> None:
-    under_v0 = measured(tmp_path, "tldr-v0", "zero", "random", "--algorithm", "sequential")
+    under_v0 = measured(tmp_path, "tldr-v0", "zero", "script:random", "--algorithm", "sequential")
     assert rescored(tmp_path, "zero", "tldr-v0") == under_v0
 
 

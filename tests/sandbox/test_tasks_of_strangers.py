@@ -42,7 +42,7 @@ def test_a_prelude_that_reads_a_file_does_not_load(pool: SandboxPool) -> None:
     prelude = "TEXT = open('/etc/hostname').read()\n"
     [verdict] = pool.run([job(IDENTITY, "assert c(1) == 1", prelude=prelude)])
     assert verdict.outcome == "load_error"
-    assert "PermissionError" in verdict.notes[0]
+    assert verdict.notes[0].startswith(("PermissionError", "FileNotFoundError"))  # with namespaces it is not there
 
 
 FORGERIES = {

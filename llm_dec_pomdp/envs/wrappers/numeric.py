@@ -48,7 +48,7 @@ class NumericWrapper(ParallelEnv[str, Any, Any]):
     """
 
     metadata: dict[str, Any]
-    judges_code = inside()
+    judges_code, judge = inside(), inside()
 
     def __init__(self, env: TextDecPOMDP | NumericWrapper) -> None:
         self.env = env

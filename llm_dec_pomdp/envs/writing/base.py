@@ -100,6 +100,7 @@ class JudgedWritingTask(HardenedWritingTask):
     """
 
     diagnostics = (*HardenedWritingTask.diagnostics, *judged.DIAGNOSTICS, *judged.PROPERTIES)
+    reference_share = 0.0  # that of a single row depends on the judge
     ramps: judged.Ramps
 
     def __init__(

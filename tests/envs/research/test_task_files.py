@@ -162,7 +162,7 @@ BAD_ROWS: dict[str, tuple[Any, str]] = {
     ),
 }
 BAD_CORPORA: dict[str, tuple[Any, str]] = {
-    "not JSON": ("{", r"texts.jsonl, line 2: .*; correct or remove the line"),
+    "not JSON": ("{", r"texts.jsonl, line 2: it is no JSON"),
     "a list": ([], r"line 2: holds a list; every line is an object"),
     "no text": ({"title": "x"}, r"line 2, field 'text': is missing; give it text or remove the line"),
     "empty text": ({"text": " "}, r"line 2, field 'text': is ' '"),
