@@ -15,7 +15,7 @@ from typing import Any
 from ..types import Completion, conversation
 from .base import Request, Sampling, definitions
 from .calls import messages_of, text_with_calls
-from .wire import WireError, bearer, checked_address, post, retried, without_key
+from .wire import LONGEST_TEXT, WireError, bearer, checked_address, post, retried, without_key
 
 
 class RemoteError(ConnectionError):
@@ -105,9 +105,8 @@ class Remote:
         raise RemoteError(f"{self.url} gave {reason}; is the server running?")
 
     def _post(self, body: dict[str, Any]) -> bytes:
-        return post(
-            f"{self.url}/chat/completions", json.dumps(body).encode("ascii"), bearer(self._api_key), self._timeout
-        )
+        sent = json.dumps(body).encode("ascii")
+        return post(f"{self.url}/chat/completions", sent, bearer(self._api_key), self._timeout, LONGEST_TEXT)
 
 
 def _text_of(answer: bytes) -> tuple[str, bool]:

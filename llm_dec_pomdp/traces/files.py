@@ -71,9 +71,7 @@ class ContentStore:
             found = (f"{error}",)
         if found[0] != "table":
             self._file.close()
-            raise TraceError(
-                f"{str(self.path)!r} is damaged (its content is {found[0]!r}, no table); export the traces again"
-            )
+            raise TraceError(f"{str(self.path)!r} is damaged (no table, {found[0]!r}); export the traces again")
 
     def put(self, text: str) -> str:
         """Keep a text; its reference."""
