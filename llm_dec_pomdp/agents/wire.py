@@ -248,10 +248,10 @@ class _Connect(urllib.request.HTTPHandler, urllib.request.HTTPSHandler):
         self._certificates = ssl.create_default_context()
 
     def http_open(self, req: Any) -> HTTPResponse:
-        return self.do_open(_Plain, req, most=req.most)
+        return self.do_open(_Plain, req, most=req.most)  # pyright: ignore[reportArgumentType]
 
     def https_open(self, req: Any) -> HTTPResponse:
-        return self.do_open(_Secure, req, most=req.most, context=self._certificates)
+        return self.do_open(_Secure, req, most=req.most, context=self._certificates)  # pyright: ignore[reportArgumentType]
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
