@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
@@ -261,7 +260,7 @@ def resolve(trace: Trace, store: ContentStore) -> Trace:
                 f"event {event['id']!r}, field content_ref: {reference!r:.80} is not in {str(store.path)!r}"
             )
         kept = {key: value for key, value in event.items() if key != "content_ref"}
-        return {**kept, "content": text if event["type"] == "message" else json.loads(text)}
+        return {**kept, "content": text if event["type"] == "message" else parse(text, f"event {event['id']!r}")}
 
     return {**trace, "events": [whole(event) for event in trace["events"]]}
 
