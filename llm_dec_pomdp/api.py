@@ -183,6 +183,7 @@ def train(
         ConfigError: An option that does not exist, a value that it does not take, an algorithm that does not learn, or
             not in this environment, or a tracker that is not installed.
         CheckpointError: The folder is that of another training.
+        TaskError: See `TextDecPOMDP.try_rows`.
         TrainingError: See `training.train`.
     """
     _check_env(env, "train(team, env)")
@@ -199,6 +200,7 @@ def train(
     if not learns(algorithm):
         raise ConfigError(f"algorithm {algorithm!r} does not learn; `llm-dec-pomdp list` says which do")
     refuse_misfit(algorithm, options, env)
+    env.task.try_rows()
     learner: Learner = build_algorithm(algorithm, options, team, sampling)
     places, done = None, Counters()
     if checkpoints is not None:

@@ -22,7 +22,7 @@ import itertools
 import os
 import pickle
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -75,7 +75,6 @@ def load_model(
     place, extra = locate(name)
     import torch
     import transformers
-    from safetensors import SafetensorError
     from transformers import AutoModelForCausalLM, AutoTokenizer
     from transformers.utils import logging as transformers_logging
 
@@ -100,20 +99,38 @@ def load_model(
                 return model.to(device, getattr(torch, dtype)), tokenizer
             tokenizer = AutoTokenizer.from_pretrained(place, **_NO_CODE, **extra)
             weights = {"dtype": getattr(torch, dtype), "weights_only": True, **dense}
-            model = AutoModelForCausalLM.from_pretrained(place, **_NO_CODE, **weights, **extra)
+            loaded: Any = AutoModelForCausalLM.from_pretrained(
+                place, **_NO_CODE, **weights, **extra, output_loading_info=True
+            )
+        model, found = loaded
+        _refuse_weights(name, model, found["missing_keys"])
         return model.to(device), tokenizer  # pyright: ignore[reportArgumentType]
+    except ModelError:
+        raise
     except pickle.UnpicklingError:
         files = " or ".join(repr(str(path)) for path in sorted(Path(place).glob("*.bin"))) or repr(name)
         raise ModelError(
             f"{files} is pickled and holds more than weights, which is not loaded; take the model as safetensors "
             "(model.safetensors), from somebody whom you trust"
         ) from None
-    except (OSError, ValueError, RuntimeError, SafetensorError) as error:
+    except Exception as error:  # whatever the files of a model make transformers stumble over
         raise ModelError(
             f"model {name!r} could not be loaded on {device}: {type(error).__name__}: {error}\n"
             "Give builtin:tiny, a folder saved by transformers, a .gguf file, or the id of a model on the hub (which "
             "needs a network or a filled cache)"
         ) from error
+
+
+def _refuse_weights(name: str, model: Any, missing: Collection[str]) -> None:
+    """Raises ModelError where weights are missing, which would be drawn at random, or are not finite."""
+    if missing:
+        raise ModelError(
+            f"model {name!r} lacks weights that its config.json speaks of, such as {min(missing)!r} ({len(missing)} in "
+            "all); take the config.json that was saved with them"
+        )
+    for part, weights in model.named_parameters():
+        if weights.is_floating_point() and not weights.isfinite().all():
+            raise ModelError(f"model {name!r} has weights that are not finite, in {part!r}; take another copy of it")
 
 
 def locate(name: str) -> tuple[str, dict[str, Any]]:

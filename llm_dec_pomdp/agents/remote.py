@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from ..types import Completion, Likelihood, Message, conversation
 from .base import Request, Sampling, definitions
 from .calls import messages_of, text_with_calls
-from .wire import WireError, bearer, checked_address, post, retried, without_key
+from .wire import LONGEST_TEXT, MOST_BYTES, WireError, bearer, checked_address, post, retried, without_key
 
 T = TypeVar("T")
 
@@ -99,20 +99,29 @@ class Remote:
         if request.tools:
             body["tools"] = definitions(request.tools)
         started = time.perf_counter()
-        text, truncated = self.answered("/chat/completions", body, _text_of, given_up)
+        text, truncated = self.answered("/chat/completions", body, _text_of, given_up, most=LONGEST_TEXT)
         return Completion(text, truncated=truncated, seconds=time.perf_counter() - started)
 
     def answered(
-        self, path: str, body: dict[str, Any], read: Callable[[bytes], T], given_up: threading.Event | None = None
+        self,
+        path: str,
+        body: dict[str, Any],
+        read: Callable[[bytes], T],
+        given_up: threading.Event | None = None,
+        most: int = MOST_BYTES,
     ) -> T:
-        """What `read` finds in the answer to a request, which is tried again where that may help.
+        """What `read` finds in the answer to a request, of `most` bytes, which is tried again where that may help.
 
         Raises:
             RemoteError: No usable answer after all tries.
         """
         sent, headers = json.dumps(body).encode("ascii"), bearer(self._api_key)
+
+        def asked() -> T:
+            return read(post(f"{self.url}{path}", sent, headers, self._timeout, most))
+
         try:
-            return retried(lambda: read(post(f"{self.url}{path}", sent, headers, self._timeout)), self._tries, given_up)
+            return retried(asked, self._tries, given_up)
         except WireError as error:
             reason = without_key(error, self._api_key)
         raise RemoteError(f"{self.url} gave {reason}; is the server running?")

@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import quote
 
 from ..storage.files import Draft, remove_drafts
-from ..storage.reading import FileError, is_there, open_file, read_json
+from ..storage.reading import FileError, conform, is_there, open_file, read_json
 from .base import Sampling, Team, TrainablePolicy
 from .weights import weight_files, write_weights
 
@@ -62,8 +62,9 @@ def read_sampling(folder: Path) -> Sampling:
     if is_there(folder / DESCRIPTION):
         saved = read_description(folder)
     elif is_there(folder / CHECKPOINT):
-        saved = read_json(folder / CHECKPOINT, dict[str, Any])["config"]
-    return Sampling(**saved.get("sampling", {}))
+        where = f"{folder / CHECKPOINT}, field config"
+        saved = conform(read_json(folder / CHECKPOINT, dict[str, Any]).get("config"), dict[str, Any], where)
+    return conform(saved.get("sampling", {}), Sampling, f"{str(folder)!r}, field sampling")
 
 
 def load_weights(folder: Path, team: Team) -> None:

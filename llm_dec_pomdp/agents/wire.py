@@ -26,6 +26,7 @@ from ..visible import visible
 
 T = TypeVar("T")
 MOST_BYTES = 1 << 24  # of one answer, headers included
+LONGEST_TEXT = 1 << 20  # bytes of an answer with one text
 _AT_ONCE = 1 << 20  # bytes read at once
 _FIRST_WAIT = 0.25  # seconds before the second try; they double from try to try
 _LONGEST_WAIT = 60.0  # seconds, also where a server asks for more
@@ -121,7 +122,7 @@ def without_key(error: WireError, key: str | None) -> str:
     return visible(str(error).replace(key, "[key]") if key else str(error))
 
 
-def post(url: str, body: bytes, headers: dict[str, str], timeout: float) -> bytes:
+def post(url: str, body: bytes, headers: dict[str, str], timeout: float, most: int = MOST_BYTES) -> bytes:
     """What a server answers.
 
     Args:
@@ -129,19 +130,28 @@ def post(url: str, body: bytes, headers: dict[str, str], timeout: float) -> byte
         body: What to send.
         headers: Beside the usual ones.
         timeout: Seconds to connect, to send, and until the answer is complete.
+        most: Bytes of the answer; no more are read.
 
     Raises:
         WireError: Anything that goes wrong, refusals and redirects included.
     """
-    return _answer(urllib.request.Request(url, body, headers), timeout)
+    return _answer(_Request(url, body, headers, most), timeout)
 
 
-def get(url: str, headers: dict[str, str], timeout: float) -> bytes:
+def get(url: str, headers: dict[str, str], timeout: float, most: int = LONGEST_TEXT) -> bytes:
     """What a server answers that is asked with an address alone; see `post`."""
-    return _answer(urllib.request.Request(url, headers=headers), timeout)
+    return _answer(_Request(url, None, headers, most), timeout)
 
 
-def _answer(request: urllib.request.Request, timeout: float) -> bytes:
+class _Request(urllib.request.Request):
+    """A request that says how long its answer may be."""
+
+    def __init__(self, url: str, body: bytes | None, headers: dict[str, str], most: int) -> None:
+        super().__init__(url, body, headers)
+        self.most = most
+
+
+def _answer(request: _Request, timeout: float) -> bytes:
     try:
         with _opener().open(request, timeout=timeout) as answer:
             received = bytearray()
@@ -187,9 +197,9 @@ def wait_asked(retry_after: str | None) -> float | None:
 class _Received(io.RawIOBase):
     """A socket for reading a response, up to a moment and a number of bytes."""
 
-    def __init__(self, sock: Any, end: float) -> None:
+    def __init__(self, sock: Any, end: float, most: int) -> None:
         self._socket, self._raw, self._end = sock, sock.makefile("rb", buffering=0), end
-        self._bytes = 0
+        self._bytes, self._most = 0, most
 
     def makefile(self, mode: str) -> io.BufferedReader:
         return io.BufferedReader(self)
@@ -206,8 +216,8 @@ class _Received(io.RawIOBase):
         if count is None:
             raise TimeoutError(f"timed out after {self._bytes} bytes")
         self._bytes += count
-        if self._bytes > MOST_BYTES:
-            raise OSError(f"its answer is longer than {MOST_BYTES} bytes")
+        if self._bytes > self._most:
+            raise OSError(f"its answer is longer than {self._most} bytes")
         return count
 
     def close(self) -> None:
@@ -218,10 +228,10 @@ class _Received(io.RawIOBase):
 class _Bounded:
     """A connection whose responses have limits."""
 
-    def __init__(self, host: str, *, timeout: float = 60.0, **options: Any) -> None:
+    def __init__(self, host: str, *, most: int, timeout: float = 60.0, **options: Any) -> None:
         super().__init__(host, timeout=timeout, **options)  # pyright: ignore[reportCallIssue]
         end = time.monotonic() + timeout
-        self.response_class = lambda sock, **how: HTTPResponse(_Received(sock, end), **how)  # pyright: ignore
+        self.response_class = lambda sock, **how: HTTPResponse(_Received(sock, end, most), **how)  # pyright: ignore
 
 
 class _Plain(_Bounded, HTTPConnection):
@@ -237,11 +247,11 @@ class _Connect(urllib.request.HTTPHandler, urllib.request.HTTPSHandler):
         super().__init__()
         self._certificates = ssl.create_default_context()
 
-    def http_open(self, req: urllib.request.Request) -> HTTPResponse:
-        return self.do_open(_Plain, req)
+    def http_open(self, req: Any) -> HTTPResponse:
+        return self.do_open(_Plain, req, most=req.most)  # pyright: ignore[reportArgumentType]
 
-    def https_open(self, req: urllib.request.Request) -> HTTPResponse:
-        return self.do_open(_Secure, req, context=self._certificates)
+    def https_open(self, req: Any) -> HTTPResponse:
+        return self.do_open(_Secure, req, most=req.most, context=self._certificates)  # pyright: ignore[reportArgumentType]
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):

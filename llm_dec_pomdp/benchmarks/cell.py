@@ -12,6 +12,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -26,7 +27,7 @@ from ..envs.registration import registry as environments
 from ..rollout import Trajectories, independent
 from ..seeding import derive
 from ..storage.files import replace_json
-from ..storage.reading import conform, find_json, is_there
+from ..storage.reading import FileError, conform, find_json, is_there
 from ..storage.runfolder import append, cut, read_lines
 from ..storage.signals import finishing
 from ..training import Step, restore, train
@@ -82,7 +83,12 @@ class Result:
         known |= {"cell": cell, "summary": Summary.from_dict(values.get("summary"), f"{source}, field summary")}
         if not values.get("maximum"):
             known["maximum"] = environments.find(cell.environment.id).load().score_range[1]  # type: ignore[attr-defined]
-        return conform(known, cls, source)
+        result = conform(known, cls, source)
+        if not (result.maximum > result.zero and math.isfinite(result.maximum - result.zero)):
+            raise FileError(
+                f"{source}: scores from {result.zero} to {result.maximum} are no scale; correct or remove it"
+            )
+        return result
 
     @property
     def scale(self) -> Scale:

@@ -32,6 +32,7 @@ def check_cells(cells: Sequence[Cell], *, learn: bool = True, executor: str = "l
     Raises:
         ConfigError: See `check_methods`, `check_models` and `refuse_misfit`.
         KeyError: No such environment or method.
+        TaskError: See `TextDecPOMDP.try_rows`.
         ValueError: Tasks, an option, a model or a sampling that does not exist.
     """
     tasks: dict[str, TextDecPOMDP] = {}
@@ -39,8 +40,9 @@ def check_cells(cells: Sequence[Cell], *, learn: bool = True, executor: str = "l
         if _task_key(cell) in tasks:
             continue
         tasks[_task_key(cell)] = build_task(cell, evaluation=True)
-        if learn and cell.environment.eval_tasks is not None:
-            build_task(cell, evaluation=False)
+        tasks[_task_key(cell)].task.try_rows()
+        if learn and (cell.environment.eval_tasks is not None or cell.environment.tasks not in ("sample", "hub")):
+            build_task(cell, evaluation=False).task.try_rows()
     for name, key in dict.fromkeys((name, _task_key(cell)) for cell in cells for name in cell.models):
         task: Any = tasks[key].task
         check_model(name, task.scripts)

@@ -17,7 +17,8 @@ from ..types import Completion, Episode, Event, Group, Score, Turn
 
 BEFORE_TRAINING, AT_THE_END = "start.jsonl", "episodes.jsonl"  # files of a cell
 _Tokens = Annotated[int, pydantic.Field(ge=0, le=1 << 20)]  # of one text, which are made again, with 0 for each
-_Numbers = dict[str, float | None]  # null: not finite
+_Numbers = dict[str, float | None]
+_Logged = pydantic.FiniteFloat | None  # null where it was not finite
 
 
 class TurnRecord(TypedDict):
@@ -55,9 +56,9 @@ class StepRecord(TypedDict):
 
     number: int
     episodes: NotRequired[int]
-    return_percent: NotRequired[float | None]
-    components: NotRequired[_Numbers]
-    metrics: _Numbers
+    return_percent: NotRequired[_Logged]
+    components: NotRequired[dict[str, _Logged]]
+    metrics: dict[str, _Logged]
 
 
 class MeanRecord(TypedDict):

@@ -133,6 +133,13 @@ class TextDecPOMDP(ParallelEnv[str, str, str]):
         """The task inside all protocol wrappers; a task returns itself."""
         return self
 
+    def try_rows(self) -> None:
+        """Try out the rows that a user brought, before a training or an evaluation. Default: nothing is to be tried.
+
+        Raises:
+            TaskError: A row that no text can be scored on; the message names it, its field, and what to do.
+        """
+
     @property
     def max_return(self) -> float:
         """The highest score that can be reached."""

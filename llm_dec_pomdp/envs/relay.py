@@ -38,6 +38,7 @@ Example:
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 from ..types import Score, TaskItem
@@ -93,8 +94,8 @@ class Relay(TextTask):
         """A word that is none of `WORDS`, or a speaker that is no number."""
         if item.fields["word"] not in WORDS:
             return f"field 'word': {item.fields['word']!r} is none of {WORDS}"
-        if not (item.fields["speaker"].isascii() and item.fields["speaker"].isdigit()):
-            return f"field 'speaker': {item.fields['speaker']!r} is not a number from 0 on"
+        if not re.fullmatch("[0-9]{1,9}", item.fields["speaker"]):
+            return f"field 'speaker': {item.fields['speaker']!r:.60} is not a number from 0 on, of 9 digits at most"
         return ""
 
     def knowing(self, item: TaskItem) -> str:

@@ -74,9 +74,10 @@ class Task(TextDecPOMDP, Generic[S]):
     ) -> None:
         super().__init__(len(self.roles), max_turns, render_mode)
         loaded = load_tasks(self.source, tasks, split, fields)
-        for item in loaded if not is_sample(tasks) else ():
-            if problem := self.problem(item):
-                raise TaskError(f"{tasks if isinstance(tasks, (str, Path)) else 'items'}, task {item.id!r}, {problem}")
+        self._rows_of = "" if is_sample(tasks) else str(tasks) if isinstance(tasks, (str, Path)) else "items"
+        for item in loaded if self._rows_of else ():
+            if problem := self.unusable(item):
+                raise TaskError(f"{self._rows_of}, task {item.id!r}, {problem}")
         self._items = self.prepare(loaded)
         if not self._items:
             raise TaskError(f"{self.metadata['name']} leaves out every row ({loaded[0].id!r}, ...); give others")
@@ -114,6 +115,10 @@ class Task(TextDecPOMDP, Generic[S]):
     def problem(self, item: TaskItem) -> str:
         """Why a row of the caller can never be scored, naming its field; "" (the default) where it can."""
         return ""
+
+    def unusable(self, item: TaskItem) -> str:
+        """The `problem` of a row, or what is wrong with it in every task of this kind."""
+        return self.problem(item)
 
     def gold_table(self) -> Mapping[tuple[str, str], str]:
         """Reference texts by (agent, first observation), for a policy that plays them. Default: none are known."""

@@ -70,6 +70,12 @@ class TextTask(Task[TextState]):
             )
         return dict(zip(self.possible_agents, item.reference, strict=True))
 
+    def unusable(self, item: TaskItem) -> str:
+        """See `Task`; a reference with too few or too many texts too."""
+        if item.reference and len(item.reference) != len(self.roles):
+            return f"field 'reference': has {len(item.reference)} texts; give {len(self.roles)}, or leave it out"
+        return self.problem(item)
+
     def respond(self, item: TaskItem, actions: Mapping[str, str], score: Score) -> Mapping[str, str]:
         """What each agent is told after a joint action that did not end the episode. Default: revise."""
         return dict.fromkeys(self.possible_agents, "Revise your previous answer. Give only the complete new version.")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
@@ -71,9 +70,7 @@ class ContentStore:
             found = (f"{error}",)
         if found[0] != "table":
             self._file.close()
-            raise TraceError(
-                f"{str(self.path)!r} is damaged (its content is {found[0]!r}, no table); export the traces again"
-            )
+            raise TraceError(f"{str(self.path)!r} is damaged (no table, {found[0]!r}); export the traces again")
 
     def put(self, text: str) -> str:
         """Keep a text; its reference."""
@@ -263,7 +260,7 @@ def resolve(trace: Trace, store: ContentStore) -> Trace:
                 f"event {event['id']!r}, field content_ref: {reference!r:.80} is not in {str(store.path)!r}"
             )
         kept = {key: value for key, value in event.items() if key != "content_ref"}
-        return {**kept, "content": text if event["type"] == "message" else json.loads(text)}
+        return {**kept, "content": text if event["type"] == "message" else parse(text, f"event {event['id']!r}")}
 
     return {**trace, "events": [whole(event) for event in trace["events"]]}
 

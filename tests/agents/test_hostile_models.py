@@ -13,12 +13,14 @@ from typing import Any
 import pytest
 import torch
 from models import save_model
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
+from typer.testing import CliRunner
 
 from llm_dec_pomdp.agents import Team
 from llm_dec_pomdp.agents.loading import ModelError, load_model
 from llm_dec_pomdp.agents.saved import CheckpointError, load_weights, save_team
 from llm_dec_pomdp.agents.transformers.language_model import LanguageModel
+from llm_dec_pomdp.cli import app
 from llm_dec_pomdp.training.checkpoint import Checkpoints, read_checkpoint
 from llm_dec_pomdp.types import conversation
 
@@ -95,6 +97,10 @@ ESCAPES = [
     "{{ lipsum.__globals__['os'].mkdir('MARK') }}",
     "{{ (messages|attr('__class__')).mro() }}",
     "{% for i in range(10000000000) %}x{% endfor %}",
+    "{{ raise_exception('no') }}",
+    "{{ 1 / 0 }}",
+    "{{ messages + 1 }}",
+    "{% macro again() %}{{ again() }}{% endmacro %}{{ again() }}",
 ]
 
 
@@ -105,6 +111,91 @@ def test_a_chat_template_does_not_leave_its_sandbox(model: Path, template: str, 
     with pytest.raises(ValueError, match=r"the chat template of '.*model' failed"):
         LanguageModel(network, tokenizer).encode(conversation("say red"))
     assert not (tmp_path / "ran").exists()
+
+
+# --- models that are no good ------------------------------------------------------------------------------------------
+
+
+def text(name: str, content: str | bytes) -> Callable[[Path], object]:
+    return lambda model: (model / name).write_bytes(content.encode() if isinstance(content, str) else content)
+
+
+def values(name: str, **changes: Any) -> Callable[[Path], object]:
+    return lambda model: text(name, json.dumps({**json.loads((model / name).read_text()), **changes}))(model)
+
+
+def weights(change: Callable[[dict[str, torch.Tensor]], object]) -> Callable[[Path], None]:
+    def write(model: Path) -> None:
+        tensors = load_file(model / "model.safetensors")
+        change(tensors)
+        save_file(tensors, model / "model.safetensors", {"format": "pt"})
+
+    return write
+
+
+def cut(model: Path) -> None:
+    os.truncate(model / "model.safetensors", 3000)
+
+
+def pipe(model: Path) -> None:
+    (model / "model.safetensors").unlink()
+    os.mkfifo(model / "model.safetensors")
+
+
+def endless(model: Path) -> None:
+    (model / "model.safetensors").unlink()
+    (model / "model.safetensors").symlink_to("/dev/zero")
+
+
+def one_not_a_number(tensors: dict[str, torch.Tensor]) -> None:
+    next(iter(tensors.values())).view(-1)[0] = torch.nan
+
+
+BAD: dict[str, Callable[[Path], object]] = {
+    "config that is a list": text("config.json", "[]"),
+    "deep config": text("config.json", "[" * 100_000),
+    "config of bytes": text("config.json", bytes(range(256))),
+    "wrong type in the config": values("config.json", hidden_size="x"),
+    "unknown function": values("config.json", hidden_act="nope"),
+    "unknown kind of number": values("config.json", dtype="float99"),
+    "no heads": values("config.json", num_attention_heads=0),
+    "another architecture": values("config.json", model_type="gpt2"),
+    "no text model": values("config.json", model_type="t5"),
+    "more layers than weights": values("config.json", num_hidden_layers=7),
+    "larger vocabulary": values("config.json", vocab_size=99_999),
+    "weights cut short": cut,
+    "empty weights": text("model.safetensors", b""),
+    "a weight missing": weights(dict.popitem),
+    "a weight that is not finite": weights(one_not_a_number),
+    "pipe": pipe,
+    "endless device": endless,
+    "tokenizer that is a list": text("tokenizer.json", "[]"),
+    "empty tokenizer": text("tokenizer.json", "{}"),
+}
+
+
+@pytest.mark.parametrize("spoil", BAD.values(), ids=BAD)
+def test_a_bad_model_is_a_named_error(model: Path, spoil: Callable[[Path], object]) -> None:
+    spoil(model)
+    with pytest.raises(ModelError, match=str(model)):
+        load_model(str(model), device="cpu")
+
+
+GGUF = {"text": b"hello", "empty": b"", "cut short": b"GGUF\x03\0\0\0" + b"\x07" * 100}
+
+
+@pytest.mark.parametrize("content", GGUF.values(), ids=GGUF)
+def test_a_bad_gguf_file_is_a_named_error(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "m.gguf").write_bytes(content)
+    with pytest.raises(ModelError, match=r"m\.gguf"):
+        load_model(str(tmp_path / "m.gguf"), device="cpu")
+
+
+def test_a_bad_model_ends_a_command_with_a_sentence(model: Path, tmp_path: Path) -> None:
+    text("config.json", "[]")(model)
+    options = ["--model", str(model), "--out", str(tmp_path / "run"), "--device", "cpu"]
+    result = CliRunner().invoke(app, ["eval", "tldr-v0", *options])
+    assert (result.exit_code, str(model) in "".join(result.output.split())) == (2, True)
 
 
 # --- our own files ----------------------------------------------------------------------------------------------------

@@ -130,9 +130,9 @@ def flood(before: bytes, piece: bytes) -> Talk:
 FLOODS = {
     "one header": (b"HTTP/1.1 200 OK\r\nX: ", b"x" * 4096, "header line"),
     "many headers": (b"HTTP/1.1 200 OK\r\n", b"X: x\r\n" * 1024, "100 headers"),
-    "continue": (b"", b"HTTP/1.1 100 Continue\r\n\r\n" * 1024, "longer than 16777216 bytes"),
-    "body": (b"HTTP/1.1 200 OK\r\n\r\n", b" " * 65536, "longer than 16777216 bytes"),
-    "announced": (b"HTTP/1.1 200 OK\r\nContent-Length: 1" + b"0" * 18 + b"\r\n\r\n", b" " * 65536, "longer than 167"),
+    "continue": (b"", b"HTTP/1.1 100 Continue\r\n\r\n" * 1024, "longer than 1048576 bytes"),
+    "body": (b"HTTP/1.1 200 OK\r\n\r\n", b" " * 65536, "longer than 1048576 bytes"),
+    "announced": (b"HTTP/1.1 200 OK\r\nContent-Length: 1" + b"0" * 18 + b"\r\n\r\n", b" " * 65536, "longer than 104"),
     "chunk": (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nfffffffffff\r\n", b" " * 65536, "longer than 1"),
 }
 

@@ -31,7 +31,7 @@ from ...storage.files import Draft
 from ...types import Completion
 from ..base import Sampling
 from ..weights import write_weights
-from ..wire import WireError, bearer, checked_address, get, post, retried, without_key
+from ..wire import LONGEST_TEXT, WireError, bearer, checked_address, get, post, retried, without_key
 from . import EngineError, Prompt, Sampled
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ _STARTED = "default"  # what a server calls the weights that it was started with
 _PROMPT, _TOKENS = [*range(8)], 16  # of the text by which it is tried out whether whole models are taken
 _LARGEST_GAP = 0.2  # nats, on average over its tokens; see docs/engines.md
 _OTHER = 0.5  # times the weights
+_OF_TOKEN = 512  # bytes of an answer beside its text: the token, its id, its log-probability, once more by name
 _QUICK = 5.0  # seconds for what is asked before anything is loaded
 
 
@@ -294,10 +295,11 @@ class VLLM:
             "logprobs": 0,  # of the drawn tokens alone
             "return_token_ids": True,
         }
+        most = LONGEST_TEXT + _OF_TOKEN * (len(prompt.ids) + sampling.max_new_tokens)
         started = time.perf_counter()
 
         def ask() -> Sampled:
-            return _sampled(self._post("v1/completions", body), model, stop_ids)
+            return _sampled(self._post("v1/completions", body, most), model, stop_ids)
 
         try:
             drawn = retried(ask, self.config.tries, given_up)
@@ -313,9 +315,9 @@ class VLLM:
     def _headers(self) -> dict[str, str]:
         return bearer(self._key)
 
-    def _post(self, path: str, body: Any) -> bytes:
+    def _post(self, path: str, body: Any, most: int = LONGEST_TEXT) -> bytes:
         sent = json.dumps(body).encode("ascii")
-        return post(f"{self.config.url}/{path}", sent, self._headers, self.config.timeout)
+        return post(f"{self.config.url}/{path}", sent, self._headers, self.config.timeout, most)
 
 
 def _field(answer: bytes, name: str) -> Any:

@@ -13,8 +13,6 @@ import re
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
-from jinja2 import TemplateError
-
 from ...registries import nearest
 from ...types import Message, Tool
 from ..base import chat, definitions
@@ -103,7 +101,7 @@ class Prompts:
             return self._tokenizer.apply_chat_template(
                 turns, tokenize=False, add_generation_prompt=True, **told, **self._options
             )
-        except (TemplateError, OverflowError) as error:
+        except Exception as error:  # a template is a program, which raises what it likes
             raise ValueError(
                 f"the chat template of {self._tokenizer.name_or_path!r} failed ({type(error).__name__}: {error}); take "
                 "a model whose template renders turns of a user and an assistant"

@@ -15,9 +15,9 @@ from ...registries import nearest
 from ...sandbox import Job, Verdict
 from ...types import Score, TaskItem
 from ..pays import Pays
-from ..tasks import Tasks
+from ..tasks import TaskError, Tasks
 from ..text_task import TextTask
-from . import analysis, contribution, reward
+from . import analysis, contribution, reward, trial
 from .feedback import MODES, Attempt, Expert, ask_expert
 
 REQUIRED = ("prompt", "test", "entry_point")
@@ -80,8 +80,16 @@ class CodeTask(TextTask):
         name = item.fields["entry_point"]
         if not name.isidentifier() or keyword.iskeyword(name):
             return f"field 'entry_point': is {name!r}; it must be the name of a function"
+        if name == self.roles[0]:
+            return f"field 'entry_point': is {name!r}, the name of the helper; give the function another name"
         reason = analysis.unusable_tests(item.fields["test"])
         return reason and f"field 'test': {reason}; correct or remove the row"
+
+    def try_rows(self) -> None:
+        """Run the tests of rows that a user brought; see `coding.trial`."""
+        if self._rows_of not in ("", "hub") and (found := trial.first_unusable(self.items)):
+            item, problem = found
+            raise TaskError(f"{self._rows_of}, task {item.id!r}, {problem}")
 
     def observe(self, item: TaskItem, agent: str) -> str:
         """The problem, then the role's request. Main does not see aux's code."""
