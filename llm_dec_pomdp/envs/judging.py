@@ -98,5 +98,6 @@ class RememberingJudge:
                     "the judge is 'base', the model below the adapters of a team, and no team has one here; train or "
                     "evaluate with sharing=lora, or give judge= the name of a model"
                 )
-            self._judge = load_attribute(_LOAD, what="judge")(self.given)
+            judge: TextJudge = load_attribute(_LOAD, what="judge")(self.given)
+            self._judge = judge
         return self._judge

@@ -21,8 +21,8 @@ from typing import NamedTuple
 from ...types import Likelihood, TextJudge
 from .quality import ramp
 
-PROPERTIES = ("plausibility", "information")
-DIAGNOSTICS = ("nats_first", "nats_second", "gain_first", "gain_second")
+PROPERTIES: tuple[str, ...] = ("plausibility", "information")
+DIAGNOSTICS: tuple[str, ...] = ("nats_first", "nats_second", "gain_first", "gain_second")
 _AFTER, _ALONE = "Text:\n\n{}\n\nIn other words:\n", "In other words:\n"
 _DIGITS = 3  # of nats per token that count: the ones behind depend on what shares a batch with a text
 

@@ -20,7 +20,7 @@ import functools
 from . import reward
 from .text import Text, lexicon
 
-PROPERTIES = ("relevance", "variety", "originality", "independence")
+PROPERTIES: tuple[str, ...] = ("relevance", "variety", "originality", "independence")
 _STEM = 5  # letters of a word that relevance compares
 
 
