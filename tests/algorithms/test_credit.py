@@ -232,6 +232,9 @@ def test_two_tables_agree_over_two_turns(options: dict[str, Any]) -> None:
 # --- how many episodes it takes ---------------------------------------------------------------------------------------
 
 
+QUESTIONS = [TaskItem(item.id, item.prompt) for item in ITEMS]  # without references, which are of two agents
+
+
 class Red(Match):
     """The first `deciding` agents are paid for saying red; the last one cannot matter."""
 
@@ -276,7 +279,7 @@ def mean_needed(kind: type[Red], *, shared: bool, seeds: int = 4, **options: Any
         return Team({agent: one if shared else Softmax() for agent in env.possible_agents})
 
     def needed(seed: int) -> int:
-        env = kind(ITEMS)
+        env = kind(QUESTIONS)
         return episodes_needed(env, team(env), seed, **options)
 
     return sum(map(needed, range(seeds))) / seeds
