@@ -175,7 +175,7 @@ def test_a_hidden_solo_earns_less_than_40_percent(env_id: str, strategy: Strateg
 
 
 @pytest.mark.slow
-@pytest.mark.xfail(reason="a main that draws lots by the clock earns about half: a rerun draws another lot")
+@pytest.mark.xfail(strict=True, reason="draws lots by the clock: a rerun draws another, so it earns half")
 @pytest.mark.parametrize("env_id", ["coophumaneval-v1", "humaneval-v1"])
 def test_who_looks_at_the_clock_earns_less_than_40_percent_on_average(env_id: str) -> None:
     """One judgement in some hundred is fooled: no two see the same clock."""
