@@ -20,6 +20,7 @@ from llm_dec_pomdp.training import Step, TrainerConfig, train
 from llm_dec_pomdp.types import Branch, Decision, Episode, Group, Score, TaskItem
 
 ONE_WORD = Sampling(max_new_tokens=1)
+QUESTIONS = [TaskItem(item.id, item.prompt) for item in ITEMS]  # without references, which are of two agents
 
 
 class Bystander(Match):
@@ -72,7 +73,7 @@ def advantages(learner: MAGRPO, groups: Sequence[Group]) -> dict[str, list[float
 
 @pytest.mark.parametrize(("options", "turns"), [*((o, 1) for o in CREDIT), *((o, 2) for o in LATER_TURNS)])
 def test_an_agent_that_cannot_matter_has_advantage_exactly_zero(options: dict[str, Any], turns: int) -> None:
-    env = Bystander(ITEMS, max_turns=turns)
+    env = Bystander(QUESTIONS, max_turns=turns)
     learner = make(tables(env), **options)
     found = advantages(learner, play(learner, env, 2 if options.get("tree") else 3))
     assert set(found["agent_2"]) == {0.0}
@@ -83,7 +84,7 @@ def test_an_agent_that_cannot_matter_has_advantage_exactly_zero(options: dict[st
 @pytest.mark.parametrize("turns", [1, 2])
 def test_language_models_that_cannot_matter_have_advantage_exactly_zero(turns: int) -> None:
     """Texts drawn anew in another batch must not differ where nothing was heard."""
-    env = Bystander(ITEMS, max_turns=turns)
+    env = Bystander(QUESTIONS, max_turns=turns)
     team = Team({a: language_model(i) for i, a in enumerate(env.possible_agents)})
     learner = make(team, credit="counterfactual", **({"continuation": "resampled"} if turns == 2 else {}))
     assert set(advantages(learner, play(learner, env))["agent_2"]) == {0.0}
@@ -93,12 +94,12 @@ def test_language_models_that_cannot_matter_have_advantage_exactly_zero(turns: i
 
 
 def worth(env: Match, texts: Sequence[str]) -> float:
-    return env.score(ITEMS[0], dict(zip(env.possible_agents, texts, strict=True))).total
+    return env.score(QUESTIONS[0], dict(zip(env.possible_agents, texts, strict=True))).total
 
 
 @pytest.mark.parametrize("cross", [False, True])
 def test_one_turn_counterfactual_advantages_from_the_texts(cross: bool) -> None:
-    env = Bystander(ITEMS)
+    env = Bystander(QUESTIONS)
     learner = make(tables(env), credit="counterfactual", pairing="cross" if cross else "aligned")
     [group] = play(learner, env, ids=["t1"])
     plain = Trajectories().play(env, learner.team, ["t1"], [0], ONE_WORD, 3)[0]
@@ -117,7 +118,7 @@ def test_one_turn_counterfactual_advantages_from_the_texts(cross: bool) -> None:
 
 
 def test_crossed_advantages_from_the_texts() -> None:
-    env = Bystander(ITEMS)
+    env = Bystander(QUESTIONS)
     learner = make(tables(env), pairing="cross", advantage="mean")
     [group] = play(learner, env, ids=["t1"])
     texts = [[c.text for c in said] for said in group.decisions[0].actions.values()]
@@ -136,7 +137,7 @@ def test_crossed_advantages_from_the_texts() -> None:
 
 
 def test_later_turns_are_credited_with_what_follows_and_the_discount() -> None:
-    env = Bystander(ITEMS, max_turns=2, pays="each")
+    env = Bystander(QUESTIONS, max_turns=2, pays="each")
     learner = make(tables(env), credit="counterfactual", gamma=0.5)
     [group] = play(learner, env, 2, ids=["t1"])
     first, second = group.episodes
@@ -230,9 +231,6 @@ def test_two_tables_agree_over_two_turns(options: dict[str, Any]) -> None:
 
 
 # --- how many episodes it takes ---------------------------------------------------------------------------------------
-
-
-QUESTIONS = [TaskItem(item.id, item.prompt) for item in ITEMS]  # without references, which are of two agents
 
 
 class Red(Match):

@@ -14,7 +14,7 @@ from llm_dec_pomdp.envs.adversarial import adversarial_texts
 from llm_dec_pomdp.envs.base import StepResult, TextDecPOMDP
 from llm_dec_pomdp.envs.check import LAWS, CheckFailure, check_env
 from llm_dec_pomdp.envs.task import Transition
-from llm_dec_pomdp.envs.tasks import TaskSource
+from llm_dec_pomdp.envs.tasks import TaskError, TaskSource
 from llm_dec_pomdp.envs.text_task import TextState, TextTask
 from llm_dec_pomdp.spaces import FreeText
 from llm_dec_pomdp.types import Score, TaskItem
@@ -303,9 +303,8 @@ def test_a_planted_violation_is_named(env: type[Honest], law: str, reason: str) 
 
 
 def test_a_row_without_a_full_reference_is_named() -> None:
-    rows = (ITEMS[0], TaskItem("short", "question", reference=("only one",)))
-    with pytest.raises(CheckFailure, match=r"breaks the law .*'short' has 1 reference"):
-        check_env(Honest(rows), rows=None)
+    with pytest.raises(TaskError, match=r"'short', field 'reference': has 1 texts; give 2"):
+        Honest((ITEMS[0], TaskItem("short", "question", reference=("only one",))))
 
 
 @pytest.mark.parametrize("turns", [1, 3])

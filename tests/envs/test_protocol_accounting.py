@@ -21,7 +21,7 @@ from llm_dec_pomdp.types import Completion, Episode, Scale, Score, TaskItem, Tur
 
 SAMPLING = Sampling(max_new_tokens=7)
 AGENTS = ("agent_0", "agent_1", "agent_2")
-ITEMS = tuple(TaskItem(f"t{i}", f"the post {i}", reference=("a", "b", "c")) for i in range(3))
+ITEMS = tuple(TaskItem(f"t{i}", f"the post {i}") for i in range(3))
 
 
 class Choir(TextTask):
