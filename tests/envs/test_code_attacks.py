@@ -94,7 +94,11 @@ SURROUNDINGS: Mapping[str, Strategy] = {
     ),
 }
 
-CLOCK = checked("import time\nreturn time.time()", "if int(aux(ARGS) * 1e6) % 7 == 0: return None")
+LOTS = "if int({} * 1e6) % 7 == 0: return None"
+CLOCKS: Mapping[str, Strategy] = {
+    "aux's": checked("import time\nreturn time.time()", LOTS.format("aux(ARGS)")),
+    "main's": checked(LEN, "import time", "aux(ARGS)", LOTS.format("time.time()")),
+}
 
 # --- aux does everything ----------------------------------------------------------------------------------------------
 
@@ -175,11 +179,11 @@ def test_a_hidden_solo_earns_less_than_40_percent(env_id: str, strategy: Strateg
 
 
 @pytest.mark.slow
-@pytest.mark.xfail(strict=True, reason="draws lots by the clock: a rerun draws another, so it earns half")
+@pytest.mark.parametrize("clock", CLOCKS.values(), ids=CLOCKS)
 @pytest.mark.parametrize("env_id", ["coophumaneval-v1", "humaneval-v1"])
-def test_who_looks_at_the_clock_earns_less_than_40_percent_on_average(env_id: str) -> None:
-    """One judgement in some hundred is fooled: no two see the same clock."""
-    assert share(env_id, CLOCK, spread(env_id, ROWS) * 8) < LIMIT
+def test_who_draws_lots_by_a_clock_earns_less_than_40_percent_on_average(env_id: str, clock: Strategy) -> None:
+    """A rerun draws another lot: one judgement in some hundred may be fooled."""
+    assert share(env_id, clock, spread(env_id, ROWS) * 8) < LIMIT
 
 
 @pytest.mark.parametrize(

@@ -105,9 +105,12 @@ def _needed(seen: Verdict, whole: Verdict) -> dict[str, float]:
     """The values of `NEEDED`; 0 where the program acts differently beside the observer."""
     before = [share for share in whole.shares if share in _kept(whole)]
     by_mode = [seen.shares[at : at + len(before)] for at in range(0, len(seen.shares), len(before))]
-    if len(by_mode) != len(observer.MODES) or any(now < was for now, was in zip(by_mode[1], before, strict=True)):
+    true_runs, alone = by_mode[: observer.TRUE_RUNS], by_mode[observer.TRUE_RUNS :]
+    if len(by_mode) != len(observer.MODES) or any(
+        now < was for run in true_runs for now, was in zip(run, before, strict=True)
+    ):
         return dict.fromkeys(NEEDED, 0.0)
-    *mains, aux = by_mode[2:]
+    *mains, aux = alone
     main = max(mains, key=sum)
     either = [min(was, one + other) for one, other, was in zip(main, aux, before, strict=True)]
     return {name: 1 - sum(alone) / sum(before) for name, alone in zip(NEEDED, (main, aux, either), strict=True)}

@@ -33,6 +33,7 @@ from .sites import copied, hooked, mark
 from .surroundings import opaque, watch
 
 MODES = ("learn", "measure", "withheld", "echoed", "aux alone")
+TRUE_RUNS = 2  # the modes in which every call is answered by the program as it is
 HELPS = 16  # calls of aux in one of main that are recorded
 REPLAYS = 2
 POOL = 64  # values of aux that are kept
@@ -55,7 +56,8 @@ class _Team:
         self.knowledge = Knowledge()
         self._pool: dict[Any, Any] = {}
         self._calls: dict[Any, Call] = {}
-        self._decided: dict[Any, tuple[bool, ...]] = {}  # by main's arguments, for each of the last modes
+        self._measured: dict[Any, Call] = {}  # by main's arguments
+        self._decided: dict[Any, tuple[bool, ...]] = {}  # for each of the last modes
         helper = dict(given)
         helper[name] = opaque(lambda *args, **kwargs: self._main(*args, **kwargs), None)
         exec(hooked(sources[0], opaque(self._see_aux, None), opaque(self._see_aux, None), ()), helper)
@@ -196,6 +198,7 @@ class _Team:
         self.ask_aux(call, args, kwargs)
         self._decided[key] = (reached["other"], reached["echo"], self.knowledge.aux_has(call))
         call.helps = []
+        self._measured[key] = call
         return _given_out(call)
 
     def decided(self, *args: Any, **kwargs: Any) -> Any:
@@ -203,9 +206,12 @@ class _Team:
         key = mark([*args, *kwargs.values()])
         if key not in self._decided:
             self.measure(*args, **kwargs)
-        if self._decided[key][MODES.index(self._mode) - 2]:
-            return _given_out(self.true(args, kwargs))
-        raise self._stop
+        if not self._decided[key][MODES.index(self._mode) - TRUE_RUNS]:
+            raise self._stop
+        call, measured = self.true(args, kwargs), self._measured[key]
+        return _given_out(
+            call if call.outcome == measured.outcome else measured
+        )  # what changes by itself is no evidence
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """What the tests call; with the secret, another mode begins."""
