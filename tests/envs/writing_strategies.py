@@ -1,6 +1,6 @@
 """Strategies of the writing tasks that tell nothing, for `test_degenerate_writing`.
 
-A strategy is a function from the name of a task and a row (its index among the test rows) to the two texts.
+A strategy is a function from the name of a task and a row (its index among the rows of SPLIT) to the two texts.
 """
 
 from __future__ import annotations
@@ -28,8 +28,11 @@ def environment(env_id: str, split: str = "test", **options: Any) -> Any:
     return llm_dec_pomdp.make(env_id, split=split, **options)
 
 
+SPLIT = "test"
+
+
 def rows(name: str) -> tuple[TaskItem, ...]:
-    return environment(f"{name}-v1").items
+    return environment(f"{name}-v1", SPLIT).items
 
 
 def earned(name: str, version: str, index: int, said: Pair, **options: Any) -> float:
@@ -289,4 +292,41 @@ DAMAGE: Mapping[str, Strategy] = {
     "every eighth word dropped": harmed(lambda words, _: [word for i, word in enumerate(words) if i % 8 != 7]),
     "30 % of content words shuffled": harmed(content_shuffled),
     "spliced halves": spliced,
+}
+
+# --- the opposite -----------------------------------------------------------------------------------------------------
+
+VERBS = "is are was were has have had can could will would should may might do does did must".split()
+ANTONYMS = dict(
+    pair
+    for first, second in (
+        line.split("/")
+        for line in (
+            "more/less higher/lower high/low large/small larger/smaller good/bad better/worse old/new first/last "
+            "before/after always/never many/few much/little with/without increase/decrease increases/decreases in/out "
+            "fast/slow faster/slower long/short longer/shorter strong/weak early/late all/none everyone/nobody "
+            "most/least up/down easy/hard right/wrong cheap/expensive love/hate friend/enemy same/different rise/fall "
+            "rises/falls"
+        ).split()
+    )
+    for pair in ((first, second), (second, first))
+)
+
+
+def negated(words: Words, draw: random.Random) -> Words:
+    return [w for word in words for w in ((word, "not") if word.lower() in VERBS else (word,)) if w]
+
+
+def antonyms(words: Words, draw: random.Random) -> Words:
+    return [re.sub(r"\w+", lambda found: ANTONYMS.get(found[0], found[0]), word) for word in words]
+
+
+def numbers_changed(words: Words, draw: random.Random) -> Words:
+    return [re.sub(r"\d", lambda found: str((int(found[0]) + 3) % 10), word) for word in words]
+
+
+OPPOSITE: Mapping[str, Strategy] = {
+    "verbs negated": harmed(negated),
+    "words replaced by their opposites": harmed(antonyms),
+    "other digits": harmed(numbers_changed),
 }

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import gc
 import json
+import tracemalloc
 from collections.abc import Mapping
 from typing import Any
 
@@ -205,3 +207,20 @@ def test_a_websocket_is_refused_like_a_request(path: str, host: str, status: int
     scope = {"type": "websocket", "path": path, "headers": [(b"host", host.encode())]}
     start, _ = talk(served(), scope, {"type": "websocket.connect"})
     assert (start["type"], start["status"]) == ("websocket.http.response.start", status)
+
+
+def test_a_body_that_is_broken_off_is_given_back_at_once() -> None:
+    server = served()
+    scope = {"type": "http", "method": "POST", "path": "/open", "headers": [(b"host", b"localhost")]}
+    gc.disable()
+    tracemalloc.start()
+    try:
+        for _ in range(5):
+            pieces = [{"type": "http.request", "body": b"x" * 1_000_000, "more_body": True} for _ in range(4)]
+            assert talk(server, scope, *pieces, {"type": "http.disconnect"})[0]["status"] == 400
+        del pieces
+        held, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+        gc.enable()
+    assert held < 4_000_000

@@ -16,6 +16,7 @@ its own.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from ...types import Likelihood, TextJudge
@@ -62,9 +63,15 @@ def judged(judge: TextJudge, source: str, texts: tuple[str, str], ramps: Ramps) 
     nats, alone = (list(map(_nats, pair)) for pair in (found[:2], found[2:]))
     gains = [told - untold if math.isfinite(told) else -math.inf for told, untold in zip(nats, alone, strict=True)]
     facts = dict(zip(DIAGNOSTICS, [*nats, *gains], strict=True))
+    return Judgement(properties(facts, ramps), facts, any(answer.cut for answer in found))
+
+
+def properties(facts: Mapping[str, float], ramps: Ramps) -> dict[str, float]:
+    """The two properties, from the nats per token of both texts."""
+    nats, gains = ([facts[name] for name in names] for names in (DIAGNOSTICS[:2], DIAGNOSTICS[2:]))
     plausible = math.prod(ramp(value, *ramps.plausibility) for value in nats)
     informed = math.prod(ramp(value, *ramps.information) for value in gains)
-    return Judgement(dict(zip(PROPERTIES, (plausible, informed), strict=True)), facts, any(one.cut for one in found))
+    return dict(zip(PROPERTIES, (plausible, informed), strict=True))
 
 
 def _nats(found: Likelihood) -> float:

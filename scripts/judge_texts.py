@@ -1,0 +1,109 @@
+"""What a judge makes of references, of damaged references and of texts that tell nothing: nats per token, row by row.
+
+    python scripts/judge_texts.py tldr --judge MODEL --split train --rows 30 --out facts.jsonl
+    python scripts/judge_texts.py --read facts.jsonl
+
+The first line adds to a file (rows that it has are not judged again), the second prints what v2 pays for each kind of
+text with the present ramps, in % of the maximum, and the quantiles on which ramps are set.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import statistics
+import sys
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import llm_dec_pomdp
+from llm_dec_pomdp.agents.judges import load_judge
+from llm_dec_pomdp.envs.writing import judged
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "envs"))
+import writing_strategies as written
+
+KINDS = {"reference": written.reference, **written.DAMAGE, **written.OPPOSITE, **written.STRATEGIES}
+
+
+def measure(given: argparse.Namespace) -> None:
+    """Judge what the file does not have yet, a row of all kinds at a time."""
+    out = Path(given.out)
+    known = {(line["task"], line["split"], line["kind"], line["id"]) for line in read(out)} if out.exists() else set()
+    written.SPLIT = given.split
+    env: Any = llm_dec_pomdp.make(f"{given.task}-v2", split=given.split, judge=load_judge(given.judge))
+    plain: Any = llm_dec_pomdp.make(f"{given.task}-v1", split=given.split)
+    for index, item in enumerate(plain.items[: given.rows]):
+        pairs = {
+            kind: strategy(given.task, index)
+            for kind, strategy in KINDS.items()
+            if (given.task, given.split, kind, item.id) not in known and (not given.kinds or kind in given.kinds)
+        }
+        shares = {
+            kind: plain.score(item, dict(zip(plain.possible_agents, pair, strict=True))).total
+            for kind, pair in pairs.items()
+        }
+        with env.judge.put_off():
+            for kind, pair in pairs.items():
+                if shares[kind]:
+                    judged.judged(env.judge, plain.source_text(item), pair, env.ramps)
+        with out.open("a") as file:
+            for kind, pair in pairs.items():
+                found = judged.NOT_JUDGED
+                if shares[kind]:
+                    found = judged.judged(env.judge, plain.source_text(item), pair, env.ramps)
+                line = {"task": given.task, "split": given.split, "kind": kind, "id": item.id, "judge": env.judge.name}
+                line |= {"v1": shares[kind] / plain.max_return, "facts": found.facts, "cut": found.cut}
+                file.write(json.dumps(line) + "\n")
+
+
+def read(path: Path) -> Iterator[dict[str, Any]]:
+    """The lines of a file."""
+    return map(json.loads, path.read_text().splitlines())
+
+
+def paid(line: dict[str, Any], ramps: judged.Ramps) -> float:
+    """The share of the maximum that v2 pays."""
+    return line["v1"] * math.prod(judged.properties(line["facts"], ramps).values()) if line["v1"] else 0.0
+
+
+def show(path: Path) -> None:
+    """Print both tables."""
+    groups: dict[tuple[str, str, str], list[dict[str, Any]]] = defaultdict(list)
+    for line in read(path):
+        groups[line["task"], line["split"], line["kind"]].append(line)
+    for (task, split, kind), lines in groups.items():
+        ramps = {"tldr": judged.TLDR, "arxiv": judged.ARXIV}[task]
+        before = statistics.mean(line["v1"] for line in lines)
+        after = statistics.mean(paid(line, ramps) for line in lines)
+        print(f"{task:6} {split:6} {kind:40} {len(lines):3} rows  v1 {100 * before:5.1f}  v2 {100 * after:5.1f}")
+    for (task, split, kind), lines in groups.items():
+        if kind == "reference":
+            for name in judged.DIAGNOSTICS:
+                values = sorted(line["facts"][name] for line in lines)
+                cuts = statistics.quantiles(values, n=20)
+                print(f"{task:6} {split:6} {name:12} 5 %: {cuts[0]:6.2f}  10 %: {cuts[1]:6.2f}  50 %: {cuts[9]:6.2f}")
+
+
+def main() -> None:
+    """Measure or show."""
+    options = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    options.add_argument("task", nargs="?", choices=written.NAMES)
+    options.add_argument("--judge")
+    options.add_argument("--split", default="test")
+    options.add_argument("--rows", type=int)
+    options.add_argument("--kinds", nargs="*")
+    options.add_argument("--out")
+    options.add_argument("--read")
+    given = options.parse_args()
+    if given.read:
+        show(Path(given.read))
+    else:
+        measure(given)
+
+
+if __name__ == "__main__":
+    main()
