@@ -1,0 +1,72 @@
+"""What a judge costs: the time to judge the texts of a group, against the time to sample them with the same model.
+
+    python perf/judging.py --model FILE.gguf [--task tldr] [--rows 2] [--group 4] [--tokens 96] [--runs 3] [--threads 1]
+
+For each of some rows, `group` texts of each agent of at most `tokens` tokens are sampled; then the pairs are judged as
+v2 does, all of a group at once. Both take turns in one process, and the minimum over the runs counts. The ratio is 10 %
+of the time of sampling / the time of judging, so larger is better and 1 is met. Texts that v1 pays nothing are not
+judged in use; here all are, which is the most that a judge costs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from typing import Any
+
+import torch
+
+import llm_dec_pomdp
+from llm_dec_pomdp.agents import Request, Sampling
+from llm_dec_pomdp.agents.judges import ModelJudge
+from llm_dec_pomdp.agents.loading import load_model
+from llm_dec_pomdp.agents.transformers.language_model import LanguageModel
+from llm_dec_pomdp.envs.judging import RememberingJudge
+from llm_dec_pomdp.envs.writing import judged
+
+TARGET = 0.1  # of the time of sampling
+
+
+def measure(given: argparse.Namespace) -> tuple[float, float]:
+    """Seconds of sampling and of judging, the least of the runs."""
+    torch.set_num_threads(given.threads)
+    policy = LanguageModel(*load_model(given.model))
+    judge = ModelJudge(policy, given.model)
+    env: Any = llm_dec_pomdp.make(f"{given.task}-v1", split="test")
+    ramps = {"tldr": judged.TLDR, "arxiv": judged.ARXIV}[given.task]
+    sampling = Sampling(max_new_tokens=given.tokens)
+    sampled = asked = float("inf")
+    for run in range(given.runs):
+        spent = [0.0, 0.0]
+        for item in env.items[: given.rows]:
+            env.reset(options={"task_id": item.id})
+            seeds = tuple(1000 * run + number for number in range(given.group))
+            requests = [Request(agent, tuple(env.history(agent)), seeds) for agent in env.agents]
+            begun = time.perf_counter()
+            first, second = policy.generate(requests, sampling)
+            spent[0] += time.perf_counter() - begun
+            remembering = RememberingJudge(judge)
+            begun = time.perf_counter()
+            with remembering.put_off():
+                for one, other in zip(first, second, strict=True):
+                    judged.judged(remembering, env.source_text(item), (one.text, other.text), ramps)
+            spent[1] += time.perf_counter() - begun
+        sampled, asked = min(sampled, spent[0]), min(asked, spent[1])
+    return sampled, asked
+
+
+def main() -> None:
+    """Measure and print."""
+    options = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    options.add_argument("--model", required=True)
+    options.add_argument("--task", default="tldr", choices=("tldr", "arxiv"))
+    for name, default in (("rows", 2), ("group", 4), ("tokens", 96), ("runs", 3), ("threads", 1)):
+        options.add_argument(f"--{name}", type=int, default=default)
+    given = options.parse_args()
+    sampled, asked = measure(given)
+    print(f"{given.task}: sampling {sampled:.2f} s, judging {asked:.2f} s, {asked / sampled:.1%} of it")
+    print(f"ratio {TARGET * sampled / asked:.2f}")
+
+
+if __name__ == "__main__":
+    main()
