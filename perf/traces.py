@@ -23,22 +23,23 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from llm_dec_pomdp.benchmarks.records import episode_record
+from llm_dec_pomdp.benchmarks.traces import keeping
+from llm_dec_pomdp.episodes.course import course_of, parts_of
+
 from llm_dec_pomdp import make
 from llm_dec_pomdp.agents import Sampling, Scripted
 from llm_dec_pomdp.benchmarks.cell import evaluate
 from llm_dec_pomdp.benchmarks.progress import Silent
-from llm_dec_pomdp.benchmarks.records import episode_record
 from llm_dec_pomdp.benchmarks.setup import build_cell
 from llm_dec_pomdp.benchmarks.suite import Suite
-from llm_dec_pomdp.benchmarks.traces import keeping
 from llm_dec_pomdp.envs.base import TextDecPOMDP
 from llm_dec_pomdp.envs.wrappers import with_protocol
+from llm_dec_pomdp.episodes import Header, TraceWriter
+from llm_dec_pomdp.episodes.files import Texts
+from llm_dec_pomdp.episodes.header import item_as_json
 from llm_dec_pomdp.rollout import Trajectories
 from llm_dec_pomdp.storage.files import fsync
-from llm_dec_pomdp.traces import Header, TraceWriter
-from llm_dec_pomdp.traces.course import course_of, parts_of
-from llm_dec_pomdp.traces.files import Texts
-from llm_dec_pomdp.traces.header import item_as_json
 from llm_dec_pomdp.types import Episode, Group, TaskItem
 
 WORKLOADS = (("tldr-v0", "parallel"), ("humaneval-v0", "discussion"), ("research-v0", "parallel"))

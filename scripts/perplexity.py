@@ -17,11 +17,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import torch
+from llm_dec_pomdp.benchmarks.records import AT_THE_END, BEFORE_TRAINING
 
 from llm_dec_pomdp.agents.loading import load_model
 from llm_dec_pomdp.agents.transformers.language_model import LanguageModel
 from llm_dec_pomdp.benchmarks.intervals import Interval, mean_interval
-from llm_dec_pomdp.benchmarks.records import AT_THE_END, BEFORE_TRAINING
 from llm_dec_pomdp.benchmarks.runs import read_run
 from llm_dec_pomdp.storage.runfolder import read_lines
 from llm_dec_pomdp.types import Completion, Message

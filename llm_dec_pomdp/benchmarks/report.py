@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from rich.table import Table
 
@@ -19,7 +18,7 @@ from .lines import Line, by_environment, short
 from .page import render_page
 from .picture import save
 from .published import SOURCE, published
-from .runs import Entry, Run, final_score, merge, read_run
+from .runs import Entry, Run, merge, read_run
 from .text_tables import (
     HOW,
     bounds,
@@ -200,12 +199,11 @@ def _published_lines(group: Sequence[Line]) -> list[str]:
 
 def _sample(entry: Entry) -> list[str]:
     """The texts of the first episode of a cell."""
-    episodes = entry.episodes()
-    if not episodes:
+    episode = next(entry.episodes(), None)
+    if episode is None:
         return []
-    last: dict[str, Any] = episodes[0]["turns"][-1]
-    title = f"### {entry.cell.label}: {md.inline(episodes[0]['task'])}, score {final_score(episodes[0]):.2f}"
-    parts = [title, ""]
-    for agent, text in last["actions"].items():
-        parts += [f"**{md.inline(entry.shown(agent))}**:", "", *md.block(text)]
+    score = f"{episode.final.total:.2f}" if episode.final else "none"
+    parts = [f"### {entry.cell.label}: {md.inline(episode.item_id)}, score {score}", ""]
+    for agent, said in episode.turns[-1].actions.items():
+        parts += [f"**{md.inline(entry.shown(agent))}**:", "", *md.block(said.text)]
     return parts

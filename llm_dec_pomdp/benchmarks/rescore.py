@@ -10,11 +10,11 @@ from typing import Any
 
 from ..envs.base import TextDecPOMDP
 from ..envs.text_task import TextTask
+from ..episodes import read, to_episode
+from ..episodes.files import evaluations
 from ..storage.files import replace_json
-from ..storage.runfolder import iterate_lines
 from ..types import Episode, Group, grouped
 from .metrics import Summary, summarise
-from .records import AT_THE_END, recorded_episode
 from .setup import build_env
 from .suite import Cell
 
@@ -50,7 +50,7 @@ def rescore(run: Path, env_id: str, options: Mapping[str, Any]) -> list[Rescored
     Raises:
         RescoreError: There are no episodes, or the environment cannot score them.
     """
-    folders = sorted(path.parent for path in run.glob("cells/*/result.json") if (path.parent / AT_THE_END).exists())
+    folders = sorted(path.parent for path in run.glob("cells/*/result.json") if evaluations(path.parent))
     if not folders:
         raise RescoreError(f"{str(run)!r} holds no evaluated episodes; give the folder of a run that is done")
     every = [_of_cell(folder, env_id, options) for folder in folders]
@@ -79,7 +79,7 @@ def _of_cell(folder: Path, env_id: str, options: Mapping[str, Any]) -> Rescored:
             "plays recorded episodes again"
         )
     known = {item.id for item in new.items}
-    episodes = [recorded_episode(record) for record in iterate_lines(folder / AT_THE_END)]
+    episodes = [to_episode(trace) for trace in read(list(evaluations(folder).values())[-1])]
     if missing := [episode.item_id for episode in episodes if episode.item_id not in known]:
         raise RescoreError(
             f"{folder.name}: {env_id} has no task {missing[0]!r}; {len(missing)} of {len(episodes)} episodes are of "

@@ -17,7 +17,7 @@ from .trust import Trust, allow, typed
 
 if TYPE_CHECKING:
     from ..envs.base import TextDecPOMDP
-    from ..traces import Trace
+    from ..episodes import Trace
 
 app = typer.Typer(help="Episodes as graphs: who said what to whom, and what came of it.", no_args_is_help=True)
 
@@ -41,8 +41,8 @@ def export(
 
     Example: [bold]llm-dec-pomdp trace export runs/my-run traces.jsonl[/]
     """
+    from ..benchmarks.kept import export as export_run
     from ..benchmarks.runs import read_run
-    from ..benchmarks.traces import export as export_run
 
     with usage():
         read = read_run(run)
@@ -60,8 +60,8 @@ def validate(files: Files, profile: Profile = "replayable") -> None:
 
     Example: [bold]llm-dec-pomdp trace validate traces.jsonl[/]
     """
-    from ..traces import ContentStore, read, store_of
-    from ..traces import validate as problems_of
+    from ..episodes import ContentStore, read, store_of
+    from ..episodes import validate as problems_of
 
     wrong = count = 0
     with usage(), ExitStack() as opened:
@@ -85,8 +85,8 @@ def replay(files: Files, trust: Trust = False) -> None:
 
     Example: [bold]llm-dec-pomdp trace replay traces.jsonl[/]
     """
-    from ..traces import TraceError, read_whole
-    from ..traces import replay as play_again
+    from ..episodes import TraceError, read_whole
+    from ..rollout import replay as play_again
 
     different = count = 0
     with usage():
@@ -111,8 +111,8 @@ def stats(files: Files, as_json: Json = False) -> None:
 
     Example: [bold]llm-dec-pomdp trace stats traces.jsonl[/]
     """
-    from ..traces import read_whole
-    from ..traces.stats import DIMENSIONS
+    from ..episodes import read_whole
+    from ..episodes.stats import DIMENSIONS
 
     with usage():
         by_file = {str(path): _means(_valid(path, read_whole)) for path in files}
@@ -136,10 +136,10 @@ def view(
 
     Example: [bold]llm-dec-pomdp trace view traces.jsonl[/]
     """
+    from ..episodes import read_whole
+    from ..episodes.files import LONGEST
+    from ..episodes.page import render
     from ..storage.files import replace
-    from ..traces import read_whole
-    from ..traces.files import LONGEST
-    from ..traces.page import render
 
     place = place or Path(f"{file}.html")
     if file.is_file() and (size := file.stat().st_size) > LONGEST:
@@ -162,7 +162,7 @@ def _traces(path: Path, reader: Any) -> Iterator[Trace]:
 
 def _trusted(trace: Trace) -> TextDecPOMDP:
     """The environment of a trace, even where that is code which only the trace names."""
-    from ..traces import check, environment_of
+    from ..episodes import check, environment_of
 
     check(trace)
     header = trace["events"][0]["header"]
@@ -172,7 +172,7 @@ def _trusted(trace: Trace) -> TextDecPOMDP:
 
 def _valid(path: Path, reader: Any) -> Iterator[Trace]:
     """The traces of a file. The first that is not a graph of events in time ends the command."""
-    from ..traces import TraceError, check_graph
+    from ..episodes import TraceError, check_graph
 
     for number, trace in enumerate(_traces(path, reader), 1):
         try:
@@ -185,7 +185,7 @@ def _valid(path: Path, reader: Any) -> Iterator[Trace]:
 def _means(traces: Iterable[Trace]) -> Mapping[str, float]:
     """The mean of each statistic over the traces that have it; NaN where none has."""
     from ..benchmarks.sections import known_means
-    from ..traces import stats as stats_of
+    from ..episodes import stats as stats_of
 
     counted = [stats_of(trace) for trace in traces]
     names = (name for one in counted for name in one)

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+from llm_dec_pomdp.benchmarks.records import episode_record
 from models import AGENTS, Recorder, Softmax, gradients, match, said, same, softmax_team, weights
 
 import llm_dec_pomdp
@@ -17,7 +18,6 @@ from llm_dec_pomdp.agents import Request, Sampling, Scripted, Team
 from llm_dec_pomdp.agents.loading import load_team
 from llm_dec_pomdp.agents.scripted import Uniform
 from llm_dec_pomdp.algorithms.imitation import Imitation
-from llm_dec_pomdp.benchmarks.records import episode_record
 from llm_dec_pomdp.envs.hierarchy.keys import Keys
 from llm_dec_pomdp.rollout import Demonstrations, Trajectories
 from llm_dec_pomdp.training import TrainerConfig, restore, train

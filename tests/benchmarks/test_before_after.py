@@ -7,16 +7,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from llm_dec_pomdp.benchmarks.records import AT_THE_END, BEFORE_TRAINING, write_episodes
 from playwright.sync_api import Page
 from test_runs import make_cell, write_run
 
 from llm_dec_pomdp.benchmarks.before_after import BeforeAfter, before_and_after
 from llm_dec_pomdp.benchmarks.lines import lines
-from llm_dec_pomdp.benchmarks.records import AT_THE_END, BEFORE_TRAINING, write_episodes
 from llm_dec_pomdp.benchmarks.report import report_runs
 from llm_dec_pomdp.benchmarks.runs import read_run
 from llm_dec_pomdp.envs.registration import make
-from llm_dec_pomdp.traces import Header, TraceWriter
+from llm_dec_pomdp.episodes import Header, TraceWriter
 from llm_dec_pomdp.types import Completion, Episode, Group, Score, Turn
 
 

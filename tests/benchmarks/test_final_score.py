@@ -8,13 +8,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
+from llm_dec_pomdp.benchmarks.records import episode_record
 from models import AGENTS, ITEMS, Match, Recorder
 
 from llm_dec_pomdp.agents import Sampling, Team
 from llm_dec_pomdp.algorithms.base import Prompting
 from llm_dec_pomdp.benchmarks.cell import train_numbers
 from llm_dec_pomdp.benchmarks.metrics import summarise
-from llm_dec_pomdp.benchmarks.records import episode_record
 from llm_dec_pomdp.benchmarks.runs import final_score
 from llm_dec_pomdp.envs.pays import RULES
 from llm_dec_pomdp.envs.wrappers import with_protocol

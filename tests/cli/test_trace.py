@@ -7,15 +7,15 @@ import re
 from pathlib import Path
 
 import pytest
+from llm_dec_pomdp.benchmarks.traces import to_be_read
 from typer.testing import CliRunner, Result
 
 from llm_dec_pomdp.benchmarks.cell import run_cell
 from llm_dec_pomdp.benchmarks.runner import run_folder
 from llm_dec_pomdp.benchmarks.runs import read_run
 from llm_dec_pomdp.benchmarks.suite import Suite
-from llm_dec_pomdp.benchmarks.traces import to_be_read
 from llm_dec_pomdp.cli import app
-from llm_dec_pomdp.traces import read, read_whole, replay, to_groups, validate
+from llm_dec_pomdp.episodes import read, read_whole, replay, to_groups, validate
 
 EXAMPLE = Path(__file__).parents[1] / "traces" / "example_trace.json"
 SUITE = Suite.model_validate(
@@ -134,8 +134,8 @@ def test_code_that_a_trace_names_is_not_run_unless_it_is_trusted(tmp_path: Path)
 def _written(folder: Path) -> Path:
     import llm_dec_pomdp
     from llm_dec_pomdp.agents import Sampling, Scripted
+    from llm_dec_pomdp.episodes import Header, from_episode, write
     from llm_dec_pomdp.rollout import Trajectories
-    from llm_dec_pomdp.traces import Header, from_episode, write
 
     env = llm_dec_pomdp.make("keys-v0")
     [group] = Trajectories("own").play(env, Scripted(env.optimal_action), [env.items[0].id], [0], Sampling())

@@ -9,16 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from llm_dec_pomdp.benchmarks.records import episode_record
 from models import AGENTS, COLOURS, ITEMS, Colourful, separate_team
 
 from llm_dec_pomdp.agents import Sampling, Team
 from llm_dec_pomdp.agents.scripted import RandomText, Uniform
-from llm_dec_pomdp.benchmarks.records import episode_record
 from llm_dec_pomdp.envs.base import TextDecPOMDP
 from llm_dec_pomdp.envs.stopping.scouts import Scouts
 from llm_dec_pomdp.envs.wrappers import with_protocol
+from llm_dec_pomdp.episodes import Header, TraceWriter, from_episode
 from llm_dec_pomdp.rollout import Demonstrations, Preferences, Trajectories
-from llm_dec_pomdp.traces import Header, TraceWriter, from_episode
 from llm_dec_pomdp.types import Group
 
 SAMPLING = Sampling(max_new_tokens=6)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ...envs.base import TextDecPOMDP
-from ...traces import Header, from_episode, stats
+from ...episodes import Header, from_episode, stats
 from ...types import Group
 from . import Section, known_means
 

@@ -12,8 +12,8 @@ from llm_dec_pomdp.agents import Policy, RandomText, Sampling, Scripted
 from llm_dec_pomdp.agents.base import Request
 from llm_dec_pomdp.envs.base import TextDecPOMDP
 from llm_dec_pomdp.envs.wrappers import with_protocol
+from llm_dec_pomdp.episodes import Header, Trace, from_episode
 from llm_dec_pomdp.rollout import Trajectories
-from llm_dec_pomdp.traces import Header, Trace, from_episode
 from llm_dec_pomdp.types import Completion, Group, Message
 
 ROOT = Path(llm_dec_pomdp.__file__).parents[1]

@@ -17,10 +17,9 @@ from importlib import resources
 from typing import Any, Literal, get_args
 
 from ..registries import nearest
-from .course import ENVIRONMENT
 from .files import ContentStore
-from .graph import Trace
 from .header import TraceError, digest, plain_text
+from .record import ENVIRONMENT, Trace
 
 Profile = Literal["schema", "replayable"]
 SHOWN = 20  # problems that are told of one trace
@@ -78,7 +77,7 @@ def check(trace: Trace, store: ContentStore | None = None) -> None:
 def _schema(name: str) -> Any:
     from jsonschema import Draft202012Validator
 
-    text = (resources.files("llm_dec_pomdp.traces") / "schema" / f"{name}.json").read_text(encoding="utf-8")
+    text = (resources.files("llm_dec_pomdp.episodes") / "schema" / f"{name}.json").read_text(encoding="utf-8")
     return Draft202012Validator(json.loads(text))
 
 

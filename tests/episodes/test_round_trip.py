@@ -9,17 +9,16 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
+from llm_dec_pomdp.benchmarks.records import episode_record, recorded_episode
+from llm_dec_pomdp.episodes.course import ENVIRONMENT, course_of
 from playing import ROOT, played, speaker
 
 import llm_dec_pomdp
 from llm_dec_pomdp.agents import Sampling, Scripted
-from llm_dec_pomdp.benchmarks.records import episode_record, recorded_episode
 from llm_dec_pomdp.envs.task import Task, Transition
 from llm_dec_pomdp.envs.tasks import TaskSource
 from llm_dec_pomdp.envs.wrappers import PROTOCOLS
-from llm_dec_pomdp.rollout import Trajectories, Tree
-from llm_dec_pomdp.seeding import derive
-from llm_dec_pomdp.traces import (
+from llm_dec_pomdp.episodes import (
     Header,
     Trace,
     TraceError,
@@ -31,7 +30,8 @@ from llm_dec_pomdp.traces import (
     validate,
     write,
 )
-from llm_dec_pomdp.traces.course import ENVIRONMENT, course_of
+from llm_dec_pomdp.rollout import Trajectories, Tree
+from llm_dec_pomdp.seeding import derive
 from llm_dec_pomdp.types import Score, TaskItem
 
 HIERARCHIES = [env_id for env_id in llm_dec_pomdp.registry if llm_dec_pomdp.make(env_id).hierarchical]

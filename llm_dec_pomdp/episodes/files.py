@@ -10,8 +10,9 @@ import contextlib
 import hashlib
 import itertools
 import json
+import re
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, get_args
@@ -19,8 +20,8 @@ from typing import Any, BinaryIO, Literal, get_args
 from ..registries import nearest
 from ..storage.files import replacing
 from ..types import Episode, TaskItem
-from .graph import Trace, line_of
 from .header import Header, TraceError, digest, encode, plain_text
+from .record import Trace, from_episode
 
 Texts = Literal["inline", "hashed", "none"]
 LONGEST = 1 << 26  # bytes of one trace
@@ -146,21 +147,8 @@ class TraceWriter:
     def write_episode(
         self, episode: Episode, header: Header, item: TaskItem, *, seed: int | None = None, folder: str = ""
     ) -> None:
-        """Add an episode: what `from_episode` makes of it, sooner.
-
-        Args:
-            episode, header, item, seed: See `from_episode`.
-            folder: What stands before the id of the trace.
-        """
-        instead = None if self._texts == "inline" else self._instead
-        self._add(line_of(episode, header, item, seed=seed, token_ids=self._token_ids, folder=folder, instead=instead))
-
-    def _instead(self, content: str | Mapping[str, Any]) -> str:
-        """The field that stands in the place of a content."""
-        if self._store is None:
-            return ""
-        plain = content if isinstance(content, str) else dict(content)
-        return f',"content_ref":"{self._store.put(plain_text(plain))}"'
+        """Add an episode; see `from_episode`."""
+        self.write(from_episode(episode, header, item, seed=seed, token_ids=self._token_ids, folder=folder))
 
     def write(self, trace: Trace) -> None:
         """Add a trace, which stays as it is.
@@ -168,9 +156,7 @@ class TraceWriter:
         Raises:
             ValueError: It has a number that is not finite.
         """
-        self._add(encode({**trace, "events": [self._kept(event) for event in trace["events"]]}))
-
-    def _add(self, line: str) -> None:
+        line = encode({**trace, "events": [self._kept(event) for event in trace["events"]]})
         self._file.write(line.encode("ascii"))
         self._file.write(b"\n")
         self.count += 1
@@ -192,6 +178,20 @@ def write(traces: Iterable[Trace], path: Path, texts: Texts = "inline", *, token
         for trace in traces:
             writer.write(trace)
     return writer.count
+
+
+# --- evaluations of a cell --------------------------------------------------------------------------------------------
+
+
+def evaluation_file(cell: Path, steps: int) -> Path:
+    """Where the episodes of a cell's evaluation after so many training steps lie."""
+    return cell / "episodes" / f"step-{steps}.jsonl"
+
+
+def evaluations(cell: Path) -> dict[int, Path]:
+    """The files of a cell's evaluations that were kept, by training steps, in ascending order."""
+    named = ((re.fullmatch(r"step-(\d+)\.jsonl", path.name), path) for path in (cell / "episodes").glob("step-*.jsonl"))
+    return dict(sorted((int(match[1]), path) for match, path in named if match))
 
 
 # --- reading ----------------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""From traces back to episodes: to train on them offline, and to play them again."""
+"""From records back to episodes: to train on them offline, to score them again, and to play them again."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NoReturn
 
-from ..types import Completion, Episode, Event, Group, Score, Turn
-from .course import ENVIRONMENT, READ
-from .graph import Trace
+from ..envs.tasks import item_of
+from ..types import Completion, Episode, Event, Group, Score, TaskItem, Turn
 from .header import TraceError
+from .record import ENVIRONMENT, READ, Trace
 from .validate import check
 
 
@@ -41,7 +41,7 @@ def to_episode(trace: Trace, *, token_ids: bool = False) -> Episode:
 
     Args:
         trace: Replayable, with its texts in it.
-        token_ids: Whether they are needed; without, a text has none where the trace has none.
+        token_ids: Whether they are needed; without, they are 0 where the trace has only their number.
 
     Raises:
         TraceError: Texts or token ids are missing; the message names the event.
@@ -56,6 +56,18 @@ def to_episode(trace: Trace, *, token_ids: bool = False) -> Episode:
         header["terminated"],
         header["share"],
     )
+
+
+def task_of(trace: Trace) -> TaskItem:
+    """The task of a trace.
+
+    Raises:
+        TraceError: Its texts are missing.
+    """
+    first = trace["events"][0]
+    if "content" not in first:
+        _refuse(first, "content", "the task is missing; export with texts")
+    return item_of(first["content"])
 
 
 def _by_turn(trace: Trace) -> Iterator[list[Mapping[str, Any]]]:
@@ -93,12 +105,13 @@ def _note_reads(trace: Trace, turns: Sequence[dict[str, Any]]) -> None:
 
 
 def _completion(event: Mapping[str, Any], *, token_ids: bool) -> Completion:
+    tokens: Mapping[str, int] = event.get("tokens", {"prompt": 0, "sampled": 0})
     if token_ids and "token_ids" not in event and "tokens" in event:
         _refuse(event, "token_ids", "it has none, and training needs them; export with token ids (bench --traces)")
     return Completion(
         _content(event),
-        tuple(event.get("prompt_ids", ())),
-        tuple(event.get("token_ids", ())),
+        tuple(event.get("prompt_ids", (0,) * tokens["prompt"])),
+        tuple(event.get("token_ids", (0,) * tokens["sampled"])),
         tuple(map(_number, event.get("logprobs", ()))),
         event.get("truncated", False),
         event.get("seconds", 0.0),
