@@ -19,7 +19,7 @@ from .lines import Line, by_environment, short
 from .page import render_page
 from .picture import save
 from .published import SOURCE, published
-from .runs import Entry, Run, RunError, final_score, merge, read_run
+from .runs import Entry, Run, RunError, merge, read_run
 from .text_tables import (
     HOW,
     bounds,
@@ -222,14 +222,13 @@ def _published_lines(group: Sequence[Line]) -> list[str]:
 
 def _sample(entry: Entry) -> list[str]:
     """The texts of the first episode of a cell, turn by turn."""
-    episodes = entry.episodes()
-    if not episodes:
+    episode = next(entry.episodes(), None)
+    if episode is None:
         return []
-    turns = episodes[0]["turns"]
-    title = f"### {entry.cell.label}: {md.inline(episodes[0]['task'])}, score {final_score(episodes[0]):.2f}"
-    parts = [title, ""]
-    for place, turn in enumerate(turns, 1):
-        when = f", turn {place}" if len(turns) > 1 else ""
-        for agent, text in turn["actions"].items():
-            parts += [f"**{md.inline(entry.shown(agent))}**{when}:", "", *md.block(text)]
+    score = f"{episode.final.total:.2f}" if episode.final else "none"
+    parts = [f"### {entry.cell.label}: {md.inline(episode.item_id)}, score {score}", ""]
+    for place, turn in enumerate(episode.turns, 1):
+        when = f", turn {place}" if len(episode.turns) > 1 else ""
+        for agent, said in turn.actions.items():
+            parts += [f"**{md.inline(entry.shown(agent))}**{when}:", "", *md.block(said.text)]
     return parts
