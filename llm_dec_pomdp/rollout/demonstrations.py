@@ -33,7 +33,7 @@ class Demonstrations(BatchRollout):
 
     Attributes:
         teacher: script:optimal, an optimal team; script:gold, the reference texts; script:uniform, well-formed texts at
-            random; or recorded episodes: a file of traces with their texts, a file like `episodes.jsonl` of a run's
+            random; or recorded episodes: a file of traces with their texts, a file of `episodes/` in a run's
             cell, or the folder of that cell or run.
 
     Raises:

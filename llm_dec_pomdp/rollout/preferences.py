@@ -60,7 +60,7 @@ class Preferences(BatchRollout):
     Attributes:
         source: A file of rows {"task": id, "chosen": {agent: text}, "rejected": {agent: text}}; over several turns
             lists of texts. Or recorded episodes, which are paired by their returns: a file of traces with their texts,
-            a file like `episodes.jsonl` of a run's cell, the folder of that cell, or of the run.
+            a file of `episodes/` in a run's cell, the folder of that cell, or of the run.
         choice: Which episodes of a task make pairs, see `pairs_by_return`; "random" draws anew each time.
         margin: How much higher the return of the preferred one must be.
 

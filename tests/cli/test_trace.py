@@ -13,9 +13,12 @@ from llm_dec_pomdp.benchmarks.cell import run_cell
 from llm_dec_pomdp.benchmarks.runner import run_folder
 from llm_dec_pomdp.benchmarks.suite import Suite
 from llm_dec_pomdp.cli import app
-from llm_dec_pomdp.episodes import read, read_whole, replay, to_groups, validate
+from llm_dec_pomdp.envs.registration import make
+from llm_dec_pomdp.episodes import Header, from_episode, read, read_whole, to_groups, validate
+from llm_dec_pomdp.rollout import replay
+from llm_dec_pomdp.types import Completion, Episode, Turn
 
-EXAMPLE = Path(__file__).parents[1] / "traces" / "example_trace.json"
+EXAMPLE = Path(__file__).parents[1] / "episodes" / "example_trace.json"
 SUITE = Suite.model_validate(
     {
         "name": "traced",
@@ -90,7 +93,9 @@ def test_foreign_traces_are_checked_and_counted(tmp_path: Path) -> None:
 
 
 def test_a_trace_of_this_package_has_to_be_replayable(tmp_path: Path) -> None:
-    _, trace = played("tldr-v0")
+    env = make("tldr-v0")
+    turn = Turn({"agent_0": "a post"}, {"agent_0": Completion("a text")}, 0.0)
+    trace = from_episode(Episode(env.items[0].id, 0, (turn,), True), Header.of(env), env.items[0])
     del trace["events"][1]["turn"]
     (tmp_path / "t").write_text(json.dumps(trace))
     refused = call("validate", str(tmp_path / "t"))
