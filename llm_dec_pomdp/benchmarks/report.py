@@ -222,9 +222,10 @@ def _published_lines(group: Sequence[Line]) -> list[str]:
 
 def _sample(entry: Entry) -> list[str]:
     """The texts of the first episode of a cell, turn by turn."""
-    episode = next(entry.episodes(), None)
-    if episode is None:
+    episodes = entry.episodes()
+    if not episodes:
         return []
+    episode = episodes[0]
     score = f"{episode.final.total:.2f}" if episode.final else "none"
     parts = [f"### {entry.cell.label}: {md.inline(episode.item_id)}, score {score}", ""]
     for place, turn in enumerate(episode.turns, 1):

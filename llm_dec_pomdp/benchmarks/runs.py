@@ -9,7 +9,7 @@ import dataclasses
 import json
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
@@ -84,10 +84,10 @@ class Entry:
         role = roles.get(agent, agent)
         return f"{role} ({agent})" if list(roles.values()).count(role) > 1 else role
 
-    def episodes(self) -> Iterator[Episode]:
-        """The episodes of the last evaluation, one at a time; none before the cell is done."""
-        if self.result is not None and (file := last_evaluation(self.folder)):
-            yield from map(to_episode, read(file))
+    def episodes(self) -> Sequence[Episode]:
+        """The episodes of the last evaluation; none before the cell is done."""
+        file = last_evaluation(self.folder) if self.result is not None else None
+        return [to_episode(trace) for trace in read(file)] if file else []
 
     def curve(self) -> Sequence[PointRecord]:
         """The evaluations during training, without those that could not be scored."""

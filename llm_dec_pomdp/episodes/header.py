@@ -17,6 +17,7 @@ from ..envs.base import TextDecPOMDP
 from ..envs.registration import make
 from ..envs.tasks import item_as_json
 from ..envs.wrappers import with_protocol
+from ..storage.reading import FileError
 from ..types import TaskItem
 
 encode = json.JSONEncoder(separators=(",", ":"), check_circular=False, allow_nan=False, default=float).encode
@@ -24,7 +25,7 @@ _sorted = json.JSONEncoder(sort_keys=True).encode
 FORMAT = 1  # of the header and of the keys that events have beyond the published schema
 
 
-class TraceError(ValueError):
+class TraceError(FileError):
     """A trace, or a file of them, that cannot be used; the message names it, the event, the field and its value."""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -34,7 +35,8 @@ def run_with_texts(folder: Path) -> Path:
     (learner,) = (folder / "cells").iterdir()
     result = json.loads((learner / "result.json").read_text())
     (learner / "result.json").write_text(json.dumps({**result, "roles": {"agent_0": "tl;dr", "agent_1": "summary"}}))
-    (learner / "episodes").mkdir(exist_ok=True)
+    shutil.rmtree(learner / "episodes")
+    (learner / "episodes").mkdir()
     for step, text in ((0, "a grey cat"), (10, "a red cat")):
         write_texts(learner, f"episodes/step-{step}.jsonl", text, "one")
     return write_run(folder, (make_cell("concat"), 0.2))

@@ -12,7 +12,7 @@ from llm_dec_pomdp.agents import Sampling, Scripted
 from llm_dec_pomdp.benchmarks.sections import measure
 from llm_dec_pomdp.benchmarks.sections.decisions import FIGURES, decisions
 from llm_dec_pomdp.episodes import Header, from_episode
-from llm_dec_pomdp.rollout import Trajectories
+from llm_dec_pomdp.rollout import Trajectories, replay
 from llm_dec_pomdp.types import Group
 
 SPECIALISTS = {"specialists": ["people+towns", "companies+works"]}

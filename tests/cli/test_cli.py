@@ -262,8 +262,6 @@ def test_a_team_that_was_trained_under_a_protocol_is_measured_under_it(tmp_path:
     assert first == again
     told = [text for turn in first[0].turns for text in turn.observations.values()]
     assert any("Already written by the others" in text for text in told)
-        "Already written by the others" in text for turn in first[0].turns for text in turn.observations.values()
-    )
     (path,) = run.glob("cells/*/train.jsonl")
     metrics = json.loads(path.read_text())["metrics"]
     assert 8 * 3 < metrics["generations"] <= 8 * (3 + 9)
