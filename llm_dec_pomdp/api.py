@@ -27,7 +27,7 @@ from .algorithms.registration import build_algorithm, find_algorithm
 from .benchmarks.cell import train_numbers
 from .benchmarks.checks import refuse_misfit
 from .benchmarks.export import find_team
-from .benchmarks.metrics import Summary, summarise
+from .benchmarks.metrics import Summary, earned, summarise
 from .benchmarks.progress import shown
 from .benchmarks.sections import measure
 from .benchmarks.setup import default_model, default_samples, known_of
@@ -222,7 +222,7 @@ def train(
 
         def note(step: Step) -> None:
             sinks.log(step.number, train_numbers(step))
-            advance(1, f"return {step.return_percent:.1f} %")
+            advance(1, f"return {earned(step.return_percent, step.mean_return, env.optimum)}")
             on_step(step)
 
         train_learner(learner, env, sampling, config, seed, note, checkpoints=places, done=done)

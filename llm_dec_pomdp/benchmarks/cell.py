@@ -36,7 +36,7 @@ from ..training.executors import Executor, run
 from ..types import Group, Scale
 from .intervals import Interval, mean_interval
 from .kept import Keep, forget_after, keeping
-from .metrics import Summary, summarise
+from .metrics import Summary, earned, summarise
 from .progress import Progress, Silent
 from .sections import measure
 from .setup import Setup, build_cell, default_samples
@@ -264,7 +264,7 @@ def _train(
         def on_step(step: Step) -> None:
             append(folder / "train.jsonl", asdict(step))
             trackers.log(step.number, train_numbers(step))
-            advance(1, f"return {step.return_percent:.1f} %")
+            advance(1, f"return {earned(step.return_percent, step.mean_return, setup.train_env.optimum)}")
             if cell.evaluation.every and step.number % cell.evaluation.every == 0 and step.number < cell.training.steps:
                 note(step.number)
 
@@ -311,8 +311,9 @@ def evaluate(
             advance(len(played), "")
         seconds = time.perf_counter() - started
         summary = summarise(groups, env.score_scale, env.components, seconds)
-        advance(0, f"return {summary.return_percent.mean:.1f} %")
-    return groups, dataclasses.replace(summary, measured=measure(env, groups))
+        summary = dataclasses.replace(summary, measured=measure(env, groups))
+        advance(0, f"return {summary.earned}")
+    return groups, summary
 
 
 def _latency(cell: Cell, setup: Setup) -> Interval | None:

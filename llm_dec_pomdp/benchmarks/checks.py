@@ -30,7 +30,7 @@ def check_cells(cells: Sequence[Cell], *, learn: bool = True, executor: str = "l
         The cells, `settled`.
 
     Raises:
-        ConfigError: See `check_methods`, `check_models` and `refuse_misfit`.
+        ConfigError: See `check_methods`, `check_models` and `fitted`.
         KeyError: No such environment or method.
         TaskError: See `TextDecPOMDP.try_rows`.
         ValueError: Tasks, an option, a model or a sampling that does not exist.
@@ -48,17 +48,27 @@ def check_cells(cells: Sequence[Cell], *, learn: bool = True, executor: str = "l
         check_model(name, task.scripts)
     check_models(cells, learn=learn, executor=executor)
     check_methods(cells)
-    complete: list[Cell] = []
-    for cell in cells:
-        env = with_protocol(tasks[_task_key(cell)], cell.protocol)
-        for method in (*cell.method.stages, cell.method) if learn and cell.method.learns else ():
-            refuse_misfit(method.name, method.options, env)
-        complete.append(settled(cell, env))
-        if learn and cell.model.name == TABLE and not cell.model.members and shows_texts(cell):
-            raise ConfigError(
-                f"{cell.method.title} shows its policies texts, and {TABLE} cannot be shown one; give another model"
-            )
-    return complete
+    return [fitted(cell, with_protocol(tasks[_task_key(cell)], cell.protocol), learn=learn) for cell in cells]
+
+
+def fitted(cell: Cell, env: TextDecPOMDP, *, learn: bool = True) -> Cell:
+    """The cell, `settled`, whose learners fit its environment and its model.
+
+    Args:
+        cell: What is going to run, or what a dry run is about.
+        env: Its evaluation environment, under its protocol.
+        learn: Whether its learners are trained.
+
+    Raises:
+        ConfigError: One of them does not fit; see `refuse_misfit`.
+    """
+    for method in (*cell.method.stages, cell.method) if learn and cell.method.learns else ():
+        refuse_misfit(method.name, method.options, env)
+    if learn and cell.model.name == TABLE and not cell.model.members and shows_texts(cell):
+        raise ConfigError(
+            f"{cell.method.title} shows its policies texts, and {TABLE} cannot be shown one; give another model"
+        )
+    return settled(cell, env)
 
 
 def refuse_misfit(method: str, options: Mapping[str, Any], env: TextDecPOMDP) -> None:

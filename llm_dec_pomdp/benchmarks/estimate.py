@@ -26,6 +26,7 @@ from ..envs.base import TextDecPOMDP
 from ..envs.registration import spec as find_environment
 from ..types import grouped
 from ..visible import plain
+from .checks import fitted
 from .setup import build_env, settled
 from .suite import Cell, Suite
 
@@ -74,12 +75,16 @@ def estimates(cells: Sequence[Cell]) -> list[Estimate]:
 
 
 def complete(cells: Sequence[Cell]) -> list[Cell]:
-    """The cells, `settled` without data of the hub."""
+    """The cells, `fitted` without data of the hub.
+
+    Raises:
+        ConfigError: A learner does not fit its environment, as in a run.
+    """
     envs: dict[str, TextDecPOMDP] = {}
     for cell in cells:
         if (key := _place(cell)) not in envs:
             envs[key] = _look(cell)[0]
-    return [settled(cell, envs[_place(cell)]) for cell in cells]
+    return [fitted(cell, envs[_place(cell)]) for cell in cells]
 
 
 def _place(cell: Cell) -> str:

@@ -14,7 +14,6 @@ from ..types import grouped
 from .aggregate import over_seeds_and_tasks, overall
 from .intervals import Estimate, Interval
 from .metrics import Summary
-from .published import Published, published
 from .runs import Entry, RunError
 from .tracking import flat
 
@@ -54,7 +53,6 @@ class Line:
         entries: Its finished cells, one per seed.
         value: Return in % of the maximum: over seeds and tasks, over tasks where there is one seed.
         returns: Return by seed and task, in % of the maximum.
-        printed: What was published for it.
     """
 
     environment: str
@@ -64,7 +62,6 @@ class Line:
     entries: Sequence[Entry]
     value: Estimate
     returns: Mapping[int, Mapping[str, float]]
-    printed: Sequence[Published]
 
     @property
     def summaries(self) -> list[Summary]:
@@ -183,8 +180,7 @@ def lines(entries: Sequence[Entry]) -> list[Line]:
         name = f"{method}, {model}" if several else method
         chosen = list(by_seed.values())
         returns = {seed: entry.returns() for seed, entry in by_seed.items()}
-        printed = published(chosen[0].cell.environment.id, chosen[0].cell.method.name)
-        collected.append(Line(environment, method, model, name, chosen, _value(chosen, returns), returns, printed))
+        collected.append(Line(environment, method, model, name, chosen, _value(chosen, returns), returns))
     order = list(dict.fromkeys(entry.environment for entry in entries))
     return sorted(collected, key=lambda line: (order.index(line.environment), not line.learns))
 

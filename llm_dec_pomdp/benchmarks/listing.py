@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from typing_extensions import TypedDict  # pydantic reads that of typing from Python 3.12 on
+from typing_extensions import NotRequired, TypedDict  # pydantic reads that of typing from Python 3.12 on
 
 from ..storage.reading import FileError, find_json, is_there, read_json
 from ..storage.runfolder import STATUS, read_lines, read_status
-from .records import MeanRecord, StepRecord
+from .records import MeanRecord, MeasuredRecord, PointRecord, StepRecord
 
 
 class _Training(TypedDict):
@@ -26,6 +26,7 @@ class _Cell(TypedDict):
 
 class _Summary(TypedDict):
     return_percent: MeanRecord
+    measured: NotRequired[MeasuredRecord]
 
 
 class _Result(TypedDict):
@@ -42,29 +43,45 @@ class RunStatus:
         name: Of the folder.
         status: running, interrupted, failed or done; damaged where it cannot be read.
         reason: Why it failed, stopped or cannot be read.
+        age_seconds: Since something was last written.
         step: Updates done, over all cells that have begun.
         steps: Updates to do in those of them that learn.
-        return_percent: In % of the maximum: of the newest training step, or of the evaluation once there is one.
-        age_seconds: Since something was last written.
+        cells, done: Of a benchmark: its cells, and those with a result. 0 where it is a single run.
+        return_percent: In % of the maximum: of the newest training step, or of the evaluation once there is one. None
+            of a benchmark, whose cells earn different things.
+        mean_return, regret: The same in the unit of a game whose optimum is known.
     """
 
     name: str
     status: str
     reason: str
-    step: int
-    steps: int
-    return_percent: float | None
     age_seconds: float
+    step: int = 0
+    steps: int = 0
+    cells: int = 0
+    done: int = 0
+    return_percent: float | None = None
+    mean_return: float | None = None
+    regret: float | None = None
 
     @property
-    def step_text(self) -> str:
-        """How far it is; "" where nothing is trained."""
+    def progress_text(self) -> str:
+        """How far it is, in cells or updates; "" of a single run where nothing is trained."""
+        if self.cells:
+            return f"{self.done}/{self.cells} cells"
         return f"{self.step}/{self.steps}" if self.steps else ""
 
     @property
     def return_text(self) -> str:
-        """What it earns, in % of the maximum."""
-        return "" if self.return_percent is None else f"{self.return_percent:.1f}"
+        """What it earns: in the unit of a game whose optimum is known, else in % of the maximum."""
+        if self.mean_return is not None:
+            return f"{self.mean_return:.2f}"
+        return "" if self.return_percent is None else f"{self.return_percent:.1f} %"
+
+    @property
+    def regret_text(self) -> str:
+        """The regret; "" where the optimum is not known."""
+        return "" if self.regret is None else f"{self.regret:.2f}"
 
     @property
     def age_text(self) -> str:
@@ -96,12 +113,13 @@ def status_of(folder: Path) -> RunStatus | None:
         status = read_status(folder)
         return None if status is None else _status(folder, *status)
     except (FileError, OSError) as error:
-        return RunStatus(folder.name, "damaged", str(error), 0, 0, None, max(0.0, time.time() - folder.stat().st_mtime))
+        return RunStatus(folder.name, "damaged", str(error), max(0.0, time.time() - folder.stat().st_mtime))
 
 
 def _status(folder: Path, state: str, reason: str, changed: float) -> RunStatus:
-    step = steps = 0
-    earned: float | None = None
+    step = steps = done = 0
+    labels = find_json(folder / "order.json", list[str]) or []  # of a benchmark
+    earned: dict[str, float | None] = {}
     for path in sorted(folder.glob("cells/*/cell.json"), key=lambda path: path.lstat().st_mtime):
         training, result = path.parent / "train.jsonl", path.parent / "result.json"
         lines = read_lines(training, StepRecord)
@@ -109,11 +127,25 @@ def _status(folder: Path, state: str, reason: str, changed: float) -> RunStatus:
         if is_there(training):  # it learns
             steps += read_json(path, _Cell)["training"]["steps"]
         step += len(lines)
-        earned = _earned(lines, result, earned)
-    return RunStatus(folder.name, state, reason, step, steps, earned, max(0.0, time.time() - changed))
+        done += path.parent.name in labels and is_there(result)
+        earned = {} if labels else _earned(path.parent, lines)
+    age = max(0.0, time.time() - changed)
+    return RunStatus(folder.name, state, reason, age, step, steps, len(labels), done, **earned)
 
 
-def _earned(lines: Sequence[StepRecord], result: Path, before: float | None) -> float | None:
-    if (measured := find_json(result, _Result)) is not None:
-        return measured["summary"]["return_percent"]["mean"]
-    return lines[-1].get("return_percent") if lines else before
+def _earned(cell: Path, lines: Sequence[StepRecord]) -> dict[str, float | None]:
+    """The returns of a cell and its regret, as fields of `RunStatus`."""
+    if (found := find_json(cell / "result.json", _Result)) is not None:
+        summary = found["summary"]
+        regret = summary.get("measured", {}).get("regret")
+        own = {"mean_return": regret["return"]["mean"], "regret": regret["regret"]["mean"]} if regret else {}
+        return {"return_percent": summary["return_percent"]["mean"], **own}
+    if not lines:
+        return {}
+    percent, mean = lines[-1].get("return_percent"), lines[-1].get("mean_return")
+    [before] = read_lines(cell / "curve.jsonl", PointRecord)[:1] or [None]
+    regret = before and before.get("measured", {}).get("regret")
+    optimum = regret and regret["optimum"]["mean"]
+    if optimum is None or mean is None:
+        return {"return_percent": percent}
+    return {"return_percent": percent, "mean_return": mean, "regret": optimum - mean}

@@ -56,10 +56,19 @@ class Summary:
     latency: Interval | None = None
     measured: Measured = field(default_factory=dict[str, Mapping[str, Interval]])
 
+    @property
+    def earned(self) -> str:
+        """The return in a line, see `earned`."""
+        regret = self.measured.get("regret")
+        own = (regret["return"].mean, regret["optimum"].mean) if regret else (math.nan, None)
+        return earned(self.return_percent.mean, *own)
+
     def __repr__(self) -> str:
         parts = "".join(f", {name} {value.mean:.3g}" for name, value in self.components.items())
-        mean, low, high = self.return_percent.mean, self.return_percent.low, self.return_percent.high
-        return f"Summary(return {mean:.1f} % [{low:.1f}, {high:.1f}]{parts}, {self.episodes} episodes)"
+        low, high = self.return_percent.low, self.return_percent.high
+        percent = f"{self.return_percent.mean:.1f} %"
+        own = "" if self.earned == percent else f"{self.earned}, "
+        return f"Summary(return {own}{percent} [{low:.1f}, {high:.1f}]{parts}, {self.episodes} episodes)"
 
     @classmethod
     def from_dict(cls, values: Any, source: str = "summary") -> Summary:
@@ -90,6 +99,11 @@ def _measured_by_earlier_versions(values: Mapping[str, Any], source: str) -> dic
     at_k = {f"{name}@{k}": v for name, by_k in by_name.items() for k, v in by_k.items()}
     sections = {"at_k": at_k, "schemes": values.get("schemes", {})}
     return {section: numbers for section, numbers in sections.items() if numbers}
+
+
+def earned(percent: float, mean_return: float, optimum: float | None) -> str:
+    """A return in a line: in the unit of the game beside the regret, or in % of the maximum without a known optimum."""
+    return f"{percent:.1f} %" if optimum is None else f"{mean_return:.2f} (regret {optimum - mean_return:.2f})"
 
 
 def distinct(text: str, n: int = 2) -> float:

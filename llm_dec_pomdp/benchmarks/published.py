@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+
+from .suite import EnvironmentConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +28,9 @@ PUBLISHED = (
 )
 
 
-def published(environment: str, method: str | None = None) -> list[Published]:
-    """What was published on an environment id (and a method)."""
-    return [p for p in PUBLISHED if p.environment == environment and method in (None, p.method)]
+def published(environments: Iterable[EnvironmentConfig]) -> list[Published]:
+    """What was published on these environments; nothing where one of them has tasks of a user's own."""
+    listed = list(environments)
+    sources = {source for one in listed for source in (one.tasks, one.eval_tasks) if source is not None}
+    known, ids = sources <= {"sample", "hub"}, {one.id for one in listed}
+    return [p for p in PUBLISHED if known and p.environment in ids]

@@ -13,6 +13,7 @@ class StepRecord(TypedDict):
 
     number: int
     episodes: NotRequired[int]
+    mean_return: NotRequired[_Logged]
     return_percent: NotRequired[_Logged]
     components: NotRequired[dict[str, _Logged]]
     metrics: dict[str, _Logged]
@@ -26,6 +27,15 @@ class MeanRecord(TypedDict):
     high: float | None
 
 
+RegretRecord = TypedDict("RegretRecord", {"return": MeanRecord, "regret": MeanRecord, "optimum": MeanRecord})
+
+
+class MeasuredRecord(TypedDict):
+    """What readers of runs need of the sections of a report, of which most measure nothing in most environments."""
+
+    regret: NotRequired[RegretRecord]
+
+
 class PointRecord(TypedDict):
     """A line of `curve.jsonl`: what readers of runs need of an evaluation during training."""
 
@@ -35,3 +45,4 @@ class PointRecord(TypedDict):
     components: NotRequired[dict[str, MeanRecord]]
     distinct_2: NotRequired[float | None]
     truncated: NotRequired[float | None]
+    measured: NotRequired[MeasuredRecord]

@@ -22,6 +22,7 @@ from .published import SOURCE, published
 from .runs import Entry, Run, RunError, merge, read_run
 from .text_tables import (
     HOW,
+    OWN_UNIT,
     bounds,
     difference_table,
     number,
@@ -31,7 +32,8 @@ from .text_tables import (
     verdict_rule,
 )
 
-MEASURES = ("return %", "95 % over tasks", "distinct-2", "tokens/s", "response s")
+IN_PERCENT = ("return %", "95 % over tasks")
+REST = ("distinct-2", "tokens/s", "response s")
 
 
 # --- the terminal -----------------------------------------------------------------------------------------------------
@@ -42,25 +44,32 @@ def rows(results: Sequence[Result], methods: Sequence[str] = ()) -> tuple[list[s
 
     `methods` are what the results are called; left out: the titles of their methods.
     """
-    varying = _varying(results)
+    varying, measures = _varying(results), _measures(results)
     cells: list[list[str]] = []
     for result, method in zip(results, methods or [r.cell.method.title for r in results], strict=True):
         s = result.summary
-        r = s.return_percent
+        earned = [number(s.return_percent.mean), bounds(s.return_percent)]
+        if measures[0] in OWN_UNIT:  # whose intervals are in the section of regrets
+            earned = [number(s.measured["regret"][name].mean, 2) for name in OWN_UNIT]
         identity = {"model": short(result.cell.model.name), "seed": str(result.cell.seed)}
         cells.append(
             [
                 method,
                 *(identity[name] for name in varying),
-                number(r.mean),
-                bounds(r),
+                *earned,
                 number(s.distinct_2, 3),
                 number(s.tokens_per_second, 0),
                 number(s.response_seconds, 2),
                 *(number(value.mean, 2) for value in s.components.values()),
             ]
         )
-    return ["method", *varying, *MEASURES, *results[0].summary.components], cells
+    return ["method", *varying, *measures, *results[0].summary.components], cells
+
+
+def _measures(results: Sequence[Result]) -> tuple[str, ...]:
+    """The columns between who played and the reward parts."""
+    known = all("regret" in result.summary.measured for result in results)
+    return (*(OWN_UNIT if known else IN_PERCENT), *REST)
 
 
 def _varying(results: Sequence[Result]) -> list[str]:
@@ -74,7 +83,7 @@ def tables(results: Sequence[Result], entries: Sequence[Entry] = ()) -> list[Tab
     for environment, group in grouped(results, lambda result: result.cell.environment.title).items():
         names, body = rows(group)
         who = 1 + len(_varying(group))
-        parts = who + len(MEASURES)
+        parts = who + len(_measures(group))
         made.append(_table(_title(environment, group), names[:parts], [row[:parts] for row in body], who))
         chosen = [*range(who), *range(parts, len(names))]
         picked = [[row[i] for i in chosen] for row in body]
@@ -215,7 +224,7 @@ def markdown(title: str, said: Findings, entries: Sequence[Entry], warnings: Seq
 
 
 def _published_lines(group: Sequence[Line]) -> list[str]:
-    printed = published(group[0].entries[0].cell.environment.id)
+    printed = published(entry.cell.environment for line in group for entry in line.entries)
     said = ", ".join(f"{p.method} {p.return_percent} % ({p.models})" for p in printed)
     return [f"Published ({SOURCE}, other models, not measured here): {said}.", ""] if printed else []
 

@@ -117,7 +117,7 @@ def _outcome(entry: Entry) -> str:
     """The outcome of a cell in a line."""
     if entry.result is None:
         return f"{entry.cell.label}: no result, {entry.failure.partition(chr(10))[0]}"
-    return f"{entry.cell.label}: return {entry.result.summary.return_percent.mean:.1f} %"
+    return f"{entry.cell.label}: return {entry.result.summary.earned}"
 
 
 def _refuse_changes(cells: Sequence[Cell], folder: Path) -> None:

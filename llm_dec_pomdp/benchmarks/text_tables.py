@@ -14,6 +14,8 @@ from .sections import Section, Value, all_sections
 Text = tuple[list[str], list[list[str]]]  # names of the columns, rows
 
 PUBLISHED = "published"
+OWN_UNIT = ("return", "regret")  # of games whose optimum is known
+RETURN = ("return %", "95 % interval", "over", "by seed")
 TEXT_COLUMNS = ("environment", "method", "model", "against", "over", "by seed", "verdict")  # the others hold numbers
 HOW = (
     "Intervals are for 95 %, over what is named beside them. Over seeds and tasks: t intervals in which both are "
@@ -43,25 +45,40 @@ def by_seed(line: Line) -> str:
     return ", ".join(number(summary.return_percent.mean) for summary in line.summaries)
 
 
+def return_columns(some: Sequence[Line]) -> list[str]:
+    """Names of the columns of returns: in % of the maximum, and first in the unit of games whose optimum is known."""
+    known = any(line.measured("regret") for line in some)
+    return [*(OWN_UNIT if known else ()), *RETURN]
+
+
+def return_cells(line: Line, columns: Sequence[str]) -> list[str]:
+    """What a method earns, by `return_columns`."""
+    own = {name: number(value, 2) for name, value in line.measured_means("regret").items()}
+    percent = (number(line.value.mean), bounds(line.value), line.value.over, by_seed(line))
+    cells = {**own, **dict(zip(RETURN, percent, strict=True))}
+    return [cells.get(name, "-") for name in columns]
+
+
 def return_table(group: Sequence[Line]) -> Text:
-    """What each method of an environment earns, in % of the maximum."""
-    body = [[line.name, number(line.value.mean), bounds(line.value), line.value.over, by_seed(line)] for line in group]
-    return ["method", "return %", "95 % interval", "over", "by seed"], body
+    """What each method of an environment earns."""
+    columns = return_columns(group)
+    return ["method", *columns], [[line.name, *return_cells(line, columns)] for line in group]
 
 
 def headline_table(all_lines: Sequence[Line]) -> Text:
     """What each method of each environment earns, and published returns, marked as such in the column "over"."""
     body: list[list[str]] = []
+    columns = return_columns(all_lines)
     for environment, group in by_environment(all_lines).items():
         for line in group:
             solved, distinct = number(100 * line.mean(lambda s: s.solved)), number(line.mean(lambda s: s.distinct_2), 3)
-            earned = [number(line.value.mean), bounds(line.value), line.value.over, by_seed(line)]
-            body.append([environment, line.method, line.model, *earned, solved, distinct])
-        for printed in published(group[0].entries[0].cell.environment.id):
-            earned = [number(printed.return_percent), "-", PUBLISHED, "-"]
-            body.append([environment, printed.method, printed.models, *earned, "-", "-"])
-    earned = ["return %", "95 % interval", "over", "by seed"]
-    return ["environment", "method", "model", *earned, "solved %", "distinct-2"], body
+            body.append([environment, line.method, line.model, *return_cells(line, columns), solved, distinct])
+        for printed in published(entry.cell.environment for line in group for entry in line.entries):
+            cells = {"return %": number(printed.return_percent), "over": PUBLISHED}
+            body.append(
+                [environment, printed.method, printed.models, *(cells.get(name, "-") for name in columns), "-", "-"]
+            )
+    return ["environment", "method", "model", *columns, "solved %", "distinct-2"], body
 
 
 def cost_table(all_lines: Sequence[Line]) -> Text:

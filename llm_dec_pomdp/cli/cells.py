@@ -247,7 +247,12 @@ def _before_and_after(entry: Entry) -> str:
     points = entry.curve()
     if len(points) < 2:
         return ""
-    before, after = (Interval.read(point["return_percent"]).mean for point in (points[0], points[-1]))
+    first, last = points[0], points[-1]
+    if (then := first.get("measured", {}).get("regret")) and (now := last.get("measured", {}).get("regret")):
+        before, after, optimum = (Interval.read(one).mean for one in (then["return"], now["return"], now["optimum"]))
+        change = f"return before {before:.2f}, after {after:.2f}: {after - before:+.2f}"
+        return f"{change} (optimum {optimum:.2f}, regret {optimum - after:.2f})"
+    before, after = (Interval.read(point["return_percent"]).mean for point in (first, last))
     return f"return before {before:.1f} %, after {after:.1f} % of the maximum: {after - before:+.1f} points"
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich import box
 from rich.table import Table
 
 from ..visible import plain
@@ -20,7 +21,8 @@ def runs(
 ) -> None:
     """List runs: running, interrupted, failed (and why) or done, how far they are, and what they earn.
 
-    The return, in % of the maximum, is that of the newest training step, or of the evaluation once a run is measured.
+    The return is that of the newest training step, or of the evaluation once a run is measured: in % of the maximum, or
+    in the unit of a game whose optimum is known. A benchmark shows how many of its cells are done.
 
     Example: [bold]llm-dec-pomdp runs runs[/]
     """
@@ -31,12 +33,14 @@ def runs(
     if as_json:
         print_json([dataclasses.asdict(run) for run in listed])
         return
-    table = Table()
-    for header in ("run", "status", "step", "return %", "age"):
-        table.add_column(header, overflow="fold")
-    table.add_column("reason", overflow="ellipsis", no_wrap=True)  # --json has all of it
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
+    table.add_column("run", overflow="fold")  # all that is not taken by the others, which hold few characters
+    for header in ("status", "progress", "return", "regret", "age"):
+        table.add_column(header, no_wrap=True)
     for run in listed:
-        reason = run.reason.partition("\n")[0]
-        row = (run.name, run.status, run.step_text, run.return_text, run.age_text, reason)
+        row = (run.name, run.status, run.progress_text, run.return_text, run.regret_text, run.age_text)
         table.add_row(*map(plain, row))
     out.print(table)
+    for run in listed:
+        if run.reason:
+            out.print(plain(f"{run.name}: {run.reason.partition(chr(10))[0]}"))

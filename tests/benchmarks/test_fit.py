@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 import llm_dec_pomdp
 from llm_dec_pomdp.algorithms.registration import algorithms
 from llm_dec_pomdp.benchmarks import setup
 from llm_dec_pomdp.benchmarks.checks import check_cells, fitting_learners
 from llm_dec_pomdp.benchmarks.suite import Cell, Suite, learns
+from llm_dec_pomdp.cli import app
 from llm_dec_pomdp.config import ConfigError, build
 from llm_dec_pomdp.envs.wrappers import with_protocol
 
@@ -68,6 +71,20 @@ def test_a_refusal_names_the_learners_that_fit() -> None:
     team = llm_dec_pomdp.load_team(env, "builtin:words")
     with pytest.raises(ConfigError, match=f"fit it: {', '.join(fitting)}"):
         llm_dec_pomdp.train(team, env, "iac")
+
+
+@pytest.mark.parametrize(
+    "values", ['environments = ["keys-v0"]', 'environments = ["dectiger-v0"]\nmodels = ["builtin:table"]']
+)
+def test_a_dry_run_refuses_what_the_run_refuses(values: str, tmp_path: Path) -> None:
+    suite, out = tmp_path / "suite.toml", tmp_path / "run"
+    learner = "magrpo" if "keys" in values else "imitation"
+    suite.write_text(f'name = "s"\nmethods = ["concat", "{learner}"]\n{values}\n')
+    run, dry = (CliRunner().invoke(app, ["bench", str(suite), *o]) for o in (["--out", str(out)], ["--dry-run"]))
+    assert run.exit_code == dry.exit_code == 2
+    assert dry.output == run.output
+    assert learner in dry.output
+    assert not out.exists()
 
 
 def test_a_learner_that_fits_a_hierarchy_runs() -> None:

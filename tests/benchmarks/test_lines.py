@@ -34,7 +34,7 @@ class Seed:
 
 
 def line(*seeds: Any) -> Line:
-    return Line("tldr-v0", "magrpo", "m", "magrpo", seeds, Estimate(0, 0, 0, len(seeds), 1), {}, ())
+    return Line("tldr-v0", "magrpo", "m", "magrpo", seeds, Estimate(0, 0, 0, len(seeds), 1), {})
 
 
 def test_one_seed_has_its_own_interval() -> None:

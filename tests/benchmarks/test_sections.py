@@ -56,7 +56,7 @@ class Seed:
 
 
 def line(*seeds: Any) -> Line:
-    return Line("dectiger-v0", "magrpo", "m", "magrpo", seeds, Estimate(0, 0, 0, len(seeds), 1), {}, ())
+    return Line("dectiger-v0", "magrpo", "m", "magrpo", seeds, Estimate(0, 0, 0, len(seeds), 1), {})
 
 
 # --- regret -----------------------------------------------------------------------------------------------------------

@@ -165,7 +165,7 @@ def test_a_finished_run_goes_on_to_more_steps_and_is_that_of_a_longer_one(tmp_pa
         found["results"][0]["cell"]["training"].pop("save_every")
     assert longer == straight
     (run,) = list_runs(short)
-    assert run.step_text == "2/2"
+    assert run.progress_text == "2/2"
     assert call("train", *more[:-4]).exit_code == 0  # done: nothing is left to do
     assert files(short)["results"][0]["cell"]["training"]["save_every"] == 1
 
@@ -190,7 +190,7 @@ def test_an_evaluation_is_no_training_to_resume_and_its_team_is_none(tmp_path: P
     assert "holds an evaluation" in said(call("train", "--resume", str(run)))
     assert "holds 0 trained teams" in said(call("eval", "tldr-v0", "--team", str(run)))
     (found,) = list_runs(tmp_path)
-    assert found.step_text == ""
+    assert found.progress_text == ""
 
 
 def test_a_team_can_be_exported_while_it_is_not_done(stopped: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
@@ -256,7 +256,7 @@ def test_steps_are_told_of_what_learns(tmp_path: Path, monkeypatch: pytest.Monke
     evaluate, seen = cells.evaluate, list[str]()
 
     def look(*arguments: Any) -> Any:
-        seen.append(list_runs(tmp_path)[0].step_text)
+        seen.append(list_runs(tmp_path)[0].progress_text)
         return evaluate(*arguments)
 
     monkeypatch.setattr(cells, "evaluate", look)

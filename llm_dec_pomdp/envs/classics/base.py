@@ -60,7 +60,7 @@ class Classic(Task[State]):
     phrases: ClassVar[Mapping[str, Sequence[str]]]
     published: ClassVar[Mapping[int, float]]
     silence_is_lowest = False
-    components = ("return",)
+    components = ("payoff",)
     diagnostics = ("unknown_actions",)
 
     def __init_subclass__(cls) -> None:
@@ -144,7 +144,7 @@ class Classic(Task[State]):
         reward = float(model.rewards[played][state.hidden, following]) - PENALTY * unknown
         total = state.total + reward
         wording = derive(seed, "words") if self.words == "paraphrased" else 0
-        score = Score(total, {"return": total}, {"unknown_actions": float(unknown)})
+        score = Score(total, {"payoff": total}, {"unknown_actions": float(unknown)})
         return Transition(State(state.item, following, observed, total, state.turn + 1, wording), reward, score)
 
     def describe(self, state: State) -> Mapping[str, Any]:
