@@ -31,6 +31,8 @@ from llm_dec_pomdp.algorithms.registration import algorithms, find_algorithm
 from llm_dec_pomdp.benchmarks import cell, report, runner  # noqa: F401
 from llm_dec_pomdp.cli import app
 from llm_dec_pomdp.envs.registration import make
+from llm_dec_pomdp.episodes import Trace, read
+from llm_dec_pomdp.episodes.files import last_evaluation
 from llm_dec_pomdp.storage.files import MANIFEST
 from llm_dec_pomdp.storage.runfolder import STATUS, read_lines
 
@@ -90,19 +92,19 @@ def outcome(folder: Path) -> dict[str, Any]:
     (place,) = folder.glob("cells/*")
     manifest = json.loads((place / "checkpoints" / f"step-{STEPS:06d}" / MANIFEST).read_text())["files"]
     steps = [{k: v for k, v in line.items() if "seconds" not in k} for line in read_lines(place / "train.jsonl")]
+    last = last_evaluation(place)
+    assert last is not None
     return {
         "tensors": {name: file["sha256"] for name, file in manifest.items() if name != "checkpoint.json"},
         "steps": steps,
-        "texts": [_without_times(line) for line in (place / "episodes.jsonl").read_text().splitlines()],
+        "texts": [_without_times(trace) for trace in read(last)],
     }
 
 
-def _without_times(line: str) -> dict[str, Any]:
+def _without_times(trace: Trace) -> dict[str, Any]:
     """An evaluated episode without the seconds that its texts took."""
-    episode: dict[str, Any] = json.loads(line)
-    for turn in episode["turns"]:
-        del turn["seconds"]
-    return episode
+    events = [{name: value for name, value in e.items() if name not in ("t", "seconds")} for e in trace["events"]]
+    return {**trace, "events": events, "costs": {**trace["costs"], "wall_clock_s": 0.0}}
 
 
 def trial(arguments: list[str], folder: Path, seconds: float) -> int:

@@ -3,10 +3,9 @@
     python perf/traces.py [--episodes N] [--rounds N]
 
 A few episodes are played by a team without a model and then written again and again under other seeds, so that only
-writing is timed: in turns, of each the shortest of several rounds. Three things are written for comparison, a line of
+writing is timed: in turns, of each the shortest of several rounds. Two things are written for comparison, a line of
 `json` per episode: all texts that the trace has, which are what agents were told and said, the task, what tools were
-asked and answered, orders, reports and notes; what was told and said alone; and the record that a run keeps, with
-tokens, scores and events. "no course twice" is inline, with nothing kept of episodes that took the same course.
+asked and answered, orders, reports and notes; and what was told and said alone.
 """
 
 from __future__ import annotations
@@ -26,19 +25,17 @@ from typing import Any
 from llm_dec_pomdp import make
 from llm_dec_pomdp.agents import Sampling, Scripted
 from llm_dec_pomdp.benchmarks.cell import evaluate
+from llm_dec_pomdp.benchmarks.kept import keeping
 from llm_dec_pomdp.benchmarks.progress import Silent
-from llm_dec_pomdp.benchmarks.records import episode_record
 from llm_dec_pomdp.benchmarks.setup import build_cell
 from llm_dec_pomdp.benchmarks.suite import Suite
-from llm_dec_pomdp.benchmarks.traces import keeping
 from llm_dec_pomdp.envs.base import TextDecPOMDP
 from llm_dec_pomdp.envs.wrappers import with_protocol
+from llm_dec_pomdp.episodes import Header, TraceWriter
+from llm_dec_pomdp.episodes.files import Texts
+from llm_dec_pomdp.episodes.header import item_as_json
 from llm_dec_pomdp.rollout import Trajectories
 from llm_dec_pomdp.storage.files import fsync
-from llm_dec_pomdp.traces import Header, TraceWriter
-from llm_dec_pomdp.traces.course import course_of, parts_of
-from llm_dec_pomdp.traces.files import Texts
-from llm_dec_pomdp.traces.header import item_as_json
 from llm_dec_pomdp.types import Episode, Group, TaskItem
 
 WORKLOADS = (("tldr-v0", "parallel"), ("humaneval-v0", "discussion"), ("research-v0", "parallel"))
@@ -86,18 +83,15 @@ class Workload:
         self._header = Header.of(env, env_id, protocol=protocol)
         self._episodes = episodes_of(env, 20)
         self._count = count
-        self.courses = len(set(map(course_of, self._episodes)))
 
     def ways(self) -> dict[str, Callable[[Path], None]]:
-        """By name; the first three are those that the others are held against."""
+        """By name; the first two are those that the others are held against."""
         return {
             "all texts": partial(self._write_plain, lambda one: all_texts(one, self._items[one.item_id])),
             "told and said": partial(self._write_plain, texts_alone),
-            "records": partial(self._write_plain, episode_record),
-            "inline": partial(self._write_traces, "inline", lambda: None),
-            "hashed": partial(self._write_traces, "hashed", lambda: None),
-            "none": partial(self._write_traces, "none", lambda: None),
-            "no course twice": partial(self._write_traces, "inline", parts_of.cache_clear),
+            "inline": partial(self._write_traces, "inline"),
+            "hashed": partial(self._write_traces, "hashed"),
+            "none": partial(self._write_traces, "none"),
         }
 
     def _again(self) -> Iterator[Episode]:
@@ -109,10 +103,9 @@ class Workload:
             file.writelines(json.dumps(record(episode)) + "\n" for episode in self._again())
         fsync(path)
 
-    def _write_traces(self, texts: Texts, before: Callable[[], object], path: Path) -> None:
+    def _write_traces(self, texts: Texts, path: Path) -> None:
         with TraceWriter(path, texts) as writer:
             for episode in self._again():
-                before()
                 writer.write_episode(episode, self._header, self._items[episode.item_id])
 
 
@@ -129,9 +122,9 @@ def measure(env_id: str, protocol: str, count: int, rounds: int) -> None:
                 if number == 0:
                     grown[name] = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
                 size[name] = sum(path.stat().st_size for path in Path(folder).iterdir())
-    print(f"{env_id} {protocol}: {count} episodes of {work.courses} courses, the best of {rounds} rounds")
+    print(f"{env_id} {protocol}: {count} episodes, the best of {rounds} rounds")
     for name in ways:
-        ratios = ", ".join(f"{seconds[name] / seconds[other]:.2f} x {other}" for other in list(ways)[:3])
+        ratios = ", ".join(f"{seconds[name] / seconds[other]:.2f} x {other}" for other in list(ways)[:2])
         print(
             f"  {name:16}{seconds[name] / count * 1e6:6.1f} us, {size[name] / count:6.0f} bytes; {ratios}; "
             f"memory + {grown[name]:.0f} MB"
@@ -151,7 +144,7 @@ def share_of_evaluation(env_id: str, method: str, items: int) -> None:
 
     with tempfile.TemporaryDirectory() as folder:
         started = time.perf_counter()
-        with keeping(cell, setup.eval_env, Path(folder), 0) as keep:
+        with keeping(cell, setup.eval_env, Path(folder), 0, token_ids=True) as keep:
 
             def timed_keep(groups: Sequence[Group]) -> None:
                 nonlocal spent

@@ -17,6 +17,7 @@ from typing import Any
 
 from llm_dec_pomdp.benchmarks.runs import Entry, read_run
 from llm_dec_pomdp.storage.runfolder import finite, read_lines
+from llm_dec_pomdp.types import Episode
 
 CURVE = ("step", "return_percent", "components", "distinct_2", "truncated")
 COSTS = ("generations", "joint_rewards")  # of the metrics of an update
@@ -33,7 +34,7 @@ def boiled(entry: Entry, samples: int) -> dict[str, Any]:
         "curve": [{name: point[name] for name in CURVE} | spent(steps, point["step"]) for point in entry.curve()],
         "training_return_percent": [round(step["return_percent"], 2) for step in steps],
         "returns": {task: round(value, 4) for task, value in entry.returns().items()},
-        "samples": [said(episode) for episode in list(entry.episodes())[:samples]],
+        "samples": [said(episode) for episode in entry.episodes()[:samples]],
     }
     return kept | ({"rescored": others} if (others := rescored(entry.folder)) else {})
 
@@ -54,10 +55,17 @@ def without_folders(value: Any) -> Any:
     return Path(value).name if isinstance(value, str) and Path(value).is_absolute() else value
 
 
-def said(episode: dict[str, Any]) -> dict[str, Any]:
+def said(episode: Episode) -> dict[str, Any]:
     """What the agents said and what it earned; what they were told belongs to the task set."""
-    turns = [{name: turn[name] for name in ("actions", "reward", "components")} for turn in episode["turns"]]
-    return {"task": episode["task"], "return": episode["return"], "turns": turns}
+    turns = [
+        {
+            "actions": {agent: written.text for agent, written in turn.actions.items()},
+            "reward": turn.reward,
+            "components": dict(turn.score.components) if turn.score else None,
+        }
+        for turn in episode.turns
+    ]
+    return {"task": episode.item_id, "return": episode.total, "turns": turns}
 
 
 def rescored(folder: Path) -> list[dict[str, Any]]:

@@ -18,9 +18,9 @@ from playwright.sync_api import sync_playwright
 
 import llm_dec_pomdp
 from llm_dec_pomdp.agents import Request, Sampling, Scripted
+from llm_dec_pomdp.episodes import Header, Trace, from_episode
+from llm_dec_pomdp.episodes.page import render
 from llm_dec_pomdp.rollout import Trajectories
-from llm_dec_pomdp.traces import Header, Trace, from_episode
-from llm_dec_pomdp.traces.page import render
 from llm_dec_pomdp.types import Completion
 
 REPORT = 11  # the row of what the first sub-agent reports

@@ -14,11 +14,15 @@ import json
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors.torch import load_file
 
 from llm_dec_pomdp.cli import app
+from llm_dec_pomdp.episodes import read, to_episode
+from llm_dec_pomdp.episodes.files import last_evaluation
+from llm_dec_pomdp.types import Episode
 
 PLAY = ["--items", "2", "--max-new-tokens", "24", "--seed", "3"]
 TRAIN = ["--steps", "2", "--prompts", "2", "--group-size", "3", *PLAY]
@@ -40,7 +44,6 @@ TRAINED = {
 PLAYED = [(task, protocol) for task in ("tldr-v1", "coophumaneval-v0") for protocol in ("single", "concat")]
 PLAYED += [(task, protocol) for task in ("arxiv-v0", "humaneval-v0") for protocol in ("sequential", "discussion")]
 TRAINED_FIGURES = ("episodes", "mean_return", "return_percent", "components", "texts")
-PLAYED_FIGURES = ("observations", "actions", "tokens", "reward", "score", "components", "diagnostics", "notes")
 METRICS = ("loss", "grad_norm", "clipped", "tokens", "kl", "entropy")
 
 
@@ -69,10 +72,29 @@ def trained(folder: Path) -> dict[str, object]:
 
 def played(folder: Path) -> str:
     """Hash of the episodes of an evaluation, without their times."""
-    rows = [json.loads(line) for path in folder.glob("**/episodes.jsonl") for line in path.read_text().splitlines()]
-    rows = [{**row, "turns": [{n: turn[n] for n in PLAYED_FIGURES} for turn in row["turns"]]} for row in rows]
+    cells = (path.parent for path in folder.glob("**/result.json"))
+    files = [file for cell in cells if (file := last_evaluation(cell)) is not None]
+    rows = [_row(to_episode(trace)) for file in files for trace in read(file)]
     text = json.dumps(rows, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _row(episode: Episode) -> dict[str, Any]:
+    turns = [
+        {
+            "observations": dict(turn.observations),
+            "actions": {agent: said.text for agent, said in turn.actions.items()},
+            "tokens": {agent: [len(said.prompt_ids), len(said.token_ids)] for agent, said in turn.actions.items()},
+            "reward": turn.reward,
+            "score": turn.score.total if turn.score else None,
+            "components": dict(turn.score.components) if turn.score else None,
+            "diagnostics": dict(turn.score.diagnostics) if turn.score else None,
+            "notes": dict(turn.score.notes) if turn.score else None,
+        }
+        for turn in episode.turns
+    ]
+    known = {"task": episode.item_id, "seed": episode.seed, "return": episode.total}
+    return {**known, "terminated": episode.terminated, "turns": turns}
 
 
 def main() -> None:

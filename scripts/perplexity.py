@@ -2,7 +2,7 @@
 
     python scripts/perplexity.py RUN [RUN ...] --model MODEL [--dtype bfloat16] [--json FILE]
 
-Every text of the evaluations before and after training is scored given what its agent was told; printed is, per cell
+Every text of the evaluations that a run kept is scored given what its agent was told; printed is, per cell
 and agent, the perplexity exp(-mean log pi per token) with a 95 % interval over texts (a t interval of the
 mean log-probability). Word salad and loops stand out: the former is high, the latter close to 1.
 """
@@ -20,9 +20,9 @@ from llm_dec_pomdp.agents.judges import ModelJudge
 from llm_dec_pomdp.agents.loading import load_model
 from llm_dec_pomdp.agents.transformers.language_model import LanguageModel
 from llm_dec_pomdp.benchmarks.intervals import Interval, mean_interval
-from llm_dec_pomdp.benchmarks.records import AT_THE_END, BEFORE_TRAINING
 from llm_dec_pomdp.benchmarks.runs import read_run
-from llm_dec_pomdp.storage.runfolder import read_lines
+from llm_dec_pomdp.episodes import read, to_episode
+from llm_dec_pomdp.episodes.files import evaluations
 from llm_dec_pomdp.types import Message
 
 
@@ -41,9 +41,9 @@ def perplexity(judge: ModelJudge, said: Sequence[tuple[str, str]]) -> Interval:
 def by_agent(judge: ModelJudge, episodes: Path) -> dict[str, Interval]:
     """Perplexity of each agent's texts in a file of episodes."""
     said: dict[str, list[tuple[str, str]]] = {}
-    for turn in (turn for episode in read_lines(episodes) for turn in episode["turns"]):
-        for agent, text in turn["actions"].items():
-            said.setdefault(agent, []).append((turn["observations"].get(agent, ""), text))
+    for turn in (turn for episode in map(to_episode, read(episodes)) for turn in episode.turns):
+        for agent, completion in turn.actions.items():
+            said.setdefault(agent, []).append((turn.observations.get(agent, ""), completion.text))
     return {agent: perplexity(judge, texts) for agent, texts in said.items()}
 
 
@@ -58,13 +58,12 @@ def main() -> None:
     judge = ModelJudge(LanguageModel(*load_model(arguments.model, dtype=arguments.dtype)), arguments.model)
     found: dict[str, dict[str, dict[str, float]]] = {}
     cells = [entry for run in arguments.runs for entry in read_run(run).entries if entry.result is not None]
-    for path in (entry.folder / name for entry in cells for name in (BEFORE_TRAINING, AT_THE_END)):
-        if path.exists():
-            intervals = by_agent(judge, path)
-            place = f"{path.parents[2].name}/{path.parent.name}/{path.stem}"
-            found[place] = {agent: dataclasses.asdict(interval) for agent, interval in intervals.items()}
-            shown = ", ".join(f"{a} {i.mean:.1f} ({i.low:.1f}-{i.high:.1f})" for a, i in intervals.items())
-            print(f"{place}: {shown}", flush=True)
+    for path in (path for entry in cells for path in evaluations(entry.folder).values()):
+        intervals = by_agent(judge, path)
+        place = f"{path.parents[3].name}/{path.parents[1].name}/{path.stem}"
+        found[place] = {agent: dataclasses.asdict(interval) for agent, interval in intervals.items()}
+        shown = ", ".join(f"{a} {i.mean:.1f} ({i.low:.1f}-{i.high:.1f})" for a, i in intervals.items())
+        print(f"{place}: {shown}", flush=True)
     if arguments.json:
         arguments.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 

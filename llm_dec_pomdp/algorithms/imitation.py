@@ -39,7 +39,7 @@ class ImitationConfig(UpdaterOptions):
 
     source: str = "script:optimal"
     """The teacher: script:optimal, script:gold (reference texts), script:uniform (any well-formed text), or the team of
-    recorded episodes: a file like episodes.jsonl of a run's cell, or that cell's folder."""
+    recorded episodes: a file of `episodes/` in a run's cell, or that cell's folder."""
     shares: dict[str, Annotated[float, Field(gt=0)]] = {}
     """Relative shares of kinds of turns in every agent's mean; turns of kinds that are not named weigh 1 each, as all
     do where this is empty."""

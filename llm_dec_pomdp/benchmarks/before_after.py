@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from ..traces import Trace
+from ..episodes import read, to_episode
+from ..episodes.files import evaluations
+from ..types import Episode
 from .lines import Line
-from .traces import to_be_read
 
 RULE = "The first evaluation task under the lowest seed: what each agent wrote last, least and most trained."
 
@@ -36,25 +36,23 @@ class BeforeAfter:
 def before_and_after(line: Line) -> BeforeAfter | None:
     """The example of a method; None where it does not learn, or was evaluated less than twice."""
     entry = min(line.entries, key=lambda one: one.cell.seed)
-    evaluations = to_be_read(entry)
-    if not line.learns or len(evaluations) < 2:
+    files = evaluations(entry.folder)
+    if not line.learns or len(files) < 2:
         return None
-    first, last = min(evaluations), max(evaluations)
-    before, after = next(evaluations[first], None), next(evaluations[last], None)
-    if before is None or after is None or before["task_id"] != after["task_id"]:
+    first, last = min(files), max(files)
+    before, after = (next(map(to_episode, read(files[step])), None) for step in (first, last))
+    if before is None or after is None or before.item_id != after.item_id:
         return None
     earlier, later = _last_texts(before), _last_texts(after)
     texts = [(entry.shown(agent), earlier.get(agent, ""), later.get(agent, "")) for agent in earlier | later]
     scores = (_score(before), _score(after))
-    return BeforeAfter(line.name, entry.cell.seed, str(before["task_id"]), (first, last), scores, texts)
+    return BeforeAfter(line.name, entry.cell.seed, before.item_id, (first, last), scores, texts)
 
 
-def _last_texts(trace: Trace) -> dict[str, str]:
-    """By agent, what it wrote last."""
-    written: list[Mapping[str, Any]] = [event for event in trace["events"] if "tokens" in event]
-    return {event["agent"]: str(event.get("content", "")) for event in written}
+def _last_texts(episode: Episode) -> dict[str, str]:
+    """By agent, what it wrote last; scripted agents write nothing."""
+    return {agent: said.text for turn in episode.turns for agent, said in turn.actions.items() if said.token_ids}
 
 
-def _score(trace: Trace) -> float | None:
-    metrics: Mapping[str, Any] = trace.get("metrics") or {}
-    return metrics.get("score")
+def _score(episode: Episode) -> float | None:
+    return episode.final.total if episode.final and episode.final.scorable else None

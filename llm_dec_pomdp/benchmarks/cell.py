@@ -1,20 +1,20 @@
 """One cell: build it, train if it learns, evaluate, and write it all down.
 
 A cell's folder holds `cell.json` (its resolved configuration), `train.jsonl` (a line per step), `curve.jsonl` (a line
-per evaluation on the test rows), `checkpoints/`, `start.jsonl` and `episodes.jsonl` (every evaluated episode, before
-training and at the end), `traces/` (of every evaluation, where they were asked for), `team/` (trained weights), event
-files for TensorBoard, and, when it is done, `result.json`. A cell that is run again and has no result goes on from its
-newest checkpoint.
+per evaluation on the test rows), `checkpoints/`, `episodes/` (those of the evaluations before training and at the end,
+and of every evaluation where traces were asked for), `team/` (trained weights), event files for TensorBoard, and, when
+it is done, `result.json`. A cell that is run again and has no result goes on from its newest checkpoint.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import hashlib
 import json
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -35,13 +35,12 @@ from ..training.checkpoint import CheckpointError, Checkpoints
 from ..training.executors import Executor, run
 from ..types import Group, Scale
 from .intervals import Interval, mean_interval
+from .kept import Keep, forget_after, keeping
 from .metrics import Summary, earned, summarise
 from .progress import Progress, Silent
-from .records import AT_THE_END, BEFORE_TRAINING, write_episodes
 from .sections import measure
 from .setup import Setup, build_cell, default_samples
 from .suite import FREE_IN_CHECKPOINT, Cell, Tracker, conflicts
-from .traces import keeping
 from .tracking import Trackers
 
 
@@ -182,12 +181,11 @@ def _carry_out(
             save_team(folder / "team", setup.team, cell.to_dict())
         trained = time.perf_counter()
         steps = cell.training.steps if learns else 0
-        with keeping(cell, setup.eval_env, folder if traces else None, steps) as keep:
-            groups, summary = evaluate(cell, setup, progress, "", keep)
+        with keeping(cell, setup.eval_env, folder, steps, token_ids=traces) as keep:
+            _, summary = evaluate(cell, setup, progress, "", keep)
         if learns:
             _note(folder, cell.training.steps, summary)
             trackers.log(cell.training.steps, evaluation_numbers(summary))
-    write_episodes(folder / AT_THE_END, groups)
     seconds = time.perf_counter() - trained
     summary = dataclasses.replace(summary, latency=_latency(cell, setup))
     env = setup.eval_env
@@ -249,12 +247,14 @@ def _train(
     (folder / "train.jsonl").touch()  # tells readers of the folder that this cell learns
     cut(folder / "train.jsonl", "number", done.step)
     cut(folder / "curve.jsonl", "step", done.step)
+    forget_after(folder, done.step)
 
     def note(steps: int) -> None:
-        with keeping(cell, setup.eval_env, folder if traces else None, steps) as keep:
-            groups, summary = evaluate(cell, setup, progress, f" after step {steps}", keep)
-        if steps == 0:
-            write_episodes(folder / BEFORE_TRAINING, groups)
+        with contextlib.ExitStack() as open_files:
+            kept: list[Keep] = []
+            if traces or steps == 0:
+                kept.append(open_files.enter_context(keeping(cell, setup.eval_env, folder, steps, token_ids=traces)))
+            _, summary = evaluate(cell, setup, progress, f" after step {steps}", *kept)
         _note(folder, steps, summary)
         trackers.log(steps, evaluation_numbers(summary))
 
@@ -288,7 +288,7 @@ def evaluate(
     setup: Setup,
     progress: Progress,
     when: str = "",
-    keep: Callable[[Sequence[Group]], None] = lambda groups: None,
+    keep: Keep = lambda groups: None,
 ) -> tuple[list[Group], Summary]:
     """Play independent episodes of the evaluation tasks; prompts and seeds depend only on the cell's seed.
 

@@ -6,10 +6,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from ..traces import Trace
-from ..traces.page import Packed
+from ..episodes import Trace
+from ..episodes.files import evaluations
+from ..episodes.page import Packed
+from .kept import read_traces
 from .runs import Entry
-from .traces import to_be_read
 
 FIELDS = ("environment", "task", "method", "training steps", "seed", "episode")
 _TOKENS = {"prompt_ids", "token_ids", "logprobs"}  # not for readers
@@ -53,7 +54,8 @@ def _labelled(
 
 def _stored(entry: Entry) -> dict[int, Iterator[Trace]]:
     """The traces of a cell by training steps, the latest first."""
-    return {step: map(_without_tokens, traces) for step, traces in sorted(to_be_read(entry).items(), reverse=True)}
+    files = sorted(evaluations(entry.folder).items(), reverse=True)
+    return {step: map(_without_tokens, read_traces(path)) for step, path in files}
 
 
 def _without_tokens(trace: Trace) -> Trace:

@@ -7,9 +7,8 @@ from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from ..traces.page import page_of
+from ..episodes.page import page_of
 from .episodes import browsable
-from .records import AT_THE_END, BEFORE_TRAINING
 from .runs import read_run
 
 HOST = "127.0.0.1"
@@ -18,8 +17,7 @@ _MOST = 64_000_000  # bytes of the episodes in a page
 
 def state(run: Path) -> str:
     """What changes when there is more to see: a digest of names and sizes of the files with episodes."""
-    names = ("traces/step-*.jsonl", BEFORE_TRAINING, AT_THE_END)
-    files = sorted(file for name in names for file in run.glob(f"cells/*/{name}"))
+    files = sorted(run.glob("cells/*/episodes/step-*.jsonl"))
     return hashlib.sha256("\n".join(f"{file} {file.lstat().st_size}" for file in files).encode()).hexdigest()
 
 

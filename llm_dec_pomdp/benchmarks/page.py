@@ -10,7 +10,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from ..traces.page import policy, viewer_script, viewer_style
+from ..episodes.page import policy, viewer_script, viewer_style
 from ..visible import visible
 from . import charts
 from .before_after import RULE, before_and_after

@@ -19,7 +19,7 @@ from .lines import Line, by_environment, short
 from .page import render_page
 from .picture import save
 from .published import SOURCE, published
-from .runs import Entry, Run, RunError, final_score, merge, read_run
+from .runs import Entry, Run, RunError, merge, read_run
 from .text_tables import (
     HOW,
     OWN_UNIT,
@@ -234,11 +234,11 @@ def _sample(entry: Entry) -> list[str]:
     episodes = entry.episodes()
     if not episodes:
         return []
-    turns = episodes[0]["turns"]
-    title = f"### {entry.cell.label}: {md.inline(episodes[0]['task'])}, score {final_score(episodes[0]):.2f}"
-    parts = [title, ""]
-    for place, turn in enumerate(turns, 1):
-        when = f", turn {place}" if len(turns) > 1 else ""
-        for agent, text in turn["actions"].items():
-            parts += [f"**{md.inline(entry.shown(agent))}**{when}:", "", *md.block(text)]
+    episode = episodes[0]
+    score = f"{episode.final.total:.2f}" if episode.final else "none"
+    parts = [f"### {entry.cell.label}: {md.inline(episode.item_id)}, score {score}", ""]
+    for place, turn in enumerate(episode.turns, 1):
+        when = f", turn {place}" if len(episode.turns) > 1 else ""
+        for agent, said in turn.actions.items():
+            parts += [f"**{md.inline(entry.shown(agent))}**{when}:", "", *md.block(said.text)]
     return parts

@@ -11,12 +11,11 @@ from typing import Any
 
 from ..envs.base import TextDecPOMDP
 from ..envs.text_task import TextTask
+from ..episodes import read, to_episode
+from ..episodes.files import last_evaluation
 from ..storage.files import replace_json
-from ..storage.reading import is_there
-from ..storage.runfolder import iterate_records
 from ..types import Episode, Group, grouped
 from .metrics import Summary, summarise
-from .records import AT_THE_END, EpisodeRecord, recorded_episode
 from .setup import build_env
 from .suite import Cell, clean
 
@@ -56,7 +55,7 @@ def rescore(run: Path, env_id: str, options: Mapping[str, Any]) -> list[Rescored
     Raises:
         RescoreError: There are no episodes, or the environment cannot score them.
     """
-    folders = sorted(path.parent for path in run.glob("cells/*/result.json") if is_there(path.parent / AT_THE_END))
+    folders = sorted(path.parent for path in run.glob("cells/*/result.json") if last_evaluation(path.parent))
     if not folders:
         raise RescoreError(f"{str(run)!r} holds no evaluated episodes; give the folder of a run that is done")
     every = [_of_cell(folder, env_id, options) for folder in folders]
@@ -86,7 +85,8 @@ def _of_cell(folder: Path, env_id: str, options: Mapping[str, Any]) -> Rescored:
             "plays recorded episodes again"
         )
     known = {item.id for item in new.items}
-    episodes = [recorded_episode(record) for record in iterate_records(folder / AT_THE_END, EpisodeRecord)]
+    file = last_evaluation(folder)
+    episodes = [to_episode(trace) for trace in read(file)] if file else []
     if missing := [episode.item_id for episode in episodes if episode.item_id not in known]:
         raise RescoreError(
             f"{folder.name}: {env_id} has no task {missing[0]!r}; {len(missing)} of {len(episodes)} episodes are of "

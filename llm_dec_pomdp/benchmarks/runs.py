@@ -15,11 +15,13 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from ..episodes import read, to_episode
+from ..episodes.files import last_evaluation
 from ..storage.reading import conform, find_json, is_there, read_json, read_text
 from ..storage.runfolder import read_lines
-from ..types import grouped
+from ..types import Episode, grouped
 from .cell import Result, find_result
-from .records import AT_THE_END, EpisodeRecord, PointRecord, StepRecord
+from .records import PointRecord, StepRecord
 from .suite import FREE_IN_LINE, Cell, conflicts
 
 
@@ -82,9 +84,10 @@ class Entry:
         role = roles.get(agent, agent)
         return f"{role} ({agent})" if list(roles.values()).count(role) > 1 else role
 
-    def episodes(self) -> Sequence[EpisodeRecord]:
-        """Every evaluated episode."""
-        return read_lines(self.folder / AT_THE_END, EpisodeRecord)
+    def episodes(self) -> Sequence[Episode]:
+        """The episodes of the last evaluation; none before the cell is done."""
+        file = last_evaluation(self.folder) if self.result is not None else None
+        return [to_episode(trace) for trace in read(file)] if file else []
 
     def curve(self) -> Sequence[PointRecord]:
         """The evaluations during training, without those that could not be scored."""
@@ -99,11 +102,12 @@ class Entry:
         """Mean score of what was delivered last on each evaluation task, in % of the maximum."""
         if self.result is None:
             return {}
-        return _by_task((e["task"], self.result.scale.percent(final_score(e))) for e in self.episodes())
+        percent = self.result.scale.percent
+        return _by_task((e.item_id, percent(e.final.total)) for e in self.episodes() if e.final)
 
     def parts(self) -> dict[str, dict[str, float]]:
         """The mean of each reward part of what was delivered last, on each evaluation task."""
-        scored = [(e["task"], final_parts(e)) for e in self.episodes() if not math.isnan(final_score(e))]
+        scored = [(e.item_id, e.final.components) for e in self.episodes() if e.final and e.final.scorable]
         names = dict.fromkeys(name for _, parts in scored for name in parts)
         return {name: _by_task((task, parts[name]) for task, parts in scored if name in parts) for name in names}
 
@@ -112,21 +116,6 @@ def _by_task(measured: Iterable[tuple[str, float]]) -> dict[str, float]:
     """Means over the episodes of each task that have a number."""
     by_task = grouped(((task, value) for task, value in measured if not math.isnan(value)), lambda pair: pair[0])
     return {task: fmean(value for _, value in own) for task, own in by_task.items()}
-
-
-def final_score(episode: EpisodeRecord) -> float:
-    """The score of what a recorded episode delivered last; NaN where there is none.
-
-    Earlier records hold only rewards, which were the scores.
-    """
-    scored = [turn.get("score", turn["reward"]) for turn in episode["turns"] if turn["components"] is not None]
-    return scored[-1] if scored and scored[-1] is not None else math.nan
-
-
-def final_parts(episode: EpisodeRecord) -> Mapping[str, float]:
-    """The reward parts of what a recorded episode delivered last; {} where nothing was scored."""
-    scored = [turn["components"] for turn in episode["turns"] if turn["components"] is not None]
-    return {name: value for name, value in scored[-1].items() if value is not None} if scored else {}
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -17,16 +18,13 @@ from .trust import Trust, allow, typed
 
 if TYPE_CHECKING:
     from ..envs.base import TextDecPOMDP
-    from ..traces import Trace
+    from ..episodes import Trace
 
 app = typer.Typer(
     cls=Group, help="Episodes as graphs: who said what to whom, and what came of it.", no_args_is_help=True
 )
 
 Files = Annotated[list[Path], typer.Argument(metavar="FILE...", help="Files of traces, one in a line.")]
-Profile = Annotated[
-    str, typer.Option(help="replayable (this package's), or schema (the published one, for any system's traces).")
-]
 
 
 @app.command(cls=Command)
@@ -43,8 +41,8 @@ def export(
 
     Example: [bold]llm-dec-pomdp trace export runs/my-run traces.jsonl[/]
     """
+    from ..benchmarks.kept import export as export_run
     from ..benchmarks.runs import read_run
-    from ..benchmarks.traces import export as export_run
 
     with usage():
         read = read_run(run)
@@ -57,28 +55,34 @@ def export(
 
 
 @app.command(cls=Command)
-def validate(files: Files, profile: Profile = "replayable") -> None:
-    """Check traces against a profile; every problem is named with its event and field.
+def validate(files: Files) -> None:
+    """Check traces, and say which profile they keep; every problem is named with its event and field.
+
+    Those of this package have to be replayable, those of other systems valid by the published schema.
 
     Example: [bold]llm-dec-pomdp trace validate traces.jsonl[/]
     """
+    from ..episodes import ContentStore, read, store_of
+    from ..episodes import validate as problems_of
+    from ..episodes.validate import profile_of
     from ..storage.reading import is_there
-    from ..traces import ContentStore, read, store_of
-    from ..traces import validate as problems_of
 
-    wrong = count = 0
+    found = Counter[str]()
     with usage(), ExitStack() as opened:
         for path in files:
             place = store_of(path)
             store = opened.enter_context(ContentStore(place)) if is_there(place) else None
             for number, trace in enumerate(_traces(path, read), 1):
-                count += 1
-                problems = problems_of(trace, profile, store)  # type: ignore[arg-type]
-                wrong += bool(problems)
+                profile = profile_of(trace)
+                problems = problems_of(trace, profile, store)
+                found["wrong" if problems else profile] += 1
                 for problem in problems:
                     err.print(plain(f"{path}, trace {number}: {problem}"), soft_wrap=True)
-    out.print(f"{count} traces, {wrong or 'none'} of them not {profile}")
-    if wrong:
+    out.print(
+        f"{found.total()} traces: {found['replayable']} replayable, {found['schema']} valid by the published schema, "
+        f"{found['wrong'] or 'none'} wrong"
+    )
+    if found["wrong"]:
         raise typer.Exit(1)
 
 
@@ -88,8 +92,8 @@ def replay(files: Files, trust: Trust = False) -> None:
 
     Example: [bold]llm-dec-pomdp trace replay traces.jsonl[/]
     """
-    from ..traces import TraceError, read_whole
-    from ..traces import replay as play_again
+    from ..episodes import TraceError, read_whole
+    from ..rollout import replay as play_again
 
     different = count = 0
     with usage():
@@ -114,8 +118,8 @@ def stats(files: Files, as_json: Json = False) -> None:
 
     Example: [bold]llm-dec-pomdp trace stats traces.jsonl[/]
     """
-    from ..traces import read_whole
-    from ..traces.stats import DIMENSIONS
+    from ..episodes import read_whole
+    from ..episodes.stats import DIMENSIONS
 
     with usage():
         by_file = {str(path): _means(_valid(path, read_whole)) for path in files}
@@ -139,10 +143,10 @@ def view(
 
     Example: [bold]llm-dec-pomdp trace view traces.jsonl[/]
     """
+    from ..episodes import read_whole
+    from ..episodes.page import render
     from ..storage.files import replace
     from ..storage.reading import LONGEST
-    from ..traces import read_whole
-    from ..traces.page import render
 
     place = place or Path(f"{file}.html")
     if file.is_file() and (size := file.stat().st_size) > LONGEST:
@@ -165,7 +169,7 @@ def _traces(path: Path, reader: Any) -> Iterator[Trace]:
 
 def _trusted(trace: Trace) -> TextDecPOMDP:
     """The environment of a trace, even where that is code which only the trace names."""
-    from ..traces import check, environment_of
+    from ..episodes import check, environment_of
 
     check(trace)
     header = trace["events"][0]["header"]
@@ -175,7 +179,7 @@ def _trusted(trace: Trace) -> TextDecPOMDP:
 
 def _valid(path: Path, reader: Any) -> Iterator[Trace]:
     """The traces of a file. The first that is not a graph of events in time ends the command."""
-    from ..traces import TraceError, check_graph
+    from ..episodes import TraceError, check_graph
 
     for number, trace in enumerate(_traces(path, reader), 1):
         try:
@@ -188,7 +192,7 @@ def _valid(path: Path, reader: Any) -> Iterator[Trace]:
 def _means(traces: Iterable[Trace]) -> Mapping[str, float]:
     """The mean of each statistic over the traces that have it; NaN where none has."""
     from ..benchmarks.sections import known_means
-    from ..traces import stats as stats_of
+    from ..episodes import stats as stats_of
 
     counted = [stats_of(trace) for trace in traces]
     names = (name for one in counted for name in one)

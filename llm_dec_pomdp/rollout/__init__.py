@@ -6,6 +6,7 @@ from .crossed import Crossed
 from .demonstrations import Demonstrations
 from .messages import Messages
 from .preferences import Preferences
+from .replay import replay
 from .trajectories import Trajectories, independent
 from .tree import Tree
 
@@ -19,4 +20,5 @@ __all__ = [
     "Trajectories",
     "Tree",
     "independent",
+    "replay",
 ]

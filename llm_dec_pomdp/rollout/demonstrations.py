@@ -14,7 +14,7 @@ from ..registries import nearest
 from ..seeding import derive
 from ..types import Group, grouped
 from .base import Batch, BatchRollout
-from .recorded import Recorded, Shown, files_of, of_task, play_recorded, read_rows, recorded_episode
+from .recorded import Recorded, Shown, files_of, of_task, play_recorded, read_rows, recorded_episode, texts_of
 from .trajectories import Trajectories
 
 TEACHERS: Mapping[str, Callable[[Any], Policy]] = {
@@ -33,7 +33,7 @@ class Demonstrations(BatchRollout):
 
     Attributes:
         teacher: script:optimal, an optimal team; script:gold, the reference texts; script:uniform, well-formed texts at
-            random; or recorded episodes: a file of traces with their texts, a file like `episodes.jsonl` of a run's
+            random; or recorded episodes: a file of traces with their texts, a file of `episodes/` in a run's
             cell, or the folder of that cell or run.
 
     Raises:
@@ -90,8 +90,15 @@ def _recorded(name: str) -> Mapping[str, Sequence[Recorded]]:
     files = files_of(name)
     if not files:
         raise ValueError(
-            f"no teacher {name!r}: there is no such file, nor a folder with episodes.jsonl; {nearest(name, TEACHERS)}"
+            f"no teacher {name!r}: there is no such file, nor the folder of a run; {nearest(name, TEACHERS)}"
         )
-    shape = "a row has `task` and `turns`, each with `actions` by agent, or is a trace with its texts"
-    episodes = (episode for path in files for episode in read_rows(path, recorded_episode, "episode", shape))
+    shape = (
+        "a row has `task`, and `said` with a text, or a list of texts, for every agent; or it is an episode as a "
+        "run or a trace keeps it (`task_id`, `events`), with its texts"
+    )
+    episodes = (episode for path in files for episode in read_rows(path, _demonstration, "episode", shape))
     return grouped(episodes, lambda episode: episode.task)
+
+
+def _demonstration(row: Any) -> Recorded:
+    return recorded_episode(row) if "events" in row else Recorded(str(row["task"]), texts_of(row["said"]))

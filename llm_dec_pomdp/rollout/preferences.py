@@ -7,18 +7,18 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, Literal, NamedTuple
 
 from ..seeding import derive, generator
 from ..types import Group
 from .base import Batch, BatchRollout
-from .recorded import Recorded, Texts, files_of, of_task, play_recorded, read_rows, recorded_episode
+from .recorded import Recorded, files_of, of_task, play_recorded, read_rows, recorded_episode, texts_of
 
 Choice = Literal["extremes", "all", "random"]
 _ROUNDING = 1e-12  # returns closer than this are equal; where they are larger than 1, relative to their size
 _SHAPE = (
     "a row has `task`, and `chosen` and `rejected` with a text, or a list of texts, for every agent; or it is an "
-    "episode (`task`, `turns`) or a trace with its texts (`task_id`, `events`)"
+    "episode as a run or a trace keeps it (`task_id`, `events`), with its texts"
 )
 
 
@@ -60,7 +60,7 @@ class Preferences(BatchRollout):
     Attributes:
         source: A file of rows {"task": id, "chosen": {agent: text}, "rejected": {agent: text}}; over several turns
             lists of texts. Or recorded episodes, which are paired by their returns: a file of traces with their texts,
-            a file like `episodes.jsonl` of a run's cell, the folder of that cell, or of the run.
+            a file of `episodes/` in a run's cell, the folder of that cell, or of the run.
         choice: Which episodes of a task make pairs, see `pairs_by_return`; "random" draws anew each time.
         margin: How much higher the return of the preferred one must be.
 
@@ -128,17 +128,8 @@ def _recorded(source: str, choice: Choice, margin: float) -> Mapping[str, Sequen
 
 
 def _pair_or_episode(row: Any) -> tuple[str, Pair | Recorded]:
-    if "turns" in row or "events" in row:
+    if "events" in row:
         episode = recorded_episode(row)
         return episode.task, episode
     task = str(row["task"])
-    return task, Pair(Recorded(task, _texts(row["chosen"])), Recorded(task, _texts(row["rejected"])))
-
-
-def _texts(said: Any) -> Texts:
-    texts: dict[str, list[str]] = {}
-    for agent, own in said.items():
-        texts[agent] = [own] if isinstance(own, str) else list(own)
-        if not all(isinstance(text, str) for text in cast("list[Any]", texts[agent])):
-            raise TypeError(f"{agent!r} says something that is no text")
-    return texts
+    return task, Pair(Recorded(task, texts_of(row["chosen"])), Recorded(task, texts_of(row["rejected"])))

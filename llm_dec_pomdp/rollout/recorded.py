@@ -6,11 +6,13 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, cast
 
 from ..agents.base import Policy, Request, Sampling, TeachablePolicy, Team
 from ..agents.scripted import Replay
 from ..envs.base import TextDecPOMDP
+from ..episodes import to_episode
+from ..episodes.files import last_evaluation
 from ..seeding import derive
 from ..storage.reading import is_there, iterate_lines, parse
 from ..types import Completion, Episode, Group
@@ -19,7 +21,6 @@ from .trajectories import Trajectories
 
 Texts = Mapping[str, Sequence[str]]  # by agent, in their order
 T = TypeVar("T")
-_EPISODES = "episodes.jsonl"
 
 
 class Recorded(NamedTuple):
@@ -39,11 +40,12 @@ class Recorded(NamedTuple):
 
 
 def files_of(source: str) -> list[Path]:
-    """The files of a source: itself, or the episodes of a run's cell, or of all cells of a run; [] for none."""
+    """The files of a source: itself, or the last evaluation of a cell, or those of all cells of a run; [] for none."""
     path = Path(source)
     if is_there(path) and not path.is_dir():
         return [path]
-    return [path / _EPISODES] if is_there(path / _EPISODES) else sorted(path.glob(f"cells/*/{_EPISODES}"))
+    cells = (path, *sorted(path.glob("cells/*")))
+    return [file for cell in cells if (file := last_evaluation(cell)) is not None]
 
 
 def read_rows(path: Path, make: Callable[[Any], T], what: str, shape: str) -> Iterator[T]:
@@ -62,30 +64,28 @@ def read_rows(path: Path, make: Callable[[Any], T], what: str, shape: str) -> It
         raise ValueError(f"{path} is empty; give a file of {what}s")
 
 
-def recorded_episode(row: Any) -> Recorded:
-    """The episode of a row of `episodes.jsonl` (`task` and `turns`), or of a trace (`events`).
+def recorded_episode(trace: Any) -> Recorded:
+    """The episode of a trace with its texts.
 
     Raises:
-        ValueError, KeyError, TypeError, AttributeError: It is neither.
+        ValueError: It is no trace of this package, or lacks its texts.
     """
+    episode, header = to_episode(trace), trace["events"][0]["header"]
     texts: dict[str, list[str]] = {}
-    if "events" not in row:
-        for agent, text in (pair for turn in row["turns"] for pair in turn["actions"].items()):
-            texts.setdefault(agent, []).append(text)
-        total = sum(turn.get("reward", math.nan) for turn in row["turns"])
-        return Recorded(str(row["task"]), texts, total, row.get("seed"))
-    total, seed = 0.0, None
-    for event in row["events"]:
-        if event["type"] == "message" and event["agent"] != "environment":
-            if "content" not in event:
-                raise ValueError("a trace without its texts: export it with --texts inline")
-            texts.setdefault(event["agent"], []).append(event["content"])
-        elif event["type"] == "aggregate":
-            total += math.nan if event["reward"] is None else event["reward"]
-        elif "header" in event:
-            own = event["header"]["text_seed"]
-            seed = own if event["header"]["seed"] == derive(own, "env") else None
-    return Recorded(str(row["task_id"]), texts, total, seed)
+    for agent, completion in (pair for turn in episode.turns for pair in turn.actions.items()):
+        texts.setdefault(agent, []).append(completion.text)
+    seed = episode.seed if header["seed"] == derive(episode.seed, "env") else None
+    return Recorded(episode.item_id, texts, episode.total, seed)
+
+
+def texts_of(said: Any) -> Texts:
+    """Texts of a row by agent, each a text or a list of them; raises TypeError or AttributeError for anything else."""
+    texts: dict[str, list[str]] = {}
+    for agent, written in said.items():
+        texts[agent] = [written] if isinstance(written, str) else list(written)
+        if not all(isinstance(text, str) for text in cast("list[Any]", texts[agent])):
+            raise TypeError(f"{agent!r} says something that is no text")
+    return texts
 
 
 def of_task(recordings: Mapping[str, Sequence[T]], item_id: str, source: str, what: str) -> Sequence[T]:

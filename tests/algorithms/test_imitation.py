@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,8 +16,8 @@ from llm_dec_pomdp.agents import Request, Sampling, Scripted, Team
 from llm_dec_pomdp.agents.loading import load_team
 from llm_dec_pomdp.agents.scripted import Uniform
 from llm_dec_pomdp.algorithms.imitation import Imitation
-from llm_dec_pomdp.benchmarks.records import episode_record
 from llm_dec_pomdp.envs.hierarchy.keys import Keys
+from llm_dec_pomdp.episodes import Header, TraceWriter
 from llm_dec_pomdp.rollout import Demonstrations, Trajectories
 from llm_dec_pomdp.training import TrainerConfig, restore, train
 from llm_dec_pomdp.training.checkpoint import Checkpoints
@@ -100,9 +99,11 @@ def test_recorded_episodes_are_said_again_word_for_word(options: dict[str, int],
     ids = [item.id for item in env.items[:4]]
     recorded = Trajectories().play(env, Uniform(env.choices), ids, range(4), ONE, 3)
     file = tmp_path / "episodes.jsonl"
-    rows = [json.dumps(episode_record(e)) + "\n" for group in recorded for e in group.episodes]
-    file.write_text("".join(rows), encoding="utf-8")
-    played = Demonstrations(str(tmp_path)).play(env, words(env), ids, range(9, 13), ONE, 12)
+    items = {item.id: item for item in env.items}
+    with TraceWriter(file) as writer:
+        for episode in (episode for group in recorded for episode in group.episodes):
+            writer.write_episode(episode, Header.of(env), items[episode.item_id])
+    played = Demonstrations(str(file)).play(env, words(env), ids, range(9, 13), ONE, 12)
 
     def said(groups: list[Group]) -> list[set[tuple[str, ...]]]:
         return [{tuple(c.text for t in e.turns for c in t.actions.values()) for e in g.episodes} for g in groups]
@@ -115,8 +116,8 @@ def test_recorded_episodes_are_said_again_word_for_word(options: dict[str, int],
 
 def test_a_file_of_something_else_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "rows.jsonl"
-    file.write_text('{"task": "t", "turns": []}\n{"prompt": "x"}\n', encoding="utf-8")
-    with pytest.raises(ValueError, match=r"rows.jsonl, row 2: is no episode \(KeyError: 'turns'\)"):
+    file.write_text('{"task": "t", "said": {"agent_0": "a"}}\n{"prompt": "x"}\n', encoding="utf-8")
+    with pytest.raises(ValueError, match=r"rows.jsonl, row 2: is no episode \(KeyError: 'task'\)"):
         learner(pupils(), source=str(file))
 
 

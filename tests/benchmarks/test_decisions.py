@@ -11,8 +11,8 @@ import llm_dec_pomdp
 from llm_dec_pomdp.agents import Sampling, Scripted
 from llm_dec_pomdp.benchmarks.sections import measure
 from llm_dec_pomdp.benchmarks.sections.decisions import FIGURES, decisions
-from llm_dec_pomdp.rollout import Trajectories
-from llm_dec_pomdp.traces import Header, from_episode, replay
+from llm_dec_pomdp.episodes import Header, from_episode
+from llm_dec_pomdp.rollout import Trajectories, replay
 from llm_dec_pomdp.types import Group
 
 SPECIALISTS = {"specialists": ["people+towns", "companies+works"]}

@@ -14,10 +14,9 @@ from llm_dec_pomdp.agents import Sampling, Team
 from llm_dec_pomdp.algorithms.base import Prompting
 from llm_dec_pomdp.benchmarks.cell import train_numbers
 from llm_dec_pomdp.benchmarks.metrics import summarise
-from llm_dec_pomdp.benchmarks.records import episode_record
-from llm_dec_pomdp.benchmarks.runs import final_score
 from llm_dec_pomdp.envs.pays import RULES
 from llm_dec_pomdp.envs.wrappers import with_protocol
+from llm_dec_pomdp.episodes import Header, from_episode, to_episode
 from llm_dec_pomdp.rollout import Trajectories
 from llm_dec_pomdp.training import loop as training
 from llm_dec_pomdp.types import Group, Score, TaskItem
@@ -49,6 +48,15 @@ def play(pays: Any, *scores: float) -> tuple[Any, Group]:
     return env, group
 
 
+def recorded_score(env: Any, group: Group) -> float:
+    """The score of what was delivered last, from the record of an episode."""
+    [item] = [item for item in env.items if item.id == group.item_id]
+    trace = json.loads(json.dumps(from_episode(group.episodes[0], Header.of(env), item), allow_nan=False))
+    final = to_episode(trace).final
+    assert final is not None
+    return final.total
+
+
 class Still(Prompting):
     """Learns nothing."""
 
@@ -66,7 +74,7 @@ def test_training_evaluation_and_records_agree(pays: str, scores: tuple[float, .
     assert training.mean_scores([group], env)[1:] == (percent, {"match": percent / 25})
     measured = summarise([group], env.score_scale, env.components, 1.0)
     assert (measured.return_percent.mean, measured.components["match"].mean) == (percent, percent / 25)
-    assert final_score(json.loads(json.dumps(episode_record(group.episodes[0])))) == percent / 25
+    assert recorded_score(env, group) == percent / 25
 
 
 def test_a_training_step_reports_rewards_and_the_percentage() -> None:
@@ -81,21 +89,13 @@ def test_a_training_step_reports_rewards_and_the_percentage() -> None:
 def test_drafts_are_not_what_was_delivered() -> None:
     env = with_protocol(Match(ITEMS), "discussion")
     [group] = Trajectories().play(env, Team(dict.fromkeys(AGENTS, Recorder())), ["t1"], [0], SAMPLING)
-    assert final_score(episode_record(group.episodes[0])) == 1.0
+    assert recorded_score(env, group) == 1.0
 
 
 @pytest.mark.parametrize(("scores", "wanted"), [((math.nan, 3.0), 3.0), ((3.0, math.nan), math.nan)])
 def test_the_last_score_counts_when_it_is_known(scores: tuple[float, ...], wanted: float) -> None:
     env, group = play("final", *scores)
-    assert final_score(episode_record(group.episodes[0])) == pytest.approx(wanted, nan_ok=True)
+    assert recorded_score(env, group) == pytest.approx(wanted, nan_ok=True)
     measured = summarise([group], env.score_scale, env.components, 1.0)
     assert measured.return_percent.mean == pytest.approx(25 * wanted, nan_ok=True)
     assert measured.unscored == int(math.isnan(wanted))
-
-
-def test_records_without_scores_paid_them() -> None:
-    _, group = play("each", 1.0, 3.0)
-    record = episode_record(group.episodes[0])
-    for turn in record["turns"]:
-        del turn["score"]
-    assert final_score(record) == 3.0

@@ -8,9 +8,9 @@ import struct
 from dataclasses import asdict
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
 
 import pytest
+from evaluated import write_evaluation
 from pages import packed
 from typer.testing import CliRunner
 
@@ -33,6 +33,7 @@ from llm_dec_pomdp.cli import app
 from llm_dec_pomdp.storage.files import replace_json
 from llm_dec_pomdp.storage.runfolder import append
 from llm_dec_pomdp.training import TrainerConfig
+from llm_dec_pomdp.types import Completion, Score, Turn
 from llm_dec_pomdp.visible import visible
 
 PIECES = [
@@ -68,9 +69,9 @@ def write_hostile_run(folder: Path, draw: random.Random) -> None:
         if number == len(names):
             replace_json(place / "failure.json", {"reason": hostile(draw, 9)})
             continue
-        turn: dict[str, Any] = {"observations": {agent: hostile(draw, 9)}, "actions": {agent: hostile(draw, 9)}}
-        turn |= {"reward": 1.0, "score": 1.0, "components": {part: 1.0}, "notes": {agent: hostile(draw, 9)}}
-        append(place / "episodes.jsonl", {"task": task, "return": 1.0, "turns": [turn]})
+        score = Score(1.0, {part: 1.0}, notes={agent: hostile(draw, 9)})
+        turn = Turn({agent: hostile(draw, 9)}, {agent: Completion(hostile(draw, 9))}, 1.0, score)
+        write_evaluation(place, [(task, turn)])
         interval = mean_interval([30.0, 40.0])
         measured = {"schemes": {hostile(draw): mean_interval([0.5])}}
         summary = Summary(interval, {part: interval}, 1.0, 10.0, 2.0, 5.0, 6.0, 0.0, 12, 0, measured=measured)

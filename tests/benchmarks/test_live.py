@@ -14,6 +14,8 @@ from playwright.sync_api import Browser
 
 from llm_dec_pomdp.benchmarks.live import HOST, server
 
+LAST = "episodes/step-2.jsonl"
+
 
 @pytest.fixture
 def growing(run: Path, tmp_path: Path) -> Path:
@@ -21,8 +23,8 @@ def growing(run: Path, tmp_path: Path) -> Path:
     folder = tmp_path / "run"
     shutil.copytree(run, folder)
     cell = next(iter(folder.glob("cells/*magrpo*")))
-    for name in ("result.json", "episodes.jsonl"):
-        shutil.move(cell / name, tmp_path / name)
+    shutil.move(cell / "result.json", tmp_path / "result.json")
+    shutil.move(cell / LAST, tmp_path / "last.jsonl")
     return folder
 
 
@@ -51,7 +53,7 @@ def test_the_page_grows_with_the_run(growing: Path, port: int) -> None:
     before, page = answer(port, "/state"), answer(port, "/")[1]
     assert answer(port, "/state") == before
     waiting = next(iter(growing.glob("cells/*magrpo*")))
-    shutil.copy(growing.parent / "episodes.jsonl", waiting)
+    shutil.copy(growing.parent / "last.jsonl", waiting / LAST)
     assert answer(port, "/state") != before
     assert methods(answer(port, "/")[1]) >= methods(page) >= {"single", "concat"}
     assert len(packed(answer(port, "/")[1])["traces"]) > len(packed(page)["traces"])
@@ -68,7 +70,7 @@ def test_a_reader_is_told_of_new_episodes_and_sees_them(growing: Path, port: int
     page = browser.new_page()
     page.goto(f"http://{HOST}:{port}/")
     page.locator(".row").first.wait_for()
-    shutil.copy(growing.parent / "episodes.jsonl", next(iter(growing.glob("cells/*magrpo*"))))
+    shutil.copy(growing.parent / "last.jsonl", next(iter(growing.glob("cells/*magrpo*"))) / LAST)
     page.get_by_role("button", name="Show them").click()
     page.get_by_text("episodes;").wait_for()
     held = len(packed(page.content())["traces"])

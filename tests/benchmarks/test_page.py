@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from evaluated import last_episodes
 from pages import Parsed, packed
 from playwright.sync_api import Page
 
@@ -113,16 +113,16 @@ def test_one_reads_what_each_agent_saw_and_said_under_two_methods(report: Page, 
     task = left.get_by_label("task").input_value()
     assert right.get_by_label("task").input_value() == task
     for number, method in enumerate(("concat", "magrpo")):
-        (path,) = run.glob(f"cells/coophumaneval_v0-{method}-*/episodes.jsonl")
-        (episode,) = (line for line in map(json.loads, path.read_text().splitlines()) if line["task"] == task)
-        (turn,) = episode["turns"]
+        (cell,) = run.glob(f"cells/coophumaneval_v0-{method}-*")
+        (episode,) = (episode for episode in last_episodes(cell) if episode.item_id == task)
+        (turn,) = episode.turns
         for agent, role in (("agent_0", "aux"), ("agent_1", "main")):
             row = left.locator(".row").filter(has=report.locator(".who", has_text=role))
             row.first.click()
             side = report.get_by_label("Chosen event").locator("article").nth(number)
-            assert side.locator("pre").all_text_contents() == [visible(turn["actions"][agent])]
+            assert side.locator("pre").all_text_contents() == [visible(turn.actions[agent].text)]
             side.get_by_role("button", name="environment").first.click()  # what the text followed from
-            assert visible(turn["observations"][agent]) in side.locator("pre").all_text_contents()
+            assert visible(turn.observations[agent]) in side.locator("pre").all_text_contents()
 
 
 @pytest.mark.parametrize("width", [360, 1024, 1300])

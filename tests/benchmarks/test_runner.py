@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from evaluated import last_episodes
 
 from llm_dec_pomdp.benchmarks.cell import evaluate, read_lines
 from llm_dec_pomdp.benchmarks.progress import Silent
@@ -36,10 +37,11 @@ def test_the_run_folder_says_what_ran(run: Path) -> None:
 
 def test_every_episode_is_written_down(small: Suite, run: Path) -> None:
     for cell in small.cells():
-        episodes = read_lines(run / "cells" / cell.label / "episodes.jsonl")
+        episodes = last_episodes(run / "cells" / cell.label)
         assert len(episodes) == 2
         for episode in episodes:
-            assert episode["turns"][-1]["reward"] == pytest.approx(sum(episode["turns"][-1]["components"].values()))
+            assert episode.final is not None
+            assert episode.turns[-1].reward == pytest.approx(sum(episode.final.components.values()))
 
 
 def test_learners_leave_curves_and_weights_and_baselines_do_not(small: Suite, run: Path) -> None:
@@ -75,14 +77,14 @@ def test_a_trained_team_can_be_loaded_and_says_the_same(small: Suite, run: Path)
     cell = next(cell for cell in small.cells() if cell.method.name == "magrpo")
     folder = run / "cells" / cell.label
     groups, _ = evaluate(cell, build_cell(cell, weights=folder / "team"), Silent())
-    said = [list(turn["actions"].values()) for e in read_lines(folder / "episodes.jsonl") for turn in e["turns"]]
+    said = [[c.text for c in turn.actions.values()] for e in last_episodes(folder) for turn in e.turns]
     again = [[c.text for c in turn.actions.values()] for g in groups for e in g.episodes for turn in e.turns]
     assert again == said
 
 
 def test_all_methods_are_measured_on_the_same_tasks(small: Suite, run: Path) -> None:
     tasks = {
-        tuple(episode["task"] for episode in read_lines(run / "cells" / cell.label / "episodes.jsonl"))
+        tuple(episode.item_id for episode in last_episodes(run / "cells" / cell.label))
         for cell in small.cells()
         if cell.environment.id == "tldr-v0"
     }
@@ -164,7 +166,6 @@ def test_finished_cells_are_not_removed_unless_that_is_asked_for(
         place = folder / "cells" / cell.label
         place.mkdir(parents=True)
         (place / "cell.json").write_text(json.dumps(cell.to_dict()))
-        (place / "episodes.jsonl").write_text("")
     (folder / "status.json").write_text("{}")
     before = sorted(folder.rglob("*"))
     with pytest.raises(ConfigError, match=message):

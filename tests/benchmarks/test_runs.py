@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from evaluated import write_evaluation
 from rich.console import Console
 
 from llm_dec_pomdp.benchmarks.cell import Result
@@ -31,6 +32,7 @@ from llm_dec_pomdp.benchmarks.suite import (
 )
 from llm_dec_pomdp.benchmarks.text_tables import p_value
 from llm_dec_pomdp.training import TrainerConfig
+from llm_dec_pomdp.types import Completion, Score, Turn
 
 TASKS = [f"t{i}" for i in range(12)]
 
@@ -57,23 +59,9 @@ def write_run(folder: Path, *cells: tuple[Cell, float], version: str = "0.1.0", 
         place.mkdir(parents=True)
         (place / "cell.json").write_text(json.dumps(cell.to_dict()))
         rewards = [3.0 * share + 0.01 * ((number + cell.seed) % 3) for number in range(len(TASKS))]
-        episodes = [
-            {
-                "task": task,
-                "return": reward,
-                "turns": [
-                    {
-                        "observations": {"agent_0": "a post"},
-                        "actions": {"agent_0": "</script><script>alert(1)</script> & text"},
-                        "reward": reward,
-                        "components": {"structure": reward},
-                        "notes": {},
-                    }
-                ],
-            }
-            for task, reward in zip(TASKS, rewards, strict=True)
-        ]
-        (place / "episodes.jsonl").write_text("".join(json.dumps(e) + "\n" for e in episodes))
+        said = {"agent_0": Completion("</script><script>alert(1)</script> & text")}
+        turns = [Turn({"agent_0": "a post"}, said, r, Score(r, {"structure": r})) for r in rewards]
+        write_evaluation(place, zip(TASKS, turns, strict=True))
         interval = mean_interval([100 * reward / 3 for reward in rewards])
         summary = Summary(interval, {"structure": interval}, 1.0, 10.0, 2.0, 5.0, 6.0, 0.0, 12, 0)
         result = Result(cell, summary, train_seconds, 1.0, 3.0, "digest")

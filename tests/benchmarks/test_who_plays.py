@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Sequence
 from pathlib import Path
+
+from evaluated import last_episodes
 
 from llm_dec_pomdp.agents import Policy, Request, Sampling, Team
 from llm_dec_pomdp.algorithms.base import Prompting
@@ -47,8 +48,7 @@ def test_training_evaluation_and_latency_are_those_of_the_policy(small: Suite, t
     learnt_from.clear()
     result = run_cell(cell, tmp_path, tracking=())
     trained = [c.text for g in learnt_from for e in g.episodes for turn in e.turns for c in turn.actions.values()]
-    episodes = [json.loads(line) for line in (tmp_path / "episodes.jsonl").read_text().splitlines()]
-    measured = [text for e in episodes for turn in e["turns"] for text in turn["actions"].values()]
+    measured = [c.text for e in last_episodes(tmp_path) for turn in e.turns for c in turn.actions.values()]
     assert len(trained) == 2 * 2 * 2 * 2  # steps, prompts, episodes, agents
     assert len(measured) == 2 * 2
     assert all(text.startswith("HEY ") for text in [*trained, *measured])

@@ -8,6 +8,7 @@ import json
 from pathlib import Path
 
 import pytest
+from evaluated import last_episodes
 from typer.main import get_command
 from typer.testing import CliRunner, Result
 
@@ -188,9 +189,9 @@ def test_eval_reads_a_file_with_other_names(tmp_path: Path) -> None:
     arguments = ["--tasks", str(rows), "--split", "all", "--field", "prompt=abstract", "--field", "id=paper"]
     document("eval", "tldr-v0", *QUICK, *arguments, "--out", str(tmp_path / "run"))
     (cell,) = (tmp_path / "run" / "cells").iterdir()
-    episodes = [json.loads(line) for line in (cell / "episodes.jsonl").read_text().splitlines()]
-    assert [episode["task"] for episode in episodes] == ["0", "1"]
-    assert "text 0" in episodes[0]["turns"][0]["observations"]["agent_0"]
+    episodes = last_episodes(cell)
+    assert [episode.item_id for episode in episodes] == ["0", "1"]
+    assert "text 0" in episodes[0].turns[0].observations["agent_0"]
 
 
 def test_a_trained_team_is_measured_again_and_trained_on(tmp_path: Path) -> None:
@@ -257,9 +258,10 @@ def test_a_team_that_was_trained_under_a_protocol_is_measured_under_it(tmp_path:
     document("eval", "relay-v0", *QUICK, "--team", str(run), "--out", str(tmp_path / "again"))
     told = [json.loads(path.read_text())["environment"]["protocol"] for path in tmp_path.glob("*/cells/*/cell.json")]
     assert told == ["sequential"] * 2
-    first, again = (path.read_text() for path in tmp_path.glob("*/cells/*/episodes.jsonl"))
+    first, again = map(last_episodes, tmp_path.glob("*/cells/*"))
     assert first == again
-    assert "Already written by the others" in first
+    told = [text for turn in first[0].turns for text in turn.observations.values()]
+    assert any("Already written by the others" in text for text in told)
     (path,) = run.glob("cells/*/train.jsonl")
     metrics = json.loads(path.read_text())["metrics"]
     assert 8 * 3 < metrics["generations"] <= 8 * (3 + 9)

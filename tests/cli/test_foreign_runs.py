@@ -112,8 +112,8 @@ NEW: dict[str, Callable[[Path], Any]] = {  # in the place of the file
 }
 OLD: dict[str, Callable[[Path], None]] = {"twice": twice, "unreadable": unreadable, "missing": Path.unlink}
 OF_RUN = ["status.json", "versions.json", "suite.json", "order.json", "commands.txt", "lock"]
-OF_CELL = ["cell.json", "result.json", "failure.json", "episodes.jsonl", "start.jsonl", "train.jsonl", "curve.jsonl"]
-OF_CELL += ["traces/step-2.jsonl", "team/team.json", "team/agent_0/model.safetensors"]
+OF_CELL = ["cell.json", "result.json", "failure.json", "train.jsonl", "curve.jsonl"]
+OF_CELL += ["episodes/step-0.jsonl", "episodes/step-2.jsonl", "team/team.json", "team/agent_0/model.safetensors"]
 OF_CELL += ["checkpoints/step-000002/checkpoint.json", "checkpoints/step-000002/manifest.json"]
 FILES = [*OF_RUN, *(CELL + name for name in OF_CELL)]
 EVERY = [(kind, file) for kind in (*NEW, *OLD) for file in FILES]
@@ -188,7 +188,7 @@ def test_the_next_run_is_listed_and_the_damaged_one_says_why(kind: str, run: Pat
 
 @pytest.mark.parametrize("kind", ["pipe", "deep", "list"])
 def test_a_report_of_several_runs_leaves_out_the_damaged_one_and_says_so(kind: str, run: Path, made: Path) -> None:
-    path = damage(run, kind, f"{CELL}episodes.jsonl")
+    path = damage(run, kind, f"{CELL}episodes/step-2.jsonl")
     code, said = ends_well(commands(run, made)["merge"])
     assert code == 0
     assert str(path) in said.replace(" ", "")

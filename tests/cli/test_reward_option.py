@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from evaluated import last_episodes
 from typer.testing import CliRunner
 
 import llm_dec_pomdp
@@ -40,14 +41,14 @@ def test_a_run_of_a_reward_model_pays_another_run(tmp_path: Path) -> None:
     trained, told = Learnt(str(judge), 2), conversation("Which is better?")
     assert trained(told, "this one") == Learnt(str(team), 2)(told, "this one")
     assert trained(told, "this one") != value(*load_judge("builtin:tiny").log_likelihoods([told], ["this one"]))
-    episodes = [json.loads(row) for row in next(paid.glob("cells/*/episodes.jsonl")).read_text().splitlines()]
     again = LearnedReward(llm_dec_pomdp.make("tldr-v0", split="test"), trained)
-    for row in episodes:
-        [turn] = row["turns"]
-        again.reset(options={"task_id": row["task"]})
-        _, rewards, *_ = again.step(turn["actions"])
-        assert rewards["agent_0"] == pytest.approx(turn["reward"], abs=1e-4)
-        assert turn["diagnostics"]["learned"] == turn["reward"] != turn["score"]
+    for episode in last_episodes(next(paid.glob("cells/*"))):
+        [turn] = episode.turns
+        again.reset(options={"task_id": episode.item_id})
+        _, rewards, *_ = again.step({agent: said.text for agent, said in turn.actions.items()})
+        assert rewards["agent_0"] == pytest.approx(turn.reward, abs=1e-4)
+        assert turn.score is not None
+        assert turn.score.diagnostics["learned"] == turn.reward != turn.score.total
     assert line["mean_return"] < 0 or line["mean_return"] > 3
 
 

@@ -13,13 +13,13 @@ from models import AGENTS, COLOURS, ITEMS, Colourful, separate_team
 
 from llm_dec_pomdp.agents import Sampling, Team
 from llm_dec_pomdp.agents.scripted import RandomText, Uniform
-from llm_dec_pomdp.benchmarks.records import episode_record
 from llm_dec_pomdp.envs.base import TextDecPOMDP
 from llm_dec_pomdp.envs.stopping.scouts import Scouts
 from llm_dec_pomdp.envs.wrappers import with_protocol
+from llm_dec_pomdp.episodes import Header, Trace, TraceWriter, from_episode
+from llm_dec_pomdp.episodes.files import evaluation_file
 from llm_dec_pomdp.rollout import Demonstrations, Preferences, Trajectories
-from llm_dec_pomdp.traces import Header, TraceWriter, from_episode
-from llm_dec_pomdp.types import Group
+from llm_dec_pomdp.types import Completion, Episode, Group, TaskItem, Turn
 
 SAMPLING = Sampling(max_new_tokens=6)
 
@@ -42,18 +42,15 @@ def searched() -> tuple[Scouts, Group]:
 
 def recorded(kind: str, groups: list[Group], folder: Path, env: TextDecPOMDP | None = None) -> str:
     """The episodes as a run, or as traces, keeps them."""
-    if kind == "run":
-        (folder / "cells" / "a").mkdir(parents=True)
-        rows = [json.dumps(episode_record(e)) + "\n" for group in groups for e in group.episodes]
-        (folder / "cells" / "a" / "episodes.jsonl").write_text("".join(rows))
-        return str(folder)
+    path = evaluation_file(folder / "cells" / "a", 3) if kind == "run" else folder / "traces.jsonl"
+    path.parent.mkdir(parents=True, exist_ok=True)
     env = env or Colourful(ITEMS)
     header = Header.of(env, env.metadata["name"])
-    with TraceWriter(folder / "traces.jsonl") as file:
+    with TraceWriter(path) as file:
         for group, item in zip(groups, env.items, strict=False):
             for episode in group.episodes:
-                file.write(from_episode(episode, header, item))
-    return str(folder / "traces.jsonl")
+                file.write_episode(episode, header, item)
+    return str(folder if kind == "run" else path)
 
 
 @pytest.mark.parametrize("kind", ["run", "traces"])
@@ -98,7 +95,7 @@ def test_recorded_episodes_meet_the_chance_that_they_met(kind: str, tmp_path: Pa
 
 def test_one_agent_that_writes_all_parts_says_each_in_its_turn(tmp_path: Path) -> None:
     env, group = searched()
-    source, totals = recorded("run", [group], tmp_path), [e.total for e in group.episodes]
+    source, totals = recorded("run", [group], tmp_path, env), [e.total for e in group.episodes]
     one = Team({"agent_0": RandomText()})
     [again] = Preferences(source).play(with_protocol(env, "centralized"), one, ["scouts"], [5], SAMPLING)
     wanted = [
@@ -108,8 +105,10 @@ def test_one_agent_that_writes_all_parts_says_each_in_its_turn(tmp_path: Path) -
     assert [turn.actions["agent_0"].text for turn in again.episodes[0].turns] == wanted
 
 
-def episode_row(task: str, reward: float | None, text: str = "red") -> dict[str, Any]:
-    return {"task": task, "turns": [{"actions": dict.fromkeys(AGENTS, text), "reward": reward}]}
+def episode_row(task: str, reward: float, text: str = "red") -> Trace:
+    turn = Turn(dict.fromkeys(AGENTS, "a colour"), dict.fromkeys(AGENTS, Completion(text)), reward)
+    env = Colourful(ITEMS)
+    return from_episode(Episode(task, 0, (turn,), True), Header.of(env, "colourful-v0"), TaskItem(task, "say"))
 
 
 def test_a_recorded_task_without_a_pair_has_an_empty_group(tmp_path: Path) -> None:
@@ -131,7 +130,7 @@ def test_a_recorded_task_without_a_pair_has_an_empty_group(tmp_path: Path) -> No
         ),
         ([episode_row("t0", 1.0), episode_row("t0", 0.0)], {"margin": 1.0}, "by more than 1; record several"),
         ([{"task": "t", "chosen": {}, "rejected": {}}], {"choice": "all"}, "pairs and margin choose among episodes"),
-        ([{"task_id": "t", "events": [{"type": "message", "agent": "a"}]}], {}, "a trace without its texts"),
+        ([{"task_id": "t", "events": [{"type": "message", "agent": "a"}]}], {}, "is no pair"),
     ],
 )
 def test_a_source_that_gives_no_pair_is_refused(

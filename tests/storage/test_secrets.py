@@ -10,14 +10,14 @@ import pytest
 from servers import Server, reply, serving
 from typer.testing import CliRunner
 
+import llm_dec_pomdp
 from llm_dec_pomdp.agents import Remote, Request, Sampling
-from llm_dec_pomdp.benchmarks.records import write_episodes
 from llm_dec_pomdp.cli import app
+from llm_dec_pomdp.episodes import ContentStore, Header, TraceWriter
 from llm_dec_pomdp.storage import secrets
 from llm_dec_pomdp.storage.files import Draft, replace, replace_json, verify
 from llm_dec_pomdp.storage.runfolder import append
-from llm_dec_pomdp.traces.files import ContentStore
-from llm_dec_pomdp.types import Completion, Episode, Group, Turn, conversation
+from llm_dec_pomdp.types import Completion, Episode, Turn, conversation
 
 KEY = 'sk-a/"qzvoted"<&key'
 FORMS = (KEY, json.dumps(KEY)[1:-1], "sk-a\\/", "sk-a/&quot;qzvoted&quot;&lt;&amp;key")
@@ -38,8 +38,10 @@ def test_whatever_is_stored_has_a_mask_in_its_place(tmp_path: Path, monkeypatch:
     append(tmp_path / "log.jsonl", {"text": text})
     replace_json(tmp_path / "cell.json", {KEY: [text]})
     replace(tmp_path / "report.html", f"<p>{FORMS[3]}</p> {KEY}".encode())
-    turn = Turn({"a": text}, {"a": Completion(text)}, 0.0)
-    write_episodes(tmp_path / "episodes.jsonl", [Group("x", (Episode("x", 0, (turn,), True),))])
+    turn = Turn({"agent_0": text}, {"agent_0": Completion(text)}, 0.0)
+    env = llm_dec_pomdp.make("tldr-v0")
+    with TraceWriter(tmp_path / "step-0.jsonl") as writer:
+        writer.write_episode(Episode(env.items[0].id, 0, (turn,), True), Header.of(env), env.items[0])
     with Draft(tmp_path / "step") as draft:
         draft.write_json("state.json", {"options": {"key": KEY}})
         draft.publish()
@@ -73,7 +75,7 @@ def test_a_run_with_a_server_that_repeats_its_key_has_it_in_no_file(
     assert done.exit_code == 0, done.output
     files = [path for path in (tmp_path / "run").rglob("*") if path.is_file()]
     assert [path.name for path in files if holds_it(path.read_bytes().decode(errors="replace"))] == []
-    [episodes] = (tmp_path / "run").rglob("episodes.jsonl")
+    [episodes] = (tmp_path / "run").rglob("step-*.jsonl")
     assert "your key [key]." in episodes.read_text()
     assert not holds_it(done.output)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 import time
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from evaluated import last_episodes
 
 from llm_dec_pomdp.benchmarks.cell import run_cell
 from llm_dec_pomdp.benchmarks.suite import Cell, Suite
@@ -60,8 +60,7 @@ def outcome(folder: Path) -> dict[str, Any]:
         for place in (folder / "team", newest)
         for path in sorted([*place.rglob("*.safetensors"), *place.rglob("state.json")])
     }
-    episodes = [_timeless(json.loads(line)) for line in (folder / "episodes.jsonl").read_text().splitlines()]
-    return {**lines, **files, "episodes": episodes}
+    return {**lines, **files, "episodes": last_episodes(folder)}
 
 
 def ran(of: Cell, folder: Path, executor: str = "processes") -> dict[str, Any]:

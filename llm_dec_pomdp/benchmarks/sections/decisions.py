@@ -31,7 +31,7 @@ from ...envs.research.state import MAIN
 from ...envs.research.task import Research
 from ...envs.research.worlds import Fact, world
 from ...envs.tasks import item_of
-from ...traces import Header, Trace, from_episode
+from ...episodes import Header, Trace, from_episode
 from ...types import Group
 from . import Section, known_means
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ...envs.base import TextDecPOMDP
-from ...traces import Header, from_episode, stats
+from ...episodes import Header, from_episode, stats
 from ...types import Group
 from . import Section, known_means
 
@@ -17,7 +17,7 @@ _SHARES = ("utilisation", "overhead", "redundancy")  # shown in %
 
 
 class Orchestration(Section):
-    """Means over the episodes in which there is something to count; see `llm_dec_pomdp.traces.stats`."""
+    """Means over the episodes in which there is something to count; see `llm_dec_pomdp.episodes.stats`."""
 
     title = "Orchestration"
     note = (

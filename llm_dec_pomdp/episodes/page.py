@@ -68,7 +68,7 @@ def page_of(packed: Packed, title: str, about: str, *, live: bool = False) -> st
         live: It asks where it came from, at `state`, whether there is more to see.
     """
     style, script = viewer_style("alone"), viewer_script(*(["live"] if live else []))
-    loader = PackageLoader("llm_dec_pomdp.traces", "templates")
+    loader = PackageLoader("llm_dec_pomdp.episodes", "templates")
     page = Environment(loader=loader, autoescape=True, undefined=StrictUndefined).get_template("trace.html.j2")
     rules = policy(style, script) + ("; connect-src 'self'" if live else "")
     return visible(
@@ -81,7 +81,7 @@ def page_of(packed: Packed, title: str, about: str, *, live: bool = False) -> st
 
 @functools.cache
 def _text(name: str) -> str:
-    return (files("llm_dec_pomdp.traces") / "templates" / name).read_text(encoding="utf-8")
+    return (files("llm_dec_pomdp.episodes") / "templates" / name).read_text(encoding="utf-8")
 
 
 def viewer_style(*further: str) -> Markup:

@@ -13,12 +13,12 @@ from llm_dec_pomdp.agents.base import Request
 from llm_dec_pomdp.envs.base import TextDecPOMDP
 from llm_dec_pomdp.envs.registration import least_arguments
 from llm_dec_pomdp.envs.wrappers import with_protocol
+from llm_dec_pomdp.episodes import Header, Trace, from_episode
 from llm_dec_pomdp.rollout import Trajectories
-from llm_dec_pomdp.traces import Header, Trace, from_episode
 from llm_dec_pomdp.types import Completion, Group, Message
 
 ROOT = Path(llm_dec_pomdp.__file__).parents[1]
-EXAMPLE = ROOT / "tests" / "traces" / "example_trace.json"
+EXAMPLE = ROOT / "tests" / "episodes" / "example_trace.json"
 
 
 class Tokens:

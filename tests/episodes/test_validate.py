@@ -15,8 +15,9 @@ from typing import Any
 import pytest
 from playing import EXAMPLE, played
 
-from llm_dec_pomdp.traces import Trace, TraceError, check_graph, replay, stats, validate
-from llm_dec_pomdp.traces.page import render
+from llm_dec_pomdp.episodes import Trace, TraceError, check_graph, stats, validate
+from llm_dec_pomdp.episodes.page import render
+from llm_dec_pomdp.rollout import replay
 
 Mutation = Callable[[Trace], Any]
 NAMES_THE_PLACE = re.compile(r"^(event .+|edge \d+.*|field \S+.*|the trace): .+", re.DOTALL)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,25 +13,23 @@ from playing import ROOT, played, speaker
 
 import llm_dec_pomdp
 from llm_dec_pomdp.agents import Sampling, Scripted
-from llm_dec_pomdp.benchmarks.records import episode_record, recorded_episode
 from llm_dec_pomdp.envs.task import Task, Transition
 from llm_dec_pomdp.envs.tasks import TaskSource
 from llm_dec_pomdp.envs.wrappers import PROTOCOLS
-from llm_dec_pomdp.rollout import Trajectories, Tree
-from llm_dec_pomdp.seeding import derive
-from llm_dec_pomdp.traces import (
+from llm_dec_pomdp.episodes import (
     Header,
     Trace,
     TraceError,
     TraceWriter,
     from_episode,
     read_whole,
-    replay,
     to_groups,
     validate,
     write,
 )
-from llm_dec_pomdp.traces.course import ENVIRONMENT, course_of
+from llm_dec_pomdp.episodes.record import ENVIRONMENT
+from llm_dec_pomdp.rollout import Trajectories, Tree, replay
+from llm_dec_pomdp.seeding import derive
 from llm_dec_pomdp.types import Score, TaskItem
 
 HIERARCHIES = [env_id for env_id in llm_dec_pomdp.registry if made(env_id).hierarchical]
@@ -59,18 +56,6 @@ def test_episodes_of_several_turns_come_back(env_id: str, turns: int) -> None:
     assert len(group.episodes[0].turns) == 2 * turns
     assert replay(trace) == ""
     assert to_groups([trace]) == [group]
-
-
-def test_episodes_of_one_course_have_texts_and_numbers_of_their_own() -> None:
-    env = llm_dec_pomdp.make("telegrams-v0")
-    ids = [item.id for item in env.items[:2]]
-    groups = Trajectories("own").play(env, speaker(env), ids, [3, 4], Sampling())
-    assert len({course_of(group.episodes[0]) for group in groups}) == 1
-    traces = [
-        from_episode(group.episodes[0], Header.of(env), item, token_ids=True)
-        for group, item in zip(groups, env.items, strict=False)
-    ]
-    assert to_groups(traces) == groups
 
 
 @pytest.mark.parametrize("texts", ["inline", "hashed", "none"])
@@ -103,7 +88,7 @@ def test_a_trace_whose_environment_asks_a_model_is_not_played_by_itself() -> Non
 def test_without_texts_a_trace_is_valid_and_says_that_it_cannot_be_played(tmp_path: Path) -> None:
     [trace] = _written([played("keys-v0")[1]], tmp_path, "none")
     assert validate(trace) == []
-    with pytest.raises(TraceError, match="'e0', field content: the task is missing"):
+    with pytest.raises(TraceError, match=r"'e\d', field content: .* is missing"):
         replay(trace)
     with pytest.raises(TraceError, match="field token_ids: it has none, and training needs them"):
         to_groups(_written([played("keys-v0")[1]], tmp_path / "x", "inline"))
@@ -159,7 +144,6 @@ def test_what_agents_are_told_without_being_asked_is_kept() -> None:
     assert told == [("agent_0", 0), ("agent_1", 0), ("agent_0", 1)]
     assert replay(trace, env) == ""
     assert to_groups([trace]) == [group]
-    assert recorded_episode(json.loads(json.dumps(episode_record(group.episodes[0])))) == group.episodes[0]
 
 
 def test_the_example_of_the_page_runs() -> None:

@@ -17,10 +17,9 @@ from importlib import resources
 from typing import Any, Literal, get_args
 
 from ..registries import nearest
-from .course import ENVIRONMENT
 from .files import ContentStore
-from .graph import Trace
 from .header import TraceError, digest, plain_text
+from .record import ENVIRONMENT, Trace
 
 Profile = Literal["schema", "replayable"]
 SHOWN = 20  # problems that are told of one trace
@@ -41,6 +40,13 @@ def validate(trace: Trace, profile: Profile = "replayable", store: ContentStore 
         return _first_problems(trace, _published)
     references = functools.partial(_references, store=store)
     return _first_problems(trace, _published, _numbers, _replayable, _graph, _course, _costs, references)
+
+
+def profile_of(trace: Trace) -> Profile:
+    """Which profile a trace has to keep: "replayable" where it is this package's, which begins with a header."""
+    events = trace.get("events")
+    first = events[0] if isinstance(events, list) and events else None  # pyright: ignore[reportUnknownVariableType]
+    return "replayable" if isinstance(first, dict) and "header" in first else "schema"
 
 
 def check_graph(trace: Trace) -> None:
@@ -78,7 +84,7 @@ def check(trace: Trace, store: ContentStore | None = None) -> None:
 def _schema(name: str) -> Any:
     from jsonschema import Draft202012Validator
 
-    text = (resources.files("llm_dec_pomdp.traces") / "schema" / f"{name}.json").read_text(encoding="utf-8")
+    text = (resources.files("llm_dec_pomdp.episodes") / "schema" / f"{name}.json").read_text(encoding="utf-8")
     return Draft202012Validator(json.loads(text))
 
 

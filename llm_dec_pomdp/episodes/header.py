@@ -17,15 +17,15 @@ from ..envs.base import TextDecPOMDP
 from ..envs.registration import make
 from ..envs.tasks import item_as_json
 from ..envs.wrappers import with_protocol
+from ..storage.reading import FileError
 from ..types import TaskItem
 
 encode = json.JSONEncoder(separators=(",", ":"), check_circular=False, allow_nan=False, default=float).encode
 _sorted = json.JSONEncoder(sort_keys=True).encode
-_TASKS = 1000  # whose beginnings are kept
 FORMAT = 1  # of the header and of the keys that events have beyond the published schema
 
 
-class TraceError(ValueError):
+class TraceError(FileError):
     """A trace, or a file of them, that cannot be used; the message names it, the event, the field and its value."""
 
 
@@ -96,25 +96,10 @@ class Header:
         topology = "hierarchical" if env.hierarchical else known.get(protocol, "unknown")
         return cls(own, dict(options or {}), protocol, env.max_turns, topology, players, sampling)
 
-    def of_task(self, item: TaskItem) -> tuple[str, dict[str, Any], str]:
-        """What the traces of a task share: of their header, in JSON; the task, plain and in JSON. Made once for all."""
-        known = self._tasks.get(id(item))
-        if known is None or known[0] is not item:
-            if len(self._tasks) >= _TASKS:
-                self._tasks.clear()
-            content = item_as_json(item)
-            run = {**self.shared, "task": {"id": item.id, "digest": digest(plain_text(content))}}
-            known = self._tasks[id(item)] = item, encode(run), content, encode(content)
-        return known[1:]
-
-    @functools.cached_property
-    def roles(self) -> tuple[tuple[str, str], ...]:
-        """By agent."""
-        return tuple((agent, player.role) for agent, player in self.players.items())
-
-    @functools.cached_property
-    def _tasks(self) -> dict[int, tuple[TaskItem, str, dict[str, Any], str]]:
-        return {}
+    def of_task(self, item: TaskItem) -> tuple[dict[str, Any], dict[str, Any]]:
+        """What the traces of a task share: of their header; and the task."""
+        content = item_as_json(item)
+        return {**self.shared, "task": {"id": item.id, "digest": digest(plain_text(content))}}, content
 
     @functools.cached_property
     def shared(self) -> dict[str, Any]:

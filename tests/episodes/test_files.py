@@ -16,8 +16,7 @@ from pathlib import Path
 import pytest
 from playing import EXAMPLE, played
 
-from llm_dec_pomdp.storage.reading import FileError
-from llm_dec_pomdp.traces import (
+from llm_dec_pomdp.episodes import (
     ContentStore,
     Trace,
     TraceError,
@@ -29,6 +28,7 @@ from llm_dec_pomdp.traces import (
     validate,
     write,
 )
+from llm_dec_pomdp.storage.reading import FileError
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +91,7 @@ def test_an_export_that_fails_leaves_nothing(trace: Trace, tmp_path: Path) -> No
 def test_a_killed_export_leaves_no_file_of_that_name_and_the_next_one_cleans_up(trace: Trace, tmp_path: Path) -> None:
     (tmp_path / "in.json").write_text(json.dumps(trace))
     code = (
-        "import json, os, signal, sys; from pathlib import Path; from llm_dec_pomdp.traces import TraceWriter\n"
+        "import json, os, signal, sys; from pathlib import Path; from llm_dec_pomdp.episodes import TraceWriter\n"
         "place = Path(sys.argv[1]); trace = json.loads((place / 'in.json').read_text())\n"
         "with TraceWriter(place / 't', 'hashed') as writer:\n"
         "    for _ in range(200): writer.write(trace)\n"

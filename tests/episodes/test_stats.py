@@ -10,8 +10,8 @@ import pytest
 from playing import EXAMPLE, played
 
 from llm_dec_pomdp.agents import Scripted
-from llm_dec_pomdp.traces import Trace, stats
-from llm_dec_pomdp.traces.stats import redundancy
+from llm_dec_pomdp.episodes import Trace, stats
+from llm_dec_pomdp.episodes.stats import redundancy
 
 
 def graph(events: list[dict[str, Any]], edges: list[tuple[str, str]]) -> Trace:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import re
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, get_args
@@ -19,8 +20,8 @@ from ..storage.files import replacing
 from ..storage.reading import LONGEST, FileError, is_there, iterate_lines, open_file, parse, read_bytes
 from ..storage.secrets import masked
 from ..types import Episode, TaskItem
-from .graph import Trace, line_of
 from .header import Header, TraceError, digest, encode, plain_text
+from .record import Trace, from_episode
 
 Texts = Literal["inline", "hashed", "none"]
 _AT_ONCE = 200  # texts that go into a store together
@@ -164,21 +165,8 @@ class TraceWriter:
     def write_episode(
         self, episode: Episode, header: Header, item: TaskItem, *, seed: int | None = None, folder: str = ""
     ) -> None:
-        """Add an episode: what `from_episode` makes of it, sooner.
-
-        Args:
-            episode, header, item, seed: See `from_episode`.
-            folder: What stands before the id of the trace.
-        """
-        instead = None if self._texts == "inline" else self._instead
-        self._add(line_of(episode, header, item, seed=seed, token_ids=self._token_ids, folder=folder, instead=instead))
-
-    def _instead(self, content: str | Mapping[str, Any]) -> str:
-        """The field that stands in the place of a content."""
-        if self._store is None:
-            return ""
-        plain = content if isinstance(content, str) else dict(content)
-        return f',"content_ref":"{self._store.put(plain_text(plain))}"'
+        """Add an episode; see `from_episode`."""
+        self.write(from_episode(episode, header, item, seed=seed, token_ids=self._token_ids, folder=folder))
 
     def write(self, trace: Trace) -> None:
         """Add a trace, which stays as it is.
@@ -186,10 +174,7 @@ class TraceWriter:
         Raises:
             ValueError: It has a number that is not finite.
         """
-        self._add(encode({**trace, "events": [self._kept(event) for event in trace["events"]]}))
-
-    def _add(self, line: str) -> None:
-        self._file.write(masked(line.encode("ascii")))
+        self._file.write(masked(encode({**trace, "events": [self._kept(e) for e in trace["events"]]}).encode("ascii")))
         self._file.write(b"\n")
         self.count += 1
 
@@ -210,6 +195,26 @@ def write(traces: Iterable[Trace], path: Path, texts: Texts = "inline", *, token
         for trace in traces:
             writer.write(trace)
     return writer.count
+
+
+# --- evaluations of a cell --------------------------------------------------------------------------------------------
+
+
+def evaluation_file(cell: Path, steps: int) -> Path:
+    """Where the episodes of a cell's evaluation after so many training steps lie."""
+    return cell / "episodes" / f"step-{steps}.jsonl"
+
+
+def evaluations(cell: Path) -> dict[int, Path]:
+    """The files of a cell's evaluations that were kept, by training steps, in ascending order."""
+    paths = (cell / "episodes").glob("step-*.jsonl")
+    named = ((re.fullmatch(r"step-(\d{1,9})\.jsonl", path.name), path) for path in paths)
+    return dict(sorted((int(match[1]), path) for match, path in named if match))
+
+
+def last_evaluation(cell: Path) -> Path | None:
+    """The file of a cell's last evaluation; None where none was kept."""
+    return next(reversed(evaluations(cell).values()), None)
 
 
 # --- reading ----------------------------------------------------------------------------------------------------------

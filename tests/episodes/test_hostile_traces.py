@@ -14,7 +14,7 @@ from pages import packed
 from playwright.sync_api import Browser, Page
 from trace_teams import Trace, team, trace
 
-from llm_dec_pomdp.traces.page import render
+from llm_dec_pomdp.episodes.page import render
 from llm_dec_pomdp.visible import visible
 
 HOSTILE = [

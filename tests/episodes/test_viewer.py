@@ -13,8 +13,8 @@ from pages import Parsed, packed, written
 from playwright.sync_api import Locator, Page
 from trace_teams import team, trace
 
-from llm_dec_pomdp.traces import page as pages
-from llm_dec_pomdp.traces.page import Packed, render
+from llm_dec_pomdp.episodes import page as pages
+from llm_dec_pomdp.episodes.page import Packed, render
 
 Shown = Callable[..., Page]
 TWO = [team(), team("The letter lies in Linz.", "team/2", third=True)]

@@ -1,10 +1,9 @@
-"""Orchestration traces: episodes as graphs that are written, checked, played again, counted, shown and trained on."""
+"""The record of an episode, a graph of events: written, checked, played again, counted, shown and trained on."""
 
-from .episodes import to_episode, to_groups
 from .files import ContentStore, TraceWriter, read, read_whole, resolve, store_of, write
-from .graph import Trace, from_episode
 from .header import Header, Player, TraceError, environment_of
-from .replay import replay
+from .record import Trace, from_episode
+from .restore import task_of, to_episode, to_groups
 from .stats import stats
 from .validate import check, check_graph, validate
 
@@ -21,10 +20,10 @@ __all__ = [
     "from_episode",
     "read",
     "read_whole",
-    "replay",
     "resolve",
     "stats",
     "store_of",
+    "task_of",
     "to_episode",
     "to_groups",
     "validate",

@@ -28,8 +28,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from .course import ENVIRONMENT
-from .graph import Trace
+from .record import ENVIRONMENT, Trace
 
 DIMENSIONS: Mapping[str, Sequence[str]] = {
     "outcome": ("reward", "score"),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from trace_teams import Trace
 
-from llm_dec_pomdp.traces.page import render
+from llm_dec_pomdp.episodes.page import render
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page

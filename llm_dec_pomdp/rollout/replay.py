@@ -6,13 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..envs.base import TextDecPOMDP
-from ..envs.tasks import item_of
-from ..rollout.base import agents_asked, step_all
+from ..episodes import Header, Player, Trace, check, environment_of, from_episode, task_of, to_episode
 from ..types import Episode, Turn
-from .episodes import to_episode
-from .graph import Trace, from_episode
-from .header import Header, Player, TraceError, environment_of
-from .validate import check
+from .base import agents_asked, step_all
 
 # What was measured while the texts were generated, which an environment does not produce.
 _MEASURED = {"t", "seconds", "tokens", "truncated", "prompt_ids", "token_ids", "logprobs", "header"}
@@ -34,9 +30,7 @@ def replay(trace: Trace, env: TextDecPOMDP | None = None) -> str:
     """
     check(trace)
     first: Mapping[str, Any] = trace["events"][0]
-    if "content" not in first:
-        raise TraceError(f"event {first['id']!r}, field content: the task is missing; export with texts")
-    recorded, header, item = to_episode(trace), first["header"], item_of(first["content"])
+    recorded, header, item = to_episode(trace), first["header"], task_of(trace)
     playing = (env or environment_of(header)).with_items([item]).fork()
     playing.reset(seed=header["seed"], options={"task_id": item.id})
     players = {agent: Player(**player) for agent, player in header["players"].items()}

@@ -1,0 +1,240 @@
+"""The record of an episode: who was told what, who said what, what came of it, and what caused what.
+
+A record is a trace by the published schema (arXiv:2605.02801): events in the order of the course of things, and edges
+between them. At every turn come what agents are told, what they say, what happened beside texts, and what was paid.
+The time of an event is in seconds of the models: agents of one turn speak in parallel, turns follow each other. A
+message has an edge to the next thing that each agent says which has read it, and to nobody else's. docs/traces.md has
+every key. `restore.to_episode` is the inverse.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from ..seeding import derive
+from ..types import Completion, Episode, Event, TaskItem, Turn
+from .header import Header
+
+Trace = dict[str, Any]
+"""A trace as JSON: keys of the schema, `events` in order, `edges` between them (docs/traces.md)."""
+ENVIRONMENT = "environment"  # the lane of what no agent says
+READ = "read"  # a kind of event that becomes an edge, and no event of the trace
+DECISION = "orchestrator_decision"  # the type of all kinds but these
+TYPES = {"spawn": "spawn", "despawn": "despawn", "call": "tool_call", "result": "tool_result", "return": "return"}
+_INTO = {"tool_call": "tool_dependency", "message": "temporal"}  # type of the edge from what an agent did before
+
+
+def from_episode(
+    episode: Episode,
+    header: Header,
+    item: TaskItem,
+    *,
+    seed: int | None = None,
+    token_ids: bool = False,
+    folder: str = "",
+) -> Trace:
+    """An episode as a trace, losslessly, with its texts inline.
+
+    Args:
+        episode: As a rollout played it.
+        header: What was played, and by whom.
+        item: The task.
+        seed: That `reset` was given; when left out, what `Trajectories(chance="own")`, `Tree` and `Crossed` give. For
+            trajectories of shared chance it is `derive(seed of the task, "env")`.
+        token_ids: Keep token ids and log-probabilities too, to train on.
+        folder: What stands before the id of the trace.
+    """
+    graph = _Graph({agent: player.role for agent, player in header.players.items()}, token_ids=token_ids)
+    run, content = header.of_task(item)
+    own = {
+        "seed": derive(episode.seed, "env") if seed is None else seed,
+        "text_seed": episode.seed,
+        "share": _plain(episode.share),
+        "terminated": episode.terminated,
+    }
+    graph.add(DECISION, ENVIRONMENT, decision="start", header=run | own, content=content)
+    for number, turn in enumerate(episode.turns):
+        graph.play(number, turn)
+    return {
+        "trace_id": f"{folder}{header.environment}/{header.protocol}/{item.id}/{episode.seed}",
+        "task_id": item.id,
+        "system": "llm_dec_pomdp",
+        "topology": header.topology,
+        "events": graph.events,
+        "edges": graph.edges,
+        "rewards": _earned(episode),
+        "costs": {
+            "tokens": sum(len(said.token_ids) for turn in episode.turns for said in turn.actions.values()),
+            "tool_calls": sum(event["type"] == "tool_call" for event in graph.events),
+            "messages": sum(len(turn.actions) for turn in episode.turns),
+            "wall_clock_s": graph.now,
+        },
+        "metrics": _score_of(episode) | {"turns": len(episode.turns)},
+    }
+
+
+class _Graph:
+    """The events and edges so far."""
+
+    def __init__(self, roles: Mapping[str, str], *, token_ids: bool) -> None:
+        self.events: list[dict[str, Any]] = []
+        self.edges: list[dict[str, str]] = []
+        self.now = 0.0  # seconds
+        self._roles, self._token_ids = roles, token_ids
+        self._latest: dict[str, tuple[str, str]] = {}  # what an agent did last: event, type
+        self._said: dict[str, dict[str, Any]] = {}  # what it said last
+        self._waiting: dict[str, list[tuple[str, str]]] = {}  # edges into what an agent does next: from, type
+        self._reads: dict[str, list[str]] = {}  # messages that stand in what an agent is told next
+        self._spawner: dict[str, str] = {}
+        self._before = ("e0", "temporal")  # what the next turn follows, and how
+
+    def add(self, type_: str, agent: str, t: float | None = None, **fields: Any) -> dict[str, Any]:
+        """Add an event, now or at a time."""
+        time = _plain(self.now if t is None else t)
+        event = {"id": f"e{len(self.events)}", "t": time, "type": type_, "agent": agent, **fields}
+        self.events.append(event)
+        return event
+
+    def play(self, number: int, turn: Turn) -> None:
+        """Add the events of a turn."""
+        for agent, text in (*turn.told.items(), *turn.observations.items()):
+            self._tell(number, agent, text)
+        for agent, said in turn.actions.items():
+            fields = {"content": said.text, **_sampled(said, token_ids=self._token_ids), "role": self._roles[agent]}
+            event = self.add("message", agent, self.now + said.seconds, turn=number, **fields)
+            self._follow(agent, event["id"], "message")
+            self._said[agent] = event
+        self.now += max((said.seconds for said in turn.actions.values()), default=0.0)
+        for happened in turn.events:
+            self._happen(number, happened)
+        event = self.add("aggregate", ENVIRONMENT, turn=number, **_paid(turn))
+        for agent in turn.actions:
+            self._edge(self._said[agent]["id"], event["id"], "aggregate")
+        if not turn.actions:
+            self._edge(self._before[0], event["id"], "temporal")
+        self._before = (event["id"], "causal")
+
+    def _tell(self, number: int, agent: str, text: str) -> None:
+        event = self.add("message", ENVIRONMENT, turn=number, content=text, to=agent)
+        if agent in self._reads:
+            event["reads"] = self._reads.pop(agent)
+        self._edge(self._before[0], event["id"], self._before[1])
+        self._wait(agent, event["id"], "message")
+
+    def _happen(self, number: int, happened: Event) -> None:
+        kind, agent, details = happened.kind, happened.agent, dict(happened.details)
+        type_ = TYPES.get(kind, DECISION)
+        if kind == READ:
+            self._read(agent, details.get("of", ENVIRONMENT))
+            return
+        fields: dict[str, Any] = {"turn": number, "content": details}
+        if type_ == "spawn":
+            self._spawn(agent, details.get("by", ENVIRONMENT), fields | {"role": details.get("role", "")})
+            return
+        if type_ in ("tool_call", "tool_result"):
+            fields["tool"] = details.get("tool", "tool")
+        fields["kind"] = kind
+        if type_ == DECISION:
+            fields["decision"] = kind
+        elif type_ == "return":
+            fields |= {"from": agent, "to": self._spawner.get(agent, ENVIRONMENT)}
+        event = self.add(type_, agent, **fields)
+        if type_ == "return":
+            self._wait(fields["to"], event["id"], "return")
+        self._follow(agent, event["id"], type_)
+
+    def _spawn(self, agent: str, by: str, fields: Mapping[str, Any]) -> None:
+        event = self.add("spawn", by, **fields, kind="spawn", to=agent)
+        if by in self._latest:
+            self._edge(self._latest[by][0], event["id"], "causal")
+        self._spawner[agent] = by
+        self._wait(agent, event["id"], "spawn")
+
+    def _read(self, reader: str, writer: str) -> None:
+        message = self._said.get(writer)
+        if message is None or reader in message.get("read_by", ()):
+            return
+        message.setdefault("read_by", []).append(reader)
+        self._reads.setdefault(reader, []).append(message["id"])
+        self._wait(reader, message["id"], "message")
+
+    # --- edges --------------------------------------------------------------------------------------------------------
+
+    def _edge(self, source: str, event: str, kind: str) -> None:
+        self.edges.append({"src": source, "dst": event, "type": kind})
+
+    def _wait(self, agent: str, event: str, kind: str) -> None:
+        """What an agent does next follows from an event."""
+        self._waiting.setdefault(agent, []).append((event, kind))
+
+    def _follow(self, agent: str, event: str, type_: str) -> None:
+        """Link what an agent does to what it did before, and to what it was waiting for."""
+        before, waiting = self._latest.get(agent), self._waiting.pop(agent, ())
+        for source, kind in waiting:
+            self._edge(source, event, kind)
+        if before is not None and before[0] not in [source for source, _ in waiting]:
+            self._edge(before[0], event, _own_edge(before[1], type_))
+        self._latest[agent] = event, type_
+
+
+def _own_edge(before: str, after: str) -> str:
+    """The type of the edge between two things that one agent did."""
+    if before == "tool_call" and after == "tool_result":
+        return "return"
+    return _INTO.get(after, "causal") if before == "message" else "causal"
+
+
+def _sampled(said: Completion, *, token_ids: bool) -> dict[str, Any]:
+    """What is known of a text beside itself."""
+    known: dict[str, Any] = {}
+    if said.prompt_ids or said.token_ids:
+        known["tokens"] = {"prompt": len(said.prompt_ids), "sampled": len(said.token_ids)}
+    if said.seconds:
+        known["seconds"] = _plain(said.seconds)
+    if said.truncated:
+        known["truncated"] = True
+    if token_ids:
+        ids = {"prompt_ids": list(said.prompt_ids), "token_ids": list(said.token_ids)}
+        known |= ids | {"logprobs": [_plain(logprob) for logprob in said.logprobs]}
+    return known
+
+
+def _paid(turn: Turn) -> dict[str, Any]:
+    """What a turn earned."""
+    paid: dict[str, Any] = {"reward": _plain(turn.reward)}
+    if turn.rewards:
+        paid["rewards"] = _all_plain(turn.rewards)
+    if (score := turn.score) is not None:
+        parts = {"components": _all_plain(score.components), "diagnostics": _all_plain(score.diagnostics)}
+        paid["score"] = {"total": _plain(score.total), **parts}
+        if score.notes:
+            paid["content"] = dict(score.notes)
+    return paid
+
+
+def _earned(episode: Episode) -> dict[str, float]:
+    """The return of the team, the parts of the last score, and what agents earned, where these are finite."""
+    earned = {"team": episode.total} | (dict(episode.final.components) if episode.final else {})
+    own: dict[str, float] = {}
+    for turn in episode.turns:
+        for agent, value in turn.rewards.items():
+            own[agent] = own.get(agent, 0.0) + value
+    return {name: _plain(value) for name, value in (earned | own).items() if math.isfinite(value)}
+
+
+def _score_of(episode: Episode) -> dict[str, float]:
+    final = episode.final
+    return {"score": _plain(final.total)} if final and math.isfinite(final.total) else {}
+
+
+def _all_plain(values: Mapping[str, float]) -> dict[str, Any]:
+    return {name: _plain(value) for name, value in values.items()}
+
+
+def _plain(value: float) -> Any:
+    """A number as JSON has it, which has no word for what is not finite."""
+    if type(value) is float or isinstance(value, int):
+        return value if math.isfinite(value) else None
+    return _plain(float(value))

@@ -1,0 +1,211 @@
+"""From records back to episodes: to train on them offline, to score them again, and to play them again."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated, Any, NoReturn, TypeVar
+
+import pydantic
+from typing_extensions import NotRequired, TypedDict  # pydantic reads that of typing from Python 3.12 on
+
+from ..envs.tasks import item_of
+from ..storage.reading import conform
+from ..types import Completion, Episode, Event, Group, Score, TaskItem, Turn
+from .header import TraceError
+from .record import ENVIRONMENT, READ, Trace
+from .validate import check
+
+_Count = Annotated[int, pydantic.Field(ge=0, le=1 << 20)]  # tokens of a text, which are made again, with 0 for each
+_Number = float | None
+T = TypeVar("T")
+_Strict = pydantic.ConfigDict(strict=True)
+
+
+class _Tokens(TypedDict):
+    prompt: _Count
+    sampled: _Count
+
+
+class _Score(TypedDict):
+    total: _Number
+    components: dict[str, _Number]
+    diagnostics: dict[str, _Number]
+
+
+class _Task(TypedDict):
+    id: str
+
+
+class _Header(TypedDict):
+    task: _Task
+    text_seed: int
+    share: float
+    terminated: bool
+
+
+class _Event(TypedDict):
+    __pydantic_config__ = _Strict  # type: ignore[misc]
+    id: str
+    type: str
+    agent: str
+    header: NotRequired[_Header]
+    turn: NotRequired[int]
+    to: NotRequired[str]
+    kind: NotRequired[str]
+    content: NotRequired[Any]
+    reads: NotRequired[list[str]]
+    tokens: NotRequired[_Tokens]
+    prompt_ids: NotRequired[list[int]]
+    token_ids: NotRequired[list[int]]
+    logprobs: NotRequired[list[_Number]]
+    seconds: NotRequired[float]
+    truncated: NotRequired[bool]
+    reward: NotRequired[_Number]
+    rewards: NotRequired[dict[str, _Number]]
+    score: NotRequired[_Score]
+
+
+class _Record(TypedDict):
+    """What is read of a trace here; `validate` asks for more."""
+
+    events: Annotated[list[_Event], pydantic.Field(min_length=1)]
+
+
+def to_groups(traces: Iterable[Trace]) -> list[Group]:
+    """Groups of episodes of the same task, environment and protocol, for a learner's `update`; offline training.
+
+    Args:
+        traces: Of this package, with texts and token ids in them.
+
+    Raises:
+        TraceError: One is not replayable, or lacks its texts or its token ids; the message names trace and event.
+    """
+    groups: dict[str, list[Episode]] = {}
+    for trace in traces:
+        try:
+            check(trace)
+            episode = to_episode(trace, token_ids=True)
+        except TraceError as error:
+            raise TraceError(f"trace {trace.get('trace_id')!r:.80}: {error}") from error
+        header = trace["events"][0]["header"]
+        key = json.dumps([header[name] for name in ("environment", "protocol", "task")], sort_keys=True)
+        groups.setdefault(key, []).append(episode)
+    return [Group(episodes[0].item_id, tuple(episodes)) for episodes in groups.values()]
+
+
+def to_episode(trace: Trace, *, token_ids: bool = False) -> Episode:
+    """The inverse of `from_episode`; what agents have read stands last among the events of a turn.
+
+    Args:
+        trace: With its texts in it.
+        token_ids: Whether they are needed; without, they are 0 where the trace has only their number.
+
+    Raises:
+        TraceError: It is no trace of this package, or texts or token ids are missing; the message names the event.
+        FileError: Something in it has another type; the message names the field.
+    """
+    events = conform(trace, _Record, "the trace")["events"]
+    if (header := events[0].get("header")) is None:
+        _refuse(events[0], "header", "it has none, so it is no trace of this package")
+    turns: dict[int, dict[str, Any]] = {}
+    for number, happened in _by_turn(events[1:]).items():
+        turns[number] = _turn(happened, token_ids=token_ids)
+    _note_reads(events, turns)
+    played = tuple(Turn(**turn) for turn in turns.values())
+    return Episode(header["task"]["id"], header["text_seed"], played, header["terminated"], header["share"])
+
+
+def task_of(trace: Trace) -> TaskItem:
+    """The task of a trace.
+
+    Raises:
+        TraceError: Its texts are missing.
+    """
+    first = trace["events"][0]
+    if "content" not in first:
+        _refuse(first, "content", "the task is missing; export with texts")
+    return item_of(first["content"])
+
+
+def _by_turn(events: Iterable[_Event]) -> dict[int, list[_Event]]:
+    turns: dict[int, list[_Event]] = {}
+    for event in events:
+        turns.setdefault(event.get("turn", 0), []).append(event)
+    return turns
+
+
+def _turn(events: Sequence[_Event], *, token_ids: bool) -> dict[str, Any]:
+    turn: dict[str, Any] = {"observations": {}, "actions": {}, "reward": math.nan, "events": ()}
+    for event in events:
+        if event["type"] == "aggregate":
+            turn["reward"] = _number(event.get("reward"))
+            turn["rewards"] = _numbers(event.get("rewards", {}))
+            turn["score"] = _score(event)
+        elif event["type"] == "message" and event["agent"] == ENVIRONMENT:
+            turn["observations"][_to(event)] = _content(event, str)
+        elif event["type"] == "message":
+            turn["actions"][event["agent"]] = _completion(event, token_ids=token_ids)
+        elif "kind" in event:
+            agent = _to(event) if event["type"] == "spawn" else event["agent"]
+            turn["events"] = (*turn["events"], Event(event["kind"], agent, _content(event, dict[str, str])))
+    told: dict[str, str] = turn["observations"]
+    turn["told"] = {agent: told.pop(agent) for agent in list(told) if agent not in turn["actions"]}
+    return turn
+
+
+def _note_reads(events: Sequence[_Event], turns: Mapping[int, dict[str, Any]]) -> None:
+    """Add who was told whose text: at the turn before, as an environment says it."""
+    author = {event["id"]: event["agent"] for event in events}
+    for event in events:
+        for message in event.get("reads", ()):
+            turn = turns.get(max(0, event.get("turn", 0) - 1))
+            if turn is None or message not in author:
+                _refuse(event, "reads", f"there is no event {message!r:.60} before it")
+            turn["events"] = (*turn["events"], Event(READ, _to(event), {"of": author[message]}))
+
+
+def _completion(event: _Event, *, token_ids: bool) -> Completion:
+    tokens = event.get("tokens", {"prompt": 0, "sampled": 0})
+    if token_ids and "token_ids" not in event and "tokens" in event:
+        _refuse(event, "token_ids", "it has none, and training needs them; export with token ids (bench --traces)")
+    return Completion(
+        _content(event, str),
+        tuple(event.get("prompt_ids", (0,) * tokens["prompt"])),
+        tuple(event.get("token_ids", (0,) * tokens["sampled"])),
+        tuple(map(_number, event.get("logprobs", ()))),
+        event.get("truncated", False),
+        event.get("seconds", 0.0),
+    )
+
+
+def _to(event: _Event) -> str:
+    return event["to"] if "to" in event else _refuse(event, "to", "it has none")
+
+
+def _content(event: _Event, kind: type[T]) -> T:
+    if "content" not in event:
+        _refuse(event, "content", "its text is missing; export with texts, or read the file beside its content store")
+    return conform(event["content"], kind, f"event {event['id']!r:.60}, field content")
+
+
+def _refuse(event: Mapping[str, Any], field: str, why: str) -> NoReturn:
+    raise TraceError(f"event {event['id']!r:.60}, field {field}: {why}")
+
+
+def _score(event: _Event) -> Score | None:
+    if (score := event.get("score")) is None:
+        return None
+    parts = _numbers(score["components"]), _numbers(score["diagnostics"])
+    noted = "content" in event or "content_ref" in event
+    return Score(_number(score["total"]), *parts, _content(event, dict[str, str]) if noted else {})
+
+
+def _numbers(values: Mapping[str, _Number]) -> dict[str, float]:
+    return {name: _number(value) for name, value in values.items()}
+
+
+def _number(value: _Number) -> float:
+    """What is not finite has no other word in JSON."""
+    return math.nan if value is None else value
