@@ -22,7 +22,7 @@ from typing import Any
 from .agents.assembly import MemberConfig, assemble_team
 from .agents.base import Policy, Sampling, Team
 from .agents.saved import load_weights, read_sampling
-from .algorithms.base import Learner, check_algorithm
+from .algorithms.base import Learner, check_algorithm, learning_rates
 from .algorithms.registration import build_algorithm, find_algorithm
 from .benchmarks.cell import train_numbers
 from .benchmarks.checks import refuse_misfit
@@ -39,6 +39,7 @@ from .rollout import independent
 from .training import Counters, Step, TrainerConfig, restore
 from .training import train as train_learner
 from .training.checkpoint import Checkpoints
+from .training.rates import in_words
 from .types import Group
 from .visible import Terminal
 
@@ -219,6 +220,7 @@ def train(
         bars.stage(f"train {title}", steps) as advance,
     ):
         advance(done.step, "")
+        bars.say(in_words(learning_rates(learner)))
 
         def note(step: Step) -> None:
             sinks.log(step.number, train_numbers(step))

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     import torch
     from torch.nn import Parameter
 
+LEARNING_RATE = 5e-4  # AdamW's for adapters and small models, and for policies that name none
+
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
@@ -162,6 +164,21 @@ class TrainablePolicy(Policy, Protocol):
         ...
 
 
+@runtime_checkable
+class RatedPolicy(TrainablePolicy, Protocol):
+    """A trainable policy that knows which learning rate suits what is trained of it."""
+
+    @property
+    def default_learning_rate(self) -> float:
+        """AdamW's, where neither the learner nor the team gives one."""
+        ...
+
+
+def default_learning_rate(policy: Policy) -> float:
+    """The learning rate of a policy where none is given: its own, or `LEARNING_RATE`."""
+    return policy.default_learning_rate if isinstance(policy, RatedPolicy) else LEARNING_RATE
+
+
 @dataclass(frozen=True, slots=True)
 class WeightFile:
     """The weights of one agent as another library expects them.
@@ -298,7 +315,7 @@ class Team:
 
     Args:
         members: The policy of every agent. Agents may share a policy; their requests then go into one call.
-        learning_rates: Learning rates of single agents; the learner's where left out.
+        learning_rates: Learning rates of single agents; the learner's, or their policy's own, where left out.
 
     Attributes:
         sampling: How it was told to draw texts when it was trained; the defaults before.
@@ -319,10 +336,14 @@ class Team:
             if not (rate >= 0 and math.isfinite(rate)):
                 raise ValueError(f"the learning rate of {agent!r} is {rate}; it must be finite and at least 0")
 
-    def parameter_groups(self, policy: TrainablePolicy, default: float) -> list[ParameterGroup]:
+    def parameter_groups(self, policy: TrainablePolicy, learning_rate: float | None = None) -> list[ParameterGroup]:
         """The parameters of a policy by the agents that use them: a group for each adapter, else one for all.
 
         Parameters that no agent of the team uses are in no group.
+
+        Args:
+            policy: One of the team.
+            learning_rate: Of agents for which the team has none; `default_learning_rate` when left out.
 
         Raises:
             ValueError: Agents that share weights have different learning rates.
@@ -334,6 +355,7 @@ class Team:
             for parameter in policy.parameters_of(agent) if isinstance(policy, AdaptedPolicy) else everything:
                 users[id(parameter)] += (agent,)
         groups: list[ParameterGroup] = []
+        default = default_learning_rate(policy) if learning_rate is None else learning_rate
         for group_agents in filter(None, dict.fromkeys(users.values())):
             rates = {agent: self.learning_rates.get(agent, default) for agent in group_agents}
             if len(set(rates.values())) > 1:

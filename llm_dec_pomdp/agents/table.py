@@ -54,6 +54,11 @@ class Rows:
                 "language model"
             )
 
+    @property
+    def default_learning_rate(self) -> float:
+        """See `RatedPolicy`: docs/which_learner.md compares rates."""
+        return 0.3
+
     def parameters(self) -> Iterable[torch.nn.Parameter]:
         """The table."""
         return [self.table]

@@ -119,6 +119,12 @@ def misfit(kind: Any, config: Any, env: TextDecPOMDP) -> str:
     return asked(config, env) if asked else ""
 
 
+def learning_rates(learner: Learner) -> dict[str, float]:
+    """The learning rates of the agents that learn; {} where a learner does not say it, as `Prompting` does."""
+    asked: Callable[[], dict[str, float]] | None = getattr(learner, "learning_rates", None)
+    return asked() if callable(asked) else {}
+
+
 class Prompting:
     """Plays trajectories with its team as it is.
 
@@ -158,6 +164,10 @@ class Prompting:
         """Take the run's number of updates, for schedules; called before the first update and after a restart."""
         for updater in self.updaters:
             updater.expect(updates)
+
+    def learning_rates(self) -> dict[str, float]:
+        """The learning rates of the agents that learn, before their schedule."""
+        return {agent: rate for updater in self.updaters for agent, rate in updater.learning_rates().items()}
 
     def state_dict(self) -> dict[str, Any]:
         """The states of the updaters; a learner that knows more adds to it."""

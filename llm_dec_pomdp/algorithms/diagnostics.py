@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -9,6 +11,7 @@ import numpy as np
 from ..types import Cost, Group
 from .samples import Sample
 
+_WORD = re.compile(r"\w+")
 _FAR = 0.01  # in nats: about 1 % of a token's probability
 
 
@@ -22,6 +25,7 @@ def describe(samples: Sequence[Sample], groups: int, trainer: Mapping[int, Seque
     | groups_without_signal | share of the groups in which no text has an advantage |
     | advantage_spread | standard deviation of the advantages |
     | surprisal | mean of -log p of the sampled tokens, in nats |
+    | distinct_2 | share of different word pairs in a text, mean over the texts with any |
     | sampler_gap, sampler_gap_max | how far log p of a token is from the recorded one, mean and largest |
     | sampler_gap_share | share of the tokens whose log p is further off than 0.01 |
 
@@ -48,10 +52,18 @@ def describe(samples: Sequence[Sample], groups: int, trainer: Mapping[int, Seque
         "groups_without_signal": 1 - len({s.group for s in samples if s.advantage}) / groups if groups else 0.0,
         "advantage_spread": float(np.std([s.advantage for s in samples])) if samples else 0.0,
         "surprisal": -_mean(own),
+        "distinct_2": _mean([share for s in samples if not math.isnan(share := distinct(s.completion.text))]),
         "sampler_gap": _mean(gap),
         "sampler_gap_max": float(gap.max(initial=0.0)),
         "sampler_gap_share": _mean(gap > _FAR),
     }
+
+
+def distinct(text: str, n: int = 2) -> float:
+    """Different word n-grams over all word n-grams of a text; NaN for texts shorter than n words."""
+    words = _WORD.findall(text.lower())
+    grams = [tuple(words[i : i + n]) for i in range(len(words) - n + 1)]
+    return len(set(grams)) / len(grams) if grams else math.nan
 
 
 def spent(groups: Sequence[Group]) -> dict[str, float]:

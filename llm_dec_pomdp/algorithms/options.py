@@ -18,8 +18,9 @@ Sides = Annotated[list[Literal["main", "sub"]], Field(min_length=1)]
 class UpdaterOptions(Config):
     """How the weights of a policy move."""
 
-    learning_rate: NotNegative = 5e-4
-    """AdamW's; fits LoRA adapters and builtin:tiny. The paper trains all weights of 1.7B-3B models at 5e-6 to 2e-5."""
+    learning_rate: NotNegative | None = None
+    """AdamW's. Left out, what suits the policy: 0.3 for tables, 5e-4 for adapters and models of less than 10 million
+    weights, 1e-5 for all weights of larger ones (the paper trains 1.7B-3B models at 5e-6 to 2e-5)."""
     schedule: Schedule = "constant"
     """How the learning rate falls: constant, or linear or cosine, which reach 0 with the last update."""
     warmup: Annotated[int, Field(ge=0)] = 0

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from ..agents.base import Policy, Team
 from ..rollout import Rollout
 from ..types import Group
-from .base import Metrics
+from .base import Metrics, learning_rates
 
 
 class Stage(NamedTuple):
@@ -60,6 +60,10 @@ class Staged:
         for stage in self.stages:
             if callable(tell := getattr(stage.learner, "expect", None)):
                 tell(stage.updates if stage is not self.stages[-1] else left)
+
+    def learning_rates(self) -> dict[str, float]:
+        """Those of the present stage."""
+        return learning_rates(self.stages[self.number].learner)
 
     def update(self, groups: Sequence[Group]) -> Metrics:
         """Learn as the present stage does; the metric `stage` is its number, from 1."""

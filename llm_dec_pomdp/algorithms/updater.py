@@ -152,6 +152,14 @@ class Updater:
         )
         self.reference = copy.deepcopy(self.policy) if self.options.beta else None
 
+    def learning_rates(self) -> dict[str, float]:
+        """The learning rate of each agent's policy, before the schedule; after a restart that of the checkpoint."""
+        rates: dict[str, float] = {}
+        for group, settings in zip(self.groups, self.optimizer.param_groups, strict=True):
+            for agent in group.agents:
+                rates.setdefault(agent, settings["full_lr"])  # parameters of a critic come after the policy's
+        return rates
+
     # --- steps --------------------------------------------------------------------------------------------------------
 
     def expect(self, updates: int) -> None:

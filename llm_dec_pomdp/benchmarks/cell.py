@@ -21,7 +21,7 @@ from typing import Any
 
 from ..agents.loading import server_model
 from ..agents.saved import save_team
-from ..algorithms.base import Learner
+from ..algorithms.base import Learner, learning_rates
 from ..envs.base import TextDecPOMDP
 from ..envs.registration import registry as environments
 from ..rollout import Trajectories, independent
@@ -33,6 +33,7 @@ from ..storage.signals import finishing
 from ..training import Step, restore, train
 from ..training.checkpoint import CheckpointError, Checkpoints
 from ..training.executors import Executor, run
+from ..training.rates import in_words
 from ..types import Group, Scale
 from .intervals import Interval, mean_interval
 from .kept import Keep, forget_after, keeping
@@ -260,8 +261,18 @@ def _train(
 
     with progress.stage(f"{cell.label}: train", cell.training.steps) as advance:
         advance(done.step, "")
+        rates: Mapping[str, float] = {}
+
+        def tell(present: Mapping[str, float]) -> None:
+            nonlocal rates
+            if present != rates:
+                progress.say(f"{cell.label}: {in_words(present)}")
+            rates = present
+
+        tell(learning_rates(setup.algorithm))
 
         def on_step(step: Step) -> None:
+            tell(step.learning_rates)  # another stage has its own
             append(folder / "train.jsonl", asdict(step))
             trackers.log(step.number, train_numbers(step))
             advance(1, f"return {earned(step.return_percent, step.mean_return, setup.train_env.optimum)}")

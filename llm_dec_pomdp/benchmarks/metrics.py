@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Any
 
+from ..algorithms.diagnostics import distinct
 from ..storage.reading import conform
 from ..types import Episode, Group, Scale, Score
 from .intervals import Interval, mean_interval, percent_interval
 
-_WORD = re.compile(r"\w+")
 Measured = Mapping[str, Mapping[str, Interval]]  # by section
 SOLVED_SHARE = 0.9  # of the maximum; where there are tests, solved means that all of them passed
 
@@ -104,13 +103,6 @@ def _measured_by_earlier_versions(values: Mapping[str, Any], source: str) -> dic
 def earned(percent: float, mean_return: float, optimum: float | None) -> str:
     """A return in a line: in the unit of the game beside the regret, or in % of the maximum without a known optimum."""
     return f"{percent:.1f} %" if optimum is None else f"{mean_return:.2f} (regret {optimum - mean_return:.2f})"
-
-
-def distinct(text: str, n: int = 2) -> float:
-    """Different word n-grams over all word n-grams of a text; NaN for texts shorter than n words."""
-    words = _WORD.findall(text.lower())
-    grams = [tuple(words[i : i + n]) for i in range(len(words) - n + 1)]
-    return len(set(grams)) / len(grams) if grams else math.nan
 
 
 def final_scores(groups: Sequence[Group]) -> list[list[Score]]:

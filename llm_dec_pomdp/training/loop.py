@@ -12,14 +12,14 @@ import logging
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Annotated, Any, Protocol, runtime_checkable
 
 from pydantic import Field
 
 from ..agents.base import Sampling
 from ..agents.engines import EngineError
-from ..algorithms.base import Learner, misfit
+from ..algorithms.base import Learner, learning_rates, misfit
 from ..config import Config, Count, Positive
 from ..envs.base import TextDecPOMDP
 from ..seeding import derive, generator
@@ -29,6 +29,7 @@ from ..storage.runfolder import finite
 from ..storage.signals import StopRequest
 from ..types import Episode, Group
 from .checkpoint import CheckpointError, Checkpoints
+from .rates import Watch, in_words
 
 MAX_UNSCORABLE = 0.05  # share of a step's episodes that may have no score before the run stops
 MAX_SKIPPED = 3  # steps in a row without a finite gradient before the run stops
@@ -85,6 +86,7 @@ class Step:
         texts: Hash of all texts: equal for runs that said the same.
         seconds_rollout: Wall time of playing and judging.
         seconds_update: Wall time of learning.
+        learning_rates: Of the agents that learn, before their schedule; {} where the learner does not say it.
     """
 
     number: int
@@ -96,6 +98,7 @@ class Step:
     texts: str
     seconds_rollout: float
     seconds_update: float
+    learning_rates: Mapping[str, float] = field(default_factory=dict[str, float])
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +189,8 @@ def train(
         _restartable(learner)
     if callable(tell := getattr(learner, "expect", None)):
         tell(config.steps)
-    stop = stop or StopRequest()
+    _log.info("%s", in_words(learning_rates(learner)))
+    stop, watch = stop or StopRequest(), Watch()
     for number in range(done.step + 1, config.steps + 1):
         stop.work = f"step {number}"
         try:
@@ -204,6 +208,8 @@ def train(
                 f"step {number}: {done.skipped} steps in a row had a loss or gradient that is not finite "
                 f"({dict(step.metrics)}); lower the learning rate or look at the last batches"
             )
+        if trouble := watch.look(step.metrics, step.learning_rates):
+            _log.warning("%s", trouble)
         on_step(step)
         due = number == config.steps or (config.save_every > 0 and number % config.save_every == 0)
         if checkpoints is not None and (due or stop.signal):
@@ -226,6 +232,7 @@ def _step(
     episodes = [episode for group in groups for episode in group.episodes]
     _check_rewards(groups, env, number)
     _check_logprobs(episodes, number)
+    rates = learning_rates(learner)  # those of the next stage may follow
     metrics = learner.update(groups)
     if not isinstance(metrics, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise TrainingError(
@@ -239,6 +246,7 @@ def _step(
         texts=_fingerprint(c.text for e in episodes for turn in e.turns for c in turn.actions.values()),
         seconds_rollout=played - started,
         seconds_update=time.perf_counter() - played,
+        learning_rates=rates,
     )
     return step, groups
 

@@ -331,7 +331,8 @@ def test_numbers_stay_finite_with_everything_switched_on(team: Team, groups: lis
     options = {"beta": 0.1, "entropy": 0.01, "epochs": 2, "minibatches": 2, "weight_decay": 0.1, "warmup": 2}
     metrics = make(copy_of(team), **options, schedule="cosine", horizon=9, ratio="sequence").update(groups)
     assert all(math.isfinite(value) for value in metrics.values())
-    of_the_texts = {"truncated", "length", "length_max", "groups_without_signal", "advantage_spread", "surprisal"}
+    of_the_texts = {"truncated", "length", "length_max", "groups_without_signal", "advantage_spread"}
+    of_the_texts |= {"surprisal", "distinct_2"}
     of_the_sampler = {"sampler_gap", "sampler_gap_max", "sampler_gap_share"}
     of_the_steps = {"loss", "grad_norm", "skipped", "clipped", "tokens", "kl", "entropy"}
     of_the_rollout = {"generations", "joint_rewards"}

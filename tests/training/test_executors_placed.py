@@ -13,6 +13,7 @@ from models import AGENTS, ITEMS, Colourful, Softmax, copy_of, language_model, s
 
 from llm_dec_pomdp.agents.base import Request, Sampling, Team
 from llm_dec_pomdp.agents.loading import ModelError, load_team
+from llm_dec_pomdp.agents.table import Table
 from llm_dec_pomdp.algorithms.magrpo import MAGRPO
 from llm_dec_pomdp.storage.files import pack
 from llm_dec_pomdp.training.executors.placed import Needs, Workers
@@ -84,6 +85,13 @@ def test_a_team_with_other_learning_rates_and_one_without_moves_alike() -> None:
     found: list[dict[str, torch.Tensor]] = [{}, {}]
     assert pack(first.state_dict(), found[0]) == pack(second.state_dict(), found[1])
     assert same(found[:1], found[1:])
+
+
+def test_a_placed_policy_has_the_rate_that_it_would_have_here() -> None:
+    local = Team({"agent_0": Table(["a", "b"]), "agent_1": Softmax()})
+    team, _ = placed(local)
+    here, there = (MAGRPO(one, Sampling()).learning_rates() for one in (local, team))
+    assert here == there == {"agent_0": 0.3, "agent_1": 5e-4}
 
 
 def test_what_leaves_a_worker_is_not_its_memory() -> None:

@@ -20,7 +20,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from ...registries import UnknownNameError
 from ...types import Completion, Message, Tool
-from ..base import Request, Sampling, WeightFile
+from ..base import LEARNING_RATE, Request, Sampling, WeightFile
 from ..engines import Engine, Prompt, Sampled
 from ..memory import BatchSize
 from ..weights import refuse_misfits
@@ -34,6 +34,7 @@ from .recomputing import recomputed
 from .stepping import forward
 
 BASE = "__base__"  # peft's name of the model below its adapters
+_PRETRAINED = 10_000_000  # weights from which on a model is taken for a pretrained one
 _steps = 0  # of all optimizers: a fused one does not change the versions of the tensors that it updates
 
 
@@ -192,6 +193,12 @@ class LanguageModel:
         """The trainable parameters that an agent uses: all except other agents' adapters."""
         usable = (None, self._adapter(agent))
         return (p for name, p in self._named() if usable[1] is None or adapter_of(name) in usable)
+
+    @property
+    def default_learning_rate(self) -> float:
+        """See `RatedPolicy`: small where weights of a pretrained model itself are trained, which 5e-4 ruins."""
+        whole = any(adapter_of(name) is None for name, _ in self._named())
+        return 1e-5 if whole and sum(p.numel() for p in self.model.parameters()) >= _PRETRAINED else LEARNING_RATE
 
     def critic(self, groups: Sequence[Sequence[str]], *, own: bool) -> HeadCritic:
         """A critic on this model, or with its own body; see `CriticPolicy`."""

