@@ -45,6 +45,7 @@ from .samples import Sample, usable
 from .schedules import factor
 
 T = TypeVar("T")
+WATCHED = 10  # the first updates, after which the texts are read once more, see `Updater.step`
 
 # --- all policies of a team -------------------------------------------------------------------------------------------
 
@@ -184,7 +185,8 @@ class Updater:
         Returns:
             `loss`, `grad_norm`, `skipped` (1 when there was nothing to learn or a gradient was not finite), `clipped`
             (share of the ratios outside the clip range) and `tokens`; per token, `kl` where beta is above 0 and
-            `entropy` where there is an entropy bonus.
+            `entropy` where there is an entropy bonus; of the first updates `rise`, by how much the surprisal of these
+            texts has risen, in nats a token, which estimates KL(pi_old || pi).
 
         Raises:
             ValueError: A text lacks log-probabilities, or the temperature is 0.
@@ -229,6 +231,8 @@ class Updater:
             if results:
                 metrics |= {name: sum(result[name] for result in results) / len(results) for name in results[0]}
                 metrics["skipped"] = 0.0
+        if self.updates <= WATCHED and self._old and not metrics["skipped"]:
+            metrics["rise"] = self._rise(own)
         return metrics
 
     def _parts(self, samples: list[Sample], seed: int) -> Iterator[list[Sample]]:
@@ -339,6 +343,12 @@ class Updater:
     def _own_logprobs(self, batch: list[Sample]) -> Sequence[torch.Tensor]:
         """Log-probabilities of the tokens of each text."""
         return _by_text(*self.policy.token_logprobs(_texts(batch), self.temperature))
+
+    def _rise(self, samples: list[Sample]) -> float:
+        """Mean of log pi_old / pi over the tokens of the texts that the step read."""
+        now = self.read([s for s in samples if s.number in self._old], self._own_logprobs)
+        before, after = (torch.cat([logprobs[number] for number in now]) for logprobs in (self._old, now))
+        return (before - after).mean().item()
 
     def _log_ratios(self, batch: list[Sample]) -> list[float]:
         """log rho of each text as a whole."""

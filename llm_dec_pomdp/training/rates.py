@@ -1,4 +1,4 @@
-"""Learning rates of a run: in words, and whether the policies survive their first updates."""
+"""Learning rates of a run: in words, and whether its policies survive the first updates."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from ..types import grouped
 
 UPDATES = 10  # the first ones, which are watched
-JUMP = 1.0  # of the surprisal, in nats: more with one update, or up since the first step, and the policy is another one
+JUMP = 0.5  # of the surprisal of a text with the update that it is for, in nats a token; what learns moves by far less
 FALL = 0.5  # of distinct-2: below this share of its first value texts repeat themselves
-LEAST = 200  # tokens of a step, whose surprisal has a standard error of about 0.2 nats
 
 
 def in_words(rates: Mapping[str, float]) -> str:
@@ -23,48 +22,37 @@ def in_words(rates: Mapping[str, float]) -> str:
 
 
 class Watch:
-    """Looks for a policy that its first updates ruin: its surprisal jumps, or its texts repeat themselves.
-
-    The numbers are those of `algorithms.diagnostics`. Learners that do not report them, since their texts are those of
-    others, are not watched. A policy that learns gets surer too, but by less with each update.
-    """
+    """Looks for policies that the first updates ruin: an update moves them far, or their texts repeat themselves."""
 
     def __init__(self) -> None:
-        self._first: Mapping[str, float] = {}
-        self._last: Mapping[str, float] = {}
+        self._first = 0.0  # distinct-2
         self._left = UPDATES
 
     def look(self, metrics: Mapping[str, float], rates: Mapping[str, float]) -> str:
-        """What is wrong after the updates so far, and what to do; "" where nothing is, or where it was said before.
+        """What is wrong, and what to do; "" where nothing is, or where it was said before.
 
         Args:
-            metrics: What the learner reported of this step.
+            metrics: What the learner reported of a step: the `rise` of surprisal (`algorithms.updater`) and
+                `distinct_2` (`algorithms.diagnostics`), where it has them.
             rates: Learning rates of the agents that learn.
         """
-        if not {"surprisal", "distinct_2"} <= set(metrics) or metrics.get("tokens", 0.0) < LEAST or not self._left:
+        rise, share = metrics.get("rise", 0.0), metrics.get("distinct_2", 0.0)
+        self._first = self._first or share
+        if not self._left or not any(rates.values()):
             return ""
-        self._left -= bool(self._last)
-        self._first, last, self._last = self._first or metrics, self._last or metrics, metrics
-        found = "; ".join(filter(None, (_jump(self._first, last, metrics), _fall(self._first, metrics))))
-        if not found or not any(rates.values()):
+        self._left -= 1
+        found: list[str] = []
+        if rise > JUMP:
+            before = metrics.get("surprisal", 0.0)
+            found.append(
+                f"an update raised the surprisal of its own texts from {before:.2f} to {before + rise:.2f} nats a token"
+            )
+        if "distinct_2" in metrics and share < FALL * self._first:
+            found.append(f"distinct-2 of the texts fell from {self._first:.2f} to {share:.2f}")
+        if not found:
             return ""
         self._left = 0
         return (
-            f"{found}: {in_words(rates)} may ruin what the model knew; try learning_rate={max(rates.values()) / 10:g}"
+            f"{' and '.join(found)}: {in_words(rates)} may ruin what the model knew; try "
+            f"learning_rate={max(rates.values()) / 10:g}"
         )
-
-
-def _jump(first: Mapping[str, float], last: Mapping[str, float], now: Mapping[str, float]) -> str:
-    """How the surprisal jumped, in words; "" where it did not."""
-    value = now["surprisal"]
-    for before, since in ((last, "the update before"), (first, "the first update")):
-        change = value - before["surprisal"]
-        if change > JUMP or (before is last and change < -JUMP):
-            return f"surprisal went from {before['surprisal']:.2f} to {value:.2f} nats a token since {since}"
-    return ""
-
-
-def _fall(first: Mapping[str, float], now: Mapping[str, float]) -> str:
-    """How distinct-2 fell, in words; "" where it did not."""
-    before, value = first["distinct_2"], now["distinct_2"]
-    return f"distinct-2 fell from {before:.2f} to {value:.2f}" if value < FALL * before else ""

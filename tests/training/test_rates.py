@@ -70,10 +70,10 @@ def test_a_stage_with_another_rate_prints_it(tmp_path: Path) -> None:
 # --- the watch --------------------------------------------------------------------------------------------------------
 
 
-def told(surprisals: Sequence[float], distinct: Sequence[float] = (), **more: float) -> list[dict[str, float]]:
+def told(rises: Sequence[float], distinct: Sequence[float] = ()) -> list[dict[str, float]]:
     """What a learner reports step by step."""
-    shares = distinct or [1.0] * len(surprisals)
-    return [{"surprisal": s, "distinct_2": d, "tokens": 400.0, **more} for s, d in zip(surprisals, shares, strict=True)]
+    shares = distinct or [1.0] * len(rises)
+    return [{"surprisal": 3.0, "rise": r, "distinct_2": d} for r, d in zip(rises, shares, strict=True)]
 
 
 def warnings(steps: Sequence[Mapping[str, float]], rates: Mapping[str, float] = RATES) -> list[tuple[int, str]]:
@@ -84,13 +84,10 @@ def warnings(steps: Sequence[Mapping[str, float]], rates: Mapping[str, float] = 
 
 
 HEALTHY = {
-    "the built-in model": told([4.11, 4.13, 4.15, 4.04, 4.18, 4.03, 3.84, 3.99, 4.02, 3.98, 3.91, 3.82]),
-    "a table": told([1.10, 1.07, 0.98, 0.95, 0.83, 0.75, 0.64, 0.60, 0.47, 0.38, 0.20], tokens=900.0),
-    "a model that gets sure of its words": told([3.0, 2.6, 2.1, 1.5, 1.1, 0.8, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1]),
-    "texts of a word": told([1.0] * 12, [0.0] * 12),
-    "few tokens": told([3.0, 0.5, 4.0], [1.0, 0.2, 1.0], tokens=40.0),
-    "later": told([3.0] * 11 + [6.0], [1.0] * 11 + [0.1]),
-    "a learner of texts of others": [{"cross_entropy": 3.0}, {"cross_entropy": 9.0}],
+    "a model": told([0.02, 0.05, 0.2, -0.01] * 3, [1.0, 0.95, 0.9, 0.8] * 3),
+    "texts of a word": told([0.0] * 12, [0.0] * 12),
+    "later": told([0.0] * 10 + [6.0], [1.0] * 10 + [0.1]),
+    "a learner that reports neither": [{"cross_entropy": 3.0}, {"cross_entropy": 9.0}],
 }
 
 
@@ -100,10 +97,10 @@ def test_a_healthy_run_is_left_alone(of: str) -> None:
 
 
 RUINED = {
-    "noise": (told([3.2, 3.3, 3.9, 4.3, 7.0]), 4, ("3.20", "4.30")),
-    "at once": (told([3.39, 1.33, 1.97, 0.57]), 2, ("3.39", "1.33")),
-    "repetition": (told([2.0, 1.8, 1.7, 1.6], [0.99, 0.95, 0.38, 0.2]), 3, ("0.99", "0.38")),
-    "after steps of a teacher": ([{"tokens": 400.0}] * 20 + told([2.0, 2.1, 3.4]), 23, ("2.10", "3.40")),
+    "at once": (told([2.5, 3.0]), 1, ("3.00", "5.50")),
+    "later": (told([0.1, 0.2, 0.1, 1.25]), 4, ("3.00", "4.25")),
+    "repetition": (told([0.1] * 4, [0.99, 0.95, 0.38, 0.2]), 3, ("0.99", "0.38")),
+    "repetition after steps of a teacher": ([{}, {}, *told([0.1] * 2, [0.9, 0.2])], 4, ("0.90", "0.20")),
 }
 
 
@@ -116,7 +113,7 @@ def test_a_ruined_policy_is_warned_of_once_with_the_rate_to_try(of: str) -> None
 
 
 def test_a_control_that_does_not_move_is_left_alone() -> None:
-    assert warnings(told([3.0, 5.0]), dict.fromkeys(AGENTS, 0.0)) == []
+    assert warnings(told([3.0, 5.0], [1.0, 0.1]), dict.fromkeys(AGENTS, 0.0)) == []
 
 
 class Noted:
@@ -138,7 +135,7 @@ class Noted:
 def test_the_trainer_watches(caplog: pytest.LogCaptureFixture) -> None:
     config = TrainerConfig(steps=4, prompts_per_step=1, group_size=2)
     with caplog.at_level(logging.WARNING):
-        train(Noted(told([3.0, 3.0, 6.0, 9.0])), match(), Sampling(max_new_tokens=1), config, 0)
+        train(Noted(told([0.0, 0.0, 6.0, 9.0])), match(), Sampling(max_new_tokens=1), config, 0)
     [warning] = [record.getMessage() for record in caplog.records]
     assert "learning_rate=5e-05" in warning
 
