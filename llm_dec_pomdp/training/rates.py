@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from ..types import grouped
 
-UPDATES = 10  # the first ones, which are watched
+STEPS = 10  # the first ones that report distinct-2, in which it is watched; `rise` is reported of first updates alone
 JUMP = 0.5  # of the surprisal of a text with the update that it is for, in nats a token; what learns moves by far less
 FALL = 0.5  # of distinct-2: below this share of its first value texts repeat themselves
 
@@ -26,7 +26,8 @@ class Watch:
 
     def __init__(self) -> None:
         self._first = 0.0  # distinct-2
-        self._left = UPDATES
+        self._seen = 0  # steps that reported it
+        self._said = False
 
     def look(self, metrics: Mapping[str, float], rates: Mapping[str, float]) -> str:
         """What is wrong, and what to do; "" where nothing is, or where it was said before.
@@ -36,22 +37,18 @@ class Watch:
                 `distinct_2` (`algorithms.diagnostics`), where it has them.
             rates: Learning rates of the agents that learn.
         """
-        rise, share = metrics.get("rise", 0.0), metrics.get("distinct_2", 0.0)
-        self._first = self._first or share
-        if not self._left or not any(rates.values()):
-            return ""
-        self._left -= 1
         found: list[str] = []
-        if rise > JUMP:
-            before = metrics.get("surprisal", 0.0)
-            found.append(
-                f"an update raised the surprisal of its own texts from {before:.2f} to {before + rise:.2f} nats a token"
-            )
-        if "distinct_2" in metrics and share < FALL * self._first:
-            found.append(f"distinct-2 of the texts fell from {self._first:.2f} to {share:.2f}")
-        if not found:
+        if (rise := metrics.get("rise", 0.0)) > JUMP:
+            before = f" from {metrics['surprisal']:.2f}" if "surprisal" in metrics else ""
+            found.append(f"an update raised the surprisal of its own texts{before} by {rise:.2f} nats a token")
+        if "distinct_2" in metrics:
+            share = metrics["distinct_2"]
+            self._first, self._seen = self._first or share, self._seen + 1
+            if self._seen <= STEPS and share < FALL * self._first:
+                found.append(f"distinct-2 of the texts fell from {self._first:.2f} to {share:.2f}")
+        if not found or self._said or not any(rates.values()):
             return ""
-        self._left = 0
+        self._said = True
         return (
             f"{' and '.join(found)}: {in_words(rates)} may ruin what the model knew; try "
             f"learning_rate={max(rates.values()) / 10:g}"

@@ -83,10 +83,10 @@ def warnings(steps: Sequence[Mapping[str, float]], rates: Mapping[str, float] = 
     return [(number, text) for number, text in found if text]
 
 
-HEALTHY = {
+HEALTHY: dict[str, list[dict[str, float]]] = {
     "a model": told([0.02, 0.05, 0.2, -0.01] * 3, [1.0, 0.95, 0.9, 0.8] * 3),
     "texts of a word": told([0.0] * 12, [0.0] * 12),
-    "later": told([0.0] * 10 + [6.0], [1.0] * 10 + [0.1]),
+    "later": told([0.0] * 11, [1.0] * 10 + [0.1]),
     "a learner that reports neither": [{"cross_entropy": 3.0}, {"cross_entropy": 9.0}],
 }
 
@@ -96,11 +96,15 @@ def test_a_healthy_run_is_left_alone(of: str) -> None:
     assert warnings(HEALTHY[of]) == []
 
 
-RUINED = {
-    "at once": (told([2.5, 3.0]), 1, ("3.00", "5.50")),
-    "later": (told([0.1, 0.2, 0.1, 1.25]), 4, ("3.00", "4.25")),
+RUINED: dict[str, tuple[list[dict[str, float]], int, tuple[str, str]]] = {
+    "at once": (told([2.5, 3.0]), 1, ("3.00", "2.50")),
+    "later": (told([0.1, 0.2, 0.1, 1.25]), 4, ("3.00", "1.25")),
     "repetition": (told([0.1] * 4, [0.99, 0.95, 0.38, 0.2]), 3, ("0.99", "0.38")),
-    "repetition after steps of a teacher": ([{}, {}, *told([0.1] * 2, [0.9, 0.2])], 4, ("0.90", "0.20")),
+    "repetition after steps of a teacher": (
+        [{} for _ in range(20)] + told([0.1] * 2, [0.9, 0.2]),
+        22,
+        ("0.90", "0.20"),
+    ),
 }
 
 
