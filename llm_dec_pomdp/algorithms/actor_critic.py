@@ -30,13 +30,13 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 
 from ..agents.base import Reading, Request, Sampling, Team
 from ..types import Completion, Episode, Group, Message, grouped
-from .advantages import Array, between_decisions, generalized_advantages, group_advantages
+from .advantages import Array, between_decisions, generalized_advantages, group_advantages, returns
 from .base import Metrics
 from .critics import CentralCriticUpdater, CriticOptions, CriticUpdater, Lesson
 from .exchange import Compared
@@ -52,10 +52,6 @@ class IACConfig(CriticOptions):
 
 class MAACConfig(CriticOptions):
     """Options of MAAC."""
-
-    body: Literal["shared", "own"] = "own"
-    """The model whose hidden state the critic's head reads: own (a copy of the first model, or one more adapter on its
-    base), or shared (the first policy, which the critic's loss then moves too)."""
 
 
 @dataclass(slots=True)
@@ -115,11 +111,23 @@ class ActorCritic(PolicyLearner, ABC):
         requests = [reading for reading in plain if isinstance(reading, Request)]
         encoded = iter(self._ask("encode", requests, lambda request: request.agent))
         readings = [(r.agent, next(encoded)) if isinstance(r, Request) else r for r in plain]
-        values = iter(self._ask("values", readings, lambda reading: reading[0]))
         known = iter(readings)
         for track in tracks:
             track.readings = [next(known) for _ in track.asked]
+        self._observe(tracks)
+        values = iter(self._ask("values", readings, lambda reading: reading[0]))
+        for track in tracks:
             track.values = np.array([next(values) for _ in track.readings])
+
+    def _observe(self, tracks: Sequence[Track]) -> None:
+        """Tell the critics what was returned, which is the unit in which they predict."""
+        returned: dict[str, list[float]] = {}
+        for track in tracks:
+            after = returns(track.episode.rewards, self.config.gamma)
+            for (agent, _), turn in zip(track.readings, track.turns, strict=True):
+                returned.setdefault(agent, []).append(float(after[turn]))
+        for updater in self.critics:
+            updater.observe([value for agent, own in returned.items() if agent in updater.agents for value in own])
 
     def _ask(self, what: str, things: Sequence[Any], agent_of: Callable[[Any], str]) -> list[Any]:
         """Call a method of the critics' updaters, with each thing at the updater of its agent; answers in order."""
