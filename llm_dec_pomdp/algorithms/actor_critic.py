@@ -111,16 +111,14 @@ class ActorCritic(PolicyLearner, ABC):
         requests = [reading for reading in plain if isinstance(reading, Request)]
         encoded = iter(self._ask("encode", requests, lambda request: request.agent))
         readings = [(r.agent, next(encoded)) if isinstance(r, Request) else r for r in plain]
+        values = iter(self._ask("values", readings, lambda reading: reading[0]))
         known = iter(readings)
         for track in tracks:
             track.readings = [next(known) for _ in track.asked]
-        self._observe(tracks)
-        values = iter(self._ask("values", readings, lambda reading: reading[0]))
-        for track in tracks:
             track.values = np.array([next(values) for _ in track.readings])
 
     def _observe(self, tracks: Sequence[Track]) -> None:
-        """Tell the critics what was returned, which is the unit in which they predict."""
+        """Tell the critics what was returned, which is the unit in which they learn (of no value that is used here)."""
         returned: dict[str, list[float]] = {}
         for track in tracks:
             after = returns(track.episode.rewards, self.config.gamma)
@@ -189,6 +187,7 @@ class ActorCritic(PolicyLearner, ABC):
         tracks = [track for place, group in enumerate(groups) for track in self.tracks(group, place)]
         self._value(tracks)
         self._credit(tracks)
+        self._observe(tracks)
         samples, lessons = self.samples(tracks), self.lessons(tracks)
         metrics = self.step([*samples, *lessons], groups)
         return metrics | {"explained_variance": _explained(lessons)} | self.report(samples, groups)

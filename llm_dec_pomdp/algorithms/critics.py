@@ -12,10 +12,10 @@ critic's to minus the policy's objective J,
 
     L = -J + c mean of max((u(x) - z)^2, (u_old(x) + clip(u(x) - u_old(x), -eps, eps) - z)^2)                   (critic)
 
-where u_old is the critic at the beginning of the step. Then the critic alone passes over its lessons again: policies
-learn little from advantages until it knows what a situation is worth, which one step per update teaches it too late. A
-critic on the policy's body moves that body too; a critic with a body of its own shares only the optimizer. Equal
-situations are read once.
+where u_old is what the critic says where it reads x first in a step. Then the critic alone passes over its lessons
+again: policies learn little from advantages until it knows what a situation is worth, which one pass per update teaches
+too late. A critic on the policy's body moves that body too; a critic with a body of its own shares only the optimizer.
+Equal situations are read once.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class Lesson(Sample):
 
     Attributes:
         target: y, what the critic is to say.
-        value: V_old, what the critic said before the step.
+        value: V(x), what the critic said before the step.
     """
 
     target: float = 0.0
@@ -126,6 +126,7 @@ class CriticUpdater(Updater):
     ) -> None:
         self._of_policy = list(groups)
         super().__init__(policy, groups, temperature, options)
+        self._old_values: dict[Reading, torch.Tensor] = {}  # u_old of this step
         self._lessons: list[list[Lesson]] = []  # of this step, in parts: one for each optimizer step of an epoch
         self._part: list[Lesson] = []  # those of the present optimizer step
 
@@ -189,7 +190,7 @@ class CriticUpdater(Updater):
         """
         own = [s for s in samples if isinstance(s, Lesson) and s.agent in self.agents]
         parts: Any = in_minibatches(own, self.options.minibatches, derive(seed, "lessons", self.updates))
-        self._lessons = parts
+        self._lessons, self._old_values = parts, {}
         metrics = {"value_loss": 0.0} | super().step(samples, seed)
         return metrics | self._practise() if all(map(math.isfinite, metrics.values())) else metrics
 
@@ -229,9 +230,12 @@ class CriticUpdater(Updater):
             values = self.critic.values(batch)
             rows = [row for row, reading in enumerate(batch) for _ in lessons[reading]]
             own = [lesson for reading in batch for lesson in lessons[reading]]
-            in_return = np.array([[s.target, s.value] for s in own])
-            targets, old = values.new_tensor((in_return - self.unit.mean) / self.unit.spread).unbind(1)
-            loss = value_loss(values[rows], targets, old, self.options.value_clip).sum() / len(self._part)  # (critic)
+            targets = values.new_tensor([(s.target - self.unit.mean) / self.unit.spread for s in own])
+            old = torch.stack(
+                [self._old_values.setdefault(*known) for known in zip(batch, values.detach(), strict=True)]
+            )
+            loss = value_loss(values[rows], targets, old[rows], self.options.value_clip).sum()
+            loss = loss / len(self._part)  # (critic)
             (self.options.value_coef * loss).backward()
             terms["value_loss"] += loss.item()
         return terms

@@ -39,7 +39,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from ..types import Scale, Score, TaskItem
+from ..types import Message, Scale, Score, TaskItem
 from .pays import Pays
 from .tasks import Tasks, TaskSource, is_sample
 from .text_task import TextTask
@@ -136,3 +136,10 @@ class Bandit(TextTask):
     def gold(self, item: TaskItem) -> dict[str, str]:
         """The word of the context."""
         return {"agent_0": item.fields["word"]}
+
+    def optimal_action(self, agent: str, history: Sequence[Message]) -> str:
+        """The word of the context that was told; raises what `Task.optimal_action` does."""
+        word = next((item.fields["word"] for item in self.items if item.prompt == history[0].text), None)
+        if word is None:
+            raise ValueError(f"bandit-v0 tells of no {history[0].text!r:.60}; give a history of this environment")
+        return word

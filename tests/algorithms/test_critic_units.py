@@ -112,7 +112,7 @@ def right(env: Any, team: Team) -> float:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("pay", [{}, {"scale": 100.0}, {"offset": 100.0}, {"slope": 10.0}])
+@pytest.mark.parametrize("pay", [{}, {"slope": 10.0}])
 @pytest.mark.parametrize("kind", [IAC, MAAC])
 def test_a_bandit_is_learnt_whatever_its_contexts_pay(kind: type[ActorCritic], pay: dict[str, float]) -> None:
     """150 updates of 32 episodes; a uniform team is right one time in eight."""
