@@ -196,7 +196,7 @@ class CriticUpdater(Updater):
 
     def _practise(self) -> Metrics:
         """Pass over the lessons as often as policies did not; returns what is not finite, before which it stops."""
-        for part in self._lessons * (self.options.critic_epochs - self.options.epochs):
+        for part in filter(None, self._lessons * (self.options.critic_epochs - self.options.epochs)):
             self._part = part
             result = self._gradient([])
             if not all(map(math.isfinite, result.values())):
