@@ -255,10 +255,14 @@ Reading = tuple[str, tuple[int, ...]]  # the agent whose critic reads, and the t
 
 
 class Critic(Protocol):
-    """Estimates the return after what was read."""
+    """Estimates the return after what was read, in a unit that its updater chooses and may change."""
 
     def values(self, readings: Sequence[Reading]) -> torch.Tensor:
-        """The values of N readings [N], in float32, with gradient and in units of the return."""
+        """The values of N readings [N], in float32, with gradient; 0 where nothing was learnt."""
+        ...
+
+    def rescale(self, factor: float, shift: float) -> None:
+        """From now on say `factor` times what it said of readings that it has learnt from, plus `shift`."""
         ...
 
     def parameters(self) -> Iterable[Parameter]:

@@ -161,6 +161,11 @@ class TableCritic(Rows):
             self.add(numbers)
         return self.rows(numbers)
 
+    def rescale(self, factor: float, shift: float) -> None:
+        """See `Critic`."""
+        with torch.no_grad():
+            self.table[: len(self._row_of)] = factor * self.table[: len(self._row_of)] + shift
+
 
 def number_of(history: Sequence[Message]) -> int:
     """A number of 63 bits for a history, the same everywhere."""

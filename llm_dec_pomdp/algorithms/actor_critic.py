@@ -30,13 +30,13 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 
 from ..agents.base import Reading, Request, Sampling, Team
 from ..types import Completion, Episode, Group, Message, grouped
-from .advantages import Array, between_decisions, generalized_advantages, group_advantages
+from .advantages import Array, between_decisions, generalized_advantages, group_advantages, returns
 from .base import Metrics
 from .critics import CentralCriticUpdater, CriticOptions, CriticUpdater, Lesson
 from .exchange import Compared
@@ -52,10 +52,6 @@ class IACConfig(CriticOptions):
 
 class MAACConfig(CriticOptions):
     """Options of MAAC."""
-
-    body: Literal["shared", "own"] = "own"
-    """The model whose hidden state the critic's head reads: own (a copy of the first model, or one more adapter on its
-    base), or shared (the first policy, which the critic's loss then moves too)."""
 
 
 @dataclass(slots=True)
@@ -121,6 +117,16 @@ class ActorCritic(PolicyLearner, ABC):
             track.readings = [next(known) for _ in track.asked]
             track.values = np.array([next(values) for _ in track.readings])
 
+    def _observe(self, tracks: Sequence[Track]) -> None:
+        """Tell the critics what was returned, which is the unit in which they learn (of no value that is used here)."""
+        returned: dict[str, list[float]] = {}
+        for track in tracks:
+            after = returns(track.episode.rewards, self.config.gamma)
+            for (agent, _), turn in zip(track.readings, track.turns, strict=True):
+                returned.setdefault(agent, []).append(float(after[turn]))
+        for updater in self.critics:
+            updater.observe([value for agent, own in returned.items() if agent in updater.agents for value in own])
+
     def _ask(self, what: str, things: Sequence[Any], agent_of: Callable[[Any], str]) -> list[Any]:
         """Call a method of the critics' updaters, with each thing at the updater of its agent; answers in order."""
         answers: dict[int, Any] = {}
@@ -181,6 +187,7 @@ class ActorCritic(PolicyLearner, ABC):
         tracks = [track for place, group in enumerate(groups) for track in self.tracks(group, place)]
         self._value(tracks)
         self._credit(tracks)
+        self._observe(tracks)
         samples, lessons = self.samples(tracks), self.lessons(tracks)
         metrics = self.step([*samples, *lessons], groups)
         return metrics | {"explained_variance": _explained(lessons)} | self.report(samples, groups)

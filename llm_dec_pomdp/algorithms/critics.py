@@ -1,28 +1,40 @@
 # pyright: basic
 """An updater that moves a policy and its critic in the same steps.
 
-For situations x with targets y, the loss adds the critic's to minus the policy's objective J,
+Returns are of any size, and of another size in each task. So the critic predicts u, in units of what was returned so
+far, whose running mean is m and whose spread is s:
 
-    L = -J + c mean of max((V(x) - y)^2, (V_old(x) + clip(V(x) - V_old(x), -eps, eps) - y)^2)                  (critic)
+    V(x) = m + s u(x)                                                                                             (unit)
 
-where V_old is the critic at the beginning of the step. A critic on the policy's body moves that body too; a critic with
-a body of its own shares only the optimizer. Equal situations are read once.
+Where these change to m' and s', the critic's last layer changes too, so that its values do not (PopArt,
+arXiv:1602.07714): u' = (s u + m - m') / s'. For situations x with targets y, and z = (y - m) / s, the loss adds the
+critic's to minus the policy's objective J,
+
+    L = -J + c mean of max((u(x) - z)^2, (u_old(x) + clip(u(x) - u_old(x), -eps, eps) - z)^2)                   (critic)
+
+where u_old is what the critic says where it reads x first in a step. Then the critic alone passes over its lessons
+again: policies learn little from advantages until it knows what a situation is worth, which one pass per update teaches
+too late. A critic on the policy's body moves that body too; a critic with a body of its own shares only the optimizer.
+Equal situations are read once.
 """
 
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Annotated, Any, Literal
 
+import numpy as np
 import torch
 from pydantic import Field
 
 from ..agents.base import Critic, CriticPolicy, ParameterGroup, Reading, Request, TrainablePolicy
-from ..config import NotNegative
+from ..config import NotNegative, Positive
 from ..seeding import derive
 from ..types import grouped
+from .advantages import Array
 from .base import Metrics
 from .batches import in_minibatches
 from .losses import value_loss
@@ -30,27 +42,56 @@ from .options import TurnOptions
 from .samples import Sample
 from .updater import Updater
 
+MEMORY = 20  # updates
+_EQUAL = 1e-9
+
 
 class CriticOptions(TurnOptions):
     """Options of learners with a critic, beside those of `UpdaterOptions`."""
 
     estimates: Literal["v", "q"] = "v"
     """What the critic estimates: v, the value of a history; or q, of a history and the text that was said after it."""
-    body: Literal["shared", "own"] = "shared"
-    """The model whose hidden state the critic's head reads: shared (the policy's, which the critic's loss then moves
-    too) or own (a copy of the model; where policies are adapters, a copy of each on the same base)."""
+    body: Literal["own", "shared"] = "own"
+    """The model whose hidden state the critic's head reads: own (a copy of the policy's, where that is an adapter on
+    the same base) or shared (the policy's, which the critic's loss then moves too). The critic of `maac` takes the
+    first policy for it."""
     value_coef: NotNegative = 0.6
     """Weight of the critic's loss beside the policy's."""
     value_clip: NotNegative = 0.2
-    """How far an update may move a value before its loss is flat, in units of the return; only matters with several
-    `epochs` or `minibatches`."""
+    """How far an update may move a value before its loss is flat, in units of the returns' spread; only matters with
+    several `epochs` or `minibatches`."""
     critic_learning_rate: NotNegative | None = None
     """Learning rate of the head, and of the critic's own body; the policy's when left out."""
+    critic_epochs: Positive = 4
+    """Passes over what an update teaches the critic: those of the policy, and beyond `epochs` the critic's alone."""
     gae_lambda: Annotated[float, Field(ge=0, le=1)] = 0.95
     """Lambda of generalized advantage estimation: 1 is unbiased whatever the critic says, less trusts it more."""
     normalise: bool = True
     """Scale the advantages of an agent to mean 0 and standard deviation 1 over an update; equal ones become 0, and a
     single one stays as it is."""
+
+
+@dataclass(slots=True)
+class Unit:
+    """Running mean and spread of returns, over some `MEMORY` updates."""
+
+    updates: int = 0
+    mean: float = 0.0
+    variance: float = 0.0
+
+    @property
+    def spread(self) -> float:
+        """The standard deviation; 1 where all returns are equal but for rounding."""
+        spread = math.sqrt(self.variance)
+        return spread if spread > _EQUAL * max(1.0, abs(self.mean)) else 1.0
+
+    def add(self, returns: Array) -> None:
+        """Take in the returns of one more update."""
+        self.updates += 1
+        rate = 1.0 / min(self.updates, MEMORY)
+        change = float(returns.mean()) - self.mean
+        self.mean += rate * change
+        self.variance = (1 - rate) * (self.variance + rate * change**2) + rate * float(returns.var())
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +100,7 @@ class Lesson(Sample):
 
     Attributes:
         target: y, what the critic is to say.
-        value: V_old, what the critic said before the step.
+        value: V(x), what the critic said before the step.
     """
 
     target: float = 0.0
@@ -85,6 +126,7 @@ class CriticUpdater(Updater):
     ) -> None:
         self._of_policy = list(groups)
         super().__init__(policy, groups, temperature, options)
+        self._old_values: dict[Reading, torch.Tensor] = {}  # u_old of this step
         self._lessons: list[list[Lesson]] = []  # of this step, in parts: one for each optimizer step of an epoch
         self._part: list[Lesson] = []  # those of the present optimizer step
 
@@ -93,6 +135,7 @@ class CriticUpdater(Updater):
         groups, rate = self._of_policy, self.options.critic_learning_rate
         self.groups = list(groups)
         self.critic = self.make_critic()
+        self.unit = Unit()
         agents = tuple(agent for group in groups for agent in group.agents)
         own = list(self.critic.parameters())
         self.groups.append(ParameterGroup(agents, own, groups[0].learning_rate if rate is None else rate))
@@ -116,8 +159,18 @@ class CriticUpdater(Updater):
         policy: Any = self.policy
         return [tuple(policy.encode(request.history, ids=request.ids)) for request in requests]
 
+    def observe(self, returns: Sequence[float]) -> None:
+        """Take in what the decisions of an update returned; no value that the critic has learnt changes."""
+        scored = np.array([value for value in returns if not math.isnan(value)])
+        if not len(scored):
+            return
+        mean, spread = self.unit.mean, self.unit.spread
+        self.unit.add(scored)
+        if self.unit.updates > 1:
+            self.critic.rescale(spread / self.unit.spread, (mean - self.unit.mean) / self.unit.spread)
+
     def values(self, readings: Sequence[Reading]) -> list[float]:
-        """The critic's present value of each reading."""
+        """The critic's present value of each reading, in units of the return."""
         known: dict[Reading, float] = {}
 
         def read_rest(size: int) -> None:
@@ -127,18 +180,30 @@ class CriticUpdater(Updater):
                     known.update(zip(batch, self.critic.values(batch).tolist(), strict=True))
 
         self.micro_batch.run(read_rest)
-        return [known[reading] for reading in readings]
+        return [self.unit.mean + self.unit.spread * known[reading] for reading in readings]  # (unit)
 
     def step(self, samples: Sequence[Sample], seed: int = 0) -> Metrics:
         """As `Updater.step`, and the critic learns from the lessons among the samples.
 
         Returns:
-            The same, and `value_loss`, the mean loss of the critic without its weight.
+            The same, and `value_loss`, the mean loss of the critic without its weight, in squared spreads of returns.
         """
         own = [s for s in samples if isinstance(s, Lesson) and s.agent in self.agents]
         parts: Any = in_minibatches(own, self.options.minibatches, derive(seed, "lessons", self.updates))
-        self._lessons = parts
-        return {"value_loss": 0.0} | super().step(samples, seed)
+        self._lessons, self._old_values = parts, {}
+        metrics = {"value_loss": 0.0} | super().step(samples, seed)
+        return metrics | self._practise() if all(map(math.isfinite, metrics.values())) else metrics
+
+    def _practise(self) -> Metrics:
+        """Pass over the lessons as often as policies did not; returns what is not finite, before which it stops."""
+        for part in filter(None, self._lessons * (self.options.critic_epochs - self.options.epochs)):
+            self._part = part
+            result = self._gradient([])
+            if not all(map(math.isfinite, result.values())):
+                self.optimizer.zero_grad()
+                return result
+            self.optimizer.step()
+        return {}
 
     def _parts(self, samples: list[Sample], seed: int) -> Iterator[list[Sample]]:
         """See `Updater`; a part of the lessons beside each, which are as many whatever texts are learnt from."""
@@ -165,8 +230,12 @@ class CriticUpdater(Updater):
             values = self.critic.values(batch)
             rows = [row for row, reading in enumerate(batch) for _ in lessons[reading]]
             own = [lesson for reading in batch for lesson in lessons[reading]]
-            targets, old = values.new_tensor([[s.target, s.value] for s in own]).unbind(1)
-            loss = value_loss(values[rows], targets, old, self.options.value_clip).sum() / len(self._part)  # (critic)
+            targets = values.new_tensor([(s.target - self.unit.mean) / self.unit.spread for s in own])
+            old = torch.stack(
+                [self._old_values.setdefault(*known) for known in zip(batch, values.detach(), strict=True)]
+            )
+            loss = value_loss(values[rows], targets, old[rows], self.options.value_clip).sum()
+            loss = loss / len(self._part)  # (critic)
             (self.options.value_coef * loss).backward()
             terms["value_loss"] += loss.item()
         return terms
@@ -174,12 +243,13 @@ class CriticUpdater(Updater):
     # --- restarts -----------------------------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """The state of the updater, and of the critic."""
-        return {**super().state_dict(), "critic": dict(self.critic.state_dict())}
+        """The state of the updater, and of the critic with its unit."""
+        return {**super().state_dict(), "critic": dict(self.critic.state_dict()), "unit": asdict(self.unit)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore them."""
         self.critic.load_state_dict(state["critic"])
+        self.unit = Unit(**state["unit"])
         super().load_state_dict(state)
 
 

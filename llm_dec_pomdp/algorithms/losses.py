@@ -119,7 +119,7 @@ def value_loss(values: torch.Tensor, targets: torch.Tensor, old: torch.Tensor, c
         values: V [N], with gradient.
         targets: y [N].
         old: V before the update [N].
-        clip: c, in units of the return.
+        clip: c, in the same units.
 
     Returns:
         The loss of every value [N].

@@ -124,8 +124,9 @@ class MAGRPOConfig(TurnOptions):
     are not learnt from. Left out: no limit."""
     advantage: Kind | Literal["batch"] = "std"
     """Baseline and scale of the advantage: std, mean, leave_one_out, max or raw over a group; or batch, over all texts
-    of an update, which needs no groups (ReBN, arXiv:2510.01051). Counterfactual and message credit take leave_one_out
-    over the alternatives."""
+    of an update, which needs no groups (ReBN, arXiv:2510.01051), but has one baseline for all tasks: where these differ
+    in what they pay by more than texts do, little is learnt. Counterfactual and message credit take leave_one_out over
+    the alternatives."""
 
     @property
     def at_decisions(self) -> bool:

@@ -59,7 +59,9 @@ def normalised(samples: Sequence[Sample]) -> list[Sample]:
     """Replace returns, which samples hold as advantages, by (R - mean R) / std R over all samples, each by its share.
 
     Return batch normalisation (ReBN, arXiv:2510.01051): all texts of an update are compared, whatever their task, turn
-    and agent. Where all returns are equal the advantages are 0; texts without a score are left out of the mean.
+    and agent. One number is the baseline of all tasks: where these differ in what they pay by more than texts do, the
+    advantages tell tasks apart and hardly texts. Where all returns are equal the advantages are 0; texts without a
+    score are left out of the mean.
     """
     values = weighted_advantages([s.advantage for s in samples], [s.share for s in samples])
     return [replace(s, advantage=value) for s, value in zip(samples, values.tolist(), strict=True)]

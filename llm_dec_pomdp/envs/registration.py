@@ -149,5 +149,6 @@ register("firefighting-v0", "llm_dec_pomdp.envs.classics.firefighting:FireFighti
 register("boxpushing-v0", "llm_dec_pomdp.envs.classics.boxpushing:BoxPushing")
 register("research-v0", "llm_dec_pomdp.envs.research.task:Research")
 register("relay-v0", "llm_dec_pomdp.envs.relay:Relay")
+register("bandit-v0", "llm_dec_pomdp.envs.bandit:Bandit")
 register("keys-v0", "llm_dec_pomdp.envs.hierarchy.keys:Keys")
 register("scouts-v0", "llm_dec_pomdp.envs.stopping.scouts:Scouts")

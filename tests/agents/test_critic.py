@@ -125,6 +125,8 @@ def test_critics_on_adapters_go_on_after_a_restart_bit_for_bit(folder: str) -> N
     for one in (whole, second):
         step(one, 1)
     assert same(weights(whole.team), weights(second.team))
-    ends = [one.state_dict()["updaters"][0]["critic"] for one in (whole, second)]
-    assert same(*([end] for end in ends))
-    assert ends[0]["head.weight"].abs().max() > 0
+    ends = [one.state_dict()["updaters"][0] for one in (whole, second)]
+    assert same(*([end["critic"]] for end in ends))
+    assert ends[0]["critic"]["head.weight"].abs().max() > 0
+    assert ends[0]["unit"] == ends[1]["unit"]
+    assert ends[0]["unit"]["updates"] == 2

@@ -95,8 +95,8 @@ def second_value(told: str) -> float:
 
 
 def make(kind: type[ActorCritic], team: Team, **options: Any) -> Any:
-    given: dict[str, Any] = {"max_grad_norm": 1e9, "normalise": False, "learning_rate": 0.0, **options}
-    return kind(team, ONE_WORD, kind.Config(**given))
+    given: dict[str, Any] = {"max_grad_norm": 1e9, "normalise": False, "critic_epochs": 1, "learning_rate": 0.0}
+    return kind(team, ONE_WORD, kind.Config(**given | options))
 
 
 ROLES = dict(zip(AGENTS, ("first", "second"), strict=True))

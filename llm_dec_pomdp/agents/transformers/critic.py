@@ -73,6 +73,12 @@ class HeadCritic:
         rows = [self._rows[agent] for agent, _ in readings]
         return (states.float() * self.weight[rows]).sum(-1) + self.bias[rows]
 
+    def rescale(self, factor: float, shift: float) -> None:
+        """See `Critic`: every head changes."""
+        with torch.no_grad():
+            self.weight.mul_(factor)
+            self.bias.mul_(factor).add_(shift)
+
     # --- its own parameters -------------------------------------------------------------------------------------------
 
     def parameters(self) -> Iterable[torch.nn.Parameter]:

@@ -232,6 +232,10 @@ class PlacedUpdater:
         """See `CriticUpdater`."""
         return self._ask("encode", requests)
 
+    def observe(self, returns: Sequence[float]) -> None:
+        """See `CriticUpdater`."""
+        self._ask("observe", list(returns))
+
     def values(self, readings: Sequence[Reading]) -> list[float]:
         """See `CriticUpdater`."""
         return self._ask("values", readings)
