@@ -26,7 +26,7 @@ COMMANDS: dict[str, tuple[list[str], int, str]] = {
     "help": (["--help"], 0, "Usage"),
     "help of bench": (["bench", "--help"], 0, "quick:"),
     "list": (["list"], 0, "magrpo"),
-    "runs": (["runs", "."], 0, "reason"),
+    "runs": (["runs", "."], 0, "progress"),
     "end of input": (["play", "tldr-v0", "--protocol", "centralized"], 1, "the input ended before your text"),
     "missing tasks": (["train", "tldr-v0", "--tasks", "none.jsonl"], 2, "'none.jsonl' does not exist"),
     "missing test tasks": (["train", "tldr-v0", "--eval-tasks", "none.jsonl"], 2, "'none.jsonl' does not exist"),

@@ -13,9 +13,9 @@ from llm_dec_pomdp.agents import Sampling
 from llm_dec_pomdp.agents.scripted import Scripted
 from llm_dec_pomdp.envs import CheckFailure, TaskError, check_env
 from llm_dec_pomdp.envs.wrappers import with_protocol
-from llm_dec_pomdp.episodes import Header, from_episode, replay, validate
+from llm_dec_pomdp.episodes import Header, from_episode, validate
 from llm_dec_pomdp.integrations.games import KEPT, Game, Shown
-from llm_dec_pomdp.rollout import Trajectories
+from llm_dec_pomdp.rollout import Trajectories, replay
 
 
 class HighCard:

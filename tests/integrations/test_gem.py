@@ -10,8 +10,8 @@ from llm_dec_pomdp import check_env, make
 from llm_dec_pomdp.agents import Sampling
 from llm_dec_pomdp.agents.scripted import Scripted
 from llm_dec_pomdp.envs.wrappers import with_protocol
-from llm_dec_pomdp.episodes import Header, from_episode, replay, validate
-from llm_dec_pomdp.rollout import Trajectories
+from llm_dec_pomdp.episodes import Header, from_episode, validate
+from llm_dec_pomdp.rollout import Trajectories, replay
 
 gem = pytest.importorskip("gem", reason="gem-llm is not installed: pip install 'llm-dec-pomdp[gem]'")
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 import torch
+from evaluated import write_evaluation
 from models import COLOURS, ITEMS, Colourful, language_model, same, softmax_team, weights
 
 from llm_dec_pomdp.agents import Sampling, Team
@@ -32,6 +33,7 @@ from llm_dec_pomdp.training.loop import (
     restore,
     train,
 )
+from llm_dec_pomdp.types import Completion, Turn
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 LEARNERS = [name for name in algorithms if callable(getattr(find_algorithm(name).load(), "update", None))]
@@ -82,12 +84,12 @@ class Run:
 def _pairs(folder: Path) -> str:
     """Recorded episodes of every task, for a learner of recorded pairs."""
     rows = [
-        {"task": item.id, "turns": [{"actions": {"agent_0": f"{item.prompt} {word}"}, "reward": float(place)}]}
+        (item.id, Turn({"agent_0": ""}, {"agent_0": Completion(f"{item.prompt} {word}")}, float(place)))
         for item in ITEMS
         for place, word in enumerate(COLOURS)
     ]
-    (folder / "recorded.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    return str(folder / "recorded.jsonl")
+    write_evaluation(folder / "recorded", rows)
+    return str(folder / "recorded")
 
 
 @pytest.fixture(autouse=True)
