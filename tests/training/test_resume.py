@@ -88,7 +88,8 @@ def _pairs(folder: Path) -> str:
         for item in ITEMS
         for place, word in enumerate(COLOURS)
     ]
-    write_evaluation(folder / "recorded", rows)
+    if not (folder / "recorded").exists():
+        write_evaluation(folder / "recorded", rows)
     return str(folder / "recorded")
 
 
