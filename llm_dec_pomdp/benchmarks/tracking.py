@@ -102,13 +102,24 @@ class _Wandb:
 
 
 class _MLflow:
-    """A run of MLflow; its server is read from MLFLOW_TRACKING_URI."""
+    """A run of MLflow; its server is read from MLFLOW_TRACKING_URI.
+
+    Raises:
+        ConfigError: MLflow takes no runs there.
+    """
 
     def __init__(self, title: str, config: Mapping[str, Any]) -> None:
-        self._client: Any = importlib.import_module("mlflow").MlflowClient()
-        known = self._client.get_experiment_by_name("llm-dec-pomdp")
-        experiment = known.experiment_id if known else self._client.create_experiment("llm-dec-pomdp")
-        self._run: str = self._client.create_run(experiment, run_name=title).info.run_id
+        mlflow: Any = importlib.import_module("mlflow")
+        try:
+            self._client: Any = mlflow.MlflowClient()
+            known = self._client.get_experiment_by_name("llm-dec-pomdp")
+            experiment = known.experiment_id if known else self._client.create_experiment("llm-dec-pomdp")
+            self._run: str = self._client.create_run(experiment, run_name=title).info.run_id
+        except mlflow.exceptions.MlflowException as error:
+            raise ConfigError(
+                f"MLflow takes no runs at {mlflow.get_tracking_uri()} ({error}); set MLFLOW_TRACKING_URI to the address "
+                "of a server (`mlflow server`), or leave 'mlflow' out"
+            ) from error
         for name, value in flat(config).items():
             self._client.log_param(self._run, name, value)
 
