@@ -81,7 +81,7 @@ def show(path: Path) -> None:
         after = statistics.mean(paid(line, ramps) for line in lines)
         print(f"{task:6} {split:6} {kind:40} {len(lines):3} rows  v1 {100 * before:5.1f}  v2 {100 * after:5.1f}")
     for (task, split, kind), lines in groups.items():
-        if kind == "reference":
+        if kind == "reference" and len(lines) > 1:
             for name in judged.DIAGNOSTICS:
                 values = sorted(line["facts"][name] for line in lines)
                 cuts = statistics.quantiles(values, n=20)
