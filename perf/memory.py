@@ -78,7 +78,7 @@ def logprobs(tokens: int, chunk: int) -> None:
     """Log-probabilities of tokens and their gradient, vocabulary 32k."""
     import torch
 
-    from llm_dec_pomdp.agents.transformers.head import chunked_logprobs
+    from llm_dec_pomdp.agents.transformers.logprobs import chunked_logprobs
 
     torch.set_num_threads(1)
     hidden = torch.zeros(tokens, 64, requires_grad=True)

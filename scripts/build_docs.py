@@ -14,7 +14,7 @@ from pathlib import Path
 
 import llm_dec_pomdp
 from llm_dec_pomdp.agents import Sampling, Scripted
-from llm_dec_pomdp.envs import pays
+from llm_dec_pomdp.envs import turn_rewards
 from llm_dec_pomdp.envs.base import TextDecPOMDP
 from llm_dec_pomdp.envs.coding.coophumaneval_v1 import audit
 from llm_dec_pomdp.envs.registration import least_arguments, manual, registry
@@ -30,7 +30,7 @@ def environments() -> str:
     """All manuals on one page, one level down, each with an episode; what turns pay, and how they may be stopped."""
     own = [env_id for env_id in registry if "/" not in env_id]
     manuals = "\n".join(f"#{manual(env_id)}\n{episode(env_id)}" for env_id in own)
-    turns = f"## Several turns\n\n{pays.__doc__}\n## Stopping\n\n{stopping.__doc__}"
+    turns = f"## Several turns\n\n{turn_rewards.__doc__}\n## Stopping\n\n{stopping.__doc__}"
     about = (
         "The manual of every environment: what agents are told, what they may do and what is paid, with an episode of "
         "each.\n`llm-dec-pomdp list ID` prints one; [Add your own](extend.md) shows how to write one."

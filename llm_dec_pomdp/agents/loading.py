@@ -5,7 +5,7 @@
 |---|---|
 | `builtin:tiny` | the small model in this package (works offline) |
 | `builtin:table` | a table per agent over the few texts that matter in an environment, see `agents.table` |
-| `builtin:words` | an untrained model of the words of an environment that has few; see `agents.words` |
+| `builtin:words` | an untrained model of the words of an environment that has few; see `agents.word_model` |
 | `path/to/folder` | a saved transformers model |
 | `path/to/file.gguf` | a GGUF file, dequantised by transformers |
 | `http://host:port/v1#name` | a model behind an OpenAI-compatible server; its key is read from OPENAI_API_KEY |
@@ -28,13 +28,13 @@ from pathlib import Path
 from typing import Any
 
 from ..config import build
+from ..http import checked_address
 from ..registries import nearest
-from . import words
+from . import word_model
 from .base import Policy, Team
 from .engines import make_engine
 from .options import ModelOptions, RunOptions
 from .remote import Remote
-from .wire import checked_address
 
 TINY = "builtin:tiny"
 BUILTIN = {TINY: "tiny"}
@@ -89,13 +89,13 @@ def load_model(
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about dequantising GGUF files
-            if name == words.NAME:
+            if name == word_model.NAME:
                 if not vocabulary:
                     raise ModelError(
-                        f"{words.NAME} is made of the words of an environment, and this one does not say that it has "
-                        "few (`vocabulary`); take builtin:tiny"
+                        f"{word_model.NAME} is made of the words of an environment, and this one does not say that it "
+                        "has few (`vocabulary`); take builtin:tiny"
                     )
-                model, tokenizer = words.word_model(vocabulary, seed)
+                model, tokenizer = word_model.word_model(vocabulary, seed)
                 return model.to(device, getattr(torch, dtype)), tokenizer
             tokenizer = AutoTokenizer.from_pretrained(place, **_NO_CODE, **extra)
             weights = {"dtype": getattr(torch, dtype), "weights_only": True, **dense}
@@ -139,7 +139,7 @@ def locate(name: str) -> tuple[str, dict[str, Any]]:
     Raises:
         ModelError: It is neither built in, nor a folder, nor a file, nor on the hub.
     """
-    if name == words.NAME:
+    if name == word_model.NAME:
         return name, {}  # it is made, not loaded
     if name.startswith("script:"):
         raise ModelError(f"{name!r} is a script for agents of a team, and here a language model is wanted; give one")
@@ -147,7 +147,7 @@ def locate(name: str) -> tuple[str, dict[str, Any]]:
         if name == TABLE:
             raise ModelError(f"{TABLE!r} is a whole team, for eval, train and bench; give builtin:tiny here")
         if name not in BUILTIN:
-            raise ModelError(f"no built-in model {name!r}; {nearest(name, [*BUILTIN, TABLE, words.NAME])}")
+            raise ModelError(f"no built-in model {name!r}; {nearest(name, [*BUILTIN, TABLE, word_model.NAME])}")
         return str(resources.files("llm_dec_pomdp.data") / BUILTIN[name]), {}
     path = Path(name)
     if path.suffix == ".gguf":

@@ -13,10 +13,10 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from typing import Any, TypeVar
 
+from ..http import LONGEST_TEXT, MOST_BYTES, WireError, bearer, checked_address, post, retried, without_key
 from ..types import Completion, Likelihood, Message, conversation
 from .base import Request, Sampling, definitions
-from .calls import messages_of, text_with_calls
-from .wire import LONGEST_TEXT, MOST_BYTES, WireError, bearer, checked_address, post, retried, without_key
+from .tool_calls import messages_of, text_with_calls
 
 T = TypeVar("T")
 
@@ -33,7 +33,7 @@ class Remote:
         model: Name of the model on the server.
         api_key: Sent as a bearer token where given, and only to this address: redirects are refused.
         timeout: Seconds until an answer must be complete.
-        tries: How often a sample is asked for before `RemoteError` is raised, see `wire.retried`.
+        tries: How often a sample is asked for before `RemoteError` is raised, see `http.retried`.
         concurrency: Samples asked for at the same time.
 
     Raises:

@@ -30,7 +30,7 @@ from ..storage.runfolder import RunFolderError
 from ..storage.signals import Interrupted
 from ..training.executors.base import RESTARTS
 from ..training.executors.on_ray import join, machine
-from .apart import STOPPED, Shown, make_room, note_failure, run_told
+from .executors import STOPPED, Shown, make_room, note_failure, run_told
 from .progress import Progress, Silent
 from .suite import Cell
 

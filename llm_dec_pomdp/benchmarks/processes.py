@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from ..storage.signals import Interrupted, exit_reason
-from .apart import STOPPED, Shown, make_room, note_failure, run_told
+from .executors import STOPPED, Shown, make_room, note_failure, run_told
 from .progress import Progress
 from .suite import Cell
 

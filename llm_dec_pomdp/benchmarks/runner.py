@@ -2,7 +2,7 @@
 
 A cell is done when it has a `result.json` of the same configuration. Everything else in its folder is of an attempt
 that ended early, so that a kill loses at most the cells that were running. A cell that fails leaves `failure.json` with
-its reason, and the others go on. `apart.cell_executors` decide where cells run.
+its reason, and the others go on. `executors.cell_executors` decide where cells run.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from ..storage.reading import is_there, open_to_append
 from ..storage.runfolder import STATUS, open_run
 from ..storage.secrets import masked
 from ..visible import visible
-from .apart import CellExecutor, cell_executors
 from .cell import Result
 from .checks import check_cells
+from .executors import CellExecutor, cell_executors
 from .progress import Progress
 from .provenance import versions
 from .report import write_report
@@ -64,7 +64,7 @@ def run_suite(
             on from its newest checkpoint.
         other_versions: Go on from checkpoints although packages have changed since.
         overwrite: When resuming, run cells of another configuration again; what they had is removed.
-        executor: Where cells run; a name of `apart.cell_executors`.
+        executor: Where cells run; a name of `executors.cell_executors`.
         address: Of a cluster of Ray, with that executor.
 
     Returns:

@@ -13,7 +13,7 @@ from ..agents.base import Sampling, Team
 from ..agents.loading import TABLE, TINY, load_policy, load_team
 from ..agents.remote import Expert
 from ..agents.saved import load_weights
-from ..agents.words import NAME as WORDS
+from ..agents.word_model import NAME as WORDS
 from ..algorithms.base import check_algorithm
 from ..algorithms.registration import build_algorithm, find_algorithm
 from ..algorithms.staged import Stage, Staged

@@ -117,8 +117,8 @@ class _MLflow:
             self._run: str = self._client.create_run(experiment, run_name=title).info.run_id
         except mlflow.exceptions.MlflowException as error:
             raise ConfigError(
-                f"MLflow takes no runs at {mlflow.get_tracking_uri()} ({error}); set MLFLOW_TRACKING_URI to the address "
-                "of a server (`mlflow server`), or leave 'mlflow' out"
+                f"MLflow takes no runs at {mlflow.get_tracking_uri()} ({error}); set MLFLOW_TRACKING_URI to the "
+                "address of a server (`mlflow server`), or leave 'mlflow' out"
             ) from error
         for name, value in flat(config).items():
             self._client.log_param(self._run, name, value)

@@ -63,9 +63,9 @@ def bench(
               [bold]llm-dec-pomdp bench --resume runs/my-bench[/]
               [bold]llm-dec-pomdp bench quick --algorithm my_module:MyLearner --seed 0 --seed 1[/]
     """
-    from ..benchmarks.apart import cell_executors
     from ..benchmarks.checks import check_methods
     from ..benchmarks.estimate import complete, estimate_table, estimates
+    from ..benchmarks.executors import cell_executors
     from ..benchmarks.suite import MethodConfig, load_suite, saved_suite
     from ..benchmarks.tracking import check_trackers
 

@@ -40,9 +40,9 @@ import math
 from collections.abc import Mapping, Sequence
 
 from ..types import Message, Scale, Score, TaskItem
-from .pays import Pays
 from .tasks import Tasks, TaskSource, is_sample
 from .text_task import TextTask
+from .turn_rewards import Pays
 
 CONTEXTS = 8
 WORDS = tuple(f"w{number}" for number in range(CONTEXTS))

@@ -42,9 +42,9 @@ import re
 from collections.abc import Mapping, Sequence
 
 from ..types import Score, TaskItem
-from .pays import Pays
 from .tasks import Tasks, TaskSource, is_sample
 from .text_task import TextTask
+from .turn_rewards import Pays
 
 WORDS = ("red", "green", "blue", "black")
 NOTHING = "pass"  # what a speaker says who does not know the word

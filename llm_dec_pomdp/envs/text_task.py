@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, NamedTuple
 
 from ..types import Score, TaskItem
-from .pays import Pays, check_rule, range_of_rewards, reward_of_turn
 from .task import Task, Transition
 from .tasks import Tasks
+from .turn_rewards import Pays, check_rule, range_of_rewards, reward_of_turn
 
 
 class TextState(NamedTuple):

@@ -22,9 +22,9 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NoReturn, cast
 
-from ..agents.wire import WireError, bearer, checked_address, post, retried, without_key
 from ..envs import Outcome, TextDecPOMDP
 from ..envs.tasks import item_as_json, item_of
+from ..http import WireError, bearer, checked_address, post, retried, without_key
 from ..registries import UnknownNameError
 from ..types import Message, Scale, TaskItem, Tool
 from .codec import MOST_BYTES, PLAIN, Data, from_bytes, to_bytes, to_outcome, to_tool
@@ -163,7 +163,7 @@ class RemoteEnv(TextDecPOMDP):
         max_turns: H; else the server's.
         render_mode: None, "ansi" or "human".
         timeout: Seconds until an answer has to have ended.
-        tries: How often a request is sent before `RemoteEnvError` is raised, see `wire.retried`.
+        tries: How often a request is sent before `RemoteEnvError` is raised, see `http.retried`.
 
     Raises:
         ValueError: The address cannot be used.

@@ -15,7 +15,7 @@ import llm_dec_pomdp
 from llm_dec_pomdp.agents import Sampling, Team
 from llm_dec_pomdp.algorithms.controls import Shuffled
 from llm_dec_pomdp.algorithms.magrpo import MAGRPO, MAGRPOConfig
-from llm_dec_pomdp.envs.pays import RULES
+from llm_dec_pomdp.envs.turn_rewards import RULES
 from llm_dec_pomdp.training import TrainerConfig, train
 from llm_dec_pomdp.types import Completion, Episode, Group, Score, TaskItem, Turn
 

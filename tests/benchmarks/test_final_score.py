@@ -14,7 +14,7 @@ from llm_dec_pomdp.agents import Sampling, Team
 from llm_dec_pomdp.algorithms.base import Prompting
 from llm_dec_pomdp.benchmarks.cell import train_numbers
 from llm_dec_pomdp.benchmarks.metrics import summarise
-from llm_dec_pomdp.envs.pays import RULES
+from llm_dec_pomdp.envs.turn_rewards import RULES
 from llm_dec_pomdp.envs.wrappers import with_protocol
 from llm_dec_pomdp.episodes import Header, from_episode, to_episode
 from llm_dec_pomdp.rollout import Trajectories

@@ -27,11 +27,11 @@ import pydantic
 
 from ...config import Config as Options
 from ...config import ConfigError, Positive
+from ...http import LONGEST_TEXT, WireError, bearer, checked_address, get, post, retried, without_key
 from ...storage.files import Draft
 from ...types import Completion
 from ..base import Sampling
 from ..weights import write_weights
-from ..wire import LONGEST_TEXT, WireError, bearer, checked_address, get, post, retried, without_key
 from . import EngineError, Prompt, Sampled
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ from ..memory import BatchSize
 from ..weights import refuse_misfits
 from .critic import HeadCritic
 from .decoding import left_padded, prefill
-from .head import chunked_logprobs, has_plain_head
+from .logprobs import chunked_logprobs, has_plain_head
 from .names import adapter_of, without_adapter
 from .own import OwnLoop
 from .prompts import Prompts, PromptTooLongError, fitted, refuse_foreign_tokenizer, stop_ids

@@ -14,9 +14,9 @@ from ... import sandbox
 from ...registries import nearest
 from ...sandbox import Job, Verdict
 from ...types import Score, TaskItem
-from ..pays import Pays
 from ..tasks import TaskError, Tasks
 from ..text_task import TextTask
+from ..turn_rewards import Pays
 from . import analysis, contribution, reward, trial
 from .feedback import MODES, Attempt, Expert, ask_expert
 

@@ -122,7 +122,7 @@ class Keys(Lookup[State]):
 
     def alone(self) -> TextDecPOMDP:
         """One agent that says keys itself."""
-        from .alone import KeysAlone
+        from .single_agent import KeysAlone
 
         turns = min(self.delegations + 1, (self.max_turns + 1) // 2)
         size = (self.relations, self.entities, self.delegations, self.context, self.filler)

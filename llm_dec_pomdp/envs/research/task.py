@@ -189,7 +189,7 @@ class Research(Task[State]):
 
     def alone(self) -> Task[Any]:
         """The same task for one agent that has the tools itself."""
-        from .solo import Solo
+        from .single_agent import Solo
 
         return Solo(self)
 

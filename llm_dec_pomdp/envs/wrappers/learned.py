@@ -22,7 +22,7 @@ from typing import Any, NamedTuple, cast
 from ...types import Message, TaskItem
 from ..base import TextDecPOMDP
 from ..task import Task, Transition
-from .around import TaskAround
+from .base import TaskAround
 from .protocols import asked_together
 
 Worth = Callable[[Sequence[Message], str], float]

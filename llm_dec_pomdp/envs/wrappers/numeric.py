@@ -32,7 +32,7 @@ from pettingzoo import ParallelEnv
 from ...registries import UnknownNameError, nearest
 from ...spaces import FreeText
 from ..base import MAX_TEXT, TextDecPOMDP
-from .around import inside
+from .base import inside
 
 Bytes = npt.NDArray[np.uint8] | npt.NDArray[np.float32]
 Space = spaces.Space[Any]

@@ -25,7 +25,7 @@ from ...registries import Registry
 from ...types import Event, TaskItem
 from ..base import TextDecPOMDP
 from ..episode import Outcome
-from .around import Wrapper
+from .base import Wrapper
 
 if TYPE_CHECKING:
     from .numeric import NumericWrapper

@@ -25,7 +25,7 @@ from ...types import Event, Message, TaskItem
 from ..base import TextDecPOMDP
 from ..task import Task, Transition
 from ..text_task import TextTask
-from .around import TaskAround
+from .base import TaskAround
 
 MARK = "<stop>"
 ANY, ALL = "any", "all"

@@ -43,8 +43,8 @@ import dataclasses
 from collections.abc import Mapping
 
 from ...registries import nearest
-from ..pays import Pays
 from ..tasks import Tasks, TaskSource
+from ..turn_rewards import Pays
 from . import reward
 from .base import WritingTask
 

@@ -10,9 +10,9 @@ from typing import ClassVar
 from ...registries import nearest
 from ...types import Score, TaskItem, TextJudge
 from ..judging import JudgeError, RememberingJudge
-from ..pays import Pays
 from ..tasks import Tasks
 from ..text_task import TextTask
+from ..turn_rewards import Pays
 from . import judged, quality, reward
 from .feedback import MODES, message
 

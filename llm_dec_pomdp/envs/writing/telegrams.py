@@ -46,9 +46,9 @@ from collections import Counter
 from collections.abc import Mapping
 
 from ...types import Score, TaskItem
-from ..pays import Pays
 from ..tasks import Tasks
 from ..text_task import TextTask
+from ..turn_rewards import Pays
 from .text import lexicon, words_of
 from .tldr import TLDR
 

@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from llm_dec_pomdp.agents import Remote, RemoteError, Request, Sampling, wire
+from llm_dec_pomdp import http
+from llm_dec_pomdp.agents import Remote, RemoteError, Request, Sampling
 from llm_dec_pomdp.agents.loading import ModelError, load_policy
 from llm_dec_pomdp.types import conversation
 
@@ -208,15 +209,15 @@ def test_waits_grow_where_the_server_says_nothing(server: Server) -> None:
     ],
 )
 def test_a_wish_to_wait_is_read_from_seconds_and_dates(header: str | None, seconds: float | None) -> None:
-    assert wire.wait_asked(header) == seconds
+    assert http.wait_asked(header) == seconds
 
 
 def test_a_date_is_waited_for() -> None:
-    assert wire.wait_asked(email.utils.formatdate(time.time() + 100, usegmt=True)) == pytest.approx(100, abs=2)
+    assert http.wait_asked(email.utils.formatdate(time.time() + 100, usegmt=True)) == pytest.approx(100, abs=2)
 
 
 def test_a_wish_to_wait_for_years_is_not_followed(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("llm_dec_pomdp.agents.wire._LONGEST_WAIT", 0.3)
+    monkeypatch.setattr("llm_dec_pomdp.http._LONGEST_WAIT", 0.3)
     server.answers = [full(b"", "503 Busy", "Retry-After: 99999999"), full(GOOD)]
     assert ask(server, tries=2) == "well"
     assert 0.3 <= server.times[1] - server.times[0] < 2

@@ -21,8 +21,8 @@ from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnec
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
-from ..storage.secrets import keep_secret, masked
-from ..visible import visible
+from .storage.secrets import keep_secret, masked
+from .visible import visible
 
 T = TypeVar("T")
 MOST_BYTES = 1 << 24  # of one answer, headers included

@@ -14,7 +14,7 @@ import llm_dec_pomdp
 from llm_dec_pomdp.agents import Sampling, Team
 from llm_dec_pomdp.envs.base import TextDecPOMDP
 from llm_dec_pomdp.envs.check import LAWS, check_env
-from llm_dec_pomdp.envs.pays import RULES
+from llm_dec_pomdp.envs.turn_rewards import RULES
 from llm_dec_pomdp.envs.wrappers import ByteObservation, DiscreteMenu, FixedRoster, make_vec, with_protocol
 from llm_dec_pomdp.rollout import Counterfactual, Rollout, Tree
 from llm_dec_pomdp.seeding import generator
