@@ -22,7 +22,7 @@ ROOMS = (
     ".rollout",
     ".training",
     ".training.executors",
-    ".traces",
+    ".episodes",
     ".serving",
 )
 
@@ -68,6 +68,6 @@ def test_the_site_has_all_pages_and_every_public_name(tmp_path: Path) -> None:
     for room in ROOMS:
         module = f"llm_dec_pomdp{room}"
         names = [name for name in importlib.import_module(module).__all__ if not name.startswith("__")]
-        # A function with the name of its module stands below it: traces.replay.replay.
+        # A function with the name of its module stands below it: rollout.replay.replay.
         assert [name for name in names if not {f"{module}.{name}", f"{module}.{name}.{name}"} & shown] == [], module
     assert "magrpo" in (tmp_path / "tutorial" / "index.html").read_text(encoding="utf-8")

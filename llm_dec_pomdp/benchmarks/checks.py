@@ -43,7 +43,8 @@ def check_cells(cells: Sequence[Cell], *, learn: bool = True, executor: str = "l
         tasks[_task_key(cell)].task.try_rows()
         if learn and (cell.environment.eval_tasks is not None or cell.environment.tasks not in ("sample", "hub")):
             build_task(cell, evaluation=False).task.try_rows()
-    for name, key in dict.fromkeys((name, _task_key(cell)) for cell in cells for name in cell.models):
+    named = ((name, cell) for cell in cells for name in cell.models if name != cell.reward_model)
+    for name, key in dict.fromkeys((name, _task_key(cell)) for name, cell in named):
         task: Any = tasks[key].task
         check_model(name, task.scripts)
     check_models(cells, learn=learn, executor=executor)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ..agents.assembly import check_model
 from ..agents.judges import ModelJudge, value
 from ..agents.loading import ModelOptions, load_team
 from ..agents.saved import DESCRIPTION, load_weights, read_description
@@ -29,6 +30,7 @@ class Learnt:
 
     Raises:
         CheckpointError: It is a run without a trained team.
+        ModelError: It is neither a run nor a model.
     """
 
     name: str
@@ -36,7 +38,8 @@ class Learnt:
     vocabulary: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        _saved(self.name)
+        if _saved(self.name) is None:
+            check_model(self.name)
 
     def __call__(self, history: Sequence[Message], text: str) -> float:
         """What a joint text is worth after a history."""

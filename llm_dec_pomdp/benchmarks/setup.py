@@ -101,7 +101,7 @@ def build_task(cell: Cell, *, evaluation: bool) -> TextDecPOMDP:
     if config.eval_tasks is not None:
         tasks, split = (config.eval_tasks if evaluation else tasks), "all"
     rest = dict(config.options)
-    learnt = named_model(rest["reward"]) if "reward" in rest else None
+    learnt = named_model(rest.get("reward"))
     if learnt is not None:
         del rest["reward"]
     options = {key: Expert(load_policy(m)) if (m := named_model(o)) else o for key, o in rest.items()}

@@ -283,6 +283,11 @@ class Cell:
         return [*filter(None, players), *(name for name in named if name not in ("", BASE))]
 
     @property
+    def reward_model(self) -> str:
+        """What it is paid by, a run or a model, see `judges.Learnt`; "" for its environment's own reward."""
+        return named_model(self.environment.options.get("reward")) or ""
+
+    @property
     def judge(self) -> str:
         """The name of the language model that judges its texts; "" for none."""
         given = self.environment.options.get("judge", "")

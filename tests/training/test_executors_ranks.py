@@ -111,9 +111,10 @@ def test_nobody_else_reaches_ranks_and_what_stands_in_their_store_is_not_run(
     model: str, executor: Processes, tmp_path: Path
 ) -> None:
     psutil = pytest.importorskip("psutil")
+    before = {process.pid for process in psutil.Process().children(recursive=True)}  # what other tests have left
     team = executor.load_team(AGENTS, model, ranks=2, sharing="shared", device="cpu")
     learnt(team)
-    tree = psutil.Process().children(recursive=True)
+    tree = [process for process in psutil.Process().children(recursive=True) if process.pid not in before]
     assert set(_running()) <= {process.pid for process in tree}
     sockets = [socket for process in tree for socket in process.net_connections("inet")]
     assert sockets  # those of gloo

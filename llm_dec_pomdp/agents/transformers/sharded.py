@@ -77,8 +77,8 @@ class ShardedModel(LanguageModel):
         mixed: dict[str, Any] = {}
         if self.compute_dtype:
             mixed["mp_policy"] = MixedPrecisionPolicy(param_dtype=self.compute_dtype)
-        for part in (*layers, network):  # tied embeddings stay in the root
-            fully_shard(part, **mixed)
+        for part in (*layers, network):  # tied embeddings stay in the root; a pass without gradient leaves it sharded
+            fully_shard(part, reshard_after_forward=True, **mixed)
         self._whole = whole if self.rank == 0 or not self._elsewhere else None
         self._given = -1  # version of the weights that the whole copy has
         self._loads = 0
