@@ -4,7 +4,7 @@
 |---|---|
 | agents | agent_0 "player" |
 | turns | 1 (`max_turns` for more; nobody is told how the last try went) |
-| several turns pay | the score of the last one; for other rules set `pays`, see `envs.pays` |
+| several turns pay | the score of the last one; for other rules set `pays`, see `envs.turn_rewards` |
 | data | 8 tasks: the contexts c0 to c7, each with one of the words w0 to w7; the same for training and test |
 | files | rows of `prompt` (what is told), `word` (w0 to w7) and `number`, the context's in the reward, from 0 to 7 |
 | return | `offset` to `scale` + `offset` + 7 `slope`; optimum: their mean over the tasks with the right word |

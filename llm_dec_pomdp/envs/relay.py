@@ -4,7 +4,7 @@
 |---|---|
 | agents | agent_0 "speaker 1" ... agent_{n-2} "speaker n-1", agent_{n-1} "listener", n from 2 to 5 (`n_agents`, 3) |
 | turns | 1 (`max_turns` for more; nobody is told how the last try went) |
-| several turns pay | the score of the last one; for other rules set `pays`, see `envs.pays` |
+| several turns pay | the score of the last one; for other rules set `pays`, see `envs.turn_rewards` |
 | data | 48 tasks: 4 words x 12, dealt out to the speakers evenly; the same for training and test |
 | files | rows of `prompt` (the request to the listener), `word`, and `speaker`, the number of who is told it, from 0 |
 | return | 0 to 1.0 |

