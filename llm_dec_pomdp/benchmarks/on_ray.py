@@ -25,6 +25,7 @@ from ray.exceptions import (  # pyright: ignore[reportMissingImports]
     WorkerCrashedError,
 )
 from ray.util.queue import Queue  # pyright: ignore[reportMissingImports]
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy  # pyright: ignore[reportMissingImports]
 
 from ..storage.runfolder import RunFolderError
 from ..storage.signals import Interrupted
@@ -53,7 +54,8 @@ class Ray:
         share = gpus // jobs if gpus >= jobs else gpus / jobs  # Ray takes whole ones, or a part of one
         self._task = ray.remote(num_cpus=self._threads, num_gpus=share, max_calls=1, max_retries=0)(_work)
         self._options = options
-        self._told = Queue(actor_options={"num_cpus": 0})
+        here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
+        self._told = Queue(actor_options={"num_cpus": 0, "scheduling_strategy": here})  # others may be lost
         self._shown: dict[str, Shown] = {}
         self._running: set[Any] = set()
         self._stopped = False
