@@ -134,10 +134,14 @@ class Registry(Mapping[str, Spec]):
             entry_point: `"package.module:attribute"` (imported on first use) or a callable.
             kwargs: Defaults for the callable.
         """
-        spec = Spec(name, entry_point, kwargs)
-        if self._specs.get(name, spec) != spec:
-            raise ValueError(f"{self.kind} {name!r} is registered already, as {self._specs[name].entry_point!r}")
-        self._specs[name] = spec
+        self.add(Spec(name, entry_point, kwargs))
+
+    def add(self, spec: Spec) -> None:
+        """Add what a name stands for."""
+        if self._specs.get(spec.name, spec) != spec:
+            there = self._specs[spec.name].entry_point
+            raise ValueError(f"{self.kind} {spec.name!r} is registered already, as {there!r}")
+        self._specs[spec.name] = spec
 
     def find(self, name: str) -> Spec:
         """The spec of `name`; raises UnknownNameError with the nearest where there is none."""

@@ -19,7 +19,7 @@ from llm_dec_pomdp.agents.engines import Prompt
 from llm_dec_pomdp.agents.loading import load_model
 from llm_dec_pomdp.agents.transformers.decoding import sample
 from llm_dec_pomdp.agents.transformers.language_model import LanguageModel
-from llm_dec_pomdp.algorithms.batches import in_forward_passes, weigh
+from llm_dec_pomdp.algorithms.batches import weigh
 from llm_dec_pomdp.algorithms.options import UpdaterOptions
 from llm_dec_pomdp.algorithms.registration import build_algorithm
 from llm_dec_pomdp.algorithms.samples import Sample
@@ -135,7 +135,7 @@ def make_samples(prompt: torch.Tensor, completions: torch.Tensor) -> list[Sample
 def our_update(updater: Updater, samples: list[Sample]) -> None:
     """Loss and gradient as the updater computes them in a step."""
     updater._old.clear()
-    updater._accumulate(in_forward_passes(samples, updater.options.micro_batch))
+    updater._gradient(samples, updater.options.micro_batch)
 
 
 def bare_update(network: Any, prompt: torch.Tensor, completions: torch.Tensor) -> None:

@@ -35,9 +35,9 @@ TRAINED = {
     "marloo": ["tldr-v0", "--algorithm", "marloo"],
     "mareinforce": ["tldr-v0", "--algorithm", "mareinforce", "--set", "ratio=sequence"],
     "grpo": ["tldr-v0", "--algorithm", "grpo"],
-    "crossed": ["arxiv-v0", "--set", "pairing=cross"],
+    "crossed": ["arxiv-v0", "--set", "credit=crossed"],
     "tree": ["humaneval-v0", "--turns", "2", "--set", "tree=true"],
-    "crossed tree": ["tldr-v0", "--turns", "2", "--set", "tree=true", "--set", "pairing=cross"],
+    "crossed tree": ["tldr-v0", "--turns", "2", "--set", "tree=true", "--set", "credit=crossed"],
     "counterfactual": ["tldr-v0", "--turns", "2", "--set", "credit=counterfactual"],
     "resampled": [*"tldr-v0 --turns 2 --set credit=counterfactual --set continuation=resampled".split()],
 }

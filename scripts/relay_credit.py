@@ -19,7 +19,7 @@ from typing import Any
 from llm_dec_pomdp import make
 from llm_dec_pomdp.agents import Sampling, Team
 from llm_dec_pomdp.agents.base import Request
-from llm_dec_pomdp.algorithms.samples import of_decisions, returns_of_decision
+from llm_dec_pomdp.algorithms.credit import MessageCredit
 from llm_dec_pomdp.benchmarks.intervals import mean_interval
 from llm_dec_pomdp.benchmarks.runs import read_run
 from llm_dec_pomdp.benchmarks.setup import build_cell
@@ -62,7 +62,7 @@ def sizes(env: Any, team: Team, sampling: Sampling, rollout: Messages, episodes:
     for item, group in zip(items, groups, strict=True):
         for decision in (d for d in group.decisions if d.turn < env.max_turns - 1):
             alone = replace(group, decisions=(decision,))
-            for sample in of_decisions(alone, [returns_of_decision(decision, 1.0)], "raw", "message"):
+            for sample in MessageCredit().samples(alone, 1.0):
                 role = "listener" if sample.agent == env.possible_agents[-1] else "other speakers"
                 role = "knowing" if sample.agent == env.task.knowing(item) else role
                 by_role[role].append(100 * abs(sample.advantage))

@@ -30,7 +30,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -87,7 +87,7 @@ class ActorCritic(PolicyLearner, ABC):
 
     Config = CriticOptions
     config: CriticOptions
-    updater: ClassVar[type[Updater]] = CriticUpdater
+    updater = CriticUpdater
 
     def __init__(self, team: Team, sampling: Sampling, config: CriticOptions | None = None) -> None:
         super().__init__(team, sampling, config)
@@ -183,7 +183,7 @@ class ActorCritic(PolicyLearner, ABC):
         Raises:
             ValueError: A reward is infinite, a text lacks log-probabilities, or the temperature is 0.
         """
-        refuse_bad_rewards(groups, decisions=False)
+        refuse_bad_rewards(groups)
         tracks = [track for place, group in enumerate(groups) for track in self.tracks(group, place)]
         self._value(tracks)
         self._credit(tracks)

@@ -1,27 +1,26 @@
 # pyright: basic
-"""Weights and batches of samples, for an updater."""
+"""Samples as an updater takes them: weights, batches, and tensors."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import torch
 
 from ..seeding import generator
-from ..types import grouped
+from ..types import Completion, grouped
 from .options import UpdaterOptions
 from .samples import Sample
 
 
 def weigh(samples: Sequence[Sample], options: UpdaterOptions) -> list[Sample]:
-    """Give every sample its weight in the mean of its agent's objective."""
+    """Give every sample its weight in the mean of its agent's objective: over tokens, or over texts."""
     weighed: list[Sample] = []
     for own in grouped(samples, lambda s: s.agent).values():
         tokens = sum(s.share * len(s.completion.token_ids) for s in own)
-        terms = own if options.ratio != "trajectory" else {s.trajectory: s for s in own}.values()
-        texts = sum(s.share for s in terms)
+        texts = sum(s.share for s in own)
         for s in own:
             if options.ratio == "token" and options.average == "tokens":
                 weight = s.share / tokens
@@ -77,3 +76,30 @@ def in_forward_passes(samples: Sequence[Sample], size: int) -> list[list[Sample]
     """Batches of `size`; samples with the same prompt stand together."""
     ordered = sorted(samples, key=lambda s: (len(s.completion.prompt_ids), s.completion.prompt_ids))
     return [ordered[i : i + size] for i in range(0, len(ordered), size)]
+
+
+def texts_of(samples: Sequence[Sample]) -> list[tuple[str, Completion]]:
+    """The texts of samples, as policies take them."""
+    return [(s.agent, s.completion) for s in samples]
+
+
+def by_text(logprobs: torch.Tensor, mask: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """Rows of log-probabilities [N, L] without their padding, and without gradient."""
+    return logprobs.detach()[mask.bool()].split(mask.sum(-1).int().tolist())
+
+
+def old_logprobs(
+    samples: Sequence[Sample], logprobs: torch.Tensor, mask: torch.Tensor, known: Mapping[int, torch.Tensor]
+) -> torch.Tensor:
+    """log pi_old [N, L], without gradient: as known, by the number of the sample; else the present one."""
+    present = zip(samples, by_text(logprobs, mask), strict=True)
+    old = logprobs.detach().clone()
+    old[mask.bool()] = torch.cat([known.get(s.number, own) for s, own in present])
+    return old
+
+
+def recorded_logprobs(samples: Sequence[Sample], mask: torch.Tensor) -> torch.Tensor:
+    """log pi of the sampler [N, L], as it was recorded; 0 on padding."""
+    recorded = torch.zeros_like(mask)
+    recorded[mask.bool()] = mask.new_tensor([p for s in samples for p in s.completion.logprobs])
+    return recorded

@@ -24,6 +24,7 @@ import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -198,7 +199,8 @@ class CriticUpdater(Updater):
         """Pass over the lessons as often as policies did not; returns what is not finite, before which it stops."""
         for part in filter(None, self._lessons * (self.options.critic_epochs - self.options.epochs)):
             self._part = part
-            result = self._gradient([])
+            result, _ = self.micro_batch.run(partial(self._gradient, []))
+            result["grad_norm"] = self._clip_gradients(set())
             if not all(map(math.isfinite, result.values())):
                 self.optimizer.zero_grad()
                 return result
@@ -220,13 +222,14 @@ class CriticUpdater(Updater):
         """See `Updater`; also for agents with lessons alone, whose weights may be the critic's body."""
         return super()._clip_gradients(agents | {lesson.agent for lesson in self._part})
 
-    def _accumulate(self, batches: list[list[Sample]]) -> Metrics:
+    def _gradient(self, samples: list[Sample], size: int) -> tuple[Metrics, dict[int, torch.Tensor]]:
         """See `Updater`; then the critic's own passes, with at most as many lessons at a time."""
-        terms = {"loss": 0.0, "clipped": 0.0} | super()._accumulate(batches)
+        own_terms, read = super()._gradient(samples, size)
+        terms = {"loss": 0.0, "clipped": 0.0} | own_terms
         lessons = grouped(self._part, lambda lesson: lesson.reading)
         terms["value_loss"] = 0.0
         counts = {reading: len(own) for reading, own in lessons.items()}
-        for batch in _of_length(counts, self.micro_batch.size):
+        for batch in _of_length(counts, size):
             values = self.critic.values(batch)
             rows = [row for row, reading in enumerate(batch) for _ in lessons[reading]]
             own = [lesson for reading in batch for lesson in lessons[reading]]
@@ -238,7 +241,7 @@ class CriticUpdater(Updater):
             loss = loss / len(self._part)  # (critic)
             (self.options.value_coef * loss).backward()
             terms["value_loss"] += loss.item()
-        return terms
+        return terms, read
 
     # --- restarts -----------------------------------------------------------------------------------------------------
 

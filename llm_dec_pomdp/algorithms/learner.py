@@ -28,7 +28,7 @@ class PolicyLearner(Prompting):
     """
 
     Config: ClassVar[type[Any]] = UpdaterOptions
-    updater: ClassVar[type[Updater]] = Updater
+    updater: type[Updater] = Updater
     other_updater: ClassVar[type[Updater] | None] = None  # of all policies but the first; None: the same
 
     def __init__(self, team: Team, sampling: Sampling, config: Any = None) -> None:

@@ -4,47 +4,41 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Mapping, Sequence
+from typing import Literal, NamedTuple
 
 import torch
 
-RatioLevel = Literal["token", "sequence", "trajectory"]
+RatioLevel = Literal["token", "sequence"]
 LARGEST_WEIGHT = 2.0  # c of truncated importance sampling
 
 
-@dataclass(frozen=True, slots=True)
-class Clip:
-    """Where the likelihood ratio rho is clipped: the level of rho, and eps below and above 1."""
+class Loss(NamedTuple):
+    """The loss of some texts.
 
-    ratio: RatioLevel
-    low: float
-    high: float
-
-
-def likelihood_ratio(
-    logprobs: torch.Tensor,
-    others: torch.Tensor,
-    mask: torch.Tensor,
-    level: RatioLevel,
-    elsewhere: torch.Tensor | float = 0.0,
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """pi / pi_other of every token [N, L], or of every text or trajectory as a whole [N, 1]; and their mask.
-
-    `elsewhere` [N, 1] is the log-ratio of the trajectory's other texts, a constant here.
+    Attributes:
+        value: With gradient; each sample counts by its `weight`.
+        terms: Its parts, as numbers: sums over texts, ratios or tokens.
+        logprobs: Of the tokens of each text, without gradient, where they were computed.
     """
+
+    value: torch.Tensor
+    terms: Mapping[str, float]
+    logprobs: Sequence[torch.Tensor] = ()
+
+
+def log_ratio(
+    logprobs: torch.Tensor, others: torch.Tensor, mask: torch.Tensor, level: RatioLevel
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """log pi / pi_other of every token [N, L], or of every text as a whole [N, 1]; and the mask of these."""
     difference = (logprobs - others) * mask
-    if level != "token":
-        difference, mask = difference.sum(-1, keepdim=True) + elsewhere, mask.amax(-1, keepdim=True)
-    return difference.exp(), mask
+    if level == "token":
+        return difference, mask
+    return difference.sum(-1, keepdim=True), mask.amax(-1, keepdim=True)
 
 
 def importance_weights(
-    trainer: torch.Tensor,
-    sampler: torch.Tensor,
-    mask: torch.Tensor,
-    level: RatioLevel,
-    elsewhere: torch.Tensor | float = 0.0,
+    trainer: torch.Tensor, sampler: torch.Tensor, mask: torch.Tensor, level: RatioLevel
 ) -> torch.Tensor:
     """min(pi_trainer / pi_sampler, 2): the weight of the sampler's draws in a mean over the trainer's distribution.
 
@@ -55,61 +49,51 @@ def importance_weights(
         trainer: log pi of the sampled tokens as the trainer computes it, at the weights that sampled [N, L].
         sampler: log pi of the same tokens as recorded when they were drawn [N, L].
         mask: 1 on sampled tokens [N, L].
-        level: A weight for every token, or one for every text, or for its whole trajectory.
-        elsewhere: See `likelihood_ratio`.
+        level: A weight for every token, or one for every text.
 
     Returns:
-        Weights [N, L], or [N, 1] for "sequence" and "trajectory", without gradient.
+        Weights [N, L], or [N, 1] for "sequence", without gradient.
     """
-    ratio, _ = likelihood_ratio(trainer.detach(), sampler, mask, level, elsewhere)
-    return ratio.clamp(max=LARGEST_WEIGHT)
+    return truncated_ratio(log_ratio(trainer.detach(), sampler, mask, level)[0])
+
+
+def truncated_ratio(log_ratios: torch.Tensor) -> torch.Tensor:
+    """Importance weights of log-ratios."""
+    return log_ratios.exp().clamp(max=LARGEST_WEIGHT)
 
 
 def clipped_objective(
-    logprobs: torch.Tensor,
-    old_logprobs: torch.Tensor,
-    mask: torch.Tensor,
+    log_rho: torch.Tensor,
+    counted: torch.Tensor,
     advantages: torch.Tensor,
-    clip: Clip,
+    clip: tuple[float, float],
     importance: torch.Tensor | float = 1.0,
-    elsewhere: torch.Tensor | float = 0.0,
 ) -> torch.Tensor:
     """w min(rho A, clip(rho, 1 - eps_low, 1 + eps_high) A), summed over the tokens of each sequence.
 
-    With `ratio="sequence"` rho is the likelihood ratio of the whole text, as printed in arXiv:2508.04652; with "token"
-    it is that of each token, as in PPO and GRPO.
+    With a ratio of whole texts it is as printed in arXiv:2508.04652; with one of tokens as in PPO and GRPO.
 
     Args:
-        logprobs: log pi [N, L], with gradient.
-        old_logprobs: log pi of the same network at the weights that sampled [N, L], without.
-        mask: 1 on sampled tokens [N, L].
+        log_rho: log of the likelihood ratio to the weights that sampled [N, L] or [N, 1], with gradient.
+        counted: 1 where there is one, as `log_rho`.
         advantages: Of texts [N], or of tokens [N, L].
-        clip: Level of rho, and eps.
+        clip: 1 - eps_low and 1 + eps_high.
         importance: w, see `importance_weights`.
-        elsewhere: See `likelihood_ratio`.
 
     Returns:
-        The objective of every sequence [N]: a sum over its tokens for "token", else one term.
+        The objective of every sequence [N].
     """
-    rho, counted = likelihood_ratio(logprobs, old_logprobs, mask, clip.ratio, elsewhere)
+    rho = log_rho.exp()
     a = advantages if advantages.dim() == 2 else advantages[:, None]
-    objective = torch.minimum(rho * a, rho.clamp(1 - clip.low, 1 + clip.high) * a)
-    return (objective * importance * counted).sum(-1)
+    return (torch.minimum(rho * a, rho.clamp(*clip) * a) * importance * counted).sum(-1)
 
 
-def count_clipped(
-    logprobs: torch.Tensor,
-    old_logprobs: torch.Tensor,
-    mask: torch.Tensor,
-    clip: Clip,
-    elsewhere: torch.Tensor | float = 0.0,
-) -> float:
+def count_clipped(log_rho: torch.Tensor, counted: torch.Tensor, clip: tuple[float, float]) -> float:
     """How many ratios are outside the clip range; NaN when one is not finite. Arguments as for `clipped_objective`."""
-    rho, counted = likelihood_ratio(logprobs.detach(), old_logprobs, mask, clip.ratio, elsewhere)
+    rho = log_rho.detach().exp()
     if not rho[counted.bool()].isfinite().all():
         return math.nan
-    outside = (rho < 1 - clip.low) | (rho > 1 + clip.high)
-    return float((outside * counted).sum())
+    return float((((rho < clip[0]) | (rho > clip[1])) * counted).sum())
 
 
 def value_loss(values: torch.Tensor, targets: torch.Tensor, old: torch.Tensor, clip: float) -> torch.Tensor:

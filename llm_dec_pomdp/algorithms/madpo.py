@@ -41,6 +41,7 @@ from .advantages import Array
 from .base import Metrics
 from .diagnostics import spent
 from .learner import PolicyLearner, first_seed
+from .losses import Loss
 from .options import UpdaterOptions
 from .samples import Sample, refuse_bad_rewards
 from .updater import Updater, step_all
@@ -102,12 +103,12 @@ class PairUpdater(Updater):
         own = [replace(s, number=place) for place, s in enumerate(samples) if s.agent in self.agents]
         return self.read(own, lambda batch: self.preferences(batch).tolist())
 
-    def loss(self, batch: list[Sample]) -> tuple[torch.Tensor, Metrics]:
+    def loss(self, batch: list[Sample], old: Mapping[int, torch.Tensor]) -> Loss:
         """Minus the sum of the scores, each times its advantage and its weight."""
         scores = self.scores(batch)
         worth = torch.tensor([s.advantage * s.weight for s in batch], device=scores.device)
         loss = -(worth * scores).sum()
-        return loss, {"clipped": 0.0, "loss": loss.item()}
+        return Loss(loss, {"clipped": 0.0, "loss": loss.item()})
 
 
 class MADPO(PolicyLearner):
@@ -115,7 +116,7 @@ class MADPO(PolicyLearner):
 
     Config = MADPOConfig
     config: MADPOConfig
-    updater: ClassVar[type[Updater]] = PairUpdater
+    updater = PairUpdater
 
     def __init__(self, team: Team, sampling: Sampling, config: MADPOConfig | None = None) -> None:
         super().__init__(team, sampling, config)
@@ -127,7 +128,7 @@ class MADPO(PolicyLearner):
 
     def pairs(self, groups: Sequence[Group]) -> list[list[Text]]:
         """The texts of every pair that the team can learn from; with truncated="mask", of pairs without a cut text."""
-        refuse_bad_rewards(groups, decisions=False)
+        refuse_bad_rewards(groups)
         pairs = [
             [text for text in _texts(chosen, rejected) if text.agent in self.learning and text.completion.token_ids]
             for group in groups

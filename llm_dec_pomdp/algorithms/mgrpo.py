@@ -51,6 +51,7 @@ from .learner import PolicyLearner, first_seed
 from .options import Alignment, GroupBy, MGRPOConfig
 from .refusals import refuse_uncorrected
 from .samples import Sample, called_agents, earned_by, refuse_bad_rewards, usable
+from .trajectory_ratio import TrajectoryUpdater
 from .updater import Updater, step_all
 
 COVERED = 0.99  # share of the rollouts whose d_k is at most d
@@ -182,8 +183,10 @@ class MGRPO(PolicyLearner):
     config: MGRPOConfig
 
     def __init__(self, team: Team, sampling: Sampling, config: MGRPOConfig | None = None) -> None:
+        config = config or MGRPOConfig()
+        self.updater = TrajectoryUpdater if config.ratio == "trajectory" else Updater
         super().__init__(team, sampling, config)
-        refuse_uncorrected(team, self.config)
+        refuse_uncorrected(team, config)
         self.running = Running()
 
     def trajectories(self, group: Group) -> list[Trajectory]:
@@ -198,7 +201,7 @@ class MGRPO(PolicyLearner):
         Raises:
             ValueError: A reward is infinite.
         """
-        refuse_bad_rewards(groups, decisions=False)
+        refuse_bad_rewards(groups)
         played = [self.trajectories(group) for group in groups]
         kinds = {t.kind: None for trajectories in played for t in trajectories if t.kind != MAIN}
         pairs = list(zip(groups, played, strict=True))

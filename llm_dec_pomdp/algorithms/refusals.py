@@ -26,6 +26,21 @@ def refuse_unlearnable(samples: Sequence[Sample], temperature: float) -> None:
             )
 
 
+def refuse_untrainable_team(team: Team) -> None:
+    """Raises ValueError where no member of a team can be trained, or two of its policies share a network."""
+    if not team.trainable:
+        raise ValueError("no member of the team can be trained; give at least one agent a language model")
+    owners: dict[int, str] = {}
+    for policy in team.trainable:
+        agent = next(agent for agent, member in team.members.items() if member is policy)
+        for parameter in policy.parameters():
+            owner = owners.setdefault(id(parameter), agent)
+            if owner != agent:
+                raise ValueError(
+                    f"{owner!r} and {agent!r} have two policies on the same network; let one policy play both"
+                )
+
+
 def refuse_uncorrected(team: Team, options: UpdaterOptions) -> None:
     """Raises ValueError where importance is "none" and another engine draws the texts of a member."""
     for policy in team.trainable if options.importance == "none" else ():

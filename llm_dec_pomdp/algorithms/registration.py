@@ -7,26 +7,76 @@ group `llm_dec_pomdp.algorithms`, or not at all: every place that takes a name t
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from ..registries import Registry, Spec
+
+if TYPE_CHECKING:
+    from ..config import Config
 
 CONTROL = "_shuffled"  # after the name of a learner: its control, see `controls`
 algorithms = Registry("algorithm", group="llm_dec_pomdp.algorithms")
 
 
-def register_algorithm(name: str, entry_point: str | Callable[..., Any], **kwargs: Any) -> None:
+@dataclass(frozen=True)
+class AlgorithmSpec(Spec):
+    """What the name of an algorithm stands for: a class, and options that belong to the name (`kwargs`).
+
+    Attributes:
+        acts_under: Its communication protocol; "" for that of the class.
+        summary: What it is, in a line; "" for what the class says.
+    """
+
+    acts_under: str = ""
+    summary: str = ""
+
+    @property
+    def protocol(self) -> str:
+        """The communication protocol of its team."""
+        kind: Any = self.load()
+        return self.acts_under or kind.protocol
+
+    def about(self) -> str:
+        """Its summary, or the first line of the docstring of its class."""
+        return self.summary or super().about()
+
+    def config(self, options: Mapping[str, Any], source: str = "") -> Config:
+        """Its options, from those that a user wrote.
+
+        Args:
+            options: By name.
+            source: Where they come from, for messages.
+
+        Raises:
+            ConfigError: An option that it does not have, a value that it does not take, or another value of an option
+                that belongs to its name.
+        """
+        from ..config import ConfigError, build  # whoever lists names needs none of it
+
+        for name, value in self.kwargs.items():
+            if options.get(name, value) != value:
+                raise ConfigError(f"{name} = {options[name]!r}: {self.name} has {name} = {value!r}; leave it out")
+        kind: Any = self.load()
+        return build(kind.Config, {**self.kwargs, **options}, source=source or f"options of {self.name}")
+
+
+def register_algorithm(
+    name: str, entry_point: str | Callable[..., Any], *, protocol: str = "", about: str = "", **options: Any
+) -> None:
     """Make an algorithm known under a name.
 
     Args:
         name: What `--algorithm` takes.
-        entry_point: `"package.module:Class"` (imported on first use) or a callable.
-        kwargs: Defaults for its constructor.
+        entry_point: `"package.module:Class"` (imported on first use) or a class.
+        protocol: Its communication protocol, where that is not the one of the class.
+        about: What it is, in a line, where the class does not say it.
+        options: Those that belong to the name: no user gives them another value.
     """
-    algorithms.register(name, entry_point, **kwargs)
+    algorithms.add(AlgorithmSpec(name, entry_point, options, protocol, about))
 
 
-class _Control(Spec):
+class _Control(AlgorithmSpec):
     """NAME_shuffled, the control of a learner that is found by its NAME."""
 
     def load(self) -> Callable[..., Any]:
@@ -36,7 +86,7 @@ class _Control(Spec):
         return shuffled(super().load())
 
 
-def find_algorithm(name: str) -> Spec:
+def find_algorithm(name: str) -> AlgorithmSpec:
     """The spec of a registered name or of a `"module:Class"` path; with `_shuffled` after it, of its control.
 
     Raises:
@@ -45,32 +95,50 @@ def find_algorithm(name: str) -> Spec:
     learner = name.removesuffix(CONTROL)
     if learner != name and name not in algorithms:
         spec = find_algorithm(learner)
-        return _Control(name, spec.entry_point, spec.kwargs)
-    return Spec(name, name) if ":" in name else algorithms.find(name)
+        return _Control(name, spec.entry_point, spec.kwargs, spec.acts_under)
+    spec = Spec(name, name) if ":" in name else algorithms.find(name)
+    return spec if isinstance(spec, AlgorithmSpec) else AlgorithmSpec(name, spec.entry_point)
 
 
 def build_algorithm(name: str, options: Mapping[str, Any], team: Any, sampling: Any) -> Any:
     """An algorithm by its name, for a team, with options as a user wrote them.
 
     Raises:
-        ConfigError: An option that it does not have, or a value that it does not take.
+        ConfigError: See `AlgorithmSpec.config`.
     """
-    from ..config import build  # whoever lists names needs none of it
-
     spec = find_algorithm(name)
-    kind: Any = spec.load()
-    return kind(team, sampling, build(kind.Config, {**spec.kwargs, **options}, source=f"options of {name}"))
+    return spec.load()(team, sampling, spec.config(options))
 
 
 register_algorithm("single", "llm_dec_pomdp.algorithms.baselines:Single")
 register_algorithm("concat", "llm_dec_pomdp.algorithms.baselines:Concat")
 register_algorithm("sequential", "llm_dec_pomdp.algorithms.baselines:Sequential")
 register_algorithm("discussion", "llm_dec_pomdp.algorithms.baselines:Discussion")
-register_algorithm("grpo", "llm_dec_pomdp.algorithms.magrpo:GRPO")
 register_algorithm("magrpo", "llm_dec_pomdp.algorithms.magrpo:MAGRPO")
-register_algorithm("mareinforce", "llm_dec_pomdp.algorithms.magrpo:MAREINFORCE")
-register_algorithm("marloo", "llm_dec_pomdp.algorithms.magrpo:MARLOO")
-register_algorithm("maremax", "llm_dec_pomdp.algorithms.magrpo:MAREMAX")
+register_algorithm(
+    "grpo",
+    "llm_dec_pomdp.algorithms.magrpo:MAGRPO",
+    protocol="centralized",
+    about="MAGRPO with one agent, which writes all parts.",
+)
+register_algorithm(
+    "mareinforce",
+    "llm_dec_pomdp.algorithms.magrpo:MAGRPO",
+    about="A = R: no baseline. Unbiased; every return other than 0 moves the weights.",
+    advantage="raw",
+)
+register_algorithm(
+    "marloo",
+    "llm_dec_pomdp.algorithms.magrpo:MAGRPO",
+    about="A = R - mean of the others (arXiv:2402.14740): unbiased, in units of the reward.",
+    advantage="leave_one_out",
+)
+register_algorithm(
+    "maremax",
+    "llm_dec_pomdp.algorithms.magrpo:MAGRPO",
+    about="A = R - max R: makes all but the best less likely (ReMax, arXiv:2310.10505, takes the greedy text).",
+    advantage="max",
+)
 register_algorithm("shuffled", "llm_dec_pomdp.algorithms.controls:Shuffled")
 register_algorithm("mgrpo", "llm_dec_pomdp.algorithms.mgrpo:MGRPO")
 register_algorithm("imitation", "llm_dec_pomdp.algorithms.imitation:Imitation")

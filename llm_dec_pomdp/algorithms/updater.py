@@ -6,7 +6,7 @@ The learner says what advantage A a text a has after a history h. For each of it
     J = mean of w min(rho A, clip(rho, 1 - eps, 1 + eps) A),  rho = pi(a | h) / pi_old(a | h)               (objective)
         - beta KL(pi || pi_ref) + entropy bonus.                                                                  (KL)
 
-pi_old is the policy at the beginning of a step; its log-probabilities are noted in the first forward pass. The sampler
+pi_old is the policy at the beginning of a step; its log-probabilities are those of the first forward pass. The sampler
 may have computed differently: in 16 bits, rounding depends on the shape of the batch, and another program has other
 kernels. The importance w corrects for that, see `UpdaterOptions.importance`. All log-probabilities are at the sampling
 temperature. Every sampled token counts, the end-of-turn token too; padding never does. Samples with advantage 0 count
@@ -20,7 +20,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 import torch
 
@@ -35,12 +35,20 @@ from ..agents.base import (
 )
 from ..agents.memory import BatchSize
 from ..seeding import derive
-from ..types import Completion
 from .base import Metrics
-from .batches import advantages_of, in_forward_passes, in_minibatches, weigh
-from .losses import Clip, RatioLevel, clipped_objective, count_clipped, importance_weights, kl_k3
+from .batches import (
+    advantages_of,
+    by_text,
+    in_forward_passes,
+    in_minibatches,
+    old_logprobs,
+    recorded_logprobs,
+    texts_of,
+    weigh,
+)
+from .losses import Loss, clipped_objective, count_clipped, importance_weights, kl_k3, log_ratio
 from .options import UpdaterOptions, refuse_endless_warmup
-from .refusals import refuse_unlearnable, refuse_untrainable
+from .refusals import refuse_unlearnable, refuse_untrainable, refuse_untrainable_team
 from .samples import Sample, usable
 from .schedules import factor
 
@@ -68,22 +76,15 @@ def updaters_of(
     Raises:
         ValueError: No member can be trained, or two policies share a network; or see `Updater`.
     """
-    if not team.trainable:
-        raise ValueError("no member of the team can be trained; give at least one agent a language model")
-    owners: dict[int, str] = {}
-    for policy in team.trainable:
-        agent = next(agent for agent, member in team.members.items() if member is policy)
-        for parameter in policy.parameters():
-            owner = owners.setdefault(id(parameter), agent)
-            if owner != agent:
-                raise ValueError(
-                    f"{owner!r} and {agent!r} have two policies on the same network; let one policy play both"
-                )
+    refuse_untrainable_team(team)
     updaters: list[Updater] = []
     for policy in team.trainable:
         build = (others if updaters else kind) or kind or Updater
-        how = team.parameter_groups(policy, options.learning_rate), temperature, options
-        updaters.append(policy.updater(build, *how) if isinstance(policy, PlacedPolicy) else build(policy, *how))
+        groups = team.parameter_groups(policy, options.learning_rate)
+        if isinstance(policy, PlacedPolicy):
+            updaters.append(policy.updater(build, groups, temperature, options))
+        else:
+            updaters.append(build(policy, groups, temperature, options))
     return updaters
 
 
@@ -131,9 +132,7 @@ class Updater:
         self.micro_batch = BatchSize("micro_batch", options.micro_batch)
         self.reference: Any = None
         self.begin()
-        self._old: dict[int, torch.Tensor] = {}  # log pi_old, by the number of the sample
-        self._elsewhere: dict[int, float] = {}  # log rho of the trajectory's other texts, by the number of the sample
-        self._drawn_elsewhere: dict[int, float] = {}  # log pi_old / pi_sampler of these texts
+        self._old: dict[int, torch.Tensor] = {}  # log pi_old of what a step read, by the number of the sample
 
     @property
     def logprobs(self) -> dict[int, list[float]]:
@@ -191,38 +190,22 @@ class Updater:
         Raises:
             ValueError: A text lacks log-probabilities, or the temperature is 0.
         """
-        c = self.options
-        own = usable([replace(s, number=place) for place, s in enumerate(samples) if s.agent in self.agents])
-        refuse_unlearnable(own, self.temperature)
-        if c.schedule != "constant" and not self.horizon:
-            raise ValueError(
-                f"schedule is {c.schedule!r}, and the number of updates is not known; train with training.train, "
-                "call expect(updates), or set horizon"
-            )
-        if c.truncated == "mask":
-            own = [s for s in own if not s.completion.truncated]
-        self.updates += 1
-        self._old, self._elsewhere, self._drawn_elsewhere = {}, {}, {}
-        for group in self.optimizer.param_groups:
-            group["lr"] = group["full_lr"] * factor(self.updates, c.schedule, c.warmup, self.horizon)
-        metrics: Metrics = {"loss": 0.0, "grad_norm": 0.0, "skipped": 1.0, "clipped": 0.0}
-        metrics |= {name: 0.0 for name, used in (("kl", c.beta), ("entropy", c.entropy)) if used}
-        metrics["tokens"] = float(sum(len(s.completion.token_ids) for s in own))
-        whole = self._importance_level == "trajectory"  # its weight needs all of its texts
-        if c.minibatches > 1 or whole:  # from the second minibatch on, the weights are no longer those that sampled
-            self._old = self.read(self._with_gradient(own), self._own_logprobs)
-        if whole:
-            self._note_drawn_elsewhere(self._with_gradient(own))
+        own = self._learnt_from(samples)
+        self._schedule()
+        tokens = float(sum(len(s.completion.token_ids) for s in own))
+        metrics = {"loss": 0.0, "grad_norm": 0.0, "skipped": 1.0, "clipped": 0.0, "tokens": tokens}
+        metrics |= {name: 0.0 for name, used in (("kl", self.options.beta), ("entropy", self.options.entropy)) if used}
+        self._old = self._read_first(self._with_gradient(own))
         order = derive(seed, "minibatches", self.updates)
-        for epoch in range(c.epochs):
+        for epoch in range(self.options.epochs):
             results: list[Metrics] = []
             for part in self._parts(own, derive(order, epoch)):
-                learning = self._with_gradient(weigh(part, c))
+                learning = self._with_gradient(self._weigh(part))
                 if not self._worth_a_step(learning):
                     continue
-                if c.ratio == "trajectory" and self._old:
-                    self._note_elsewhere(self._with_gradient(own))
-                result = self._gradient(learning)
+                result, read = self.micro_batch.run(partial(self._gradient, learning))
+                result["grad_norm"] = self._clip_gradients({s.agent for s in learning})
+                self._old |= {number: p for number, p in read.items() if number not in self._old}
                 if not all(map(math.isfinite, result.values())):
                     self.optimizer.zero_grad()
                     return metrics | result
@@ -235,9 +218,87 @@ class Updater:
             metrics["rise"] = self._rise(own)
         return metrics
 
+    def _gradient(self, samples: list[Sample], size: int) -> tuple[Metrics, dict[int, torch.Tensor]]:
+        """Compute the gradient of an optimizer step, `size` texts at a time.
+
+        Returns:
+            The parts of the loss over all texts; and the log-probabilities of each text, by the number of its sample.
+        """
+        tokens = sum(len(s.completion.token_ids) for s in samples)
+        counts = {"loss": 1, "clipped": tokens if self.options.ratio == "token" else len(samples)}
+        self.optimizer.zero_grad()
+        sums: Metrics = {}
+        read: dict[int, torch.Tensor] = {}
+        for batch in in_forward_passes(samples, size):
+            loss = self.loss(batch, self._old)
+            loss.value.backward()
+            read.update(zip([s.number for s in batch], loss.logprobs, strict=False))
+            for name, value in loss.terms.items():
+                sums[name] = sums.get(name, 0.0) + value / counts.get(name, tokens)
+        return sums, read
+
+    def loss(self, batch: list[Sample], old: Mapping[int, torch.Tensor]) -> Loss:
+        """The loss of a batch.
+
+        Args:
+            batch: N texts, each with its `weight`.
+            old: log pi_old of the tokens of each text, by its number; those of texts that are not there are the
+                present ones.
+        """
+        c = self.options
+        logprobs, entropies, mask = self._forward(batch)
+        before = old_logprobs(batch, logprobs, mask, old)
+        log_rho, counted = self._log_ratio(batch, logprobs, before, mask)
+        importance = self._importance(batch, before, mask)
+        weights = torch.tensor([s.weight for s in batch], device=logprobs.device)
+        clip = 1 - c.clip_low, 1 + c.clip_high
+        objective = clipped_objective(log_rho, counted, advantages_of(batch, mask, c), clip, importance)  # (objective)
+        loss = -(objective * weights).sum()
+        terms = {"clipped": count_clipped(log_rho, counted, clip)}
+        if self.reference is not None:
+            with torch.no_grad():
+                reference, _ = self.reference.token_logprobs(texts_of(batch), self.temperature)
+            kl = kl_k3(logprobs, reference, mask)  # (KL)
+            loss = loss + c.beta * (kl * weights).sum()
+            terms["kl"] = kl.sum().item()
+        if entropies is not None:
+            entropy = (entropies * mask).sum(-1)
+            loss = loss - c.entropy * (entropy * weights).sum()
+            terms["entropy"] = entropy.sum().item()
+        return Loss(loss, terms | {"loss": loss.item()}, by_text(logprobs, mask))
+
+    # --- parts of a step ----------------------------------------------------------------------------------------------
+
+    def _learnt_from(self, samples: Sequence[Sample]) -> list[Sample]:
+        """The samples of this policy's agents, each with its number; refuses what nothing can be learnt from."""
+        c = self.options
+        own = usable([replace(s, number=place) for place, s in enumerate(samples) if s.agent in self.agents])
+        refuse_unlearnable(own, self.temperature)
+        return [s for s in own if not (c.truncated == "mask" and s.completion.truncated)]
+
+    def _schedule(self) -> None:
+        """Count the step, and set its learning rate."""
+        c = self.options
+        if c.schedule != "constant" and not self.horizon:
+            raise ValueError(
+                f"schedule is {c.schedule!r}, and the number of updates is not known; train with training.train, "
+                "call expect(updates), or set horizon"
+            )
+        self.updates += 1
+        for group in self.optimizer.param_groups:
+            group["lr"] = group["full_lr"] * factor(self.updates, c.schedule, c.warmup, self.horizon)
+
+    def _read_first(self, samples: list[Sample]) -> dict[int, torch.Tensor]:
+        """log pi_old of what is read before the first optimizer step: all, where parts of it are learnt from later."""
+        return self.read(samples, self._own_logprobs) if self.options.minibatches > 1 else {}
+
     def _parts(self, samples: list[Sample], seed: int) -> Iterator[list[Sample]]:
         """What each optimizer step of an epoch learns from."""
         yield from in_minibatches(samples, self.options.minibatches, seed)
+
+    def _weigh(self, samples: list[Sample]) -> list[Sample]:
+        """Give every sample its weight in the mean of its agent's objective."""
+        return weigh(samples, self.options)
 
     def _with_gradient(self, samples: list[Sample]) -> list[Sample]:
         """The samples with a gradient: all with a KL term or an entropy bonus, else those with an advantage."""
@@ -246,21 +307,6 @@ class Updater:
     def _worth_a_step(self, learning: list[Sample]) -> bool:
         """Whether the optimizer steps: without anything to learn, momentum alone would move the weights."""
         return bool(learning)
-
-    # --- the gradient of one optimizer step ---------------------------------------------------------------------------
-
-    def _gradient(self, samples: list[Sample]) -> Metrics:
-        """Compute the clipped gradient, in micro-batches that fit into memory; the parts of the loss, and the norm."""
-        known = set(self._old)
-
-        def undo() -> None:
-            self.optimizer.zero_grad()
-            self._old = {number: self._old[number] for number in known}  # drop those of the pass that did not fit
-
-        self.optimizer.zero_grad()
-        terms = self.micro_batch.run(lambda size: self._accumulate(in_forward_passes(samples, size)), undo)
-        terms["grad_norm"] = self._clip_gradients({s.agent for s in samples})
-        return terms
 
     def _clip_gradients(self, agents: set[str]) -> float:
         """Clip the gradient of each group of parameters on its own; returns the norm of all of them before.
@@ -277,56 +323,34 @@ class Updater:
                 norms.append(float(norm.full_tensor() if hasattr(norm, "full_tensor") else norm))  # a DTensor
         return math.hypot(*norms)
 
-    def _accumulate(self, batches: list[list[Sample]]) -> Metrics:
-        """Run one forward and backward pass per batch; the parts of the loss over all batches."""
-        tokens = sum(len(s.completion.token_ids) for batch in batches for s in batch)
-        ratios = tokens if self.options.ratio == "token" else sum(map(len, batches))
-        counts = {"loss": 1, "clipped": ratios, "kl": tokens, "entropy": tokens}
-        sums: Metrics = {}
-        for batch in batches:
-            loss, terms = self.loss(batch)
-            loss.backward()
-            for name, value in terms.items():
-                sums[name] = sums.get(name, 0.0) + value / counts[name]
-        return sums
+    # --- log-probabilities --------------------------------------------------------------------------------------------
 
-    def loss(self, batch: list[Sample]) -> tuple[torch.Tensor, Metrics]:
-        """The loss of a batch, each sample by its `weight`; and its parts, as sums over texts, ratios or tokens."""
-        c = self.options
-        entropies = None
-        if c.entropy:
+    def _forward(self, batch: list[Sample]) -> tuple[torch.Tensor, torch.Tensor | None, torch.Tensor]:
+        """log pi of the tokens [N, L]; their entropies, where there is a bonus; and the mask."""
+        if self.options.entropy:
             assert isinstance(self.policy, EntropyPolicy)
-            logprobs, entropies, mask = self.policy.token_logprobs_and_entropies(_texts(batch), self.temperature)
-        else:
-            logprobs, mask = self.policy.token_logprobs(_texts(batch), self.temperature)
-        old = self.old_logprobs(batch, logprobs, mask)
-        advantages = advantages_of(batch, mask, c)
-        weights = torch.tensor([s.weight for s in batch], device=logprobs.device)
-        clip = Clip(c.ratio, c.clip_low, c.clip_high)
-        importance = self._importance(batch, old, mask)
-        elsewhere = logprobs.new_tensor([self._elsewhere.get(s.number, 0.0) for s in batch])[:, None]
-        objective = clipped_objective(logprobs, old, mask, advantages, clip, importance, elsewhere)  # (objective)
-        loss = -(objective * weights).sum()
-        terms = {"clipped": count_clipped(logprobs, old, mask, clip, elsewhere)}
-        if self.reference is not None:
-            with torch.no_grad():
-                reference, _ = self.reference.token_logprobs(_texts(batch), self.temperature)
-            kl = kl_k3(logprobs, reference, mask)  # (KL)
-            loss = loss + c.beta * (kl * weights).sum()
-            terms["kl"] = kl.sum().item()
-        if entropies is not None:
-            entropy = (entropies * mask).sum(-1)
-            loss = loss - c.entropy * (entropy * weights).sum()
-            terms["entropy"] = entropy.sum().item()
-        return loss, terms | {"loss": loss.item()}
+            return self.policy.token_logprobs_and_entropies(texts_of(batch), self.temperature)
+        logprobs, mask = self.policy.token_logprobs(texts_of(batch), self.temperature)
+        return logprobs, None, mask
 
-    def old_logprobs(self, batch: list[Sample], logprobs: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        """log pi_old of a batch [N, L]; where a text is read for the first time, its present log-probabilities."""
-        for sample, own in zip(batch, _by_text(logprobs, mask), strict=True):
-            self._old.setdefault(sample.number, own)
-        old = logprobs.detach().clone()
-        old[mask.bool()] = torch.cat([self._old[sample.number] for sample in batch])
-        return old
+    def _log_ratio(
+        self, batch: list[Sample], logprobs: torch.Tensor, others: torch.Tensor, mask: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """log pi / pi_other at the level of rho, and its mask; see `losses.log_ratio`."""
+        return log_ratio(logprobs, others, mask, self.options.ratio)
+
+    def _importance(self, batch: list[Sample], old: torch.Tensor, mask: torch.Tensor) -> torch.Tensor | float:
+        """Importance weights of a batch."""
+        level = self._importance_level
+        return importance_weights(old, recorded_logprobs(batch, mask), mask, level) if level != "none" else 1.0
+
+    @property
+    def _importance_level(self) -> Any:
+        """The level of importance weights; "none" where the sampler computed what the trainer computes."""
+        if self.options.importance != "auto":
+            return self.options.importance
+        differs = isinstance(self.policy, MismatchedPolicy) and self.policy.sampler_differs
+        return self.options.ratio if differs else "none"
 
     def read(self, samples: Sequence[Sample], compute: Callable[[list[Sample]], Sequence[T]]) -> dict[int, T]:
         """What `compute` makes of each sample, by its number; without gradient, in batches that fit into memory."""
@@ -342,45 +366,13 @@ class Updater:
 
     def _own_logprobs(self, batch: list[Sample]) -> Sequence[torch.Tensor]:
         """Log-probabilities of the tokens of each text."""
-        return _by_text(*self.policy.token_logprobs(_texts(batch), self.temperature))
+        return by_text(*self.policy.token_logprobs(texts_of(batch), self.temperature))
 
     def _rise(self, samples: list[Sample]) -> float:
         """Mean of log pi_old / pi over the tokens of the texts that the step read."""
         now = self.read([s for s in samples if s.number in self._old], self._own_logprobs)
         before, after = (torch.cat([logprobs[number] for number in now]) for logprobs in (self._old, now))
         return (before - after).mean().item()
-
-    def _log_ratios(self, batch: list[Sample]) -> list[float]:
-        """log rho of each text as a whole."""
-        logprobs, mask = self.policy.token_logprobs(_texts(batch), self.temperature)
-        return ((logprobs - self.old_logprobs(batch, logprobs, mask)) * mask).sum(-1).tolist()
-
-    def _note_elsewhere(self, samples: list[Sample]) -> None:
-        """Note log rho of the other texts of every trajectory, at the present weights."""
-        self._elsewhere = _of_others(samples, self.read(samples, self._log_ratios))
-
-    def _note_drawn_elsewhere(self, samples: list[Sample]) -> None:
-        """Note log pi_old / pi_sampler of the other texts of every trajectory."""
-        gaps = {s.number: float(self._old[s.number].double().sum()) - sum(s.completion.logprobs) for s in samples}
-        self._drawn_elsewhere = _of_others(samples, gaps)
-
-    @property
-    def _importance_level(self) -> RatioLevel | Literal["none"]:
-        """The level of importance weights; "none" where the sampler computed what the trainer computes."""
-        if self.options.importance != "auto":
-            return self.options.importance
-        differs = isinstance(self.policy, MismatchedPolicy) and self.policy.sampler_differs
-        return self.options.ratio if differs else "none"
-
-    def _importance(self, batch: list[Sample], old: torch.Tensor, mask: torch.Tensor) -> torch.Tensor | float:
-        """Importance weights of a batch."""
-        level = self._importance_level
-        if level == "none":
-            return 1.0
-        recorded = torch.zeros_like(mask)
-        recorded[mask.bool()] = mask.new_tensor([p for s in batch for p in s.completion.logprobs])
-        elsewhere = old.new_tensor([self._drawn_elsewhere.get(s.number, 0.0) for s in batch])[:, None]
-        return importance_weights(old, recorded, mask, level, elsewhere)
 
     # --- restarts -----------------------------------------------------------------------------------------------------
 
@@ -400,21 +392,3 @@ class Updater:
         self.micro_batch.size = state["micro_batch"]
         if self.reference is not None:
             self.reference.load_state_dict(state["reference"])
-
-
-def _of_others(samples: Sequence[Sample], of_texts: Mapping[int, float]) -> dict[int, float]:
-    """By sample, the sum of these values over the other texts of its trajectory."""
-    whole: dict[int, float] = {}
-    for s in samples:
-        whole[s.trajectory] = whole.get(s.trajectory, 0.0) + of_texts[s.number]
-    return {s.number: whole[s.trajectory] - of_texts[s.number] for s in samples}
-
-
-def _texts(samples: Sequence[Sample]) -> list[tuple[str, Completion]]:
-    """The texts of samples, as policies take them."""
-    return [(s.agent, s.completion) for s in samples]
-
-
-def _by_text(logprobs: torch.Tensor, mask: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    """Rows of log-probabilities [N, L] without their padding, and without gradient."""
-    return logprobs.detach()[mask.bool()].split(mask.sum(-1).int().tolist())

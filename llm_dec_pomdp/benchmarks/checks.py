@@ -11,7 +11,7 @@ from ..agents.loading import TABLE
 from ..algorithms.base import check_algorithm, misfit
 from ..algorithms.options import UpdaterOptions, refuse_endless_warmup
 from ..algorithms.registration import algorithms, find_algorithm
-from ..config import ConfigError, build
+from ..config import ConfigError
 from ..envs.base import TextDecPOMDP
 from ..envs.wrappers import with_protocol
 from .setup import build_task, settled, shows_texts
@@ -81,9 +81,7 @@ def refuse_misfit(method: str, options: Mapping[str, Any], env: TextDecPOMDP) ->
         env: The environment, under the protocol of the team.
     """
     spec = find_algorithm(method)
-    kind: Any = spec.load()
-    config = build(kind.Config, {**spec.kwargs, **options}, source=f"options of {method}")
-    if why := misfit(kind, config, env):
+    if why := misfit(spec.load(), spec.config(options), env):
         fitting = ", ".join(fitting_learners(env.task)) or "none that is registered"
         raise ConfigError(f"{method} does not fit {env.metadata['name']}: {why}. Learners that fit it: {fitting}")
 
@@ -91,11 +89,11 @@ def refuse_misfit(method: str, options: Mapping[str, Any], env: TextDecPOMDP) ->
 def fitting_learners(task: TextDecPOMDP) -> list[str]:
     """The registered learners that fit a task under their own protocol, with their default options."""
     fitting: list[str] = []
-    for name, spec in algorithms.items():
+    for name in algorithms:
         try:
-            kind: Any = spec.load()
-            env = with_protocol(task, kind.protocol)
-            if learns(name) and not misfit(kind, kind.Config(**spec.kwargs), env):
+            spec = find_algorithm(name)
+            env = with_protocol(task, spec.protocol)
+            if learns(name) and not misfit(spec.load(), spec.config({}), env):
                 fitting.append(name)
         except Exception:  # a protocol or default options that do not fit either, or whatever another package raises
             continue
@@ -166,7 +164,7 @@ def _check_method(cell: Cell, method: MethodConfig | StageConfig) -> None:
     check_algorithm(kind, method.name)
     if cell.method.stages and not learns(method.name):
         raise ConfigError(f"{method.name} does not learn, but stages consist of learners; leave it out")
-    options = build(kind.Config, {**spec.kwargs, **method.options}, source=f"options of {cell.method.title}")
+    options = spec.config(method.options, f"options of {cell.method.title}")
     own = getattr(method, "steps", 0) or cell.training.steps - sum(stage.steps for stage in cell.method.stages)
     if isinstance(options, UpdaterOptions) and cell.training.steps:
         try:

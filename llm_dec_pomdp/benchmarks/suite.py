@@ -272,8 +272,7 @@ class Cell:
     @property
     def protocol(self) -> str:
         """The communication protocol of its team: that of the environment, or else of the method."""
-        kind: Any = find_algorithm(self.method.name).load()
-        return self.environment.protocol or kind.protocol
+        return self.environment.protocol or find_algorithm(self.method.name).protocol
 
     @property
     def models(self) -> list[str]:

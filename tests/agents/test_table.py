@@ -14,7 +14,8 @@ from llm_dec_pomdp.agents import Request, Sampling, Team
 from llm_dec_pomdp.agents.base import EntropyPolicy
 from llm_dec_pomdp.agents.loading import ModelError, load_team, locate
 from llm_dec_pomdp.agents.table import Table
-from llm_dec_pomdp.algorithms.magrpo import MARLOO, MARLOOConfig
+from llm_dec_pomdp.algorithms.credit import JointCredit
+from llm_dec_pomdp.algorithms.magrpo import MAGRPO, MAGRPOConfig
 from llm_dec_pomdp.envs.base import TextDecPOMDP
 from llm_dec_pomdp.envs.wrappers import with_protocol
 from llm_dec_pomdp.training import TrainerConfig, restore, train
@@ -29,9 +30,10 @@ def menus(env: TextDecPOMDP) -> dict[str, Any]:
     return {agent: env.menu(agent) for agent in env.possible_agents}
 
 
-def learner(env: TextDecPOMDP, rate: float = 0.3) -> MARLOO:
+def learner(env: TextDecPOMDP, rate: float = 0.3) -> MAGRPO:
     team = load_team(env.possible_agents, "builtin:table", menus=menus(env))
-    return MARLOO(team, ONE, MARLOOConfig(learning_rate=rate))
+    credit = JointCredit(advantage="leave_one_out")
+    return MAGRPO(team, ONE, MAGRPOConfig(learning_rate=rate, credit=credit))
 
 
 def test_it_begins_uniform_and_records_what_it_drew() -> None:
@@ -93,7 +95,7 @@ def test_it_learns_to_listen_where_opening_is_dear() -> None:
 def test_a_training_goes_on_bit_for_bit(tmp_path: Path) -> None:
     env = llm_dec_pomdp.make("dectiger-v0", max_turns=2)
 
-    def trained(steps: int, folder: Path) -> tuple[MARLOO, list[str]]:
+    def trained(steps: int, folder: Path) -> tuple[MAGRPO, list[str]]:
         mine, texts = learner(env), list[str]()
         places = Checkpoints(folder, {})
         done = restore(mine, env, places)

@@ -163,8 +163,8 @@ def test_every_lesson_is_in_one_minibatch_of_a_pass() -> None:
     one = learner(IAC, team, minibatches=2, epochs=2)
     updater = one.updaters[0]
     taken: list[Any] = []
-    accumulate = updater._accumulate
-    updater._accumulate = lambda batches: taken.append(list(updater._part)) or accumulate(batches)
+    compute = updater._gradient
+    updater._gradient = lambda *given: taken.append(list(updater._part)) or compute(*given)
     one.update([group_of(team, *TWO_TURNS)])
     assert len(taken) == 4
     for first, second in (taken[:2], taken[2:]):
@@ -190,9 +190,9 @@ def test_what_is_masked_for_the_policy_still_teaches_the_critic(minibatches: int
     one = learner(IAC, team, minibatches=minibatches, truncated="mask")
     taken: dict[int, list[float]] = {}
     for place, updater in enumerate(one.updaters):
-        accumulate = updater._accumulate
-        updater._accumulate = lambda batches, accumulate=accumulate, updater=updater, place=place: (
-            taken.setdefault(place, []).extend(s.target for s in updater._part) or accumulate(batches)
+        compute = updater._gradient
+        updater._gradient = lambda *given, compute=compute, updater=updater, place=place: (
+            taken.setdefault(place, []).extend(s.target for s in updater._part) or compute(*given)
         )
     before = weights(team)
     one.update([replace(cut, episodes=tuple(episodes))])

@@ -62,5 +62,5 @@ def test_a_team_learns_from_groups_of_one(seed: int) -> None:
 
 def test_groups_of_one_are_enough() -> None:
     assert learner().config.least_group_size == 1
-    with pytest.raises(ConfigError, match="has its own baseline, so advantage='batch'"):
+    with pytest.raises(ConfigError, match="advantage: no such"):
         build(MAGRPO.Config, {"credit": "counterfactual", "advantage": "batch"}, source="options")

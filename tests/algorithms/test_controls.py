@@ -17,8 +17,10 @@ from llm_dec_pomdp.agents import Sampling, Team
 from llm_dec_pomdp.agents.loading import load_team
 from llm_dec_pomdp.agents.table import Table
 from llm_dec_pomdp.algorithms import exchange
+from llm_dec_pomdp.algorithms.advantages import returns_of_group
 from llm_dec_pomdp.algorithms.base import check_algorithm
 from llm_dec_pomdp.algorithms.controls import Shuffled
+from llm_dec_pomdp.algorithms.credit import CrossedCredit
 from llm_dec_pomdp.algorithms.magrpo import MAGRPO, MAGRPOConfig
 from llm_dec_pomdp.algorithms.registration import algorithms, build_algorithm, find_algorithm
 from llm_dec_pomdp.envs.wrappers import with_protocol
@@ -41,19 +43,21 @@ def test_whole_returns_change_places_also_with_episodes_that_ended() -> None:
     orders: set[tuple[tuple[float, ...], ...]] = set()
     for seed in range(20):
         group = Group("a", tuple(episode(seed, *r) for r in ((1.0, 10.0), (2.0,), (3.0, 30.0), (4.0, 40.0))))
-        [table] = learner.returns(*exchange.rewards([group], learner.compared))
+        [given] = exchange.rewards([group], learner.compared)
+        table = returns_of_group([episode.rewards for episode in given.episodes], 1.0)
         orders.add(tuple(map(tuple, table.tolist())))
     assert len(orders) > 5
     assert all(sorted(order) == [(2.0, 0.0), (11.0, 10.0), (33.0, 30.0), (44.0, 40.0)] for order in orders)
 
 
 def test_returns_of_a_decision_change_places_among_its_branches() -> None:
-    learner = MAGRPO(softmax_team(), ONE_WORD, MAGRPOConfig(pairing="cross"))
+    learner = MAGRPO(softmax_team(), ONE_WORD, MAGRPOConfig(credit=CrossedCredit()))
     branches = tuple(Branch((i, j), (float(2 * i + j), 7.0)) for i in range(2) for j in range(2))
     texts = (said("x"), said("y"))
     decision = Decision(0, {"agent_0": texts, "agent_1": texts}, 2, branches)
     groups = [Group("a", (episode(seed, 0.0),), (decision,)) for seed in range(20)]
-    orders = [learner.returns(one)[0].tolist() for one in exchange.rewards(groups, learner.compared)]
+    given = exchange.rewards(groups, learner.compared)
+    orders = [[sum(branch.rewards) for branch in one.decisions[0].branches] for one in given]
     assert len(set(map(tuple, orders))) > 5
     assert all(sorted(order) == [7.0, 8.0, 9.0, 10.0] for order in orders)
 
@@ -187,10 +191,10 @@ LEARNERS = [name for name in algorithms if hasattr(find_algorithm(name).load(), 
 
 @pytest.mark.parametrize("name", [name for name in LEARNERS if name not in ("shuffled", "reward_model")])
 def test_every_learner_has_a_control_that_trains(name: str) -> None:
-    kind: Any = find_algorithm(f"{name}_shuffled").load()
-    check_algorithm(kind, name)
-    assert kind is find_algorithm(f"{name}_shuffled").load()
-    env = with_protocol(llm_dec_pomdp.make("scouts-v0", max_turns=2, cost=2.0), kind.protocol)
+    spec = find_algorithm(f"{name}_shuffled")
+    check_algorithm(spec.load(), name)
+    assert spec.load() is find_algorithm(f"{name}_shuffled").load()
+    env = with_protocol(llm_dec_pomdp.make("scouts-v0", max_turns=2, cost=2.0), spec.protocol)
     team = load_team(env.possible_agents, "builtin:words", vocabulary=["LOOK", "STOP"])
     learner = build_algorithm(f"{name}_shuffled", {"learning_rate": 1e-2}, team, ONE_WORD)
     for step in range(2):
@@ -199,8 +203,8 @@ def test_every_learner_has_a_control_that_trains(name: str) -> None:
 
 
 def test_a_class_by_its_path_has_a_control_too_and_a_typing_error_is_named() -> None:
-    kind: Any = find_algorithm("llm_dec_pomdp.algorithms.magrpo:MARLOO_shuffled").load()
+    kind: Any = find_algorithm("llm_dec_pomdp.algorithms.magrpo:MAGRPO_shuffled").load()
     assert issubclass(kind, MAGRPO)
-    assert kind.Config is find_algorithm("marloo").load().Config  # type: ignore[attr-defined]
+    assert kind.Config is find_algorithm("magrpo").load().Config  # type: ignore[attr-defined]
     with pytest.raises(KeyError, match="marlo"):
         find_algorithm("marlo_shuffled")

@@ -25,7 +25,7 @@ from llm_dec_pomdp.rollout import Trajectories
         ("mgrpo", {}),
         ("madpo", {}),
         ("magrpo", {"credit": "counterfactual"}),
-        ("magrpo", {"pairing": "cross", "tree": True}),
+        ("magrpo", {"credit": "crossed", "tree": True}),
     ],
 )
 def test_a_team_that_loses_by_going_on_learns_to_stop(name: str, options: dict[str, Any]) -> None:
@@ -51,8 +51,7 @@ LEARNERS.remove("reward_model")  # learns from recordings what others are paid
 @pytest.mark.parametrize("name", LEARNERS)
 def test_every_learner_moves_the_decision_to_stop(name: str) -> None:
     """A look costs 20 and shows 9 at most; there is one decision, so that whatever is learnt is learnt about it."""
-    kind: Any = find_algorithm(name).load()
-    env = with_protocol(llm_dec_pomdp.make("scouts-v0", max_turns=1, cost=20.0), kind.protocol)
+    env = with_protocol(llm_dec_pomdp.make("scouts-v0", max_turns=1, cost=20.0), find_algorithm(name).protocol)
     team = load_team(env.possible_agents, "builtin:words", vocabulary=["LOOK", "STOP"])
     sampling = Sampling(max_new_tokens=1)
     learner = build_algorithm(name, {"learning_rate": 1e-2}, team, sampling)

@@ -5,13 +5,15 @@ import math
 import pytest
 import torch
 
-from llm_dec_pomdp.algorithms.losses import Clip, RatioLevel, clipped_objective, kl_k3
+from llm_dec_pomdp.algorithms.losses import RatioLevel, clipped_objective, kl_k3, log_ratio
 
 LEVELS: list[RatioLevel] = ["token", "sequence"]
 
 
-def clip(ratio: RatioLevel) -> Clip:
-    return Clip(ratio, low=0.2, high=0.3)
+def clipped(
+    logprobs: torch.Tensor, old: torch.Tensor, mask: torch.Tensor, advantages: torch.Tensor, ratio: RatioLevel
+) -> torch.Tensor:
+    return clipped_objective(*log_ratio(logprobs, old, mask, ratio), advantages, (0.8, 1.3))
 
 
 def policy(*logits: float) -> torch.Tensor:
@@ -26,7 +28,7 @@ def objective(
     ids = torch.tensor([text + [0] * (width - len(text)) for text in texts])
     mask = torch.tensor([[1.0] * len(text) + [0.0] * (width - len(text)) for text in texts])
     new, before = (x.log_softmax(-1)[ids] for x in (logits, old))
-    return clipped_objective(new, before.detach(), mask, torch.tensor(advantages), clip(ratio))
+    return clipped(new, before.detach(), mask, torch.tensor(advantages), ratio)
 
 
 def score_function(logits: torch.Tensor, text: list[int]) -> torch.Tensor:
@@ -76,7 +78,7 @@ def one_token(rho: float, advantage: float, ratio: RatioLevel) -> tuple[float, f
     logprob = torch.tensor([[math.log(rho)]], dtype=torch.float64, requires_grad=True)
     zero = torch.zeros(1, 1, dtype=torch.float64)
     advantages = torch.tensor([advantage], dtype=torch.float64)
-    value = clipped_objective(logprob, zero, torch.ones(1, 1), advantages, clip(ratio))
+    value = clipped(logprob, zero, torch.ones(1, 1), advantages, ratio)
     value.sum().backward()
     assert logprob.grad is not None
     return value.item(), logprob.grad.item()
@@ -109,7 +111,7 @@ def test_tokens_are_clipped_one_by_one_and_sequences_as_a_whole(
 ) -> None:
     logprobs = torch.tensor([rho], dtype=torch.float64).log().requires_grad_()
     zero = torch.zeros(1, 2, dtype=torch.float64)
-    found = clipped_objective(logprobs, zero, torch.ones(1, 2), torch.ones(1), clip(ratio))
+    found = clipped(logprobs, zero, torch.ones(1, 2), torch.ones(1), ratio)
     found.sum().backward()
     assert found.item() == pytest.approx(value)
     torch.testing.assert_close(logprobs.grad, torch.tensor([slopes], dtype=torch.float64))
@@ -124,7 +126,7 @@ def test_padding_has_neither_value_nor_gradient(ratio: RatioLevel, garbage: floa
     logprobs = torch.tensor([[-0.5, garbage], [-0.4, -0.7]], requires_grad=True)
     mask = torch.tensor([[1.0, 0.0], [1.0, 1.0]])
     old = torch.tensor([[-0.5, 0.0], [-0.4, -0.7]])
-    found = clipped_objective(logprobs, old, mask, torch.ones(2), clip(ratio))
+    found = clipped(logprobs, old, mask, torch.ones(2), ratio)
     found.sum().backward()
     assert logprobs.grad is not None
     assert found[0].item() == pytest.approx(1.0)

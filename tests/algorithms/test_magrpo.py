@@ -24,7 +24,7 @@ from updates import (
 )
 
 from llm_dec_pomdp.agents import Team
-from llm_dec_pomdp.algorithms.magrpo import GRPO, MAGRPOConfig
+from llm_dec_pomdp.algorithms.registration import build_algorithm, find_algorithm
 from llm_dec_pomdp.envs.wrappers import with_protocol
 from llm_dec_pomdp.training import TrainerConfig, train
 from llm_dec_pomdp.types import Completion, Episode, Group
@@ -204,8 +204,8 @@ def test_episodes_that_ended_are_compared_in_later_turns_with_return_zero() -> N
 
 def test_grpo_trains_one_agent_through_the_centralized_protocol() -> None:
     """One agent that has to name both parts; it starts with some chance to."""
-    env = with_protocol(match(), GRPO.protocol)
+    env = with_protocol(match(), find_algorithm("grpo").protocol)
     policy = Softmax(words=("[left]\nred\n[right]\nred", "[left]\nred\n[right]\nblue", "red"))
-    grpo = GRPO(Team({"agent_0": policy}), SAMPLING, MAGRPOConfig(learning_rate=0.2))
+    grpo = build_algorithm("grpo", {"learning_rate": 0.2}, Team({"agent_0": policy}), SAMPLING)
     train(grpo, env, SAMPLING, TrainerConfig(steps=20, prompts_per_step=4, group_size=4), seed=0)
     assert float(policy.logits.detach().softmax(-1)[0]) > 0.9

@@ -134,7 +134,7 @@ def test_the_mean_gradient_is_that_of_the_expected_return(protocol: str, options
 
     def credited(group: Group) -> Iterable[tuple[str, Completion, float]]:
         for s in learner.credit(group):
-            yield s.agent, s.completion, s.advantage / (1 + learner.config.alternatives)
+            yield s.agent, s.completion, s.advantage / (1 + options.get("alternatives", 1))
 
     def returned(group: Group) -> Iterable[tuple[str, Completion, float]]:
         for turn in group.episodes[0].turns:

@@ -15,9 +15,10 @@ from updates import SAMPLING
 from llm_dec_pomdp.agents import Request, Sampling, Scripted, Team
 from llm_dec_pomdp.algorithms.magrpo import MAGRPO
 from llm_dec_pomdp.algorithms.mgrpo import MGRPO
-from llm_dec_pomdp.algorithms.options import UpdaterOptions
+from llm_dec_pomdp.algorithms.options import MGRPOConfig, UpdaterOptions
 from llm_dec_pomdp.algorithms.samples import Sample
-from llm_dec_pomdp.algorithms.updater import updaters_of
+from llm_dec_pomdp.algorithms.trajectory_ratio import TrajectoryUpdater
+from llm_dec_pomdp.algorithms.updater import Updater, updaters_of
 from llm_dec_pomdp.envs.hierarchy.keys import Keys
 from llm_dec_pomdp.rollout import Trajectories
 from llm_dec_pomdp.training import TrainerConfig, restore, train
@@ -112,10 +113,10 @@ def test_the_ratio_of_a_whole_trajectory_in_the_second_pass_is_the_printed_one()
 
     def run(epochs: int, start: Sequence[float]) -> Softmax:
         policy = Softmax(("a", "b", "c"), logits=start)
-        options = UpdaterOptions(
+        options = MGRPOConfig(
             ratio="trajectory", epochs=epochs, learning_rate=0.15, max_grad_norm=1e9, clip_low=0.1, clip_high=0.1
         )
-        [updater] = updaters_of(Team({"a": policy}), 1.0, options)
+        [updater] = updaters_of(Team({"a": policy}), 1.0, options, TrajectoryUpdater)
         updater.step(samples)
         return policy
 
@@ -140,10 +141,13 @@ def test_the_ratio_of_a_whole_trajectory_in_the_second_pass_is_the_printed_one()
 def test_with_one_text_each_a_trajectory_s_ratio_is_that_of_the_text() -> None:
     samples = [Sample("a", said(k, 1), a, trajectory=k) for k, a in enumerate((1.0, -0.5, 0.2))]
     found: list[torch.Tensor] = []
-    for ratio in ("sequence", "trajectory"):
+    given = {"epochs": 3, "learning_rate": 0.1}
+    for options, kind in (
+        (UpdaterOptions(ratio="sequence", **given), Updater),
+        (MGRPOConfig(ratio="trajectory", **given), TrajectoryUpdater),
+    ):
         policy = Softmax(("a", "b", "c"))
-        options = UpdaterOptions(ratio=ratio, epochs=3, learning_rate=0.1)
-        [updater] = updaters_of(Team({"a": policy}), 1.0, options)
+        [updater] = updaters_of(Team({"a": policy}), 1.0, options, kind)
         updater.step(samples)
         found.append(policy.logits.detach())
     assert torch.equal(*found)

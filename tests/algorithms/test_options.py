@@ -14,15 +14,15 @@ from updates import SAMPLING, THREE, TWO_WORDS, P, make, play, table_team, texts
 from llm_dec_pomdp.agents import Team
 from llm_dec_pomdp.agents.loading import load_team
 from llm_dec_pomdp.algorithms.base import Learner
-from llm_dec_pomdp.algorithms.magrpo import GRPO, MAGRPO, MAREINFORCE, MAREMAX, MARLOO
+from llm_dec_pomdp.algorithms.credit import CREDITS, CrossedCredit
 from llm_dec_pomdp.algorithms.options import MAGRPOConfig
-from llm_dec_pomdp.algorithms.registration import find_algorithm
+from llm_dec_pomdp.algorithms.registration import build_algorithm, find_algorithm
 from llm_dec_pomdp.config import ConfigError, build
 from llm_dec_pomdp.envs.wrappers import with_protocol
 from llm_dec_pomdp.rollout import Counterfactual, Crossed, Messages, Rollout, Trajectories, Tree
 from llm_dec_pomdp.types import Completion, Group
 
-FAMILY: list[type[MAGRPO]] = [MAGRPO, MAREINFORCE, MARLOO, MAREMAX]
+FAMILY = ["magrpo", "mareinforce", "marloo", "maremax", "grpo"]
 
 
 def after(team: Team, groups: Sequence[Group], updates: int = 1, **options: Any) -> Any:
@@ -38,25 +38,24 @@ def after(team: Team, groups: Sequence[Group], updates: int = 1, **options: Any)
 
 
 @pytest.mark.parametrize(
-    ("kind", "wanted"),
+    ("name", "wanted"),
     [
-        (MAGRPO, [-(2**-0.5), 2**0.5, -(2**-0.5)]),
-        (MAREINFORCE, [1.0, 4.0, 1.0]),
-        (MARLOO, [-1.5, 3.0, -1.5]),
-        (MAREMAX, [-3.0, 0.0, -3.0]),
+        ("magrpo", [-(2**-0.5), 2**0.5, -(2**-0.5)]),
+        ("mareinforce", [1.0, 4.0, 1.0]),
+        ("marloo", [-1.5, 3.0, -1.5]),
+        ("maremax", [-3.0, 0.0, -3.0]),
     ],
 )
-def test_relatives_on_paper(kind: type[MAGRPO], wanted: list[float]) -> None:
-    found = make(table_team(), kind).samples([group([1.0, 4.0, 1.0], texts([0], [0], [0]))])
+def test_relatives_on_paper(name: str, wanted: list[float]) -> None:
+    found = build_algorithm(name, {}, table_team(), SAMPLING).samples([group([1.0, 4.0, 1.0], texts([0], [0], [0]))])
     assert [s.advantage for s in found] == pytest.approx(wanted)
 
 
-@pytest.mark.parametrize("kind", [*FAMILY, GRPO])
-def test_relatives_have_their_names_and_learn_what_is_rewarded(kind: type[MAGRPO]) -> None:
-    assert find_algorithm(kind.__name__.lower()).load() is kind
-    assert kind.protocol == ("centralized" if kind is GRPO else "parallel")
+@pytest.mark.parametrize("name", FAMILY)
+def test_relatives_learn_what_is_rewarded(name: str) -> None:
+    assert find_algorithm(name).protocol == ("centralized" if name == "grpo" else "parallel")
     team = table_team()
-    learner = make(team, kind, learning_rate=0.1)
+    learner = build_algorithm(name, {"learning_rate": 0.1, "max_grad_norm": 1e9}, team, SAMPLING)
     assert isinstance(learner, Learner)
     for _ in range(20):
         learner.update([TWO_WORDS])
@@ -65,10 +64,16 @@ def test_relatives_have_their_names_and_learn_what_is_rewarded(kind: type[MAGRPO
     assert found[1] < P[1] - 0.05
 
 
-@pytest.mark.parametrize("kind", [MAREINFORCE, MARLOO, MAREMAX])
-def test_a_relative_has_the_baseline_of_its_name(kind: type[MAGRPO]) -> None:
+@pytest.mark.parametrize("name", ["mareinforce", "marloo", "maremax"])
+@pytest.mark.parametrize("options", [{"advantage": "std"}, {"credit": "counterfactual"}])
+def test_a_relative_has_the_baseline_of_its_name(name: str, options: dict[str, str]) -> None:
     with pytest.raises(ConfigError, match="advantage"):
-        build(kind.Config, {"advantage": "std"}, source="test")
+        find_algorithm(name).config(options)
+
+
+def test_a_relative_crosses_texts_with_its_own_baseline() -> None:
+    config: Any = find_algorithm("marloo").config({"credit": "crossed"})
+    assert config.credit == CrossedCredit(advantage="leave_one_out")
 
 
 # --- a term of its own ------------------------------------------------------------------------------------------------
@@ -233,12 +238,11 @@ def test_a_later_minibatch_refers_to_the_policy_that_sampled() -> None:
     ("options", "rollout"),
     [
         ({}, Trajectories()),
-        ({"pairing": "cross"}, Crossed()),
+        ({"credit": "crossed"}, Crossed()),
         ({"tree": True}, Tree()),
-        ({"tree": True, "pairing": "cross"}, Tree("cross")),
+        ({"tree": True, "credit": "crossed"}, Tree("cross")),
         ({"credit": "counterfactual"}, Counterfactual("frozen")),
         ({"credit": "counterfactual", "continuation": "resampled"}, Counterfactual("resampled")),
-        ({"credit": "counterfactual", "pairing": "cross"}, Crossed()),
         ({"credit": "message"}, Messages("resampled", 1)),
         (
             {"credit": "message", "continuation": "frozen", "alternatives": 0, "silence": True, "budget": 9},
@@ -252,7 +256,7 @@ def test_the_rollout_follows_from_the_options(options: dict[str, Any], rollout: 
 
 def test_groups_without_the_decisions_that_credit_needs_are_refused() -> None:
     with pytest.raises(ValueError, match=r"task 't' holds only trajectories, .*; play it with learner\.rollout"):
-        make(table_team(), pairing="cross").update([TWO_WORDS])
+        make(table_team(), credit="crossed").update([TWO_WORDS])
 
 
 @pytest.mark.parametrize("kind", ["std", "mean", "raw"])
@@ -269,9 +273,9 @@ def test_one_turn_of_a_tree_is_trajectories_side_by_side(kind: str) -> None:
 def test_crossing_one_agent_changes_nothing() -> None:
     env = with_protocol(match(), "centralized")
     results: list[Any] = []
-    for pairing in ("aligned", "cross"):
+    for credit in ("joint", "crossed"):
         team = Team({"agent_0": Softmax(words=("[left]\nred\n[right]\nred", "red", "no"))})
-        learner = make(team, GRPO, pairing=pairing, learning_rate=0.1)
+        learner = make(team, credit=credit, learning_rate=0.1)
         learner.update(learner.rollout.play(env, team, ["t1", "t2"], [1, 2], SAMPLING, 4))
         results.append(weights(team))
     assert same(results[0], results[1])
@@ -283,15 +287,16 @@ def test_crossing_one_agent_changes_nothing() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"credit": "counterfactual", "advantage": "std"}, "has its own baseline"),
-        ({"credit": "counterfactual", "tree": True}, "an aligned tree does not play"),
-        ({"continuation": "resampled"}, "continuation is for credit='counterfactual'"),
-        ({"credit": "counterfactual", "pairing": "cross", "continuation": "frozen"}, "continuation is for"),
-        ({"credit": "message", "tree": True}, "credit='message' draws alternatives beside trajectories"),
-        ({"credit": "message", "advantage": "mean"}, "has its own baseline"),
-        ({"credit": "message", "alternatives": 0}, "alternatives=0 leaves a text nothing to be compared with"),
-        ({"credit": "counterfactual", "silence": True}, "silence is for credit='message'"),
-        ({"alternatives": 2}, "alternatives is for credit='message'"),
+        ({"credit": "counterfactual", "advantage": "std"}, "CounterfactualCredit.*\n.*advantage: no such"),
+        ({"credit": "counterfactual", "tree": True}, "tree: no such"),
+        ({"continuation": "resampled"}, "JointCredit.*\n.*continuation: no such"),
+        ({"credit": "crossed", "continuation": "frozen"}, "continuation: no such"),
+        ({"credit": "message", "tree": True}, "tree: no such"),
+        ({"credit": "message", "advantage": "mean"}, "advantage: no such"),
+        ({"credit": "message", "alternatives": 0}, "alternatives is 0"),
+        ({"credit": "counterfactual", "silence": True}, "silence: no such"),
+        ({"alternatives": 2}, "alternatives: no such"),
+        ({"credit": "cross"}, "credit is 'cross'.*did you mean crossed"),
         ({"ratio": "sequence", "average": "sequences"}, "average is for ratio='token'"),
         ({"ratio": "sequence", "importance": "token"}, "importance='token' weighs tokens"),
         (
@@ -318,13 +323,9 @@ def test_options_that_cannot_work_are_refused(options: dict[str, Any], message: 
         build(MAGRPOConfig, options, source="options of magrpo")
 
 
-def test_a_relative_has_no_counterfactual_credit() -> None:
-    with pytest.raises(ConfigError, match="has its own baseline, so advantage='max' would have no effect"):
-        build(MAREMAX.Config, {"credit": "counterfactual"}, source="test")
-
-
 def test_every_option_is_explained() -> None:
-    assert [name for name, field in MAGRPOConfig.model_fields.items() if not field.description] == []
+    for kind in (MAGRPOConfig, *CREDITS.values()):
+        assert [name for name, field in kind.model_fields.items() if not field.description] == []
 
 
 def test_numbers_stay_finite_with_everything_switched_on(team: Team, groups: list[Group]) -> None:

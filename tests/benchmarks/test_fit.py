@@ -63,8 +63,8 @@ def test_a_refusal_names_the_learners_that_fit() -> None:
     assert fitting == ["grpo", "mgrpo", "imitation"]
     with pytest.raises(ConfigError, match=f"fit it: {', '.join(fitting)}"):
         check_cells([cell("keys-v0", "magrpo")])
-    with pytest.raises(ConfigError, match=r"'cross'.* 3 turns"):
-        check_cells([cell("dectiger-v0", "magrpo", pairing="cross")])
+    with pytest.raises(ConfigError, match=r"'crossed'.* 3 turns"):
+        check_cells([cell("dectiger-v0", "magrpo", credit="crossed")])
     with pytest.raises(ConfigError, match="builtin:table cannot be shown"):
         check_cells([cell("dectiger-v0", "imitation", "builtin:table")])
     env = llm_dec_pomdp.make("keys-v0")

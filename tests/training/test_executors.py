@@ -39,7 +39,7 @@ def test_main_and_sub_agents_in_processes_of_their_own_learn_as_in_one(whole: di
     [
         SEPARATE,
         pytest.param(
-            cell(TLDR, {"name": "magrpo", "options": {"pairing": "cross"}}, {**TINY, "sharing": "lora"}, 2, tokens=8),
+            cell(TLDR, {"name": "magrpo", "options": {"credit": "crossed"}}, {**TINY, "sharing": "lora"}, 2, tokens=8),
             marks=pytest.mark.slow,
         ),
         pytest.param(

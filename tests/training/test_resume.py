@@ -51,8 +51,8 @@ class Run:
     """A training of two small language models, over more than one epoch, that can be built anew at any time."""
 
     def __init__(self, folder: Path, name: str = "magrpo", kind: Any = None, **config: Any) -> None:
-        kind = kind or find_algorithm(name).load()
-        self.env: TextDecPOMDP = with_protocol(Colourful(ITEMS), kind.protocol)
+        spec = find_algorithm(name)
+        self.env: TextDecPOMDP = with_protocol(Colourful(ITEMS), spec.protocol)
         agents = self.env.possible_agents
         self.team = Team({agent: language_model(seed=3 + i) for i, agent in enumerate(agents)})
         own: dict[str, Any] = {
@@ -60,7 +60,8 @@ class Run:
             "reward_model": {"source": _pairs(folder.parent), "pairs": "all"},
         }
         passes = own.get(name, {"epochs": 2})
-        self.learner = kind(self.team, SAMPLING, kind.Config(learning_rate=0.01, **passes, **config))
+        options = spec.config({"learning_rate": 0.01, **passes, **config})
+        self.learner: Any = (kind or spec.load())(self.team, SAMPLING, options)
         self.places = Checkpoints(folder / "checkpoints", {"learner": name})
         self.done = restore(self.learner, self.env, self.places)
         self.steps: list[Any] = []
@@ -155,7 +156,7 @@ def test_a_resumed_run_equals_one_that_was_not_stopped(name: str, tmp_path: Path
         {"beta": 0.1},  # a copy of the first weights is kept
         {"entropy": 0.05, "minibatches": 2},  # the order of the samples depends on the number of the update
         pytest.param({"schedule": "cosine", "warmup": 2, "horizon": STEPS}, marks=pytest.mark.slow),
-        pytest.param({"pairing": "cross"}, marks=pytest.mark.slow),
+        pytest.param({"credit": "crossed"}, marks=pytest.mark.slow),
         pytest.param({"credit": "counterfactual"}, marks=pytest.mark.slow),
     ],
     ids=str,

@@ -1,0 +1,16 @@
+"""Credit: what each text is worth. One file for each way to say it: what it has played, and its samples and options."""
+
+from .base import Credit
+from .counterfactual import CounterfactualCredit
+from .crossed import CrossedCredit
+from .joint import JointCredit
+from .message import MessageCredit
+
+CREDITS: dict[str, type[Credit]] = {
+    "joint": JointCredit,
+    "crossed": CrossedCredit,
+    "counterfactual": CounterfactualCredit,
+    "message": MessageCredit,
+}
+
+__all__ = ["CREDITS", "CounterfactualCredit", "Credit", "CrossedCredit", "JointCredit", "MessageCredit"]

@@ -1,0 +1,38 @@
+"""Crossed credit: all combinations of the texts are scored, and a text is worth its mean over what the others said."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import TYPE_CHECKING
+
+from ...rollout import Crossed, Rollout, Tree
+from ...types import Group
+from ..advantages import marginal_advantages
+from ..samples import Sample
+from .base import BaselineCredit, at_decisions
+
+if TYPE_CHECKING:
+    from ...envs.base import TextDecPOMDP
+
+
+class CrossedCredit(BaselineCredit):
+    """G texts of each of n agents make G^n joint actions: as many rewards, and no more generations than G."""
+
+    tree: bool = False
+    """Branch every joint action again at the next turn; without it, episodes have one turn."""
+
+    @property
+    def rollout(self) -> Rollout:
+        """All combinations, of one turn or of every turn."""
+        return Tree("cross") if self.tree else Crossed()
+
+    def misfit(self, env: TextDecPOMDP) -> str:
+        """Without a tree it is for episodes of one turn."""
+        if self.tree or env.max_turns == 1:
+            return ""
+        return f"credit is 'crossed', and episodes of {env.metadata['name']} have {env.max_turns} turns; set tree=true"
+
+    def samples(self, group: Group, gamma: float) -> Iterator[Sample]:
+        """One advantage per agent and text, see `marginal_advantages`."""
+        return at_decisions(group, gamma, partial(marginal_advantages, kind=self.kind))

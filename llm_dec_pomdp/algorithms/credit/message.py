@@ -1,0 +1,51 @@
+"""Credit for a message: a text against others that were drawn from the same history, and silence (arXiv:2603.06859).
+
+Unlike counterfactual credit it is unbiased at every turn, and it costs generations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pydantic import model_validator
+
+from ...config import Count, Positive
+from ...rollout import Messages, Rollout
+from ...rollout.counterfactual import Continuation
+from ...types import Group
+from ..advantages import counterfactual_advantages
+from ..samples import Sample
+from .base import Credit, at_decisions
+
+
+class MessageCredit(Credit):
+    """What a text earned beyond what other texts from its own history would have earned in its place (C3)."""
+
+    continuation: Continuation = "resampled"
+    """Later turns are drawn anew where histories changed (resampled), or repeat the recorded texts (frozen)."""
+    alternatives: Count = 1
+    """Texts drawn from the same history for each text that was said; they are learnt from too."""
+    silence: bool = False
+    """Compare with the empty text too. It is not learnt from."""
+    budget: Positive | None = None
+    """Most generations per task for alternatives and what follows them. Texts without alternatives are not learnt from.
+    Left out: no limit."""
+
+    @model_validator(mode="after")
+    def _refuse_nothing_to_compare(self) -> MessageCredit:
+        assert self.rollout  # which refuses it
+        return self
+
+    @property
+    def least_group_size(self) -> int:
+        """One: alternatives come from the same history, and not from the group."""
+        return 1
+
+    @property
+    def rollout(self) -> Rollout:
+        """G trajectories, and every text replaced by others from its history."""
+        return Messages(self.continuation, self.alternatives, self.silence, self.budget)
+
+    def samples(self, group: Group, gamma: float) -> Iterator[Sample]:
+        """One advantage per agent and text, see `counterfactual_advantages`."""
+        return at_decisions(group, gamma, counterfactual_advantages)
