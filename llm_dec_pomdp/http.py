@@ -1,33 +1,33 @@
 """One HTTP request: without redirects, and with a limit of bytes and of seconds for the whole answer.
 
-Standard library, with the proxies of the environment and the certificates of the system. Its own time limit is for each
-read, so a server that sends a byte now and then never reaches it; the limit here is for the whole answer.
+By httpx2, with the proxies of the environment and the certificates of the system. Its own time limits are for each
+read, so a server that sends a byte now and then never reaches them; the limit here is for the whole answer.
 """
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import email.utils
 import functools
-import io
+import os
 import re
 import ssl
 import threading
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable
-from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit
 
 from .storage.secrets import keep_secret, masked
 from .visible import visible
 
+if TYPE_CHECKING:
+    import httpx2
+
 T = TypeVar("T")
-MOST_BYTES = 1 << 24  # of one answer, headers included
+MOST_BYTES = 1 << 24  # of one answer
 LONGEST_TEXT = 1 << 20  # bytes of an answer with one text
-_AT_ONCE = 1 << 20  # bytes read at once
 _FIRST_WAIT = 0.25  # seconds before the second try; they double from try to try
 _LONGEST_WAIT = 60.0  # seconds, also where a server asks for more
 _SHOWN = 300  # bytes of a refusal in a message
@@ -135,48 +135,100 @@ def post(url: str, body: bytes, headers: dict[str, str], timeout: float, most: i
     Raises:
         WireError: Anything that goes wrong, refusals and redirects included.
     """
-    return _answer(_Request(url, body, headers, most), timeout)
+    return _answer("POST", url, body, headers, timeout, most)
 
 
 def get(url: str, headers: dict[str, str], timeout: float, most: int = LONGEST_TEXT) -> bytes:
     """What a server answers that is asked with an address alone; see `post`."""
-    return _answer(_Request(url, None, headers, most), timeout)
+    return _answer("GET", url, None, headers, timeout, most)
 
 
-class _Request(urllib.request.Request):
-    """A request that says how long its answer may be."""
+def _answer(method: str, url: str, body: bytes | None, headers: dict[str, str], timeout: float, most: int) -> bytes:
+    import httpx2
 
-    def __init__(self, url: str, body: bytes | None, headers: dict[str, str], most: int) -> None:
-        super().__init__(url, body, headers)
-        self.most = most
+    received = bytearray()
 
+    async def ask() -> bytes:
+        async with _client().stream(method, url, content=body, headers=headers) as answer:
+            if answer.is_success:
+                await _read(answer, received, most)
+                return masked(bytes(received))
+            raise await _refusal(answer, received)
 
-def _answer(request: _Request, timeout: float) -> bytes:
+    pending = asyncio.run_coroutine_threadsafe(asyncio.wait_for(ask(), timeout), _loop())
     try:
-        with _opener().open(request, timeout=timeout) as answer:
-            received = bytearray()
-            while part := answer.read1(_AT_ONCE):
-                received += part
-            return masked(bytes(received))
-    except urllib.error.HTTPError as error:
-        raise _refusal(error) from None
-    except (OSError, HTTPException, ValueError) as error:
-        raise WireError(str(error) or type(error).__name__) from None
+        return pending.result()
+    except (TimeoutError, asyncio.TimeoutError):  # not yet the same in Python 3.10
+        raise WireError(f"timed out after {len(received)} bytes of {timeout:g} s") from None
+    except (httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError) as error:
+        raise WireError(_reason(error)) from None
+    finally:
+        pending.cancel()
 
 
-def _refusal(error: urllib.error.HTTPError) -> WireError:
+def _reason(error: BaseException) -> str:
+    """What lies below an error of a connection: "Connection refused" rather than that all attempts failed."""
+    while cause := error.__cause__ or error.__context__:
+        error = cause
+    if isinstance(error, OSError) and (error.errno or 0) > 0:
+        return os.strerror(error.errno or 0)
+    return str(error) or type(error).__name__
+
+
+async def _read(answer: httpx2.Response, received: bytearray, most: int) -> None:
+    """Receive the body of an answer as it comes.
+
+    Raises:
+        OSError: It is longer than `most` bytes.
+    """
+    async for part in answer.aiter_raw():
+        received += part
+        if len(received) > most:
+            raise OSError(f"its answer is longer than {most} bytes")
+
+
+async def _refusal(answer: httpx2.Response, received: bytearray) -> WireError:
     """The error for a status other than success; only the beginning of its body is read."""
-    with error:
-        if 300 <= error.code < 400:
-            reason = "it redirects to another address, which is not followed; give the final address"
-            return WireError(f"HTTP {error.code}: {reason}", again=False)
-        try:
-            said = masked(error.read(_SHOWN)).decode(errors="replace")
-        except (OSError, HTTPException, ValueError):
-            said = "its reason could not be read"
-        again = error.code >= 500 or error.code in _AGAIN
-        wait = wait_asked(error.headers.get("Retry-After"))
-        return WireError(f"{error}: {said}", again=again, wait=wait, status=error.code, said=said)
+    import httpx2
+
+    status = f"HTTP {answer.status_code}"
+    if answer.is_redirect:
+        reason = "it redirects to another address, which is not followed; give the final address"
+        return WireError(f"{status}: {reason}", again=False)
+    with contextlib.suppress(httpx2.HTTPError, OSError):  # what came says enough
+        await _read(answer, received, _SHOWN)
+    said = masked(bytes(received[:_SHOWN])).decode(errors="replace")
+    again = answer.status_code >= 500 or answer.status_code in _AGAIN
+    wait = wait_asked(answer.headers.get("Retry-After"))
+    reason = f"{status} {answer.reason_phrase}: {said}"
+    return WireError(reason, again=again, wait=wait, status=answer.status_code, said=said)
+
+
+@functools.cache
+def _loop() -> asyncio.AbstractEventLoop:
+    """Where requests of all threads wait: a loop of asyncio in a thread, which ends with the process."""
+    loop = asyncio.new_event_loop()
+    threading.Thread(target=loop.run_forever, daemon=True, name="requests").start()
+    return loop
+
+
+@functools.cache
+def _client() -> httpx2.AsyncClient:
+    """The client of that loop: a connection for each request, and answers as they are."""
+    import httpx2
+
+    limits = httpx2.Limits(max_connections=None, max_keepalive_connections=0)
+    plain = {"Accept-Encoding": "identity"}
+    return httpx2.AsyncClient(verify=ssl.create_default_context(), timeout=None, limits=limits, headers=plain)
+
+
+def _left_behind() -> None:
+    """A forked process has no thread that waits."""
+    _loop.cache_clear()
+    _client.cache_clear()
+
+
+os.register_at_fork(after_in_child=_left_behind)
 
 
 def wait_asked(retry_after: str | None) -> float | None:
@@ -189,80 +241,3 @@ def wait_asked(retry_after: str | None) -> float | None:
         return max(0.0, email.utils.parsedate_to_datetime(retry_after).timestamp() - time.time())
     except (ValueError, OverflowError):
         return None
-
-
-# --- limits -----------------------------------------------------------------------------------------------------------
-
-
-class _Received(io.RawIOBase):
-    """A socket for reading a response, up to a moment and a number of bytes."""
-
-    def __init__(self, sock: Any, end: float, most: int) -> None:
-        self._socket, self._raw, self._end = sock, sock.makefile("rb", buffering=0), end
-        self._bytes, self._most = 0, most
-
-    def makefile(self, mode: str) -> io.BufferedReader:
-        return io.BufferedReader(self)
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        count = None
-        if (left := self._end - time.monotonic()) > 0:
-            self._socket.settimeout(left)
-            with contextlib.suppress(TimeoutError):
-                count = self._raw.readinto(buffer)
-        if count is None:
-            raise TimeoutError(f"timed out after {self._bytes} bytes")
-        self._bytes += count
-        if self._bytes > self._most:
-            raise OSError(f"its answer is longer than {self._most} bytes")
-        return count
-
-    def close(self) -> None:
-        self._raw.close()
-        super().close()
-
-
-class _Bounded:
-    """A connection whose responses have limits."""
-
-    def __init__(self, host: str, *, most: int, timeout: float = 60.0, **options: Any) -> None:
-        super().__init__(host, timeout=timeout, **options)  # pyright: ignore[reportCallIssue]
-        end = time.monotonic() + timeout
-        self.response_class = lambda sock, **how: HTTPResponse(_Received(sock, end, most), **how)  # pyright: ignore
-
-
-class _Plain(_Bounded, HTTPConnection):
-    pass
-
-
-class _Secure(_Bounded, HTTPSConnection):
-    pass
-
-
-class _Connect(urllib.request.HTTPHandler, urllib.request.HTTPSHandler):
-    def __init__(self) -> None:
-        super().__init__()
-        self._certificates = ssl.create_default_context()
-
-    def http_open(self, req: Any) -> HTTPResponse:
-        return self.do_open(_Plain, req, most=req.most)  # pyright: ignore[reportArgumentType]
-
-    def https_open(self, req: Any) -> HTTPResponse:
-        return self.do_open(_Secure, req, most=req.most, context=self._certificates)  # pyright: ignore[reportArgumentType]
-
-
-class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """Makes redirects an error, since they would take the key and the prompt to another host."""
-
-    def http_error_302(self, req: Any, fp: Any, code: int, msg: str, headers: Any) -> None:
-        return None
-
-    http_error_301 = http_error_303 = http_error_307 = http_error_308 = http_error_302
-
-
-@functools.cache
-def _opener() -> urllib.request.OpenerDirector:
-    return urllib.request.build_opener(_Connect, _NoRedirects)

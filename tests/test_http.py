@@ -114,7 +114,7 @@ DRIPS = {
 def test_a_server_that_drips_is_given_up_in_time(server: Server, before: bytes, piece: bytes) -> None:
     server.answers = [drip(server, before, piece)]
     started = time.monotonic()
-    with pytest.raises(RemoteError, match=r"timed out after \d+ bytes|its reason could not be read"):
+    with pytest.raises(RemoteError, match=r"timed out after \d+ bytes"):
         ask(server, timeout=0.4)
     assert 0.3 <= time.monotonic() - started < 3
 
@@ -129,9 +129,9 @@ def flood(before: bytes, piece: bytes) -> Talk:
 
 
 FLOODS = {
-    "one header": (b"HTTP/1.1 200 OK\r\nX: ", b"x" * 4096, "header line"),
-    "many headers": (b"HTTP/1.1 200 OK\r\n", b"X: x\r\n" * 1024, "100 headers"),
-    "continue": (b"", b"HTTP/1.1 100 Continue\r\n\r\n" * 1024, "longer than 1048576 bytes"),
+    "one header": (b"HTTP/1.1 200 OK\r\nX: ", b"x" * 4096, "too long"),
+    "many headers": (b"HTTP/1.1 200 OK\r\n", b"X: x\r\n" * 1024, "too long"),
+    "continue": (b"", b"HTTP/1.1 100 Continue\r\n\r\n" * 1024, "timed out"),
     "body": (b"HTTP/1.1 200 OK\r\n\r\n", b" " * 65536, "longer than 1048576 bytes"),
     "announced": (b"HTTP/1.1 200 OK\r\nContent-Length: 1" + b"0" * 18 + b"\r\n\r\n", b" " * 65536, "longer than 104"),
     "chunk": (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nfffffffffff\r\n", b" " * 65536, "longer than 1"),
@@ -142,7 +142,7 @@ FLOODS = {
 def test_a_server_that_never_stops_is_given_up(server: Server, before: bytes, piece: bytes, reason: str) -> None:
     server.answers = [flood(before, piece)]
     with pytest.raises(RemoteError, match=reason):
-        ask(server, timeout=60)
+        ask(server, timeout=10)
 
 
 BROKEN = {
@@ -226,7 +226,7 @@ def test_a_wish_to_wait_for_years_is_not_followed(server: Server, monkeypatch: p
 @pytest.mark.parametrize("status", ["400 Bad", "401 Unauthorized", "404 Not Found", "413 Long"])
 def test_what_would_fail_again_is_not_asked_again(server: Server, status: str) -> None:
     server.answers = [full(b'{"error": "why"}', status)]
-    with pytest.raises(RemoteError, match=f'in 1 try: HTTP Error {status[:3]}: {status[4:]}: {{"error": "why"}}'):
+    with pytest.raises(RemoteError, match=f'in 1 try: HTTP {status}: {{"error": "why"}}'):
         ask(server, tries=3)
 
 

@@ -138,7 +138,7 @@ def test_one_at_a_time(server: Server) -> None:
 # --- failures ---------------------------------------------------------------------------------------------------------
 
 FAILURES: dict[str, tuple[Reply, str]] = {
-    "500": ((500, b"out of memory"), "HTTP Error 500"),
+    "500": ((500, b"out of memory"), "HTTP 500"),
     "not JSON": ((200, b"<html>busy</html>"), "Expecting value"),
     "not text": ((200, b"\xff\xfe\xfa"), "decode"),
     "empty": ((200, b""), "Expecting value"),
