@@ -13,9 +13,8 @@ setting.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -23,23 +22,22 @@ from .agents.assembly import MemberConfig, assemble_team
 from .agents.base import Policy, Sampling, Team
 from .agents.saved import load_weights, read_sampling
 from .algorithms.base import Learner, check_algorithm, learning_rates
-from .algorithms.registration import build_algorithm, find_algorithm
-from .benchmarks.cell import train_numbers
-from .benchmarks.checks import refuse_misfit
-from .benchmarks.export import find_team
-from .benchmarks.metrics import Summary, earned, summarise
-from .benchmarks.progress import shown
-from .benchmarks.sections import measure
-from .benchmarks.setup import default_model, default_samples, known_of
-from .benchmarks.suite import EvaluationConfig, learns
-from .benchmarks.tracking import Trackers, check_trackers
+from .algorithms.registration import build_algorithm, find_algorithm, learns
 from .config import ConfigError, build
 from .envs.base import TextDecPOMDP
+from .evaluation import play
+from .evaluation.metrics import Summary, earned
+from .evaluation.play import EvaluationConfig
+from .evaluation.teams import default_model, known_of
+from .progress import shown
 from .rollout import independent
+from .storage.runfolder import new_run_folder
 from .training import Counters, Step, TrainerConfig, restore
 from .training import train as train_learner
-from .training.checkpoint import Checkpoints
+from .training.checkpoint import Checkpoints, find_team
+from .training.fit import refuse_misfit
 from .training.rates import in_words
+from .training.tracking import Trackers, check_trackers, train_numbers
 from .types import Group
 from .visible import Terminal
 
@@ -53,7 +51,7 @@ def load_team(
         env: Whose agents, under the protocol of your choice (`envs.wrappers.with_protocol`).
         model: "builtin:tiny", "builtin:words", "builtin:table", a folder, a .gguf file, a name on the hub, the
             address of a server, or a script of the environment such as "script:optimal". Left out: that of
-            `benchmarks.setup.default_model`.
+            `evaluation.teams.default_model`.
         weights: Whose weights to take, and whose sampling: what `Team.save`, a run or `export` wrote, a checkpoint, or
             the folder of some, of which the newest undamaged one counts.
         seed: Of first weights that are drawn.
@@ -108,9 +106,13 @@ def collect(
         ConfigError: Less than one task or episode.
     """
     _check_env(env, "collect(policy, env)")
-    build(EvaluationConfig, {"items": items, "samples": samples}, source="options")
+    _check_numbers(items, samples)
     drawn = _sampling_of(policy, sampling)
     return [group for some in independent(env, policy, drawn, seed, items, samples) for group in some]
+
+
+def _check_numbers(items: int | None, samples: int | None) -> None:
+    build(EvaluationConfig, {"items": items, "samples": samples}, source="options")
 
 
 def _sampling_of(policy: Policy, sampling: Sampling | None) -> Sampling:
@@ -132,12 +134,8 @@ def evaluate(
     The arguments are those of `collect`, with 100 episodes by default where there is a single task.
     """
     _check_env(env, "evaluate(policy, env)")
-    started = time.perf_counter()
-    samples = default_samples(env) if samples is None else samples
-    groups = collect(policy, env, items=items, samples=samples, sampling=sampling, seed=seed)
-    seconds = time.perf_counter() - started
-    summary = summarise(groups, env.score_scale, env.components, seconds)
-    return replace(summary, measured=measure(env, groups))
+    _check_numbers(items, samples)
+    return play.evaluate(policy, env, _sampling_of(policy, sampling), seed, items=items, samples=samples)[1]
 
 
 def train(
@@ -209,8 +207,6 @@ def train(
         sizes = {"prompts_per_step": prompts_per_step, "group_size": group_size, "sampling": asdict(sampling)}
         places = Checkpoints(Path(checkpoints), {**trained, **sizes}, keep=config.keep)
         done = restore(learner, env, places)
-    from .benchmarks.runner import new_run_folder  # with what draws reports
-
     title = f"{algorithm} on {env.metadata['name']}"
     folder = Path(checkpoints) if checkpoints is not None else new_run_folder(f"train-{env.metadata['name']}")
     about = {"algorithm": algorithm, "environment": env.metadata["name"], "seed": seed, **options}

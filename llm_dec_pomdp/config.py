@@ -120,3 +120,11 @@ def named_model(option: Any) -> str | None:
             return name
         case _:
             return None
+
+
+def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested dictionaries as one, with dotted keys."""
+    values_by_name: dict[str, Any] = {}
+    for name, value in values.items():
+        values_by_name |= flat(value, f"{prefix}{name}.") if isinstance(value, dict) else {f"{prefix}{name}": value}  # pyright: ignore[reportUnknownArgumentType]
+    return values_by_name

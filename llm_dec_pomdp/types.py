@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from statistics import fmean
 from typing import Literal, NamedTuple, Protocol, TypeVar
 
 T = TypeVar("T")
@@ -239,6 +240,14 @@ class Episode:
         return next((turn.score for turn in reversed(self.turns) if turn.score is not None), None)
 
     @property
+    def last_texts(self) -> dict[str, str]:
+        """The last text of every agent, which was scored last, whatever the protocol."""
+        last: dict[str, str] = {}
+        for turn in self.turns:
+            last |= {agent: completion.text for agent, completion in turn.actions.items()}
+        return last
+
+    @property
     def response_seconds(self) -> float:
         """Response time: agents of one turn speak in parallel (max), turns follow each other (sum)."""
         return sum(max((c.seconds for c in turn.actions.values()), default=0.0) for turn in self.turns)
@@ -327,3 +336,10 @@ def grouped(things: Iterable[T], key: Callable[[T], KeyT]) -> dict[KeyT, list[T]
     for thing in things:
         groups.setdefault(key(thing), []).append(thing)
     return groups
+
+
+def known_means(measured: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """The mean of each number over the episodes that have it (it is not NaN); without those that none has."""
+    names = dict.fromkeys(name for one in measured for name in one)
+    known = {name: [one[name] for one in measured if not math.isnan(one.get(name, math.nan))] for name in names}
+    return {name: fmean(values) for name, values in known.items() if values}

@@ -21,11 +21,18 @@ _HIDDEN = re.compile(
     "|[\ufff9-\ufffb\U000e0000-\U000e007f]"  # annotations and tags, which nobody sees
     "|[\ud800-\udfff]"  # halves of characters, which no file takes
 )
+# What could begin markup of Markdown: emphasis, code, links, columns, HTML and entities; no underscore between letters.
+_MARKUP = re.compile(r"[\\`*\[\]|~]|<(?=[A-Za-z/!?])|&(?=#?\w+;)|(?<!\w)_|_(?!\w)")
 
 
 def visible(text: str) -> str:
     """The same text with escapes like `\\x1b` and `\\u202e` for what no reader should be given as it is."""
     return _HIDDEN.sub(lambda match: match.group().encode("unicode_escape").decode(), text)
+
+
+def inline(text: str) -> str:
+    """A text as part of a line of Markdown, where it must not become markup."""
+    return _MARKUP.sub(r"\\\g<0>", " ".join(visible(text).split()))
 
 
 def plain(text: str, style: str = "") -> Text:

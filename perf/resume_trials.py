@@ -28,11 +28,11 @@ import torch
 
 from llm_dec_pomdp.agents import loading  # noqa: F401  # loaded once, before the forks
 from llm_dec_pomdp.algorithms.registration import algorithms, find_algorithm
-from llm_dec_pomdp.benchmarks import cell, report, runner  # noqa: F401
 from llm_dec_pomdp.cli import app
 from llm_dec_pomdp.envs.registration import make
 from llm_dec_pomdp.episodes import Trace, read
 from llm_dec_pomdp.episodes.files import last_evaluation
+from llm_dec_pomdp.report import text as report  # noqa: F401
 from llm_dec_pomdp.storage.files import MANIFEST
 from llm_dec_pomdp.storage.runfolder import STATUS, read_lines
 

@@ -18,7 +18,7 @@ from typing import Any
 
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from llm_dec_pomdp.episodes.page import render
+from llm_dec_pomdp.report.viewer.page import render
 
 OPENINGS = 5
 FRAME, LONG = 16.7, 50.0  # ms: a frame of 60 a second; a task that the browser calls long

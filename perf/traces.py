@@ -26,7 +26,6 @@ from llm_dec_pomdp import make
 from llm_dec_pomdp.agents import Sampling, Scripted
 from llm_dec_pomdp.benchmarks.cell import evaluate
 from llm_dec_pomdp.benchmarks.kept import keeping
-from llm_dec_pomdp.benchmarks.progress import Silent
 from llm_dec_pomdp.benchmarks.setup import build_cell
 from llm_dec_pomdp.benchmarks.suite import Suite
 from llm_dec_pomdp.envs.base import TextDecPOMDP
@@ -34,6 +33,7 @@ from llm_dec_pomdp.envs.wrappers import with_protocol
 from llm_dec_pomdp.episodes import Header, TraceWriter
 from llm_dec_pomdp.episodes.files import Texts
 from llm_dec_pomdp.episodes.header import item_as_json
+from llm_dec_pomdp.progress import Silent
 from llm_dec_pomdp.rollout import Trajectories
 from llm_dec_pomdp.storage.files import fsync
 from llm_dec_pomdp.types import Episode, Group, TaskItem

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from llm_dec_pomdp.benchmarks.runs import Entry, read_run
+from llm_dec_pomdp.results.runs import Entry, read_run
 from llm_dec_pomdp.storage.runfolder import finite, read_lines
 from llm_dec_pomdp.types import Episode
 

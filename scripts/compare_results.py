@@ -18,10 +18,10 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from llm_dec_pomdp.benchmarks.aggregate import difference, overall
-from llm_dec_pomdp.benchmarks.findings import verdict
-from llm_dec_pomdp.benchmarks.intervals import LEAST_SEEDS, Estimate, holm, mean_interval
-from llm_dec_pomdp.benchmarks.text_tables import bounds, p_value
+from llm_dec_pomdp.evaluation.comparisons import difference, overall
+from llm_dec_pomdp.evaluation.intervals import LEAST_SEEDS, Estimate, holm, mean_interval
+from llm_dec_pomdp.report.findings import verdict
+from llm_dec_pomdp.report.tables import bounds, p_value
 
 COSTS = ("generations", "joint_rewards", "seconds")  # of the points of a curve, where they are kept
 ALL_TASKS = "mean of all tasks"  # stands for them where a file does not keep each

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from llm_dec_pomdp.benchmarks.intervals import LEAST_SEEDS, mean_interval
+from llm_dec_pomdp.evaluation.intervals import LEAST_SEEDS, mean_interval
 
 COMMON = ("torch", "gymnasium", "pettingzoo")
 Runs = dict[str, dict[str, list[dict[str, Any]]]]  # by task and learner

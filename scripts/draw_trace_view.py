@@ -19,7 +19,7 @@ from playwright.sync_api import sync_playwright
 import llm_dec_pomdp
 from llm_dec_pomdp.agents import Request, Sampling, Scripted
 from llm_dec_pomdp.episodes import Header, Trace, from_episode
-from llm_dec_pomdp.episodes.page import render
+from llm_dec_pomdp.report.viewer.page import render
 from llm_dec_pomdp.rollout import Trajectories
 from llm_dec_pomdp.types import Completion
 

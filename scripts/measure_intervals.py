@@ -16,9 +16,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from llm_dec_pomdp.benchmarks.aggregate import interquartile_interval, interquartile_mean, performance_profile
-from llm_dec_pomdp.benchmarks.intervals import LEVEL, Interval, holm, mean_interval, mixed_model, percent_interval
-from llm_dec_pomdp.benchmarks.sections.best_of_k import pass_at_k
+from llm_dec_pomdp.evaluation.comparisons import interquartile_interval, interquartile_mean, performance_profile
+from llm_dec_pomdp.evaluation.intervals import LEVEL, Interval, holm, mean_interval, mixed_model, percent_interval
+from llm_dec_pomdp.evaluation.sections.best_of_k import pass_at_k
 
 Array = NDArray[np.float64]
 METHODS, TASKS = 10, 32

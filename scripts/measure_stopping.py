@@ -26,8 +26,8 @@ import llm_dec_pomdp
 from llm_dec_pomdp.agents import Request, Sampling, Scripted
 from llm_dec_pomdp.agents.base import Policy
 from llm_dec_pomdp.agents.loading import load_team
-from llm_dec_pomdp.benchmarks.metrics import tests_passed
 from llm_dec_pomdp.envs.wrappers.stopping import MARK, Stopping
+from llm_dec_pomdp.evaluation.metrics import tests_passed
 from llm_dec_pomdp.rollout import Trajectories
 from llm_dec_pomdp.seeding import derive
 from llm_dec_pomdp.types import Completion, Episode, Message, TaskItem

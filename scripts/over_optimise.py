@@ -27,8 +27,8 @@ from matplotlib.figure import Figure
 
 import llm_dec_pomdp
 from llm_dec_pomdp.agents import Sampling
-from llm_dec_pomdp.benchmarks.intervals import mean_interval
 from llm_dec_pomdp.envs.base import TextDecPOMDP
+from llm_dec_pomdp.evaluation.intervals import mean_interval
 from llm_dec_pomdp.rollout import Preferences
 from llm_dec_pomdp.types import Message
 

@@ -20,12 +20,12 @@ from llm_dec_pomdp import make
 from llm_dec_pomdp.agents import Sampling, Team
 from llm_dec_pomdp.agents.base import Request
 from llm_dec_pomdp.algorithms.credit import MessageCredit
-from llm_dec_pomdp.benchmarks.intervals import mean_interval
-from llm_dec_pomdp.benchmarks.runs import read_run
 from llm_dec_pomdp.benchmarks.setup import build_cell
-from llm_dec_pomdp.benchmarks.text_tables import bounds
 from llm_dec_pomdp.envs.relay import NOTHING, WORDS
 from llm_dec_pomdp.envs.wrappers import with_protocol
+from llm_dec_pomdp.evaluation.intervals import mean_interval
+from llm_dec_pomdp.report.tables import bounds
+from llm_dec_pomdp.results.runs import read_run
 from llm_dec_pomdp.rollout import Messages
 from llm_dec_pomdp.seeding import uniforms
 from llm_dec_pomdp.types import Completion

@@ -12,7 +12,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from llm_dec_pomdp.benchmarks.intervals import LEAST_SEEDS, mean_interval
+from llm_dec_pomdp.evaluation.intervals import LEAST_SEEDS, mean_interval
 
 
 def rows(cells: list[dict[str, Any]]) -> list[list[str]]:

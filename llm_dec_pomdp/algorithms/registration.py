@@ -110,6 +110,11 @@ def build_algorithm(name: str, options: Mapping[str, Any], team: Any, sampling: 
     return spec.load()(team, sampling, spec.config(options))
 
 
+def learns(algorithm: str) -> bool:
+    """Whether an algorithm is a learner. Loads its module."""
+    return callable(getattr(find_algorithm(algorithm).load(), "update", None))
+
+
 register_algorithm("single", "llm_dec_pomdp.algorithms.baselines:Single")
 register_algorithm("concat", "llm_dec_pomdp.algorithms.baselines:Concat")
 register_algorithm("sequential", "llm_dec_pomdp.algorithms.baselines:Sequential")

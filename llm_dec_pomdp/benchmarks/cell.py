@@ -12,103 +12,35 @@ import contextlib
 import dataclasses
 import hashlib
 import json
-import math
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from ..agents.loading import server_model
 from ..agents.saved import save_team
 from ..algorithms.base import Learner, learning_rates
 from ..envs.base import TextDecPOMDP
-from ..envs.registration import registry as environments
-from ..rollout import Trajectories, independent
+from ..evaluation import play
+from ..evaluation.intervals import Interval, mean_interval
+from ..evaluation.metrics import Summary, earned
+from ..progress import Progress, Silent
+from ..rollout import Trajectories
 from ..seeding import derive
 from ..storage.files import replace_json
-from ..storage.reading import FileError, conform, find_json, is_there
+from ..storage.reading import is_there
 from ..storage.runfolder import append, cut, read_lines
 from ..storage.signals import finishing
 from ..training import Step, restore, train
 from ..training.checkpoint import CheckpointError, Checkpoints
 from ..training.executors import Executor, run
 from ..training.rates import in_words
-from ..types import Group, Scale
-from .intervals import Interval, mean_interval
+from ..training.tracking import Tracker, Trackers, train_numbers
+from ..types import Group
 from .kept import Keep, forget_after, keeping
-from .metrics import Summary, earned, summarise
-from .progress import Progress, Silent
-from .sections import measure
-from .setup import Setup, build_cell, default_samples
-from .suite import FREE_IN_CHECKPOINT, Cell, Tracker, conflicts
-from .tracking import Trackers
-
-
-@dataclass(frozen=True, slots=True)
-class Result:
-    """What a cell produced.
-
-    Attributes:
-        cell: What was run.
-        summary: What was measured.
-        train_seconds: 0 for methods that do not learn.
-        eval_seconds: Playing and judging the evaluation tasks.
-        maximum, zero: The scores that are 100 % and 0 %.
-        tasks: Digest of the evaluation tasks; results of different tasks do not compare. "" where unknown.
-        roles: Human names of the agents; {} in results of earlier versions.
-        judge: The language model that its scores come from, with a hash of its weights; "" where none was asked.
-            Results of different judges do not compare.
-    """
-
-    cell: Cell
-    summary: Summary
-    train_seconds: float
-    eval_seconds: float
-    maximum: float
-    tasks: str = ""
-    zero: float = 0.0
-    roles: Mapping[str, str] = field(default_factory=dict[str, str])
-    judge: str = ""
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any], source: str = "result") -> Result:
-        """The inverse of `to_dict`. Only registered environments are loaded, no other code that it names.
-
-        Raises:
-            FileError, ConfigError: The values of `source` are of no result.
-        """
-        known = {name: value for name, value in values.items() if name in cls.__dataclass_fields__}
-        cell = Cell.from_dict(conform(values.get("cell"), dict[str, Any], f"{source}, field cell"), source)
-        known |= {"cell": cell, "summary": Summary.from_dict(values.get("summary"), f"{source}, field summary")}
-        if not values.get("maximum"):
-            known["maximum"] = environments.find(cell.environment.id).load().score_range[1]  # type: ignore[attr-defined]
-        result = conform(known, cls, source)
-        if not (result.maximum > result.zero and math.isfinite(result.maximum - result.zero)):
-            raise FileError(
-                f"{source}: scores from {result.zero} to {result.maximum} are no scale; correct or remove it"
-            )
-        return result
-
-    @property
-    def scale(self) -> Scale:
-        """Which scores are 0 % and 100 %."""
-        return Scale(self.zero, self.maximum)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values, for files."""
-        return {**asdict(self), "cell": self.cell.to_dict()}
-
-
-def find_result(folder: Path) -> Result | None:
-    """The result in the folder of a cell; None where there is none.
-
-    Raises:
-        FileError, ConfigError: There is something else.
-    """
-    path = folder / "result.json"
-    values = find_json(path, dict[str, Any])
-    return None if values is None else Result.from_dict(values, str(path))
+from .result import Result, find_result
+from .setup import Setup, build_cell
+from .suite import FREE_IN_CHECKPOINT, Cell, conflicts
 
 
 def run_cell(
@@ -183,7 +115,7 @@ def _carry_out(
         trained = time.perf_counter()
         steps = cell.training.steps if learns else 0
         with keeping(cell, setup.eval_env, folder, steps, token_ids=traces) as keep:
-            _, summary = evaluate(cell, setup, progress, "", keep)
+            summary = evaluate(cell, setup, progress, "", keep)
         if learns:
             _note(folder, cell.training.steps, summary)
             trackers.log(cell.training.steps, evaluation_numbers(summary))
@@ -255,7 +187,7 @@ def _train(
             kept: list[Keep] = []
             if traces or steps == 0:
                 kept.append(open_files.enter_context(keeping(cell, setup.eval_env, folder, steps, token_ids=traces)))
-            _, summary = evaluate(cell, setup, progress, f" after step {steps}", *kept)
+            summary = evaluate(cell, setup, progress, f" after step {steps}", *kept)
         _note(folder, steps, summary)
         trackers.log(steps, evaluation_numbers(summary))
 
@@ -300,7 +232,7 @@ def evaluate(
     progress: Progress,
     when: str = "",
     keep: Keep = lambda groups: None,
-) -> tuple[list[Group], Summary]:
+) -> Summary:
     """Play independent episodes of the evaluation tasks; prompts and seeds depend only on the cell's seed.
 
     Args:
@@ -310,21 +242,24 @@ def evaluate(
         when: Added to the name of the stage that is shown.
         keep: Is given the groups as they are played.
     """
-    env, policy = setup.eval_env, setup.algorithm.policy
-    how = cell.evaluation
-    groups: list[Group] = []
-    started = time.perf_counter()
-    with progress.stage(f"{cell.label}: evaluate{when}", len(env.items[: how.items])) as advance:
-        samples = how.samples or default_samples(env)
-        for played in independent(env, policy, setup.sampling, cell.seed, how.items, samples):
-            keep(played)
-            groups += played
-            advance(len(played), "")
-        seconds = time.perf_counter() - started
-        summary = summarise(groups, env.score_scale, env.components, seconds)
-        summary = dataclasses.replace(summary, measured=measure(env, groups))
+    env, asked = setup.eval_env, cell.evaluation
+    with progress.stage(f"{cell.label}: evaluate{when}", len(env.items[: asked.items])) as advance:
+
+        def played(groups: Sequence[Group]) -> None:
+            keep(groups)
+            advance(len(groups), "")
+
+        _, summary = play.evaluate(
+            setup.algorithm.policy,
+            env,
+            setup.sampling,
+            cell.seed,
+            items=asked.items,
+            samples=asked.samples,
+            keep=played,
+        )
         advance(0, f"return {summary.earned}")
-    return groups, summary
+    return summary
 
 
 def _latency(cell: Cell, setup: Setup) -> Interval | None:
@@ -346,14 +281,6 @@ def _tasks_digest(cell: Cell, env: TextDecPOMDP) -> str:
     """A digest of the ids and prompts of the evaluation tasks."""
     rows = [(item.id, item.prompt) for item in env.items[: cell.evaluation.items]]
     return hashlib.sha256(json.dumps(rows).encode()).hexdigest()[:16]
-
-
-def train_numbers(step: Step) -> dict[str, float]:
-    """The numbers of a training step for trackers."""
-    parts = {f"train/{name}": value for name, value in step.components.items()}
-    metrics = {f"train/{name}": float(value) for name, value in step.metrics.items()}
-    seconds = {"time/rollout": step.seconds_rollout, "time/update": step.seconds_update}
-    return {"train/return_percent": step.return_percent, "train/return": step.mean_return} | parts | metrics | seconds
 
 
 def evaluation_numbers(summary: Summary) -> dict[str, float]:

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from ..agents.assembly import MemberConfig, check_model
 from ..agents.loading import TABLE
-from ..algorithms.base import check_algorithm, misfit
+from ..algorithms.base import check_algorithm
 from ..algorithms.options import UpdaterOptions, refuse_endless_warmup
-from ..algorithms.registration import algorithms, find_algorithm
+from ..algorithms.registration import find_algorithm, learns
 from ..config import ConfigError
 from ..envs.base import TextDecPOMDP
 from ..envs.wrappers import with_protocol
+from ..training.fit import refuse_misfit
 from .setup import build_task, settled, shows_texts
-from .suite import Cell, MethodConfig, StageConfig, learns
+from .suite import Cell, MethodConfig, StageConfig
 
 
 def check_cells(cells: Sequence[Cell], *, learn: bool = True, executor: str = "local") -> list[Cell]:
@@ -70,34 +71,6 @@ def fitted(cell: Cell, env: TextDecPOMDP, *, learn: bool = True) -> Cell:
             f"{cell.method.title} shows its policies texts, and {TABLE} cannot be shown one; give another model"
         )
     return settled(cell, env)
-
-
-def refuse_misfit(method: str, options: Mapping[str, Any], env: TextDecPOMDP) -> None:
-    """Raises ConfigError, which names learners that fit, for a learner that cannot learn in an environment.
-
-    Args:
-        method: Its name.
-        options: Its options, as a user wrote them.
-        env: The environment, under the protocol of the team.
-    """
-    spec = find_algorithm(method)
-    if why := misfit(spec.load(), spec.config(options), env):
-        fitting = ", ".join(fitting_learners(env.task)) or "none that is registered"
-        raise ConfigError(f"{method} does not fit {env.metadata['name']}: {why}. Learners that fit it: {fitting}")
-
-
-def fitting_learners(task: TextDecPOMDP) -> list[str]:
-    """The registered learners that fit a task under their own protocol, with their default options."""
-    fitting: list[str] = []
-    for name in algorithms:
-        try:
-            spec = find_algorithm(name)
-            env = with_protocol(task, spec.protocol)
-            if learns(name) and not misfit(spec.load(), spec.config({}), env):
-                fitting.append(name)
-        except Exception:  # a protocol or default options that do not fit either, or whatever another package raises
-            continue
-    return fitting
 
 
 def _task_key(cell: Cell) -> str:

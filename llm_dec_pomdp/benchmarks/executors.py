@@ -15,12 +15,12 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Protocol
 
+from ..progress import Advance, LogLines, Progress
 from ..registries import Registry
 from ..storage.files import replace_json
 from ..storage.reading import is_there
 from ..storage.signals import stopping_at_once
 from .cell import run_cell
-from .progress import Advance, LogLines, Progress
 from .suite import Cell, conflicts
 
 cell_executors = Registry("executor of cells", group="llm_dec_pomdp.cell_executors")

@@ -27,12 +27,12 @@ from ray.exceptions import (  # pyright: ignore[reportMissingImports]
 from ray.util.queue import Queue  # pyright: ignore[reportMissingImports]
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy  # pyright: ignore[reportMissingImports]
 
+from ..progress import Progress, Silent
 from ..storage.runfolder import RunFolderError
 from ..storage.signals import Interrupted
 from ..training.executors.base import RESTARTS
 from ..training.executors.on_ray import join, machine
 from .executors import STOPPED, Shown, make_room, note_failure, run_told
-from .progress import Progress, Silent
 from .suite import Cell
 
 _AT_ONCE = 256  # tasks that are handed to Ray, which knows how many it can run

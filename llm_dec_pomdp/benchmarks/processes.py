@@ -15,9 +15,9 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+from ..progress import Progress
 from ..storage.signals import Interrupted, exit_reason
 from .executors import STOPPED, Shown, make_room, note_failure, run_told
-from .progress import Progress
 from .suite import Cell
 
 _PRELOAD = ["torch", "transformers", "peft", "llm_dec_pomdp.benchmarks.cell"]

@@ -12,33 +12,23 @@ import json
 import shlex
 import sys
 import threading
-import time
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from ..config import ConfigError
+from ..progress import Progress
 from ..storage.files import replace_json
 from ..storage.reading import is_there, open_to_append
 from ..storage.runfolder import STATUS, open_run
 from ..storage.secrets import masked
+from ..training.tracking import check_trackers
 from ..visible import visible
-from .cell import Result
 from .checks import check_cells
 from .executors import CellExecutor, cell_executors
-from .progress import Progress
 from .provenance import versions
-from .report import write_report
-from .runs import Entry, Run, is_done, read_entry, read_run
-from .suite import Cell, Suite, clean, conflicts
-from .tracking import check_trackers
-
-
-def new_run_folder(name: str, parent: Path = Path("runs")) -> Path:
-    """A folder name that is not taken yet: `runs/<name>-<date>-<time>`."""
-    stem = f"{clean(name, '._-')}-{time.strftime('%Y%m%d-%H%M%S')}"
-    candidates = (parent / (stem + suffix) for suffix in ("", *(f"-{n}" for n in range(2, 1000))))
-    return next(candidate for candidate in candidates if not candidate.exists())
+from .result import Result, cells_in, failure_in, find_result, is_done
+from .suite import Cell, Suite, conflicts
 
 
 def run_suite(
@@ -52,8 +42,8 @@ def run_suite(
     overwrite: bool = False,
     executor: str = "processes",
     address: str | None = None,
-) -> Run:
-    """Run all cells that are not done and write the report.
+) -> None:
+    """Run all cells that are not done, and write down their results.
 
     Args:
         suite: What to run.
@@ -67,9 +57,6 @@ def run_suite(
         executor: Where cells run; a name of `executors.cell_executors`.
         address: Of a cluster of Ray, with that executor.
 
-    Returns:
-        The run, read back: results, and reasons where there is none.
-
     Raises:
         FileExistsError: The folder holds something already and `resume` is False.
         ConfigError: It holds cells that differ from those of the suite or that it lacks, and `overwrite` is False.
@@ -80,44 +67,41 @@ def run_suite(
         _refuse_changes(cells, folder)
     options = {"tracking": list(suite.tracking), "other_versions": other_versions, "traces": suite.traces}
     make: Callable[..., CellExecutor] = cell_executors.find(executor).load()
-    with make(jobs, options, **({"address": address} if address else {})) as apart, run_folder(folder, resume=resume):
+    with make(jobs, options, **({"address": address} if address else {})) as place, run_folder(folder, resume=resume):
         replace_json(folder / "suite.json", suite.model_dump())
         replace_json(folder / "order.json", [cell.label for cell in cells])
-        waiting = [cell for cell in cells if not is_done(folder / "cells" / cell.label, cell)]
-        done = [read_entry(folder / "cells" / cell.label / "cell.json", "") for cell in cells if cell not in waiting]
-        results = [entry.result for entry in done if entry.result is not None]
+        folders = {cell.label: folder / "cells" / cell.label for cell in cells}
+        waiting = [cell for cell in cells if not is_done(folders[cell.label], cell)]
+        results = [find_result(folders[cell.label]) for cell in cells if cell not in waiting]
         with progress.stage(f"suite {suite.name}", len(cells)) as advance:
             advance(len(cells) - len(waiting), "")
             lock = threading.Lock()
 
             def work(cell: Cell) -> None:
-                apart.run(cell, folder / "cells" / cell.label, progress)
+                place.run(cell, folders[cell.label], progress)
                 with lock:
-                    entry = read_entry(folder / "cells" / cell.label / "cell.json", "")
-                    results.extend([entry.result] if entry.result is not None else [])
+                    results.append(find_result(folders[cell.label]))
                     write_results(folder, results)
-                    progress.say(_outcome(entry))
+                    progress.say(f"{cell.label}: {_outcome(folders[cell.label])}")
                     advance(1, "")
 
-            with ThreadPoolExecutor(apart.at_once) as threads:
+            with ThreadPoolExecutor(place.at_once) as threads:
                 try:
                     for future in [threads.submit(work, cell) for cell in waiting]:
                         future.result()
                 except BaseException:  # a signal, most of all: every cell finishes its step and saves
                     threads.shutdown(wait=False, cancel_futures=True)
-                    apart.stop()
+                    place.stop()
                     raise
-        run = read_run(folder)
-        write_results(folder, run.results)  # in order
-        write_report(folder)
-    return run
+        write_results(folder, [find_result(cell) for cell in cells_in(folder)])  # in order
 
 
-def _outcome(entry: Entry) -> str:
+def _outcome(folder: Path) -> str:
     """The outcome of a cell in a line."""
-    if entry.result is None:
-        return f"{entry.cell.label}: no result, {entry.failure.partition(chr(10))[0]}"
-    return f"{entry.cell.label}: return {entry.result.summary.earned}"
+    result = find_result(folder)
+    if result is None:
+        return f"no result, {failure_in(folder).partition(chr(10))[0]}"
+    return f"return {result.summary.earned}"
 
 
 def _refuse_changes(cells: Sequence[Cell], folder: Path) -> None:
@@ -162,9 +146,10 @@ def run_folder(folder: Path, *, resume: bool = False) -> Generator[None]:
         yield
 
 
-def write_results(folder: Path, results: Sequence[Result]) -> None:
+def write_results(folder: Path, results: Sequence[Result | None]) -> None:
     """All results so far in `results.json`, and the language models that judged them in `versions.json`."""
-    replace_json(folder / "results.json", [r.to_dict() for r in results])
-    if judges := sorted({r.judge for r in results if r.judge}):
-        known = json.loads((folder / "versions.json").read_text(encoding="utf-8"))
-        replace_json(folder / "versions.json", {**known, "text judges": ", ".join(judges)})
+    known = [result for result in results if result is not None]
+    replace_json(folder / "results.json", [result.to_dict() for result in known])
+    if judges := sorted({result.judge for result in known if result.judge}):
+        versions_known = json.loads((folder / "versions.json").read_text(encoding="utf-8"))
+        replace_json(folder / "versions.json", {**versions_known, "text judges": ", ".join(judges)})

@@ -10,10 +10,9 @@ from typing import Any
 
 from ..agents.assembly import MemberConfig, assemble_team
 from ..agents.base import Sampling, Team
-from ..agents.loading import TABLE, TINY, load_policy, load_team
+from ..agents.loading import TABLE, load_policy, load_team
 from ..agents.remote import Expert
 from ..agents.saved import load_weights
-from ..agents.word_model import NAME as WORDS
 from ..algorithms.base import check_algorithm
 from ..algorithms.registration import build_algorithm, find_algorithm
 from ..algorithms.staged import Stage, Staged
@@ -22,6 +21,8 @@ from ..envs.base import TextDecPOMDP
 from ..envs.judging import BASE
 from ..envs.registration import make
 from ..envs.wrappers import LearnedReward, with_protocol
+from ..evaluation.play import default_samples
+from ..evaluation.teams import default_model, known_of
 from ..seeding import derive
 from .suite import Cell
 
@@ -37,31 +38,6 @@ class Setup:
     train_env: TextDecPOMDP
     eval_env: TextDecPOMDP
     sampling: Sampling
-
-
-MANY = 100  # episodes of a single task, which differ by chance alone
-
-
-def default_model(env: TextDecPOMDP, *, shows_texts: bool = False) -> str:
-    """The model that plays where none is named.
-
-    Args:
-        env: The environment, under the protocol of the team.
-        shows_texts: Policies are shown the texts of others, which tables cannot be.
-
-    Returns:
-        A table where every agent has a few texts to choose from, a model of words where there are few, or the small
-        language model.
-    """
-    known = known_of(env)
-    if all(known["menus"].values()) and not shows_texts:
-        return TABLE
-    return WORDS if known["vocabulary"] else TINY
-
-
-def default_samples(env: TextDecPOMDP) -> int:
-    """Episodes per task of an evaluation that does not say it: `MANY` where there is a single task, else 1."""
-    return MANY if len(env.items) == 1 else 1
 
 
 def shows_texts(cell: Cell) -> bool:
@@ -110,7 +86,7 @@ def build_task(cell: Cell, *, evaluation: bool) -> TextDecPOMDP:
     task = make_task(config.id, options, tasks=tasks, split=split, max_turns=config.max_turns)
     if learnt is None:
         return task
-    from .judges import Learnt  # loads torch
+    from .reward_models import Learnt  # loads torch
 
     return LearnedReward(task, Learnt(learnt, len(task.possible_agents), tuple(task.vocabulary)))
 
@@ -204,25 +180,3 @@ def build_team(
     members = model.members or [MemberConfig(agents=agents, model=model.name, train=train, **model.options())]
     seed = derive(cell.seed, "team")
     return assemble_team(agents, members=members, seed=seed, load=load, **known_of(env, *others))
-
-
-def known_of(env: TextDecPOMDP, *others: TextDecPOMDP) -> dict[str, Any]:
-    """What members may need to know of an environment, as arguments of `assemble_team`.
-
-    These are the roles of its agents, their menus, its words and its scripts; references are those of `others` too.
-    """
-    agents = env.possible_agents
-    tasks: list[Any] = [known.task for known in (env, *others)]
-
-    def gold() -> dict[tuple[str, str], str]:
-        tables = [task.gold_table() for task in tasks]
-        return {key: text for table in tables for key, text in table.items()}
-
-    return {
-        "roles": [env.role(agent) for agent in agents],
-        "menus": {agent: env.menu(agent) for agent in agents},
-        "vocabulary": tasks[0].vocabulary,
-        "gold": gold,
-        "scripts": tasks[0].scripts,
-        "choices": tasks[0].choices,
-    }

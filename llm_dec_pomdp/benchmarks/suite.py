@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar
 
 import pydantic
 from pydantic import AfterValidator
@@ -18,14 +18,17 @@ from ..agents.assembly import MemberConfig
 from ..agents.base import Sampling
 from ..agents.loading import server_model
 from ..agents.options import ModelOptions
-from ..algorithms.registration import find_algorithm
-from ..config import Config, ConfigError, Count, Positive, build, named_model, override, read_toml
+from ..algorithms.registration import find_algorithm, learns
+from ..config import Config, ConfigError, Positive, build, named_model, override, read_toml
 from ..envs.judging import BASE
 from ..envs.registration import with_version
+from ..evaluation.play import EvaluationConfig
 from ..registries import nearest
+from ..storage.files import clean
 from ..storage.reading import is_there, read_json
 from ..training import TrainerConfig
 from ..training.checkpoint import differences
+from ..training.tracking import Tracker
 
 _DRAWN = Sampling()  # by default
 
@@ -153,30 +156,6 @@ class MethodConfig(_Named):
     def title(self) -> str:
         """The label, or the names of all stages without their modules."""
         return self.label or " then ".join(one.name.rpartition(":")[2] for one in (*self.stages, self))
-
-
-def learns(algorithm: str) -> bool:
-    """Whether an algorithm is a learner. Loads its module."""
-    return callable(getattr(find_algorithm(algorithm).load(), "update", None))
-
-
-class EvaluationConfig(Config):
-    """What is measured at the end."""
-
-    split: str = "test"
-    """Split of the task set."""
-    items: Positive | None = None
-    """Number of tasks, from the first on; all when left out."""
-    samples: Positive | None = None
-    """Episodes per task; left out, 1, or 100 where there is a single task."""
-    every: Count = 0
-    """Training steps from one evaluation to the next, for the learning curve; 0: only before and after."""
-    timing: Count = 0
-    """Number of tasks, from the first on, that are played once more, one at a time, for the response time of a single
-    user; 0: none."""
-
-
-Tracker = Literal["tensorboard", "wandb", "mlflow"]
 
 
 class Suite(Config):
@@ -340,11 +319,6 @@ class _Parts(Config):
     sampling: SamplingConfig
     training: TrainerConfig
     evaluation: EvaluationConfig
-
-
-def clean(name: str, kept: str) -> str:
-    """A name that is safe as a folder name: all but letters, digits and `kept` becomes "_"."""
-    return "".join(c if c.isalnum() or c in kept else "_" for c in name)
 
 
 # --- which cells go together ------------------------------------------------------------------------------------------

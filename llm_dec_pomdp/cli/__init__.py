@@ -38,7 +38,7 @@ def _root(version: Annotated[bool, typer.Option("--version", help="Print the ver
 
 def _show_logs() -> None:
     """Let warnings of this package go the way of all text to the terminal."""
-    from ..benchmarks.progress import LogLines
+    from ..progress import LogLines
 
     logger = logging.getLogger("llm_dec_pomdp")
     if not any(isinstance(handler, LogLines) for handler in logger.handlers):

@@ -67,7 +67,7 @@ def bench(
     from ..benchmarks.estimate import complete, estimate_table, estimates
     from ..benchmarks.executors import cell_executors
     from ..benchmarks.suite import MethodConfig, load_suite, saved_suite
-    from ..benchmarks.tracking import check_trackers
+    from ..training.tracking import check_trackers
 
     if overwrite and resume is None:
         stop("--overwrite is for --resume RUN; a new run has nothing to overwrite")
@@ -104,14 +104,16 @@ def bench(
         else:
             out.print(estimate_table(suite, cells, estimated))
         return
-    from ..benchmarks.findings import findings
-    from ..benchmarks.progress import shown
-    from ..benchmarks.report import tables
-    from ..benchmarks.runner import new_run_folder, run_suite
+    from ..benchmarks.runner import run_suite
+    from ..progress import shown
+    from ..report.findings import findings
+    from ..report.text import tables, write_report
+    from ..results.runs import read_run
+    from ..storage.runfolder import new_run_folder
 
     folder = resume or out_folder or new_run_folder(suite.name)
     with failure(folder), shown(err, quiet=as_json) as progress:
-        run = run_suite(
+        run_suite(
             suite,
             folder,
             progress,
@@ -122,6 +124,8 @@ def bench(
             executor=executor,
             address=address,
         )
+        write_report(folder)
+    run = read_run(folder)
     failures = {entry.cell.label: entry.failure for entry in run.entries if entry.result is None}
     if as_json:
         results = [result.to_dict() for result in run.results]

@@ -28,8 +28,8 @@ from .options import (
 from .trust import Trust
 
 if TYPE_CHECKING:
-    from ..benchmarks.runs import Entry
     from ..benchmarks.suite import Cell, ModelConfig
+    from ..results.runs import Entry
     from ..training import TrainerConfig
 
 _OPTIONS: dict[str, tuple[Any, Any]] = {
@@ -118,7 +118,8 @@ def make_cell(
     Raises:
         ConfigError: A value that is refused, named as its option.
     """
-    from ..benchmarks.suite import Cell, EnvironmentConfig, EvaluationConfig, MethodConfig, SamplingConfig
+    from ..benchmarks.suite import Cell, EnvironmentConfig, MethodConfig, SamplingConfig
+    from ..evaluation.play import EvaluationConfig
 
     environment = from_options(
         EnvironmentConfig,
@@ -207,7 +208,8 @@ def saved_team(context: typer.Context, place: Path, *own: str) -> tuple[Path, Ce
 
     Options of the model, and those in `own`, are refused: the team has them already.
     """
-    from ..benchmarks.export import cell_of, find_team  # loads torch
+    from ..results.export import cell_of
+    from ..training.checkpoint import find_team  # loads torch
 
     refuse(given(context, *own, "model", "sharing", "load"), f"the team in {place} has its own")
     folder = find_team(place)
@@ -242,7 +244,7 @@ def check_cell(cell: Cell, *, learn: bool = True, executor: str = "local") -> Ce
 
 def _before_and_after(entry: Entry) -> str:
     """What a training changed, in a line; "" where nothing was trained."""
-    from ..benchmarks.intervals import Interval
+    from ..evaluation.intervals import Interval
 
     points = entry.curve()
     if len(points) < 2:
@@ -271,10 +273,11 @@ def run_one(
     `how` are further arguments of `run_cell`.
     """
     from ..benchmarks.cell import run_cell
-    from ..benchmarks.progress import shown
-    from ..benchmarks.report import tables, write_report
-    from ..benchmarks.runner import new_run_folder, run_folder, write_results
-    from ..benchmarks.runs import read_run
+    from ..benchmarks.runner import run_folder, write_results
+    from ..progress import shown
+    from ..report.text import tables, write_report
+    from ..results.runs import read_run
+    from ..storage.runfolder import new_run_folder
 
     folder = folder or new_run_folder(name)
     with failure(folder, goes_on=learn), shown(err, quiet=as_json) as progress, run_folder(folder, resume=resume):

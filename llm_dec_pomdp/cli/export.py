@@ -20,7 +20,7 @@ def export(
 
     Example: [bold]llm-dec-pomdp export runs/my-run my-team[/]
     """
-    from ..benchmarks.export import export_run, trained_cell
+    from ..results.export import export_run, trained_cell
 
     with usage():
         allow([trained_cell(run)[0]], run, trust=trust)

@@ -40,8 +40,9 @@ def play(
     from ..agents.assembly import MemberConfig, assemble_team, check_model
     from ..agents.base import Sampling, Team
     from ..agents.human import Human
-    from ..benchmarks.setup import known_of, make_task
+    from ..benchmarks.setup import make_task
     from ..envs.wrappers import with_protocol
+    from ..evaluation.teams import known_of
     from ..registries import nearest
     from ..rollout import Trajectories
 

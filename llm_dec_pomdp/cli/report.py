@@ -31,8 +31,8 @@ def report(
               [bold]llm-dec-pomdp report runs/mine runs/theirs --out compared[/]
               [bold]llm-dec-pomdp report runs/mine --export paper/appendix[/]
     """
-    from ..benchmarks.appendix import write_appendix
-    from ..benchmarks.report import finding_tables, report_runs
+    from ..report.paper import write_appendix
+    from ..report.text import finding_tables, report_runs
 
     if out_folder is None and len(runs) > 1:
         stop("give a folder for the report of several runs with --out")

@@ -26,7 +26,7 @@ def rescore(
 
     Example: [bold]llm-dec-pomdp rescore runs/my-run tldr-v1[/]
     """
-    from ..benchmarks.rescore import cells_under, rescore
+    from ..results.rescore import cells_under, rescore
 
     with usage():
         options = read_options(env_option)

@@ -26,7 +26,7 @@ def runs(
 
     Example: [bold]llm-dec-pomdp runs runs[/]
     """
-    from ..benchmarks.listing import list_runs
+    from ..results.listing import list_runs
 
     with usage():
         listed = list_runs(folder)

@@ -41,8 +41,8 @@ def export(
 
     Example: [bold]llm-dec-pomdp trace export runs/my-run traces.jsonl[/]
     """
-    from ..benchmarks.kept import export as export_run
-    from ..benchmarks.runs import read_run
+    from ..results.runs import read_run
+    from ..results.traces import export as export_run
 
     with usage():
         read = read_run(run)
@@ -144,7 +144,7 @@ def view(
     Example: [bold]llm-dec-pomdp trace view traces.jsonl[/]
     """
     from ..episodes import read_whole
-    from ..episodes.page import render
+    from ..report.viewer.page import render
     from ..storage.files import replace
     from ..storage.reading import LONGEST
 
@@ -191,8 +191,8 @@ def _valid(path: Path, reader: Any) -> Iterator[Trace]:
 
 def _means(traces: Iterable[Trace]) -> Mapping[str, float]:
     """The mean of each statistic over the traces that have it; NaN where none has."""
-    from ..benchmarks.sections import known_means
     from ..episodes import stats as stats_of
+    from ..types import known_means
 
     counted = [stats_of(trace) for trace in traces]
     names = (name for one in counted for name in one)

@@ -70,9 +70,9 @@ def train(
               [bold]llm-dec-pomdp train tldr-v0 --team runs/my-run[/]
     """
     from ..benchmarks.suite import read_team
-    from ..benchmarks.tracking import check_trackers
     from ..training import TrainerConfig
     from ..training.executors import executors
+    from ..training.tracking import check_trackers
 
     check_address(address, executor)
     with usage():
@@ -124,7 +124,8 @@ def _refuse_another(cell: Cell, folder: Path) -> None:
 
 def _cell_to_resume(context: typer.Context, folder: Path | None, *, trust: bool) -> Cell:
     """The only cell of a run, where only its folder was given, or also steps, --save-every or --eval-every."""
-    from ..benchmarks.suite import Cell, EvaluationConfig
+    from ..benchmarks.suite import Cell
+    from ..evaluation.play import EvaluationConfig
     from ..training import TrainerConfig
 
     if folder is None:

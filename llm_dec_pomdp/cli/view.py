@@ -22,8 +22,8 @@ def view(
 
     Example: [bold]llm-dec-pomdp view runs/my-run[/]
     """
-    from ..benchmarks.live import HOST, server
-    from ..benchmarks.runs import read_run
+    from ..report.viewer.live import HOST, server
+    from ..results.runs import read_run
 
     with usage():
         read_run(run)

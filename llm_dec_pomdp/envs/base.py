@@ -34,7 +34,7 @@ from pettingzoo import ParallelEnv
 from ..registries import Spec, UnknownNameError, nearest
 from ..seeding import derive
 from ..spaces import FreeText
-from ..types import Message, Scale, Score, TaskItem, Tool
+from ..types import Group, Message, Scale, Score, TaskItem, Tool
 from .episode import Outcome, Progress, paid
 from .judging import RememberingJudge
 from .tasks import check_options, named_item
@@ -161,6 +161,18 @@ class TextDecPOMDP(ParallelEnv[str, str, str]):
     def alone(self) -> TextDecPOMDP | None:
         """The same task for one agent that has all tools itself; None where one agent can just write all parts."""
         return None
+
+    def measure(self, groups: Sequence[Group]) -> Mapping[str, Mapping[str, float]]:
+        """What is known of played episodes of this family beside their scores. Default: nothing.
+
+        Args:
+            groups: Independent episodes of tasks of this environment.
+
+        Returns:
+            Tables by name, such as "schemes", and in each the numbers by the name of their column, in % where that ends
+            in " %". A number that is not known is left out. Results keep them, and every report shows them.
+        """
+        return {}
 
     def hidden(self) -> Mapping[str, Any]:
         """The hidden part of the present state as plain data, for `state()`."""

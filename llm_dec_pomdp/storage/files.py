@@ -303,3 +303,8 @@ def unpack(value: Any, tensors: Mapping[str, torch.Tensor]) -> Any:
     if "$float" in value:
         return float(value["$float"])
     return {key: unpack(inner, tensors) for key, inner in value.items()}
+
+
+def clean(name: str, kept: str) -> str:
+    """A name that is safe as a folder name: all but letters, digits and `kept` becomes "_"."""
+    return "".join(c if c.isalnum() or c in kept else "_" for c in name)

@@ -20,7 +20,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar, cast
 
-from .files import replace_json
+from .files import clean, replace_json
 from .reading import LARGEST, FileError, conform, find_json, is_there, iterate_lines, open_to_append, parse, read_json
 from .secrets import masked
 from .signals import Interrupted, before_the_end
@@ -253,3 +253,10 @@ def finite(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [finite(item) for item in cast("Sequence[Any]", value)]
     return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def new_run_folder(name: str, parent: Path = Path("runs")) -> Path:
+    """A folder name that is not taken yet: `runs/<name>-<date>-<time>`."""
+    stem = f"{clean(name, '._-')}-{time.strftime('%Y%m%d-%H%M%S')}"
+    candidates = (parent / (stem + suffix) for suffix in ("", *(f"-{n}" for n in range(2, 1000))))
+    return next(candidate for candidate in candidates if not candidate.exists())

@@ -28,7 +28,7 @@ from typing import Any
 
 from ..__about__ import __version__
 from ..agents.base import Team
-from ..agents.saved import CHECKPOINT, CheckpointError, load_weights, read_tensors, write_team
+from ..agents.saved import CHECKPOINT, DESCRIPTION, CheckpointError, load_weights, read_tensors, write_team
 from ..storage.files import DamagedError, Draft, pack, remove_drafts, unpack, verify
 from ..storage.reading import FileError, conform, read_json
 
@@ -183,6 +183,47 @@ def find_weights(place: Path) -> Path:
     """
     newest = Checkpoints(place, {}).newest()
     return place if newest is None else newest.folder
+
+
+def find_team(run: Path) -> Path:
+    """The folder with the weights of a team.
+
+    Args:
+        run: A run with one trained cell, one of its cells, a saved or exported team, a checkpoint, or the folder of
+            some, of which the newest undamaged one counts.
+
+    Raises:
+        CheckpointError: There is none, or more than one.
+    """
+    if (run / DESCRIPTION).is_file() or (run / "checkpoint.json").is_file():
+        return run
+    if any(run.glob("step-*")):
+        return find_weights(run)
+    if not run.is_dir():
+        raise CheckpointError(f"{str(run)!r} does not exist; give a run, a saved or exported team, or a checkpoint")
+    cell = trained_folder(run)
+    if not (cell / "team").is_dir():
+        raise CheckpointError(
+            f"{str(cell)!r} is not done, its team is not saved yet; go on with llm-dec-pomdp train --resume, or end it "
+            "early with --steps, and measure it then"
+        )
+    return cell / "team"
+
+
+def cells_of(run: Path) -> list[Path]:
+    """The cell folders of a run, or the folder itself when it is that of a cell."""
+    return [run] if (run / "cell.json").is_file() else sorted(path.parent for path in run.glob("cells/*/cell.json"))
+
+
+def trained_folder(run: Path) -> Path:
+    """The folder of the only trained cell."""
+    trained = [p for p in cells_of(run) if (p / "team").is_dir() or any(p.glob("checkpoints/step-*"))]
+    if len(trained) != 1:
+        names = f": {', '.join(str(path) for path in trained)}" if trained else ""
+        raise CheckpointError(
+            f"{str(run)!r} holds {len(trained)} trained teams, not one{names}; give the folder of one"
+        )
+    return trained[0]
 
 
 def versions() -> dict[str, str]:

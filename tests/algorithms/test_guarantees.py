@@ -35,10 +35,11 @@ from llm_dec_pomdp.agents import Request, Sampling, Scripted, Team
 from llm_dec_pomdp.agents.assembly import MemberConfig
 from llm_dec_pomdp.agents.transformers.language_model import LanguageModel
 from llm_dec_pomdp.benchmarks.cell import evaluate
-from llm_dec_pomdp.benchmarks.progress import Silent
 from llm_dec_pomdp.benchmarks.setup import build_cell
-from llm_dec_pomdp.benchmarks.suite import Cell, EnvironmentConfig, EvaluationConfig, MethodConfig, ModelConfig
+from llm_dec_pomdp.benchmarks.suite import Cell, EnvironmentConfig, MethodConfig, ModelConfig
 from llm_dec_pomdp.benchmarks.suite import SamplingConfig as SuiteSampling
+from llm_dec_pomdp.evaluation.play import EvaluationConfig
+from llm_dec_pomdp.progress import Silent
 from llm_dec_pomdp.rollout import Rollout, Trajectories, Tree
 from llm_dec_pomdp.training.loop import TrainerConfig, tasks_of_step
 from llm_dec_pomdp.types import Completion, Group, Score, TaskItem, conversation
@@ -179,7 +180,8 @@ def test_10_evaluation_takes_every_test_row_and_training_shuffles() -> None:
         TrainerConfig(),
         EvaluationConfig(),
     )
-    groups, _ = evaluate(cell, build_cell(cell), Silent(), "")
+    groups: list[Group] = []
+    evaluate(cell, build_cell(cell), Silent(), "", groups.extend)
     rows = [item.id for item in llm_dec_pomdp.make("tldr-v0", split="test").items]
     assert [g.item_id for g in groups] == rows
     assert len(rows) > 4

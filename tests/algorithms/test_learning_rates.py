@@ -15,11 +15,10 @@ from llm_dec_pomdp.agents.loading import load_team
 from llm_dec_pomdp.agents.table import Table
 from llm_dec_pomdp.agents.transformers.language_model import LanguageModel
 from llm_dec_pomdp.algorithms.options import UpdaterOptions
-from llm_dec_pomdp.algorithms.registration import algorithms, build_algorithm, find_algorithm
+from llm_dec_pomdp.algorithms.registration import algorithms, build_algorithm, find_algorithm, learns
 from llm_dec_pomdp.algorithms.samples import Sample
 from llm_dec_pomdp.algorithms.staged import Stage, Staged
 from llm_dec_pomdp.algorithms.updater import updaters_of
-from llm_dec_pomdp.benchmarks.suite import learns
 
 LARGE: dict[str, Any] = {
     "hidden_size": 384,

@@ -16,10 +16,10 @@ from typing import Any
 
 import pytest
 
-from llm_dec_pomdp.benchmarks.progress import Advance, Silent
 from llm_dec_pomdp.benchmarks.runner import run_suite
 from llm_dec_pomdp.benchmarks.suite import Suite
 from llm_dec_pomdp.config import build
+from llm_dec_pomdp.progress import Advance, Silent
 from llm_dec_pomdp.storage.runfolder import read_lines
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]  # those of ray
@@ -133,7 +133,7 @@ def test_the_cell_of_a_machine_that_is_lost_runs_on_another(
 RUN = """
 import json, sys
 from pathlib import Path
-from llm_dec_pomdp.benchmarks.progress import Silent
+from llm_dec_pomdp.progress import Silent
 from llm_dec_pomdp.benchmarks.runner import run_suite
 from llm_dec_pomdp.benchmarks.suite import Suite
 from llm_dec_pomdp.storage.signals import stopping_at_once

@@ -10,12 +10,16 @@ import pytest
 from evaluated import last_episodes
 
 from llm_dec_pomdp.benchmarks.cell import evaluate, read_lines
-from llm_dec_pomdp.benchmarks.progress import Silent
-from llm_dec_pomdp.benchmarks.runner import new_run_folder, run_suite
-from llm_dec_pomdp.benchmarks.runs import is_done, read_run
+from llm_dec_pomdp.benchmarks.result import is_done
+from llm_dec_pomdp.benchmarks.runner import run_suite
 from llm_dec_pomdp.benchmarks.setup import build_cell
 from llm_dec_pomdp.benchmarks.suite import MethodConfig, Suite, load_suite
 from llm_dec_pomdp.config import ConfigError
+from llm_dec_pomdp.progress import Silent
+from llm_dec_pomdp.report.text import write_report
+from llm_dec_pomdp.results.runs import read_run
+from llm_dec_pomdp.storage.runfolder import new_run_folder
+from llm_dec_pomdp.types import Group
 
 
 def test_results_hold_every_cell_in_order(small: Suite, run: Path) -> None:
@@ -76,7 +80,8 @@ def test_the_markdown_report_has_a_table_per_environment(run: Path) -> None:
 def test_a_trained_team_can_be_loaded_and_says_the_same(small: Suite, run: Path) -> None:
     cell = next(cell for cell in small.cells() if cell.method.name == "magrpo")
     folder = run / "cells" / cell.label
-    groups, _ = evaluate(cell, build_cell(cell, weights=folder / "team"), Silent())
+    groups: list[Group] = []
+    evaluate(cell, build_cell(cell, weights=folder / "team"), Silent(), "", groups.extend)
     said = [[c.text for c in turn.actions.values()] for e in last_episodes(folder) for turn in e.turns]
     again = [[c.text for c in turn.actions.values()] for g in groups for e in g.episodes for turn in e.turns]
     assert again == said
@@ -179,7 +184,8 @@ def test_cells_of_another_configuration_are_run_again_when_that_is_asked_for(sma
     run_suite(suite, tmp_path / "run", Silent())
     evaluation = suite.evaluation.model_copy(update={"items": 3})
     changed = suite.model_copy(update={"evaluation": evaluation})
-    (entry,) = run_suite(changed, tmp_path / "run", Silent(), resume=True, overwrite=True).entries
+    run_suite(changed, tmp_path / "run", Silent(), resume=True, overwrite=True)
+    (entry,) = read_run(tmp_path / "run").entries
     assert entry.result is not None
     assert entry.result.summary.episodes == 3
 
@@ -220,9 +226,11 @@ def test_a_cell_that_fails_or_is_killed_is_reported_and_the_others_run(
     monkeypatch.syspath_prepend(tmp_path)
     methods = [MethodConfig(name=f"failing_methods:{name}") for name in ("Killed", "Broken")]
     suite = small.model_copy(update={"methods": [*methods, small.methods[1]], "environments": small.environments[:1]})
-    killed, broken, concat = run_suite(suite, tmp_path / "run", Silent()).entries
+    run_suite(suite, tmp_path / "run", Silent())
+    killed, broken, concat = read_run(tmp_path / "run").entries
     assert killed.failure.startswith("its process ended with signal SIGKILL")
     assert broken.failure == "RuntimeError: no such luck"
     assert concat.result is not None
+    write_report(tmp_path / "run")
     for name in ("report.md", "report.html"):
         assert "no such luck" in (tmp_path / "run" / name).read_text()

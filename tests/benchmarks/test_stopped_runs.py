@@ -22,11 +22,11 @@ from typer.testing import CliRunner, Result
 
 from llm_dec_pomdp.agents.transformers.stepping import forward
 from llm_dec_pomdp.benchmarks import cell as cells
-from llm_dec_pomdp.benchmarks.listing import RunStatus, list_runs
-from llm_dec_pomdp.benchmarks.progress import Silent
 from llm_dec_pomdp.benchmarks.runner import run_folder, run_suite
 from llm_dec_pomdp.benchmarks.suite import Suite
 from llm_dec_pomdp.cli import app
+from llm_dec_pomdp.progress import Silent
+from llm_dec_pomdp.results.listing import RunStatus, list_runs
 from llm_dec_pomdp.storage.runfolder import read_lines
 from llm_dec_pomdp.training.checkpoint import CheckpointError
 
@@ -300,7 +300,7 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> Path:
 RUN = """
 import json, sys
 from pathlib import Path
-from llm_dec_pomdp.benchmarks.progress import Silent
+from llm_dec_pomdp.progress import Silent
 from llm_dec_pomdp.benchmarks.runner import run_suite
 from llm_dec_pomdp.benchmarks.suite import Suite
 

@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from llm_dec_pomdp.benchmarks import live
 from llm_dec_pomdp.benchmarks.cell import run_cell
-from llm_dec_pomdp.benchmarks.listing import list_runs
-from llm_dec_pomdp.benchmarks.report import write_report
 from llm_dec_pomdp.benchmarks.runner import run_folder, write_results
 from llm_dec_pomdp.benchmarks.suite import load_suite
 from llm_dec_pomdp.cli import app
+from llm_dec_pomdp.report.text import write_report
+from llm_dec_pomdp.report.viewer import live
+from llm_dec_pomdp.results.listing import list_runs
 from llm_dec_pomdp.storage.files import replace_json
 
 SUITE = """

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 import llm_dec_pomdp
 from llm_dec_pomdp.agents.judges import load_judge, value
-from llm_dec_pomdp.benchmarks.judges import Learnt
+from llm_dec_pomdp.benchmarks.reward_models import Learnt
 from llm_dec_pomdp.cli import app
 from llm_dec_pomdp.envs.wrappers import LearnedReward
 from llm_dec_pomdp.types import conversation

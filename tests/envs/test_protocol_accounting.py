@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from llm_dec_pomdp.agents import Request, Sampling, Team
-from llm_dec_pomdp.benchmarks.metrics import summarise
 from llm_dec_pomdp.envs.base import TextDecPOMDP
 from llm_dec_pomdp.envs.tasks import TaskSource
 from llm_dec_pomdp.envs.text_task import TextTask
 from llm_dec_pomdp.envs.wrappers import Centralized, Discussion, Sequential
+from llm_dec_pomdp.evaluation.metrics import summarise
 from llm_dec_pomdp.rollout import Trajectories
 from llm_dec_pomdp.types import Completion, Episode, Scale, Score, TaskItem, Turn
 

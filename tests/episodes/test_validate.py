@@ -16,7 +16,7 @@ import pytest
 from playing import EXAMPLE, played
 
 from llm_dec_pomdp.episodes import Trace, TraceError, check_graph, stats, validate
-from llm_dec_pomdp.episodes.page import render
+from llm_dec_pomdp.report.viewer.page import render
 from llm_dec_pomdp.rollout import replay
 
 Mutation = Callable[[Trace], Any]

@@ -17,8 +17,8 @@ from typer.testing import CliRunner
 import llm_dec_pomdp
 from llm_dec_pomdp.agents import Sampling, Team
 from llm_dec_pomdp.benchmarks.cell import run_cell
-from llm_dec_pomdp.benchmarks.progress import Silent
 from llm_dec_pomdp.cli import app
+from llm_dec_pomdp.progress import Silent
 from llm_dec_pomdp.rollout import Rollout, Trajectories
 from llm_dec_pomdp.storage.runfolder import read_lines
 from llm_dec_pomdp.training import TrainerConfig, train

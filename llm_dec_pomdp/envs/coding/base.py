@@ -13,12 +13,13 @@ from typing import ClassVar
 from ... import sandbox
 from ...registries import nearest
 from ...sandbox import Job, Verdict
-from ...types import Score, TaskItem
+from ...types import Group, Score, TaskItem
 from ..tasks import TaskError, Tasks
 from ..text_task import TextTask
 from ..turn_rewards import Pays
 from . import analysis, contribution, reward, trial
 from .feedback import MODES, Attempt, Expert, ask_expert
+from .schemes import scheme_shares
 
 REQUIRED = ("prompt", "test", "entry_point")
 _ONLY = "Write only the function: no explanation, no code fences, no tests."
@@ -119,6 +120,10 @@ class CodeTask(TextTask):
         """The two functions that a joint action holds."""
         aux_text, main_text = (actions[agent] for agent in self.possible_agents)
         return reward.Program.find(aux_text, main_text, item.fields["entry_point"])
+
+    def measure(self, groups: Sequence[Group]) -> Mapping[str, Mapping[str, float]]:
+        """The share of the scored episodes that show each scheme of cooperation; see `coding.schemes`."""
+        return {"schemes": scheme_shares(self, groups)}
 
     def split_joint_text(self, text: str) -> tuple[str, ...]:
         """The whole text for every agent, because functions are found by name."""

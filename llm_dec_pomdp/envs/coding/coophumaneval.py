@@ -26,6 +26,8 @@ Reward (one float for the team; levels are checked in order, the first that fail
 Every assert of `check` counts once: in a loop it is worth the share of its executions that held. Asserts of a true
 constant are dropped. Helpers given in the problem are in scope of the program and of the tests.
 
+Measured (`env.measure`): the shares of the schemes by which the two functions cooperate, see `envs.coding.schemes`.
+
 Source: "LLM Collaboration With Multi-Agent Reinforcement Learning", arXiv:2508.04652, and its released experiments.
 
 Version history: v0, the task as published.

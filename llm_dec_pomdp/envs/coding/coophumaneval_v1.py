@@ -15,6 +15,8 @@ Rows: solutions to all 82 published problems were written from their texts and r
 text, its examples or each other are left out; rows with two defensible readings are kept and listed in `ambiguous`.
 Each assert and reason: `audit()` and `docs/coophumaneval_audit.md`.
 
+Measured (`env.measure`): the shares of the schemes by which the two functions cooperate, see `envs.coding.schemes`.
+
 Source: levels and weights from "LLM Collaboration With Multi-Agent Reinforcement Learning", arXiv:2508.04652;
 contributions, reference pairs and audit are this suite's own.
 

@@ -11,6 +11,8 @@
 
 Observation, action: as in coophumaneval-v0. Reward: as there.
 
+Measured (`env.measure`): the shares of the schemes by which the two functions cooperate, see `envs.coding.schemes`.
+
 Source: "LLM Collaboration With Multi-Agent Reinforcement Learning", arXiv:2508.04652, and its released experiments;
 problems: "Evaluating Large Language Models Trained on Code", arXiv:2107.03374 (MIT licence).
 

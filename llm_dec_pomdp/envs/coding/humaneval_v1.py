@@ -38,6 +38,8 @@ and `eval`.
 The infos hold the asserts passed with and without the shown ones, and the shares that need aux, main and both. What
 this cannot see: `docs/code_rewards.md`.
 
+Measured (`env.measure`): the shares of the schemes by which the two functions cooperate, see `envs.coding.schemes`.
+
 Source: levels and weights from "LLM Collaboration With Multi-Agent Reinforcement Learning", arXiv:2508.04652;
 problems from "Evaluating Large Language Models Trained on Code", arXiv:2107.03374 (MIT licence); contributions are
 this suite's own.

@@ -14,6 +14,8 @@ Observation, action: as in coophumaneval-v0. Reward: as there.
 The published rows hold a sentence, a list of asserts and a solution; entry point and signature are taken from the
 solution (the name that the asserts call), as in the files that are made for two agents.
 
+Measured (`env.measure`): the shares of the schemes by which the two functions cooperate, see `envs.coding.schemes`.
+
 Source: "Program Synthesis with Large Language Models", arXiv:2108.07732 (CC-BY-4.0); reward: arXiv:2508.04652.
 
 Version history: v0, the reward of coophumaneval-v0 on these problems.

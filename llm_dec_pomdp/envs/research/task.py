@@ -40,6 +40,12 @@ of the corpus (named by the parts, joined by "+": `["people+towns", "companies+w
 the last so many words of reports); `expert` (a function of a prompt and the number of the try, which returns a text
 with a number from 0 to 10).
 
+Measured (`env.measure`) are the five decisions of main, each as the share of the right ones, on embedded questions.
+Spawned when it helped: invocations, while a step of the question was open, for each of which there was a step. Asked
+the right one: invocations of the specialist who could know. Said what was needed: subtasks that name their subject, and
+reports that name what was shown. Kept what it was told: right answers when all steps were reported. Stopped in time:
+ends when no step was open any more, of all ends and of all texts after that.
+
 `env.alone()` is the same task for one agent that has the tools itself. Scripted teams: `script:optimal` earns 1.0 less
 its costs on all embedded questions under both grammars, `script:ask_everything` the same with every invocation spent,
 `script:never_ask` 0.1. Under the grammar "free" these make one mistake each: `script:asks_twice` (when to spawn),
@@ -76,11 +82,12 @@ from typing import Any
 
 from ...registries import nearest
 from ...seeding import derive
-from ...types import Event, Message, Score, TaskItem, Tool
+from ...types import Event, Group, Message, Score, TaskItem, Tool
 from ..task import Task, Transition
 from ..tasks import TaskError, Tasks, TaskSource
 from .choice import CHOOSE, LETTERS, Choice
 from .corpus import corpus, placed
+from .decisions import Limits, decision_means
 from .free import TOOLS, Free
 from .grammar import FINDS, LEADS
 from .judging import Expert, judged
@@ -197,6 +204,12 @@ class Research(Task[State]):
         """The calls of the grammar "free"."""
         names = LEADS if agent == MAIN else FINDS
         return tuple(TOOLS[name] for name in names) if self.grammar == "free" else ()
+
+    def measure(self, groups: Sequence[Group]) -> Mapping[str, Mapping[str, float]]:
+        """The five decisions of main, as shares of the right ones; see `research.decisions`."""
+        return {
+            "decisions": decision_means(self.items, Limits(self.kinds, self.max_invocations, self.max_turns), groups)
+        }
 
     # --- tasks ---------------------------------------------------------------------------------------------------
 

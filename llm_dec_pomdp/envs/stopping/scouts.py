@@ -19,6 +19,7 @@ what a report means; poor and good (`menu`) are enough for the optimum.
 Reward (one float for the team). A LOOK pays how much it improves the best offer, less its cost; STOP and reports pay 0.
 The sum is the score, with the parts `offer` (the best one) and `cost` (negative). The last look ends the episode, since
 nothing is left to decide. `looks` counts them; `optimal_looks` is how many the best rule makes on the same offers.
+Measured (`env.measure`) are the means of both, and the share of episodes with fewer (too early) or more (too late).
 
 Optimum. A look is one box of Weitzman's problem, whose prize M is the best of its n offers. The best rule looks while
 the best offer so far is below z, where E[(M - z)+] = cost (Weitzman, Econometrica 1979). It needs no more than the
@@ -45,10 +46,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
+from statistics import fmean
 from typing import Any, NamedTuple
 
 from ...seeding import derive
-from ...types import Event, Message, Scale, Score, TaskItem
+from ...types import Event, Group, Message, Scale, Score, TaskItem
 from ..task import Task, Transition
 from ..tasks import Tasks, TaskSource, is_sample
 from .search import Search
@@ -227,6 +229,18 @@ class Scouts(Task[State]):
         """The best offer, and those of the last look."""
         shown = self.shown_at(state.seed, state.looks) if state.looks else ()
         return {"looks": state.looks, "best": state.best, "offers": list(shown)}
+
+    def measure(self, groups: Sequence[Group]) -> Mapping[str, Mapping[str, float]]:
+        """Looks that were made, and those of the best rule on the same offers; see the module."""
+        facts = [e.final.diagnostics for group in groups for e in group.episodes if e.final]
+        looks, best = ([fact[name] for fact in facts] for name in self.diagnostics)
+        if not facts:
+            return {}
+        shares = {
+            "too early %": 100 * fmean(m < b for m, b in zip(looks, best, strict=True)),
+            "too late %": 100 * fmean(m > b for m, b in zip(looks, best, strict=True)),
+        }
+        return {"stopping": {"looks": fmean(looks), "best looks": fmean(best), **shares}}
 
     # --- teams without a model ---------------------------------------------------------------------------------------
 

@@ -53,6 +53,7 @@ class Wrapper(TextDecPOMDP):
     shown = inside()
     split_joint_text = inside()
     join_texts = inside()
+    measure = inside()
 
     def _wrap(self, env: TextDecPOMDP, name: str) -> None:
         """Take an environment inside; the name of the wrapper follows its own."""

@@ -12,16 +12,22 @@ A mark after a text delivers that text as the last one. A mark alone delivers no
 even if other agents wrote something in this turn, and the turn costs the same. `who` is "any", "all" (every agent asked
 has to stop in the same turn), or a name or role whose agents may stop. Tasks with `pays` "shifted" or "each" are
 refused. Where agents are paid individually, each live agent is charged.
+
+Measured (`env.measure`) are the turns that were played, the share of episodes that the team ended, the share that would
+have earned more by an earlier end (too late), and what going on lost on average. Whether it stopped too early cannot be
+seen.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
+from statistics import fmean
 from typing import Any, NamedTuple, cast
 
 from ...registries import nearest
-from ...types import Event, Message, TaskItem
+from ...types import Episode, Event, Group, Message, TaskItem
 from ..base import TextDecPOMDP
 from ..task import Task, Transition
 from ..text_task import TextTask
@@ -29,6 +35,7 @@ from .base import TaskAround
 
 MARK = "<stop>"
 ANY, ALL = "any", "all"
+_SAME = 1e-9
 
 
 class Stopped(NamedTuple):
@@ -131,6 +138,11 @@ class Stopping(TaskAround[Stopped]):
         low, high = self.env.reward_range
         return min(low, 0.0) - self.cost, max(high, 0.0)
 
+    def measure(self, groups: Sequence[Group]) -> Mapping[str, Mapping[str, float]]:
+        """What the task measures, and when the team stopped against an earlier end; see the module."""
+        episodes = [e for group in groups for e in group.episodes if not math.isnan(e.total)]
+        return {**({"stopping": _earlier_ends(episodes)} if episodes else {}), **self.env.measure(groups)}
+
     def alone(self) -> TextDecPOMDP | None:
         """The task for one agent that has all tools itself, and that may stop."""
         alone = self.env.alone()
@@ -160,3 +172,15 @@ class Stopping(TaskAround[Stopped]):
     def scripts(self) -> Mapping[str, Callable[[str, Sequence[Message]], str]]:
         """Those of the task, which never stop; not the optimal one, which knows no cost."""
         return {name: say for name, say in self.env.scripts.items() if name != "optimal"}
+
+
+def _earlier_ends(episodes: Sequence[Episode]) -> dict[str, float]:
+    """Episodes against the best of their earlier ends."""
+    lost = [max(itertools.accumulate(e.rewards)) - e.total for e in episodes]
+    stopped = [any(event.kind == "stop" for event in e.turns[-1].events) for e in episodes]
+    return {
+        "turns": fmean(len(e.turns) for e in episodes),
+        "stopped %": 100 * fmean(stopped),
+        "too late %": 100 * fmean(loss > _SAME for loss in lost),
+        "lost by going on": fmean(lost),
+    }

@@ -1,0 +1,105 @@
+"""What a cell produced, as a value and as the file `result.json` of its folder."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ..envs.registration import registry as environments
+from ..evaluation.metrics import Summary
+from ..storage.reading import FileError, conform, find_json
+from ..types import Scale
+from .suite import Cell, conflicts
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a cell produced.
+
+    Attributes:
+        cell: What was run.
+        summary: What was measured.
+        train_seconds: 0 for methods that do not learn.
+        eval_seconds: Playing and judging the evaluation tasks.
+        maximum, zero: The scores that are 100 % and 0 %.
+        tasks: Digest of the evaluation tasks; results of different tasks do not compare. "" where unknown.
+        roles: Human names of the agents; {} in results of earlier versions.
+        judge: The language model that its scores come from, with a hash of its weights; "" where none was asked.
+            Results of different judges do not compare.
+    """
+
+    cell: Cell
+    summary: Summary
+    train_seconds: float
+    eval_seconds: float
+    maximum: float
+    tasks: str = ""
+    zero: float = 0.0
+    roles: Mapping[str, str] = field(default_factory=dict[str, str])
+    judge: str = ""
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any], source: str = "result") -> Result:
+        """The inverse of `to_dict`. Only registered environments are loaded, no other code that it names.
+
+        Raises:
+            FileError, ConfigError: The values of `source` are of no result.
+        """
+        known = {name: value for name, value in values.items() if name in cls.__dataclass_fields__}
+        cell = Cell.from_dict(conform(values.get("cell"), dict[str, Any], f"{source}, field cell"), source)
+        known |= {"cell": cell, "summary": Summary.from_dict(values.get("summary"), f"{source}, field summary")}
+        if not values.get("maximum"):
+            known["maximum"] = environments.find(cell.environment.id).load().score_range[1]  # type: ignore[attr-defined]
+        result = conform(known, cls, source)
+        if not (result.maximum > result.zero and math.isfinite(result.maximum - result.zero)):
+            raise FileError(
+                f"{source}: scores from {result.zero} to {result.maximum} are no scale; correct or remove it"
+            )
+        return result
+
+    @property
+    def scale(self) -> Scale:
+        """Which scores are 0 % and 100 %."""
+        return Scale(self.zero, self.maximum)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for files."""
+        return {**asdict(self), "cell": self.cell.to_dict()}
+
+
+def find_result(folder: Path) -> Result | None:
+    """The result in the folder of a cell; None where there is none.
+
+    Raises:
+        FileError, ConfigError: There is something else.
+    """
+    path = folder / "result.json"
+    values = find_json(path, dict[str, Any])
+    return None if values is None else Result.from_dict(values, str(path))
+
+
+def is_done(folder: Path, cell: Cell) -> bool:
+    """Whether a cell has a result of this configuration; how often it is evaluated and saved may differ."""
+    try:
+        result = find_result(folder)
+    except (KeyError, ValueError):
+        return False
+    if result is None:
+        return False
+    return result.cell.training.steps == cell.training.steps and not conflicts(result.cell, cell)
+
+
+def failure_in(folder: Path) -> str:
+    """Why a cell without a result has none."""
+    return (find_json(folder / "failure.json", dict[str, str]) or {}).get("reason", "not finished")
+
+
+def cells_in(run: Path) -> list[Path]:
+    """The folders of a run's cells: in the order of its suite, then those that are not of it."""
+    labels = find_json(run / "order.json", list[str]) or []
+    order = {label: number for number, label in enumerate(labels)}
+    found = [path.parent for path in (run / "cells").glob("*/cell.json")]
+    return sorted(found, key=lambda folder: (order.get(folder.name, len(order)), folder.name))

@@ -1,0 +1,69 @@
+"""Reward models by name: the team of a run of `reward_model`, or any language model."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..agents.assembly import check_model
+from ..agents.judges import ModelJudge, value
+from ..agents.loading import ModelOptions, load_team
+from ..agents.saved import DESCRIPTION, load_weights, read_description
+from ..training.checkpoint import find_team
+from ..types import Message
+from .suite import Cell
+
+_AGENT = "agent_0"
+_LIMIT = 512  # tokens of a joint text, for a model that was trained elsewhere
+
+
+@dataclass(frozen=True)
+class Learnt:
+    """A reward model that is loaded when it is first called, once in a process.
+
+    Attributes:
+        name: A run of `reward_model`, one of its cells, or the team in it; or a model by its name.
+        roles: How many parts a joint text has.
+        vocabulary: Words of the environment, for builtin:words.
+
+    Raises:
+        CheckpointError: It is a run without a trained team.
+        ModelError: It is neither a run nor a model.
+    """
+
+    name: str
+    roles: int
+    vocabulary: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if _saved(self.name) is None:
+            check_model(self.name)
+
+    def __call__(self, history: Sequence[Message], text: str) -> float:
+        """What a joint text is worth after a history."""
+        [found] = _load(self).log_likelihoods([tuple(history)], [text])
+        return value(found)
+
+
+def _saved(name: str) -> Path | None:
+    """The saved team of a run; None where the name is that of a model."""
+    place = Path(name)
+    if not (any(place.glob("cells/*/cell.json")) or (place / "cell.json").is_file() or (place / DESCRIPTION).is_file()):
+        return None
+    return find_team(place)
+
+
+@functools.lru_cache(maxsize=2)
+def _load(learnt: Learnt) -> ModelJudge:
+    saved = _saved(learnt.name)
+    name, options, limit = learnt.name, ModelOptions().options(), _LIMIT
+    if saved is not None:
+        cell = Cell.from_dict(read_description(saved))
+        name, options = cell.model.name, cell.model.options()
+        limit = cell.sampling.max_new_tokens * learnt.roles
+    team = load_team([_AGENT], name, vocabulary=learnt.vocabulary, **options)
+    if saved is not None:
+        load_weights(saved, team)
+    return ModelJudge(team.members[_AGENT], name, agent=_AGENT, limit=limit)

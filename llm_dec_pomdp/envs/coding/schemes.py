@@ -1,0 +1,270 @@
+"""How two agents' code cooperates: the four schemes that arXiv:2508.04652 sees emerge, by syntax tree and execution.
+
+* fallback: main survives a failing aux. aux is used in a `try` that does not raise again, or its value is checked for
+  None or replaced with `or`; when aux raises, or returns None, every assert that held still holds.
+* decorator: main adds to aux's result. A value from aux flows into what is returned, which differs from that value; and
+  the program is not a coordinator.
+* coordinator: main splits the work. One call of main makes at least two different calls of aux, with other arguments
+  than main's own.
+* strategy filter: aux decides a branch. A value from aux is in a condition outside of loops that is not a None check,
+  and does not flow into what is returned.
+
+For all but fallback the value has to matter: the outcome of an assert changes when aux returns None, an empty value of
+its type, or the negation. A program may show several schemes or none. It shows none without both functions, a use of
+aux in main, a test that calls aux, and a passed assert.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator, Sequence
+
+from ...sandbox import Job, Verdict, default_pool
+from ...types import Episode, Group, TaskItem
+from ..base import TextDecPOMDP
+from . import analysis, reward
+from .reward import Program
+
+SCHEMES = ("fallback", "decorator", "coordinator", "strategy filter")
+Judge = Callable[[Sequence[Job]], Sequence[Verdict]]
+
+_RAISES = "def aux(*args, **kwargs):\n    raise RuntimeError('aux fails')\n"
+_NONE = "def aux(*args, **kwargs):\n    return None\n"
+_CHANGED = """_real = aux
+def aux(*args, **kwargs):
+    value = _real(*args, **kwargs)
+    try:
+        return {value}
+    except Exception:
+        return None
+"""
+_EMPTY, _NEGATED = _CHANGED.format(value="type(value)()"), _CHANGED.format(value="not value")
+
+# Wraps aux and main so that every outermost call of main notes its arguments, its calls of aux, and its result. Tests
+# run in another process and can only call main, so probes are calls of main too.
+_RECORDER = """
+_real_aux, _real_main, _calls, _inside = aux, {main}, [], set()
+def aux(*args, **kwargs):
+    if "aux" in _inside or "main" not in _inside:
+        return _real_aux(*args, **kwargs)
+    _calls[-1]["asked"].append(repr((args, kwargs)))
+    _inside.add("aux")
+    try:
+        value = _real_aux(*args, **kwargs)
+    finally:
+        _inside.discard("aux")
+    _calls[-1]["told"].append(repr(value))
+    return value
+def {main}(*args, **kwargs):
+    if len(args) == 2 and args[0] == "probe of the calls so far":
+        return _probe(_calls, args[1])
+    if "main" in _inside:
+        return _real_main(*args, **kwargs)
+    call = {{"arguments": repr((args, kwargs)), "asked": [], "told": [], "result": None}}
+    _calls.append(call)
+    _inside.add("main")
+    try:
+        value = _real_main(*args, **kwargs)
+    finally:
+        _inside.discard("main")
+    call["result"] = repr(value)
+    return value
+def _probe(calls, name):
+    if name == "called":
+        return any(call["asked"] for call in calls)
+    if name == "transforms":
+        return any(call["told"] and call["result"] not in call["told"] for call in calls)
+    return any(len({{*call["asked"]}} - {{call["arguments"]}}) > 1 for call in calls)
+"""
+_PROBES = {name: f"candidate('probe of the calls so far', {name!r})" for name in ("called", "transforms", "splits")}
+
+
+def classify(item: TaskItem, program: Program, judge: Judge | None = None) -> frozenset[str]:
+    """The schemes that a program shows; see the module.
+
+    Args:
+        item: The problem, with fields `entry_point` and `test`.
+        program: What the team wrote.
+        judge: Runs several programs at once; the pool of this process when left out.
+    """
+    tree = analysis.parse(program.main) if program.aux and program.main else None
+    if tree is None or analysis.parse(program.source) is None or not any(map(_is_aux, ast.walk(tree))):
+        return frozenset()
+    judge = judge or default_pool().run
+    main = item.fields["entry_point"]
+    whole, recorded = judge(
+        [
+            reward.job(item, program.source),
+            reward.job(item, program.source + _RECORDER.format(main=main), _with_probes(item.fields["test"])),
+        ]
+    )
+    seen = {name for name, probe in _PROBES.items() if _holds(recorded, probe)}
+    if not whole.passed or "called" not in seen:
+        return frozenset()
+    raising, nothing, *changed = judge(
+        [reward.job(item, f"{program.aux}\n\n{stub}\n\n{program.main}") for stub in (_RAISES, _NONE, _EMPTY, _NEGATED)]
+    )
+    flow = _Flow(tree)
+    matters = any(verdict.cases != whole.cases for verdict in (nothing, *changed))
+    names: set[str] = set()
+    if (flow.caught and _survives(whole, raising)) or (flow.none_checked and _survives(whole, nothing)):
+        names.add("fallback")
+    if matters and "splits" in seen:
+        names.add("coordinator")
+    elif matters and flow.returned and "transforms" in seen:
+        names.add("decorator")
+    if matters and flow.decides and not flow.returned:
+        names.add("strategy filter")
+    return frozenset(names)
+
+
+def _with_probes(test: str) -> str:
+    """The tests of a problem, then an assert per probe."""
+    asserts = "\n".join(f"    assert {probe}" for probe in _PROBES.values())
+    return (
+        f"{test}\n\n_check_of_the_problem = check\n\ndef check(candidate):\n"
+        f"    _check_of_the_problem(candidate)\n{asserts}\n"
+    )
+
+
+def _holds(verdict: Verdict, probe: str) -> bool:
+    """Whether a probe held; one that failed is among the notes of the verdict, under its own source."""
+    source = ast.unparse(ast.parse(probe))[: len(probe) + 9]
+    return verdict.outcome in ("passed", "failed") and not any(note.startswith(source) for note in verdict.notes)
+
+
+def _survives(whole: Verdict, stubbed: Verdict) -> bool:
+    """Every assert that held still holds."""
+    pairs = zip(whole.cases, stubbed.cases, strict=False)
+    return stubbed.passed >= whole.passed and all(after for before, after in pairs if before)
+
+
+# --- data flow within main ------------------------------------------------------------------------------------------
+
+
+def _is_aux(node: ast.AST) -> bool:
+    return isinstance(node, ast.Name) and node.id == "aux" and isinstance(node.ctx, ast.Load)
+
+
+class _Flow:
+    """Where aux and its value go in a main function.
+
+    Attributes:
+        caught: aux is used in the body of a `try` with a handler that does not raise.
+        none_checked: A value from aux is compared with None, or replaced with `or`.
+        returned: A value from aux is part of something that is returned or yielded.
+        decides: A value from aux is in the condition of a branch outside of loops that is no None check.
+    """
+
+    def __init__(self, tree: ast.Module) -> None:
+        self._names: set[str] = set()
+        nodes = list(ast.walk(tree))
+        while True:
+            before = len(self._names)
+            for node in nodes:
+                self._spread(node)
+            if len(self._names) == before:
+                break
+        self.caught = any(_catches(node) for node in nodes if isinstance(node, ast.Try))
+        self.none_checked = any(self._is_none_check(node) for node in nodes)
+        self.returned = any(
+            isinstance(node, (ast.Return, ast.Yield, ast.YieldFrom)) and self._flows(node.value) for node in nodes
+        )
+        self.decides = any(
+            self._flows(test) and not any(self._is_none_check(part) for part in ast.walk(test))
+            for test in _tests_outside_loops(tree)
+        )
+
+    def _spread(self, node: ast.AST) -> None:
+        """Names that are assigned, looped over or extended from a value of aux hold one too."""
+        match node:
+            case ast.Assign(targets=targets, value=value) if self._flows(value):
+                self._taint(*targets)
+            case ast.AnnAssign(target=target, value=value) if self._flows(value):
+                self._taint(target)
+            case (
+                ast.AugAssign(target=target, value=value)
+                | ast.NamedExpr(target=target, value=value)
+                | ast.For(target=target, iter=value)
+                | ast.comprehension(target=target, iter=value)
+            ) if self._flows(value):
+                self._taint(target)
+            case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name() as owner), args=arguments)):
+                if any(map(self._flows, arguments)):
+                    self._taint(owner)
+            case _:
+                pass
+
+    def _taint(self, *targets: ast.AST) -> None:
+        for target in targets:
+            while isinstance(target, (ast.Subscript, ast.Attribute, ast.Starred)):
+                target = target.value
+            for node in ast.walk(target):
+                if isinstance(node, ast.Name):
+                    self._names.add(node.id)
+
+    def _flows(self, node: ast.AST | None) -> bool:
+        """Whether the value of an expression contains one from aux, and is not merely chosen by it."""
+        if node is None:
+            return False
+        if isinstance(node, ast.Name):
+            return _is_aux(node) or node.id in self._names
+        return any(map(self._flows, _data(node)))
+
+    def _is_none_check(self, node: ast.AST) -> bool:
+        match node:
+            case ast.Compare(left=left, comparators=[ast.Constant(value=None)]):
+                return self._flows(left)
+            case ast.BoolOp(op=ast.Or(), values=[first, *_]):
+                return self._flows(first) and not isinstance(first, ast.Compare)
+            case _:
+                return False
+
+
+def _data(node: ast.AST) -> Iterator[ast.AST]:
+    """The parts of an expression whose values go into its value: all but conditions."""
+    for name, value in ast.iter_fields(node):
+        condition = (isinstance(node, ast.IfExp) and name == "test") or (
+            isinstance(node, ast.comprehension) and name == "ifs"
+        )
+        if not condition:
+            yield from (part for part in (value if isinstance(value, list) else [value]) if isinstance(part, ast.AST))  # pyright: ignore[reportUnknownVariableType]
+
+
+def _catches(node: ast.Try) -> bool:
+    used = any(_is_aux(part) for statement in node.body for part in ast.walk(statement))
+    raises = [any(isinstance(part, ast.Raise) for part in ast.walk(handler)) for handler in node.handlers]
+    return used and not all(raises)
+
+
+def _tests_outside_loops(node: ast.AST) -> Iterator[ast.expr]:
+    """The conditions that choose between branches once per call."""
+    match node:
+        case ast.For() | ast.While() | ast.AsyncFor() | ast.ListComp() | ast.SetComp() | ast.DictComp():
+            return
+        case ast.GeneratorExp():
+            return
+        case ast.If(test=test) | ast.IfExp(test=test) | ast.Match(subject=test):
+            yield test
+        case _:
+            pass
+    for child in ast.iter_child_nodes(node):
+        yield from _tests_outside_loops(child)
+
+
+# --- shares ---------------------------------------------------------------------------------------------------------
+
+
+def program_of(env: TextDecPOMDP, item: TaskItem, episode: Episode) -> Program:
+    """The two functions that were scored last in an episode, whatever the protocol."""
+    texts = list(episode.last_texts.values())
+    parts = env.split_joint_text(texts[0]) if len(texts) == 1 else texts
+    return Program.find(parts[0], parts[-1], item.fields["entry_point"])
+
+
+def scheme_shares(env: TextDecPOMDP, groups: Sequence[Group]) -> dict[str, float]:
+    """The share of each scheme among the scored episodes, of 1."""
+    items = {item.id: item for item in env.items}
+    episodes = [e for group in groups for e in group.episodes if e.final is not None and e.final.scorable]
+    by_episode = [classify(items[e.item_id], program_of(env, items[e.item_id], e)) for e in episodes]
+    return {name: sum(name in schemes for schemes in by_episode) / max(len(by_episode), 1) for name in SCHEMES}

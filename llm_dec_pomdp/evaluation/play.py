@@ -1,0 +1,69 @@
+"""Play the tasks of an evaluation, and measure what was played."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from ..agents.base import Policy, Sampling
+from ..config import Config, Count, Positive
+from ..envs.base import TextDecPOMDP
+from ..rollout import independent
+from ..types import Group
+from .metrics import Summary, summarise
+from .sections import measure
+
+MANY = 100  # episodes of a single task, which differ by chance alone
+
+
+class EvaluationConfig(Config):
+    """What is measured at the end."""
+
+    split: str = "test"
+    """Split of the task set."""
+    items: Positive | None = None
+    """Number of tasks, from the first on; all when left out."""
+    samples: Positive | None = None
+    """Episodes per task; left out, 1, or 100 where there is a single task."""
+    every: Count = 0
+    """Training steps from one evaluation to the next, for the learning curve; 0: only before and after."""
+    timing: Count = 0
+    """Number of tasks, from the first on, that are played once more, one at a time, for the response time of a single
+    user; 0: none."""
+
+
+def default_samples(env: TextDecPOMDP) -> int:
+    """Episodes per task of an evaluation that does not say it: `MANY` where there is a single task, else 1."""
+    return MANY if len(env.items) == 1 else 1
+
+
+def evaluate(
+    policy: Policy,
+    env: TextDecPOMDP,
+    sampling: Sampling,
+    seed: int,
+    *,
+    items: int | None = None,
+    samples: int | None = None,
+    keep: Callable[[Sequence[Group]], object] = lambda groups: None,
+) -> tuple[list[Group], Summary]:
+    """Independent episodes of the environment's tasks, and what they earned.
+
+    Args:
+        policy: Who plays.
+        env: What is played, under the protocol of the policy.
+        sampling: How texts are drawn.
+        seed: Of the texts and of the environment's chance; with the tasks, all that they depend on.
+        items: Number of tasks, from the first on; all when left out.
+        samples: Episodes of each; left out, `default_samples`.
+        keep: Is given the groups as they are played.
+    """
+    groups: list[Group] = []
+    started = time.perf_counter()
+    for played in independent(env, policy, sampling, seed, items, samples or default_samples(env)):
+        keep(played)
+        groups += played
+    seconds = time.perf_counter() - started
+    summary = summarise(groups, env.score_scale, env.components, seconds)
+    return groups, replace(summary, measured=measure(env, groups))

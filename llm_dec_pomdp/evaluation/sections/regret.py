@@ -1,0 +1,54 @@
+"""Regret: how far a team is from an optimal one, where the optimum is known."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from ...envs.base import TextDecPOMDP
+from ...types import Group
+from ..intervals import LEAST_SEEDS, Interval, mean_interval
+from . import Section, Seeds, Value
+
+
+class Regret(Section):
+    """optimum - mean return, in the unit of the problem, and in % of its scale."""
+
+    title = "Regret"
+    note = (
+        "The optimum, which is the mean return of an optimal team, less the mean return; regret % is the same in % of "
+        "the way from the return that counts as 0 % to the one that counts as 100 %. Intervals are 95 % t intervals, "
+        "over the seeds or over the episodes of one seed."
+    )
+    digits = 3
+
+    def measure(self, env: TextDecPOMDP, groups: Sequence[Group]) -> Mapping[str, float | Interval]:
+        """The return of a seed with its interval over episodes, the regret, and the optimum."""
+        totals = [e.total for group in groups for e in group.episodes if not math.isnan(e.total)]
+        if env.optimum is None or not totals:
+            return {}
+        earned = mean_interval(totals)
+        return {
+            "return": earned,
+            "regret": Interval(env.optimum - earned.mean, env.optimum - earned.high, env.optimum - earned.low),
+            "optimum": env.optimum,
+            "scale": env.score_scale.high - env.score_scale.low,
+            "episodes": float(len(totals)),
+        }
+
+    def show(self, seeds: Seeds) -> Mapping[str, Value]:
+        """The mean over seeds, with the interval over them, or over the episodes of a single one."""
+        optimum, scale = (seeds[0][name].mean for name in ("optimum", "scale"))
+        regret, over = seeds[0]["regret"], f"{seeds[0]['episodes'].mean:.0f} episodes, one seed"
+        if len(seeds) > 1:
+            regret, over = mean_interval([seed["regret"].mean for seed in seeds]), f"{len(seeds)} seeds"
+            if len(seeds) < LEAST_SEEDS:
+                regret, over = Interval(regret.mean, math.nan, math.nan), f"{over}, no interval"
+        percent = Interval(*(100 * value / scale for value in (regret.mean, regret.low, regret.high)))
+        return {
+            "optimum": optimum,
+            "return": optimum - regret.mean,
+            "regret": regret,
+            "regret %": percent,
+            "over": over,
+        }

@@ -1,0 +1,189 @@
+"""Progress of long work: silent, as bars in a terminal, or as lines in a log."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable, Generator
+from contextlib import AbstractContextManager
+from typing import Protocol
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    ProgressColumn,
+    SpinnerColumn,
+    Task,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from rich.progress import Progress as Bars
+from rich.text import Text
+
+from .storage.signals import before_the_end
+
+Advance = Callable[[int, str], None]
+LONGEST_SILENCE = 60.0  # seconds between two lines of a log
+
+
+class Progress(Protocol):
+    """Shows stages of work."""
+
+    def stage(self, label: str, total: int) -> AbstractContextManager[Advance]:
+        """A stage of `total` units; call the function with units done and a short note."""
+        ...
+
+    def say(self, text: str) -> None:
+        """Show a line."""
+        ...
+
+
+class Silent:
+    """Shows nothing."""
+
+    @contextlib.contextmanager
+    def stage(self, label: str, total: int) -> Generator[Advance]:
+        """Do nothing with it."""
+        yield lambda units, note: None
+
+    def say(self, text: str) -> None:
+        """Do nothing with it."""
+
+
+class LogLines(logging.Handler):
+    """Hands what is logged to `say`, as lines."""
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        super().__init__(logging.WARNING)
+        self._say = say
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Show it."""
+        self._say(self.format(record))
+
+
+class _Rate(ProgressColumn):
+    """Units per second of a stage."""
+
+    def render(self, task: Task) -> Text:
+        return Text(f"{task.speed:.2f}/s" if task.speed else "", style="progress.data.speed")
+
+
+class _Stages:
+    """Stages as bars."""
+
+    def __init__(self, bars: Bars) -> None:
+        self._bars = bars
+
+    @contextlib.contextmanager
+    def stage(self, label: str, total: int) -> Generator[Advance]:
+        task = self._bars.add_task(label, total=total, note="")
+        try:
+            yield lambda units, note: self._bars.update(task, advance=units, note=note)
+        finally:
+            self._bars.remove_task(task)
+
+    def say(self, text: str) -> None:
+        self._bars.console.print(text, markup=False, emoji=False, highlight=False)
+
+
+class Lines:
+    """Stages as plain lines: when they begin, when they end, and in between at least every `silence` seconds."""
+
+    def __init__(self, write: Callable[[str], None], silence: float = LONGEST_SILENCE) -> None:
+        self._write = write
+        self._silence = silence
+        self._open: list[_Stage] = []
+        self._last = time.monotonic()
+        self._lock = threading.RLock()
+
+    @contextlib.contextmanager
+    def stage(self, label: str, total: int) -> Generator[Advance]:
+        """A line at its beginning and one at its end, which has the last note."""
+        stage = _Stage(label, total)
+        with self._lock:
+            self._open.append(stage)
+        self.say(stage.label)
+        try:
+            yield stage.advance
+        finally:
+            with self._lock:
+                self._open.remove(stage)
+            self.say(stage.text)
+
+    def say(self, text: str) -> None:
+        """A line of its own, with the time of the day."""
+        with self._lock:
+            self._last = time.monotonic()
+            self._write(f"{time.strftime('%H:%M:%S')} {text}")
+
+    @contextlib.contextmanager
+    def never_silent(self) -> Generator[None]:
+        """While the block runs, write the progress of the newest stage whenever nothing was written for too long."""
+        over = threading.Event()
+
+        def watch() -> None:
+            while not over.wait(max(0.0, self._last + self._silence - time.monotonic())):
+                with self._lock:
+                    if time.monotonic() - self._last >= self._silence:
+                        self.say(self._open[-1].text if self._open else "working")
+
+        thread = threading.Thread(target=watch, daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join()
+
+
+class _Stage:
+    """How far a stage is."""
+
+    def __init__(self, label: str, total: int) -> None:
+        self.label = label
+        self._done, self._total, self._note = 0, total, ""
+        self._started = time.monotonic()
+
+    def advance(self, units: int, note: str) -> None:
+        self._done += units
+        self._note = note or self._note
+
+    @property
+    def text(self) -> str:
+        """One line."""
+        how_far = f"{self._done} of {self._total} in {time.monotonic() - self._started:.0f} s"
+        return f"{self.label}: {how_far}{', ' if self._note else ''}{self._note}"
+
+
+@contextlib.contextmanager
+def shown(console: Console, *, quiet: bool) -> Generator[Progress]:
+    """Stages on a console: as bars with rate, time spent and time left in a terminal, as lines elsewhere.
+
+    Nothing is shown where it is `quiet`.
+    """
+    if quiet:
+        yield Silent()
+    elif not console.is_terminal:
+        lines = Lines(lambda line: console.print(line, markup=False, emoji=False, highlight=False, soft_wrap=True))
+        with lines.never_silent():
+            yield lines
+    else:
+        columns = (
+            SpinnerColumn(),
+            TextColumn("{task.description}", markup=False),
+            BarColumn(),
+            MofNCompleteColumn(),
+            _Rate(),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[note]}", markup=False),
+        )
+        show_cursor = b"\x1b[?25h"  # written past rich, whose lock another thread may hold
+        with before_the_end(lambda: os.write(2, show_cursor)), Bars(*columns, console=console) as bars:
+            yield _Stages(bars)

@@ -1,0 +1,58 @@
+"""An example of what a team wrote before and after training on the same task, chosen by a stated rule."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..episodes import read, to_episode
+from ..episodes.files import evaluations
+from ..results.lines import Line
+from ..types import Episode
+
+RULE = "The first evaluation task under the lowest seed: what each agent wrote last, least and most trained."
+
+
+@dataclass(frozen=True)
+class BeforeAfter:
+    """Two episodes of one task.
+
+    Attributes:
+        method: Name of the line.
+        seed, task: What was played.
+        steps: Training steps of the weights, before and after.
+        scores: What was earned; None where it could not be scored.
+        texts: Role of the agent, its text before and its text after.
+    """
+
+    method: str
+    seed: int
+    task: str
+    steps: tuple[int, int]
+    scores: tuple[float | None, float | None]
+    texts: Sequence[tuple[str, str, str]]
+
+
+def before_and_after(line: Line) -> BeforeAfter | None:
+    """The example of a method; None where it does not learn, or was evaluated less than twice."""
+    entry = min(line.entries, key=lambda one: one.cell.seed)
+    files = evaluations(entry.folder)
+    if not line.learns or len(files) < 2:
+        return None
+    first, last = min(files), max(files)
+    before, after = (next(map(to_episode, read(files[step])), None) for step in (first, last))
+    if before is None or after is None or before.item_id != after.item_id:
+        return None
+    earlier, later = _last_texts(before), _last_texts(after)
+    texts = [(entry.shown(agent), earlier.get(agent, ""), later.get(agent, "")) for agent in earlier | later]
+    scores = (_score(before), _score(after))
+    return BeforeAfter(line.name, entry.cell.seed, before.item_id, (first, last), scores, texts)
+
+
+def _last_texts(episode: Episode) -> dict[str, str]:
+    """By agent, what it wrote last; scripted agents write nothing."""
+    return {agent: said.text for turn in episode.turns for agent, said in turn.actions.items() if said.token_ids}
+
+
+def _score(episode: Episode) -> float | None:
+    return episode.final.total if episode.final and episode.final.scorable else None

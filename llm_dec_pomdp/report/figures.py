@@ -1,0 +1,327 @@
+"""The figures of a report as values, which `charts` draws for the page and `picture` into files."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from ..evaluation.intervals import Interval
+from ..results.lines import Curve, Line, by_environment, return_axis
+from .findings import THRESHOLDS, Findings, Overall
+
+_DIAGNOSTICS = {  # numbers that learners report: their meaning, and the least end of the axis
+    "truncated": ("share of the texts that the token limit ended", 1.0),
+    "length": ("tokens per text", 1.0),
+    "groups_without_signal": ("share of the groups in which no text has an advantage", 1.0),
+    "advantage_spread": ("standard deviation of the advantages", 1.0),
+    "surprisal": ("mean of -log p of the sampled tokens, in nats", 1.0),
+    "sampler_gap": ("mean difference in log p of a token between trainer and sampler", 0.05),
+    "sampler_gap_max": ("the largest such difference", 0.05),
+    "clipped": ("share of the ratios outside the clip range", 1.0),
+    "explained_variance": ("share of the variance of the returns that the critics knew", 1.0),
+}
+_ROUNDING = 1e-6  # a smaller range counts as none
+_BANDS = "Lines are means over the seeds, bands the range of the seeds."
+_BARS = (
+    "Bars are means and dots single seeds. Whiskers: 95 % intervals over seeds and tasks; with one seed over its "
+    "tasks; with two seeds none."
+)
+
+
+def reach(values: Iterable[float]) -> tuple[float, float]:
+    """The range of an axis: all values and 0, or 0 to 1 where all values are 0."""
+    finite = [value for value in values if math.isfinite(value)]
+    low, high = min([0.0, *finite]), max([0.0, *finite])
+    return (low, high) if high - low > _ROUNDING else (0.0, 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """A line with a band, or a point with an interval.
+
+    Attributes:
+        name: In the legend.
+        x, y: Its points.
+        low, high: Bounds of a band or of the intervals; empty for none.
+        dashed: For a method that was measured only once.
+        colour: Number of its colour.
+    """
+
+    name: str
+    x: Sequence[float]
+    y: Sequence[float]
+    low: Sequence[float] = ()
+    high: Sequence[float] = ()
+    dashed: bool = False
+    colour: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """A mean with its interval and the values of the seeds.
+
+    Attributes:
+        name: Whose.
+        value: Drawn as a bar from 0, with a whisker where it has bounds.
+        seeds: Drawn as dots.
+        colour: Number of its colour.
+    """
+
+    name: str
+    value: Interval
+    seeds: Sequence[float] = ()
+    colour: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """A panel of lines.
+
+    Attributes:
+        title, x_label: Above and below it.
+        series: The lines.
+        y_range: Range of its axis; None: all values and 0.
+    """
+
+    title: str
+    x_label: str
+    series: Sequence[Series]
+    y_range: tuple[float, float] | None = None
+
+    @property
+    def reach(self) -> tuple[float, float]:
+        """The range of the vertical axis."""
+        return self.y_range or reach(self.values)
+
+    @property
+    def values(self) -> list[float]:
+        """All that is drawn along the vertical axis."""
+        return [value for line in self.series for value in (*line.y, *line.low, *line.high)]
+
+
+@dataclass(frozen=True, slots=True)
+class Points(Lines):
+    """A panel of points; each series is one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bars:
+    """A panel of horizontal bars on a scale of its own.
+
+    Attributes:
+        title, x_label: Above and below it.
+        bars: From the top.
+    """
+
+    title: str
+    x_label: str
+    bars: Sequence[Bar]
+
+    @property
+    def reach(self) -> tuple[float, float]:
+        """The range of its axis."""
+        return reach(v for bar in self.bars for v in (bar.value.mean, bar.value.low, bar.value.high, *bar.seeds))
+
+
+Panel = Lines | Bars
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """Panels under one caption.
+
+    Attributes:
+        about: An environment, or "all environments".
+        name: What it shows, in one word; with `about` the name of its files.
+        caption: Sentences.
+        panels: Row by row.
+        folded: The page shows it on demand.
+    """
+
+    about: str
+    name: str
+    caption: str
+    panels: Sequence[Panel]
+    folded: bool = False
+
+    @property
+    def legend(self) -> dict[str, int]:
+        """Names and colours of the lines and points; bars stand beside their names."""
+        shown = [line for panel in self.panels if isinstance(panel, Lines) for line in panel.series]
+        return dict(sorted({line.name: line.colour for line in shown}.items(), key=lambda item: item[1]))
+
+
+def figures(said: Findings) -> list[Figure]:
+    """All figures of a report: over all environments first, then environment by environment."""
+    colours = colours_of(said)
+    made = [over_all(said.overall, colours)] if said.overall else []
+    for group in by_environment(said.lines).values():
+        made += of_environment(group, colours)
+    return made
+
+
+def learning_curves(said: Findings) -> Figure | None:
+    """The test return while training of every environment; None where nothing was trained."""
+    colours = colours_of(said)
+    drawn = [
+        learning(group, colours, f"{about}: test return, %") for about, group in by_environment(said.lines).items()
+    ]
+    panels = [panel for panel in drawn if panel]
+    return Figure("all environments", "learning", _BANDS, panels) if panels else None
+
+
+def colours_of(said: Findings) -> dict[str, int]:
+    """A number for every method, the same in all figures."""
+    return {name: number for number, name in enumerate(dict.fromkeys(line.name for line in said.lines))}
+
+
+def of_environment(group: Sequence[Line], colours: Mapping[str, int]) -> list[Figure]:
+    """The figures of one environment, without those that would have no panels."""
+    about = group[0].environment
+    training, updates = _training(group, colours)
+    made = [
+        _returns(group, colours),
+        Figure(about, "parts", f"Reward parts of what was delivered last. {_BARS}", _parts(group, colours)),
+        Figure(about, "training", f"Training, every update: return and reward parts. {_BANDS}", training),
+        Figure(about, "updates", _updates_caption(updates), updates, folded=True),
+    ]
+    return [figure for figure in made if figure.panels]
+
+
+# --- what was earned --------------------------------------------------------------------------------------------------
+
+
+def _returns(group: Sequence[Line], colours: Mapping[str, int]) -> Figure:
+    """Test return during training, at the end, and against the response time, where these were measured."""
+    bars = [
+        Bar(line.name, line.value, [s.return_percent.mean for s in line.summaries], colours[line.name])
+        for line in group
+    ]
+    curves, speed = learning(group, colours), _speed(group, colours)
+    said = [_BARS]
+    if curves:
+        ranges = "Test return while training: means and range of the seeds, or one seed's 95 % interval over its tasks."
+        dashed = any(line.dashed for line in curves.series)
+        said = [ranges, *(["Dashed: methods that do not learn."] if dashed else []), _BARS]
+    if speed:
+        said.append("Speed against quality: left and up is better.")
+    panels = [*([curves] if curves else []), Bars("return", "% of maximum", bars), *speed]
+    return Figure(group[0].environment, "return", " ".join(said), panels)
+
+
+def learning(group: Sequence[Line], colours: Mapping[str, int], title: str = "test return, %") -> Lines | None:
+    """Return on the test rows during training, and dashed of methods that do not learn; None where none does."""
+    trained = [(line, line.curve()) for line in group]
+    curves = [curve for _, curve in trained if curve is not None]
+    if not curves:
+        return None
+    longest = max(curve.x[-1] for curve in curves)
+    series = [
+        Series(line.name, [0.0, longest], [line.value.mean] * 2, dashed=True, colour=colours[line.name])
+        if curve is None
+        else _series(line, curve, colours)
+        for line, curve in trained
+    ]
+    return Lines(title, "training episodes", series, return_axis(group))
+
+
+def _series(line: Line, curve: Curve, colours: Mapping[str, int]) -> Series:
+    return Series(line.name, curve.x, curve.mean, curve.low, curve.high, colour=colours[line.name])
+
+
+def _speed(group: Sequence[Line], colours: Mapping[str, int]) -> list[Points]:
+    """Return against response time: one task at a time where that was measured, else in batches."""
+    alone = all(summary.latency is not None for line in group for summary in line.summaries)
+    series: list[Series] = []
+    for line in group:
+        seconds = line.mean(lambda s: s.latency.mean if alone and s.latency else s.response_seconds)
+        v = line.value
+        low, high = ([v.low], [v.high]) if math.isfinite(v.low) else ([], [])
+        series.append(Series(line.name, [seconds], [v.mean], low, high, colour=colours[line.name]))
+    how = "one task at a time" if alone else "in batches"
+    measured = [s for s in series if math.isfinite(s.x[0]) and math.isfinite(s.y[0])]
+    timed = any(s.x[0] > 0 for s in measured)  # policies such as tables take no time
+    x_label = f"seconds to a joint answer, {how}"
+    return [Points("return, %, against response time", x_label, measured, return_axis(group))] if timed else []
+
+
+def _parts(group: Sequence[Line], colours: Mapping[str, int]) -> list[Panel]:
+    """A panel for each reward part."""
+    parts = {line.name: line.components() for line in group}
+    return [
+        Bars(
+            name,
+            "mean",
+            [
+                Bar(line.name, value, [s.components[name].mean for s in line.summaries if name in s.components], colour)
+                for line in group
+                for value, colour in [(parts[line.name].get(name), colours[line.name])]
+                if value is not None
+            ],
+        )
+        for name in dict.fromkeys(name for by_name in parts.values() for name in by_name)
+    ]
+
+
+# --- training ---------------------------------------------------------------------------------------------------------
+
+
+def _training(group: Sequence[Line], colours: Mapping[str, int]) -> tuple[list[Panel], list[Panel]]:
+    """Panels of returns and reward parts by update, and panels of what the learners report of their updates."""
+    curves = {line.name: line.training() for line in group}
+    scored = dict.fromkeys(name for line in group for summary in line.summaries for name in summary.components)
+    parts = dict.fromkeys(name for by_name in curves.values() for name in by_name["parts"])
+    in_order = [*(name for name in scored if name in parts), *(name for name in parts if name not in scored)]
+    reported = dict.fromkeys(name for by_name in curves.values() for name in by_name["metrics"])
+    known = [name for name in _DIAGNOSTICS if name in reported]
+
+    def panel(kind: Literal["returns", "parts", "metrics"], name: str, title: str) -> Lines:
+        having = [(line, curve) for line in group if (curve := curves[line.name][kind].get(name))]
+        return Lines(title, "updates", [_series(line, curve, colours) for line, curve in having])
+
+    earned = any(by_name["returns"] for by_name in curves.values())
+    scores = [panel("returns", "return", "training return, %")] if earned else []
+    scores += [panel("parts", name, name) for name in in_order]
+    updates = [panel("metrics", name, name) for name in [*known, *(name for name in reported if name not in known)]]
+    return [*scores], [_reaching(one) for one in updates if _changes(one)]
+
+
+def _reaching(panel: Lines) -> Lines:
+    """The same panel with the axis of a known diagnostic."""
+    if panel.title not in _DIAGNOSTICS:
+        return panel
+    top = _DIAGNOSTICS[panel.title][1]
+    return replace(panel, y_range=(min(0.0, *panel.values), max(top, *panel.values)))
+
+
+def _changes(panel: Lines) -> bool:
+    return panel.title in _DIAGNOSTICS or len({value for line in panel.series for value in line.y}) > 1
+
+
+def _updates_caption(panels: Sequence[Panel]) -> str:
+    meanings = [f"{p.title}: {_DIAGNOSTICS[p.title][0]}" for p in panels if p.title in _DIAGNOSTICS]
+    told = f"{'; '.join(meanings)}; numbers beside these that never changed are left out. " if meanings else ""
+    return f"What the learners report of every update. {told}{_BANDS}"
+
+
+# --- all environments -------------------------------------------------------------------------------------------------
+
+
+def over_all(methods: Sequence[Overall], colours: Mapping[str, int]) -> Figure:
+    """Performance profile and interquartile mean; below three seeds without intervals."""
+    thresholds = [float(t) for t in THRESHOLDS]
+    series: list[Series] = []
+    for m in methods:
+        middle, low, high = ([float(v) for v in column if math.isfinite(v)] for column in m.profile)
+        series.append(Series(m.name, thresholds, middle, low, high, colour=colours[m.name]))
+    profile = Lines("share of runs above a return", "return, % of maximum", series, (0.0, 1.0))
+    means = Bars(
+        "interquartile mean", "return, % of maximum", [Bar(m.name, m.iqm, (), colours[m.name]) for m in methods]
+    )
+    caption = (
+        "Performance profile: share of runs that earn more than a return, with its 95 % score interval. Interquartile "
+        "mean: the middle half of all runs, with a 95 % t interval over seeds. Definitions of arXiv:2108.13264."
+    )
+    return Figure("all environments", "overall", caption, [profile, means])

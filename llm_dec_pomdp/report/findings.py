@@ -1,0 +1,189 @@
+"""What a report says about methods and about pairs of them, computed once for all outputs."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from ..evaluation.comparisons import (
+    Scores,
+    difference,
+    improvement_probability,
+    interquartile_interval,
+    performance_profile,
+)
+from ..evaluation.intervals import LEAST_SEEDS, LEVEL, Estimate, Interval, holm
+from ..results.lines import Line, by_environment, lines
+from ..results.runs import Entry
+from ..types import grouped
+from .sections import rows_of
+
+THRESHOLDS = np.linspace(0.0, 100.0, 51)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A pair of methods on an environment.
+
+    Attributes:
+        ours, theirs: Their lines.
+        points: How much more ours earns, in percentage points; the interval is not corrected.
+        p: Its p-value, Holm-corrected over the pairs of the environment; NaN where there is no verdict.
+        pairs: Number of these pairs.
+    """
+
+    ours: Line
+    theirs: Line
+    points: Estimate
+    p: float
+    pairs: int
+
+    @property
+    def verdict(self) -> str:
+        """The difference in words."""
+        return verdict(self.points, self.p)
+
+
+def verdict(points: Estimate, p: float) -> str:
+    """A difference in words, by its corrected p-value."""
+    if math.isnan(p):
+        return f"no verdict below {LEAST_SEEDS} seeds"
+    if p >= LEVEL:
+        return "not distinguishable"
+    return "more" if points.mean > 0 else "less"
+
+
+@dataclass(frozen=True)
+class Overall:
+    """A method over all environments, as in arXiv:2108.13264; intervals need three seeds.
+
+    Attributes:
+        name: As in its lines.
+        iqm: Interquartile mean over runs, with its interval over seeds.
+        profile: Share of runs above each of `THRESHOLDS`, with the low and the high end of its interval.
+        improvement: The probability that a run of this method earns more than one of another, by its name. It has no
+            interval: where every run of one beats every run of the other, few seeds say nothing about its width.
+    """
+
+    name: str
+    iqm: Interval
+    profile: Scores
+    improvement: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Findings:
+    """All that is said about some runs.
+
+    Attributes:
+        lines: The methods, environments outermost.
+        comparisons: Every two lines of an environment that share tasks.
+        overall: The methods that ran on all environments.
+    """
+
+    lines: Sequence[Line]
+    comparisons: Sequence[Comparison]
+    overall: Sequence[Overall]
+
+    def on(self, environment: str) -> list[Comparison]:
+        """The pairs of one environment, which are corrected together."""
+        return [pair for pair in self.comparisons if pair.ours.environment == environment]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return {
+            "lines": [
+                {
+                    "environment": line.environment,
+                    "method": line.name,
+                    "return_percent": _measured(line.value),
+                    "by_seed": {
+                        e.cell.seed: s.return_percent.mean for e, s in zip(line.entries, line.summaries, strict=True)
+                    },
+                    "sections": _sections(line),
+                }
+                for line in self.lines
+            ],
+            "differences": [
+                {
+                    "environment": pair.ours.environment,
+                    "method": pair.ours.name,
+                    "against": pair.theirs.name,
+                    "points": _measured(pair.points),
+                    "p": pair.points.p,
+                    "p_holm": pair.p,
+                    "pairs": pair.pairs,
+                    "verdict": pair.verdict,
+                }
+                for pair in self.comparisons
+            ],
+            "over_environments": [
+                {
+                    "method": method.name,
+                    "interquartile_mean": asdict(method.iqm),
+                    "improvement": dict(method.improvement),
+                }
+                for method in self.overall
+            ],
+        }
+
+
+def _sections(line: Line) -> dict[str, dict[str, Any]]:
+    """What the sections of the report show of a method, by section and column."""
+    return {
+        name: {column: asdict(value) if isinstance(value, Interval) else value for column, value in row.items()}
+        for name, row in rows_of(line).items()
+    }
+
+
+def _measured(value: Estimate) -> dict[str, Any]:
+    names = ("mean", "low", "high", "seeds", "tasks", "over")
+    return {name: getattr(value, name) for name in names}
+
+
+def findings(entries: Sequence[Entry]) -> Findings:
+    """What there is to say about some cells.
+
+    Raises:
+        RunError: Two cells have the same configuration and the same seed.
+    """
+    reported = lines(entries)
+    compared = [pair for group in by_environment(reported).values() for pair in compare(group)]
+    return Findings(reported, compared, over_environments(reported))
+
+
+def compare(group: Sequence[Line]) -> list[Comparison]:
+    """Every two lines of one environment that share tasks; the p-values are corrected for how many pairs these are."""
+    measured = [(a, b, difference(a.returns, b.returns)) for a, b in itertools.combinations(group, 2)]
+    shared = [(a, b, points) for a, b, points in measured if points is not None]
+    corrected = holm([points.p for _, _, points in shared])
+    tested = sum(not math.isnan(p) for p in corrected)
+    return [Comparison(a, b, points, p, tested) for (a, b, points), p in zip(shared, corrected, strict=True)]
+
+
+def over_environments(reported: Sequence[Line]) -> list[Overall]:
+    """The methods that ran on all environments with the same number of seeds; empty where fewer than two did."""
+    environments = list(by_environment(reported))
+    by_name = grouped(reported, lambda line: line.name)
+    scores = {name: _scores(group) for name, group in by_name.items() if len(group) == len(environments)}
+    complete = {name: table for name, table in scores.items() if table is not None}
+    return [_overall(name, complete) for name in complete] if len(complete) > 1 else []
+
+
+def _scores(group: Sequence[Line]) -> Scores | None:
+    """Returns of shape (seeds, environments); None where the environments have different numbers of seeds."""
+    columns = [[summary.return_percent.mean for summary in line.summaries] for line in group]
+    if len({len(column) for column in columns}) > 1:
+        return None
+    return np.array(list(zip(*columns, strict=True)), dtype=np.float64)
+
+
+def _overall(name: str, scores: Mapping[str, Scores]) -> Overall:
+    ours = scores[name]
+    improvement = {other: improvement_probability(ours, theirs) for other, theirs in scores.items() if other != name}
+    return Overall(name, interquartile_interval(ours), performance_profile(ours, THRESHOLDS), improvement)

@@ -1,0 +1,191 @@
+"""A report as files for a paper: figures as SVG and PDF, tables as CSV and LaTeX, scores for rliable and marl-eval."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ..evaluation.comparisons import common
+from ..evaluation.intervals import Interval
+from ..results.lines import Line, by_environment
+from ..results.runs import Entry
+from ..storage.files import replace, replace_json
+from ..visible import visible
+from .figures import figures
+from .findings import Findings
+from .picture import save
+from .tables import TEXT_COLUMNS, Text, cost_table, environment_tables, headline_table, overall_table
+
+_LATEX = {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    **{sign: f"${sign}$" for sign in "<>|"},
+    **{sign: f"\\{sign}" for sign in "&%$#_{}"},
+}
+
+
+def write_appendix(folder: Path, said: Findings) -> list[str]:
+    """Write all figures, tables and scores of a report.
+
+    `figures/NN_ENVIRONMENT_NAME.svg` and `.pdf`, `tables/NN_TITLE.csv` and `.tex` (a `tabular` for the package
+    booktabs), `rliable.json` and `marl_eval.json`; files of these names are replaced.
+
+    Args:
+        folder: Where; created.
+        said: What the report says.
+
+    Returns:
+        The methods without scores in the last two files, which hold those that ran on all environments.
+    """
+    pictures, texts = folder / "figures", folder / "tables"
+    pictures.mkdir(parents=True, exist_ok=True)
+    texts.mkdir(exist_ok=True)
+    for number, figure in enumerate(figures(said), 1):
+        path = pictures / _file_name(number, figure.about, figure.name)
+        save(figure, path.with_suffix(".svg"), path.with_suffix(".pdf"))
+    for number, (title, note, table) in enumerate(tables(said), 1):
+        path = texts / _file_name(number, title.partition(",")[0])
+        replace(path.with_suffix(".csv"), csv_text(table).encode())
+        replace(path.with_suffix(".tex"), latex(f"{title}. {note}", table).encode())
+    complete, left_out = on_all_environments(said.lines)
+    replace_json(folder / "rliable.json", rliable_scores(complete))
+    replace_json(folder / "marl_eval.json", marl_eval_data(complete))
+    return left_out
+
+
+def _file_name(number: int, *words: str) -> str:
+    return f"{number:02d}_{re.sub(r'[^A-Za-z0-9]+', '_', '_'.join(words)).strip('_')}"
+
+
+# --- tables -----------------------------------------------------------------------------------------------------------
+
+
+def tables(said: Findings) -> list[tuple[str, str, Text]]:
+    """Title, note and table of all tables of the report."""
+    made = [("Return", "", headline_table(said.lines))]
+    made += [("Over all environments", "", overall_table(said.overall))] if said.overall else []
+    for environment, group in by_environment(said.lines).items():
+        made += [
+            (f"{environment}: {t}", note, table) for t, note, table in environment_tables(group, said.on(environment))
+        ]
+    return [*made, ("What an answer takes", "", cost_table(said.lines))]
+
+
+def csv_text(table: Text) -> str:
+    """A table as comma-separated values with a head."""
+    written = io.StringIO()
+    csv.writer(written, lineterminator="\n").writerows([table[0], *table[1]])
+    return visible(written.getvalue())
+
+
+def latex(about: str, table: Text) -> str:
+    """A table as a `tabular` for the LaTeX package booktabs, under a comment that says what it is about."""
+    names, body = table
+    columns = "".join("l" if name in TEXT_COLUMNS else "r" for name in names)
+    head, *rows = (" & ".join(map(_escaped, row)) + r" \\" for row in (names, *body))
+    begin = [f"% {_one_line(about)}", f"\\begin{{tabular}}{{{columns}}}", r"\toprule", head, r"\midrule"]
+    return "\n".join([*begin, *rows, r"\bottomrule", r"\end{tabular}", ""])
+
+
+def _escaped(text: str) -> str:
+    return "".join(_LATEX.get(sign, sign) for sign in _one_line(text))
+
+
+def _one_line(text: str) -> str:
+    return " ".join(visible(text).split())
+
+
+# --- scores -----------------------------------------------------------------------------------------------------------
+
+Complete = Mapping[str, Mapping[str, Mapping[int, Entry]]]  # method -> environment -> seed
+
+
+def on_all_environments(lines: Sequence[Line]) -> tuple[Complete, list[str]]:
+    """The cells of the methods that ran on all environments, with the seeds that they have on each; and the others."""
+    by_name: dict[str, dict[str, Line]] = {}
+    for line in lines:
+        by_name.setdefault(line.name, {})[line.environment] = line
+    environments, complete = list(by_environment(lines)), dict[str, dict[str, dict[int, Entry]]]()
+    for name, group in by_name.items():
+        cells = {where: {e.cell.seed: e for e in group[where].entries} for where in environments if where in group}
+        seeds = common(list(cells.values()))
+        if len(cells) == len(environments) and seeds:
+            complete[name] = {where: {seed: by_seed[seed] for seed in seeds} for where, by_seed in cells.items()}
+    return complete, [name for name in by_name if name not in complete]
+
+
+def rliable_scores(complete: Complete) -> dict[str, Any]:
+    """What rliable calls a score dictionary: for every method a matrix of shape (seeds, environments).
+
+    Returns:
+        `score_dict`, with shares of the maximum, and `environments`, the names of its columns.
+    """
+    scores = {
+        name: [
+            [_share(entry) for entry in run] for run in zip(*(cells.values() for cells in group.values()), strict=True)
+        ]
+        for name, group in complete.items()
+    }
+    environments = dict.fromkeys(where for group in complete.values() for where in group)
+    return {"environments": list(environments), "score_dict": scores}
+
+
+def marl_eval_data(complete: Complete) -> dict[str, Any]:
+    """Learning curves in the layout of marl-eval: environment, task, algorithm, run, step, metric.
+
+    It needs the same runs and equally many steps of every algorithm on every task: the seeds that all methods have, and
+    as many evaluations as the shortest curve has, evenly chosen. A method that does not learn earns the same at every
+    step.
+
+    Returns:
+        The environment is "llm_dec_pomdp", its tasks are the environments of this package. `step_count` counts training
+        episodes, `return` is a share of the maximum.
+    """
+    if not complete:
+        return {}
+    seeds = common([cells for group in complete.values() for cells in group.values()])
+    chosen = [cells[seed] for group in complete.values() for cells in group.values() for seed in seeds]
+    steps = min((len(curve) for curve in map(_curve, chosen) if curve), default=1)
+    tasks: dict[str, dict[str, Any]] = {}
+    for environment in next(iter(complete.values())):
+        by_method = {name: [group[environment][seed] for seed in seeds] for name, group in complete.items()}
+        curves = [_curve(entry) for cells in by_method.values() for entry in cells]
+        shown = next((_evenly(curve, steps) for curve in curves if curve), [(0, 0.0)])
+        tasks[environment.lower()] = {
+            name: {
+                f"seed_{entry.cell.seed}": _run(entry, steps, [episodes for episodes, _ in shown]) for entry in cells
+            }
+            for name, cells in by_method.items()
+        }
+    return {"llm_dec_pomdp": tasks}
+
+
+def _run(entry: Entry, steps: int, episodes: Sequence[int]) -> dict[str, Any]:
+    """The evaluations of a cell; for one that did not learn, at the training episodes of the others."""
+    curve = _curve(entry)
+    points = _evenly(curve, steps) if curve else [(number, _share(entry)) for number in episodes]
+    logged = {f"step_{k}": {"step_count": at, "return": [share]} for k, (at, share) in enumerate(points, 1)}
+    return {**logged, "absolute_metrics": {"return": [_share(entry)]}}
+
+
+def _curve(entry: Entry) -> list[tuple[int, float]]:
+    """Training episodes and share of the maximum, of every evaluation; [] for a cell that did not learn."""
+    points = [(p["training_episodes"], Interval.read(p["return_percent"]).mean / 100) for p in entry.curve()]
+    return points if len(points) > 1 else []
+
+
+def _evenly(curve: Sequence[tuple[int, float]], steps: int) -> list[tuple[int, float]]:
+    """So many points of a curve, with the first and the last."""
+    apart = (len(curve) - 1) / max(steps - 1, 1)
+    return [curve[round(number * apart)] for number in range(steps)]
+
+
+def _share(entry: Entry) -> float:
+    """The return of a cell as a share of the maximum."""
+    assert entry.result is not None  # lines have finished cells alone
+    return entry.result.summary.return_percent.mean / 100

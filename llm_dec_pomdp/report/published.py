@@ -1,0 +1,36 @@
+"""Returns that were published, quoted for comparison and never mixed with what is measured here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ..benchmarks.suite import EnvironmentConfig
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """A return as printed, in % of the maximum."""
+
+    environment: str
+    method: str
+    models: str
+    return_percent: float
+
+
+SOURCE = "arXiv:2508.04652"
+PUBLISHED = (
+    Published("tldr-v0", "magrpo", "2 x Qwen3-1.7B", 94.5),
+    Published("tldr-v0", "single", "Qwen3-4B", 36.7),
+    Published("arxiv-v0", "magrpo", "2 x Qwen3-1.7B", 93.1),
+    Published("humaneval-v0", "magrpo", "2 x Qwen2.5-Coder-3B", 86.7),
+    Published("coophumaneval-v0", "magrpo", "2 x Qwen2.5-Coder-3B", 88.5),
+)
+
+
+def published(environments: Iterable[EnvironmentConfig]) -> list[Published]:
+    """What was published on these environments; nothing where one of them has tasks of a user's own."""
+    listed = list(environments)
+    sources = {source for one in listed for source in (one.tasks, one.eval_tasks) if source is not None}
+    known, ids = sources <= {"sample", "hub"}, {one.id for one in listed}
+    return [p for p in PUBLISHED if known and p.environment in ids]

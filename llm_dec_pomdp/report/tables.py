@@ -1,0 +1,166 @@
+"""Tables as text (column names and rows) for the terminal, Markdown and the page."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from ..evaluation.intervals import LEAST_SEEDS, LEVEL, Interval
+from ..evaluation.sections import Section, Value, means
+from ..results.lines import Line, by_environment
+from .findings import Comparison, Overall
+from .published import published
+from .sections import heading, rows_of
+
+Text = tuple[list[str], list[list[str]]]  # names of the columns, rows
+
+PUBLISHED = "published"
+OWN_UNIT = ("return", "regret")  # of games whose optimum is known
+RETURN = ("return %", "95 % interval", "over", "by seed")
+TEXT_COLUMNS = ("environment", "method", "model", "against", "over", "by seed", "verdict")  # the others hold numbers
+HOW = (
+    "Intervals are for 95 %, over what is named beside them. Over seeds and tasks: t intervals in which both are "
+    f"random; below {LEAST_SEEDS} seeds there is none. Over the tasks of one seed: it says nothing about other seeds. "
+    "No interval knows of seeds that get stuck before one of its own does: where a fifth of all seeds do, it holds the "
+    "mean in about half of the reports on three seeds, and in two thirds of those on five. So every seed is shown."
+)
+
+
+def number(value: float, digits: int = 1, missing: str = "-") -> str:
+    """A number for a table; `missing` where there is none."""
+    return f"{value:.{digits}f}" if math.isfinite(value) else missing
+
+
+def bounds(value: Interval, sign: str = "") -> str:
+    """The bounds of an interval, with `sign` "+" for a difference; "-" where there is none."""
+    return f"{value.low:{sign}.1f} to {value.high:{sign}.1f}" if math.isfinite(value.low) else "-"
+
+
+def p_value(p: float) -> str:
+    """A p-value; "-" where nothing was tested."""
+    return "<0.001" if p < 0.001 else number(p, 3)
+
+
+def by_seed(line: Line) -> str:
+    """What each seed of a method earns, in % of the maximum."""
+    return ", ".join(number(summary.return_percent.mean) for summary in line.summaries)
+
+
+def return_columns(some: Sequence[Line]) -> list[str]:
+    """Names of the columns of returns: in % of the maximum, and first in the unit of games whose optimum is known."""
+    known = any(line.measured("regret") for line in some)
+    return [*(OWN_UNIT if known else ()), *RETURN]
+
+
+def return_cells(line: Line, columns: Sequence[str]) -> list[str]:
+    """What a method earns, by `return_columns`."""
+    own = {name: number(value, 2) for name, value in means(line.measured("regret")).items()}
+    percent = (number(line.value.mean), bounds(line.value), line.value.over, by_seed(line))
+    cells = {**own, **dict(zip(RETURN, percent, strict=True))}
+    return [cells.get(name, "-") for name in columns]
+
+
+def return_table(group: Sequence[Line]) -> Text:
+    """What each method of an environment earns."""
+    columns = return_columns(group)
+    return ["method", *columns], [[line.name, *return_cells(line, columns)] for line in group]
+
+
+def headline_table(all_lines: Sequence[Line]) -> Text:
+    """What each method of each environment earns, and published returns, marked as such in the column "over"."""
+    body: list[list[str]] = []
+    columns = return_columns(all_lines)
+    for environment, group in by_environment(all_lines).items():
+        for line in group:
+            solved, distinct = number(100 * line.mean(lambda s: s.solved)), number(line.mean(lambda s: s.distinct_2), 3)
+            body.append([environment, line.method, line.model, *return_cells(line, columns), solved, distinct])
+        for printed in published(entry.cell.environment for line in group for entry in line.entries):
+            cells = {"return %": number(printed.return_percent), "over": PUBLISHED}
+            body.append(
+                [environment, printed.method, printed.models, *(cells.get(name, "-") for name in columns), "-", "-"]
+            )
+    return ["environment", "method", "model", *columns, "solved %", "distinct-2"], body
+
+
+def cost_table(all_lines: Sequence[Line]) -> Text:
+    """What an answer of each method takes; a star marks response times that were measured in batches."""
+    body: list[list[str]] = []
+    for line in all_lines:
+        alone = line.mean(lambda s: s.latency.mean if s.latency else math.nan)
+        batched = number(line.mean(lambda s: s.response_seconds), 2) + "*"
+        tokens = (
+            line.mean(lambda s: s.tokens_per_second),
+            line.mean(lambda s: s.prompt_tokens),
+            line.mean(lambda s: s.generated_tokens),
+            line.mean(lambda s: s.tokens_per_solved),
+        )
+        response = batched if math.isnan(alone) else number(alone, 2)
+        body.append([line.environment, line.method, line.model, response, *(number(n, 0) for n in tokens)])
+    names = ["response s", "tokens/s", "prompt tokens", "generated tokens", "tokens per solved task"]
+    return ["environment", "method", "model", *names], body
+
+
+def environment_tables(group: Sequence[Line], compared: Sequence[Comparison]) -> list[tuple[str, str, Text]]:
+    """Titles, notes and tables of an environment: how methods differ, and the sections of the report."""
+    tables = [(section.title, section.note, table) for section, table in section_tables(group)]
+    differences = [("Differences, in points", verdict_rule(compared), difference_table(compared))] if compared else []
+    return differences + tables
+
+
+def difference_table(pairs: Sequence[Comparison]) -> Text:
+    """How much more methods of an environment earn than others, in percentage points."""
+    body = [
+        [ours.name, theirs.name, f"{p.mean:+.1f}", bounds(p, "+"), p.over, p_value(pair.p), pair.verdict]
+        for pair in pairs
+        for ours, theirs, p in [(pair.ours, pair.theirs, pair.points)]
+    ]
+    return ["method", "against", "points", "95 % interval", "over", "p, Holm", "verdict"], body
+
+
+def verdict_rule(pairs: Sequence[Comparison]) -> str:
+    """What the verdicts of a table mean."""
+    tested = pairs[0].pairs
+    if not tested:
+        return f"No verdict on methods below {LEAST_SEEDS} seeds that both have."
+    return (
+        f'"more" and "less": different at {100 * LEVEL:.0f} %, Holm-corrected over {tested} '
+        f"pair{'s' if tested > 1 else ''}; intervals are not corrected."
+    )
+
+
+def overall_table(methods: Sequence[Overall]) -> Text:
+    """Methods over all environments."""
+    body = [
+        [
+            m.name,
+            number(m.iqm.mean),
+            bounds(m.iqm),
+            *(number(m.improvement[o.name], 2) if o is not m else "" for o in methods),
+        ]
+        for m in methods
+    ]
+    probabilities = [f"P(more than {m.name})" for m in methods]
+    return ["method", "interquartile mean", "95 % interval over seeds", *probabilities], body
+
+
+def section_tables(group: Sequence[Line]) -> list[tuple[Section, Text]]:
+    """The tables of all sections that have something to show on an environment."""
+    made: list[tuple[Section, Text]] = []
+    by_line = {line.name: rows_of(line) for line in group}
+    for name in dict.fromkeys(name for rows in by_line.values() for name in rows):
+        section, rows = heading(name), {line: rows[name] for line, rows in by_line.items() if name in rows}
+        columns = {column: 1 if column.endswith("%") else section.digits for row in rows.values() for column in row}
+        body = [[line, *(shown(row.get(c, ""), digits) for c, digits in columns.items())] for line, row in rows.items()]
+        made.append((section, (["method", *columns], body)))
+    return made
+
+
+def shown(value: Value, digits: int) -> str:
+    """A value for a table: an interval as "mean (low to high)", or as its mean alone where it has no bounds."""
+    if isinstance(value, str):
+        return value
+    if not isinstance(value, Interval):
+        return number(value, digits)
+    if not math.isfinite(value.low):
+        return number(value.mean, digits)
+    return f"{value.mean:.{digits}f} ({value.low:.{digits}f} to {value.high:.{digits}f})"

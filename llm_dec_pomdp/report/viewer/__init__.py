@@ -1,0 +1,1 @@
+"""Episodes in a browser."""

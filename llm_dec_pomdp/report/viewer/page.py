@@ -1,0 +1,172 @@
+"""Traces as one HTML page that needs nothing else: a lane per agent, arrows for what reached whom, texts on a click.
+
+The page shows what it is given and runs nothing of it: texts, names and ids only ever become text nodes, the traces
+stand in the page compressed and in base64, and its policy (Content-Security-Policy) lets no other script than its own
+run and nothing be loaded or sent.
+"""
+
+from __future__ import annotations
+
+import base64
+import functools
+import gzip
+import hashlib
+import json
+import math
+import zlib
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from importlib.resources import files
+from itertools import islice
+from typing import Any, cast
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from ...visible import visible
+
+_SCRIPTS = ("model", "difference", "lanes", "strip", "detail", "pane", "viewer")
+_STYLES = ("palette", "viewer")
+_SHORT = 40  # characters; longer texts stand in the page once, however often traces hold them
+_MOST = 64_000_000  # bytes of the traces in a page
+
+
+def render(traces: Sequence[Mapping[str, Any]]) -> str:
+    """The page of some traces.
+
+    Args:
+        traces: By the published schema, ours or others; the reader chooses one of them, or two to compare.
+
+    Raises:
+        ValueError: There is none, or they are too large for a page.
+    """
+    if not traces:
+        raise ValueError("there is no trace to show; give a file that holds one")
+    packed = Packed(("task", "trace"), _MOST)
+    repeated: Counter[str] = Counter()
+    for trace in traces:
+        name = str(trace["trace_id"])
+        repeated[name] += 1
+        label = name if repeated[name] == 1 else f"{name} ({repeated[name]})"
+        if not packed.add((str(trace["task_id"]), label), trace):
+            raise ValueError(
+                f"{len(traces)} traces make a page above {_MOST // 1_000_000} MB with trace {label!r:.80}; give fewer"
+            )
+    alone = len(traces) == 1
+    title = str(traces[0]["trace_id"]) if alone else f"{len(traces)} traces"
+    events = sum(len(trace["events"]) for trace in traces)
+    return page_of(packed, title, f"task {traces[0]['task_id']}" if alone else f"{events:,} events")
+
+
+def page_of(packed: Packed, title: str, about: str, *, live: bool = False) -> str:
+    """The page of some packed traces.
+
+    Args:
+        packed: What a reader may choose.
+        title: Its heading.
+        about: A line below it.
+        live: It asks where it came from, at `state`, whether there is more to see.
+    """
+    style, script = viewer_style("alone"), viewer_script(*(["live"] if live else []))
+    loader = PackageLoader("llm_dec_pomdp.report.viewer", "templates")
+    page = Environment(loader=loader, autoescape=True, undefined=StrictUndefined).get_template("trace.html.j2")
+    rules = policy(style, script) + ("; connect-src 'self'" if live else "")
+    return visible(
+        page.render(title=title, about=about, policy=rules, style=style, script=script, traces=packed.text())
+    )
+
+
+# --- what every page with the viewer holds ----------------------------------------------------------------------------
+
+
+@functools.cache
+def _text(name: str) -> str:
+    return (files("llm_dec_pomdp.report.viewer") / "templates" / name).read_text(encoding="utf-8")
+
+
+def viewer_style(*further: str) -> Markup:
+    """The style sheet of the viewer, with further ones from beside it."""
+    return Markup("".join(_text(f"{name}.css") for name in (*_STYLES, *further)))
+
+
+def viewer_script(*further: str) -> Markup:
+    """The program of the viewer, which shows the traces of the element `traces` in the element `viewer`."""
+    return Markup('"use strict";\n' + "".join(_text(f"{name}.js") for name in (*_SCRIPTS, *further)))
+
+
+def policy(style: str, script: str) -> str:
+    """The Content-Security-Policy under which a page has this style sheet and this program and nothing else."""
+    hashed = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in (style, script)]
+    return (
+        f"default-src 'none'; style-src 'sha256-{hashed[0]}'; script-src 'sha256-{hashed[1]}'; base-uri 'none'; "
+        "form-action 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+    )
+
+
+class Packed:
+    """Traces on their way into a page, as long as there is room.
+
+    Args:
+        fields: Names of what a reader chooses a trace by.
+        most: Bytes that they may have in the page.
+
+    Attributes:
+        size: Upper bound of the bytes that they take so far.
+    """
+
+    def __init__(self, fields: Sequence[str], most: int) -> None:
+        self._fields, self._most, self.size = fields, most, 0
+        self._labels: list[list[str]] = []
+        self._traces: list[Any] = []
+        self._texts: dict[str, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._traces)
+
+    def add(self, labels: Sequence[str], trace: Mapping[str, Any]) -> bool:
+        """Put a trace into the page.
+
+        Args:
+            labels: A value per field.
+            trace: By the published schema.
+
+        Returns:
+            Whether there was room; without, the page is as before.
+        """
+        known = len(self._texts)
+        value = _shared(trace, self._texts)
+        new = list(islice(reversed(self._texts), len(self._texts) - known))
+        size = self.size + len(base64.b64encode(zlib.compress(_json([labels, value, new]), 1)))
+        if size > self._most:
+            for text in new:
+                del self._texts[text]
+            return False
+        self.size = size
+        self._labels.append([visible(label) for label in labels])
+        self._traces.append(value)
+        return True
+
+    def text(self) -> str:
+        """The content of the element `traces`: JSON, compressed, in base64."""
+        page = {"fields": self._fields, "choices": self._labels, "traces": self._traces, "texts": list(self._texts)}
+        return base64.b64encode(gzip.compress(_json(page), mtime=0)).decode()
+
+
+def _json(value: Any) -> bytes:
+    return json.dumps(value, allow_nan=False, separators=(",", ":")).encode()
+
+
+def _shared(value: Any, texts: dict[str, int]) -> Any:
+    """The same value for the page: visible texts, long ones by their number in `texts`, which grows; finite numbers.
+
+    A number in `texts` is marked by U+0001, which no visible text holds.
+    """
+    if isinstance(value, Mapping):
+        items = cast("Mapping[Any, Any]", value).items()
+        return {visible(str(name)): _shared(item, texts) for name, item in items}
+    if isinstance(value, (list, tuple)):
+        return [_shared(item, texts) for item in cast("Sequence[Any]", value)]
+    if isinstance(value, str):
+        text = visible(value)
+        return f"\x01{texts.setdefault(text, len(texts))}" if len(text) > _SHORT else text
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,63 @@
+"""The episode browser of the report: which stored episodes a page holds, and the fields to choose them by."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from ...episodes import Trace
+from ...episodes.files import evaluations
+from ...results.runs import Entry
+from ...results.traces import read_traces
+from .page import Packed
+
+FIELDS = ("environment", "task", "method", "training steps", "seed", "episode")
+_TOKENS = {"prompt_ids", "token_ids", "logprobs"}  # not for readers
+
+
+def browsable(entries: Iterable[tuple[str, str, Entry]], most: int) -> tuple[Packed, bool]:
+    """Stored episodes of every checkpoint of every seed, equally many of each, as long as there is room.
+
+    Args:
+        entries: Names of environment and method, and the cell.
+        most: Bytes that the episodes may take in the page.
+
+    Returns:
+        The episodes, and whether some were left out.
+    """
+    packed = Packed(FIELDS, most)
+    running = [
+        _labelled((environment, method, str(step) if entry.learns else "–", str(entry.cell.seed)), traces)
+        for environment, method, entry in entries
+        for step, traces in _stored(entry).items()
+    ]
+    while running:
+        drawn = [(one, following) for one in running if (following := next(one, None)) is not None]
+        if not all(packed.add(*following) for _, following in drawn):
+            return packed, True
+        running = [one for one, _ in drawn]
+    return packed, False
+
+
+def _labelled(
+    checkpoint: tuple[str, str, str, str], traces: Iterator[Trace]
+) -> Iterator[tuple[Sequence[str], Mapping[str, Any]]]:
+    """The values of `FIELDS` and the trace, of each trace of a checkpoint."""
+    environment, method, steps, seed = checkpoint
+    played: Counter[str] = Counter()
+    for trace in traces:
+        task = str(trace["task_id"])
+        played[task] += 1
+        yield (environment, task, method, steps, seed, str(played[task])), trace
+
+
+def _stored(entry: Entry) -> dict[int, Iterator[Trace]]:
+    """The traces of a cell by training steps, the latest first."""
+    files = sorted(evaluations(entry.folder).items(), reverse=True)
+    return {step: map(_without_tokens, read_traces(path)) for step, path in files}
+
+
+def _without_tokens(trace: Trace) -> Trace:
+    shown = [{name: event[name] for name in event if name not in _TOKENS} for event in trace["events"]]
+    return {**trace, "events": shown}

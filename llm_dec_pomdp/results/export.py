@@ -1,0 +1,153 @@
+# pyright: basic
+"""A trained team as plain folders, one per agent, that need nothing of this package; `--team` takes it too.
+
+All weights: `AutoModelForCausalLM.from_pretrained(folder)`. Adapters: `PeftModel.from_pretrained(base, folder)`.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from ..agents.base import PortablePolicy
+from ..agents.saved import DESCRIPTION, CheckpointError, folder_of, load_weights, players, read_description
+from ..agents.transformers.language_model import LanguageModel
+from ..agents.weights import weight_files, write_weights
+from ..benchmarks.setup import build_cell
+from ..benchmarks.suite import Cell
+from ..storage.files import Draft
+from ..storage.secrets import masked
+from ..training.checkpoint import Checkpoints, trained_folder
+from ..visible import inline, visible
+
+CARD = """---
+library_name: {library}
+{base}pipeline_tag: text-generation
+tags: [multi-agent, reinforcement-learning, llm-dec-pomdp]
+---
+
+# {agent} ({role}) of a team for {environment}
+
+One member of a team of language models ({members}), trained together with `{method}` on `{environment}` for {steps}
+updates of {prompts} tasks x {group} episodes from {model}, with seed {seed}. It was trained to write its part of a
+joint answer, under the communication protocol "{protocol}", and is of use with the other members only.
+
+```python
+{code}
+```
+
+Prompts are the environment's observations as one user message under the chat template. Sampling in training:
+temperature {temperature}, top_p {top_p}, at most {tokens} new tokens.
+"""
+LOAD_ALL = """from transformers import AutoModelForCausalLM, AutoTokenizer
+
+model = AutoModelForCausalLM.from_pretrained("{folder}")
+tokenizer = AutoTokenizer.from_pretrained("{folder}")"""
+LOAD_ADAPTER = """from peft import PeftModel
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+base = AutoModelForCausalLM.from_pretrained({base})
+model = PeftModel.from_pretrained(base, "{folder}")
+tokenizer = AutoTokenizer.from_pretrained("{folder}")"""
+
+
+def export_run(run: Path, place: Path) -> tuple[Path, list[str]]:
+    """Write the trained team of a run; while the run is not done, that of its newest checkpoint.
+
+    Args:
+        run: A run folder with one trained cell, or the folder of a cell.
+        place: A new folder.
+
+    Returns:
+        Where the weights came from, and the agents that were written.
+
+    Raises:
+        CheckpointError: There is no team, or more than one, or one that other libraries cannot load.
+        FileExistsError: `place` holds something.
+    """
+    if place.exists() and any(place.iterdir()):
+        raise FileExistsError(f"{str(place)!r} is not empty; give a new folder")
+    cell, folder = trained_cell(run)
+    setup = build_cell(cell)
+    if (folder / "team").is_dir():
+        source, steps = folder / "team", cell.training.steps
+    else:
+        newest = Checkpoints(folder / "checkpoints", {}).newest()
+        assert newest is not None  # trained_cell saw its folder
+        source, steps = newest.folder, newest.step
+    load_weights(source, setup.team)
+    written: list[str] = []
+    with Draft(place.absolute()) as draft:
+        for policy, agents in players(setup.team):
+            if not isinstance(policy, PortablePolicy):
+                raise CheckpointError(
+                    f"{agents[0]!r} is played by a {type(policy).__name__}, which no other library can load; keep the "
+                    f"team in {str(source)!r}"
+                )
+            for agent in agents:
+                weights = next(iter(weight_files(policy, [agent]).values()))
+                write_weights(draft, folder_of(agent), policy, weights)
+                card = _card(
+                    cell, setup.eval_env.role(agent), agent, agents=setup.eval_env.possible_agents, steps=steps
+                )
+                draft.write(f"{folder_of(agent)}/README.md", [masked(visible(card).encode())])
+                if isinstance(policy, LanguageModel):
+                    policy.tokenizer.save_pretrained(draft.folder / folder_of(agent))
+                written.append(agent)
+        draft.write_json(DESCRIPTION, cell.to_dict())  # so that `--team` takes it
+        draft.publish()
+    return source, written
+
+
+def trained_cell(run: Path) -> tuple[Cell, Path]:
+    """The only trained cell of a run, and its folder; nothing that it names is loaded.
+
+    Raises:
+        CheckpointError: There is none, or more than one.
+    """
+    folder = trained_folder(run)
+    team = folder / "team"
+    return Cell.from_dict(read_description(team)) if team.is_dir() else Cell.read(folder / "cell.json"), folder
+
+
+def cell_of(team: Path) -> Cell:
+    """The cell that a team was trained in; `team` is what `find_team` returned.
+
+    Raises:
+        CheckpointError: None is known.
+    """
+    if (team / DESCRIPTION).is_file() and "environment" in (described := read_description(team)):
+        return Cell.from_dict(described)
+    if (of_checkpoint := team.parent.parent / "cell.json").is_file():
+        return Cell.read(of_checkpoint)
+    raise CheckpointError(
+        f"{str(team)!r} was saved in Python and does not say what was trained; build the team there, with "
+        "load_team(env, model, weights=...)"
+    )
+
+
+def _card(cell: Cell, role: str, agent: str, *, agents: list[str], steps: int) -> str:
+    lora, name = cell.model.sharing == "lora", cell.model.name
+    gguf = Path(name).suffix == ".gguf"
+    base = f'"{Path(name).parent}", gguf_file="{Path(name).name}"' if gguf else json.dumps(name)
+    folder = folder_of(agent)
+    on_hub = not (gguf or name.startswith("builtin:") or Path(name).exists())
+    return CARD.format(
+        library="peft" if lora else "transformers",
+        base=f"base_model: {name}\n" if on_hub else "",
+        agent=inline(agent),
+        role=inline(role),
+        environment=inline(cell.environment.id),
+        members=inline(", ".join(agents)),
+        method=inline(cell.method.title),
+        steps=steps,
+        prompts=cell.training.prompts_per_step,
+        group=cell.training.group_size,
+        model=inline(name),
+        seed=cell.seed,
+        protocol=cell.protocol,
+        code=(LOAD_ADAPTER if lora else LOAD_ALL).format(folder=folder, base=base),
+        temperature=cell.sampling.temperature,
+        top_p=cell.sampling.top_p,
+        tokens=cell.sampling.max_new_tokens,
+    )

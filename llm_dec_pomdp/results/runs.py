@@ -1,0 +1,264 @@
+"""Run folders, read back: every cell with its result, or with the reason why it has none.
+
+A run folder holds `versions.json`, `suite.json` where it was a suite, `results.json`, the report, and `cells/LABEL/`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from ..benchmarks.result import Result, cells_in, failure_in, find_result
+from ..benchmarks.suite import FREE_IN_LINE, Cell
+from ..episodes import read, to_episode
+from ..episodes.files import last_evaluation
+from ..storage.reading import conform, find_json, is_there, read_json, read_text
+from ..storage.runfolder import read_lines
+from ..types import Episode, grouped
+from .records import PointRecord, StepRecord
+
+
+class RunError(ValueError):
+    """A run folder that cannot be used; the message names it and what to do."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One cell of a run.
+
+    Attributes:
+        cell: What was to be run.
+        folder: Its files.
+        run: Name of the run folder.
+        result: What it produced; None when it is not done.
+        failure: Why it is not done; "" for one that is.
+        marked: Its method is named with its run, because it is reported with runs that do not compare.
+    """
+
+    cell: Cell
+    folder: Path
+    run: str
+    result: Result | None
+    failure: str = ""
+    marked: bool = False
+
+    @property
+    def configuration(self) -> dict[str, Any]:
+        """What the seeds of one line have in common, without what cannot change the numbers."""
+        values = self.cell.without(*FREE_IN_LINE)
+        trained = self.result is not None and self.result.train_seconds > 0
+        judge = {"judge": self.result.judge} if self.result is not None and self.result.judge else {}
+        return {
+            **values,
+            **judge,
+            "training": {"trained": True, **values["training"]} if trained else {"trained": False},
+        }
+
+    @property
+    def environment(self) -> str:
+        """The name of its environment in tables."""
+        return self.cell.environment.title
+
+    @property
+    def method(self) -> str:
+        """The name of its method in tables."""
+        return f"{self.cell.method.title} ({self.run})" if self.marked else self.cell.method.title
+
+    @property
+    def learns(self) -> bool:
+        """Whether its weights were or are being trained."""
+        if self.result is None:
+            return is_there(self.folder / "train.jsonl")
+        return self.result.train_seconds > 0
+
+    def shown(self, agent: str) -> str:
+        """An agent's role, with its name where several have this role; its name where the role is not known."""
+        roles: Mapping[str, str] = self.result.roles if self.result else {}
+        role = roles.get(agent, agent)
+        return f"{role} ({agent})" if list(roles.values()).count(role) > 1 else role
+
+    def episodes(self) -> Sequence[Episode]:
+        """The episodes of the last evaluation; none before the cell is done."""
+        file = last_evaluation(self.folder) if self.result is not None else None
+        return [to_episode(trace) for trace in read(file)] if file else []
+
+    def curve(self) -> Sequence[PointRecord]:
+        """The evaluations during training, without those that could not be scored."""
+        lines = read_lines(self.folder / "curve.jsonl", PointRecord)
+        return [line for line in lines if line["return_percent"]["mean"] is not None]
+
+    def training(self) -> Sequence[StepRecord]:
+        """What every training step did."""
+        return read_lines(self.folder / "train.jsonl", StepRecord)
+
+    def returns(self) -> dict[str, float]:
+        """Mean score of what was delivered last on each evaluation task, in % of the maximum."""
+        if self.result is None:
+            return {}
+        percent = self.result.scale.percent
+        return _by_task((e.item_id, percent(e.final.total)) for e in self.episodes() if e.final)
+
+    def parts(self) -> dict[str, dict[str, float]]:
+        """The mean of each reward part of what was delivered last, on each evaluation task."""
+        scored = [(e.item_id, e.final.components) for e in self.episodes() if e.final and e.final.scorable]
+        names = dict.fromkeys(name for _, parts in scored for name in parts)
+        return {name: _by_task((task, parts[name]) for task, parts in scored if name in parts) for name in names}
+
+
+def _by_task(measured: Iterable[tuple[str, float]]) -> dict[str, float]:
+    """Means over the episodes of each task that have a number."""
+    by_task = grouped(((task, value) for task, value in measured if not math.isnan(value)), lambda pair: pair[0])
+    return {task: fmean(value for _, value in own) for task, own in by_task.items()}
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run folder.
+
+    Attributes:
+        folder: Where it is.
+        title: Name of the suite, else of the folder.
+        entries: Its cells in order.
+        versions: What it ran with.
+        suite: The suite as plain values; empty for single runs.
+        commands: The command lines that made it.
+    """
+
+    folder: Path
+    title: str
+    entries: Sequence[Entry]
+    versions: Mapping[str, Any]
+    suite: Mapping[str, Any]
+    commands: Sequence[str] = ()
+
+    @property
+    def results(self) -> list[Result]:
+        """Of the cells that are done."""
+        return [entry.result for entry in self.entries if entry.result is not None]
+
+
+def read_run(folder: Path) -> Run:
+    """Read a run folder.
+
+    Raises:
+        RunError: It is none.
+        FileError: A file in it is not what a run writes.
+    """
+    if not is_there(folder / "versions.json"):
+        raise RunError(
+            f"{str(folder)!r} is no run folder (versions.json is missing); give one that bench or train made"
+        )
+    versions = read_json(folder / "versions.json", dict[str, Any])
+    suite = find_json(folder / "suite.json", dict[str, Any]) or {}
+    title = conform(suite.get("name", folder.name), str, f"{folder / 'suite.json'}, field name")
+    entries = [read_entry(cell, folder.name) for cell in cells_in(folder)]
+    commands = folder / "commands.txt"
+    typed = [line for line in read_text(commands).splitlines() if line] if is_there(commands) else []
+    return Run(folder, title, entries, versions, suite, typed)
+
+
+def read_entry(folder: Path, run: str) -> Entry:
+    """A cell by its folder.
+
+    Raises:
+        RunError: A file in it is damaged.
+    """
+    try:
+        cell, result = Cell.read(folder / "cell.json"), find_result(folder)
+        failure = "" if result else failure_in(folder)
+    except (KeyError, ValueError) as error:
+        raise RunError(
+            f"{str(folder)!r} is damaged ({error}); run it again with bench --resume, or remove it"
+        ) from error
+    return Entry(cell, folder, run, result, failure)
+
+
+# --- several runs -----------------------------------------------------------------------------------------------------
+
+
+def mixtures(runs: Sequence[Run]) -> list[str]:
+    """Sentences that say which of these runs do not compare, and why; empty when all do."""
+    warnings: list[str] = []
+    by_family: dict[str, dict[str, set[str]]] = {}
+    for entry in (entry for run in runs for entry in run.entries):
+        family, _, version = entry.cell.environment.id.rpartition("-v")
+        if re.fullmatch(r"\d+", version):
+            by_family.setdefault(family, {}).setdefault(f"v{version}", set()).add(entry.run)
+    for family, versions in by_family.items():
+        if len(versions) > 1 and not set.intersection(*versions.values()):
+            where = ", ".join(
+                f"{version} in {' and '.join(sorted(names))}" for version, names in sorted(versions.items())
+            )
+            warnings.append(f"{family} is there in versions that pay differently: {where}")
+    packages = {str(run.versions.get("llm_dec_pomdp")): run.folder.name for run in runs}
+    if len(packages) > 1:
+        warnings.append("the runs were made with versions " + " and ".join(sorted(packages)) + " of llm_dec_pomdp")
+    for environment in dict.fromkeys(entry.environment for run in runs for entry in run.entries):
+        warnings += _differing(environment, [e for run in runs for e in run.entries if e.environment == environment])
+    return warnings + _repeated([entry for run in runs for entry in run.entries])
+
+
+def _differing(environment: str, entries: Sequence[Entry]) -> list[str]:
+    """Settings that have to be the same in all cells of an environment, and differ."""
+    warnings: list[str] = []
+    configurations = [entry.configuration for entry in entries]
+    settings = {
+        "the environment": [values["environment"] for values in configurations],
+        "the evaluation": [values["evaluation"] for values in configurations],
+        "the sampling": [values["sampling"] for values in configurations],
+        "the judge": [{"name": e.result.judge} for e in entries if e.result],
+        "the evaluation tasks": [{"digest": e.result.tasks} for e in entries if e.result and e.result.tasks],
+    }
+    for name, values in settings.items():
+        differing = sorted({key for value in values for key in value if value[key] != values[0][key]})
+        if differing:
+            warnings.append(f"{environment}: {name} differs in {', '.join(differing)}")
+    return warnings
+
+
+def _repeated(entries: Sequence[Entry]) -> list[str]:
+    """Finished cells of one configuration and one seed, between which a report must not choose."""
+    warnings: list[str] = []
+    first: dict[str, Entry] = {}
+    for entry in (entry for entry in entries if entry.result is not None):
+        identity = json.dumps([entry.cell.seed, entry.configuration], sort_keys=True)
+        other = first.setdefault(identity, entry)
+        if other is not entry:
+            warnings.append(
+                f"{entry.method} with seed {entry.cell.seed} on {entry.environment} has the same configuration in "
+                f"{str(other.folder)!r} and in {str(entry.folder)!r}"
+            )
+    return warnings
+
+
+def merge(runs: Sequence[Run], *, allow_mixed: bool = False) -> tuple[list[Entry], list[str]]:
+    """All cells of some runs, and warnings.
+
+    Args:
+        runs: In order; a cell that is not done is left out where another run has it done.
+        allow_mixed: Report also what does not compare.
+
+    Raises:
+        RunError: Versions, tasks or settings are mixed, or a cell is there twice, and that is not allowed.
+    """
+    warnings = mixtures(runs)
+    if warnings and not allow_mixed:
+        raise RunError(
+            "these runs do not compare: " + "; ".join(warnings) + ". Give --allow-mixed to report them together anyway"
+        )
+    entries = [entry for run in runs for entry in run.entries]
+    if warnings:
+        clear = len({run.folder.name for run in runs}) == len(runs)
+        names = {run.folder: run.folder.name if clear else str(run.folder) for run in runs}
+        marked = [(names[run.folder], entry) for run in runs for entry in run.entries]
+        return [dataclasses.replace(entry, marked=True, run=name) for name, entry in marked], warnings
+    done = [entry.cell for entry in entries if entry.result is not None]
+    merged = {json.dumps(e.cell.to_dict(), sort_keys=True): e for e in entries if e.result or e.cell not in done}
+    return list(merged.values()), warnings

@@ -1,0 +1,55 @@
+"""The stored episodes of a run, read back and exported; `benchmarks.kept` writes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from typing_extensions import NotRequired, TypedDict  # pydantic reads that of typing from Python 3.12 on
+
+from ..episodes import Trace, TraceError, TraceWriter, read
+from ..episodes.files import Texts, last_evaluation
+from ..storage.reading import conform
+from .runs import Run
+
+
+class _Event(TypedDict):
+    agent: str
+
+
+class _Shape(TypedDict):
+    """What is shown and exported of a trace; `trace validate` needs more."""
+
+    trace_id: str
+    task_id: str
+    events: list[_Event]
+    metrics: NotRequired[dict[str, Any] | None]
+
+
+def read_traces(path: Path) -> Iterator[Trace]:
+    """The traces of a file, one at a time; raises FileError where one lacks what is shown of it."""
+    for trace in read(path):
+        conform(trace, _Shape, str(path))
+        yield trace
+
+
+def export(run: Run, path: Path, texts: Texts = "inline", *, token_ids: bool = False) -> int:
+    """Write the last evaluations of all cells of a run into one file of traces; returns their number.
+
+    Raises:
+        TraceError: A cell was run without `--traces` and has no token ids, or there are no episodes.
+    """
+    with TraceWriter(path, texts, token_ids=token_ids) as writer:
+        for entry in run.entries:
+            file = last_evaluation(entry.folder)
+            for trace in read_traces(file) if file else ():
+                if token_ids and any("tokens" in e and "token_ids" not in e for e in trace["events"]):
+                    raise TraceError(
+                        f"{entry.cell.label} of {str(run.folder)!r} has no token ids: a run keeps them with bench "
+                        "--traces; leave --token-ids out, or run it with them"
+                    )
+                writer.write({**trace, "trace_id": f"{entry.cell.label}/{trace['trace_id']}"})
+        if not writer.count:
+            raise TraceError(f"{str(run.folder)!r} has no evaluated episodes yet; export it when a cell is done")
+    return writer.count

@@ -1,0 +1,40 @@
+"""Whether a learner can learn in an environment, and which ones can."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..algorithms.base import misfit
+from ..algorithms.registration import algorithms, find_algorithm, learns
+from ..config import ConfigError
+from ..envs.base import TextDecPOMDP
+from ..envs.wrappers import with_protocol
+
+
+def refuse_misfit(method: str, options: Mapping[str, Any], env: TextDecPOMDP) -> None:
+    """Raises ConfigError, which names learners that fit, for a learner that cannot learn in an environment.
+
+    Args:
+        method: Its name.
+        options: Its options, as a user wrote them.
+        env: The environment, under the protocol of the team.
+    """
+    spec = find_algorithm(method)
+    if why := misfit(spec.load(), spec.config(options), env):
+        fitting = ", ".join(fitting_learners(env.task)) or "none that is registered"
+        raise ConfigError(f"{method} does not fit {env.metadata['name']}: {why}. Learners that fit it: {fitting}")
+
+
+def fitting_learners(task: TextDecPOMDP) -> list[str]:
+    """The registered learners that fit a task under their own protocol, with their default options."""
+    fitting: list[str] = []
+    for name in algorithms:
+        try:
+            spec = find_algorithm(name)
+            env = with_protocol(task, spec.protocol)
+            if learns(name) and not misfit(spec.load(), spec.config({}), env):
+                fitting.append(name)
+        except Exception:  # a protocol or default options that do not fit either, or whatever another package raises
+            continue
+    return fitting

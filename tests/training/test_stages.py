@@ -1,0 +1,102 @@
+"""Learners one after another in one run: who plays when, resumed bit for bit, what reports say, and what cannot be."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from models import same, weights
+from rich.console import Console
+
+from llm_dec_pomdp.algorithms.staged import Staged
+from llm_dec_pomdp.benchmarks.cell import run_cell
+from llm_dec_pomdp.benchmarks.checks import check_cells
+from llm_dec_pomdp.benchmarks.runner import run_folder
+from llm_dec_pomdp.benchmarks.setup import build_cell
+from llm_dec_pomdp.benchmarks.suite import Cell, Suite, load_suite
+from llm_dec_pomdp.config import ConfigError, build
+from llm_dec_pomdp.report.text import report_runs, tables
+from llm_dec_pomdp.results.runs import read_run
+from llm_dec_pomdp.rollout import Demonstrations, Trajectories
+from llm_dec_pomdp.storage.runfolder import read_lines
+
+COLD = {"name": "imitation", "steps": 2, "options": {"source": "script:uniform"}}
+
+
+def cell(steps: int = 4, *, method: str = "mgrpo", stages: Any = (COLD,), options: Any = (), **training: Any) -> Cell:
+    """Two steps of imitation, then of another learner, on a small hierarchy."""
+    values = {
+        "name": "s",
+        "environments": [{"id": "keys-v0", "options": {"delegations": 2, "entities": 4}}],
+        "methods": [{"name": method, "stages": list(stages), "options": dict(options)}],
+        "models": [{"name": "builtin:words", "device": "cpu"}],
+        "sampling": {"max_new_tokens": 1},
+        "training": {"steps": steps, "prompts_per_step": 2, "group_size": 3, "save_every": 1, **training},
+        "evaluation": {"items": 2},
+    }
+    [only] = build(Suite, values, source="test").cells()
+    return only
+
+
+@pytest.mark.parametrize("method", ["mgrpo", "grpo"])
+def test_each_stage_plays_and_learns_for_its_steps(method: str, tmp_path: Path) -> None:
+    run_cell(cell(method=method), tmp_path / "run", tracking=())
+    steps = read_lines(tmp_path / "run" / "train.jsonl")
+    assert [step["metrics"]["stage"] for step in steps] == [1, 1, 2, 2]
+    assert ["cross_entropy" in step["metrics"] for step in steps] == [True, True, False, False]
+    setup = build_cell(cell(method=method))
+    assert isinstance(setup.algorithm, Staged)
+    played = []
+    for updates in range(4):
+        setup.algorithm.updates = updates
+        played.append(type(setup.algorithm.rollout))
+    assert played == [Demonstrations, Demonstrations, Trajectories, Trajectories]
+
+
+@pytest.mark.parametrize("stop", [1, 2, 3])
+def test_a_run_goes_on_bit_for_bit_within_and_between_stages(stop: int, tmp_path: Path) -> None:
+    options = {"beta": 0.1}  # to the team that the first stage leaves
+    run_cell(cell(options=options), tmp_path / "whole", tracking=())
+    run_cell(cell(stop, options=options), tmp_path / "parts", tracking=())
+    run_cell(cell(options=options), tmp_path / "parts", tracking=())
+    found = [weights(build_cell(cell(), tmp_path / name / "team").team) for name in ("whole", "parts")]
+    assert same(*found)
+    texts = [[step["texts"] for step in read_lines(tmp_path / name / "train.jsonl")] for name in ("whole", "parts")]
+    assert texts[0] == texts[1]
+
+
+def test_a_title_names_all_stages() -> None:
+    assert cell().method.title == "imitation then mgrpo"
+
+
+def test_stages_that_leave_the_method_nothing_are_refused() -> None:
+    with pytest.raises(ConfigError, match="its stages take 2 of 2 steps, so mgrpo learns nothing"):
+        check_cells([cell(2)])
+    with pytest.raises(ConfigError, match="concat does not learn"):
+        check_cells([cell(stages=({"name": "concat", "steps": 1},))])
+
+
+@pytest.mark.parametrize("name", ["hierarchy", "hierarchy_context"])
+def test_the_suites_of_hierarchies_can_run(name: str) -> None:
+    check_cells(load_suite(name, ["seeds=[0]"]).cells())
+
+
+@pytest.mark.parametrize(("source", "said"), [("script:uniform", "no labels"), ("script:optimal", "with labels")])
+def test_every_report_says_which_stage_used_labels(source: str, said: str, tmp_path: Path) -> None:
+    stages = [{**COLD, "options": {"source": source}}]
+    with run_folder(tmp_path):
+        for one in (cell(3, stages=stages), cell(1, stages=())):
+            run_cell(one, tmp_path / "cells" / one.label, tracking=())
+    found, _ = report_runs([tmp_path], tmp_path)
+    row = {"stage 1": f"imitation, updates 1-2, {said}", "stage 2": "mgrpo, updates 3-3, no labels"}
+    assert [one["sections"].get("stages") for one in found.to_dict()["lines"]] == [row, None]
+    console = Console(file=io.StringIO(), width=200)
+    console.print(*tables([], read_run(tmp_path).entries))
+    for text in (
+        (tmp_path / "report.md").read_text(encoding="utf-8"),
+        (tmp_path / "report.html").read_text(encoding="utf-8"),
+        cast("io.StringIO", console.file).getvalue(),
+    ):
+        assert all(value in text for value in row.values())
