@@ -14,7 +14,6 @@ setting.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +26,8 @@ from .config import ConfigError, build
 from .envs.base import TextDecPOMDP
 from .evaluation import play
 from .evaluation.metrics import Summary, earned
-from .evaluation.play import EvaluationConfig
 from .evaluation.teams import default_model, known_of
+from .options import EvaluationConfig
 from .progress import shown
 from .rollout import independent
 from .storage.runfolder import new_run_folder
@@ -40,6 +39,8 @@ from .training.rates import in_words
 from .training.tracking import Trackers, check_trackers, train_numbers
 from .types import Group
 from .visible import Terminal
+
+_LENGTH = TrainerConfig()  # of trainings by default
 
 
 def load_team(
@@ -143,14 +144,14 @@ def train(
     env: TextDecPOMDP,
     algorithm: str = "magrpo",
     *,
-    steps: int = 40,
-    prompts_per_step: int = 8,
-    group_size: int = 4,
+    steps: int = _LENGTH.steps,
+    prompts_per_step: int = _LENGTH.prompts_per_step,
+    group_size: int = _LENGTH.group_size,
     sampling: Sampling | None = None,
     seed: int = 0,
     on_step: Callable[[Step], object] = lambda step: None,
     checkpoints: str | Path | None = None,
-    save_every: int = 10,
+    save_every: int = _LENGTH.save_every,
     track: str | Sequence[str] = (),
     progress: bool = False,
     **options: Any,
@@ -204,7 +205,7 @@ def train(
     places, done = None, Counters()
     if checkpoints is not None:
         trained = {"environment": env.metadata["name"], "algorithm": algorithm, "options": options, "seed": seed}
-        sizes = {"prompts_per_step": prompts_per_step, "group_size": group_size, "sampling": asdict(sampling)}
+        sizes = {"prompts_per_step": prompts_per_step, "group_size": group_size, "sampling": sampling.model_dump()}
         places = Checkpoints(Path(checkpoints), {**trained, **sizes}, keep=config.keep)
         done = restore(learner, env, places)
     title = f"{algorithm} on {env.metadata['name']}"

@@ -16,7 +16,7 @@ ROOT = Path(llm_dec_pomdp.__file__).parent
 NAME = "llm_dec_pomdp"
 PACKAGE = "__init__"  # the room of the package itself
 
-LEAVES = {"types", "spaces", "seeding", "config", "registries", "visible", "__about__"}
+LEAVES = {"types", "spaces", "seeding", "config", "options", "registries", "visible", "__about__"}
 # what measures a team, and all below it
 EVALUATED = {
     *LEAVES,
@@ -31,6 +31,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "data": set(),
     "envs": {*LEAVES, "sandbox", "storage", "envs"},
     "http": {*LEAVES, "storage"},
+    "options": {"config"},
     "agents": {*LEAVES, "storage", "http", "agents"},
     "rollout": {*LEAVES, "storage", "envs.base", "envs.many", "agents.base", "agents.scripted", "episodes", "rollout"},
     "algorithms": {*LEAVES, "agents.base", "agents.memory", "agents.judges", "rollout", "algorithms"},

@@ -14,10 +14,10 @@ from evaluated import write_evaluation
 from rich.console import Console
 
 from llm_dec_pomdp.benchmarks.result import Result
-from llm_dec_pomdp.benchmarks.suite import Cell, EnvironmentConfig, MethodConfig, ModelConfig, SamplingConfig
+from llm_dec_pomdp.benchmarks.suite import Cell, EnvironmentConfig, MethodConfig, ModelConfig
 from llm_dec_pomdp.evaluation.intervals import mean_interval
 from llm_dec_pomdp.evaluation.metrics import Summary
-from llm_dec_pomdp.evaluation.play import EvaluationConfig
+from llm_dec_pomdp.options import EvaluationConfig, Sampling
 from llm_dec_pomdp.report.findings import Findings
 from llm_dec_pomdp.report.text import finding_tables, report_runs, tables
 from llm_dec_pomdp.results.runs import read_run
@@ -35,7 +35,7 @@ def make_cell(
         MethodConfig(name=method),
         ModelConfig(),
         seed,
-        SamplingConfig(temperature=temperature),
+        Sampling(temperature=temperature),
         TrainerConfig(),
         EvaluationConfig(),
     )

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+from ..options import Sampling
 from ..registries import UnknownNameError, nearest
 from ..seeding import derive
 from ..types import Completion, Message, Tool, conversation
@@ -23,36 +24,8 @@ if TYPE_CHECKING:
     import torch
     from torch.nn import Parameter
 
+_DRAWN = Sampling()  # texts by default
 LEARNING_RATE = 5e-4  # AdamW's for adapters and small models, and for policies that name none
-
-
-@dataclass(frozen=True, slots=True)
-class Sampling:
-    """How to draw a text. Its defaults are those of every command, suite and function.
-
-    Attributes:
-        temperature: Divides the logits; 0 takes the most likely token.
-        top_k: Number of most likely tokens to keep; 0 keeps all.
-        top_p: Smallest set of these tokens that holds this share of their probability; 1 keeps all. Learners take
-            log-probabilities before truncation, so with top_p below 1 or a top_k their gradient is biased: it is that
-            of the whole distribution, on draws from a part of it.
-        max_new_tokens: Longest completion, in tokens.
-    """
-
-    temperature: float = 1.0
-    top_p: float = 1.0
-    top_k: int = 0
-    max_new_tokens: int = 128
-
-    def __post_init__(self) -> None:
-        if self.temperature < 0:
-            raise ValueError(f"temperature is {self.temperature}; it must be at least 0 (0 means greedy)")
-        if not 0 < self.top_p <= 1:
-            raise ValueError(f"top_p is {self.top_p}; it must be in (0, 1]")
-        if self.top_k < 0:
-            raise ValueError(f"top_k is {self.top_k}; it must be at least 0 (0 means all tokens)")
-        if self.max_new_tokens < 1:
-            raise ValueError(f"max_new_tokens is {self.max_new_tokens}; it must be at least 1")
 
 
 def chat(history: Sequence[Message], *, tools: bool = True) -> list[dict[str, str]]:
@@ -400,7 +373,7 @@ class Team:
         return [answers[number] for number in range(len(requests))]
 
     def act(
-        self, observations: Mapping[str, str | Sequence[Message]], sampling: Sampling = Sampling(), seed: int = 0
+        self, observations: Mapping[str, str | Sequence[Message]], sampling: Sampling = _DRAWN, seed: int = 0
     ) -> dict[str, str]:
         """The texts of all agents, as `env.step` takes them.
 
@@ -439,7 +412,7 @@ class Team:
             raise ValueError(f"{self!r} has no weights that are trained, so there is nothing to save")
         if place.exists() and not (place / DESCRIPTION).is_file() and (place.is_file() or any(place.iterdir())):
             raise FileExistsError(f"{str(folder)!r} is not empty and holds no saved team; give a new folder")
-        save_team(place, self, {"sampling": asdict(self.sampling)})
+        save_team(place, self, {"sampling": self.sampling.model_dump()})
 
     def __repr__(self) -> str:
         kinds = {agent: type(policy).__name__ for agent, policy in self.members.items()}

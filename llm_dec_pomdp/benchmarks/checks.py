@@ -116,7 +116,6 @@ def check_methods(cells: Sequence[Cell]) -> None:
         ConfigError: A method that breaks the contract, an option that it does not have, a value that it does not take,
             groups of one for a learner that compares the members of a group, or stages that leave it no steps.
         KeyError: No such method.
-        ValueError: A sampling that does not exist.
     """
     for cell in cells:
         for method in (*cell.method.stages, cell.method):
@@ -127,7 +126,6 @@ def check_methods(cells: Sequence[Cell]) -> None:
                 f"{cell.method.title}: its stages take {earlier} of {cell.training.steps} steps, so {cell.method.name} "
                 "learns nothing; the steps of the training count those of all stages"
             )
-        cell.sampling.build()
 
 
 def _check_method(cell: Cell, method: MethodConfig | StageConfig) -> None:

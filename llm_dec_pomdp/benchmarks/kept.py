@@ -35,7 +35,7 @@ def header_of(cell: Cell, env: TextDecPOMDP, steps: int) -> Header:
         protocol=cell.protocol,
         models=models,
         weights=steps,
-        sampling=cell.sampling.build(),
+        sampling=cell.sampling,
     )
 
 

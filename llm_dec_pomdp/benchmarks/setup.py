@@ -141,7 +141,7 @@ def build_cell(cell: Cell, weights: Path | None = None, load: Callable[..., Team
     if cell.judge == BASE:
         for task in (train_env, eval_env):
             bind_base(task, team, cell.model.name)
-    sampling = cell.sampling.build()
+    sampling = cell.sampling
     algorithm, *earlier = (
         build_algorithm(one.name, one.options, team, sampling) for one in (cell.method, *cell.method.stages)
     )

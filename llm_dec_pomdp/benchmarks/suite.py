@@ -15,39 +15,18 @@ import pydantic
 from pydantic import AfterValidator
 
 from ..agents.assembly import MemberConfig
-from ..agents.base import Sampling
 from ..agents.loading import server_model
 from ..agents.options import ModelOptions
 from ..algorithms.registration import find_algorithm, learns
 from ..config import Config, ConfigError, Positive, build, named_model, override, read_toml
 from ..envs.judging import BASE
 from ..envs.registration import with_version
-from ..evaluation.play import EvaluationConfig
+from ..options import EvaluationConfig, Sampling, TrainerConfig
 from ..registries import nearest
 from ..storage.files import clean
 from ..storage.reading import is_there, read_json
-from ..training import TrainerConfig
 from ..training.checkpoint import differences
 from ..training.tracking import Tracker
-
-_DRAWN = Sampling()  # by default
-
-
-class SamplingConfig(Config):
-    """How texts are drawn."""
-
-    temperature: float = _DRAWN.temperature
-    """Divides the logits; 0 is greedy."""
-    top_p: float = _DRAWN.top_p
-    """Nucleus; 1 keeps all tokens. Below 1 the gradient of learners is biased, see `agents.base.Sampling`."""
-    top_k: int = _DRAWN.top_k
-    """Most likely tokens kept; 0 keeps all. Above 0 the gradient of learners is biased too."""
-    max_new_tokens: int = _DRAWN.max_new_tokens
-    """Longest text of one agent, in tokens."""
-
-    def build(self) -> Sampling:
-        """The value that policies take."""
-        return Sampling(**self.model_dump())
 
 
 class _Named(Config):
@@ -166,7 +145,7 @@ class Suite(Config):
     methods: list[MethodConfig]
     models: list[ModelConfig] = [ModelConfig()]
     seeds: list[int] = [0]
-    sampling: SamplingConfig = SamplingConfig()
+    sampling: Sampling = Sampling()
     training: TrainerConfig = TrainerConfig()
     evaluation: EvaluationConfig = EvaluationConfig()
     about: str = ""
@@ -223,7 +202,7 @@ class Suite(Config):
             ),
             build(ModelConfig, models, source=source),
             seed,
-            build(SamplingConfig, {**self.sampling.model_dump(), **environment.sampling}, source=source),
+            build(Sampling, {**self.sampling.model_dump(), **environment.sampling}, source=source),
             build(TrainerConfig, training, source=source),
             build(EvaluationConfig, {**self.evaluation.model_dump(), **environment.evaluation}, source=source),
         )
@@ -237,7 +216,7 @@ class Cell:
     method: MethodConfig
     model: ModelConfig
     seed: int
-    sampling: SamplingConfig
+    sampling: Sampling
     training: TrainerConfig
     evaluation: EvaluationConfig
 
@@ -316,7 +295,7 @@ class _Parts(Config):
     method: MethodConfig
     model: ModelConfig
     seed: int
-    sampling: SamplingConfig
+    sampling: Sampling
     training: TrainerConfig
     evaluation: EvaluationConfig
 

@@ -9,16 +9,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ..agents.options import ModelOptions
+from ..options import EvaluationConfig, Sampling, TrainerConfig
 from .console import err, failure, print_json, show_report, stop
 from .options import (
-    DRAWN,
     EnvOption,
     Fields,
     Json,
-    NewTokens,
     Tasks,
     Traces,
     Turns,
+    configured,
     from_options,
     given,
     read_fields,
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from ..results.runs import Entry
     from ..training import TrainerConfig
 
+_DRAWN = ("temperature", "top_p", "max_new_tokens")
 _OPTIONS: dict[str, tuple[Any, Any]] = {
     "model": (
         Annotated[
@@ -44,18 +46,7 @@ _OPTIONS: dict[str, tuple[Any, Any]] = {
         ],
         "",
     ),
-    "sharing": (
-        Annotated[str, typer.Option(help="separate (a model per role), shared, or lora (an adapter per role).")],
-        "separate",
-    ),
-    "device": (
-        Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...; or one for each role, as cuda:0,cuda:1.")],
-        "auto",
-    ),
-    "dtype": (
-        Annotated[str, typer.Option(help="auto (float32 weights where all are trained), float32, bfloat16, float16.")],
-        "auto",
-    ),
+    **configured(ModelOptions, "sharing", "device", "dtype"),
     "load": (
         Annotated[
             list[str] | None,
@@ -67,14 +58,8 @@ _OPTIONS: dict[str, tuple[Any, Any]] = {
     "field": (Fields, None),
     "turns": (Turns, None),
     "env_option": (EnvOption, None),
-    "items": (Annotated[int | None, typer.Option(help="Evaluated tasks, from the first on; else all.")], None),
-    "samples": (
-        Annotated[int | None, typer.Option(help="Evaluation episodes per task; else 1, or 100 of a single task.")],
-        None,
-    ),
-    "temperature": (Annotated[float, typer.Option(help="Sampling temperature; 0 is greedy.")], DRAWN.temperature),
-    "top_p": (Annotated[float, typer.Option(help="Nucleus of the sampling; 1 keeps all tokens.")], DRAWN.top_p),
-    "max_new_tokens": (NewTokens, DRAWN.max_new_tokens),
+    **configured(EvaluationConfig, "items", "samples"),
+    **configured(Sampling, *_DRAWN),
     "seed": (Annotated[int, typer.Option(help="Seed of the run.")], 0),
     "out_folder": (Annotated[Path | None, typer.Option("--out", help="Folder of the run.")], None),
     "traces": (Traces, False),
@@ -118,8 +103,7 @@ def make_cell(
     Raises:
         ConfigError: A value that is refused, named as its option.
     """
-    from ..benchmarks.suite import Cell, EnvironmentConfig, MethodConfig, SamplingConfig
-    from ..evaluation.play import EvaluationConfig
+    from ..benchmarks.suite import Cell, EnvironmentConfig, MethodConfig
 
     environment = from_options(
         EnvironmentConfig,
@@ -136,7 +120,7 @@ def make_cell(
         MethodConfig(name=algorithm, options=read_options(settings)),
         played or _model(options),
         options["seed"],
-        from_options(SamplingConfig, **{name: options[name] for name in ("temperature", "top_p", "max_new_tokens")}),
+        from_options(Sampling, **{name: options[name] for name in _DRAWN}),
         training,
         from_options(EvaluationConfig, items=options["items"], samples=options["samples"], **evaluation),
     )

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from ..options import TrainerConfig
 from .cells import cell_options, check_cell, make_cell, measured_as, refuse, run_one, saved_team
 from .console import err, stop, usage
 from .options import algorithms, environments, given
@@ -39,7 +40,6 @@ def eval_(
               [bold]llm-dec-pomdp eval --team runs/my-run[/]
     """
     from ..benchmarks.suite import read_team
-    from ..training import TrainerConfig
 
     with usage():
         played = saved = told = None

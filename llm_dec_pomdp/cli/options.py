@@ -5,16 +5,15 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Collection, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast, get_origin, get_type_hints
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from ..agents.base import Sampling
 from .console import stop
 
 if TYPE_CHECKING:
-    from ..config import ConfigT
+    from ..config import Config, ConfigT
 
 # --- what a shell completes; nothing here loads torch -----------------------------------------------------------------
 
@@ -42,12 +41,11 @@ def suites(incomplete: str) -> list[str]:
 
 # --- options ----------------------------------------------------------------------------------------------------------
 
-DRAWN = Sampling()  # texts by default
 _PANELS = {  # of help pages
     "Model": "model team sharing device dtype load",
     "Tasks": "tasks eval_tasks field turns env_option protocol split items samples",
     "Sampling": "temperature top_p max_new_tokens",
-    "Training": "steps prompts group_size eval_every save_every setting",
+    "Training": "steps prompts_per_step group_size every save_every setting",
     "Run": "seed out_folder resume overwrite other_versions executor address jobs track traces trust dry_run as_json",
 }
 _PANEL_OF = {name: panel for panel, names in _PANELS.items() for name in names.split()}
@@ -65,7 +63,6 @@ EnvOption = Annotated[
     list[str] | None,
     typer.Option("--env", help="Option of the environment, e.g. feedback=level_passed or length_ratio=paper."),
 ]
-NewTokens = Annotated[int, typer.Option(help="Longest text of one agent, in tokens.")]
 Track = Annotated[
     list[str] | None,
     typer.Option(
@@ -78,6 +75,32 @@ Traces = Annotated[
     bool, typer.Option("--traces", help="Write the traces of every evaluation, with token ids; see trace and view.")
 ]
 OtherVersions = Annotated[bool, typer.Option("--other-versions", help="Resume although packages have changed since.")]
+
+
+# Names of the command line that differ from those of configurations.
+_NAMES = {"prompts_per_step": "prompts", "every": "eval_every", "id": "environment id", "max_turns": "turns"}
+
+
+def _flag(name: str) -> str:
+    return f"--{_NAMES.get(name, name).replace('_', '-')}"
+
+
+def configured(kind: type[Config], *names: str, **defaults: Any) -> dict[str, tuple[Any, Any]]:
+    """Options of a command (annotation and default by name) from fields of a configuration: type, default and help.
+
+    Args:
+        kind: The configuration.
+        names: Of its fields.
+        defaults: Those that differ here.
+    """
+    options: dict[str, tuple[Any, Any]] = {}
+    types = get_type_hints(kind)
+    for name in names:
+        field = kind.model_fields[name]
+        plain = str if get_origin(types[name]) is Literal else types[name]
+        shown = typer.Option(_flag(name), help=" ".join((field.description or "").split()))
+        options[name] = (Annotated[plain, shown], defaults.get(name, field.default))
+    return options
 
 
 class _Help:
@@ -159,15 +182,12 @@ def check_address(address: str | None, executor: str) -> None:
 
 # --- what was given ---------------------------------------------------------------------------------------------------
 
-# Names of the command line that differ from those of configurations.
-_NAMES = {"prompts_per_step": "prompts", "every": "eval_every", "id": "environment id", "max_turns": "turns"}
-
 
 def from_options(kind: type[ConfigT], further: Collection[str] = (), **values: Any) -> ConfigT:
     """A configuration from options. Errors name the option, or for names in `further` the option --load."""
     from ..config import build
 
-    names = {name: f"--{_NAMES.get(name, name).replace('_', '-')}" for name in kind.model_fields}
+    names = {name: _flag(name) for name in kind.model_fields}
     names |= {name: f"--load {name}" for name in further}
     return build(kind, values, source="options", names=names)
 

@@ -11,16 +11,18 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
+from ..options import Sampling
 from ..visible import plain
 from .console import out, stop, usage
-from .options import DRAWN, EnvId, EnvOption, Model, NewTokens, Turns, read_options
+from .options import EnvId, EnvOption, Model, Turns, configured, from_options, read_options, with_options
 from .trust import typed
 
 if TYPE_CHECKING:
-    from ..agents.base import Policy, Request, Sampling
+    from ..agents.base import Policy, Request
     from ..types import Completion
 
 
+@with_options(configured(Sampling, "max_new_tokens"))
 def play(
     env_id: EnvId,
     role: Annotated[str | None, typer.Option(help="The role you take; the first one when left out.")] = None,
@@ -29,8 +31,8 @@ def play(
     protocol: Annotated[str, typer.Option(help="parallel, centralized, sequential or discussion.")] = "parallel",
     turns: Turns = None,
     env_option: EnvOption = None,
-    max_new_tokens: NewTokens = DRAWN.max_new_tokens,
     seed: Annotated[int | None, typer.Option(min=0, help="Seed of the task and of the others' texts.")] = None,
+    **options: Any,
 ) -> None:
     """Take one role yourself, for all agents that have it; a policy plays the rest. An empty line ends your text.
 
@@ -38,7 +40,7 @@ def play(
               [bold]llm-dec-pomdp play research-v0 --role sub --model script:optimal[/]
     """
     from ..agents.assembly import MemberConfig, assemble_team, check_model
-    from ..agents.base import Sampling, Team
+    from ..agents.base import Team
     from ..agents.human import Human
     from ..benchmarks.setup import make_task
     from ..envs.wrappers import with_protocol
@@ -48,7 +50,7 @@ def play(
 
     typed(env_id)
     with usage():
-        sampling = Sampling(max_new_tokens=max_new_tokens)
+        sampling = from_options(Sampling, **options)
         env = with_protocol(make_task(env_id, read_options(env_option), split="all", max_turns=turns), protocol)
         roles = [env.role(agent) for agent in env.possible_agents]
         if role is not None and role not in roles:

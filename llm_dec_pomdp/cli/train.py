@@ -8,16 +8,33 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ..options import EvaluationConfig, TrainerConfig
 from .cells import cell_options, check_cell, make_cell, refuse, run_one, saved_team
 from .console import stop, usage
-from .options import Address, OtherVersions, Track, algorithms, check_address, environments, from_options, given
+from .options import (
+    Address,
+    OtherVersions,
+    Track,
+    algorithms,
+    check_address,
+    configured,
+    environments,
+    from_options,
+    given,
+    with_options,
+)
 from .trust import allow, typed
 
 if TYPE_CHECKING:
     from ..benchmarks.suite import Cell
+    from ..config import ConfigT
+
+
+_LENGTH = ("steps", "prompts_per_step", "group_size", "save_every")
 
 
 @cell_options()
+@with_options({**configured(TrainerConfig, *_LENGTH), **configured(EvaluationConfig, "every")})
 def train(
     context: typer.Context,
     env_id: Annotated[
@@ -39,13 +56,6 @@ def train(
     protocol: Annotated[
         str | None, typer.Option(help="parallel, sequential, discussion, ...; the learner's own when left out.")
     ] = None,
-    steps: Annotated[int, typer.Option(help="Updates.")] = 40,
-    prompts: Annotated[int, typer.Option(help="Tasks per update.")] = 8,
-    group_size: Annotated[int, typer.Option(help="Episodes per task (G).")] = 4,
-    eval_every: Annotated[int, typer.Option(help="Updates between evaluations; 0: before and after only.")] = 0,
-    save_every: Annotated[
-        int, typer.Option(help="Updates between checkpoints; 0: after the last, and on a signal.")
-    ] = 10,
     setting: Annotated[
         list[str] | None, typer.Option("--set", help="Option of the algorithm, e.g. learning_rate=1e-4.")
     ] = None,
@@ -93,13 +103,11 @@ def train(
                 algorithm,
                 options,
                 played=played,
-                training=from_options(
-                    TrainerConfig, steps=steps, prompts_per_step=prompts, group_size=group_size, save_every=save_every
-                ),
+                training=from_options(TrainerConfig, **{name: options[name] for name in _LENGTH}),
                 settings=setting,
                 eval_tasks=eval_tasks,
                 protocol=protocol,
-                every=eval_every,
+                every=options["every"],
             )
             typed(env_id, algorithm)
             if team is not None:
@@ -125,12 +133,10 @@ def _refuse_another(cell: Cell, folder: Path) -> None:
 def _cell_to_resume(context: typer.Context, folder: Path | None, *, trust: bool) -> Cell:
     """The only cell of a run, where only its folder was given, or also steps, --save-every or --eval-every."""
     from ..benchmarks.suite import Cell
-    from ..evaluation.play import EvaluationConfig
-    from ..training import TrainerConfig
 
     if folder is None:
         stop("give an environment id to train on, see `llm-dec-pomdp list`, or a run to go on with: --resume RUN")
-    changes = {"steps", "save_every", "eval_every"}
+    changes = {"steps", "save_every", "every"}
     free = given(
         context, "resume", "other_versions", "executor", "address", "track", "traces", "trust", "as_json", *changes
     )
@@ -151,9 +157,9 @@ def _cell_to_resume(context: typer.Context, folder: Path | None, *, trust: bool)
     if not cell.training.steps:
         stop(f"{str(folder)!r} holds an evaluation without training; measure again with eval")
     changed = {name: context.params[name] for name in changes if given(context, name)}
-    every = {"every": changed.pop("eval_every")} if "eval_every" in changed else {}
-    return dataclasses.replace(
-        cell,
-        training=from_options(TrainerConfig, **{**cell.training.model_dump(), **changed}),
-        evaluation=from_options(EvaluationConfig, **{**cell.evaluation.model_dump(), **every}),
-    )
+
+    def renewed(part: ConfigT) -> ConfigT:
+        values = part.model_dump()
+        return from_options(type(part), **{**values, **{n: v for n, v in changed.items() if n in values}})
+
+    return dataclasses.replace(cell, training=renewed(cell.training), evaluation=renewed(cell.evaluation))

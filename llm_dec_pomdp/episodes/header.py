@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import hashlib
 import json
@@ -111,7 +110,7 @@ class Header:
             "protocol": self.protocol,
             "max_turns": self.max_turns,
             "players": {agent: player._asdict() for agent, player in self.players.items()},
-            "sampling": dataclasses.asdict(self.sampling) if self.sampling else None,
+            "sampling": self.sampling.model_dump() if self.sampling else None,
         }
 
 

@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from ..agents.base import Policy, Sampling
-from ..config import Config, Count, Positive
 from ..envs.base import TextDecPOMDP
 from ..rollout import independent
 from ..types import Group
@@ -15,22 +14,6 @@ from .metrics import Summary, summarise
 from .sections import measure
 
 MANY = 100  # episodes of a single task, which differ by chance alone
-
-
-class EvaluationConfig(Config):
-    """What is measured at the end."""
-
-    split: str = "test"
-    """Split of the task set."""
-    items: Positive | None = None
-    """Number of tasks, from the first on; all when left out."""
-    samples: Positive | None = None
-    """Episodes per task; left out, 1, or 100 where there is a single task."""
-    every: Count = 0
-    """Training steps from one evaluation to the next, for the learning curve; 0: only before and after."""
-    timing: Count = 0
-    """Number of tasks, from the first on, that are played once more, one at a time, for the response time of a single
-    user; 0: none."""
 
 
 def default_samples(env: TextDecPOMDP) -> int:

@@ -7,7 +7,6 @@ Episodes of a group whose histories are equal, token by token, share one request
 
 from __future__ import annotations
 
-import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -165,7 +164,7 @@ def begin_groups(batch: Batch, *, shared_chance: bool = True) -> list[RunningEpi
 def per_action(batch: Batch) -> Sampling:
     """Its sampling with the token limit of an action, which may hold the parts of several agents."""
     limit = batch.sampling.max_new_tokens * batch.env.parts_per_action
-    return dataclasses.replace(batch.sampling, max_new_tokens=limit)
+    return batch.sampling.model_copy(update={"max_new_tokens": limit})
 
 
 def refuse_unknown(name: str, value: str, kind: Any) -> None:

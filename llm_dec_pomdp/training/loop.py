@@ -13,15 +13,12 @@ import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Annotated, Any, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
-from pydantic import Field
-
-from ..agents.base import Sampling
 from ..agents.engines import EngineError
 from ..algorithms.base import Learner, learning_rates, misfit
-from ..config import Config, Count, Positive
 from ..envs.base import TextDecPOMDP
+from ..options import Sampling, TrainerConfig
 from ..seeding import derive, generator
 from ..storage.files import replace_json
 from ..storage.reading import conform
@@ -55,21 +52,6 @@ class Restartable(Protocol):
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """See `Algorithm`."""
         ...
-
-
-class TrainerConfig(Config):
-    """How long and how broadly to train."""
-
-    steps: Count = 40
-    """Updates."""
-    prompts_per_step: Positive = 8
-    """Tasks per update."""
-    group_size: Positive = 4
-    """G: episodes per task; where a learner crosses texts or grows trees, texts per agent and decision point."""
-    save_every: Count = 10
-    """Updates between checkpoints, of which one is also saved after the last update and at a signal; 0: only those."""
-    keep: Annotated[int, Field(ge=2)] = 2
-    """How many of the newest checkpoints are kept, at least 2."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,7 +53,7 @@ def truncated(logits: torch.Tensor, *, top_k: int = 0, top_p: float = 1.0) -> to
 def test_frequencies_are_the_softmax(temperature: float, seed: int) -> None:
     logits = random_logits(12, seed)
     wanted = (logits / temperature).softmax(-1)
-    torch.testing.assert_close(frequencies(logits, Sampling(temperature)), wanted, rtol=0, atol=2e-4)
+    torch.testing.assert_close(frequencies(logits, Sampling(temperature=temperature)), wanted, rtol=0, atol=2e-4)
 
 
 @pytest.mark.parametrize("top_k", [1, 2, 5, 11, 12, 40])
@@ -137,8 +137,9 @@ def test_a_token_too_unlikely_for_the_format_is_never_drawn(u: float) -> None:
 # --- draw: what is recorded -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("sampling", [Sampling(0.7), Sampling(0.7, top_p=0.4), Sampling(0.7, top_k=2)])
-def test_recorded_logprobs_are_at_the_temperature_and_before_truncation(sampling: Sampling) -> None:
+@pytest.mark.parametrize("kept", [{}, {"top_p": 0.4}, {"top_k": 2}])
+def test_recorded_logprobs_are_at_the_temperature_and_before_truncation(kept: dict[str, Any]) -> None:
+    sampling = Sampling(temperature=0.7, **kept)
     logits = torch.stack([random_logits(12, seed) for seed in range(40)])
     tokens, logprobs = draw(logits, torch.linspace(0, 0.999, 40), sampling)
     wanted = (logits / 0.7).log_softmax(-1).gather(1, tokens[:, None])[:, 0]

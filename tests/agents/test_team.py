@@ -93,18 +93,20 @@ def test_a_team_keeps_its_own_list_of_members() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wrong", "named"),
+    ("name", "value"),
     [
-        ({"temperature": -0.1}, "temperature is -0.1"),
-        ({"top_p": 0.0}, "top_p is 0.0"),
-        ({"top_p": 1.1}, "top_p is 1.1"),
-        ({"top_k": -1}, "top_k is -1"),
-        ({"max_new_tokens": 0}, "max_new_tokens is 0"),
+        ("temperature", -0.1),
+        ("temperature", math.nan),
+        ("top_p", 0.0),
+        ("top_p", 1.1),
+        ("top_k", -1),
+        ("max_new_tokens", 0),
+        ("top_q", 1),
     ],
 )
-def test_wrong_sampling_is_named(wrong: dict[str, Any], named: str) -> None:
-    with pytest.raises(ValueError, match=named):
-        Sampling(**wrong)
+def test_wrong_sampling_is_named(name: str, value: float) -> None:
+    with pytest.raises(ValueError, match=f"(?s){name}.*input_value={value}"):
+        Sampling(**{name: value})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("edge", [{"temperature": 0.0}, {"top_p": 1.0}, {"top_k": 0}, {"max_new_tokens": 1}])

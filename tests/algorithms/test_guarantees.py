@@ -37,8 +37,7 @@ from llm_dec_pomdp.agents.transformers.language_model import LanguageModel
 from llm_dec_pomdp.benchmarks.cell import evaluate
 from llm_dec_pomdp.benchmarks.setup import build_cell
 from llm_dec_pomdp.benchmarks.suite import Cell, EnvironmentConfig, MethodConfig, ModelConfig
-from llm_dec_pomdp.benchmarks.suite import SamplingConfig as SuiteSampling
-from llm_dec_pomdp.evaluation.play import EvaluationConfig
+from llm_dec_pomdp.options import EvaluationConfig
 from llm_dec_pomdp.progress import Silent
 from llm_dec_pomdp.rollout import Rollout, Trajectories, Tree
 from llm_dec_pomdp.training.loop import TrainerConfig, tasks_of_step
@@ -176,7 +175,7 @@ def test_10_evaluation_takes_every_test_row_and_training_shuffles() -> None:
         MethodConfig(name="concat"),
         ModelConfig(members=[MemberConfig(agents=["summary", "elaboration"], model="script:random")]),
         0,
-        SuiteSampling(max_new_tokens=1),
+        Sampling(max_new_tokens=1),
         TrainerConfig(),
         EvaluationConfig(),
     )

@@ -14,9 +14,10 @@ from typer.testing import CliRunner, Result
 
 import llm_dec_pomdp
 from llm_dec_pomdp.algorithms.registration import algorithms
-from llm_dec_pomdp.benchmarks.suite import Cell, SamplingConfig
+from llm_dec_pomdp.benchmarks.suite import Cell, Suite
 from llm_dec_pomdp.cli import app
 from llm_dec_pomdp.envs.wrappers.protocols import PROTOCOLS
+from llm_dec_pomdp.options import Sampling, TrainerConfig
 from llm_dec_pomdp.registries import Spec
 
 QUICK = ["--items", "2", "--max-new-tokens", "16", "--device", "cpu"]
@@ -110,7 +111,7 @@ def test_check_of_a_broken_environment_fails_with_exit_code_1(tmp_path: Path) ->
         (["train", "tldr-v0", "--track", "wandbb"], "no tracker 'wandbb'; did you mean wandb"),
         (["bench", "quick", "--track", "wandbb"], "no tracker 'wandbb'; did you mean wandb"),
         (["train", "--resume", "runs/nope"], "'runs/nope' does not exist"),
-        (["eval", "tldr-v0", "--temperature", "-1"], "temperature is -1"),
+        (["eval", "tldr-v0", "--temperature", "-1"], "--temperature = -1.0"),
         (["train", "tldr-v0", "--set", "learning_rat=1"], "did you mean learning_rate"),
         (["train", "tldr-v0", "--algorithm", "concat"], "does not learn"),
         (["train", "tldr-v0", "--sharing", "loar"], "sharing"),
@@ -123,7 +124,7 @@ def test_check_of_a_broken_environment_fails_with_exit_code_1(tmp_path: Path) ->
         (["report", "one", "two"], "--out"),
         (["play", "tldr-v0", "--role", "sumary"], "did you mean summary"),
         (["play", "tldr-v0", "--seed", "-1"], "Invalid value for '--seed'"),
-        (["play", "tldr-v0", "--max-new-tokens", "0"], "max_new_tokens is 0"),
+        (["play", "tldr-v0", "--max-new-tokens", "0"], "--max-new-tokens = 0"),
         (["play", "coophumaneval-v0", "--env", "feedback_tests=abc"], "cannot be made with feedback_tests = 'abc'"),
         (["check", "coophumaneval-v0", "--env", "feedback_tests=abc"], "cannot be made with feedback_tests = 'abc'"),
         (["eval", "coophumaneval-v0", "--env", "feedback_tests=abc"], "cannot be made with feedback_tests = 'abc'"),
@@ -235,20 +236,21 @@ def test_a_team_is_measured_as_its_run_was_and_what_options_change_is_said(tmp_p
     assert "environment.id: 'tldr-v0' -> 'tldr-v1'; environment.tasks: " in other.stderr
 
 
-def test_a_text_is_drawn_with_the_same_options_by_default_everywhere() -> None:
-    drawn = dataclasses.asdict(llm_dec_pomdp.Sampling())
-    assert SamplingConfig().model_dump() == drawn
+def test_defaults_agree_in_commands_suites_and_functions() -> None:
+    drawn, length = Sampling().model_dump(), TrainerConfig().model_dump()
+    suite = Suite(name="any", environments=[], methods=[])
+    assert (suite.sampling.model_dump(), suite.training.model_dump()) == (drawn, length)
     commands = get_command(app).commands  # type: ignore[attr-defined]
-    for name in ("train", "eval", "play"):
-        options = {parameter.name: parameter.default for parameter in commands[name].params}
-        options = {"max_new_tokens": options.pop("tokens", None), **options}
-        known = {key: value for key, value in options.items() if key in drawn}
-        assert known == {key: drawn[key] for key in known}
-        assert "max_new_tokens" in known
+    for name, options in {"train": {**drawn, **length}, "eval": drawn, "play": drawn}.items():
+        found = {option.name: option.default for option in commands[name].params if option.name in options}
+        assert found == {key: options[key] for key in found}
+        assert "max_new_tokens" in found
+    arguments = inspect.signature(llm_dec_pomdp.train).parameters
+    assert {n: arguments[n].default for n in length if n in arguments} == {n: length[n] for n in length if n != "keep"}
     for function in (llm_dec_pomdp.train, llm_dec_pomdp.evaluate, llm_dec_pomdp.collect):
         assert inspect.signature(function).parameters["sampling"].default is None  # that of the team
     team = llm_dec_pomdp.load_team(llm_dec_pomdp.make("dectiger-v0"), "builtin:table")
-    assert dataclasses.asdict(team.sampling) == drawn
+    assert team.sampling.model_dump() == drawn
 
 
 def test_a_team_that_was_trained_under_a_protocol_is_measured_under_it(tmp_path: Path) -> None:

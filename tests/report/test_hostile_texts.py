@@ -16,11 +16,11 @@ from typer.testing import CliRunner
 
 from llm_dec_pomdp.agents.saved import folder_of
 from llm_dec_pomdp.benchmarks.result import Result
-from llm_dec_pomdp.benchmarks.suite import Cell, EnvironmentConfig, MethodConfig, ModelConfig, SamplingConfig
+from llm_dec_pomdp.benchmarks.suite import Cell, EnvironmentConfig, MethodConfig, ModelConfig
 from llm_dec_pomdp.cli import app
 from llm_dec_pomdp.evaluation.intervals import mean_interval
 from llm_dec_pomdp.evaluation.metrics import Summary
-from llm_dec_pomdp.evaluation.play import EvaluationConfig
+from llm_dec_pomdp.options import EvaluationConfig, Sampling
 from llm_dec_pomdp.results.listing import list_runs
 from llm_dec_pomdp.storage.files import replace_json
 from llm_dec_pomdp.storage.runfolder import append
@@ -54,7 +54,7 @@ def write_hostile_run(folder: Path, draw: random.Random) -> None:
     (folder / "commands.txt").write_text(visible(hostile(draw)) + "\n", encoding="utf-8")
     for number, name in enumerate([*names, hostile(draw)]):
         method = MethodConfig(name="concat", label=name)
-        model, sampling = ModelConfig(name=hostile(draw)), SamplingConfig()
+        model, sampling = ModelConfig(name=hostile(draw)), Sampling()
         cell = Cell(environment, method, model, 0, sampling, TrainerConfig(steps=1), EvaluationConfig())
         place = folder / "cells" / str(number)
         place.mkdir(parents=True)
