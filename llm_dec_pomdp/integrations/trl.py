@@ -88,7 +88,12 @@ def rollout_func(env: TextDecPOMDP) -> RolloutFunc:
         ids = rows_of_tasks([prompt[-1]["content"] for prompt in prompts], tasks, len(env.possible_agents), width)
         policy = policies.setdefault(id(network), LanguageModel(network, trainer.processing_class))
         network.eval()
-        sampling = Sampling(trainer.temperature, trainer.top_p, trainer.top_k or 0, trainer.max_completion_length)
+        sampling = Sampling(
+            temperature=trainer.temperature,
+            top_p=trainer.top_p,
+            top_k=trainer.top_k or 0,
+            max_new_tokens=trainer.max_completion_length,
+        )
         seeds = [derive(trainer.args.seed, trainer.state.global_step, place) for place in range(len(ids))]
         groups = Trajectories().play(env, policy, ids, seeds, sampling, width)
         network.train(training)
