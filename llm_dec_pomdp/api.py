@@ -20,8 +20,8 @@ from typing import Any
 from .agents.assembly import MemberConfig, assemble_team
 from .agents.base import Policy, Sampling, Team
 from .agents.saved import load_weights, read_sampling
-from .algorithms.base import Learner, check_algorithm, learning_rates
-from .algorithms.registration import build_algorithm, find_algorithm, learns
+from .algorithms.base import Algorithm
+from .algorithms.registration import build_algorithm, learns
 from .config import ConfigError, build
 from .envs.base import TextDecPOMDP
 from .evaluation import play
@@ -155,7 +155,7 @@ def train(
     track: str | Sequence[str] = (),
     progress: bool = False,
     **options: Any,
-) -> Learner:
+) -> Algorithm:
     """Train a team in place.
 
     Args:
@@ -195,13 +195,12 @@ def train(
         {"steps": steps, "prompts_per_step": prompts_per_step, "group_size": group_size, "save_every": save_every},
         source="train()",
     )
-    check_algorithm(find_algorithm(algorithm).load(), algorithm)
     team.sampling = sampling = _sampling_of(team, sampling)
     if not learns(algorithm):
         raise ConfigError(f"algorithm {algorithm!r} does not learn; `llm-dec-pomdp list` says which do")
     refuse_misfit(algorithm, options, env)
     env.task.try_rows()
-    learner: Learner = build_algorithm(algorithm, options, team, sampling)
+    learner = build_algorithm(algorithm, options, team, sampling)
     places, done = None, Counters()
     if checkpoints is not None:
         trained = {"environment": env.metadata["name"], "algorithm": algorithm, "options": options, "seed": seed}
@@ -217,7 +216,7 @@ def train(
         bars.stage(f"train {title}", steps) as advance,
     ):
         advance(done.step, "")
-        bars.say(in_words(learning_rates(learner)))
+        bars.say(in_words(learner.learning_rates()))
 
         def note(step: Step) -> None:
             sinks.log(step.number, train_numbers(step))

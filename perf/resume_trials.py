@@ -42,7 +42,7 @@ STEPS = 6
 
 def learners() -> list[str]:
     """Names of all registered algorithms that learn."""
-    return [name for name in algorithms if callable(getattr(find_algorithm(name).load(), "update", None))]
+    return [name for name in algorithms if find_algorithm(name).load().learns()]
 
 
 def options(algorithm: str, folder: Path, tokens: int, group: int) -> list[str]:

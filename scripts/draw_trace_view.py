@@ -17,7 +17,7 @@ from pathlib import Path
 from playwright.sync_api import sync_playwright
 
 import llm_dec_pomdp
-from llm_dec_pomdp.agents import Request, Sampling, Scripted
+from llm_dec_pomdp.agents import Policy, Request, Sampling, Scripted
 from llm_dec_pomdp.episodes import Header, Trace, from_episode
 from llm_dec_pomdp.report.viewer.page import render
 from llm_dec_pomdp.rollout import Trajectories
@@ -26,7 +26,7 @@ from llm_dec_pomdp.types import Completion
 REPORT = 11  # the row of what the first sub-agent reports
 
 
-class Counted:
+class Counted(Policy):
     """Says what a script says, at a word a second."""
 
     def __init__(self, script: Scripted) -> None:

@@ -39,7 +39,7 @@ UNFINISHED = "def {name}(*args):\n    return None"
 UNUSED_HELPER = "def aux(value):\n    return value"
 
 
-class Remembering:
+class Remembering(Policy):
     """A policy that is asked the same thing once: before a stop, texts are the same under all rules."""
 
     def __init__(self, inner: Policy) -> None:
@@ -55,7 +55,7 @@ class Remembering:
 
 
 @dataclass(frozen=True)
-class Ruled:
+class Ruled(Policy):
     """A policy under a rule of when to stop."""
 
     inner: Policy

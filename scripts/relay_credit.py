@@ -17,7 +17,7 @@ from statistics import fmean
 from typing import Any
 
 from llm_dec_pomdp import make
-from llm_dec_pomdp.agents import Sampling, Team
+from llm_dec_pomdp.agents import Policy, Sampling, Team
 from llm_dec_pomdp.agents.base import Request
 from llm_dec_pomdp.algorithms.credit import MessageCredit
 from llm_dec_pomdp.benchmarks.setup import build_cell
@@ -34,7 +34,7 @@ COMPARED = {"drawn": Messages(alternatives=3), "silence": Messages(alternatives=
 ROLES = ("knowing", "other speakers", "listener")
 
 
-class Relaying:
+class Relaying(Policy):
     """Speakers say what they know (a word, or that it is none) in 7 of 10 cases, else any word.
 
     The listener says the first word that it heard, or any.

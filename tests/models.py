@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from llm_dec_pomdp.agents import Policy
 from llm_dec_pomdp.agents.base import Request, Sampling, Team
 from llm_dec_pomdp.agents.transformers.decoding import draw
 from llm_dec_pomdp.envs.tasks import TaskSource
@@ -81,7 +82,7 @@ def group(rewards: Sequence[float], texts: Sequence[Mapping[str, Completion]]) -
 # --- policies ---------------------------------------------------------------------------------------------------------
 
 
-class Recorder:
+class Recorder(Policy):
     """Passes requests on to another policy, or answers with a fixed text, and keeps them."""
 
     def __init__(self, inner: Any = None, text: str = "red") -> None:
@@ -98,7 +99,7 @@ class Recorder:
         return [[Completion(self.text) for _ in request.seeds] for request in requests]
 
 
-class Softmax:
+class Softmax(Policy):
     """A table of logits over a few words; says `length` words drawn independently of what it is told."""
 
     def __init__(self, words: Sequence[str] = COLOURS, length: int = 1, logits: Sequence[float] | None = None) -> None:
@@ -129,6 +130,8 @@ class Softmax:
             ids[row, : len(completion.token_ids)] = torch.tensor(completion.token_ids)
             mask[row, : len(completion.token_ids)] = 1
         return (self.logits / temperature).log_softmax(-1)[ids], mask
+
+    knows_entropy = True
 
     def token_logprobs_and_entropies(
         self, samples: Sequence[tuple[str, Completion]], temperature: float

@@ -1,6 +1,6 @@
 """Policies: who speaks. Concrete ones are imported by name, so that torch is loaded only when a model is."""
 
-from .base import Policy, Request, Sampling, Team, TrainablePolicy
+from .base import Policy, Request, Sampling, Team
 from .remote import Expert, Remote, RemoteError
 from .scripted import Gold, RandomText, Replay, Scripted
 
@@ -16,5 +16,4 @@ __all__ = [
     "Sampling",
     "Scripted",
     "Team",
-    "TrainablePolicy",
 ]

@@ -8,11 +8,12 @@ turns, so that no text is tokenised again.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ..options import Sampling
 from ..registries import UnknownNameError, nearest
@@ -89,69 +90,6 @@ class Request:
     tools: tuple[Tool, ...] = ()
 
 
-class Policy(Protocol):
-    """Anything that answers requests."""
-
-    def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[list[Completion]]:
-        """Answer every request, in order, with one completion per seed."""
-        ...
-
-
-@runtime_checkable
-class TrainablePolicy(Policy, Protocol):
-    """A policy with parameters and differentiable log-probabilities.
-
-    `copy.deepcopy` makes the reference of learners that have one: it has the parameters as they are then, and may share
-    all that is never trained.
-    """
-
-    def parameters(self) -> Iterable[torch.nn.Parameter]:
-        """The trainable parameters, in a fixed order."""
-        ...
-
-    def token_logprobs(
-        self, samples: Sequence[tuple[str, Completion]], temperature: float
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """log pi(token | before) of what was sampled, with gradient.
-
-        Args:
-            samples: (agent, completion) pairs.
-            temperature: Divides the logits, as in sampling.
-
-        Returns:
-            Log-probabilities [N, L] in float32 and a mask [N, L] that is 1 on sampled tokens, the end-of-turn token
-            included, and 0 on padding.
-        """
-        ...
-
-    def state_dict(self) -> dict[str, torch.Tensor]:
-        """The trainable tensors by name."""
-        ...
-
-    def load_state_dict(self, state: Mapping[str, torch.Tensor]) -> None:
-        """Restore them.
-
-        Raises:
-            ValueError: Missing, unexpected or differently shaped tensors.
-        """
-        ...
-
-
-@runtime_checkable
-class RatedPolicy(TrainablePolicy, Protocol):
-    """A trainable policy that knows which learning rate suits what is trained of it."""
-
-    @property
-    def default_learning_rate(self) -> float:
-        """AdamW's, where neither the learner nor the team gives one."""
-        ...
-
-
-def default_learning_rate(policy: Policy) -> float:
-    """The learning rate of a policy where none is given: its own, or `LEARNING_RATE`."""
-    return policy.default_learning_rate if isinstance(policy, RatedPolicy) else LEARNING_RATE
-
-
 @dataclass(frozen=True, slots=True)
 class WeightFile:
     """The weights of one agent as another library expects them.
@@ -165,63 +103,6 @@ class WeightFile:
     name: str
     tensors: Mapping[str, str]
     configs: Mapping[str, Any] = field(default_factory=dict[str, Any])
-
-
-@runtime_checkable
-class PortablePolicy(TrainablePolicy, Protocol):
-    """A trainable policy whose weights other libraries can load."""
-
-    def weight_files(self, agents: Sequence[str]) -> dict[str, WeightFile]:
-        """By agent: with weights of its own for each agent one entry each, else one under the first name."""
-        ...
-
-
-@runtime_checkable
-class EntropyPolicy(TrainablePolicy, Protocol):
-    """A trainable policy that knows the entropy of its tokens."""
-
-    def token_logprobs_and_entropies(
-        self, samples: Sequence[tuple[str, Completion]], temperature: float
-    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """As `token_logprobs`, with the entropy of the distribution of every token [N, L], in nats, in between."""
-        ...
-
-
-@runtime_checkable
-class TeachablePolicy(TrainablePolicy, Protocol):
-    """A trainable policy that can be shown what to say."""
-
-    def written(self, request: Request, text: str, limit: int) -> Completion:
-        """A given text as this policy would have sampled it, with log-probabilities 0.
-
-        Args:
-            request: What the text answers.
-            text: The text.
-            limit: Longest completion, in tokens; a longer one is cut.
-
-        Returns:
-            The prompt, the tokens of the text, and the token that ends it.
-        """
-        ...
-
-
-@runtime_checkable
-class MismatchedPolicy(TrainablePolicy, Protocol):
-    """A trainable policy whose sampler may compute other log-probabilities."""
-
-    @property
-    def sampler_differs(self) -> bool:
-        """True when `token_logprobs` and the sampler differ by more than the rounding of 32 bits."""
-        ...
-
-
-@runtime_checkable
-class AdaptedPolicy(TrainablePolicy, Protocol):
-    """A trainable policy that may be adapters on a frozen base."""
-
-    def parameters_of(self, agent: str) -> Iterable[Parameter]:
-        """The trainable parameters that an agent uses: those of its adapter, or all."""
-        ...
 
 
 Reading = tuple[str, tuple[int, ...]]  # the agent whose critic reads, and the token ids
@@ -251,24 +132,6 @@ class Critic(Protocol):
         ...
 
 
-@runtime_checkable
-class CriticPolicy(TrainablePolicy, Protocol):
-    """A trainable policy that can make critics."""
-
-    def encode(self, history: Sequence[Message], new_tokens: int = 0, ids: Sequence[int] = ()) -> list[int]:
-        """Token ids of a history as a prompt for `new_tokens` more; `ids` as in a `Request`."""
-        ...
-
-    def critic(self, groups: Sequence[Sequence[str]], *, own: bool) -> Critic:
-        """A critic for these agents, those of a group with one head.
-
-        Args:
-            groups: Agents that share weights.
-            own: Whether the critic has its own body; else it moves that of the policy too.
-        """
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class ParameterGroup:
     """Parameters that the same agents use, in the order of their policy, and the learning rate for these agents."""
@@ -278,17 +141,145 @@ class ParameterGroup:
     learning_rate: float
 
 
-@runtime_checkable
-class PlacedPolicy(TrainablePolicy, Protocol):
-    """A trainable policy whose weights live elsewhere, together with their updater."""
+class Policy(ABC):
+    """Who speaks. A subclass answers requests; what else it can do it says by overriding the defaults, which say no.
+
+    One that is trained has `parameters`, `token_logprobs`, `state_dict` and `load_state_dict`. The reference of
+    learners that have one is its `copy.deepcopy`, with the parameters as they are then; it may share what is never
+    trained.
+    """
+
+    @abstractmethod
+    def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[list[Completion]]:
+        """Answer every request, in order, with one completion per seed."""
+
+    # --- where it computes, and how -----------------------------------------------------------------------------------
+
+    @property
+    def accelerator(self) -> str | None:
+        """The accelerator it computes on, e.g. "cuda:1"; None on the processor."""
+        return None
+
+    @property
+    def processor_load(self) -> int:
+        """How much it has to compute on the processor, see `concurrency.side_by_side`; 0: it works in turn."""
+        return 0
+
+    @property
+    def sampled_elsewhere(self) -> bool:
+        """Another engine draws its texts."""
+        return False
+
+    @property
+    def sampler_differs(self) -> bool:
+        """True when `token_logprobs` and the sampler differ by more than the rounding of 32 bits."""
+        return False
+
+    # --- learning -----------------------------------------------------------------------------------------------------
+
+    @property
+    def default_learning_rate(self) -> float:
+        """AdamW's, where neither the learner nor the team gives one."""
+        return LEARNING_RATE
+
+    def parameters(self) -> Iterable[Parameter]:
+        """The trainable parameters, in a fixed order; none: it cannot be trained."""
+        return ()
+
+    def parameters_of(self, agent: str) -> Iterable[Parameter]:
+        """The trainable parameters that an agent uses: those of its adapter, or all (the default)."""
+        return self.parameters()
+
+    def token_logprobs(
+        self, samples: Sequence[tuple[str, Completion]], temperature: float
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """log pi(token | before) of what was sampled, with gradient.
+
+        Args:
+            samples: (agent, completion) pairs.
+            temperature: Divides the logits, as in sampling.
+
+        Returns:
+            Log-probabilities [N, L] in float32 and a mask [N, L] that is 1 on sampled tokens, the end-of-turn token
+            included, and 0 on padding.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no token_logprobs, so it cannot be trained")
+
+    @property
+    def knows_entropy(self) -> bool:
+        """Whether it has `token_logprobs_and_entropies`."""
+        return False
+
+    def token_logprobs_and_entropies(
+        self, samples: Sequence[tuple[str, Completion]], temperature: float
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """As `token_logprobs`, with the entropy of the distribution of every token [N, L], in nats, in between."""
+        raise NotImplementedError(f"{type(self).__name__} cannot compute its entropy")
+
+    def written(self, request: Request, text: str, limit: int) -> Completion:
+        """A given text as this policy would have sampled it, with log-probabilities 0.
+
+        Args:
+            request: What the text answers.
+            text: The text.
+            limit: Longest completion, in tokens; a longer one is cut.
+
+        Returns:
+            The prompt, the tokens of the text, and the token that ends it. Without tokens (the default) the policy
+            cannot be shown a text, and nothing is learnt from it.
+        """
+        return Completion(text)
+
+    def encode(self, history: Sequence[Message], new_tokens: int = 0, ids: Sequence[int] = ()) -> list[int]:
+        """Token ids of a history as a prompt for `new_tokens` more; `ids` as in a `Request`. For critics."""
+        raise NotImplementedError(f"{type(self).__name__} has no encode, so no critic can read for it")
+
+    def critic(self, groups: Sequence[Sequence[str]], *, own: bool) -> Critic:
+        """A critic for these agents, those of a group with one head.
+
+        Args:
+            groups: Agents that share weights.
+            own: Whether the critic has its own body; else it moves that of the policy too.
+
+        Raises:
+            ValueError: It cannot make one (the default).
+        """
+        raise ValueError(
+            f"{type(self).__name__} has no critic; give an agent a language model or builtin:table, give the policy "
+            "encode() and critic() (agents.base.Policy), or override make_critic() of the updater"
+        )
 
     def updater(self, kind: Any, groups: Sequence[ParameterGroup], temperature: float, options: Any) -> Any:
-        """A stand-in for `kind(policy, groups, temperature, options)`, which is built where the weights live."""
-        ...
+        """`kind(policy, groups, temperature, options)`, or a stand-in where its weights live elsewhere."""
+        return kind(self, groups, temperature, options)
+
+    # --- what is saved and loaded -------------------------------------------------------------------------------------
+
+    def state_dict(self) -> dict[str, torch.Tensor]:
+        """The trainable tensors by name."""
+        return {}
+
+    def load_state_dict(self, state: Mapping[str, torch.Tensor]) -> None:
+        """Restore them.
+
+        Raises:
+            ValueError: Missing, unexpected or differently shaped tensors.
+        """
+        if state:
+            raise ValueError(f"{type(self).__name__} has no weights to restore")
+
+    @property
+    def portable(self) -> bool:
+        """Whether other libraries can load its `weight_files`."""
+        return False
+
+    def weight_files(self, agents: Sequence[str]) -> dict[str, WeightFile]:
+        """By agent: with weights of its own for each agent one entry each, else one under the first name."""
+        return {agents[0]: WeightFile("weights.safetensors", {name: name for name in self.state_dict()})}
 
 
-class Team:
-    """Who plays which agent.
+class Team(Policy):
+    """Who plays which agent. As a policy it speaks for all; what is trained and saved are its members.
 
     Args:
         members: The policy of every agent. Agents may share a policy; their requests then go into one call.
@@ -304,6 +295,9 @@ class Team:
     def __init__(self, members: Mapping[str, Policy], *, learning_rates: Mapping[str, float] | None = None) -> None:
         if not members:
             raise ValueError("a team needs at least one member")
+        for agent, member in members.items():
+            if not isinstance(member, Policy):  # pyright: ignore[reportUnnecessaryIsInstance]
+                raise TypeError(f"{agent!r} is played by {member!r:.80}, which is no agents.Policy; derive its class")
         self.members = dict(members)
         self.learning_rates = dict(learning_rates or {})
         self.sampling = Sampling()
@@ -313,14 +307,14 @@ class Team:
             if not (rate >= 0 and math.isfinite(rate)):
                 raise ValueError(f"the learning rate of {agent!r} is {rate}; it must be finite and at least 0")
 
-    def parameter_groups(self, policy: TrainablePolicy, learning_rate: float | None = None) -> list[ParameterGroup]:
+    def parameter_groups(self, policy: Policy, learning_rate: float | None = None) -> list[ParameterGroup]:
         """The parameters of a policy by the agents that use them: a group for each adapter, else one for all.
 
         Parameters that no agent of the team uses are in no group.
 
         Args:
             policy: One of the team.
-            learning_rate: Of agents for which the team has none; `default_learning_rate` when left out.
+            learning_rate: Of agents for which the team has none; the policy's own when left out.
 
         Raises:
             ValueError: Agents that share weights have different learning rates.
@@ -329,10 +323,10 @@ class Team:
         everything = list(policy.parameters())
         users: dict[int, tuple[str, ...]] = {id(parameter): () for parameter in everything}
         for agent in agents:
-            for parameter in policy.parameters_of(agent) if isinstance(policy, AdaptedPolicy) else everything:
+            for parameter in policy.parameters_of(agent):
                 users[id(parameter)] += (agent,)
         groups: list[ParameterGroup] = []
-        default = default_learning_rate(policy) if learning_rate is None else learning_rate
+        default = policy.default_learning_rate if learning_rate is None else learning_rate
         for group_agents in filter(None, dict.fromkeys(users.values())):
             rates = {agent: self.learning_rates.get(agent, default) for agent in group_agents}
             if len(set(rates.values())) > 1:
@@ -349,10 +343,9 @@ class Team:
         return list({id(policy): policy for policy in self.members.values()}.values())
 
     @property
-    def trainable(self) -> list[TrainablePolicy]:
+    def trainable(self) -> list[Policy]:
         """The different policies that can be trained; frozen models cannot."""
-        able = [policy for policy in self.policies if isinstance(policy, TrainablePolicy)]
-        return [policy for policy in able if next(iter(policy.parameters()), None) is not None]
+        return [policy for policy in self.policies if next(iter(policy.parameters()), None) is not None]
 
     def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[list[Completion]]:
         """Answer all requests with one call per policy, models of like size at the same time.

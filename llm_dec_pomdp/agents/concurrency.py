@@ -6,17 +6,20 @@ import functools
 import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from .base import Policy
 
 T = TypeVar("T")
 _ALIKE = 2  # how many times larger the largest model may be than the smallest
 _SWITCH_INTERVAL = 1e-4  # seconds between switches of threads; Python's 5e-3 makes a small step 6 % slower
 
 
-def side_by_side(policies: Sequence[Any], tasks: Sequence[Callable[[], T]]) -> list[T]:
+def side_by_side(policies: Sequence[Policy], tasks: Sequence[Callable[[], T]]) -> list[T]:
     """Do one task per policy; policies on different devices work at the same time.
 
-    Each accelerator (`LanguageModel.accelerator`) has a thread, in which its policies work in turn. The others work on
+    Each accelerator (`Policy.accelerator`) has a thread, in which its policies work in turn. The others work on
     the processor, whose cores are divided among models of like size (`processor_load`): two small models gain more
     from a core each than one of them from two. Other policies work in turn, with all cores.
 
@@ -26,7 +29,7 @@ def side_by_side(policies: Sequence[Any], tasks: Sequence[Callable[[], T]]) -> l
     """
     places: dict[str | None, list[int]] = {None: []}
     for number, policy in enumerate(policies):
-        places.setdefault(getattr(policy, "accelerator", None), []).append(number)
+        places.setdefault(policy.accelerator, []).append(number)
     here = places.pop(None)
     if len(places) + bool(here) < 2:
         return _on_the_processor(policies, tasks) if here else [task() for task in tasks]
@@ -45,9 +48,9 @@ def side_by_side(policies: Sequence[Any], tasks: Sequence[Callable[[], T]]) -> l
     return [results[number] for number in range(len(tasks))]
 
 
-def _on_the_processor(policies: Sequence[Any], tasks: Sequence[Callable[[], T]]) -> list[T]:
+def _on_the_processor(policies: Sequence[Policy], tasks: Sequence[Callable[[], T]]) -> list[T]:
     """Models of like size at the same time, anything else in turn."""
-    loads = [getattr(policy, "processor_load", 0) for policy in policies]
+    loads = [policy.processor_load for policy in policies]
     if len(tasks) < 2 or not all(loads) or max(loads) > _ALIKE * min(loads):
         return [task() for task in tasks]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ..types import Completion
-from .base import Request, Sampling
+from .base import Policy, Request, Sampling
 
 
-class Human:
+class Human(Policy):
     """Shows the observation to a person and takes the answer.
 
     Args:

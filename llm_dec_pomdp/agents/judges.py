@@ -25,7 +25,7 @@ from pathlib import Path
 import torch
 
 from ..types import Completion, Likelihood, Message, TextJudge, conversation
-from .base import Request, TeachablePolicy, TrainablePolicy
+from .base import Policy, Request
 from .transformers.language_model import BASE, LanguageModel
 from .transformers.names import adapter_of
 
@@ -37,7 +37,7 @@ _HASH = 12  # digits of a hash that a name has
 # --- values -----------------------------------------------------------------------------------------------------------
 
 
-def values(policy: TrainablePolicy, samples: Sequence[tuple[str, Completion]]) -> torch.Tensor:
+def values(policy: Policy, samples: Sequence[tuple[str, Completion]]) -> torch.Tensor:
     """r(h, a) of texts [N], in nats, with gradient.
 
     Args:
@@ -56,9 +56,12 @@ def value(found: Likelihood) -> float:
     return sure - math.log(-math.expm1(sure))  # (value)
 
 
-def end_of(policy: TeachablePolicy, agent: str) -> int:
-    """The token that ends a policy's texts."""
-    return policy.written(Request(agent, conversation("")), "", 1).token_ids[-1]
+def end_of(policy: Policy, agent: str) -> int:
+    """The token that ends a policy's texts; raises ValueError where it cannot be shown a text."""
+    ids = policy.written(Request(agent, conversation("")), "", 1).token_ids
+    if not ids:
+        raise ValueError(f"a {type(policy).__name__} cannot be shown a text; give a language model")
+    return ids[-1]
 
 
 def ended(completion: Completion, end: int) -> Completion:

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from ..http import LONGEST_TEXT, MOST_BYTES, WireError, bearer, checked_address, post, retried, without_key
 from ..types import Completion, Likelihood, Message, conversation
-from .base import Request, Sampling, definitions
+from .base import Policy, Request, Sampling, definitions
 from .tool_calls import messages_of, text_with_calls
 
 T = TypeVar("T")
@@ -25,7 +25,7 @@ class RemoteError(ConnectionError):
     """The server did not give a usable answer; the message names its address and the reason."""
 
 
-class Remote:
+class Remote(Policy):
     """Asks a server for every sample.
 
     Args:

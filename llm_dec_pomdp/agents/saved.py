@@ -15,8 +15,8 @@ from urllib.parse import quote
 
 from ..storage.files import Draft, remove_drafts
 from ..storage.reading import FileError, conform, is_there, open_file, read_json
-from .base import Sampling, Team, TrainablePolicy
-from .weights import weight_files, write_weights
+from .base import Policy, Sampling, Team
+from .weights import write_weights
 
 DESCRIPTION = "team.json"
 CHECKPOINT = "checkpoint.json"
@@ -73,7 +73,7 @@ def load_weights(folder: Path, team: Team) -> None:
     Raises:
         CheckpointError: They do not fit.
     """
-    expected = {folder_of(agent) for policy, agents in players(team) for agent in weight_files(policy, agents)}
+    expected = {folder_of(agent) for policy, agents in players(team) for agent in policy.weight_files(agents)}
     there = {path.name for path in folder.glob("*/") if path.is_dir()}
     if there - _copies(folder, team) != expected:
         raise CheckpointError(
@@ -82,7 +82,7 @@ def load_weights(folder: Path, team: Team) -> None:
         )
     for policy, agents in players(team):
         state: dict[str, Any] = {}
-        for agent, weights in weight_files(policy, agents).items():
+        for agent, weights in policy.weight_files(agents).items():
             names = weights.tensors
             place = folder / folder_of(agent) / weights.name
             if not is_there(place):
@@ -98,7 +98,7 @@ def _copies(folder: Path, team: Team) -> set[str]:
     """The folders of agents whose weights lie in another one too: an export has one for every agent."""
     copies: set[str] = set()
     for policy, agents in players(team):
-        owners = {agent: folder / folder_of(agent) / file.name for agent, file in weight_files(policy, agents).items()}
+        owners = {agent: folder / folder_of(agent) / file.name for agent, file in policy.weight_files(agents).items()}
         for agent in agents:
             place = folder / folder_of(agent)
             same = (path for path in owners.values() if path.is_file() and (place / path.name).is_file())
@@ -110,11 +110,11 @@ def _copies(folder: Path, team: Team) -> set[str]:
 def write_team(draft: Draft, team: Team) -> None:
     """Write the weights of a team into a draft, a folder for each agent that has weights of its own."""
     for policy, agents in players(team):
-        for agent, weights in weight_files(policy, agents).items():
+        for agent, weights in policy.weight_files(agents).items():
             write_weights(draft, folder_of(agent), policy, weights)
 
 
-def players(team: Team) -> list[tuple[TrainablePolicy, list[str]]]:
+def players(team: Team) -> list[tuple[Policy, list[str]]]:
     """Every trainable policy with the agents that it plays."""
     return [(policy, [a for a, member in team.members.items() if member is policy]) for policy in team.trainable]
 

@@ -8,12 +8,12 @@ from ..registries import UnknownNameError
 from ..seeding import generator
 from ..spaces import FreeText
 from ..types import Completion, Message
-from .base import Request, Sampling
+from .base import Policy, Request, Sampling
 
 Say = Callable[[str, Sequence[Message]], str]  # from agent and history to text
 
 
-class Scripted:
+class Scripted(Policy):
     """Says what a function of agent and history returns."""
 
     def __init__(self, say: Say) -> None:
@@ -24,7 +24,7 @@ class Scripted:
         return [[Completion(self._say(r.agent, r.history))] * len(r.seeds) for r in requests]
 
 
-class RandomText:
+class RandomText(Policy):
     """Says random words, as `FreeText.sample` does; the same for the same seed."""
 
     def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[list[Completion]]:
@@ -32,7 +32,7 @@ class RandomText:
         return [[Completion(FreeText(seed=generator(s)).sample()) for s in request.seeds] for request in requests]
 
 
-class Uniform:
+class Uniform(Policy):
     """Says one of the texts that a function lists, all equally likely; the same for the same seed.
 
     Args:
@@ -51,7 +51,7 @@ class Uniform:
         return texts[int(generator(seed, "uniform").integers(len(texts)))]
 
 
-class Replay:
+class Replay(Policy):
     """Repeats the recorded texts of each agent, and raises IndexError when they run out.
 
     Args:
@@ -71,7 +71,7 @@ class Replay:
         return self._remaining[agent].pop(0)
 
 
-class Gold:
+class Gold(Policy):
     """Says the reference text of a task, which it recognises by the first observation.
 
     Args:

@@ -15,7 +15,7 @@ import torch
 
 from ..seeding import derive, uniforms
 from ..types import Completion, Message
-from .base import Reading, Request, Sampling
+from .base import Policy, Reading, Request, Sampling
 from .transformers.decoding import draw
 
 ROWS = 1 << 14
@@ -54,11 +54,6 @@ class Rows:
                 "language model"
             )
 
-    @property
-    def default_learning_rate(self) -> float:
-        """See `RatedPolicy`: docs/which_learner.md compares rates."""
-        return 0.3
-
     def parameters(self) -> Iterable[torch.nn.Parameter]:
         """The table."""
         return [self.table]
@@ -89,7 +84,7 @@ class Rows:
         self._row_of = {number: row for row, number in enumerate(numbers.tolist())}
 
 
-class Table(Rows):
+class Table(Rows, Policy):
     """A policy of logits over a menu of texts, a row per history.
 
     Args:
@@ -119,17 +114,27 @@ class Table(Rows):
         said = iter([Completion(self.menu[token], (number,), (token,), (p,)) for number, token, p in drawn])
         return [[next(said) for _ in request.seeds] for request in requests]
 
+    @property
+    def default_learning_rate(self) -> float:
+        """See `Policy`: docs/which_learner.md compares rates."""
+        return 0.3
+
+    @property
+    def knows_entropy(self) -> bool:
+        """It does."""
+        return True
+
     def token_logprobs(
         self, samples: Sequence[tuple[str, Completion]], temperature: float
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """See `TrainablePolicy`; raises what `add` does, since new histories get a row."""
+        """See `Policy`; raises what `add` does, since new histories get a row."""
         logprobs, _, mask = self.token_logprobs_and_entropies(samples, temperature)
         return logprobs, mask
 
     def token_logprobs_and_entropies(
         self, samples: Sequence[tuple[str, Completion]], temperature: float
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """See `EntropyPolicy`; raises what `add` does, since new histories get a row."""
+        """See `Policy`; raises what `add` does, since new histories get a row."""
         numbers = [completion.prompt_ids[0] for _, completion in samples]
         self.add(numbers)
         logprobs = (self.rows(numbers) / temperature).log_softmax(-1)
@@ -142,7 +147,7 @@ class Table(Rows):
         return [number_of(history)]
 
     def critic(self, groups: Sequence[Sequence[str]], *, own: bool) -> TableCritic:
-        """A table of values, which never shares anything with this one; see `CriticPolicy`."""
+        """A table of values, which never shares anything with this one; see `Policy`."""
         return TableCritic(len(self.table))
 
 

@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from ..storage.files import Draft
-from .base import PortablePolicy, TrainablePolicy, WeightFile
+from .base import Policy, WeightFile
 
 if TYPE_CHECKING:
     import torch
 
 
-def weight_files(policy: TrainablePolicy, agents: Sequence[str]) -> dict[str, WeightFile]:
-    """The files of a policy's weights, by agent: as other libraries expect them where the policy says so."""
-    if isinstance(policy, PortablePolicy):
-        return policy.weight_files(agents)
-    return {agents[0]: WeightFile("weights.safetensors", {name: name for name in policy.state_dict()})}
-
-
-def write_weights(draft: Draft, folder: str, policy: TrainablePolicy, weights: WeightFile) -> None:
+def write_weights(draft: Draft, folder: str, policy: Policy, weights: WeightFile) -> None:
     """Write one agent's weights and configurations."""
     state = policy.state_dict()
     tensors = {name: state[own] for name, own in weights.tensors.items()}

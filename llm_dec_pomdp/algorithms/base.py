@@ -1,20 +1,20 @@
-"""The algorithm contract.
+"""The algorithm contract: one abstract class, whose defaults are those of a team that plays as it is.
 
 An algorithm is built as `Algorithm(team, sampling, config)`. It names its communication protocol, its options, who
-speaks and what is played for it, and it can be saved; a learner also has `update`. No base class is required, but
-`Prompting` has all of this except `update`. `check_algorithm` says what a class lacks.
+speaks and what is played for it, and it can be saved. A learner overrides `update`; `learner.PolicyLearner` does all of
+the rest for learners whose policies step on texts with advantages.
 """
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..agents.base import Policy, Sampling, Team
-from ..config import Config, ConfigError
+from ..config import Config
 from ..rollout import Rollout, Trajectories
 from ..types import Group
+from . import exchange
 
 if TYPE_CHECKING:
     from ..envs.base import TextDecPOMDP
@@ -22,138 +22,88 @@ if TYPE_CHECKING:
 Metrics = dict[str, float]
 
 
-class NoOptions(Config):
-    """The configuration of an algorithm that has nothing to set."""
+class Options(Config):
+    """Options of an algorithm; this one has nothing to set."""
+
+    least_group_size: ClassVar[int] = 1
+    """Fewest episodes per task to learn anything from: 2 where the episodes of a group are compared."""
 
 
-class Player(Protocol):
-    """Who plays, and what.
+class Algorithm:
+    """Plays trajectories with its team as it is; a subclass that overrides `update` learns from them.
+
+    Args:
+        team: Who plays: what is loaded, trained and saved.
+        sampling: How texts are drawn.
+        config: Options.
 
     Attributes:
-        team: Policies of the agents: what is loaded, trained and saved.
+        protocol: Its communication protocol: "parallel", "centralized", "sequential" or "discussion".
+        Config: The class of its options.
+        individual_rewards: It learns from `Turn.rewards` where agents are paid individually.
+        shows_texts: Its policies are shown the texts of others, which a table cannot be.
+        rollout: What training plays for it; an evaluation plays independent trajectories.
+        compared: With what it compares a return; for its control, see `exchange`.
+        updaters: What moves the weights of its policies.
     """
 
-    team: Team
+    protocol: ClassVar[str] = "parallel"
+    Config: ClassVar[type[Any]] = Options
+    individual_rewards: ClassVar[bool] = False
+    shows_texts: ClassVar[bool] = False
+    updaters: Sequence[Any] = ()
+
+    def __init__(self, team: Team, sampling: Sampling, config: Any = None) -> None:
+        self.team = team
+        self.sampling = sampling
+        self.config = config or self.Config()
+
+    # --- playing ------------------------------------------------------------------------------------------------------
 
     @property
     def policy(self) -> Policy:
-        """Who speaks, in training and in evaluation."""
-        ...
+        """Who speaks, in training and in evaluation: the team, unless it acts in another way."""
+        return self.team
 
     @property
     def rollout(self) -> Rollout:
         """What training plays for it; an evaluation plays independent trajectories."""
-        ...
+        return Trajectories()
 
+    @classmethod
+    def misfit(cls, config: Any, env: TextDecPOMDP) -> str:
+        """Why it cannot learn in an environment, under the protocol of its team, with these options; "" where it can.
 
-class Algorithm(Player, Protocol):
-    """What the trainer and the benchmark know of an algorithm.
+        What overrides it asks this one first.
+        """
+        if env.joint_reward or cls.individual_rewards:
+            return ""
+        name = env.metadata["name"]
+        return f"{name} pays its agents individually, and {cls.__name__} learns from one reward of the team"
 
-    Attributes:
-        protocol: The communication protocol: "parallel", "centralized", "sequential" or "discussion".
-        Config: The class of its options.
-    """
+    # --- learning -----------------------------------------------------------------------------------------------------
 
-    protocol: ClassVar[str]
-    Config: ClassVar[type[Config]]
-
-    def state_dict(self) -> dict[str, Any]:
-        """All that has to survive a restart, as nested dictionaries of tensors and plain values."""
-        ...
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore it."""
-        ...
-
-
-@runtime_checkable
-class Learner(Player, Protocol):
-    """An algorithm that learns."""
+    @classmethod
+    def learns(cls) -> bool:
+        """Whether it is a learner."""
+        return cls.update is not Algorithm.update
 
     def update(self, groups: Sequence[Group]) -> Metrics:
         """Learn from groups of episodes; returns numbers by name to draw as curves, {} for none."""
-        ...
+        raise NotImplementedError(f"{type(self).__name__} does not learn; override update(groups)")
 
-
-def check_algorithm(kind: Any, name: str) -> None:
-    """Raises ConfigError, which says what is missing, for a class that breaks the contract of `Algorithm`."""
-    missing: list[str] = []
-    if not isinstance(getattr(kind, "protocol", None), str):
-        missing.append('protocol, under which its team acts ("parallel", ...)')
-    options = getattr(kind, "Config", None)
-    if not (isinstance(options, type) and issubclass(options, Config)):
-        missing.append("Config, the class of its options (derived from llm_dec_pomdp.config.Config)")
-    if not hasattr(kind, "policy"):
-        missing.append("policy, who speaks (a property of the class)")
-    if isinstance(getattr(kind, "rollout", type), type):
-        missing.append("rollout, what is played for it (of the class: an object such as Trajectories(), or a property)")
-    missing += [
-        f"{method}()" for method in ("state_dict", "load_state_dict") if not callable(getattr(kind, method, None))
-    ]
-    if missing:
-        raise ConfigError(
-            f"algorithm {name!r} lacks {'; '.join(missing)}; derive it from llm_dec_pomdp.algorithms.base.Prompting, "
-            "which has them"
-        )
-    try:
-        inspect.signature(kind).bind("team", "sampling", "config")
-    except TypeError as error:
-        raise ConfigError(
-            f"algorithm {name!r} cannot be built as {kind.__name__}(team, sampling, config): {error}; let its "
-            "__init__ take these three"
-        ) from None
-
-
-def misfit(kind: Any, config: Any, env: TextDecPOMDP) -> str:
-    """Why a learner cannot learn in an environment; "" where it can.
-
-    Args:
-        kind: Its class, or the learner. Where it has a method `misfit(config, env)`, that is asked too.
-        config: Its options.
-        env: The environment, under the protocol of the team.
-    """
-    if not env.joint_reward and not getattr(kind, "individual_rewards", False):
-        name = getattr(kind, "__name__", type(kind).__name__)
-        return f"{env.metadata['name']} pays its agents individually, and {name} learns from one reward of the team"
-    asked: Callable[[Any, Any], str] | None = getattr(kind, "misfit", None)
-    return asked(config, env) if asked else ""
-
-
-def learning_rates(learner: Learner) -> dict[str, float]:
-    """The learning rates of the agents that learn; {} where a learner does not say it, as `Prompting` does."""
-    asked: Callable[[], dict[str, float]] | None = getattr(learner, "learning_rates", None)
-    return asked() if callable(asked) else {}
-
-
-class Prompting:
-    """Plays trajectories with its team as it is.
-
-    Args:
-        team: Who plays.
-        sampling: How texts are drawn.
-        config: Options.
-    """
-
-    protocol: ClassVar[str] = "parallel"
-    Config: ClassVar[type[Config]] = NoOptions
-    rollout: Rollout = Trajectories()  # frozen
-    updaters: Sequence[Any] = ()  # of a learner: what moves the weights of its policies
-    individual_rewards: ClassVar[bool] = False  # True: learns from `Turn.rewards` where agents are paid individually
-    shows_texts: ClassVar[bool] = False  # True: policies are shown the texts of others, which a table cannot be
-
-    def __init__(self, team: Team, sampling: Sampling, config: Config | None = None) -> None:
-        self.team = team
-        self.sampling = sampling
-
-    @classmethod
-    def misfit(cls, config: Any, env: Any) -> str:
-        """Why it cannot learn in an environment with these options; "" (the default) where it can. See `misfit`."""
-        return ""
+    def refusal(self, env: TextDecPOMDP) -> str:
+        """Why it, with its options, cannot learn in an environment; see `misfit`."""
+        return self.misfit(self.config, env)
 
     @property
-    def policy(self) -> Policy:
-        """Who speaks: the team. A method whose team acts in another way overrides this, for training and evaluation."""
-        return self.team
+    def compared(self) -> exchange.Compared:
+        """With what it compares a return; for its control."""
+        return "group"
+
+    def unlinked(self, groups: Sequence[Group]) -> list[Group]:
+        """What its control is given: groups whose texts no longer say what they earned."""
+        return exchange.rewards(groups, self.compared)
 
     def begin(self) -> None:
         """Start from the team as it is now, which others have trained meanwhile; see `Updater.begin`."""
@@ -166,14 +116,19 @@ class Prompting:
             updater.expect(updates)
 
     def learning_rates(self) -> dict[str, float]:
-        """The learning rates of the agents that learn, before their schedule."""
+        """The learning rates of the agents that learn, before their schedule; {} where it does not say it."""
         return {agent: rate for updater in self.updaters for agent, rate in updater.learning_rates().items()}
 
+    # --- restarts -----------------------------------------------------------------------------------------------------
+
     def state_dict(self) -> dict[str, Any]:
-        """The states of the updaters; a learner that knows more adds to it."""
+        """All that has to survive a restart beside the weights of its team: nested dictionaries of tensors and values.
+
+        These are the states of its updaters; a learner that knows more adds to it.
+        """
         return {"updaters": [updater.state_dict() for updater in self.updaters]} if self.updaters else {}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore them."""
+        """Restore it."""
         for updater, saved in zip(self.updaters, state.get("updaters", ()), strict=True):
             updater.load_state_dict(saved)

@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-from .base import Prompting
+from .base import Algorithm
 
 
-class Single(Prompting):
+class Single(Algorithm):
     """One model writes all parts."""
 
     protocol = "centralized"
 
 
-class Concat(Prompting):
+class Concat(Algorithm):
     """Agents write in parallel and know nothing of each other; the parts are put together (naive concatenation)."""
 
 
-class Sequential(Prompting):
+class Sequential(Algorithm):
     """Agents write one after the other and see what was written before."""
 
     protocol = "sequential"
 
 
-class Discussion(Prompting):
+class Discussion(Algorithm):
     """Agents exchange drafts once, then write in parallel (one-round discussion)."""
 
     protocol = "discussion"

@@ -10,28 +10,20 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..types import Group
-from . import exchange
-from .base import Metrics
+from .base import Algorithm, Metrics
 from .magrpo import MAGRPO
 
 
-class Unlinked:
+class Unlinked(Algorithm):
     """A class before a learner among the bases of its control: lets it learn from groups whose texts earned nothing.
 
     Rollouts, sizes of the advantages and number of updates are those of the learner; only which text earned what is
-    lost, see `exchange`. So whatever such a team gains does not come from the reward. A learner says what it compares
-    (`compared`), or how its own signal is cut (`unlinked`); one that says neither compares the episodes of a group.
+    lost, see `exchange`. So whatever such a team gains does not come from the reward.
     """
 
     def update(self, groups: Sequence[Group]) -> Metrics:
         """As the learner, from other groups."""
-        learner: Any = super()
-        cut = getattr(self, "unlinked", None) or functools.partial(_exchanged, getattr(self, "compared", "group"))
-        return learner.update(cut(groups))
-
-
-def _exchanged(compared: exchange.Compared, groups: Sequence[Group]) -> list[Group]:
-    return exchange.rewards(groups, compared)
+        return super().update(self.unlinked(groups))
 
 
 @functools.cache

@@ -31,7 +31,7 @@ import numpy as np
 import torch
 from pydantic import Field
 
-from ..agents.base import Critic, CriticPolicy, ParameterGroup, Reading, Request, TrainablePolicy
+from ..agents.base import Critic, ParameterGroup, Policy, Reading, Request
 from ..config import NotNegative, Positive
 from ..seeding import derive
 from ..types import grouped
@@ -123,7 +123,7 @@ class CriticUpdater(Updater):
     options: CriticOptions
 
     def __init__(
-        self, policy: TrainablePolicy, groups: Sequence[ParameterGroup], temperature: float, options: CriticOptions
+        self, policy: Policy, groups: Sequence[ParameterGroup], temperature: float, options: CriticOptions
     ) -> None:
         self._of_policy = list(groups)
         super().__init__(policy, groups, temperature, options)
@@ -148,17 +148,11 @@ class CriticUpdater(Updater):
 
     def critic_for(self, groups: Sequence[Sequence[str]]) -> Critic:
         """A critic on this policy's model for some of its agents."""
-        if not isinstance(self.policy, CriticPolicy):
-            raise ValueError(
-                f"{type(self.policy).__name__} has no critic; give an agent a language model or builtin:table, give "
-                "the policy encode() and critic() (agents.base.CriticPolicy), or override make_critic()"
-            )
         return self.policy.critic(groups, own=self.options.body == "own")
 
     def encode(self, requests: Sequence[Request]) -> list[tuple[int, ...]]:
         """Token ids of histories as the policy reads them."""
-        policy: Any = self.policy
-        return [tuple(policy.encode(request.history, ids=request.ids)) for request in requests]
+        return [tuple(self.policy.encode(request.history, ids=request.ids)) for request in requests]
 
     def observe(self, returns: Sequence[float]) -> None:
         """Take in what the decisions of an update returned; no value that the critic has learnt changes."""

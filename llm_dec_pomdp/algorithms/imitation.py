@@ -65,13 +65,16 @@ class Imitation(PolicyLearner):
 
     def __init__(self, team: Team, sampling: Sampling, config: ImitationConfig | None = None) -> None:
         super().__init__(team, sampling, config)
-        teacher = Demonstrations(self.config.source)
-        self.rollout: Rollout = teacher
-        self._labels = float(teacher.labels)
+        self._teacher = Demonstrations(self.config.source)
+
+    @property
+    def rollout(self) -> Rollout:
+        """What the teacher says."""
+        return self._teacher
 
     @classmethod
     def misfit(cls, config: Any, env: Any) -> str:
-        """Its teacher has nothing to say there."""
+        """Also why its teacher has nothing to say there."""
         why = Demonstrations(config.source).refusal(env)
         return f"the teacher {config.source} does not play there: {why}" if why else ""
 
@@ -96,7 +99,7 @@ class Imitation(PolicyLearner):
         ]
         if groups and not usable(sample for _, _, sample in shown):
             raise ValueError(
-                "no policy of the team can be shown a text (agents.base.TeachablePolicy), so there is nothing to "
+                "no policy of the team can be shown a text (`written` of agents.Policy), so there is nothing to "
                 "imitate; give a language model"
             )
         pairs = [(kind, sample) for side, kind, sample in shown if side in self.config.train]
@@ -112,7 +115,7 @@ class Imitation(PolicyLearner):
         metrics = self.step(self.samples(groups), groups)
         logprobs = [p for updater in self.updaters for own in updater.logprobs.values() for p in own]
         metrics["cross_entropy"] = -float(np.mean(logprobs)) if logprobs else 0.0  # (cross-entropy)
-        return metrics | {"labels": self._labels}
+        return metrics | {"labels": float(self._teacher.labels)}
 
 
 def _kind(turn: Turn, agent: str) -> str:

@@ -7,14 +7,14 @@ from typing import Any, ClassVar
 
 from ..agents.base import Sampling, Team
 from ..types import Group
-from .base import Metrics, Prompting
+from .base import Algorithm, Metrics
 from .diagnostics import describe, spent
 from .options import UpdaterOptions
 from .samples import Sample
 from .updater import Updater, step_all, updaters_of
 
 
-class PolicyLearner(Prompting):
+class PolicyLearner(Algorithm):
     """A learner that gives credit; one `Updater` for each policy then moves the weights.
 
     Args:
@@ -32,8 +32,7 @@ class PolicyLearner(Prompting):
     other_updater: ClassVar[type[Updater] | None] = None  # of all policies but the first; None: the same
 
     def __init__(self, team: Team, sampling: Sampling, config: Any = None) -> None:
-        super().__init__(team, sampling)
-        self.config = config or self.Config()
+        super().__init__(team, sampling, config)
         self.updaters = updaters_of(team, sampling.temperature, self.config, self.updater, self.other_updater)
         self.learning = {agent for updater in self.updaters for agent in updater.agents}
 

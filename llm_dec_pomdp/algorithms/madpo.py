@@ -121,8 +121,13 @@ class MADPO(PolicyLearner):
     def __init__(self, team: Team, sampling: Sampling, config: MADPOConfig | None = None) -> None:
         super().__init__(team, sampling, config)
         c = self.config
-        self.rollout: Rollout = Preferences(c.source, c.pairs, c.margin) if c.source else Trajectories()
+        self._played = Preferences(c.source, c.pairs, c.margin) if c.source else Trajectories()
         self._rounds: list[list[list[Text]]] = []  # pairs of the last updates, the oldest first
+
+    @property
+    def rollout(self) -> Rollout:
+        """Recorded pairs, or the team's own episodes."""
+        return self._played
 
     # --- pairs --------------------------------------------------------------------------------------------------------
 

@@ -63,7 +63,7 @@ class MAGRPO(PolicyLearner):
         refuse_uncorrected(team, self.config)
 
     @property
-    def rollout(self) -> Rollout:  # type: ignore[override]  # follows from the credit
+    def rollout(self) -> Rollout:
         """How tasks are played."""
         return self.config.credit.rollout
 
@@ -74,8 +74,8 @@ class MAGRPO(PolicyLearner):
 
     @classmethod
     def misfit(cls, config: Any, env: Any) -> str:
-        """Why its credit cannot be given there."""
-        return config.credit.misfit(env)
+        """Also why its credit cannot be given there."""
+        return super().misfit(config, env) or config.credit.misfit(env)
 
     def update(self, groups: Sequence[Group]) -> Metrics:
         """Give credit, and let every policy step on its own samples.

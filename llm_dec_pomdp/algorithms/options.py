@@ -6,8 +6,9 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from ..config import Config, NotNegative, Positive, build
+from ..config import NotNegative, Positive, build
 from ..registries import nearest
+from .base import Options
 from .credit import CREDITS, Credit, JointCredit
 from .schedules import Schedule
 
@@ -16,7 +17,7 @@ GroupBy = Literal["query", "kind", "place"]
 Sides = Annotated[list[Literal["main", "sub"]], Field(min_length=1)]
 
 
-class UpdaterOptions(Config):
+class UpdaterOptions(Options):
     """How the weights of a policy move."""
 
     learning_rate: NotNegative | None = None
@@ -58,9 +59,6 @@ class UpdaterOptions(Config):
     """Gradients are scaled down to this norm."""
     weight_decay: NotNegative = 0.0
     """AdamW's decoupled weight decay."""
-
-    least_group_size: ClassVar[int] = 1
-    """Fewest episodes per task to learn anything from: 2 where the episodes of a group are compared."""
 
     @model_validator(mode="after")
     def _refuse_steps_without_effect(self) -> UpdaterOptions:

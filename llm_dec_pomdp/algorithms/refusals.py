@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import torch
 
-from ..agents.base import EntropyPolicy, Team, TrainablePolicy
+from ..agents.base import Policy, Team
 from .options import UpdaterOptions
 from .samples import Sample
 
@@ -44,14 +44,14 @@ def refuse_untrainable_team(team: Team) -> None:
 def refuse_uncorrected(team: Team, options: UpdaterOptions) -> None:
     """Raises ValueError where importance is "none" and another engine draws the texts of a member."""
     for policy in team.trainable if options.importance == "none" else ():
-        if getattr(policy, "sampled_elsewhere", False):
+        if policy.sampled_elsewhere:
             raise ValueError(
                 "importance is 'none', but another engine draws the texts, with other probabilities than the trained "
                 "model; leave it at 'auto'"
             )
 
 
-def refuse_untrainable(policy: TrainablePolicy, options: UpdaterOptions) -> None:
+def refuse_untrainable(policy: Policy, options: UpdaterOptions) -> None:
     """Refuse a policy that cannot be trained as it is, and warn of one that hardly can be."""
     types = {parameter.dtype for parameter in policy.parameters()}
     if torch.float16 in types:
@@ -59,10 +59,10 @@ def refuse_untrainable(policy: TrainablePolicy, options: UpdaterOptions) -> None
             "the parameters to be trained are float16, whose gradients vanish or overflow; load the model with dtype "
             "'float32', or train adapters on it (sharing 'lora')"
         )
-    if options.entropy and not isinstance(policy, EntropyPolicy):
+    if options.entropy and not policy.knows_entropy:
         raise ValueError(
             f"entropy is {options.entropy}, but {type(policy).__name__} cannot compute its entropy; set it to 0, or "
-            "give the policy token_logprobs_and_entropies"
+            "give the policy token_logprobs_and_entropies, and knows_entropy"
         )
     if torch.bfloat16 in types:
         warnings.warn(

@@ -6,6 +6,7 @@ group `llm_dec_pomdp.algorithms`, or not at all: every place that takes a name t
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from ..registries import Registry, Spec
 
 if TYPE_CHECKING:
-    from ..config import Config
+    from .base import Algorithm, Options
 
 CONTROL = "_shuffled"  # after the name of a learner: its control, see `controls`
 algorithms = Registry("algorithm", group="llm_dec_pomdp.algorithms")
@@ -31,17 +32,40 @@ class AlgorithmSpec(Spec):
     acts_under: str = ""
     summary: str = ""
 
+    def load(self) -> type[Algorithm]:
+        """The class.
+
+        Raises:
+            ConfigError: It is no `Algorithm`, or cannot be built as one.
+        """
+        from ..config import ConfigError  # whoever lists names needs none of it
+        from .base import Algorithm
+
+        kind = super().load()
+        if not (isinstance(kind, type) and issubclass(kind, Algorithm)):
+            raise ConfigError(
+                f"algorithm {self.name!r} is {kind!r:.80}; derive its class from "
+                "llm_dec_pomdp.algorithms.base.Algorithm, which has all that one needs"
+            )
+        try:
+            inspect.signature(kind).bind("team", "sampling", "config")
+        except TypeError as error:
+            raise ConfigError(
+                f"algorithm {self.name!r} cannot be built as {kind.__name__}(team, sampling, config): {error}; let its "
+                "__init__ take these three"
+            ) from None
+        return kind
+
     @property
     def protocol(self) -> str:
         """The communication protocol of its team."""
-        kind: Any = self.load()
-        return self.acts_under or kind.protocol
+        return self.acts_under or self.load().protocol
 
     def about(self) -> str:
         """Its summary, or the first line of the docstring of its class."""
         return self.summary or super().about()
 
-    def config(self, options: Mapping[str, Any], source: str = "") -> Config:
+    def config(self, options: Mapping[str, Any], source: str = "") -> Options:
         """Its options, from those that a user wrote.
 
         Args:
@@ -57,8 +81,7 @@ class AlgorithmSpec(Spec):
         for name, value in self.kwargs.items():
             if options.get(name, value) != value:
                 raise ConfigError(f"{name} = {options[name]!r}: {self.name} has {name} = {value!r}; leave it out")
-        kind: Any = self.load()
-        return build(kind.Config, {**self.kwargs, **options}, source=source or f"options of {self.name}")
+        return build(self.load().Config, {**self.kwargs, **options}, source=source or f"options of {self.name}")
 
 
 def register_algorithm(
@@ -79,7 +102,7 @@ def register_algorithm(
 class _Control(AlgorithmSpec):
     """NAME_shuffled, the control of a learner that is found by its NAME."""
 
-    def load(self) -> Callable[..., Any]:
+    def load(self) -> type[Algorithm]:
         """The class of the control."""
         from .controls import shuffled  # whoever looks for names loads nothing
 
@@ -100,7 +123,7 @@ def find_algorithm(name: str) -> AlgorithmSpec:
     return spec if isinstance(spec, AlgorithmSpec) else AlgorithmSpec(name, spec.entry_point)
 
 
-def build_algorithm(name: str, options: Mapping[str, Any], team: Any, sampling: Any) -> Any:
+def build_algorithm(name: str, options: Mapping[str, Any], team: Any, sampling: Any) -> Algorithm:
     """An algorithm by its name, for a team, with options as a user wrote them.
 
     Raises:
@@ -112,7 +135,7 @@ def build_algorithm(name: str, options: Mapping[str, Any], team: Any, sampling: 
 
 def learns(algorithm: str) -> bool:
     """Whether an algorithm is a learner. Loads its module."""
-    return callable(getattr(find_algorithm(algorithm).load(), "update", None))
+    return find_algorithm(algorithm).load().learns()
 
 
 register_algorithm("single", "llm_dec_pomdp.algorithms.baselines:Single")

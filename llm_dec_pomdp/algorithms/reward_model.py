@@ -25,7 +25,7 @@ import numpy as np
 import torch
 from pydantic import Field, model_validator
 
-from ..agents.base import PlacedPolicy, Policy, Request, Sampling, TeachablePolicy, Team
+from ..agents.base import ParameterGroup, Policy, Request, Sampling, Team
 from ..agents.judges import ModelJudge, end_of, ended, value, values
 from ..config import Positive
 from ..rollout import Preferences
@@ -33,6 +33,7 @@ from ..seeding import derive, uniforms
 from ..types import Completion, Group
 from .base import Metrics
 from .madpo import MADPO, MADPOConfig, PairUpdater
+from .options import UpdaterOptions
 from .samples import Sample
 
 
@@ -59,10 +60,10 @@ class RewardModelConfig(MADPOConfig):
 class ValueUpdater(PairUpdater):
     """Ascends the sum of the values of texts times their advantages."""
 
-    def __init__(self, policy: Any, *how: Any) -> None:
-        if not isinstance(policy, TeachablePolicy):
-            raise ValueError(f"a {type(policy).__name__} cannot be shown a text; give a language model")
-        super().__init__(policy, *how)
+    def __init__(
+        self, policy: Policy, groups: Sequence[ParameterGroup], temperature: float, options: UpdaterOptions
+    ) -> None:
+        super().__init__(policy, groups, temperature, options)
         self.end = end_of(policy, min(self.agents))
 
     def scores(self, samples: Sequence[Sample]) -> torch.Tensor:
@@ -92,9 +93,9 @@ class RewardModel(MADPO):
     updater = ValueUpdater
 
     def __init__(self, team: Team, sampling: Sampling, config: RewardModelConfig) -> None:
-        if any(isinstance(policy, PlacedPolicy) for policy in team.trainable):
-            raise ValueError("reward_model learns in the process of its run; leave --executor at local")
         super().__init__(team, sampling, config)
+        if not all(isinstance(updater, ValueUpdater) for updater in self.updaters):
+            raise ValueError("reward_model learns in the process of its run; leave --executor at local")
         self._held_out = config.held_out
         tasks = Preferences(config.source, config.pairs, config.margin).pairs()
         if all(map(self.held_out, tasks)):

@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..agents.base import Policy, Team
+from ..agents.base import Policy
 from ..rollout import Rollout
 from ..types import Group
-from .base import Metrics, learning_rates
+from .base import Algorithm, Metrics
+
+if TYPE_CHECKING:
+    from ..envs.base import TextDecPOMDP
 
 
 class Stage(NamedTuple):
     """A learner and its number of updates before the next one takes over; the last one has no end."""
 
-    learner: Any
+    learner: Algorithm
     updates: int
 
 
-class Staged:
+class Staged(Algorithm):
     """Plays and learns as the learner of the present stage does.
 
-    A stage's learner begins when its stage does (`Prompting.begin`): its reference is the team at that time, and a
+    A stage's learner begins when its stage does (`Algorithm.begin`): its reference is the team at that time, and a
     critic with a body of its own copies it then. Every stage has its own optimizers.
 
     Args:
@@ -33,10 +36,10 @@ class Staged:
     """
 
     def __init__(self, stages: Sequence[Stage]) -> None:
+        last = stages[-1].learner
+        super().__init__(last.team, last.sampling, last.config)
         self.stages = list(stages)
         self.updates = 0
-        self.team: Team = self.stages[-1].learner.team
-        self.individual_rewards = all(getattr(stage.learner, "individual_rewards", False) for stage in self.stages)
 
     @property
     def number(self) -> int:
@@ -54,24 +57,27 @@ class Staged:
         """What is played for the present stage."""
         return self.stages[self.number].learner.rollout
 
+    def refusal(self, env: TextDecPOMDP) -> str:
+        """Why one of the stages cannot learn in an environment."""
+        return next(filter(None, (stage.learner.refusal(env) for stage in self.stages)), "")
+
     def expect(self, updates: int) -> None:
         """Tell every stage its number of updates; the last stage has those that are left."""
         left = updates - sum(stage.updates for stage in self.stages)
         for stage in self.stages:
-            if callable(tell := getattr(stage.learner, "expect", None)):
-                tell(stage.updates if stage is not self.stages[-1] else left)
+            stage.learner.expect(stage.updates if stage is not self.stages[-1] else left)
 
     def learning_rates(self) -> dict[str, float]:
         """Those of the present stage."""
-        return learning_rates(self.stages[self.number].learner)
+        return self.stages[self.number].learner.learning_rates()
 
     def update(self, groups: Sequence[Group]) -> Metrics:
         """Learn as the present stage does; the metric `stage` is its number, from 1."""
         number = self.number
         metrics = self.stages[number].learner.update(groups)
         self.updates += 1
-        if self.number != number and callable(begin := getattr(self.stages[self.number].learner, "begin", None)):
-            begin()
+        if self.number != number:
+            self.stages[self.number].learner.begin()
         return {**metrics, "stage": float(number + 1)}
 
     def state_dict(self) -> dict[str, Any]:

@@ -24,15 +24,7 @@ from typing import Any, TypeVar
 
 import torch
 
-from ..agents.base import (
-    EntropyPolicy,
-    MismatchedPolicy,
-    ParameterGroup,
-    PlacedPolicy,
-    Team,
-    TrainablePolicy,
-    side_by_side,
-)
+from ..agents.base import ParameterGroup, Policy, Team, side_by_side
 from ..agents.memory import BatchSize
 from ..seeding import derive
 from .base import Metrics
@@ -81,10 +73,7 @@ def updaters_of(
     for policy in team.trainable:
         build = (others if updaters else kind) or kind or Updater
         groups = team.parameter_groups(policy, options.learning_rate)
-        if isinstance(policy, PlacedPolicy):
-            updaters.append(policy.updater(build, groups, temperature, options))
-        else:
-            updaters.append(build(policy, groups, temperature, options))
+        updaters.append(policy.updater(build, groups, temperature, options))
     return updaters
 
 
@@ -122,7 +111,7 @@ class Updater:
     """
 
     def __init__(
-        self, policy: TrainablePolicy, groups: Sequence[ParameterGroup], temperature: float, options: UpdaterOptions
+        self, policy: Policy, groups: Sequence[ParameterGroup], temperature: float, options: UpdaterOptions
     ) -> None:
         refuse_untrainable(policy, options)
         self.policy, self.groups, self.temperature, self.options = policy, groups, temperature, options
@@ -328,7 +317,6 @@ class Updater:
     def _forward(self, batch: list[Sample]) -> tuple[torch.Tensor, torch.Tensor | None, torch.Tensor]:
         """log pi of the tokens [N, L]; their entropies, where there is a bonus; and the mask."""
         if self.options.entropy:
-            assert isinstance(self.policy, EntropyPolicy)
             return self.policy.token_logprobs_and_entropies(texts_of(batch), self.temperature)
         logprobs, mask = self.policy.token_logprobs(texts_of(batch), self.temperature)
         return logprobs, None, mask
@@ -349,8 +337,7 @@ class Updater:
         """The level of importance weights; "none" where the sampler computed what the trainer computes."""
         if self.options.importance != "auto":
             return self.options.importance
-        differs = isinstance(self.policy, MismatchedPolicy) and self.policy.sampler_differs
-        return self.options.ratio if differs else "none"
+        return self.options.ratio if self.policy.sampler_differs else "none"
 
     def read(self, samples: Sequence[Sample], compute: Callable[[list[Sample]], Sequence[T]]) -> dict[int, T]:
         """What `compute` makes of each sample, by its number; without gradient, in batches that fit into memory."""

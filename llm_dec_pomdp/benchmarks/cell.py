@@ -19,7 +19,6 @@ from pathlib import Path
 
 from ..agents.loading import server_model
 from ..agents.saved import save_team
-from ..algorithms.base import Learner, learning_rates
 from ..envs.base import TextDecPOMDP
 from ..evaluation import play
 from ..evaluation.intervals import Interval, mean_interval
@@ -103,7 +102,7 @@ def _carry_out(
 ) -> Result:
     """Train and evaluate a cell that has no result yet."""
     train_seconds = 0.0
-    learns = learn and isinstance(setup.algorithm, Learner)
+    learns = learn and setup.algorithm.learns()
     if learns and cell.environment.tasks not in ("sample", "hub"):
         rows = len(setup.train_env.items), len(setup.eval_env.items)
         progress.say(f"{cell.label}: {rows[0]} rows to train on, {rows[1]} held out")
@@ -201,7 +200,7 @@ def _train(
                 progress.say(f"{cell.label}: {in_words(present)}")
             rates = present
 
-        tell(learning_rates(setup.algorithm))
+        tell(setup.algorithm.learning_rates())
 
         def on_step(step: Step) -> None:
             tell(step.learning_rates)  # another stage has its own

@@ -8,7 +8,6 @@ from typing import Any
 
 from ..agents.assembly import MemberConfig, check_model
 from ..agents.loading import TABLE
-from ..algorithms.base import check_algorithm
 from ..algorithms.options import UpdaterOptions, refuse_endless_warmup
 from ..algorithms.registration import find_algorithm, learns
 from ..config import ConfigError
@@ -131,8 +130,6 @@ def check_methods(cells: Sequence[Cell]) -> None:
 def _check_method(cell: Cell, method: MethodConfig | StageConfig) -> None:
     """One algorithm of a cell, with its options."""
     spec = find_algorithm(method.name)
-    kind: Any = spec.load()
-    check_algorithm(kind, method.name)
     if cell.method.stages and not learns(method.name):
         raise ConfigError(f"{method.name} does not learn, but stages consist of learners; leave it out")
     options = spec.config(method.options, f"options of {cell.method.title}")
@@ -142,7 +139,7 @@ def _check_method(cell: Cell, method: MethodConfig | StageConfig) -> None:
             refuse_endless_warmup(options, own)
         except ValueError as error:
             raise ConfigError(f"options of {method.name}: {error}") from None
-    least, given = getattr(options, "least_group_size", 1), cell.training.group_size
+    least, given = options.least_group_size, cell.training.group_size
     if given < least and cell.training.steps:
         raise ConfigError(
             f"group_size is {given}: {cell.method.title} compares the members of a group and learns nothing from "

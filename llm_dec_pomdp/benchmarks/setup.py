@@ -13,7 +13,6 @@ from ..agents.base import Sampling, Team
 from ..agents.loading import TABLE, load_policy, load_team
 from ..agents.remote import Expert
 from ..agents.saved import load_weights
-from ..algorithms.base import check_algorithm
 from ..algorithms.registration import build_algorithm, find_algorithm
 from ..algorithms.staged import Stage, Staged
 from ..config import ConfigError, named_model
@@ -42,8 +41,7 @@ class Setup:
 
 def shows_texts(cell: Cell) -> bool:
     """Whether a learner of the cell shows its policies the texts of others, which a table cannot be."""
-    kinds: list[Any] = [find_algorithm(method.name).load() for method in (*cell.method.stages, cell.method)]
-    return any(getattr(kind, "shows_texts", False) for kind in kinds)
+    return any(find_algorithm(method.name).load().shows_texts for method in (*cell.method.stages, cell.method))
 
 
 def settled(cell: Cell, env: TextDecPOMDP) -> Cell:
@@ -128,7 +126,6 @@ def build_cell(cell: Cell, weights: Path | None = None, load: Callable[..., Team
         weights: Folder of a saved team whose weights to take; left out, that of `model.start`.
         load: Loads its models, as `load_team` does.
     """
-    check_algorithm(find_algorithm(cell.method.name).load(), cell.method.name)
     eval_env = build_env(cell, cell.protocol, evaluation=True)
     learns = cell.method.learns
     train_env = build_env(cell, cell.protocol, evaluation=False) if learns else eval_env

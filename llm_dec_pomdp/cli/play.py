@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
+from ..agents.base import Policy, Request
 from ..options import Sampling
 from ..visible import plain
 from .console import out, stop, usage
@@ -18,7 +19,6 @@ from .options import EnvId, EnvOption, Model, Turns, configured, from_options, r
 from .trust import typed
 
 if TYPE_CHECKING:
-    from ..agents.base import Policy, Request
     from ..types import Completion
 
 
@@ -86,7 +86,7 @@ def play(
             out.print(f"{turn.score.total:.2f} of {env.score_range[1]:g}   {parts}")
 
 
-class LoadedMeanwhile:
+class LoadedMeanwhile(Policy):
     """A policy that is loaded in another thread while a person reads and writes."""
 
     def __init__(self, load: Callable[[], Policy]) -> None:

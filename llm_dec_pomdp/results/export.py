@@ -9,10 +9,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from ..agents.base import PortablePolicy
 from ..agents.saved import DESCRIPTION, CheckpointError, folder_of, load_weights, players, read_description
 from ..agents.transformers.language_model import LanguageModel
-from ..agents.weights import weight_files, write_weights
+from ..agents.weights import write_weights
 from ..benchmarks.setup import build_cell
 from ..benchmarks.suite import Cell
 from ..storage.files import Draft
@@ -79,13 +78,13 @@ def export_run(run: Path, place: Path) -> tuple[Path, list[str]]:
     written: list[str] = []
     with Draft(place.absolute()) as draft:
         for policy, agents in players(setup.team):
-            if not isinstance(policy, PortablePolicy):
+            if not policy.portable:
                 raise CheckpointError(
                     f"{agents[0]!r} is played by a {type(policy).__name__}, which no other library can load; keep the "
                     f"team in {str(source)!r}"
                 )
             for agent in agents:
-                weights = next(iter(weight_files(policy, [agent]).values()))
+                weights = next(iter(policy.weight_files([agent]).values()))
                 write_weights(draft, folder_of(agent), policy, weights)
                 card = _card(
                     cell, setup.eval_env.role(agent), agent, agents=setup.eval_env.possible_agents, steps=steps

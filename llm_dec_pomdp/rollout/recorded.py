@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar, cast
 
-from ..agents.base import Policy, Request, Sampling, TeachablePolicy, Team
+from ..agents.base import Policy, Request, Sampling, Team
 from ..agents.scripted import Replay
 from ..envs.base import TextDecPOMDP
 from ..episodes import to_episode
@@ -133,8 +133,8 @@ def _played(env: TextDecPOMDP, policy: Policy, item_id: str, seed: int, sampling
     return Trajectories().play(env, policy, [item_id], [seed], sampling)[0].episodes[0]
 
 
-@dataclass(frozen=True, slots=True)
-class Shown:
+@dataclass(frozen=True)
+class Shown(Policy):
     """Says what the teacher says, with the tokens that the pupil would have sampled for it."""
 
     teacher: Policy
@@ -147,6 +147,4 @@ class Shown:
 
     def _as_sampled(self, request: Request, said: list[Completion], sampling: Sampling) -> list[Completion]:
         pupil = self.pupil.members[request.agent] if isinstance(self.pupil, Team) else self.pupil
-        if not isinstance(pupil, TeachablePolicy):
-            return said
         return [pupil.written(request, one.text, sampling.max_new_tokens) for one in said]

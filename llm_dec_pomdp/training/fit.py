@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..algorithms.base import misfit
 from ..algorithms.registration import algorithms, find_algorithm, learns
 from ..config import ConfigError
 from ..envs.base import TextDecPOMDP
@@ -21,7 +20,7 @@ def refuse_misfit(method: str, options: Mapping[str, Any], env: TextDecPOMDP) ->
         env: The environment, under the protocol of the team.
     """
     spec = find_algorithm(method)
-    if why := misfit(spec.load(), spec.config(options), env):
+    if why := spec.load().misfit(spec.config(options), env):
         fitting = ", ".join(fitting_learners(env.task)) or "none that is registered"
         raise ConfigError(f"{method} does not fit {env.metadata['name']}: {why}. Learners that fit it: {fitting}")
 
@@ -33,7 +32,7 @@ def fitting_learners(task: TextDecPOMDP) -> list[str]:
         try:
             spec = find_algorithm(name)
             env = with_protocol(task, spec.protocol)
-            if learns(name) and not misfit(spec.load(), spec.config({}), env):
+            if learns(name) and not spec.load().misfit(spec.config({}), env):
                 fitting.append(name)
         except Exception:  # a protocol or default options that do not fit either, or whatever another package raises
             continue

@@ -13,10 +13,9 @@ import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Protocol, runtime_checkable
 
 from ..agents.engines import EngineError
-from ..algorithms.base import Learner, learning_rates, misfit
+from ..algorithms.base import Algorithm
 from ..envs.base import TextDecPOMDP
 from ..options import Sampling, TrainerConfig
 from ..seeding import derive, generator
@@ -39,19 +38,6 @@ class TrainingError(RuntimeError):
 
 class DivergedError(TrainingError):
     """Several steps in a row had a loss, gradient or ratio that is not finite, or a model's weights are damaged."""
-
-
-@runtime_checkable
-class Restartable(Protocol):
-    """A learner whose run can be resumed."""
-
-    def state_dict(self) -> dict[str, Any]:
-        """See `Algorithm`."""
-        ...
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """See `Algorithm`."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +86,7 @@ class Counters:
     seconds: float = 0.0
 
 
-def restore(learner: Learner, env: TextDecPOMDP, checkpoints: Checkpoints) -> Counters:
+def restore(learner: Algorithm, env: TextDecPOMDP, checkpoints: Checkpoints) -> Counters:
     """Load the newest undamaged checkpoint into a learner and its team.
 
     Returns:
@@ -122,7 +108,7 @@ def restore(learner: Learner, env: TextDecPOMDP, checkpoints: Checkpoints) -> Co
         )
     state = checkpoints.restore(newest, learner.team)
     try:
-        _restartable(learner).load_state_dict(state)
+        learner.load_state_dict(state)
     except (KeyError, TypeError, AttributeError) as error:
         raise CheckpointError(
             f"the state in {str(newest.folder)!r} is none of this learner ({type(error).__name__}: {error}); take "
@@ -132,7 +118,7 @@ def restore(learner: Learner, env: TextDecPOMDP, checkpoints: Checkpoints) -> Co
 
 
 def train(
-    learner: Learner,
+    learner: Algorithm,
     env: TextDecPOMDP,
     sampling: Sampling,
     config: TrainerConfig,
@@ -164,14 +150,11 @@ def train(
         DivergedError: Three steps in a row were not finite, or a model's weights are not.
         EngineError: The engine fails to draw texts; a checkpoint of the step before is saved.
     """
-    if why := misfit(learner, getattr(learner, "config", None), env):
+    if why := learner.refusal(env):
         raise TrainingError(f"{why}; take a learner that fits")
     started = time.perf_counter() - done.seconds
-    if checkpoints is not None:
-        _restartable(learner)
-    if callable(tell := getattr(learner, "expect", None)):
-        tell(config.steps)
-    _log.info("%s", in_words(learning_rates(learner)))
+    learner.expect(config.steps)
+    _log.info("%s", in_words(learner.learning_rates()))
     stop, watch = stop or StopRequest(), Watch()
     for number in range(done.step + 1, config.steps + 1):
         stop.work = f"step {number}"
@@ -203,7 +186,7 @@ def train(
 
 
 def _step(
-    learner: Learner, env: TextDecPOMDP, sampling: Sampling, config: TrainerConfig, seed: int, number: int
+    learner: Algorithm, env: TextDecPOMDP, sampling: Sampling, config: TrainerConfig, seed: int, number: int
 ) -> tuple[Step, list[Group]]:
     """Play and learn once."""
     item_ids = tasks_of_step(env, config.prompts_per_step, number, seed)
@@ -214,7 +197,7 @@ def _step(
     episodes = [episode for group in groups for episode in group.episodes]
     _check_rewards(groups, env, number)
     _check_logprobs(episodes, number)
-    rates = learning_rates(learner)  # those of the next stage may follow
+    rates = learner.learning_rates()  # those of the next stage may follow
     metrics = learner.update(groups)
     if not isinstance(metrics, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise TrainingError(
@@ -243,12 +226,13 @@ class _Cursor:
     tasks: str
 
 
-def _save(learner: Learner, env: TextDecPOMDP, config: TrainerConfig, checkpoints: Checkpoints, done: Counters) -> None:
+def _save(
+    learner: Algorithm, env: TextDecPOMDP, config: TrainerConfig, checkpoints: Checkpoints, done: Counters
+) -> None:
     epoch, place = divmod(done.step * config.prompts_per_step, len(env.items))
     tasks = _fingerprint(item.id for item in env.items)
     cursor = asdict(_Cursor(epoch, place, len(env.items), tasks))
-    state = _restartable(learner).state_dict()
-    checkpoints.save(done.step, learner.team, state, {**asdict(done), "cursor": cursor})
+    checkpoints.save(done.step, learner.team, learner.state_dict(), {**asdict(done), "cursor": cursor})
 
 
 def _keep_bad_step(checkpoints: Checkpoints | None, step: Step, groups: Sequence[Group]) -> None:
@@ -261,15 +245,6 @@ def _keep_bad_step(checkpoints: Checkpoints | None, step: Step, groups: Sequence
         replace_json(path, finite({**asdict(step), "groups": [asdict(group) for group in groups]}))
         kept = f"; its batch is in {path}"
     _log.warning("step %d was not learnt from in full, %s is not finite%s", step.number, dict(step.metrics), kept)
-
-
-def _restartable(learner: Learner) -> Restartable:
-    if not isinstance(learner, Restartable):
-        raise TrainingError(
-            f"{type(learner).__name__} cannot be saved: give it state_dict() and load_state_dict(state) for all that "
-            "has to survive a restart beside the weights of its team"
-        )
-    return learner
 
 
 def _fingerprint(texts: Iterable[str]) -> str:

@@ -12,7 +12,7 @@ import pytest
 import torch
 from models import AGENTS, group, language_model, match, network, same, separate_team, tokenizer, weights
 
-from llm_dec_pomdp.agents import Request, Sampling, Team
+from llm_dec_pomdp.agents import Request, Sampling, Scripted, Team
 from llm_dec_pomdp.agents.concurrency import side_by_side
 from llm_dec_pomdp.agents.transformers.language_model import LanguageModel
 from llm_dec_pomdp.algorithms.magrpo import MAGRPO, MAGRPOConfig
@@ -28,7 +28,7 @@ def cores() -> Iterator[Callable[[int], None]]:
 
 
 def loaded(*loads: int) -> list[Any]:
-    return [SimpleNamespace(processor_load=load) for load in loads]
+    return [SimpleNamespace(accelerator=None, processor_load=load) for load in loads]
 
 
 def seen() -> tuple[str, int]:
@@ -36,6 +36,7 @@ def seen() -> tuple[str, int]:
     return threading.current_thread().name, torch.get_num_threads()
 
 
+SAYS = Scripted(lambda agent, history: "x")
 MAIN = threading.main_thread().name
 
 
@@ -63,7 +64,7 @@ def test_on_one_core_and_without_a_model_work_is_done_in_turn(cores: Any) -> Non
     cores(1)
     assert side_by_side(loaded(100, 100), [seen, seen]) == [(MAIN, 1)] * 2
     cores(2)
-    assert side_by_side([object(), object()], [seen, seen]) == [(MAIN, 2)] * 2
+    assert side_by_side([SAYS, SAYS], [seen, seen]) == [(MAIN, 2)] * 2
 
 
 def test_results_come_in_order(cores: Any) -> None:

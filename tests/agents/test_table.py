@@ -11,7 +11,6 @@ import torch
 
 import llm_dec_pomdp
 from llm_dec_pomdp.agents import Request, Sampling, Team
-from llm_dec_pomdp.agents.base import EntropyPolicy
 from llm_dec_pomdp.agents.loading import ModelError, load_team, locate
 from llm_dec_pomdp.agents.table import Table
 from llm_dec_pomdp.algorithms.credit import JointCredit
@@ -39,7 +38,7 @@ def learner(env: TextDecPOMDP, rate: float = 0.3) -> MAGRPO:
 def test_it_begins_uniform_and_records_what_it_drew() -> None:
     table = Table(["left", "stay", "right"])
     [said] = table.generate([ASKED], ONE)
-    assert isinstance(table, EntropyPolicy)
+    assert table.knows_entropy
     for text in table.menu:
         assert sum(completion.text == text for completion in said) == pytest.approx(2000 / 3, abs=80)
     assert all(completion.logprobs == (pytest.approx(-math.log(3)),) for completion in said)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from models import Recorder, Softmax
 
-from llm_dec_pomdp.agents import Request, Sampling, Scripted, Team
+from llm_dec_pomdp.agents import Policy, Request, Sampling, Scripted, Team
 from llm_dec_pomdp.types import Completion, conversation
 
 SAMPLING = Sampling(max_new_tokens=3)
@@ -49,7 +49,7 @@ def test_an_unknown_agent_names_the_nearest_and_nobody_is_asked() -> None:
     assert policy.calls == []
 
 
-class TooFew:
+class TooFew(Policy):
     def generate(self, requests: Any, sampling: Sampling) -> list[list[Completion]]:
         return []
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from models import AGENTS, copy_of, gradients, same, separate_team, weights
+from models import AGENTS, Softmax, copy_of, gradients, same, separate_team, weights
 from updates import SAMPLING, make
 
 from llm_dec_pomdp.agents import Request, Team
@@ -243,7 +243,7 @@ def test_texts_after_the_same_history_are_compared_by_a_critic_of_texts() -> Non
 
 def test_a_learner_with_a_mean_over_policies_tells_what_only_one_of_them_knows() -> None:
     class Says:
-        policy = None
+        policy = Softmax()
 
         def __init__(self, **numbers: float) -> None:
             self.numbers = numbers

@@ -18,7 +18,6 @@ from llm_dec_pomdp.agents.loading import load_team
 from llm_dec_pomdp.agents.table import Table
 from llm_dec_pomdp.algorithms import exchange
 from llm_dec_pomdp.algorithms.advantages import returns_of_group
-from llm_dec_pomdp.algorithms.base import check_algorithm
 from llm_dec_pomdp.algorithms.controls import Shuffled
 from llm_dec_pomdp.algorithms.credit import CrossedCredit
 from llm_dec_pomdp.algorithms.magrpo import MAGRPO, MAGRPOConfig
@@ -186,13 +185,12 @@ def test_an_update_of_one_episode_has_nothing_to_exchange() -> None:
     assert (low.episodes[0].total, high.episodes[0].total) == (5.0, 1.0)
 
 
-LEARNERS = [name for name in algorithms if hasattr(find_algorithm(name).load(), "update")]
+LEARNERS = [name for name in algorithms if find_algorithm(name).load().learns()]
 
 
 @pytest.mark.parametrize("name", [name for name in LEARNERS if name not in ("shuffled", "reward_model")])
 def test_every_learner_has_a_control_that_trains(name: str) -> None:
     spec = find_algorithm(f"{name}_shuffled")
-    check_algorithm(spec.load(), name)
     assert spec.load() is find_algorithm(f"{name}_shuffled").load()
     env = with_protocol(llm_dec_pomdp.make("scouts-v0", max_turns=2, cost=2.0), spec.protocol)
     team = load_team(env.possible_agents, "builtin:words", vocabulary=["LOOK", "STOP"])

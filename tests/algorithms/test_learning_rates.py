@@ -70,7 +70,7 @@ LEARNERS = [name for name in algorithms if learns(name) and not name.startswith(
 
 @pytest.mark.parametrize("name", LEARNERS)
 def test_every_learner_takes_it_and_its_critic_too(name: str) -> None:
-    agents = AGENTS[:1] if getattr(find_algorithm(name).load(), "protocol", "") == "centralized" else AGENTS
+    agents = AGENTS[:1] if find_algorithm(name).protocol == "centralized" else AGENTS
     learner = build_algorithm(name, {}, Team({agent: Table(["a", "b"]) for agent in agents}), SAMPLING)
     assert learner.learning_rates() == dict.fromkeys(agents, 0.3)
     assert {g["lr"] for updater in learner.updaters for g in updater.optimizer.param_groups} == {0.3}

@@ -43,7 +43,7 @@ def test_a_team_that_loses_by_going_on_learns_to_stop(name: str, options: dict[s
     assert sum(stopped) > 160
 
 
-LEARNERS = [name for name in algorithms if hasattr(find_algorithm(name).load(), "update")]
+LEARNERS = [name for name in algorithms if find_algorithm(name).load().learns()]
 CONTROLS = {"shuffled", "mgrpo_shuffled"}  # learn from rewards of others
 LEARNERS.remove("reward_model")  # learns from recordings what others are paid
 

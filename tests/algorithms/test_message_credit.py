@@ -16,7 +16,7 @@ import pytest
 from models import ITEMS, Match, Softmax
 
 import llm_dec_pomdp
-from llm_dec_pomdp.agents import Sampling, Team
+from llm_dec_pomdp.agents import Policy, Sampling, Team
 from llm_dec_pomdp.agents.base import Request
 from llm_dec_pomdp.agents.table import number_of
 from llm_dec_pomdp.algorithms.magrpo import MAGRPO
@@ -33,7 +33,7 @@ Row = tuple[str, int]  # of a table of logits: agent and number of its history
 # --- all that can be drawn, each with its probability -----------------------------------------------------------------
 
 
-class Listed:
+class Listed(Policy):
     """Says of all that it might say what a list of choices tells it to, and notes how likely that was."""
 
     def __init__(self, menu: Sequence[str], chances: Callable[[Request], Array], choices: Sequence[int] = ()) -> None:

@@ -12,7 +12,7 @@ import torch
 from models import Softmax, gradients, language_model, match, said, same, softmax_team, weights
 from updates import SAMPLING
 
-from llm_dec_pomdp.agents import Request, Sampling, Scripted, Team
+from llm_dec_pomdp.agents import Policy, Request, Sampling, Scripted, Team
 from llm_dec_pomdp.algorithms.magrpo import MAGRPO
 from llm_dec_pomdp.algorithms.mgrpo import MGRPO
 from llm_dec_pomdp.algorithms.options import MGRPOConfig, UpdaterOptions
@@ -49,7 +49,7 @@ def learner(team: Team, **options: Any) -> MGRPO:
 OUTCOMES = [("ANS",), *itertools.product(MAIN_WORDS[:2], SUB_WORDS, MAIN_WORDS)]  # all rollouts with one delegation
 
 
-class Dictated:
+class Dictated(Policy):
     """Says given words as tokens of the tables."""
 
     def __init__(self, words: Sequence[str]) -> None:

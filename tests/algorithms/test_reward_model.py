@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -170,7 +171,8 @@ def test_options_that_cannot_work_are_refused(options: dict[str, Any], message: 
 
 def test_weights_that_live_elsewhere_are_refused(tmp_path: Path) -> None:
     class Away(Softmax):
-        def updater(self, *how: Any) -> None: ...
+        def updater(self, *how: Any) -> Any:
+            return SimpleNamespace(agents={"agent_0"})
 
     with pytest.raises(ValueError, match="learns in the process of its run; leave --executor at local"):
         RewardModel(Team({"agent_0": Away()}), SAMPLING, RewardModelConfig(source=recorded(tmp_path)))

@@ -201,17 +201,17 @@ FAILING = '''
 import os
 import signal
 
-from llm_dec_pomdp.algorithms.base import Prompting
+from llm_dec_pomdp.algorithms.base import Algorithm
 
 
-class Killed(Prompting):
+class Killed(Algorithm):
     """Its process dies as one does that is out of memory."""
 
     def __init__(self, team, sampling, config=None):
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-class Broken(Prompting):
+class Broken(Algorithm):
     """It cannot be made."""
 
     def __init__(self, team, sampling, config=None):

@@ -9,7 +9,7 @@ from pathlib import Path
 from evaluated import last_episodes
 
 from llm_dec_pomdp.agents import Policy, Request, Sampling, Team
-from llm_dec_pomdp.algorithms.base import Prompting
+from llm_dec_pomdp.algorithms.base import Algorithm
 from llm_dec_pomdp.benchmarks.cell import run_cell
 from llm_dec_pomdp.benchmarks.suite import MethodConfig, Suite
 from llm_dec_pomdp.types import Completion, Group
@@ -18,7 +18,7 @@ SECONDS = 7.0
 learnt_from: list[Group] = []
 
 
-class Shouting:
+class Shouting(Policy):
     """Says what a team says, with a shout before it and slowly."""
 
     def __init__(self, team: Team) -> None:
@@ -29,7 +29,7 @@ class Shouting:
         return [[dataclasses.replace(c, text=f"HEY {c.text}", seconds=SECONDS) for c in said] for said in answers]
 
 
-class Loud(Prompting):
+class Loud(Algorithm):
     """Learns nothing."""
 
     @property

@@ -292,10 +292,10 @@ def test_a_model_on_the_command_line_keeps_how_it_is_shared() -> None:
 
 
 BROKEN = """
-from llm_dec_pomdp.algorithms.base import Prompting
+from llm_dec_pomdp.algorithms.base import Algorithm
 
 
-class Broken(Prompting):
+class Broken(Algorithm):
     def __init__(self, team, sampling, config=None):
         raise RuntimeError("no such luck")
 """

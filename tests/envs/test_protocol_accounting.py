@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from llm_dec_pomdp.agents import Request, Sampling, Team
+from llm_dec_pomdp.agents import Policy, Request, Sampling, Team
 from llm_dec_pomdp.envs.base import TextDecPOMDP
 from llm_dec_pomdp.envs.tasks import TaskSource
 from llm_dec_pomdp.envs.text_task import TextTask
@@ -52,7 +52,7 @@ class Trio(Choir):
     roles = ("high", "middle", "low")
 
 
-class Speaker:
+class Speaker(Policy):
     """Says `<said AGENT k>` for the k-th time it is asked, in its own time and with its own number of tokens."""
 
     def __init__(self, seconds: Mapping[str, Sequence[float]], header: str = "") -> None:

@@ -13,7 +13,7 @@ import pytest
 from pettingzoo.test import parallel_api_test
 
 from llm_dec_pomdp.agents import Request, Sampling, Scripted, Team
-from llm_dec_pomdp.algorithms.base import Prompting
+from llm_dec_pomdp.algorithms.base import Algorithm
 from llm_dec_pomdp.envs import EpisodeError, Task, TaskSource, Transition, check_env
 from llm_dec_pomdp.envs.wrappers import FixedRoster, with_protocol
 from llm_dec_pomdp.rollout import Trajectories
@@ -215,7 +215,7 @@ def test_agents_may_be_paid_individually_where_that_is_declared() -> None:
     assert set(group.episodes[0].turns[0].rewards) == {"agent_0", "agent_1"}
 
 
-class Learns(Prompting):
+class Learns(Algorithm):
     """Notes what it was given."""
 
     def update(self, groups: Sequence[Group]) -> dict[str, float]:

@@ -11,7 +11,7 @@ import pytest
 from tasks import ITEMS, Graded
 
 import llm_dec_pomdp
-from llm_dec_pomdp.agents import Sampling, Team
+from llm_dec_pomdp.agents import Policy, Sampling, Team
 from llm_dec_pomdp.envs.base import TextDecPOMDP
 from llm_dec_pomdp.envs.check import LAWS, check_env
 from llm_dec_pomdp.envs.turn_rewards import RULES
@@ -158,7 +158,7 @@ def test_wrappers_for_numbers_forward_negative_rewards() -> None:
 # --- branches ---------------------------------------------------------------------------------------------------------
 
 
-class Grades:
+class Grades(Policy):
     """Says a grade that follows from the seed."""
 
     def generate(self, requests: Sequence[Any], sampling: Sampling) -> list[list[Completion]]:

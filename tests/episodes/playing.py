@@ -21,7 +21,7 @@ ROOT = Path(llm_dec_pomdp.__file__).parents[1]
 EXAMPLE = ROOT / "tests" / "episodes" / "example_trace.json"
 
 
-class Tokens:
+class Tokens(Policy):
     """Says what another policy says, as if a model had sampled it in as many seconds as it has words."""
 
     def __init__(self, policy: Policy) -> None:

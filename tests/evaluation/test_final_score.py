@@ -11,7 +11,7 @@ import pytest
 from models import AGENTS, ITEMS, Match, Recorder
 
 from llm_dec_pomdp.agents import Sampling, Team
-from llm_dec_pomdp.algorithms.base import Prompting
+from llm_dec_pomdp.algorithms.base import Algorithm
 from llm_dec_pomdp.envs.turn_rewards import RULES
 from llm_dec_pomdp.envs.wrappers import with_protocol
 from llm_dec_pomdp.episodes import Header, from_episode, to_episode
@@ -57,7 +57,7 @@ def recorded_score(env: Any, group: Group) -> float:
     return final.total
 
 
-class Still(Prompting):
+class Still(Algorithm):
     """Learns nothing."""
 
     def update(self, groups: Sequence[Group]) -> dict[str, float]:

@@ -10,7 +10,7 @@ import pytest
 from models import AGENTS, COLOURS, Recorder, match
 from worth import SAMPLING, Colours, Echo, numbers, play, texts_of, value
 
-from llm_dec_pomdp.agents import Sampling, Scripted, Team
+from llm_dec_pomdp.agents import Policy, Sampling, Scripted, Team
 from llm_dec_pomdp.envs.wrappers import with_protocol
 from llm_dec_pomdp.rollout import Counterfactual, Rollout, Trajectories
 from llm_dec_pomdp.types import Completion
@@ -98,7 +98,7 @@ def test_a_frozen_alternative_ends_where_the_recording_does() -> None:
     assert {b.choice: b.rewards for b in first.branches} == {(0, 0): (1.0,), (1, 0): (0.0,), (0, 1): (0.0,)}
 
 
-class Varied:
+class Varied(Policy):
     """Of the two samples of a request the first is red, the second is not."""
 
     def generate(self, requests: Sequence[Any], sampling: Sampling) -> list[list[Completion]]:

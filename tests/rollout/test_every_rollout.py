@@ -11,7 +11,7 @@ import pytest
 from models import AGENTS, ITEMS, Recorder, match, softmax_team
 from worth import ROLLOUTS, Colours, Echo, numbers, play
 
-from llm_dec_pomdp.agents import RandomText, Sampling
+from llm_dec_pomdp.agents import Policy, RandomText, Sampling
 from llm_dec_pomdp.algorithms.magrpo import MAGRPO
 from llm_dec_pomdp.envs.wrappers import with_protocol
 from llm_dec_pomdp.rollout import Counterfactual, Crossed, Messages, Rollout, Trajectories, Tree
@@ -93,7 +93,7 @@ def test_a_word_that_does_not_exist_is_refused(make: Callable[[], Rollout], said
 # --- a new one --------------------------------------------------------------------------------------------------------
 
 
-class Awakening:
+class Awakening(Policy):
     """Says the same to everybody at its first call, and colours of its own afterwards."""
 
     def __init__(self) -> None:

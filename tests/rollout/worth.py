@@ -8,7 +8,7 @@ from typing import Any
 
 from models import COLOURS, ITEMS, Match
 
-from llm_dec_pomdp.agents import Sampling, Team
+from llm_dec_pomdp.agents import Policy, Sampling, Team
 from llm_dec_pomdp.rollout import Counterfactual, Crossed, Messages, Rollout, Trajectories, Tree
 from llm_dec_pomdp.seeding import generator
 from llm_dec_pomdp.types import Completion, Decision, Group, Score, TaskItem
@@ -27,7 +27,7 @@ ROLLOUTS: list[Rollout] = [
 ]
 
 
-class Colours:
+class Colours(Policy):
     """Says a random colour that follows from the seed, and whether its history was heard before."""
 
     def generate(self, requests: Sequence[Any], sampling: Sampling) -> list[list[Completion]]:

@@ -16,10 +16,10 @@ from typer.testing import CliRunner
 
 import llm_dec_pomdp
 from llm_dec_pomdp.agents import Sampling, Team
+from llm_dec_pomdp.algorithms.base import Algorithm
 from llm_dec_pomdp.benchmarks.cell import run_cell
 from llm_dec_pomdp.cli import app
 from llm_dec_pomdp.progress import Silent
-from llm_dec_pomdp.rollout import Rollout, Trajectories
 from llm_dec_pomdp.storage.runfolder import read_lines
 from llm_dec_pomdp.training import TrainerConfig, train
 from llm_dec_pomdp.training.rates import Watch
@@ -120,13 +120,11 @@ def test_a_control_that_does_not_move_is_left_alone() -> None:
     assert warnings(told([3.0, 5.0], [1.0, 0.1]), dict.fromkeys(AGENTS, 0.0)) == []
 
 
-class Noted:
+class Noted(Algorithm):
     """A learner that learns nothing and reports what it is told to."""
 
-    rollout: Rollout = Trajectories()
-
     def __init__(self, metrics: Sequence[Mapping[str, float]]) -> None:
-        self.team = self.policy = Team(dict.fromkeys(AGENTS, Softmax()))
+        super().__init__(Team(dict.fromkeys(AGENTS, Softmax())), Sampling())
         self.metrics = iter(metrics)
 
     def update(self, groups: Any) -> dict[str, float]:

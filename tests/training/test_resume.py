@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import torch
 from evaluated import write_evaluation
-from models import COLOURS, ITEMS, Colourful, language_model, same, softmax_team, weights
+from models import COLOURS, ITEMS, Colourful, language_model, same, weights
 
 from llm_dec_pomdp.agents import Sampling, Team
 from llm_dec_pomdp.algorithms.magrpo import MAGRPO
@@ -29,14 +29,13 @@ from llm_dec_pomdp.training.loop import (
     DivergedError,
     Step,
     TrainerConfig,
-    TrainingError,
     restore,
     train,
 )
 from llm_dec_pomdp.types import Completion, Turn
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-LEARNERS = [name for name in algorithms if callable(getattr(find_algorithm(name).load(), "update", None))]
+LEARNERS = [name for name in algorithms if find_algorithm(name).load().learns()]
 LEARNERS.remove("imitation")  # of a teacher, which this task has not: see test_imitation
 ALIKE = ("mareinforce", "marloo", "maremax", "mgrpo_shuffled")  # magrpo with another baseline, mgrpo
 SAMPLING = Sampling(max_new_tokens=4)
@@ -202,19 +201,6 @@ def test_a_damaged_newest_checkpoint_costs_steps_and_changes_nothing(tmp_path: P
     assert resumed.done.step == 2
     assert resumed.go().steps == alone.steps[2:]
     assert equal(resumed, alone)
-
-
-def test_a_learner_that_cannot_be_saved_is_refused_before_it_trains(tmp_path: Path) -> None:
-    class Forgetful:
-        team = softmax_team()
-
-        def update(self, groups: Any) -> dict[str, float]:
-            raise AssertionError
-
-    run = Run(tmp_path)
-    run.learner = Forgetful()
-    with pytest.raises(TrainingError, match=r"Forgetful cannot be saved: give it state_dict\(\)"):
-        run.go()
 
 
 # --- signals ----------------------------------------------------------------------------------------------------------

@@ -9,9 +9,10 @@ import pytest
 from models import AGENTS, ITEMS, Colourful, Match, Softmax, match, same, separate_team, softmax_team, weights
 
 from llm_dec_pomdp.agents import Sampling, Scripted, Team
+from llm_dec_pomdp.algorithms.base import Algorithm
 from llm_dec_pomdp.algorithms.magrpo import MAGRPO, MAGRPOConfig
 from llm_dec_pomdp.envs.wrappers import with_protocol
-from llm_dec_pomdp.rollout import Counterfactual, Crossed, Rollout, Trajectories, Tree
+from llm_dec_pomdp.rollout import Counterfactual, Crossed, Trajectories, Tree
 from llm_dec_pomdp.training.loop import (
     DivergedError,
     Step,
@@ -28,13 +29,11 @@ SAMPLING = Sampling(max_new_tokens=4)
 SIZE = len(ITEMS)
 
 
-class Note:
+class Note(Algorithm):
     """A learner that learns nothing, remembers what it was given, and reports what it is told to."""
 
-    rollout: Rollout = Trajectories()
-
     def __init__(self, metrics: Sequence[Mapping[str, float]] = (), team: Team | None = None) -> None:
-        self.team = self.policy = team or Team(dict.fromkeys(AGENTS, Scripted(lambda agent, history: "red")))
+        super().__init__(team or Team(dict.fromkeys(AGENTS, Scripted(lambda agent, history: "red"))), SAMPLING)
         self.metrics = list(metrics)
         self.updates: list[Sequence[Group]] = []
 

@@ -20,7 +20,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from ...registries import UnknownNameError
 from ...types import Completion, Message, Tool
-from ..base import LEARNING_RATE, Request, Sampling, WeightFile
+from ..base import LEARNING_RATE, Policy, Request, Sampling, WeightFile
 from ..engines import Engine, Prompt, Sampled
 from ..memory import BatchSize
 from ..weights import refuse_misfits
@@ -48,7 +48,7 @@ register_optimizer_step_post_hook(_count_step)
 __all__ = ["LanguageModel", "PromptTooLongError"]
 
 
-class LanguageModel:
+class LanguageModel(Policy):
     """A causal language model as a policy.
 
     Args:
@@ -160,7 +160,7 @@ class LanguageModel:
         return fitted(prompt, new_tokens, self.model, history, truncate=self.truncate_prompts)
 
     def written(self, request: Request, text: str, limit: int) -> Completion:
-        """A text as this model would have sampled it; see `TeachablePolicy`."""
+        """A text as this model would have sampled it; see `Policy`."""
         prompt = self.encode(request.history, limit, request.ids)
         end = self.tokenizer.eos_token_id if self.tokenizer.eos_token_id is not None else min(self.stop_ids)
         ids = [*self.prompts.text_ids(text), end]
@@ -196,12 +196,12 @@ class LanguageModel:
 
     @property
     def default_learning_rate(self) -> float:
-        """See `RatedPolicy`: small where weights of a pretrained model itself are trained, which 5e-4 ruins."""
+        """See `Policy`: small where weights of a pretrained model itself are trained, which 5e-4 ruins."""
         whole = any(adapter_of(name) is None for name, _ in self._named())
         return 1e-5 if whole and sum(p.numel() for p in self.model.parameters()) >= _PRETRAINED else LEARNING_RATE
 
     def critic(self, groups: Sequence[Sequence[str]], *, own: bool) -> HeadCritic:
-        """A critic on this model, or with its own body; see `CriticPolicy`."""
+        """A critic on this model, or with its own body; see `Policy`."""
         return HeadCritic(self, groups, own=own)
 
     @property
@@ -211,7 +211,7 @@ class LanguageModel:
 
     @property
     def sampler_differs(self) -> bool:
-        """See `MismatchedPolicy`: other engines have other kernels, and below 32 bits rounding depends on the batch."""
+        """See `Policy`: other engines have other kernels, and below 32 bits rounding depends on the batch."""
         if self.sampled_elsewhere:
             return True
         rounded = self.compute_dtype is not None or torch.is_autocast_enabled(self.device.type)
@@ -220,7 +220,7 @@ class LanguageModel:
     def token_logprobs(
         self, samples: Sequence[tuple[str, Completion]], temperature: float
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """See `TrainablePolicy`."""
+        """See `Policy`."""
         states, ids, mask = self._states(samples, body=self._plain_head)
         rows = mask.bool()
         if self._plain_head:
@@ -234,10 +234,15 @@ class LanguageModel:
         logprobs[rows] = sampled_logprobs
         return logprobs, mask
 
+    @property
+    def knows_entropy(self) -> bool:
+        """It does."""
+        return True
+
     def token_logprobs_and_entropies(
         self, samples: Sequence[tuple[str, Completion]], temperature: float
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """See `EntropyPolicy`. Holds the logits of all tokens in memory."""
+        """See `Policy`. Holds the logits of all tokens in memory."""
         logits, ids, mask = self._states(samples, body=False)
         logprobs = (logits.float() / (temperature or 1.0)).log_softmax(-1)
         entropies = -(logprobs.exp() * logprobs).sum(-1)
@@ -339,15 +344,20 @@ class LanguageModel:
         return {name: p.detach() for name, p in self._named()}
 
     def load_state_dict(self, state: Mapping[str, torch.Tensor]) -> None:
-        """Copy tensors into the trainable parameters; see `TrainablePolicy`."""
+        """Copy tensors into the trainable parameters; see `Policy`."""
         own = self.state_dict()
         refuse_misfits({name: tensor.shape for name, tensor in own.items()}, state)
         with torch.no_grad():
             for name, tensor in own.items():
                 tensor.copy_(state[name])
 
+    @property
+    def portable(self) -> bool:
+        """transformers and peft can load them."""
+        return True
+
     def weight_files(self, agents: Sequence[str]) -> dict[str, WeightFile]:
-        """Files of transformers for all weights, or of peft for each agent's adapter; see `PortablePolicy`."""
+        """Files of transformers for all weights, or of peft for each agent's adapter; see `Policy`."""
         names = [name for name, p in self.model.named_parameters() if p.requires_grad]
         if self.adapters is None:
             configs = {"config.json": self.model.config, "generation_config.json": self.model.generation_config}

@@ -65,7 +65,7 @@ class ShardedModel(LanguageModel):
     _plain_head = False  # pyright: ignore[reportAssignmentType]
 
     def __init__(self, policy: LanguageModel, whole: LanguageModel) -> None:
-        self.__dict__.update(vars(policy))
+        vars(self).update(vars(policy))
         self._elsewhere = whole.sampled_elsewhere
         self.rank, self.ranks = dist.get_rank(), dist.get_world_size()
         network = self.model if self.adapters is None else self.model.get_base_model()
@@ -187,7 +187,7 @@ class _FrozenShards(ShardedModel):
     """A sharded model with its adapters switched off: shares all memory, and has nothing to train or to save."""
 
     def __init__(self, adapted: ShardedModel) -> None:
-        self.__dict__.update(vars(adapted))
+        vars(self).update(vars(adapted))
         self.adapters = dict.fromkeys(adapted.adapters or (), BASE)
 
     def parameters(self) -> Iterable[torch.nn.Parameter]:

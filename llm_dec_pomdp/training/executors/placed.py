@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 import torch
 
-from ...agents.base import ParameterGroup, Reading, Request, Sampling, Team, WeightFile
+from ...agents.base import ParameterGroup, Policy, Reading, Request, Sampling, Team, WeightFile
 from ...agents.loading import load_team, server_model
 from ...algorithms.base import Metrics
 from ...algorithms.samples import Sample
@@ -107,7 +107,7 @@ class Workers(ABC):
             self.workers.pop().end()
 
 
-class Placed:
+class Placed(Policy):
     """A policy that lives in a worker and plays these agents."""
 
     def __init__(self, agents: Sequence[str], worker: Worker) -> None:
@@ -135,7 +135,7 @@ class Placed:
 
     @property
     def default_learning_rate(self) -> float:
-        """See `RatedPolicy`."""
+        """See `Policy`."""
         return self._about.default_learning_rate
 
     # --- acting -------------------------------------------------------------------------------------------------------
@@ -145,7 +145,7 @@ class Placed:
         return self.worker.call("generate", list(requests), sampling)
 
     def written(self, request: Request, text: str, limit: int) -> Completion:
-        """See `TeachablePolicy`."""
+        """See `Policy`."""
         return self.worker.call("written", request, text, limit)
 
     # --- learning -----------------------------------------------------------------------------------------------------
@@ -173,7 +173,7 @@ class Placed:
         )
 
     def updater(self, kind: Any, groups: Sequence[ParameterGroup], temperature: float, options: Any) -> PlacedUpdater:
-        """See `PlacedPolicy`."""
+        """See `Policy`."""
         places = {id(stand_in): place for place, stand_in in enumerate(self._stand_ins)}
         sent = [(g.agents, [places[id(p)] for p in g.parameters], g.learning_rate) for g in groups]
         return PlacedUpdater(self, self.worker.call("add_updater", kind, sent, temperature, options), groups)
@@ -189,7 +189,7 @@ class Placed:
         self.worker.call("load_weights", dict(state))
 
     def weight_files(self, agents: Sequence[str]) -> dict[str, WeightFile]:
-        """See `PortablePolicy`."""
+        """See `Policy`."""
         return self.worker.call("weight_files", list(agents))
 
 

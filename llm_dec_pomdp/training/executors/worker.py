@@ -21,17 +21,12 @@ from typing import Any, NamedTuple, NoReturn
 import torch
 
 from ...agents.base import (
-    AdaptedPolicy,
     ParameterGroup,
     Request,
     Sampling,
-    TeachablePolicy,
     Team,
-    TrainablePolicy,
     WeightFile,
-    default_learning_rate,
 )
-from ...agents.weights import weight_files
 from ...algorithms.base import Metrics
 from ...algorithms.samples import Sample
 from ...algorithms.updater import Updater
@@ -46,15 +41,12 @@ Group = tuple[tuple[str, ...], list[int], float]  # a `ParameterGroup` whose par
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """What the driver knows of a policy; see `LanguageModel` for the last four, which other policies may lack.
+    """What the driver knows of a policy; see `Policy`.
 
     Attributes:
         parameters: Shape and type of the trainable parameters; none when the policy cannot be trained.
         used_by: By agent, the places of the parameters that it uses.
-        processor_load: 0 by default.
-        accelerator: None by default.
-        sampled_elsewhere: False by default.
-        default_learning_rate: `LEARNING_RATE` by default.
+        processor_load, accelerator, sampled_elsewhere, default_learning_rate: Of the policy.
     """
 
     parameters: list[tuple[torch.Size, torch.dtype]]
@@ -84,26 +76,25 @@ class PolicyWorker:
                 f"for {list(team.members)}; place every policy on its own"
             )
         self.agents = list(agents)
-        self.policy: Any = team.policies[0]
+        self.policy = team.policies[0]
         self.updaters: list[Updater] = []
 
     def about(self) -> About:
         """What the driver has to know."""
         parameters = self._parameters()
         places = {id(parameter): place for place, parameter in enumerate(parameters)}
-        adapted = parameters and isinstance(self.policy, AdaptedPolicy)
-        used = {a: list(self.policy.parameters_of(a)) if adapted else parameters for a in self.agents}
+        used = {a: list(self.policy.parameters_of(a)) if parameters else [] for a in self.agents}
         return About(
             [(parameter.shape, parameter.dtype) for parameter in parameters],
             {agent: [places[id(parameter)] for parameter in own] for agent, own in used.items()},
-            getattr(self.policy, "processor_load", 0),
-            getattr(self.policy, "accelerator", None),
-            getattr(self.policy, "sampled_elsewhere", False),
-            default_learning_rate(self.policy),
+            self.policy.processor_load,
+            self.policy.accelerator,
+            self.policy.sampled_elsewhere,
+            self.policy.default_learning_rate,
         )
 
     def _parameters(self) -> list[torch.nn.Parameter]:
-        return list(self.policy.parameters()) if isinstance(self.policy, TrainablePolicy) else []
+        return list(self.policy.parameters())
 
     # --- acting -------------------------------------------------------------------------------------------------------
 
@@ -112,9 +103,8 @@ class PolicyWorker:
         return self.policy.generate(requests, sampling)
 
     def written(self, request: Request, text: str, limit: int) -> Completion:
-        """See `TeachablePolicy`; a text without tokens where the policy is none, from which nothing is learnt."""
-        teachable = isinstance(self.policy, TeachablePolicy)
-        return self.policy.written(request, text, limit) if teachable else Completion(text)
+        """See `Policy`."""
+        return self.policy.written(request, text, limit)
 
     # --- learning -----------------------------------------------------------------------------------------------------
 
@@ -145,7 +135,7 @@ class PolicyWorker:
 
     def weight_files(self, agents: Sequence[str]) -> dict[str, WeightFile]:
         """See `agents.weights`."""
-        return weight_files(self.policy, agents)
+        return self.policy.weight_files(agents)
 
     def state(self, updater: int) -> dict[str, Any]:
         """The state of an updater."""
