@@ -114,7 +114,8 @@ class FakeVLLM:
             named = {name.replace(".agent_0.", "."): name for name in state if ".agent_0." in name}
             policy.load_state_dict(state | {named[name]: tensor for name, tensor in tensors.items()})
         policy = policy or self.model
-        sampling = Sampling(body["temperature"], body["top_p"], max(0, body["top_k"]), body["max_tokens"])
+        drawn = {name: body[name] for name in ("temperature", "top_p")}
+        sampling = Sampling(**drawn, top_k=max(0, body["top_k"]), max_new_tokens=body["max_tokens"])
         prompt = Prompt(body["prompt"], [body["seed"]], adapter)
         [[drawn]] = sample(policy.model, [prompt], sampling, frozenset(body["stop_token_ids"]), 0)
         choice = {"token_ids": drawn.ids, "logprobs": {"token_logprobs": drawn.logprobs}}
