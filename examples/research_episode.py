@@ -22,7 +22,7 @@ def main() -> None:
             if text:
                 print(f"  {agent} ({env.role(agent)}) says  {text}")
         _, rewards, *_ = env.step(texts)
-        for event in env.latest.events:
+        for event in env.latest.transition.events:
             shown = "; ".join(f"{name}: {value.splitlines()[0]}" for name, value in event.details.items() if value)
             print(f"    [{event.kind}] {event.agent}  {shown}")
     print("\nrewards:", {agent: round(reward, 3) for agent, reward in rewards.items()})

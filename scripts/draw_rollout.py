@@ -83,7 +83,7 @@ def draw(env_id: str, script: str, task: str) -> str:
     while env.agents:
         texts = {agent: say(agent, env.history(agent)) if env.asked(agent) else "" for agent in env.agents}
         _, rewards, *_ = env.step(texts)
-        happened.append(({agent: text for agent, text in texts.items() if text}, env.latest.events))
+        happened.append(({agent: text for agent, text in texts.items() if text}, env.latest.transition.events))
     picture = Picture(list(rewards))
     for agent in rewards:
         picture.text(agent, f"{agent} ({env.role(agent)})", "#000")

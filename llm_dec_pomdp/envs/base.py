@@ -277,8 +277,10 @@ class TextDecPOMDP(ParallelEnv[str, str, str]):
             now.histories[agent].append(Message("said", actions[agent]))
         try:
             outcome = self._advance(item, {agent: actions[agent] for agent in asked}, derive(now.chance, now.turn))
-            rewards = paid(outcome, there, joint=self.joint_reward)
-            outcome = replace(outcome, terminated=outcome.terminated or now.turn + 1 >= self.max_turns)
+            after = outcome.transition
+            rewards = paid(after, there, joint=self.joint_reward)
+            if now.turn + 1 >= self.max_turns:
+                outcome = replace(outcome, transition=(after := replace(after, terminated=True)))
             observations = now.take(outcome, self.possible_agents)
         except BaseException:  # interrupted, or a bug: the turn was not played, and may be tried again
             for agent in asked:
@@ -286,13 +288,13 @@ class TextDecPOMDP(ParallelEnv[str, str, str]):
             raise
         now.turn += 1
         staying = there if outcome.agents is None else outcome.agents
-        joined = outcome.reward if self.joint_reward else 0.0
+        joined = after.reward if self.joint_reward else 0.0
         return (
             observations,
             {agent: rewards.get(agent, joined) for agent in observations},
-            {agent: outcome.terminated or agent not in staying for agent in observations},
+            {agent: after.terminated or agent not in staying for agent in observations},
             dict.fromkeys(observations, False),
-            self._infos(outcome.score, observations),
+            self._infos(after.score, observations),
         )
 
     def render(self) -> str | None:

@@ -206,9 +206,10 @@ def _silence(env: TextDecPOMDP, rows: int | None) -> None:
             silent = task.turn >= turns
             asked = [agent for agent in task.agents if task.asked(agent) and not silent]
             task.step(dict.fromkeys(task.agents, "") | {agent: _says(known[name], agent, env.task) for agent in asked})
+            paid = task.latest.transition.reward
             _require(
-                not (silent and task.latest.reward > 0),
-                f"turn {task.turn} pays {task.latest.reward:g} for empty texts{before}; let saying nothing pay nothing",
+                not (silent and paid > 0),
+                f"turn {task.turn} pays {paid:g} for empty texts{before}; let saying nothing pay nothing",
             )
 
 
@@ -240,7 +241,7 @@ def _score_of(task: TextDecPOMDP, item: TaskItem, actions: Mapping[str, str]) ->
     """The score of a first joint action."""
     task.reset(seed=1, options={"task_id": item.id})
     task.step({agent: actions.get(agent, "") for agent in task.agents})
-    return task.latest.score
+    return task.latest.transition.score
 
 
 def _ends(env: TextDecPOMDP, rows: int | None) -> None:
@@ -331,7 +332,7 @@ def _reward_parts(env: TextDecPOMDP, rows: int | None) -> None:
 
 def _states(env: TextDecPOMDP, rows: int | None) -> None:
     for _ in _play(env, {"index": 0}, lambda agent, turn: "a few words"):
-        state = env.task.latest.state
+        state = env.task.latest.transition.state
         problem = mutable_part(state)
         _require(not problem, f"the state of turn {env.turn} is {state!r:.60}: {problem}")
 

@@ -4,14 +4,39 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from ..registries import nearest
 from ..types import Event, Message, Score, TaskItem
 
+S = TypeVar("S")
+
 
 class EpisodeError(ValueError):
     """An environment produced what no episode can hold; the message names the thing and its value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Transition(Generic[S]):
+    """What follows a joint action.
+
+    Attributes:
+        state: The hidden state from now on, an immutable value.
+        reward: What the turn pays the team; NaN where it could not be scored.
+        score: The value of what the team has delivered so far; None where it is not scored (a draft, a beginning).
+        terminated: The task is over before its turns are: it is solved, or was stopped.
+        rewards: What the turn pays each agent that was there; None: the team's reward.
+        events: What happened beside texts.
+        anew: Agents whose history begins anew with what they are told next, which has to repeat all that they need.
+    """
+
+    state: S
+    reward: float = 0.0
+    score: Score | None = None
+    terminated: bool = False
+    rewards: Mapping[str, float] | None = None
+    events: tuple[Event, ...] = ()
+    anew: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,27 +45,15 @@ class Outcome:
 
     Attributes:
         told: What agents are told next; those that are missing or get empty text are told nothing.
-        score: The value of the joint action; None where it is not scored (a draft, a beginning).
-        reward: What the turn pays the team; NaN where the score is.
-        terminated: The episode is over: solved, stopped, or out of turns (which `TextDecPOMDP.step` adds).
+        transition: What followed; the last turn terminates too, which `TextDecPOMDP.step` adds.
         asked: Agents that have to answer; None: all that are told something.
         agents: The live agents from now on; None: the same as before, at the beginning all.
-        rewards: What the turn pays each agent that was there; None: the team's reward.
-        events: What happened beside texts.
-        anew: Agents whose history begins anew with what they are told next.
-        state: The hidden state from now on, an immutable value.
     """
 
     told: Mapping[str, str | Message]
-    score: Score | None = None
-    reward: float = 0.0
-    terminated: bool = False
+    transition: Transition[Any] = Transition(None)
     asked: Collection[str] | None = None
     agents: Sequence[str] | None = None
-    rewards: Mapping[str, float] | None = None
-    events: tuple[Event, ...] = ()
-    anew: frozenset[str] = frozenset()
-    state: Any = None
 
 
 @dataclass(slots=True)
@@ -70,7 +83,7 @@ class Progress:
         Raises:
             EpisodeError: An agent is told something, asked or live that must not be.
         """
-        before = self.agents
+        before, after = self.agents, outcome.transition
         present = before if outcome.agents is None else tuple(outcome.agents)
         if present != before:
             self._check_roster(present, possible)
@@ -81,14 +94,14 @@ class Progress:
                 raise EpisodeError(f"{missing[0]!r} is {what} and is not there; there are {list(present)}")
         if unable := sorted(agent for agent in asked if agent not in messages and not self.histories.get(agent)):
             raise EpisodeError(f"{unable[0]!r} is asked and was never told anything; tell it what to do first")
-        if untold := sorted(outcome.anew - messages.keys()):
+        if untold := sorted(after.anew - messages.keys()):
             raise EpisodeError(f"the history of {untold[0]!r} begins anew, and it is told nothing; say what it knows")
         for agent, message in messages.items():
-            self.histories[agent] = [*(() if agent in outcome.anew else self.histories[agent]), message]
+            self.histories[agent] = [*(() if agent in after.anew else self.histories[agent]), message]
         self.left |= set(before) - set(present)
-        self.agents = () if outcome.terminated else present
-        self.asked = frozenset() if outcome.terminated else frozenset(asked)
-        self.score = outcome.score or self.score
+        self.agents = () if after.terminated else present
+        self.asked = frozenset() if after.terminated else frozenset(asked)
+        self.score = after.score or self.score
         self.latest = outcome
         return dict.fromkeys([*before, *present], "") | {agent: message.text for agent, message in messages.items()}
 
@@ -114,19 +127,19 @@ def _message(agent: str, told: str | Message) -> Message:
     return Message("told", told)
 
 
-def paid(outcome: Outcome, there: Sequence[str], *, joint: bool) -> dict[str, float]:
-    """What an advance pays each agent that was there: the identical float, unless agents are paid individually.
+def paid(after: Transition[Any], there: Sequence[str], *, joint: bool) -> dict[str, float]:
+    """What a transition pays each agent that was there: the identical float, unless agents are paid individually.
 
     Raises:
         EpisodeError: An agent that is not there is paid, a live one is not, or the reward is declared joint.
     """
-    if outcome.rewards is None:
-        return dict.fromkeys(there, outcome.reward)
+    if after.rewards is None:
+        return dict.fromkeys(there, after.reward)
     if joint:
         raise EpisodeError(
-            f"agents are paid {dict(outcome.rewards)}, and the environment declares one joint reward; set "
+            f"agents are paid {dict(after.rewards)}, and the environment declares one joint reward; set "
             "joint_reward = False, or pay the team alone"
         )
-    if set(outcome.rewards) != set(there):
-        raise EpisodeError(f"agents are paid {dict(outcome.rewards)}, and there are {list(there)}; pay each of them")
-    return {agent: float(outcome.rewards[agent]) for agent in there}
+    if set(after.rewards) != set(there):
+        raise EpisodeError(f"agents are paid {dict(after.rewards)}, and there are {list(there)}; pay each of them")
+    return {agent: float(after.rewards[agent]) for agent in there}

@@ -16,38 +16,13 @@ import dataclasses
 import enum
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Generic, TypeVar, cast
+from typing import Any, ClassVar, Generic, cast
 
-from ..types import Event, Message, Score, TaskItem
+from ..types import Message, TaskItem
 from .base import TextDecPOMDP
-from .episode import EpisodeError, Outcome
+from .episode import EpisodeError, Outcome, S, Transition
 from .tasks import TaskError, Tasks, TaskSource, is_sample, load_tasks
-
-S = TypeVar("S")
-
-
-@dataclass(frozen=True, slots=True)
-class Transition(Generic[S]):
-    """What follows a joint action.
-
-    Attributes:
-        state: The next one.
-        reward: What the turn pays the team; NaN where it could not be scored.
-        score: The value of what the team has delivered so far; None where that is not known yet.
-        terminated: The task is over before its turns are: it is solved, or was stopped.
-        rewards, events: See `Outcome`.
-        anew: Agents whose history begins anew with what they are told next, which has to repeat all that they need.
-    """
-
-    state: S
-    reward: float
-    score: Score | None = None
-    terminated: bool = False
-    rewards: Mapping[str, float] | None = None
-    events: tuple[Event, ...] = ()
-    anew: frozenset[str] = frozenset()
 
 
 class Task(TextDecPOMDP, Generic[S]):
@@ -162,7 +137,7 @@ class Task(TextDecPOMDP, Generic[S]):
 
     def hidden(self) -> Mapping[str, Any]:
         """The hidden part of the present state as plain data."""
-        state = self._now.latest.state
+        state = self._now.latest.transition.state
         return {} if state is None else self.describe(state)
 
     def _begin(self, item: TaskItem, seed: int) -> Outcome:
@@ -172,12 +147,11 @@ class Task(TextDecPOMDP, Generic[S]):
         return self._outcome(Transition(state, 0.0))
 
     def _advance(self, item: TaskItem, actions: Mapping[str, str], seed: int) -> Outcome:
-        return self._outcome(self.transition(self._now.latest.state, actions, seed))
+        return self._outcome(self.transition(self._now.latest.transition.state, actions, seed))
 
-    def _outcome(self, step: Transition[S]) -> Outcome:
-        told, asked, agents = self.told(step.state), self.asks(step.state), self.roster(step.state)
-        same = {part.name: getattr(step, part.name) for part in dataclasses.fields(Transition)}
-        return Outcome(told, asked=asked, agents=agents, **same)
+    def _outcome(self, after: Transition[S]) -> Outcome:
+        state = after.state
+        return Outcome(self.told(state), after, self.asks(state), self.roster(state))
 
 
 def mutable_part(value: Any) -> str:

@@ -115,7 +115,9 @@ def _scored(env: TextDecPOMDP, episode: Episode) -> Episode:
                 "nothing in the run; give an environment with the same roles"
             )
         env.step({agent: texts.get(agent, "") for agent in env.agents})
-        turns[number] = dataclasses.replace(turn, reward=env.latest.reward, score=env.latest.score)
+        turns[number] = dataclasses.replace(
+            turn, reward=env.latest.transition.reward, score=env.latest.transition.score
+        )
     return dataclasses.replace(episode, turns=tuple(turns[: env.turn]))
 
 

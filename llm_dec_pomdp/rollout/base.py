@@ -215,10 +215,10 @@ def step_all(envs: Sequence[TextDecPOMDP], said: Sequence[Mapping[str, Completio
     actions = [{agent: s.get(agent, SILENT).text for agent in env.agents} for env, s in zip(envs, said, strict=True)]
     stepped: list[Stepped] = []
     for i, (_, rewards, _, _, _) in enumerate(step_many(envs, actions)):
-        latest = envs[i].latest
+        after = envs[i].latest.transition
         paid = {} if envs[i].joint_reward else rewards
-        turn = Turn(observations[i], said[i], latest.reward, latest.score, paid, latest.events, unasked[i])
-        stepped.append(Stepped(turn, latest.terminated))
+        turn = Turn(observations[i], said[i], after.reward, after.score, paid, after.events, unasked[i])
+        stepped.append(Stepped(turn, after.terminated))
     return stepped
 
 

@@ -13,7 +13,7 @@ from numbers import Real
 from typing import Any, cast
 
 from ..envs import TextDecPOMDP
-from ..envs.episode import Outcome
+from ..envs.episode import Outcome, Transition
 from ..types import Event, Message, Score, Tool
 
 Data = dict[str, Any]
@@ -76,25 +76,26 @@ def _to_score(data: Mapping[str, Any] | None) -> Score | None:
 
 def from_outcome(outcome: Outcome) -> Data:
     """What a reset or a step produced; its state stays where it is."""
-    events = [[event.kind, event.agent, event.details] for event in outcome.events]
+    after = outcome.transition
+    events = [[event.kind, event.agent, event.details] for event in after.events]
     asked = None if outcome.asked is None else sorted(outcome.asked)
-    return plain(replace(outcome, asked=asked, events=events, state=None))
+    return plain(replace(outcome, asked=asked, transition=replace(after, events=events, state=None)))
 
 
 def to_outcome(data: Mapping[str, Any]) -> Outcome:
     """The outcome that `from_outcome` wrote."""
     told = {agent: text if isinstance(text, str) else Message(*text) for agent, text in data["told"].items()}
-    return Outcome(
-        told,
-        _to_score(data["score"]),
-        _number(data["reward"]),
-        bool(data["terminated"]),
-        asked=data["asked"],
-        agents=data["agents"],
-        rewards=None if data["rewards"] is None else _numbers(data["rewards"]),
-        events=tuple(Event(*event) for event in data["events"]),
-        anew=frozenset(data["anew"]),
+    after = data["transition"]
+    transition = Transition(
+        None,
+        _number(after["reward"]),
+        _to_score(after["score"]),
+        bool(after["terminated"]),
+        None if after["rewards"] is None else _numbers(after["rewards"]),
+        tuple(Event(*event) for event in after["events"]),
+        frozenset(after["anew"]),
     )
+    return Outcome(told, transition, data["asked"], data["agents"])
 
 
 def to_tool(data: list[Any]) -> Tool:

@@ -121,14 +121,14 @@ class Conversation:
 
 def _observation(played: Played, *, paid: bool) -> Data:
     """What a reset or a step gave, as OpenEnv has it; the reward is null where nothing was or could be scored."""
-    env, reward = played.env, played.env.latest.reward
+    env, reward = played.env, played.env.latest.transition.reward
     observation = {
         "texts": dict(played.observations),
         "roles": {agent: env.role(agent) for agent in played.observations},
         "asked": [agent for agent in env.agents if env.asked(agent)],
         "rewards": plain(played.rewards),
         "infos": plain(played.infos),
-        "events": [[event.kind, event.agent, dict(event.details)] for event in env.latest.events],
+        "events": [[event.kind, event.agent, dict(event.details)] for event in env.latest.transition.events],
     }
     return {
         "observation": observation,

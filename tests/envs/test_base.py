@@ -118,7 +118,7 @@ def test_running_out_of_turns_terminates() -> None:
     observations, _, terminations, truncations, _ = env.step(MISS)
     assert terminations == {"agent_0": True, "agent_1": True}
     assert truncations == {"agent_0": False, "agent_1": False}
-    assert env.latest.terminated
+    assert env.latest.transition.terminated
     assert observations == {"agent_0": "", "agent_1": ""}
     assert env.agents == []
 

@@ -156,7 +156,7 @@ def check(env: TextDecPOMDP, result: Any) -> None:
     assert math.isfinite(reward)
     assert low <= reward <= high
     assert all(isinstance(text, str) for text in observations.values())
-    score = env.latest.score.total if env.latest.score else 0.0
+    score = env.latest.transition.score.total if env.latest.transition.score else 0.0
     for agent, info in infos.items():
         assert all(type(value) is float and math.isfinite(value) for value in info.values())
         assert math.isclose(sum(info[f"reward/{name}"] for name in env.components), score, abs_tol=1e-9)
@@ -183,7 +183,7 @@ def play(env: TextDecPOMDP, index: int, texts: Sequence[str]) -> tuple[int, int]
         for number, result in zip(live, step_many([copies[n] for n in live], actions), strict=True):
             check(copies[number], result)
             played += len(env.possible_agents)
-            score = copies[number].latest.score
+            score = copies[number].latest.transition.score
             passed += score is not None and past_the_gate(score)
     for copy in copies:
         assert json.loads(copy.state())["turn"] == copy.turn

@@ -109,15 +109,17 @@ def test_events_say_who_has_read_whom_and_none_follows_the_final_texts() -> None
     env = discussion(1)
     begin(env)
     say(env)
-    read = {(event.agent, event.details["of"]) for event in env.latest.events}
+    read = {(event.agent, event.details["of"]) for event in env.latest.transition.events}
     assert read == {(one, other) for one in AGENTS for other in AGENTS if one != other}
-    assert {event.kind for event in env.latest.events} == {"read"}
+    assert {event.kind for event in env.latest.transition.events} == {"read"}
     say(env)
-    assert env.latest.events == ()
+    assert env.latest.transition.events == ()
     sequence = trio("sequential")
     begin(sequence)
     say(sequence)
-    assert [(event.agent, event.details["of"]) for event in sequence.latest.events] == [("agent_1", "agent_0")]
+    assert [(event.agent, event.details["of"]) for event in sequence.latest.transition.events] == [
+        ("agent_1", "agent_0")
+    ]
 
 
 @pytest.mark.parametrize("rounds", [0, -1])
@@ -225,7 +227,7 @@ def test_a_protocol_around_a_protocol_pays_once_for_every_scored_turn(outer: Any
     while env.agents:
         _, paid, *_ = env.step(dict.fromkeys(env.agents, said))
         rewards.append(max(paid.values()))
-        assert (rewards[-1] != 0) == (env.latest.score is not None)
+        assert (rewards[-1] != 0) == (env.latest.transition.score is not None)
     assert len([reward for reward in rewards if reward]) == 2
 
 

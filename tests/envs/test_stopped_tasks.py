@@ -82,7 +82,7 @@ def test_rewards_add_up_to_the_last_known_score_less_the_cost_of_turns(turns: li
     known, total = 0.0, 0.0
     while env.agents:
         reward = env.step(dict(zip(env.agents, turns[env.turn], strict=True)))[1]["agent_0"]
-        score = env.latest.score
+        score = env.latest.transition.score
         if score is None or score.scorable:
             known, total = (score.total if score else known), total + reward
             assert total == pytest.approx(known - 0.1 * env.turn)
@@ -122,7 +122,7 @@ def test_who_stops_is_who_may(who: str, ends: list[tuple[str, str]]) -> None:
         assert (not env.agents) == over
         assert over or texts not in ends
         expected = [Event("stop", agent, {"why": "it said <stop>"}) for agent in sorted(stops) if over]
-        assert list(env.latest.events) == expected
+        assert list(env.latest.transition.events) == expected
 
 
 def test_all_are_those_who_are_asked() -> None:

@@ -207,7 +207,7 @@ def test_agents_may_be_paid_individually_where_that_is_declared() -> None:
     env = treasure(Selfish)
     _, rewards, *_ = play(env, CALL)[1]
     assert (abs(rewards["agent_0"]), rewards["agent_1"], rewards["agent_2"]) == (1.0, 0.0, 0.0)
-    assert abs(env.latest.reward) == 1.0
+    assert abs(env.latest.transition.reward) == 1.0
     assert check_env(env)
     [group] = Trajectories().play(
         env, Team(dict.fromkeys(env.possible_agents, Scripted(lambda a, h: "x"))), ["d0"], [0], Sampling()

@@ -38,7 +38,7 @@ def paid(env: TextDecPOMDP, scores: Sequence[float]) -> list[float]:
         while env.agents and not scored:
             said = env.join_texts([str(score)] * 2) if env.parts_per_action > 1 else str(score)
             rewards.append(next(iter(env.step(dict.fromkeys(env.agents, said))[1].values())))
-            scored = env.latest.score is not None
+            scored = env.latest.transition.score is not None
     return rewards
 
 

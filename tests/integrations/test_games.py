@@ -165,7 +165,7 @@ def test_several_players_move_in_turn_and_are_paid_by_themselves() -> None:
     assert told == {"agent_0": "", "agent_1": "your word, 1"}
     _, rewards, *_ = env.step({"agent_0": "", "agent_1": "me"})
     assert rewards == {"agent_0": 0.4, "agent_1": 0.2}
-    assert env.latest.reward == pytest.approx(0.3)
+    assert env.latest.transition.reward == pytest.approx(0.3)
 
 
 @pytest.mark.parametrize(

@@ -48,7 +48,7 @@ def test_an_episode_of_openenvs_client_is_the_one_of_the_environment(served: tup
                 there = env.step(TeamAction(texts=texts))
                 assert (there.observation.texts, there.observation.rewards) == (observations, rewards)
                 assert there.observation.infos == infos
-                assert there.reward == own.latest.reward
+                assert there.reward == own.latest.transition.reward
             assert json.loads(env.state().state) == json.loads(own.state())
             assert own.agents == []
 

@@ -61,7 +61,7 @@ def test_players_are_paid_by_themselves() -> None:
     env.reset(seed=0)
     while env.agents:
         env.step({"agent_0": "[Defect]", "agent_1": "[Cooperate]"})
-        rewards = env.latest.rewards
+        rewards = env.latest.transition.rewards
     assert rewards["agent_0"] > rewards["agent_1"]
 
 

@@ -36,8 +36,8 @@ def played(env: TextDecPOMDP, say: Any, **options: Any) -> list[Any]:
     seen: list[Any] = [env.reset(**options)]
     while True:
         there = {agent: (env.history(agent), env.asked(agent)) for agent in env.possible_agents}
-        latest = env.latest
-        told = (latest.told, latest.events, latest.reward, latest.rewards, latest.score, latest.anew)
+        after = env.latest.transition
+        told = (env.latest.told, after.events, after.reward, after.rewards, after.score, after.anew)
         seen.append((env.agents, env.turn, there, told, env.item, env.state(), env.last_score))
         if not env.agents:
             return seen

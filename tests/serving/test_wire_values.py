@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from llm_dec_pomdp.envs import Outcome
+from llm_dec_pomdp.envs import Outcome, Transition
 from llm_dec_pomdp.envs.tasks import item_as_json, item_of
 from llm_dec_pomdp.serving.codec import from_bytes, from_outcome, to_bytes, to_outcome
 from llm_dec_pomdp.types import Event, Message, Score, TaskItem
@@ -18,21 +18,25 @@ def test_an_outcome_is_the_same_to_the_last_bit() -> None:
     score = Score(0.1 + 0.2, {"a": 1e-300, "b": -0.0}, {"odd": math.inf}, {"why": HALF})
     there = Outcome(
         {"main": HALF, "sub": Message("tool", "found", "search"), "other": ""},
-        score,
-        1 / 3,
-        True,
+        Transition(
+            None,
+            1 / 3,
+            score,
+            terminated=True,
+            rewards={"main": 0.1, "sub": -5.0},
+            events=(Event("call", "main", {"name": "search"}),),
+            anew=frozenset({"sub"}),
+        ),
         asked={"main"},
         agents=["main", "sub"],
-        rewards={"main": 0.1, "sub": -5.0},
-        events=(Event("call", "main", {"name": "search"}),),
-        anew=frozenset({"sub"}),
     )
     here = to_outcome(from_bytes(to_bytes(from_outcome(there))))
     assert repr(here) == repr(there).replace("{'main'}", "['main']")
 
 
 def test_what_could_not_be_scored_stays_so() -> None:
-    here = to_outcome(from_bytes(to_bytes(from_outcome(Outcome({}, Score(math.nan, {"a": math.nan}), math.nan)))))
+    there = Outcome({}, Transition(None, math.nan, Score(math.nan, {"a": math.nan})))
+    here = to_outcome(from_bytes(to_bytes(from_outcome(there)))).transition
     assert here.score is not None
     assert all(map(math.isnan, (here.reward, here.score.total, here.score.components["a"])))
 

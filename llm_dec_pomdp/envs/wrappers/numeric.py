@@ -275,7 +275,7 @@ class FixedRoster(NumericWrapper):
         observations, rewards, _, truncations, infos = self.env.step(living)
         over, cut = not self.env.agents, any(truncations.values())
         inner = self.unwrapped
-        share = inner.latest.reward if inner.joint_reward else 0.0
+        share = inner.latest.transition.reward if inner.joint_reward else 0.0
         if over:
             self._now["agents"] = []
         return (

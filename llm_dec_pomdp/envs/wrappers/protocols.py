@@ -24,7 +24,7 @@ import gymnasium
 from ...registries import Registry
 from ...types import Event, TaskItem
 from ..base import TextDecPOMDP
-from ..episode import Outcome
+from ..episode import Outcome, Transition
 from .base import Wrapper
 
 if TYPE_CHECKING:
@@ -96,22 +96,21 @@ class ProtocolWrapper(Wrapper):
         phase = (self.turn + 1) % self.phases
         if phase:
             told = self._ask(phase)
-            return Outcome(told, events=self._reads(told))
+            return Outcome(told, Transition(None, events=self._reads(told)))
         self._observed, *_ = self.env.step(self._joint_action())
         self._said, self._texts = {}, {}
-        inner, over = self.env.latest, not self.env.agents
-        told: Mapping[str, str] = {} if over else self._ask(0)
-        anew = inner.anew & told.keys()
-        rewards = self._rewards(inner)
-        return replace(inner, told=told, asked=None, agents=self._roster(), rewards=rewards, anew=anew, state=None)
+        after = self.env.latest.transition
+        told: Mapping[str, str] = self._ask(0) if self.env.agents else {}
+        rewards, anew = self._rewards(after), after.anew & told.keys()
+        return Outcome(told, replace(after, state=None, rewards=rewards, anew=anew), agents=self._roster())
 
     def _roster(self) -> list[str] | None:
         """The live agents of the inner environment; when its episode is over, those before."""
         return self.env.agents or None
 
-    def _rewards(self, inner: Outcome) -> Mapping[str, float] | None:
+    def _rewards(self, after: Transition[Any]) -> Mapping[str, float] | None:
         """What each agent is paid, where the inner environment pays individually."""
-        return inner.rewards
+        return after.rewards
 
     def snapshot(self) -> Any:
         """The state of wrapper and inner environment."""
@@ -185,7 +184,7 @@ class Centralized(ProtocolWrapper):
     def _roster(self) -> None:
         """The one agent, always."""
 
-    def _rewards(self, inner: Outcome) -> None:
+    def _rewards(self, after: Transition[Any]) -> None:
         """The team's."""
 
     def menu(self, agent: str) -> Sequence[str]:

@@ -108,7 +108,7 @@ class VecEnv:
                 told, info = env.reset()
             else:
                 told, _, _, cut, info = results[i]
-                rewards[i] = (env.unwrapped if isinstance(env, NumericWrapper) else env).latest.reward
+                rewards[i] = (env.unwrapped if isinstance(env, NumericWrapper) else env).latest.transition.reward
                 truncations[i] = not env.agents and any(cut.values())
                 terminations[i] = not env.agents and not truncations[i]
                 if not env.agents and self.autoreset is AutoresetMode.SAME_STEP:

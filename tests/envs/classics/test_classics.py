@@ -191,7 +191,7 @@ def test_each_agent_is_told_its_own_observation_alone(env_id: str, words: str) -
     said: set[str] = set()
     for turn in range(1, 40):
         observations = env.step(dict.fromkeys(env.agents, env.model.actions[0][turn % 2].replace("-", " ")))[0]
-        state = env.latest.state
+        state = env.latest.transition.state
         for place, agent in enumerate(env.possible_agents):
             sentence, left = re.fullmatch(r"(.*) Turns left: (\d+)\.", observations[agent]).groups()  # type: ignore[union-attr]
             name = env.model.observations[place][state.observed[place]]

@@ -61,7 +61,7 @@ def test_main_and_sub_agents_are_paid_as_the_paper_pays_them(texts: list[str], m
     env = keys()
     earned, _ = play(env, texts)
     assert list(earned.values()) == pytest.approx([main, *subs])
-    assert env.latest.reward == pytest.approx(main)
+    assert env.latest.transition.reward == pytest.approx(main)
     score = env.last_score
     assert score is not None
     assert score.total == pytest.approx(main)
@@ -89,17 +89,19 @@ def test_events_name_invocations_tools_reports_and_the_answer() -> None:
     env = keys()
     env.reset(seed=0)
     env.step({"agent_0": "r0"})
-    [spawn] = env.latest.events
+    [spawn] = env.latest.transition.events
     assert (spawn.kind, spawn.agent, dict(spawn.details)) == (
         "spawn",
         "agent_1",
         {"role": "sub", "by": "agent_0", "subtask": "S e1 r0"},
     )
     env.step({"agent_0": "", "agent_1": "k1"})
-    assert [event.kind for event in env.latest.events] == ["call", "result", "return"]
-    assert env.latest.events[-1].details == {"report": "R e2"}
+    assert [event.kind for event in env.latest.transition.events] == ["call", "result", "return"]
+    assert env.latest.transition.events[-1].details == {"report": "R e2"}
     env.step({"agent_0": "ANS", "agent_1": ""})
-    assert [(event.kind, dict(event.details)) for event in env.latest.events] == [("answer", {"answer": "R e2"})]
+    assert [(event.kind, dict(event.details)) for event in env.latest.transition.events] == [
+        ("answer", {"answer": "R e2"})
+    ]
 
 
 def test_who_reported_stays_unasked_until_the_end() -> None:
@@ -160,7 +162,7 @@ def expected(env: Any) -> float:
     for text in texts:
         twin = env.fork()
         twin.step({other: text if other == agent else "" for other in twin.agents})
-        total += twin.latest.reward + (expected(twin) if twin.agents else 0.0)
+        total += twin.latest.transition.reward + (expected(twin) if twin.agents else 0.0)
     return total / len(texts)
 
 

@@ -23,7 +23,7 @@ def play(env: Any, say: Say, **options: Any) -> tuple[Mapping[str, float], list[
     events: list[Event] = []
     while env.agents:
         _, rewards, *_ = env.step({a: say(a, env.history(a)) if env.asked(a) else "" for a in env.agents})
-        events += env.latest.events
+        events += env.latest.transition.events
     return rewards, events
 
 

@@ -171,7 +171,7 @@ def test_a_report_of_the_whole_corpus_is_cut_and_paid() -> None:
 def test_time_that_runs_out_terminates_and_pays_what_was_reported() -> None:
     env = research(max_turns=4)
     rewards, _ = play(env, main_says("ASK sub: Who wrote Horwin by Night?", "ASK sub: x", sub=sub_of(env)), index=CHAIN)
-    assert env.latest.terminated
+    assert env.latest.transition.terminated
     assert rewards == pytest.approx({"agent_0": 0.0, "agent_1": 0.6})
 
 

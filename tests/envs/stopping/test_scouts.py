@@ -58,8 +58,8 @@ def test_a_look_pays_what_it_betters_less_its_cost(decisions: list[str], paid: l
     best = max([0, *(offer for offers in SHOWN[:looks] for offer in offers)])
     assert score.total == pytest.approx(sum(paid)) == pytest.approx(best + score.components["cost"])
     assert score.diagnostics == {"looks": looks, "optimal_looks": 3}  # 9 is the first of at least 6.1
-    assert [event.kind for event in env.latest.events] == ["stop"]
-    assert env.latest.terminated
+    assert [event.kind for event in env.latest.transition.events] == ["stop"]
+    assert env.latest.transition.terminated
 
 
 def test_a_scout_sees_its_own_offer_of_this_look_alone_and_the_coordinator_reports_alone() -> None:
