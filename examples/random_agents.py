@@ -28,7 +28,7 @@ def main() -> None:
     for env_id in llm_dec_pomdp.registry:
         env = llm_dec_pomdp.make(env_id, **least_arguments(env_id))
         roles = " and ".join(env.role(agent) for agent in env.possible_agents)
-        print(f"{env_id:18} {roles:26} random return {play(env_id):.2f} of {env.score_range[1]:g}")
+        print(f"{env_id:18} {roles:26} random return {play(env_id):.2f} of {env.facts.score_range[1]:g}")
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ import llm_dec_pomdp
 def main() -> None:
     """Print an episode, turn by turn."""
     env = llm_dec_pomdp.make("research-v0")
-    say = env.scripts["optimal"]
+    say = env.script("optimal")
     env.reset(seed=0, options={"task_id": "train/2/1"})
     print("question:", env.item.prompt)
     rewards: dict[str, float] = {}

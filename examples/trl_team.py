@@ -31,7 +31,7 @@ def mean_return(env: llm_dec_pomdp.envs.TextDecPOMDP, policy: LanguageModel) -> 
     items = [item.id for item in env.items[:16]]
     groups = Trajectories().play(env, team, items, list(range(16)), Sampling(max_new_tokens=TOKENS), 4)
     totals = [episode.total for group in groups for episode in group.episodes]
-    return 100 * math.fsum(totals) / len(totals) / env.max_return
+    return 100 * math.fsum(totals) / len(totals) / env.facts.max_return
 
 
 def main(steps: int = 30, learning_rate: float = 1e-3, seed: int = 0, out: Path | None = None) -> None:

@@ -220,7 +220,7 @@ def train(
 
         def note(step: Step) -> None:
             sinks.log(step.number, train_numbers(step))
-            advance(1, f"return {earned(step.return_percent, step.mean_return, env.optimum)}")
+            advance(1, f"return {earned(step.return_percent, step.mean_return, env.facts.optimum)}")
             on_step(step)
 
         train_learner(learner, env, sampling, config, seed, note, checkpoints=places, done=done)

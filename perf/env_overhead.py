@@ -59,7 +59,8 @@ def step_us(env_id: str) -> tuple[float, float]:
     A task without references is told `CLASSIC_ACTIONS`.
     """
     env = llm_dec_pomdp.make(env_id)
-    gold = [env.gold(item) or CLASSIC_ACTIONS for item in env.items[:16]]
+    said = [dict(zip(env.possible_agents, item.reference, strict=False)) for item in env.items[:16]]
+    gold = [texts or CLASSIC_ACTIONS for texts in said]
     rounds: list[tuple[float, float]] = []
     for _ in range(40):
         resets = steps = 0.0
@@ -90,7 +91,7 @@ def sampling_us(env_id: str) -> float:
 def memory_mb(env_id: str, episodes: int) -> dict[str, float]:
     """Peak resident memory after a tenth of the episodes and after all, and seconds per 1,000 in both parts."""
     env = llm_dec_pomdp.make(env_id)
-    gold = env.gold(env.items[0])
+    gold = dict(zip(env.possible_agents, env.items[0].reference, strict=True))
 
     def play(count: int) -> tuple[float, float]:
         started = time.perf_counter()

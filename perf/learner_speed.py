@@ -24,6 +24,7 @@ from llm_dec_pomdp.algorithms.options import UpdaterOptions
 from llm_dec_pomdp.algorithms.registration import build_algorithm
 from llm_dec_pomdp.algorithms.samples import Sample
 from llm_dec_pomdp.algorithms.updater import Updater, updaters_of
+from llm_dec_pomdp.envs.facts import Facts
 from llm_dec_pomdp.envs.tasks import TaskSource
 from llm_dec_pomdp.envs.text_task import TextTask
 from llm_dec_pomdp.rollout import Trajectories
@@ -37,11 +38,7 @@ UPDATES = 4  # in a row, as in training: a single one after a pause takes longer
 class Letters(TextTask):
     """The team earns the share of one letter in what it says."""
 
-    metadata: dict[str, Any] = {**TextTask.metadata, "name": "letters-v0"}
-    roles = ("first", "second")
-    components = ("letters",)
-    score_range = (0.0, 1.0)
-    max_return = 1.0
+    declared = Facts(name="letters-v0", roles=("first", "second"), components=("letters",), score_range=(0.0, 1.0))
     source = TaskSource("letters", "none", {"train": "train"})
 
     def observe(self, item: TaskItem, agent: str) -> str:
@@ -57,7 +54,7 @@ class Letters(TextTask):
 class LettersAlone(Letters):
     """The same for one agent."""
 
-    roles = ("first",)
+    declared = replace(Letters.declared, roles=("first",))
 
 
 def letters_env(prompts: int, agents: int = 2) -> Letters:

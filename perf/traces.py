@@ -43,7 +43,7 @@ WORKLOADS = (("tldr-v0", "parallel"), ("humaneval-v0", "discussion"), ("research
 
 def episodes_of(env: TextDecPOMDP, count: int) -> list[Episode]:
     """Episodes of as many tasks: an optimal team where there is one, else agents that repeat 400 characters."""
-    say = env.task.optimal_action if env.hierarchical else lambda agent, history: history[-1].text[:400]  # type: ignore[attr-defined]
+    say = env.task.script("optimal") if env.facts.hierarchical else lambda agent, history: history[-1].text[:400]  # type: ignore[attr-defined]
     ids = [item.id for item in env.items[:count]]
     groups = Trajectories("own").play(env, Scripted(say), ids, list(range(len(ids))), Sampling())
     return [group.episodes[0] for group in groups]

@@ -83,7 +83,7 @@ def conversations(rng: random.Random) -> list[Conversation]:
             while env.agents:
                 texts = noisy_texts(item, name, rng)
                 if protocol == "centralized":
-                    texts = [env.join_texts(texts)]
+                    texts = [env.facts.join(texts)]
                 said = dict(zip(env.agents, texts, strict=True))
                 found += [Conversation(env.history(a), said[a]) for a in env.agents if env.asked(a)]
                 env.step(said)

@@ -75,7 +75,7 @@ def draw(env_id: str, script: str, task: str) -> str:
         task: Id of the task.
     """
     env = llm_dec_pomdp.make(env_id)
-    say = env.scripts[script]
+    say = env.script(script)
     env.reset(seed=0, options={"task_id": task})
     asker, question = env.agents[0], env.item.prompt
     happened: list[tuple[Mapping[str, str], Sequence[Event]]] = []

@@ -47,7 +47,7 @@ def an_episode() -> Trace:
     """Of the first task of research-v0."""
     env = llm_dec_pomdp.make("research-v0")
     item = env.items[0]
-    team = Counted(Scripted(env.task.optimal_action))  # type: ignore[attr-defined]
+    team = Counted(Scripted(env.task.script("optimal")))  # type: ignore[attr-defined]
     [group] = Trajectories("own").play(env, team, [item.id], [3], Sampling())
     return from_episode(group.episodes[0], Header.of(env), item)
 

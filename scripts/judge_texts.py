@@ -46,17 +46,23 @@ def measure(given: argparse.Namespace) -> None:
             kind: plain.score(item, dict(zip(plain.possible_agents, pair, strict=True))).total
             for kind, pair in pairs.items()
         }
-        with env.judge.put_off():
+        with env.facts.judge.put_off():
             for kind, pair in pairs.items():
                 if shares[kind]:
-                    judged.judged(env.judge, plain.source_text(item), pair, env.ramps)
+                    judged.judged(env.facts.judge, plain.source_text(item), pair, env.ramps)
         with out.open("a") as file:
             for kind, pair in pairs.items():
                 found = judged.NOT_JUDGED
                 if shares[kind]:
-                    found = judged.judged(env.judge, plain.source_text(item), pair, env.ramps)
-                line = {"task": given.task, "split": given.split, "kind": kind, "id": item.id, "judge": env.judge.name}
-                line |= {"v1": shares[kind] / plain.max_return, "facts": found.facts, "cut": found.cut}
+                    found = judged.judged(env.facts.judge, plain.source_text(item), pair, env.ramps)
+                line = {
+                    "task": given.task,
+                    "split": given.split,
+                    "kind": kind,
+                    "id": item.id,
+                    "judge": env.facts.judge.name,
+                }
+                line |= {"v1": shares[kind] / plain.facts.max_return, "facts": found.facts, "cut": found.cut}
                 file.write(json.dumps(line) + "\n")
 
 

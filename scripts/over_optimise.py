@@ -54,7 +54,7 @@ class Values:
 
     def __call__(self, history: Sequence[Message], text: str) -> float:
         """Its value, whatever was told before."""
-        return float(numbers(self.env.split_joint_text(text)) @ self.weights)
+        return float(numbers(self.env.facts.split(text)) @ self.weights)
 
 
 def numbers(parts: Sequence[str]) -> Array:
@@ -137,7 +137,7 @@ def tested(team: Any, env: TextDecPOMDP) -> dict[str, float]:
     groups = llm_dec_pomdp.collect(team, env, items=20, sampling=SAMPLING)
     episodes = [episode for group in groups for episode in group.episodes]
     scores = [turn.score.total for episode in episodes for turn in episode.turns if turn.score]
-    return {"learnt": fmean(e.total for e in episodes), "true": 100 * fmean(scores) / env.score_range[1]}
+    return {"learnt": fmean(e.total for e in episodes), "true": 100 * fmean(scores) / env.facts.score_range[1]}
 
 
 def draw(arguments: argparse.Namespace) -> None:

@@ -53,7 +53,7 @@ class Meter:
 
 def percent(values: Sequence[float], env: TextDecPOMDP) -> float:
     """Mean return in % of the highest."""
-    return 100 * math.fsum(values) / len(values) / env.max_return
+    return 100 * math.fsum(values) / len(values) / env.facts.max_return
 
 
 def held_out(team: Team, sampling: Sampling) -> float:

@@ -60,16 +60,16 @@ class Search:
         source, ramps = self.plain.source_text(self.item), self.env.ramps
         both = (ramps.plausibility, ramps.plausibility, ramps.information, ramps.information)
         ends = dict(zip(judged.DIAGNOSTICS, both, strict=True))
-        with self.env.judge.put_off():
+        with self.env.facts.judge.put_off():
             for pair in pairs:
-                judged.judged(self.env.judge, source, pair, ramps)
+                judged.judged(self.env.facts.judge, source, pair, ramps)
         found: list[tuple[float, float, float]] = []
         for pair in pairs:
             said = dict(zip(self.plain.possible_agents, pair, strict=True))
-            share = self.plain.score(self.item, said).total / self.plain.max_return
-            facts = judged.judged(self.env.judge, source, pair, ramps).facts
+            share = self.plain.score(self.item, said).total / self.plain.facts.max_return
+            facts = judged.judged(self.env.facts.judge, source, pair, ramps).facts
             margins = [(facts[name] - high) / (high - low) for name, (low, high) in ends.items()]
-            earned = 100 * self.env.score(self.item, said).total / self.env.max_return
+            earned = 100 * self.env.score(self.item, said).total / self.env.facts.max_return
             found.append((min(share, 0.9), min(*margins, 0.0), earned))
         self.judgements += len(pairs)
         return found

@@ -11,6 +11,7 @@ import torch
 from llm_dec_pomdp.agents import Policy
 from llm_dec_pomdp.agents.base import Request, Sampling, Team
 from llm_dec_pomdp.agents.transformers.decoding import draw
+from llm_dec_pomdp.envs.facts import Facts
 from llm_dec_pomdp.envs.tasks import TaskSource
 from llm_dec_pomdp.envs.text_task import TextTask
 from llm_dec_pomdp.seeding import uniforms
@@ -36,11 +37,7 @@ ITEMS = tuple(TaskItem(f"t{i}", f"say {word}", reference=("red", "red")) for i, 
 class Match(TextTask):
     """The team earns 1 when both agents say the same colour and nothing else."""
 
-    metadata: dict[str, Any] = {**TextTask.metadata, "name": "match-v0"}  # as PettingZoo declares it
-    roles = ("left", "right")
-    components = ("match",)
-    score_range = (0.0, 1.0)
-    max_return = 1.0
+    declared = Facts(name="match-v0", roles=("left", "right"), components=("match",), score_range=(0.0, 1.0))
     source = TaskSource("match", "acme/match", {"train": "train"})
 
     def observe(self, item: TaskItem, agent: str) -> str:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import replace
 
+from llm_dec_pomdp.envs.base import TextDecPOMDP
+from llm_dec_pomdp.envs.facts import Facts
 from llm_dec_pomdp.envs.tasks import TaskSource
 from llm_dec_pomdp.envs.text_task import TextState, TextTask
 from llm_dec_pomdp.types import Score, TaskItem
@@ -14,27 +16,27 @@ ITEMS = tuple(TaskItem(f"t{i}", f"post {i}", reference=("alpha", "beta")) for i 
 WORDS = ("alpha", "beta", "gamma")
 
 
+def references(env: TextDecPOMDP, item: TaskItem) -> dict[str, str]:
+    """The joint action of an item's references."""
+    return dict(zip(env.possible_agents, item.reference, strict=True))
+
+
 class Duo(TextTask):
-    metadata: dict[str, Any] = {**TextTask.metadata, "name": "duo-v0"}
-    roles = ("first", "second")
-    components = ("hits",)
-    score_range = (0.0, 2.0)
-    max_return = 2.0
+    declared = Facts(name="duo-v0", roles=("first", "second"), components=("hits",), score_range=(0.0, 2.0))
     source = TaskSource("duo", "acme/duo", {"train": "train"})
 
     def observe(self, item: TaskItem, agent: str) -> str:
         return f"{item.prompt}\n\nwrite the {self.role(agent)} part"
 
     def score(self, item: TaskItem, actions: Mapping[str, str]) -> Score:
-        hits = float(sum(actions.get(agent) == text for agent, text in self.gold(item).items()))
+        hits = float(sum(actions.get(agent) == text for agent, text in references(self, item).items()))
         return Score(hits, {"hits": hits})
 
 
 class Graded(Duo):
     """The score is the number that the first agent says; 4 solves the task. It notes what it is given."""
 
-    score_range = (0.0, 4.0)
-    max_return = 4.0
+    declared = replace(Duo.declared, score_range=(0.0, 4.0))
 
     def score(self, item: TaskItem, actions: Mapping[str, str]) -> Score:
         try:
@@ -44,8 +46,8 @@ class Graded(Duo):
         value = value if math.isnan(value) else min(max(value, 0.0), 4.0)
         return Score(value, {"hits": value}, notes=dict(actions))
 
-    def gold(self, item: TaskItem) -> dict[str, str]:
-        return {"agent_0": "4", "agent_1": "4"}
+    def prepare(self, items: tuple[TaskItem, ...]) -> tuple[TaskItem, ...]:
+        return tuple(replace(item, reference=("4", "4")) for item in items)
 
 
 class Leaver(Duo):

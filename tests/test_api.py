@@ -150,6 +150,6 @@ def test_columns_of_rows_can_be_named() -> None:
 
 def test_a_team_for_an_environment_is_that_of_its_agents() -> None:
     env = tiger()
-    menus = {agent: env.menu(agent) for agent in env.possible_agents}
+    menus = {agent: env.choices(agent) for agent in env.possible_agents}
     by_hand = load_team(env.possible_agents, "builtin:table", menus=menus)
     assert same(weights(by_hand), weights(llm_dec_pomdp.load_team(env, "builtin:table")))

@@ -141,7 +141,7 @@ def test_an_integration_tells_and_scores_what_the_environment_does(example: Exam
     first = env.items[0]
     assert rows[1]["prompt"] == env.reset(options={"index": 0})[0]["agent_1"]
     gold = dict(zip(env.possible_agents, first.reference, strict=True))
-    assert module["score"](env, first.id, gold) == env.max_return
+    assert module["score"](env, first.id, gold) == env.facts.max_return
     assert module["score"](env, first.id, dict.fromkeys(gold, "")) == 0.0
 
 

@@ -26,7 +26,7 @@ Example:
     >>> import llm_dec_pomdp
     >>> env = llm_dec_pomdp.make("acme/meet-v0")
     >>> observations, infos = env.reset(seed=0)
-    >>> _, rewards, *_ = env.step(env.gold(env.item))
+    >>> _, rewards, *_ = env.step(dict(zip(env.agents, env.item.reference)))
     >>> rewards
     {'agent_0': 2.0, 'agent_1': 2.0}
 """
@@ -38,6 +38,7 @@ import re
 from collections.abc import Mapping
 
 from llm_dec_pomdp.envs import TaskSource, TextTask
+from llm_dec_pomdp.envs.facts import Facts
 from llm_dec_pomdp.types import Score, TaskItem
 
 PLACES = "Bakery Bridge Castle Church Fountain Harbour Library Market Mill Museum Park School Station Theatre".split()
@@ -58,7 +59,7 @@ def distances(town: str, start: str) -> dict[str, int]:
 
 def times(item: TaskItem) -> dict[str, int]:
     """For every place that both reach, when the later one is there."""
-    ann, ben = (distances(item.prompt, item.fields[name]) for name in Meet.roles)
+    ann, ben = (distances(item.prompt, item.fields[name]) for name in Meet.declared.roles)
     return {place: max(ann[place], ben[place]) for place in ann if place in ben}
 
 
@@ -81,11 +82,9 @@ def towns(count: int = 40) -> list[TaskItem]:
 class Meet(TextTask):
     """Name the same place, and one that is near to both; the module is the manual."""
 
-    metadata = {**TextTask.metadata, "name": "acme/meet-v0"}
-    roles = ("ann", "ben")
-    components = ("valid", "same", "near")
-    score_range = (0.0, 2.0)
-    max_return = 2.0
+    declared = Facts(
+        name="acme/meet-v0", roles=("ann", "ben"), components=("valid", "same", "near"), score_range=(0.0, 2.0)
+    )
     source = TaskSource("meet", required=("prompt", "ann", "ben"), sample=towns)
 
     def observe(self, item: TaskItem, agent: str) -> str:

@@ -61,7 +61,7 @@ def tldr() -> NumericWrapper:
 def dectiger() -> NumericWrapper:
     """What was told and said at all turns fits into the last 192 bytes."""
     env = llm_dec_pomdp.make("dectiger-v0", max_turns=3)
-    menus = {agent: env.menu(agent) for agent in env.possible_agents}
+    menus = {agent: env.choices(agent) for agent in env.possible_agents}
     env = ByteObservation(DiscreteMenu(env, menus), 192, keep="end", dtype="float32", history=True)
     return Noted(env, unit=50.0)
 
@@ -73,7 +73,7 @@ def bounds(task: str) -> tuple[float, float]:
     """The returns of random play and of the best: of the best pair of lengths for all posts, and of an optimal team."""
     if task == "dectiger-v0":
         env = llm_dec_pomdp.make(task, max_turns=3)
-        return env.model.value_at_random(env.max_turns), env.optimum
+        return env.model.value_at_random(env.max_turns), env.facts.optimum
     env = llm_dec_pomdp.make(task)
     earned = np.zeros((len(WORDS), len(WORDS)))
     for item in env.items:

@@ -2,11 +2,10 @@
 
 from .base import Policy, Request, Sampling, Team
 from .remote import Expert, Remote, RemoteError
-from .scripted import Gold, RandomText, Replay, Scripted
+from .scripted import RandomText, Replay, Scripted
 
 __all__ = [
     "Expert",
-    "Gold",
     "Policy",
     "RandomText",
     "Remote",

@@ -19,7 +19,6 @@ A member plays one agent or several. In a file (`llm-dec-pomdp train ID --team t
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import partial
 from typing import Any
 
 from ..registries import nearest
@@ -27,16 +26,21 @@ from ..types import Message
 from .base import Policy, Team
 from .loading import TABLE, ModelError, load_team, locate, server_model
 from .options import ModelOptions
-from .scripted import Gold, RandomText, Say, Scripted, Uniform
+from .scripted import RandomText, Say, Scripted, Uniform
 
 SCRIPT = "script:"
-_GENERAL = ("random", "gold", "uniform")  # scripts of every environment
+_GENERAL = ("random", "uniform")  # scripts of every environment
 Choices = Callable[[str, Sequence[Message]], Sequence[str]]
 
 
+def no_script(name: str) -> Say:
+    """Of a team without an environment."""
+    raise ModelError(f"no script {SCRIPT + name!r} without an environment; give its `script`")
+
+
 def no_choices(agent: str, history: Sequence[Message]) -> Sequence[str]:
-    """Refuse script:uniform where the environment lists no well-formed texts."""
-    raise ModelError("script:uniform plays an environment that lists its texts (Task.choices); use another model")
+    """Any text may matter."""
+    return ()
 
 
 def check_model(name: str, scripts: Collection[str] = ()) -> None:
@@ -44,7 +48,7 @@ def check_model(name: str, scripts: Collection[str] = ()) -> None:
 
     Args:
         name: Of a model (see `agents.loading`), or "script:NAME".
-        scripts: Names of the environment's own scripts, see `Task.scripts`.
+        scripts: Names of the environment's own scripts, `facts.scripts`.
 
     Raises:
         ModelError: Nothing has this name; the message names the nearest.
@@ -64,8 +68,8 @@ class MemberConfig(ModelOptions):
     agents: list[str]
     """Names ("agent_0") or roles ("summary"): all agents of that role."""
     model: str = "builtin:tiny"
-    """Name of a model, script:random, script:gold (reference texts), script:uniform (any well-formed text, where there
-    are few), or a script of the environment."""
+    """Name of a model, script:random, script:uniform (any well-formed text, where there are few), or a script of
+    the environment, such as script:gold (reference texts)."""
     train: bool = True
     """False: the weights stay as they are."""
     learning_rate: float | None = None
@@ -77,8 +81,8 @@ def assemble_team(
     roles: Sequence[str],
     members: Sequence[MemberConfig],
     *,
-    gold: Callable[[], Mapping[tuple[str, str], str]] = dict,
-    scripts: Mapping[str, Say] = {},  # never changed
+    scripts: Collection[str] = (),
+    script: Callable[[str], Say] = no_script,
     choices: Choices = no_choices,
     menus: Mapping[str, Sequence[str]] | None = None,
     vocabulary: Sequence[str] = (),
@@ -91,9 +95,9 @@ def assemble_team(
         agents: All agents of the environment, in order.
         roles: Their roles, in the same order.
         members: Who plays whom; every agent exactly once.
-        gold: Reference texts for "script:gold", see `agents.scripted.Gold`.
-        scripts: Functions from agent and history to text; "optimal" is "script:optimal"; see `Task.scripts`.
-        choices: The well-formed texts of an agent after its history for "script:uniform", e.g. `Task.choices`.
+        scripts: Names of the environment's own scripts, `facts.scripts`.
+        script: What "script:NAME" says, by the name, e.g. `TextDecPOMDP.script`.
+        choices: The texts of an agent after its history for "script:uniform", e.g. `TextDecPOMDP.choices`.
         menus, vocabulary, seed: See `load_team`.
         load: Loads the models of a member, as `load_team` does.
 
@@ -103,14 +107,6 @@ def assemble_team(
     role_of = dict(zip(agents, roles, strict=True))
     by_name = {role: [agent for agent in agents if role_of[agent] == role] for role in roles}
     by_name |= {agent: [agent] for agent in agents}
-    makers: dict[str, Callable[[], Policy]] = {
-        f"{SCRIPT}{name}": partial(Scripted, say) for name, say in scripts.items()
-    }
-    makers |= {
-        "script:random": RandomText,
-        "script:gold": lambda: Gold(gold()),
-        "script:uniform": lambda: Uniform(choices),
-    }
     words = {"menus": menus, "vocabulary": vocabulary}
     players: dict[str, Policy] = {}
     rates: dict[str, float] = {}
@@ -124,7 +120,7 @@ def assemble_team(
                 raise ModelError(f"agent {name!r} is played twice; name it once, in one member")
         if member.model.startswith(SCRIPT):
             check_model(member.model, scripts)
-            players |= dict.fromkeys(names, makers[member.model]())
+            players |= dict.fromkeys(names, _scripted(member.model.removeprefix(SCRIPT), script, choices))
         else:
             how: dict[str, Any] = {"seed": seed, "train": member.train, **words, **member.options()}
             players |= load(names, member.model, roles=[role_of[name] for name in names], **how).members
@@ -134,3 +130,9 @@ def assemble_team(
     if missing:
         raise ModelError(f"nobody plays {missing[0]!r}; give every agent a member: {', '.join(agents)}")
     return Team({agent: players[agent] for agent in agents}, learning_rates=rates)
+
+
+def _scripted(name: str, script: Callable[[str], Say], choices: Choices) -> Policy:
+    if name == "random":
+        return RandomText()
+    return Uniform(choices) if name == "uniform" else Scripted(script(name))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from ..registries import UnknownNameError
 from ..seeding import generator
 from ..spaces import FreeText
 from ..types import Completion, Message
@@ -36,7 +35,10 @@ class Uniform(Policy):
     """Says one of the texts that a function lists, all equally likely; the same for the same seed.
 
     Args:
-        choices: From agent and history to texts, e.g. `Task.choices`.
+        choices: From agent and history to texts, e.g. `TextDecPOMDP.choices`; none where any text may matter.
+
+    Raises:
+        ValueError: There are none for an agent that is asked.
     """
 
     def __init__(self, choices: Callable[[str, Sequence[Message]], Sequence[str]]) -> None:
@@ -48,6 +50,8 @@ class Uniform(Policy):
 
     def _choose(self, request: Request, seed: int) -> str:
         texts = self._choices(request.agent, request.history)
+        if not texts:
+            raise ValueError(f"script:uniform says one of a few texts, and {request.agent} writes freely; use a model")
         return texts[int(generator(seed, "uniform").integers(len(texts)))]
 
 
@@ -69,27 +73,3 @@ class Replay(Policy):
         if not self._remaining.get(agent):
             raise IndexError(f"the recording has no further text for {agent!r}; record a longer episode")
         return self._remaining[agent].pop(0)
-
-
-class Gold(Policy):
-    """Says the reference text of a task, which it recognises by the first observation.
-
-    Args:
-        texts: Reference by (agent, first observation), e.g. from `TextTask.gold_table()`.
-    """
-
-    def __init__(self, texts: Mapping[tuple[str, str], str]) -> None:
-        self._texts = dict(texts)
-
-    def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[list[Completion]]:
-        """The reference text, for every sample of a request."""
-        return [[Completion(self._recall(request))] * len(request.seeds) for request in requests]
-
-    def _recall(self, request: Request) -> str:
-        try:
-            return self._texts[request.agent, request.history[0].text]
-        except KeyError:
-            raise UnknownNameError(
-                f"no reference text for {request.agent!r} and the observation {request.history[0].text[:60]!r}...; "
-                "the gold policy knows only tasks that come with references"
-            ) from None

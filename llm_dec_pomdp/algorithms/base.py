@@ -76,7 +76,7 @@ class Algorithm:
 
         What overrides it asks this one first.
         """
-        if env.joint_reward or cls.individual_rewards:
+        if env.facts.joint_reward or cls.individual_rewards:
             return ""
         name = env.metadata["name"]
         return f"{name} pays its agents individually, and {cls.__name__} learns from one reward of the team"

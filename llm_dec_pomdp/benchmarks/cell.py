@@ -121,9 +121,9 @@ def _carry_out(
     seconds = time.perf_counter() - trained
     summary = dataclasses.replace(summary, latency=_latency(cell, setup))
     env = setup.eval_env
-    zero, maximum = env.score_scale
+    zero, maximum = env.facts.score_scale
     roles = {agent: env.role(agent) for agent in env.possible_agents}
-    judge = env.judge.name if env.judge else ""
+    judge = env.facts.judge.name if env.facts.judge else ""
     result = Result(cell, summary, train_seconds, seconds, maximum, _tasks_digest(cell, env), zero, roles, judge)
     replace_json(folder / "result.json", result.to_dict())
     return result
@@ -206,7 +206,7 @@ def _train(
             tell(step.learning_rates)  # another stage has its own
             append(folder / "train.jsonl", asdict(step))
             trackers.log(step.number, train_numbers(step))
-            advance(1, f"return {earned(step.return_percent, step.mean_return, setup.train_env.optimum)}")
+            advance(1, f"return {earned(step.return_percent, step.mean_return, setup.train_env.facts.optimum)}")
             if cell.evaluation.every and step.number % cell.evaluation.every == 0 and step.number < cell.training.steps:
                 note(step.number)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any
 
 from ..agents.assembly import MemberConfig, check_model
 from ..agents.loading import TABLE
@@ -45,8 +44,7 @@ def check_cells(cells: Sequence[Cell], *, learn: bool = True, executor: str = "l
             build_task(cell, evaluation=False).task.try_rows()
     named = ((name, cell) for cell in cells for name in cell.models if name != cell.reward_model)
     for name, key in dict.fromkeys((name, _task_key(cell)) for name, cell in named):
-        task: Any = tasks[key].task
-        check_model(name, task.scripts)
+        check_model(name, tasks[key].task.facts.scripts)
     check_models(cells, learn=learn, executor=executor)
     check_methods(cells)
     return [fitted(cell, with_protocol(tasks[_task_key(cell)], cell.protocol), learn=learn) for cell in cells]

@@ -103,7 +103,7 @@ def estimate(cell: Cell) -> Estimate:
     samples = cell.evaluation.samples or 1
     episodes = trained + evaluations * tasks * samples + cell.evaluation.timing
     texts, prompt = _texts_and_prompt(env)
-    new = cell.sampling.max_new_tokens * env.parts_per_action
+    new = cell.sampling.max_new_tokens * env.facts.parts_per_action
     generated, prompts = episodes * texts * new, episodes * prompt
     parameters = None if cell.model.members else model_parameters(cell.model.name)
     minutes = memory = None
@@ -152,13 +152,13 @@ def _texts_and_prompt(env: TextDecPOMDP) -> tuple[int, float]:
     Empty answers never solve a task early, but may end one that calls for tools. An optimal team, where one is known,
     does the opposite. The longer episode counts.
     """
-    task: Any = env.task
+    task = env.task
     texts, characters = 0, 0
     chosen = env.items[:_PROMPTS]
     for item in chosen:
         played = [_texts_and_characters(env, item.id, None)]
         with contextlib.suppress(KeyError, ValueError):  # no optimal team is known
-            played.append(_texts_and_characters(env, item.id, task.scripts["optimal"]))
+            played.append(_texts_and_characters(env, item.id, task.script("optimal")))
         texts, characters = texts + max(played)[0], characters + max(played)[1]
     return texts // len(chosen), characters / len(chosen) / _CHARACTERS_PER_TOKEN
 

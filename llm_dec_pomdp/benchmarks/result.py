@@ -52,7 +52,7 @@ class Result:
         cell = Cell.from_dict(conform(values.get("cell"), dict[str, Any], f"{source}, field cell"), source)
         known |= {"cell": cell, "summary": Summary.from_dict(values.get("summary"), f"{source}, field summary")}
         if not values.get("maximum"):
-            known["maximum"] = environments.find(cell.environment.id).load().score_range[1]  # type: ignore[attr-defined]
+            known["maximum"] = environments.find(cell.environment.id).load().declared.score_range[1]  # type: ignore[attr-defined]
         result = conform(known, cls, source)
         if not (result.maximum > result.zero and math.isfinite(result.maximum - result.zero)):
             raise FileError(

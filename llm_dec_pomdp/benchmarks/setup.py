@@ -54,7 +54,7 @@ def settled(cell: Cell, env: TextDecPOMDP) -> Cell:
     model, evaluation = cell.model, cell.evaluation
     if not (model.name or model.members):
         name = default_model(env, shows_texts=shows_texts(cell))
-        different = len({tuple(env.menu(agent)) for agent in env.possible_agents}) > 1
+        different = len({tuple(env.choices(agent)) for agent in env.possible_agents}) > 1
         apart = {"sharing": "separate"} if name == TABLE and different else {}
         model = model.model_copy(update={"name": name, **apart})
     if evaluation.samples is None:
@@ -86,7 +86,7 @@ def build_task(cell: Cell, *, evaluation: bool) -> TextDecPOMDP:
         return task
     from .reward_models import Learnt  # loads torch
 
-    return LearnedReward(task, Learnt(learnt, len(task.possible_agents), tuple(task.vocabulary)))
+    return LearnedReward(task, Learnt(learnt, len(task.possible_agents), task.facts.vocabulary))
 
 
 def make_task(env_id: str, options: Mapping[str, Any], **given: Any) -> Any:
@@ -158,12 +158,12 @@ def bind_base(env: TextDecPOMDP, team: Team, model: str) -> None:
     from ..agents.transformers.language_model import LanguageModel
 
     bases = [policy.base() for policy in team.members.values() if isinstance(policy, LanguageModel)]
-    if env.judge is None or not bases or bases[0] is None:
+    if env.facts.judge is None or not bases or bases[0] is None:
         raise ConfigError(
             "judge is 'base', the model below a team's adapters, and this team has none in this process; give "
             "sharing=lora with the local executor, or the name of a model"
         )
-    env.judge.bind(ModelJudge(bases[0], model, agent=env.possible_agents[0]))
+    env.facts.judge.bind(ModelJudge(bases[0], model, agent=env.possible_agents[0]))
 
 
 def build_team(

@@ -73,8 +73,8 @@ def _describe_environment(env_id: str) -> dict[str, Any]:
 
     env = make(env_id, split="all", **least_arguments(env_id))
     return {
-        "roles": list(env.roles),
-        "maximum": env.score_range[1],
+        "roles": list(env.facts.roles),
+        "maximum": env.facts.score_range[1],
         "tasks": len(env.items),
         "about": manual(env_id).splitlines()[2],
         "manual": manual(env_id),

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -60,7 +60,7 @@ def play(
         mine = [agent for agent in env.possible_agents if env.role(agent) == own]
         others = [agent for agent in env.possible_agents if agent not in mine]
         if others:
-            check_model(model, cast("Any", env.task).scripts)
+            check_model(model, env.task.facts.scripts)
         out.print("You are", plain(own, "bold"), f"in {env_id}, task {env.item.id}.")
         rest: Mapping[str, Policy] = {}
         if others:
@@ -83,7 +83,7 @@ def play(
     for turn in episode.turns:
         if turn.score is not None:
             parts = "  ".join(f"{name} {value:.2f}" for name, value in turn.score.components.items())
-            out.print(f"{turn.score.total:.2f} of {env.score_range[1]:g}   {parts}")
+            out.print(f"{turn.score.total:.2f} of {env.facts.score_range[1]:g}   {parts}")
 
 
 class LoadedMeanwhile(Policy):

@@ -2,16 +2,18 @@
 
 from .base import NotAskedToStepError, TextDecPOMDP
 from .check import CheckFailure, check_env
-from .episode import EpisodeError, Outcome
+from .episode import EpisodeError, Outcome, Transition
+from .facts import Facts
 from .many import step_many
 from .registration import make, register, registry, spec
-from .task import Task, Transition
+from .task import Task
 from .tasks import TaskError, TaskSource, load_tasks
 from .text_task import TextTask
 
 __all__ = [
     "CheckFailure",
     "EpisodeError",
+    "Facts",
     "NotAskedToStepError",
     "Outcome",
     "Task",

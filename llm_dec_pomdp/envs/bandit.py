@@ -30,7 +30,7 @@ Example:
     >>> env.reset(options={"index": 2})[0]["agent_0"]
     'c2'
     >>> _, rewards, _, _, _ = env.step({"agent_0": "w7"})
-    >>> rewards["agent_0"], env.optimum
+    >>> rewards["agent_0"], env.facts.optimum
     (21.0, 36.0)
 """
 
@@ -38,11 +38,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from typing_extensions import Unpack
 
 from ..types import Message, Scale, Score, TaskItem
-from .tasks import Tasks, TaskSource, is_sample
-from .text_task import TextTask
-from .turn_rewards import Pays
+from .base import Say
+from .facts import Facts
+from .tasks import Tasks, TaskSource
+from .text_task import TextOptions, TextTask
 
 CONTEXTS = 8
 WORDS = tuple(f"w{number}" for number in range(CONTEXTS))
@@ -59,42 +63,43 @@ class Bandit(TextTask):
     """A word for each context; the module is the manual.
 
     Args:
-        tasks, fields, max_turns, pays, render_mode: See `TextTask`.
-        split: The embedded tasks are in every split.
         scale: What the right word pays, above 0.
         offset: What every text earns, at least 0.
         slope: What every text earns for each step of the context's number, at least 0.
+        tasks, common: See `TextTask`; the embedded tasks are in every split.
     """
 
-    metadata = {**TextTask.metadata, "name": "bandit-v0"}
-    roles = ("player",)
-    source = TaskSource("bandit", required=("prompt", "word", "number"), sample=_tasks)
-    components = ("right", "context")
+    source = TaskSource("bandit", required=("prompt", "word", "number"), sample=_tasks, every_split=True)
+    declared = Facts(
+        name="bandit-v0",
+        roles=("player",),
+        components=("right", "context"),
+        score_range=(0.0, 1.0),
+        scripts=("optimal",),
+    )
 
     def __init__(
         self,
         tasks: Tasks = "sample",
         *,
-        split: str | None = None,
-        fields: Mapping[str, str] | None = None,
-        max_turns: int = 1,
-        pays: Pays = "final",
-        render_mode: str | None = None,
         scale: float = 1.0,
         offset: float = 0.0,
         slope: float = 0.0,
+        **common: Unpack[TextOptions],
     ) -> None:
         for name, value in {"scale": scale, "offset": offset, "slope": slope}.items():
             if not 0 <= value < math.inf or (name == "scale" and not value):
                 raise ValueError(f"{name} is {value!r}; it is a finite number, scale above 0 and the others at least 0")
         self.scale, self.offset, self.slope = float(scale), float(offset), float(slope)
-        self.score_range = (self.offset, self.scale + self.offset + (CONTEXTS - 1) * self.slope)
-        self.reference_share = (self.scale + self.offset) / self.score_range[1]
-        self.silence_is_lowest = self.score_range[0] == self.slope == 0.0
-        if is_sample(tasks) and split in ("train", "test"):
-            split = "all"
-        super().__init__(tasks, split=split, fields=fields, max_turns=max_turns, pays=pays, render_mode=render_mode)
-        self.vocabulary = (*dict.fromkeys(word for item in self.items for word in item.prompt.split()), *WORDS)
+        super().__init__(tasks, **common)
+        low, high = self.offset, self.scale + self.offset + (CONTEXTS - 1) * self.slope
+        self.declared = replace(
+            self.declared,
+            score_range=(low, high),
+            reference_share=(self.scale + self.offset) / high,
+            silence_is_lowest=low == self.slope == 0.0,
+            vocabulary=(*dict.fromkeys(word for item in self.items for word in item.prompt.split()), *WORDS),
+        )
 
     def problem(self, item: TaskItem) -> str:
         """A word that is none of `WORDS`, or a number that is none of a context."""
@@ -105,21 +110,17 @@ class Bandit(TextTask):
         return ""
 
     @property
-    def optimum(self) -> float | None:  # type: ignore[override]  # follows the tasks and their pay
-        """The mean over the tasks of what the right word earns; None under rules that pay other turns too."""
-        return self.score_scale.high if self.pays == "final" else None
-
-    @property
-    def score_scale(self) -> Scale:
-        """Never right, and always right, on average over the tasks."""
+    def facts(self) -> Facts:
+        """Never right is 0 % and always right 100 %, on average over the tasks; other turns may pay too."""
         worth = sum(map(self._context, self.items)) / len(self.items)
-        return Scale(worth, worth + self.scale)
+        scale = Scale(worth, worth + self.scale)
+        return replace(super().facts, scale=scale, optimum=scale.high if self.pays == "final" else None)
 
     def _context(self, item: TaskItem) -> float:
         """What every text earns in a context."""
         return self.offset + self.slope * int(item.fields["number"])
 
-    def menu(self, agent: str) -> Sequence[str]:
+    def choices(self, agent: str, history: Sequence[Message] = ()) -> Sequence[str]:
         """The words."""
         return WORDS
 
@@ -133,12 +134,15 @@ class Bandit(TextTask):
         context = self._context(item)
         return Score(right + context, {"right": right, "context": context})
 
-    def gold(self, item: TaskItem) -> dict[str, str]:
-        """The word of the context."""
-        return {"agent_0": item.fields["word"]}
+    def prepare(self, items: tuple[TaskItem, ...]) -> tuple[TaskItem, ...]:
+        """With references: the words of their contexts."""
+        return tuple(replace(item, reference=(item.fields["word"],)) for item in items)
 
-    def optimal_action(self, agent: str, history: Sequence[Message]) -> str:
-        """The word of the context that was told; raises what `Task.optimal_action` does."""
+    def script(self, name: str) -> Say:
+        """ "optimal" says the word of the context that was told."""
+        return self._optimal if name == "optimal" else super().script(name)
+
+    def _optimal(self, agent: str, history: Sequence[Message]) -> str:
         word = next((item.fields["word"] for item in self.items if item.prompt == history[0].text), None)
         if word is None:
             raise ValueError(f"bandit-v0 tells of no {history[0].text!r:.60}; give a history of this environment")

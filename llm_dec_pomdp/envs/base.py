@@ -20,10 +20,9 @@ import copy
 import functools
 import json
 import operator
-import re
 import sys
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NoReturn
 
@@ -34,14 +33,15 @@ from pettingzoo import ParallelEnv
 from ..registries import Spec, UnknownNameError, nearest
 from ..seeding import derive
 from ..spaces import FreeText
-from ..types import Group, Message, Scale, Score, TaskItem, Tool
+from ..types import Group, Message, Score, TaskItem, Tool
 from .episode import Outcome, Progress, paid
-from .judging import RememberingJudge
+from .facts import Facts
 from .tasks import check_options, named_item
 from .transcript import transcript
 
 RENDER_MODES = ("ansi", "human")
 MAX_TEXT = 10_000_000
+Say = Callable[[str, Sequence[Message]], str]  # from agent and its own history to text
 StepResult = tuple[dict[str, str], dict[str, float], dict[str, bool], dict[str, bool], dict[str, dict[str, Any]]]
 
 
@@ -53,42 +53,12 @@ class TextDecPOMDP(ParallelEnv[str, str, str]):
     """Base of every environment and protocol wrapper; see the module.
 
     Attributes:
-        roles: Human name of every agent, in agent order.
-        score_range: Lowest and highest score of a joint action.
-        optimum: Mean return of an optimal team; None where it is not known. Reports show the regret to it.
-        max_return: The highest score that can be reached: the upper end of `score_range`, unless a task says less.
-        reference_share: Every reference joint action (`gold`) earns at least this share of `max_return`.
-        silence_is_lowest: True where empty texts earn the lowest score; elsewhere chance decides what they earn.
-        joint_reward: True where every agent gets the identical reward; False where agents are paid individually.
-        hidden_fields: Fields of the tasks that only the reward may read; `check_env` looks for them in observations.
-        components: Names of the score's parts; every info carries `reward/<name>` for each.
-        diagnostics: Names of further numbers that explain the reward; every info carries `diagnostic/<name>` for each.
-        state_space: Space of `state()`: JSON text.
-        judges_code: True when `step` waits for another process, so that stepping copies in threads pays.
-        judge: The language model that its reward asks, of which texts of several copies can be asked at once, or None.
-        hears_others: True where agents may be told each other's texts; elsewhere `check_env` reports that as a leak.
-        parts_per_action: How many agents' parts one action holds; a policy's token budget is per part.
-        vocabulary: Every word that agents are told or have to say, where these are few; () for any word.
-        hierarchical: True where a main agent calls sub-agents, each of which sees only its subtask; see `alone`.
+        declared: What a class says of itself; `facts` completes it by options and `max_turns`.
         spec: What `make` built it from; None for an environment that was built without `make`.
     """
 
     metadata: dict[str, Any] = {"render_modes": list(RENDER_MODES), "name": "text_dec_pomdp", "is_parallelizable": True}
-    roles: Sequence[str]
-    score_range: tuple[float, float]
-    optimum: float | None = None
-    reference_share: float = 1.0
-    silence_is_lowest: bool = True
-    joint_reward: bool = True
-    hidden_fields: Sequence[str] = ()
-    components: Sequence[str]
-    diagnostics: Sequence[str] = ()
-    judges_code: bool = False
-    judge: RememberingJudge | None = None
-    hears_others: bool = False
-    parts_per_action: int = 1
-    vocabulary: Sequence[str] = ()
-    hierarchical: bool = False
+    declared: Facts
     spec: Spec | None = None
 
     def __init__(self, n_agents: int, max_turns: int, render_mode: str | None) -> None:
@@ -116,11 +86,6 @@ class TextDecPOMDP(ParallelEnv[str, str, str]):
 
     @property
     @abstractmethod
-    def reward_range(self) -> tuple[float, float]:
-        """Lowest and highest joint reward of one turn."""
-
-    @property
-    @abstractmethod
     def items(self) -> tuple[TaskItem, ...]:
         """The task set."""
 
@@ -141,22 +106,27 @@ class TextDecPOMDP(ParallelEnv[str, str, str]):
         """
 
     @property
-    def max_return(self) -> float:
-        """The highest score that can be reached."""
-        return self.score_range[1]
+    def facts(self) -> Facts:
+        """What is true of it at the present `max_turns`. Default: what its class declares."""
+        return self.declared
 
-    @property
-    def score_scale(self) -> Scale:
-        """The scores that reports call 0 % and 100 %: by default 0 and the highest one."""
-        return Scale(0.0, self.score_range[1])
+    def script(self, name: str) -> Say:
+        """A team without a model, one of `facts.scripts`: what an agent says after its own history.
 
-    def menu(self, agent: str) -> Sequence[str]:
-        """One text for each thing that an agent can do, where these are few; () (the default): any text may matter."""
+        It raises ValueError, also as KeyError, where it does not know the task or the history is not of this
+        environment.
+
+        Raises:
+            KeyError: There is no such team; the message names the nearest.
+        """
+        raise UnknownNameError(f"no script {name!r} of {self.facts.name}; {nearest(name, self.facts.scripts)}")
+
+    def choices(self, agent: str, history: Sequence[Message] = ()) -> Sequence[str]:
+        """One text for each thing that an agent can do after its own history, where these are few.
+
+        Default: (), any text may matter.
+        """
         return ()
-
-    def gold(self, item: TaskItem) -> dict[str, str]:
-        """The best known joint action of a task, by agent; {} where none is known."""
-        return {}
 
     def alone(self) -> TextDecPOMDP | None:
         """The same task for one agent that has all tools itself; None where one agent can just write all parts."""
@@ -174,27 +144,9 @@ class TextDecPOMDP(ParallelEnv[str, str, str]):
         """
         return {}
 
-    def hidden(self) -> Mapping[str, Any]:
+    def _hidden(self) -> Mapping[str, Any]:
         """The hidden part of the present state as plain data, for `state()`."""
         return {}
-
-    def split_joint_text(self, text: str) -> tuple[str, ...]:
-        """Cut one text that holds every agent's part into the parts, for one agent that writes them all.
-
-        Parts stand under header lines `[role]`; a text without any header is the first part.
-        """
-        roles = "|".join(re.escape(role) for role in self.roles)
-        pieces = re.split(rf"(?im)^[ \t]*\[({roles})\][ \t]*:?", text)
-        if len(pieces) == 1:
-            return (text, *[""] * (len(self.roles) - 1))
-        parts: dict[str, str] = {}
-        for role, part in zip(pieces[1::2], pieces[2::2], strict=True):
-            parts.setdefault(role.lower(), part.strip())
-        return tuple(parts.get(role.lower(), "") for role in self.roles)
-
-    def join_texts(self, texts: Sequence[str]) -> str:
-        """The inverse of `split_joint_text`: one text that holds every agent's part."""
-        return "\n".join(f"[{role}]\n{text}" for role, text in zip(self.roles, texts, strict=True))
 
     # --- PettingZoo ----------------------------------------------------------------------------------------------
 
@@ -263,7 +215,7 @@ class TextDecPOMDP(ParallelEnv[str, str, str]):
             actions: The text of every live agent.
 
         Returns:
-            Observations, rewards (the identical float for all, where `joint_reward`), terminations, truncations (always
+            Observations, rewards (the identical float for all, where they are joint), terminations, truncations (always
             False), infos: for every agent that was there or has joined.
 
         Raises:
@@ -271,14 +223,14 @@ class TextDecPOMDP(ParallelEnv[str, str, str]):
             TypeError, KeyError: An action is not text, or an agent is missing or unknown.
             EpisodeError: The environment told, asked, paid or added an agent that it must not.
         """
-        item, now = self._check(actions), self._now
+        item, now, joint = self._check(actions), self._now, self.facts.joint_reward
         there, asked = now.agents, [agent for agent in now.agents if agent in now.asked]
         for agent in asked:
             now.histories[agent].append(Message("said", actions[agent]))
         try:
             outcome = self._advance(item, {agent: actions[agent] for agent in asked}, derive(now.chance, now.turn))
             after = outcome.transition
-            rewards = paid(after, there, joint=self.joint_reward)
+            rewards = paid(after, there, joint=joint)
             if now.turn + 1 >= self.max_turns:
                 outcome = replace(outcome, transition=(after := replace(after, terminated=True)))
             observations = now.take(outcome, self.possible_agents)
@@ -288,7 +240,7 @@ class TextDecPOMDP(ParallelEnv[str, str, str]):
             raise
         now.turn += 1
         staying = there if outcome.agents is None else outcome.agents
-        joined = after.reward if self.joint_reward else 0.0
+        joined = after.reward if joint else 0.0
         return (
             observations,
             {agent: rewards.get(agent, joined) for agent in observations},
@@ -316,22 +268,18 @@ class TextDecPOMDP(ParallelEnv[str, str, str]):
         """The full state as JSON: task, turn, joint history, and the hidden state. No references, no tests."""
         now = self._now
         task = {"id": now.item.id, "prompt": now.item.prompt} if now.item else None
-        hidden = dict(self.hidden())
+        hidden = dict(self._hidden())
         return json.dumps({"task": task, "turn": now.turn, "histories": now.histories, "hidden": hidden})
 
     # --- beyond PettingZoo ---------------------------------------------------------------------------------------
 
     def __repr__(self) -> str:
-        roles = ", ".join(dict.fromkeys(self.roles))
+        roles = ", ".join(dict.fromkeys(self.facts.roles))
         return f"<{self.metadata['name']}: {roles}; tasks: {len(self.items)}, turns: {self.max_turns}>"
 
     def role(self, agent: str) -> str:
         """The human name of an agent, e.g. "summary"."""
-        return self.roles[self.possible_agents.index(agent)]
-
-    def shown(self, text: str) -> str:
-        """What others may be shown of an agent's text."""
-        return text
+        return self.facts.roles[self.possible_agents.index(agent)]
 
     def tools(self, agent: str) -> tuple[Tool, ...]:
         """What the agent may call in a text, by `<tool_call>{"name": ..., "arguments": {...}}</tool_call>`."""
@@ -420,7 +368,8 @@ class TextDecPOMDP(ParallelEnv[str, str, str]):
 
     def _infos(self, score: Score | None, agents: Iterable[str]) -> dict[str, dict[str, Any]]:
         score = score or Score(0.0, {})
-        rewards, diagnostics = _shown("reward", tuple(self.components)), _shown("diagnostic", tuple(self.diagnostics))
+        facts = self.facts
+        rewards, diagnostics = _shown("reward", facts.components), _shown("diagnostic", facts.diagnostics)
         info: dict[str, Any] = {shown: float(score.components.get(name, 0.0)) for name, shown in rewards.items()}
         info |= {shown: float(score.diagnostics.get(name, 0.0)) for name, shown in diagnostics.items()}
         return {agent: {**info, "asked": float(agent in self._now.asked)} for agent in agents}

@@ -17,11 +17,11 @@ def step_many(envs: Sequence[TextDecPOMDP], actions: Sequence[Mapping[str, str]]
         envs: Environments with a running episode each.
         actions: One joint action per environment.
     """
-    if len(envs) > 1 and any(env.judges_code for env in envs):
+    if len(envs) > 1 and any(env.facts.judges_code for env in envs):
         with ThreadPoolExecutor(max_workers=min(len(envs), 32)) as threads:
             futures = [threads.submit(env.step, action) for env, action in zip(envs, actions, strict=True)]
             return [future.result() for future in futures]
-    if len(envs) > 1 and (judge := envs[0].judge) is not None:
+    if len(envs) > 1 and (judge := envs[0].facts.judge) is not None:
         with judge.put_off():
             for env, action in zip(envs, actions, strict=True):
                 env.fork().step(action)

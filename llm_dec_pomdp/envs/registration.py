@@ -13,9 +13,11 @@ import logging
 import re
 import sys
 import textwrap
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, get_args
+
+from typing_extensions import get_type_hints
 
 from ..registries import Registry, Spec, nearest
 from .base import TextDecPOMDP
@@ -68,11 +70,9 @@ def make(env_id: str, **kwargs: Any) -> TextDecPOMDP:
     around = ("stopping", "reward")
     stopping, reward = (kwargs.pop(name, None) for name in around)
     registered = spec(env_id := with_version(env_id))
-    takes = inspect.signature(registered.load()).parameters
-    if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in takes.values()):
-        for name in kwargs:
-            if name not in takes:
-                raise ValueError(f"{env_id} takes no argument {name!r}; {nearest(name, [*takes, *around])}")
+    takes = arguments(registered.load())
+    if takes is not None and (unknown := [name for name in kwargs if name not in takes]):
+        raise ValueError(f"{env_id} takes no argument {unknown[0]!r}; {nearest(unknown[0], [*takes, *around])}")
     env: TextDecPOMDP = registered.build(**kwargs)
     env.spec = replace(registered, entry_point=str(registered.entry_point))  # an environment with it can be pickled
     if stopping is not None:
@@ -90,7 +90,21 @@ def make(env_id: str, **kwargs: Any) -> TextDecPOMDP:
 
 def least_arguments(env_id: str) -> dict[str, Any]:
     """The arguments without which an environment cannot be made, with small values, to look at all environments."""
-    return {"judge": "builtin:tiny"} if "judge" in inspect.signature(spec(env_id).load()).parameters else {}
+    return {"judge": "builtin:tiny"} if "judge" in (arguments(spec(env_id).load()) or ()) else {}
+
+
+def arguments(build: Callable[..., Any]) -> Collection[str] | None:
+    """The names of the arguments of a constructor, those of common options (`TaskOptions`) too; None: any."""
+    parameters = inspect.signature(build).parameters
+    rest = next((p for p in parameters.values() if p.kind is p.VAR_KEYWORD), None)
+    if rest is None:
+        return parameters
+    try:
+        hints = get_type_hints(build.__init__ if isinstance(build, type) else build)
+    except NameError:  # imported for type checkers alone
+        return None
+    options = get_args(hints.get(rest.name))
+    return [*(name for name in parameters if name != rest.name), *get_type_hints(options[0])] if options else None
 
 
 def with_version(env_id: str) -> str:

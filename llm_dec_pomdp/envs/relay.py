@@ -40,11 +40,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
-from ..types import Score, TaskItem
-from .tasks import Tasks, TaskSource, is_sample
-from .text_task import TextTask
-from .turn_rewards import Pays
+from typing_extensions import Unpack
+
+from ..types import Message, Score, TaskItem
+from .facts import Facts
+from .tasks import Tasks, TaskSource
+from .text_task import TextOptions, TextTask
 
 WORDS = ("red", "green", "blue", "black")
 NOTHING = "pass"  # what a speaker says who does not know the word
@@ -61,34 +64,19 @@ class Relay(TextTask):
     """A word and who knows it; the module is the manual.
 
     Args:
-        tasks, fields, max_turns, pays, render_mode: See `TextTask`.
-        split: The embedded tasks are in every split.
         n_agents: The speakers and the listener, 2 to 5.
+        tasks, common: See `TextTask`; the embedded tasks are in every split.
     """
 
-    metadata = {**TextTask.metadata, "name": "relay-v0"}
-    source = TaskSource("relay", required=("prompt", "word", "speaker"), sample=_tasks)
-    components = ("right",)
-    score_range = (0.0, 1.0)
-    max_return = 1.0
+    source = TaskSource("relay", required=("prompt", "word", "speaker"), sample=_tasks, every_split=True)
+    declared = Facts(name="relay-v0", components=("right",), score_range=(0.0, 1.0))
 
-    def __init__(
-        self,
-        tasks: Tasks = "sample",
-        *,
-        split: str | None = None,
-        fields: Mapping[str, str] | None = None,
-        max_turns: int = 1,
-        pays: Pays = "final",
-        render_mode: str | None = None,
-        n_agents: int = 3,
-    ) -> None:
+    def __init__(self, tasks: Tasks = "sample", *, n_agents: int = 3, **common: Unpack[TextOptions]) -> None:
         if isinstance(n_agents, bool) or n_agents not in range(2, MOST_AGENTS + 1):
             raise ValueError(f"n_agents is {n_agents!r}; a word is relayed by 2 to {MOST_AGENTS} agents")
-        self.roles = (*(f"speaker {number}" for number in range(1, n_agents)), "listener")
-        if is_sample(tasks) and split in ("train", "test"):
-            split = "all"
-        super().__init__(tasks, split=split, fields=fields, max_turns=max_turns, pays=pays, render_mode=render_mode)
+        speakers = (f"speaker {number}" for number in range(1, n_agents))
+        self.declared = replace(self.declared, roles=(*speakers, "listener"))
+        super().__init__(tasks, **common)
 
     def problem(self, item: TaskItem) -> str:
         """A word that is none of `WORDS`, or a speaker that is no number."""
@@ -100,9 +88,9 @@ class Relay(TextTask):
 
     def knowing(self, item: TaskItem) -> str:
         """The agent that is told the word: the number of the row, modulo the number of speakers."""
-        return self.possible_agents[int(item.fields["speaker"]) % (len(self.roles) - 1)]
+        return self.possible_agents[int(item.fields["speaker"]) % (len(self.possible_agents) - 1)]
 
-    def menu(self, agent: str) -> Sequence[str]:
+    def choices(self, agent: str, history: Sequence[Message] = ()) -> Sequence[str]:
         """The words, and for a speaker one that is none of them."""
         return WORDS if agent == self.possible_agents[-1] else (*WORDS, NOTHING)
 
@@ -120,7 +108,10 @@ class Relay(TextTask):
         value = float(said == item.fields["word"])
         return Score(value, {"right": value})
 
-    def gold(self, item: TaskItem) -> dict[str, str]:
-        """The speaker that knows the word says it, the others say `NOTHING`, and the listener says the word."""
-        word, knowing, listener = item.fields["word"], self.knowing(item), self.possible_agents[-1]
-        return {agent: word if agent in (knowing, listener) else NOTHING for agent in self.possible_agents}
+    def prepare(self, items: tuple[TaskItem, ...]) -> tuple[TaskItem, ...]:
+        """With references: who knows the word says it, the others say `NOTHING`, and the listener says the word."""
+        return tuple(replace(item, reference=self._said(item)) for item in items)
+
+    def _said(self, item: TaskItem) -> tuple[str, ...]:
+        word, telling = item.fields["word"], (self.knowing(item), self.possible_agents[-1])
+        return tuple(word if agent in telling else NOTHING for agent in self.possible_agents)

@@ -15,9 +15,9 @@ import copy
 import dataclasses
 import enum
 from abc import abstractmethod
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Generic, cast
+from typing import Any, ClassVar, Generic, TypedDict, cast
 
 from ..types import Message, TaskItem
 from .base import TextDecPOMDP
@@ -25,8 +25,23 @@ from .episode import EpisodeError, Outcome, S, Transition
 from .tasks import TaskError, Tasks, TaskSource, is_sample, load_tasks
 
 
+class TaskOptions(TypedDict, total=False):
+    """The options that every task takes beside `tasks`; see `Task`."""
+
+    split: str | None
+    fields: Mapping[str, str] | None
+    max_turns: int
+    render_mode: str | None
+
+
 class Task(TextDecPOMDP, Generic[S]):
-    """Declare the class attributes, implement `initial_state`, `told` and `transition`.
+    """Say what is `declared` and where the rows come from, implement `initial_state`, `told` and `transition`.
+
+    A constructor with options of its own hands the common ones on as they are:
+
+        def __init__(self, tasks: Tasks = "sample", *, n_agents: int = 3, **common: Unpack[TaskOptions]) -> None:
+            self.declared = replace(self.declared, roles=("sender",) * n_agents)
+            super().__init__(tasks, **common)
 
     Args:
         tasks: `"sample"`, `"hub"`, a path, or items; see `envs.tasks.load_tasks`.
@@ -47,7 +62,8 @@ class Task(TextDecPOMDP, Generic[S]):
         max_turns: int = 1,
         render_mode: str | None = None,
     ) -> None:
-        super().__init__(len(self.roles), max_turns, render_mode)
+        self.metadata = {**self.metadata, "name": self.declared.name}
+        super().__init__(len(self.declared.roles), max_turns, render_mode)
         loaded = load_tasks(self.source, tasks, split, fields)
         self._rows_of = "" if is_sample(tasks) else str(tasks) if isinstance(tasks, (str, Path)) else "items"
         for item in loaded if self._rows_of else ():
@@ -95,33 +111,6 @@ class Task(TextDecPOMDP, Generic[S]):
         """The `problem` of a row, or what is wrong with it in every task of this kind."""
         return self.problem(item)
 
-    def gold_table(self) -> Mapping[tuple[str, str], str]:
-        """Reference texts by (agent, first observation), for a policy that plays them. Default: none are known."""
-        return {}
-
-    def optimal_action(self, agent: str, history: Sequence[Message]) -> str:
-        """What an agent of an optimal team says after its own history. Default: no optimal team is known.
-
-        Raises:
-            ValueError: None is known for these options and this task, or the history is not of this environment.
-        """
-        raise ValueError(f"no optimal team of {self.metadata['name']} is known; use another model")
-
-    def choices(self, agent: str, history: Sequence[Message]) -> Sequence[str]:
-        """Every well-formed text of an agent after its own history, where these are few. Default: its `menu`.
-
-        Raises:
-            ValueError: There are too many.
-        """
-        if menu := self.menu(agent):
-            return menu
-        raise ValueError(f"{self.metadata['name']} has no list of well-formed texts; use another model")
-
-    @property
-    def scripts(self) -> Mapping[str, Callable[[str, Sequence[Message]], str]]:
-        """Teams without a model, by name: what an agent says after its own history. Default: the optimal one."""
-        return {"optimal": self.optimal_action}
-
     # --- what follows from it ------------------------------------------------------------------------------------
 
     @property
@@ -135,7 +124,7 @@ class Task(TextDecPOMDP, Generic[S]):
         twin._items = tuple(items)
         return twin
 
-    def hidden(self) -> Mapping[str, Any]:
+    def _hidden(self) -> Mapping[str, Any]:
         """The hidden part of the present state as plain data."""
         state = self._now.latest.transition.state
         return {} if state is None else self.describe(state)

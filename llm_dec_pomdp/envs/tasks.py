@@ -48,6 +48,7 @@ class TaskSource:
         sample: The embedded rows: a function that makes items, or a .jsonl file of your package (a path). The default
             is `data/<name>.jsonl` of this package.
         hub_config: Configuration of the published data set, where it has several.
+        every_split: The embedded rows are in every split.
         convert: Brings a row of the published data set, from the hub or a file, into this suite's fields; other rows
             stay as they are.
     """
@@ -60,6 +61,7 @@ class TaskSource:
     sample: Callable[[], Sequence[TaskItem]] | Path | None = None
     hub_config: str | None = None
     convert: Callable[[Row], Row] | None = None
+    every_split: bool = False
 
 
 @dataclass(frozen=True)
@@ -117,6 +119,7 @@ def load_tasks(
         items, place = _checked(given, source) if ready else _from_rows(given, source, columns), "the given rows"
     elif is_sample(tasks):
         items, place = _sample(source), f"the embedded {source.name} tasks"
+        split = "all" if source.every_split else split
     elif tasks == "hub":
         items, place, split = _from_hub(source, split or "train", columns), source.hub, "all"
     else:

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
-from typing import Any, ClassVar, NamedTuple
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, NamedTuple
 
-from ..types import Score, TaskItem
-from .task import Task, Transition
+from typing_extensions import Unpack
+
+from ..registries import UnknownNameError
+from ..types import Message, Score, TaskItem
+from .base import Say
+from .facts import Facts
+from .task import Task, TaskOptions, Transition
 from .tasks import Tasks
 from .turn_rewards import Pays, check_rule, range_of_rewards, reward_of_turn
 
@@ -21,34 +28,33 @@ class TextState(NamedTuple):
     turn: int = 0  # joint actions played
 
 
+class TextOptions(TaskOptions, total=False):
+    """The options that every task of scored texts takes beside `tasks`; see `TextTask`."""
+
+    pays: Pays
+
+
 class TextTask(Task[TextState]):
-    """Declare the class attributes, implement `observe` and `score`.
+    """Say what is `declared` and where the rows come from, implement `observe` and `score`.
+
+    A joint action that earns `facts.max_return` ends the episode. The references of the rows are the script "gold".
 
     Args:
-        tasks, split, fields, max_turns, render_mode: See `Task`.
         pays: What several turns pay, "final", "shifted" or "each"; see `envs.turn_rewards`.
+        tasks, common: See `Task`.
     """
 
-    max_return: ClassVar[float]  # type: ignore[assignment]  # a joint action that earns it ends the episode
-
-    def __init__(
-        self,
-        tasks: Tasks = "sample",
-        *,
-        split: str | None = None,
-        fields: Mapping[str, str] | None = None,
-        max_turns: int = 1,
-        pays: Pays = "final",
-        render_mode: str | None = None,
-    ) -> None:
+    def __init__(self, tasks: Tasks = "sample", *, pays: Pays = "final", **common: Unpack[TaskOptions]) -> None:
         check_rule(pays)
         self.pays: Pays = pays
-        super().__init__(tasks, split=split, fields=fields, max_turns=max_turns, render_mode=render_mode)
+        super().__init__(tasks, **common)
 
     @property
-    def reward_range(self) -> tuple[float, float]:
-        """Lowest and highest joint reward of one turn, as `pays` has it."""
-        return range_of_rewards(self.pays, self.score_range, self.max_turns)
+    def facts(self) -> Facts:
+        """What is declared, and the rewards of a turn as `pays` has them."""
+        known = self.declared
+        paid = range_of_rewards(self.pays, known.score_range, self.max_turns)
+        return replace(known, turn_range=paid, scripts=("gold", *known.scripts))
 
     @abstractmethod
     def observe(self, item: TaskItem, agent: str) -> str:
@@ -58,35 +64,27 @@ class TextTask(Task[TextState]):
     def score(self, item: TaskItem, actions: Mapping[str, str]) -> Score:
         """R(s_accessible, a): the value of a joint action. Pure."""
 
-    def gold(self, item: TaskItem) -> dict[str, str]:
-        """The reference joint action.
-
-        Raises:
-            ValueError: The item has no reference.
-        """
-        if len(item.reference) != len(self.roles):
-            raise ValueError(
-                f"task {item.id!r} has {len(item.reference)} reference texts, {len(self.roles)} are needed"
-            )
-        return dict(zip(self.possible_agents, item.reference, strict=True))
-
     def unusable(self, item: TaskItem) -> str:
         """See `Task`; a reference with too few or too many texts too."""
-        if item.reference and len(item.reference) != len(self.roles):
-            return f"field 'reference': has {len(item.reference)} texts; give {len(self.roles)}, or leave it out"
+        if item.reference and len(item.reference) != len(self.possible_agents):
+            count = len(self.possible_agents)
+            return f"field 'reference': has {len(item.reference)} texts; give {count}, or leave it out"
         return self.problem(item)
 
     def respond(self, item: TaskItem, actions: Mapping[str, str], score: Score) -> Mapping[str, str]:
         """What each agent is told after a joint action that did not end the episode. Default: revise."""
         return dict.fromkeys(self.possible_agents, "Revise your previous answer. Give only the complete new version.")
 
-    def gold_table(self) -> dict[tuple[str, str], str]:
-        """Reference texts by (agent, first observation), for a policy that plays the gold solution."""
-        table: dict[tuple[str, str], str] = {}
-        for item in self.items:
-            for agent, text in self.gold(item).items() if item.reference else ():
-                table[agent, self.observe(item, agent)] = text
-        return table
+    def script(self, name: str) -> Say:
+        """The team "gold" says the reference of the task, which it recognises by what it was told first."""
+        if name != "gold":
+            return super().script(name)
+        known = {
+            (agent, self.observe(item, agent)): text
+            for item in self.items
+            for agent, text in zip(self.possible_agents, item.reference, strict=False)  # a row may have none
+        }
+        return partial(_recalled, known)
 
     def initial_state(self, item: TaskItem, seed: int) -> TextState:
         """Everybody is told what `observe` says."""
@@ -102,12 +100,22 @@ class TextTask(Task[TextState]):
 
     def transition(self, state: TextState, actions: Mapping[str, str], seed: int) -> Transition[TextState]:
         """Score what was said, pay it as `pays` says, and let agents revise it if there are turns left."""
-        score = self.score(state.item, actions)
-        solved = score.total >= self.max_return - 1e-9
+        score, known = self.score(state.item, actions), self.facts
+        solved = score.total >= known.max_return - 1e-9
         left = max(0, self.max_turns - state.turn - 1)
         skipped = left if solved else 0
-        reward = reward_of_turn(self.pays, score.total, state.delivered, self.score_range[1], skipped)
+        reward = reward_of_turn(self.pays, score.total, state.delivered, known.score_range[1], skipped)
         told: Mapping[str, str] = {} if solved or not left else self.respond(state.item, actions, score)
         delivered = score.total if score.scorable else state.delivered
         following = TextState(state.item, tuple(told.items()), delivered, state.turn + 1)
         return Transition(following, reward, score, terminated=solved)
+
+
+def _recalled(known: Mapping[tuple[str, str], str], agent: str, history: Sequence[Message]) -> str:
+    try:
+        return known[agent, history[0].text]
+    except KeyError:
+        raise UnknownNameError(
+            f'no reference text for {agent!r} and the observation {history[0].text[:60]!r}...; the team "gold" knows '
+            "only tasks that come with references"
+        ) from None

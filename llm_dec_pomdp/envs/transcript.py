@@ -17,5 +17,5 @@ def transcript(env: TextDecPOMDP) -> str:
             lines += [f"--- {agent} ({env.role(agent)}) {verb}:", text]
     if env.last_score is not None:
         parts = "  ".join(f"{name} {value:+.3f}" for name, value in env.last_score.components.items())
-        lines.append(f"=== score {env.last_score.total:.3f} of {env.score_range[1]:g}:  {parts}")
+        lines.append(f"=== score {env.last_score.total:.3f} of {env.facts.score_range[1]:g}:  {parts}")
     return "\n".join(lines)

@@ -92,7 +92,7 @@ class Header:
         own = env_id or str(env.task.metadata["name"])
         # The schema has no word for teams whose members are alike and do not speak to each other.
         known = {"centralized": "centralized", "discussion": "debate"}
-        topology = "hierarchical" if env.hierarchical else known.get(protocol, "unknown")
+        topology = "hierarchical" if env.facts.hierarchical else known.get(protocol, "unknown")
         return cls(own, dict(options or {}), protocol, env.max_turns, topology, players, sampling)
 
     def of_task(self, item: TaskItem) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -48,5 +48,5 @@ def evaluate(
         keep(played)
         groups += played
     seconds = time.perf_counter() - started
-    summary = summarise(groups, env.score_scale, env.components, seconds)
+    summary = summarise(groups, env.facts.score_scale, env.facts.components, seconds)
     return groups, replace(summary, measured=measure(env, groups))

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Sequence
 from typing import Any
 
 from ..agents.loading import TABLE, TINY
 from ..agents.word_model import NAME as WORDS
-from ..envs.base import TextDecPOMDP
+from ..envs.base import Say, TextDecPOMDP
+from ..types import Message
+
+MOST_TASKS = 100  # that a table learns by default
 
 
 def default_model(env: TextDecPOMDP, *, shows_texts: bool = False) -> str:
@@ -17,11 +22,11 @@ def default_model(env: TextDecPOMDP, *, shows_texts: bool = False) -> str:
         shows_texts: Policies are shown the texts of others, which tables cannot be.
 
     Returns:
-        A table where every agent has a few texts to choose from, a model of words where there are few, or the small
-        language model.
+        A table where every agent has a few texts to choose from and tasks are few too, since it learns each by itself;
+        a model of words where there are few; or the small language model.
     """
     known = known_of(env)
-    if all(known["menus"].values()) and not shows_texts:
+    if all(known["menus"].values()) and len(env.items) <= MOST_TASKS and not shows_texts:
         return TABLE
     return WORDS if known["vocabulary"] else TINY
 
@@ -29,20 +34,31 @@ def default_model(env: TextDecPOMDP, *, shows_texts: bool = False) -> str:
 def known_of(env: TextDecPOMDP, *others: TextDecPOMDP) -> dict[str, Any]:
     """What members may need to know of an environment, as arguments of `assemble_team`.
 
-    These are the roles of its agents, their menus, its words and its scripts; references are those of `others` too.
+    These are the roles of its agents, what they may say, its words, and its scripts, which know the tasks of `others`
+    too.
     """
-    agents = env.possible_agents
-    tasks: list[Any] = [known.task for known in (env, *others)]
+    agents, tasks = env.possible_agents, [known.task for known in (env, *others)]
 
-    def gold() -> dict[tuple[str, str], str]:
-        tables = [task.gold_table() for task in tasks]
-        return {key: text for table in tables for key, text in table.items()}
+    def script(name: str) -> Say:
+        return _first_that_knows([task.script(name) for task in tasks])
 
     return {
         "roles": [env.role(agent) for agent in agents],
-        "menus": {agent: env.menu(agent) for agent in agents},
-        "vocabulary": tasks[0].vocabulary,
-        "gold": gold,
-        "scripts": tasks[0].scripts,
+        "menus": {agent: env.choices(agent) for agent in agents},
+        "vocabulary": tasks[0].facts.vocabulary,
+        "scripts": tasks[0].facts.scripts,
+        "script": script,
         "choices": tasks[0].choices,
     }
+
+
+def _first_that_knows(scripts: Sequence[Say]) -> Say:
+    """What the first script says that knows the task of a history."""
+
+    def say(agent: str, history: Sequence[Message]) -> str:
+        for script in scripts[:-1]:
+            with contextlib.suppress(KeyError, ValueError):
+                return script(agent, history)
+        return scripts[-1](agent, history)
+
+    return say

@@ -24,16 +24,22 @@ says where saying nothing pays, as it does in games that reward progress when an
 from __future__ import annotations
 
 import contextlib
+import math
 import random
 import re
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal, NamedTuple, Protocol, get_args
 
 import numpy as np
+from typing_extensions import Unpack
 
 from ..envs import Task, TaskSource, Transition
+from ..envs.base import Say
+from ..envs.facts import Facts
+from ..envs.task import TaskOptions
 from ..envs.tasks import Tasks
 from ..registries import nearest
 from ..types import Message, Score, TaskItem
@@ -143,15 +149,12 @@ class Game(Task[Played]):
         sees: "advisers", "all" or "parts", in a game of one player.
         players: Of the game.
         best: The highest sum of rewards that a game can pay.
-        tasks, split, fields, max_turns, render_mode: See `Task`; rows have a `prompt`, which nobody is shown, and a
+        tasks, common: See `Task`; rows have a `prompt`, which nobody is shown, and a
             `start`, the seed.
 
     Raises:
         ValueError: Roles or `sees` do not fit the number of players.
     """
-
-    components = ("game",)
-    hears_others = True  # a game may show everybody the moves
 
     def __init__(
         self,
@@ -163,10 +166,7 @@ class Game(Task[Played]):
         best: float = 1.0,
         *,
         tasks: Tasks = "sample",
-        split: str | None = None,
-        fields: Mapping[str, str] | None = None,
-        max_turns: int = TURNS,
-        render_mode: str | None = None,
+        **common: Unpack[TaskOptions],
     ) -> None:
         if sees not in get_args(Sees):
             raise ValueError(f"sees is {sees!r}; {nearest(sees, get_args(Sees))}")
@@ -174,17 +174,24 @@ class Game(Task[Played]):
             raise ValueError(f"{name} is for {players} players, and there are {len(roles)} roles ({list(roles)})")
         if players == 1 and len(roles) < 2 and sees != "all":
             raise ValueError(f"roles are {list(roles)}: a player without advisers has to see the game; set sees='all'")
-        self.roles = tuple(roles)
+        self.declared = Facts(
+            name=name,
+            roles=tuple(roles),
+            components=("game",),
+            score_range=(-math.inf, best),  # silence may follow max_turns
+            joint_reward=players == 1,
+            hears_others=True,  # a game may show everybody the moves
+            scripts=("examples",),
+        )
         self.sees, self.players, self.best = sees, players, best
-        self.joint_reward = players == 1
-        self.metadata = {**Task.metadata, "name": name}
         self.source = TaskSource(name, required=("prompt", "start"), sample=self._starts)  # type: ignore[misc]
         self._table = Table(build)
         self._silent: dict[tuple[str, int], float] = {}  # what saying nothing earns, by start and turns
-        super().__init__(tasks, split=split, fields=fields, max_turns=max_turns, render_mode=render_mode)
+        common.setdefault("max_turns", TURNS)
+        super().__init__(tasks, **common)
 
     def _starts(self) -> list[TaskItem]:
-        name = self.metadata["name"]
+        name = self.declared.name
         splits = ["test" if number % 4 == 3 else "train" for number in range(STARTS)]
         return [
             TaskItem(f"{name}/{number}", f"{name}, start {number}", split, fields={"start": str(number)})
@@ -209,7 +216,7 @@ class Game(Task[Played]):
         shown = self._table.play(state.start, moves)
         reward = sum(shown.rewards) / self.players
         following = Played(state.start, moves, shown, state.paid + reward)
-        rewards = None if self.joint_reward else dict(zip(self.possible_agents, shown.rewards, strict=True))
+        rewards = None if self.players == 1 else dict(zip(self.possible_agents, shown.rewards, strict=True))
         anew = frozenset(self.told(following)) if shown.whole else frozenset[str]()
         score = Score(following.paid, {"game": following.paid})
         return Transition(following, reward, score, shown.over, rewards, anew=anew)
@@ -226,21 +233,20 @@ class Game(Task[Played]):
         return {agent: self._view(place, state.shown.text) for place, agent in enumerate(self.possible_agents)}
 
     def _view(self, place: int, text: str) -> str:
-        *advisers, player = self.roles
+        roles = self.declared.roles
+        *advisers, player = roles
         plays = place == len(advisers)
         request = (
             f"You are the {player}: your text is the next move."
             if plays
-            else f"You are the {self.roles[place]}. Write to the {player}, who makes the moves, what it should do."
+            else f"You are the {roles[place]}. Write to the {player}, who makes the moves, what it should do."
         )
         if self.sees == "advisers" and plays:
             return f"A game is played that {' and '.join(advisers)} can see and you cannot. {request}"
         if self.sees == "parts":
-            lines = text.splitlines()[place :: len(self.roles)]
-            text = "\n".join(
-                [f"Every {len(self.roles)}. line of what the game shows, the others see the rest:", *lines]
-            )
-        return f"{text}\n\n{request}" if len(self.roles) > 1 else text
+            lines = text.splitlines()[place :: len(roles)]
+            text = "\n".join([f"Every {len(roles)}. line of what the game shows, the others see the rest:", *lines])
+        return f"{text}\n\n{request}" if len(roles) > 1 else text
 
     def describe(self, state: Played) -> Mapping[str, Any]:
         """The start, the moves, and what they paid."""
@@ -249,28 +255,29 @@ class Game(Task[Played]):
     # --- what it can pay ---------------------------------------------------------------------------------------------
 
     @property
-    def score_range(self) -> tuple[float, float]:  # type: ignore[override]  # silence may follow max_turns
-        """What saying nothing earns at the first start, and the best."""
+    def facts(self) -> Facts:
+        """From what saying nothing earns at the first start to the best.
+
+        A turn may pay all that there is between them, or take it; one of several players may lose as much as another
+        can win.
+        """
+        low, high = self._silence(), self.best
+        turn = min(low, low - high, -high if self.players > 1 else 0.0), max(high, high - low)
+        return replace(self.declared, score_range=(low, high), turn_range=turn)
+
+    def _silence(self) -> float:
         first = self.items[0].fields["start"], self.max_turns
         if first not in self._silent:
             state = self.initial_state(self.items[0], 0)
             while not state.shown.over and len(state.moves) < self.max_turns:
                 state = self.transition(state, {self._mover(state): ""}, 0).state
             self._silent[first] = state.paid
-        return self._silent[first], self.best
+        return self._silent[first]
 
-    @property
-    def reward_range(self) -> tuple[float, float]:
-        """A turn may pay all that there is between the lowest and the highest score, or take it.
-
-        One of several players may lose as much as another can win.
-        """
-        low, high = self.score_range
-        return min(low, low - high, -high if self.players > 1 else 0.0), max(high, high - low)
-
-    @property
-    def scripts(self) -> Mapping[str, Callable[[str, Sequence[Message]], str]]:
+    def script(self, name: str) -> Say:
         """ "examples": moves as the game quotes them at its first start, one after another; advisers say nothing."""
+        if name != "examples":
+            return super().script(name)
         shown = self.initial_state(self.items[0], 0).shown
         examples = _EXAMPLE.findall(shown.text) or [""]
 
@@ -279,4 +286,4 @@ class Game(Task[Played]):
                 return ""
             return examples[sum(message.role == "said" for message in history) % len(examples)]
 
-        return {"examples": say}
+        return say

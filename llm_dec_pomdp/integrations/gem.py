@@ -14,9 +14,12 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from typing_extensions import Unpack
+
+from ..envs.task import TaskOptions
 from ..envs.tasks import Tasks
 from ..registries import UnknownNameError, nearest
-from .games import TEAM, TURNS, Game, Sees, Shown
+from .games import TEAM, Game, Sees, Shown
 from .libraries import library, made
 
 
@@ -28,10 +31,7 @@ def from_gem(
     best: float = 1.0,
     options: Mapping[str, Any] | None = None,
     tasks: Tasks = "sample",
-    split: str | None = None,
-    fields: Mapping[str, str] | None = None,
-    max_turns: int = TURNS,
-    render_mode: str | None = None,
+    **common: Unpack[TaskOptions],
 ) -> Game:
     """An environment of GEM, played by a team.
 
@@ -39,7 +39,7 @@ def from_gem(
         game: Its id there, e.g. "game:Mastermind-v0-hard".
         roles, sees, best: See `Game`.
         options: For GEM's constructor.
-        tasks, split, fields, max_turns, render_mode: See `Task`; a game may end before `max_turns`.
+        tasks, common: See `Game`; a game may end before `max_turns`.
 
     Raises:
         ImportError: GEM is missing or too old.
@@ -57,10 +57,7 @@ def from_gem(
         sees,
         best=best,
         tasks=tasks,
-        split=split,
-        fields=fields,
-        max_turns=max_turns,
-        render_mode=render_mode,
+        **common,
     )
 
 

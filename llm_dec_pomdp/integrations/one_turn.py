@@ -21,7 +21,7 @@ def refuse_others(env: TextDecPOMDP, library: str) -> None:
 
 def refuse_individual(env: TextDecPOMDP, library: str) -> None:
     """Raises ValueError unless the environment has one reward of the team."""
-    if not env.joint_reward:
+    if not env.facts.joint_reward:
         raise ValueError(
             f"the environment pays its agents individually, and {library} is given the joint reward of a team"
         )

@@ -18,9 +18,12 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from typing_extensions import Unpack
+
+from ..envs.task import TaskOptions
 from ..envs.tasks import Tasks
 from ..registries import UnknownNameError, nearest
-from .games import TEAM, TURNS, Game, Sees, Shown
+from .games import TEAM, Game, Sees, Shown
 from .libraries import library, made
 
 
@@ -33,10 +36,7 @@ def from_textarena(
     best: float = 1.0,
     options: Mapping[str, Any] | None = None,
     tasks: Tasks = "sample",
-    split: str | None = None,
-    fields: Mapping[str, str] | None = None,
-    max_turns: int = TURNS,
-    render_mode: str | None = None,
+    **common: Unpack[TaskOptions],
 ) -> Game:
     """A game of TextArena, played by a team.
 
@@ -44,7 +44,7 @@ def from_textarena(
         game: Its id there, e.g. "Mastermind-v0".
         roles, sees, players, best: See `Game`.
         options: For TextArena's constructor.
-        tasks, split, fields, max_turns, render_mode: See `Task`; a game may end before `max_turns`.
+        tasks, common: See `Game`; a game may end before `max_turns`.
 
     Raises:
         ImportError: TextArena is missing or too old.
@@ -61,10 +61,7 @@ def from_textarena(
         players,
         best,
         tasks=tasks,
-        split=split,
-        fields=fields,
-        max_turns=max_turns,
-        render_mode=render_mode,
+        **common,
     )
 
 

@@ -63,7 +63,7 @@ def environment(env_id: str, protocol: str = "parallel", **options: Any) -> tupl
 
     roles = {
         field_of(role): (vf.AgentConfig, vf.AgentConfig(harness={"id": "null"}, runtime={"type": "subprocess"}))
-        for role in made.roles
+        for role in made.facts.roles
     }
     model: Any = create_model
     config = model("TeamConfig", __base__=vf.EnvConfig, **roles)

@@ -92,12 +92,13 @@ def _of_cell(folder: Path, env_id: str, options: Mapping[str, Any]) -> Rescored:
             f"{folder.name}: {env_id} has no task {missing[0]!r}; {len(missing)} of {len(episodes)} episodes are of "
             "tasks that it lacks; give an environment with the same tasks"
         )
-    before = summarise(_groups(episodes), old.score_scale, old.components, 0.0)
-    judge = new.judge
+    before = summarise(_groups(episodes), old.facts.score_scale, old.facts.components, 0.0)
+    judge = new.facts.judge
     with judge.put_off() if judge else contextlib.nullcontext():
         for episode in episodes if judge else ():
             _scored(new, episode)
-    after = summarise(_groups(_scored(new, episode) for episode in episodes), new.score_scale, new.components, 0.0)
+    scored = _groups(_scored(new, episode) for episode in episodes)
+    after = summarise(scored, new.facts.score_scale, new.facts.components, 0.0)
     return Rescored(folder.name, env_id, judge.name if judge else "", before, after)
 
 

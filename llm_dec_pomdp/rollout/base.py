@@ -163,7 +163,7 @@ def begin_groups(batch: Batch, *, shared_chance: bool = True) -> list[RunningEpi
 
 def per_action(batch: Batch) -> Sampling:
     """Its sampling with the token limit of an action, which may hold the parts of several agents."""
-    limit = batch.sampling.max_new_tokens * batch.env.parts_per_action
+    limit = batch.sampling.max_new_tokens * batch.env.facts.parts_per_action
     return batch.sampling.model_copy(update={"max_new_tokens": limit})
 
 
@@ -216,7 +216,7 @@ def step_all(envs: Sequence[TextDecPOMDP], said: Sequence[Mapping[str, Completio
     stepped: list[Stepped] = []
     for i, (_, rewards, _, _, _) in enumerate(step_many(envs, actions)):
         after = envs[i].latest.transition
-        paid = {} if envs[i].joint_reward else rewards
+        paid = {} if envs[i].facts.joint_reward else rewards
         turn = Turn(observations[i], said[i], after.reward, after.score, paid, after.events, unasked[i])
         stepped.append(Stepped(turn, after.terminated))
     return stepped

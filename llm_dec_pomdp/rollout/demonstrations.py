@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..agents.base import Policy, Request, Sampling
-from ..agents.scripted import Gold, Scripted, Uniform
+from ..agents.scripted import Scripted, Uniform
 from ..envs.base import TextDecPOMDP
 from ..registries import nearest
 from ..seeding import derive
@@ -17,9 +17,9 @@ from .base import Batch, BatchRollout
 from .recorded import Recorded, Shown, files_of, of_task, play_recorded, read_rows, recorded_episode, texts_of
 from .trajectories import Trajectories
 
-TEACHERS: Mapping[str, Callable[[Any], Policy]] = {
-    "script:optimal": lambda task: Scripted(task.optimal_action),
-    "script:gold": lambda task: Gold(task.gold_table()),
+TEACHERS: Mapping[str, Callable[[TextDecPOMDP], Policy]] = {
+    "script:optimal": lambda task: Scripted(task.script("optimal")),
+    "script:gold": lambda task: Scripted(task.script("gold")),
     "script:uniform": lambda task: Uniform(task.choices),
 }
 

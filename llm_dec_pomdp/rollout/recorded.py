@@ -121,10 +121,10 @@ def _again(recorded: Recorded, batch: Batch, seed: int) -> Episode:
     env, sampling = batch.env, batch.sampling
     seed = seed if recorded.seed is None else recorded.seed
     texts = recorded.texts
-    if env.parts_per_action > 1 and not set(texts) <= set(env.possible_agents):
+    if env.facts.parts_per_action > 1 and not set(texts) <= set(env.possible_agents):
         turns = _played(env.task, Replay(texts), recorded.task, seed, sampling).turns  # who is asked when
         said = [{agent: one.text for agent, one in turn.actions.items()} for turn in turns]
-        joint = [env.join_texts([own.get(agent, "") for agent in env.task.possible_agents]) for own in said]
+        joint = [env.facts.join([own.get(agent, "") for agent in env.task.possible_agents]) for own in said]
         texts = {env.possible_agents[0]: joint}
     return _played(env, Shown(Replay(texts), batch.policy), recorded.task, seed, sampling)
 

@@ -14,7 +14,8 @@ from typing import Any, cast
 
 from ..envs import TextDecPOMDP
 from ..envs.episode import Outcome, Transition
-from ..types import Event, Message, Score, Tool
+from ..envs.facts import Facts
+from ..types import Event, Message, Scale, Score, Tool
 
 Data = dict[str, Any]
 MOST_BYTES = 1 << 24  # of one request
@@ -106,42 +107,38 @@ def to_tool(data: list[Any]) -> Tool:
 
 # --- environments -----------------------------------------------------------------------------------------------------
 
-# What an environment says of itself, by the names that `TextDecPOMDP` has for it.
-PLAIN = (
-    "possible_agents",
-    "roles",
-    "max_turns",
-    "components",
-    "diagnostics",
-    "reference_share",
-    "silence_is_lowest",
-    "joint_reward",
-    "hidden_fields",
-    "hears_others",
-    "parts_per_action",
-    "vocabulary",
-    "hierarchical",
-)
-# These may depend on max_turns.
-VALUES = ("score_range", "reward_range", "max_return", "optimum", "score_scale")
-
 
 def changeable(env: TextDecPOMDP) -> Sequence[str]:
     """Hidden fields that a client may change in tasks: none where they are tests.
 
     A judge runs tests, and judges the programs of other clients after them.
     """
-    return () if env.judges_code else env.hidden_fields
+    return () if env.facts.judges_code else env.facts.hidden_fields
 
 
 def description(env: TextDecPOMDP) -> Data:
-    """All that an environment says of itself, beside its tasks; of hidden fields, those that may be changed."""
+    """All that an environment says of itself, beside its tasks; of hidden fields, those that may be changed.
+
+    Scripts are not served, and neither is a judge.
+    """
+    known = replace(env.facts, hidden_fields=tuple(changeable(env)), scripts=(), judge=None)
     return plain(
         {
-            **{name: getattr(env, name) for name in (*PLAIN, *VALUES)},
-            "hidden_fields": changeable(env),
-            "name": env.metadata["name"],
-            "menus": {agent: env.menu(agent) for agent in env.possible_agents},
+            "facts": known,
+            "possible_agents": env.possible_agents,
+            "max_turns": env.max_turns,
+            "choices": {agent: env.choices(agent) for agent in env.possible_agents},
             "tools": {agent: env.tools(agent) for agent in env.possible_agents},
         }
     )
+
+
+def to_facts(data: Mapping[str, Any]) -> Facts:
+    """The facts of a `description`."""
+    known: dict[str, Any] = {n: tuple(cast("list[Any]", v)) if isinstance(v, list) else v for n, v in data.items()}
+    for name in ("score_range", "turn_range", "scale"):
+        known[name] = known[name] and tuple(map(_number, known[name]))
+    for name in ("best", "optimum"):
+        known[name] = None if known[name] is None else _number(known[name])
+    known["scale"] = known["scale"] and Scale(*known["scale"])
+    return Facts(**known)

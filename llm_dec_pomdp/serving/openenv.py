@@ -49,7 +49,7 @@ NO_TOOLS: Data = {
 
 def described(path: str, env: TextDecPOMDP) -> Data | None:
     """What OpenEnv reads about an environment at a path; None: nothing."""
-    name, roles = env.metadata["name"], ", ".join(env.roles)
+    name, roles = env.metadata["name"], ", ".join(env.facts.roles)
     about = {"name": name, "description": f"A text Dec-POMDP for a team of {roles}.", "version": __version__}
     if path == "/openapi.json":
         paths: Data = {read: {"get": {}} for read in ("/health", "/metadata", "/schema")}

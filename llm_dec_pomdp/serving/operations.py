@@ -7,6 +7,7 @@ the copy under a new number, so that the same request twice has the same answer 
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, cast
@@ -14,7 +15,7 @@ from typing import Any, NamedTuple, cast
 from ..envs import TextDecPOMDP
 from ..envs.tasks import item_as_json
 from ..types import TaskItem
-from .codec import VALUES, Data, changeable, description, from_outcome
+from .codec import Data, changeable, description, from_outcome
 from .sessions import RefusedError, Session, Sessions
 
 _PAGE = 1 << 22  # bytes of tasks in one answer, about
@@ -156,14 +157,13 @@ def _step(sessions: Sessions, body: Data) -> Data:
 
 def _latest(played: Played) -> Data:
     env = played.env
-    return {"place": played.place, "outcome": from_outcome(env.latest), "hidden": dict(env.hidden())}
+    return {"place": played.place, "outcome": from_outcome(env.latest), "hidden": json.loads(env.state())["hidden"]}
 
 
-def _values(sessions: Sessions, body: Data) -> Data:
-    """What an environment says of its rewards, for a number of turns."""
+def _facts(sessions: Sessions, body: Data) -> Data:
+    """What an environment says of itself, for a number of turns."""
     _, env = _called(sessions, body)
-    data = description(_with_turns(env, body))
-    return {name: data[name] for name in VALUES}
+    return {"facts": description(_with_turns(env, body))["facts"]}
 
 
 def _tasks(sessions: Sessions, body: Data) -> Data:
@@ -223,36 +223,14 @@ def _alone(sessions: Sessions, body: Data) -> Data:
     )
 
 
-def _answering(ask: Callable[[TextDecPOMDP, Data], Any]) -> Operation:
-    """An operation that answers what a method of the environment gives."""
-
-    def operation(sessions: Sessions, body: Data) -> Data:
-        _, env = _called(sessions, body)
-        return {"answer": play(env, lambda: ask(env, body))}
-
-    return operation
-
-
-def _gold(env: TextDecPOMDP, body: Data) -> Mapping[str, str]:
-    wanted = field(body, "task_id", str)
-    item = next((item for item in env.items if item.id == wanted), None)
-    if item is None:
-        raise RefusedError(404, f"no task {wanted!r:.60}")
-    return dict(env.gold(item))
-
-
 OPERATIONS: Mapping[str, Operation] = {
     "open": _open,
     "adopt": _adopt,
     "close": _close,
     "reset": _reset,
     "step": _step,
-    "values": _values,
+    "facts": _facts,
     "tasks": _tasks,
     "with_tasks": _with_tasks,
     "alone": _alone,
-    "gold": _answering(_gold),
-    "shown": _answering(lambda env, body: env.shown(field(body, "text", str))),
-    "split": _answering(lambda env, body: list(env.split_joint_text(field(body, "text", str)))),
-    "join": _answering(lambda env, body: env.join_texts(_texts(body, "texts"))),
 }

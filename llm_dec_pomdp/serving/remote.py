@@ -6,9 +6,6 @@
 Standard library only. Its own position is a number; what that stands for is on the server.
 """
 
-# `_valued` makes properties, which pyright does not see.
-# pyright: reportIncompatibleMethodOverride=false
-
 from __future__ import annotations
 
 import contextlib
@@ -19,15 +16,15 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
-from typing import Any, NoReturn, cast
+from dataclasses import replace
+from typing import Any, NoReturn
 
-from ..envs import Outcome, TextDecPOMDP
+from ..envs import Facts, Outcome, TextDecPOMDP
 from ..envs.tasks import item_as_json, item_of
 from ..http import WireError, bearer, checked_address, post, retried, without_key
 from ..registries import UnknownNameError
-from ..types import Message, Scale, TaskItem, Tool
-from .codec import MOST_BYTES, PLAIN, Data, from_bytes, to_bytes, to_outcome, to_tool
+from ..types import Message, TaskItem, Tool
+from .codec import MOST_BYTES, Data, from_bytes, to_bytes, to_facts, to_outcome, to_tool
 
 TOKEN = "LLM_DEC_POMDP_TOKEN"  # the name of a variable
 _GOODBYE = 2.0  # seconds to tell a server that a session is over
@@ -149,11 +146,6 @@ class _Place:
             self.link.left.append(self.number)
 
 
-def _valued(name: str) -> Any:
-    """A property: the server's value for the present `max_turns`."""
-    return property(lambda env: env._value(name))
-
-
 class RemoteEnv(TextDecPOMDP):
     """An environment that a server plays; see the module.
 
@@ -169,9 +161,6 @@ class RemoteEnv(TextDecPOMDP):
         ValueError: The address cannot be used.
         RemoteEnvError: The server does not answer, or refuses.
     """
-
-    judges_code = True  # another process plays, so that stepping copies in threads pays
-    scripts: Mapping[str, Any] = MappingProxyType({})
 
     def __init__(
         self,
@@ -194,16 +183,12 @@ class RemoteEnv(TextDecPOMDP):
     def _become(self, place: _Place, described: Data, max_turns: int | None, render_mode: str | None) -> None:
         agents: list[str] = described["possible_agents"]
         super().__init__(len(agents), described["max_turns"] if max_turns is None else max_turns, render_mode)
-        self.metadata = {**TextDecPOMDP.metadata, "name": described["name"]}
-        for name in PLAIN:
-            if name != "max_turns":
-                value: Any = described[name]
-                setattr(self, name, tuple(cast("list[Any]", value)) if isinstance(value, list) else value)
+        self.metadata = {**TextDecPOMDP.metadata, "name": described["facts"]["name"]}
         self.possible_agents = agents
         self.observation_spaces = dict(zip(agents, self.observation_spaces.values(), strict=True))
         self.action_spaces = dict(zip(agents, self.action_spaces.values(), strict=True))
-        self._place, self._described, self._hidden = place, described, Data()
-        self._values: dict[int, Data] = {described["max_turns"]: described}
+        self._place, self._described, self._told = place, described, Data()
+        self._facts = {described["max_turns"]: to_facts(described["facts"])}  # by max_turns, which they may follow
         self._items: tuple[TaskItem, ...] | None = None
         self._answer = Data()
         place.link.users.add(self)
@@ -214,13 +199,20 @@ class RemoteEnv(TextDecPOMDP):
     def _moved(self, answer: Data) -> Outcome:
         """Move to the place and the hidden state of an answer."""
         outcome = to_outcome(answer["outcome"])
-        self._place, self._hidden = self._at(answer["place"]), answer["hidden"]
+        self._place, self._told = self._at(answer["place"]), answer["hidden"]
         return outcome
 
     def _at(self, number: int) -> _Place:
         link = self._place.link
         assert link.session is not None
         return _Place(link, number, link.session.name)
+
+    @property
+    def facts(self) -> Facts:
+        """The server's; another process plays, so that stepping copies in threads pays."""
+        if self.max_turns not in self._facts:
+            self._facts[self.max_turns] = to_facts(self._call("facts", max_turns=self.max_turns)["facts"])
+        return replace(self._facts[self.max_turns], judges_code=True)
 
     # --- an episode ----------------------------------------------------------------------------------------------
 
@@ -250,17 +242,16 @@ class RemoteEnv(TextDecPOMDP):
         texts = {agent: actions.get(agent, "") for agent in self.agents}
         return self._moved(self._call("step", texts=texts, max_turns=self.max_turns))
 
-    def hidden(self) -> Mapping[str, Any]:
-        """The hidden part of the present state, as the server says."""
-        return self._hidden
+    def _hidden(self) -> Mapping[str, Any]:
+        return self._told
 
     def snapshot(self) -> Any:
         """The episode as a value for `restore`; the server holds it as long as the snapshot is there."""
-        return super().snapshot(), self._place, self._hidden
+        return super().snapshot(), self._place, self._told
 
     def restore(self, snapshot: Any) -> None:
         """Go back to a snapshot of this environment or of a fork of it."""
-        own, self._place, self._hidden = snapshot
+        own, self._place, self._told = snapshot
         super().restore(own)
 
     def fork(self) -> TextDecPOMDP:
@@ -306,10 +297,6 @@ class RemoteEnv(TextDecPOMDP):
         self._place.link.users.add(twin)
         return twin
 
-    def gold(self, item: TaskItem) -> dict[str, str]:
-        """The best joint action that the server knows of a task."""
-        return self._call("gold", task_id=item.id)["answer"]
-
     def alone(self) -> TextDecPOMDP | None:
         """The same task for one agent that has all tools itself; None where the server has none."""
         answer = self._call("alone")
@@ -319,54 +306,17 @@ class RemoteEnv(TextDecPOMDP):
         env._become(self._at(answer["place"]), answer["description"], None, self.render_mode)
         return env
 
-    def menu(self, agent: str) -> Sequence[str]:
-        """Texts that say all that an agent can do, where these are few."""
-        return tuple(self._described["menus"][agent])
+    def choices(self, agent: str, history: Sequence[Message] = ()) -> Sequence[str]:
+        """Texts that say all that an agent can do, where these are few and do not depend on its history."""
+        return tuple(self._described["choices"][agent])
 
     def tools(self, agent: str) -> tuple[Tool, ...]:
         """What the agent may call."""
         return tuple(map(to_tool, self._described["tools"][agent]))
 
-    def shown(self, text: str) -> str:
-        """What others may be shown of an agent's text."""
-        return self._call("shown", text=text)["answer"]
-
-    def split_joint_text(self, text: str) -> tuple[str, ...]:
-        """Cut one text that holds every agent's part into the parts."""
-        return tuple(self._call("split", text=text)["answer"])
-
-    def join_texts(self, texts: Sequence[str]) -> str:
-        """The inverse of `split_joint_text`."""
-        return self._call("join", texts=list(texts))["answer"]
-
-    def gold_table(self) -> NoReturn:
-        """Not served, as all scripted teams."""
+    def script(self, name: str) -> NoReturn:
+        """Not served."""
         raise ValueError(
             f"scripted teams are of a task's own class, which is at {self._place.link.url} and not here; give the "
             "agents models, or make the environment in this process"
         )
-
-    def choices(self, agent: str, history: Sequence[Message]) -> NoReturn:
-        """Not served, as all scripted teams."""
-        self.gold_table()
-
-    # --- rewards, which may follow max_turns ---------------------------------------------------------------------
-
-    def _value(self, name: str) -> Any:
-        if self.max_turns not in self._values:
-            self._values[self.max_turns] = self._call("values", max_turns=self.max_turns)
-        value: Any = self._values[self.max_turns][name]
-        if isinstance(value, list):
-            low, high = cast("list[Any]", value)
-            return float(low), float(high)
-        return None if value is None else float(value)
-
-    reward_range = _valued("reward_range")
-    score_range = _valued("score_range")
-    max_return = _valued("max_return")
-    optimum = _valued("optimum")
-
-    @property
-    def score_scale(self) -> Scale:
-        """The scores that reports call 0 % and 100 %."""
-        return Scale(*self._value("score_scale"))

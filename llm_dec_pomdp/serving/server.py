@@ -57,7 +57,7 @@ class Server:
             raise ValueError("the token is empty, or has a space or a character that no header can hold; take another")
         limits = limits or Limits()
         most = 2 * limits.sessions + 64
-        threads = _WAITING if env.judges_code else os.cpu_count() or 1
+        threads = _WAITING if env.facts.judges_code else os.cpu_count() or 1
         config = uvicorn.Config(
             App(Sessions(env, limits), token, threads),
             log_level="warning",

@@ -276,11 +276,11 @@ def mean_scores(groups: Sequence[Group], env: TextDecPOMDP) -> tuple[float, floa
     """
     episodes = [episode for group in groups for episode in group.episodes]
     final = [(e.share, e.final) for e in episodes if e.final is not None and e.final.scorable]
-    percent = env.score_scale.percent
+    percent = env.facts.score_scale.percent
     return (
         _mean((e.share, e.total) for e in episodes if not math.isnan(e.total)),
         _mean((share, percent(score.total)) for share, score in final),
-        {name: _mean((share, score.components[name]) for share, score in final) for name in env.components},
+        {name: _mean((share, score.components[name]) for share, score in final) for name in env.facts.components},
     )
 
 
@@ -292,7 +292,7 @@ def _mean(weighed: Iterable[tuple[float, float]]) -> float:
 
 def _check_rewards(groups: Sequence[Group], env: TextDecPOMDP, number: int) -> None:
     """Refuse rewards out of range, also of alternatives, and a step in which too many could not be scored."""
-    low, high = env.reward_range
+    low, high = env.facts.reward_range
     lost: list[Episode] = []
     everything = [episode for group in groups for episode in group.episodes]
     for group in groups:
@@ -302,7 +302,7 @@ def _check_rewards(groups: Sequence[Group], env: TextDecPOMDP, number: int) -> N
         wrong += [r for r in tried if not (math.isnan(r) or min(low, 0.0) <= r <= max(high, 0.0))]  # 0: unscored turns
         if wrong:
             raise TrainingError(
-                f"step {number}: task {group.item_id!r} paid {wrong[0]}, not in {env.reward_range}; correct the reward"
+                f"step {number}: task {group.item_id!r} paid {wrong[0]}, not in {(low, high)}; correct the reward"
             )
         lost += [episode for episode in group.episodes if math.isnan(episode.total)]
     if sum(e.share for e in lost) > MAX_UNSCORABLE * sum(e.share for e in everything):

@@ -14,7 +14,7 @@ from models import AGENTS, match, same, weights
 from llm_dec_pomdp.agents.assembly import MemberConfig, assemble_team
 from llm_dec_pomdp.agents.base import Request, Sampling, Team
 from llm_dec_pomdp.agents.loading import ModelError
-from llm_dec_pomdp.agents.scripted import Gold, RandomText
+from llm_dec_pomdp.agents.scripted import RandomText, Scripted
 from llm_dec_pomdp.agents.transformers.language_model import LanguageModel
 from llm_dec_pomdp.algorithms.magrpo import MAGRPO, MAGRPOConfig
 from llm_dec_pomdp.benchmarks.suite import read_team
@@ -31,7 +31,11 @@ Folder = Callable[[int], str]
 
 def assemble(*members: Mapping[str, Any], agents: tuple[str, ...] = AGENTS, roles: tuple[str, ...] = ROLES) -> Team:
     return assemble_team(
-        agents, roles, [MemberConfig(**{"device": "cpu", **m}) for m in members], gold=match().gold_table
+        agents,
+        roles,
+        [MemberConfig(**{"device": "cpu", **m}) for m in members],
+        scripts=match().facts.scripts,
+        script=match().script,
     )
 
 
@@ -72,7 +76,7 @@ def test_a_frozen_member_stays_as_it_is(saved: Folder) -> None:
 
 def test_scripted_members(saved: Folder) -> None:
     team = assemble({"agents": ["left"], "model": saved(16)}, {"agents": ["right"], "model": "script:gold"})
-    assert isinstance(team.members["agent_1"], Gold)
+    assert isinstance(team.members["agent_1"], Scripted)
     assert all(e.turns[0].actions["agent_1"].text == "red" for g in play(team) for e in g.episodes)
     learn(team)
     other = assemble({"agents": ["left", "right"], "model": "script:random"})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -30,7 +31,7 @@ EOS, UNKNOWN, RED, BLUE = 2, 0, 5, 7  # what text shows of UNKNOWN is nothing
 class Telling(Match):
     """Tells every agent at the next turn what all said."""
 
-    max_return = 2.0  # so that nobody is done early
+    declared = replace(Match.declared, best=2.0)
 
     def respond(self, item: TaskItem, actions: Any, score: Any) -> dict[str, str]:
         return dict.fromkeys(self.possible_agents, f"{' left '.join(actions.values())} again please")

@@ -3,14 +3,14 @@ from __future__ import annotations
 import pytest
 from models import match
 
-from llm_dec_pomdp.agents import Gold, RandomText, Replay, Request, Sampling, Scripted
+from llm_dec_pomdp.agents import RandomText, Replay, Request, Sampling, Scripted
 from llm_dec_pomdp.agents.human import Human
 from llm_dec_pomdp.types import conversation
 
 SAMPLING = Sampling()
 
 
-def texts(policy: Scripted | RandomText | Replay | Gold | Human, *requests: Request) -> list[list[str]]:
+def texts(policy: Scripted | RandomText | Replay | Human, *requests: Request) -> list[list[str]]:
     return [[c.text for c in answer] for answer in policy.generate(requests, SAMPLING)]
 
 
@@ -50,7 +50,7 @@ def test_replay_refuses_when_it_runs_out(agent: str) -> None:
 
 def test_gold_recognises_the_task_by_the_first_observation() -> None:
     env = match()
-    policy = Gold(env.gold_table())
+    policy = Scripted(env.script("gold"))
     requests = [
         Request(agent, conversation(env.observe(env.items[2], agent), "earlier", "revise"), (1, 2))
         for agent in env.possible_agents
@@ -60,7 +60,7 @@ def test_gold_recognises_the_task_by_the_first_observation() -> None:
 
 def test_gold_names_what_it_does_not_know() -> None:
     with pytest.raises(KeyError, match=r"no reference text for 'agent_0'.*a strange task"):
-        texts(Gold({}), Request("agent_0", conversation("a strange task")))
+        texts(Scripted(match().script("gold")), Request("agent_0", conversation("a strange task")))
 
 
 def test_a_person_is_asked_for_every_sample_with_the_last_observation() -> None:

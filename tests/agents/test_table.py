@@ -26,7 +26,7 @@ ONE = Sampling(max_new_tokens=1)
 
 
 def menus(env: TextDecPOMDP) -> dict[str, Any]:
-    return {agent: env.menu(agent) for agent in env.possible_agents}
+    return {agent: env.choices(agent) for agent in env.possible_agents}
 
 
 def learner(env: TextDecPOMDP, rate: float = 0.3) -> MAGRPO:

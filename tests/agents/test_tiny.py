@@ -35,7 +35,7 @@ def test_untrained_it_earns_between_a_quarter_and_two_thirds(team: Team, env_id:
     ids = [item.id for item in env.items]
     groups = Trajectories().play(env, team, ids, range(len(ids)), Sampling(max_new_tokens=tokens), width=2)
     totals = [episode.total for group in groups for episode in group.episodes]
-    assert 0.25 < sum(totals) / len(totals) / env.reward_range[1] < 0.65
+    assert 0.25 < sum(totals) / len(totals) / env.facts.reward_range[1] < 0.65
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)

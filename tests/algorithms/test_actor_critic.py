@@ -273,7 +273,7 @@ def test_advantages_and_targets_by_hand() -> None:
 def test_nothing_follows_the_last_turn_whatever_the_critic_would_say_of_it(kind: type[ActorCritic]) -> None:
     """Dec-Tiger tells what was heard after the last turn too."""
     env = llm_dec_pomdp.make("dectiger-v0", max_turns=1)
-    one = make(kind, Team({agent: Table(env.menu(agent), rows=8) for agent in AGENTS}))
+    one = make(kind, Team({agent: Table(env.choices(agent), rows=8) for agent in AGENTS}))
     groups = one.rollout.play(env, one.policy, [env.items[0].id] * 3, range(3), ONE_WORD, 1)
     for updater in one.critics:
         updater.values = lambda readings: [70.0] * len(readings)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -26,9 +27,7 @@ QUESTIONS = [TaskItem(item.id, item.prompt) for item in ITEMS]  # without refere
 class Bystander(Match):
     """Agents 0 and 1 are paid for their colours, agent_2 can do what it likes."""
 
-    roles = ("left", "right", "bystander")
-    score_range = (0.0, 8.0)
-    max_return = math.inf
+    declared = replace(Match.declared, roles=("left", "right", "bystander"), score_range=(0.0, 8.0), best=math.inf)
 
     def score(self, item: TaskItem, actions: Mapping[str, str]) -> Score:
         first, second, _ = ((COLOURS.index(a) if a in COLOURS else 0) for a in actions.values())
@@ -234,7 +233,7 @@ class Red(Match):
     """The first `deciding` agents are paid for saying red; the last one cannot matter."""
 
     deciding = 5
-    roles = ("a", "b", "c", "d", "e", "bystander")
+    declared = replace(Match.declared, roles=("a", "b", "c", "d", "e", "bystander"))
 
     def score(self, item: TaskItem, actions: Mapping[str, str]) -> Score:
         value = sum(text == "red" for text in list(actions.values())[: self.deciding]) / self.deciding
@@ -243,7 +242,7 @@ class Red(Match):
 
 class OneRed(Red):
     deciding = 1
-    roles = ("left", "bystander")
+    declared = replace(Red.declared, roles=("left", "bystander"))
 
 
 class ReachedError(Exception):

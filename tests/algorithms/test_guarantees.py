@@ -28,6 +28,7 @@ from models import (
     tokenizer,
     weights,
 )
+from tasks import references
 from updates import SAMPLING, TWO_WORDS, make, table_team, texts, updated
 
 import llm_dec_pomdp
@@ -239,8 +240,8 @@ def test_an_unusable_last_action_pays_no_part_of_what_came_before(env_id: str) -
     """The partner's text is perfect; an empty one beside it ends the episode and takes all that depends on both."""
     env: Any = llm_dec_pomdp.make(env_id, max_turns=1)
     env.reset(options={"index": 0})
-    gold = env.gold(env.item)
+    gold = references(env, env.item)
     last = env.possible_agents[-1]
     _, rewards, terminations, _, _ = env.step({**gold, last: ""})
     assert all(terminations.values())
-    assert rewards[last] < 0.15 * env.reward_range[1]
+    assert rewards[last] < 0.15 * env.facts.reward_range[1]

@@ -175,7 +175,7 @@ def test_demonstrations_of_one_task_differ_where_the_environment_draws() -> None
 
 def words(env: Keys) -> Team:
     roles = [env.role(agent) for agent in env.possible_agents]
-    return load_team(env.possible_agents, "builtin:words", roles=roles, vocabulary=env.vocabulary, device="cpu")
+    return load_team(env.possible_agents, "builtin:words", roles=roles, vocabulary=env.facts.vocabulary, device="cpu")
 
 
 def accuracy(env: Keys, team: Team) -> float:

@@ -31,7 +31,7 @@ from llm_dec_pomdp.rollout import Trajectories
 def test_a_team_that_loses_by_going_on_learns_to_stop(name: str, options: dict[str, Any]) -> None:
     """Blind doors cost 46 a turn on average, and listening 2; a stop at once costs one turn, 1."""
     env = llm_dec_pomdp.make("dectiger-v0", max_turns=2, stopping={"cost": 1.0})
-    team = load_team(env.possible_agents, "builtin:table", menus={a: env.menu(a) for a in env.possible_agents})
+    team = load_team(env.possible_agents, "builtin:table", menus={a: env.choices(a) for a in env.possible_agents})
     sampling = Sampling(max_new_tokens=1)
     learner = build_algorithm(name, {"learning_rate": 0.3, **options}, team, sampling)
     for step in range(25):

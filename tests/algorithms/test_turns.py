@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -26,8 +27,7 @@ EASY = 1.678  # the logit of the right word with which both say it in 0.71 of al
 class Answer(Match):
     """Solved when both say "right", and worth 2.5 of 4 otherwise."""
 
-    score_range = (0.0, 4.0)
-    max_return = 4.0
+    declared = replace(Match.declared, score_range=(0.0, 4.0))
 
     def score(self, item: TaskItem, actions: Mapping[str, str]) -> Score:
         value = 4.0 if set(actions.values()) == {"right"} else 2.5

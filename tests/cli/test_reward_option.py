@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from evaluated import last_episodes
+from tasks import references
 from typer.testing import CliRunner
 
 import llm_dec_pomdp
@@ -29,7 +30,7 @@ def train(*arguments: str) -> None:
 def test_a_run_of_a_reward_model_pays_another_run(tmp_path: Path) -> None:
     env = llm_dec_pomdp.make("tldr-v0", split="train")
     rows = [
-        {"task": item.id, "chosen": env.gold(item), "rejected": dict.fromkeys(env.gold(item), "no")}
+        {"task": item.id, "chosen": references(env, item), "rejected": dict.fromkeys(references(env, item), "no")}
         for item in env.items
     ]
     pairs, judge, paid = tmp_path / "pairs.jsonl", tmp_path / "judge", tmp_path / "paid"

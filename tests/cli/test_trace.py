@@ -147,6 +147,6 @@ def _written(folder: Path) -> Path:
     from llm_dec_pomdp.rollout import Trajectories
 
     env = llm_dec_pomdp.make("keys-v0")
-    [group] = Trajectories("own").play(env, Scripted(env.optimal_action), [env.items[0].id], [0], Sampling())
+    [group] = Trajectories("own").play(env, Scripted(env.script("optimal")), [env.items[0].id], [0], Sampling())
     write([from_episode(group.episodes[0], Header.of(env), env.items[0])], folder / "own")
     return folder / "own"

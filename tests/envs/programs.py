@@ -52,7 +52,7 @@ def share(env_id: str, strategy: Strategy, items: Sequence[TaskItem]) -> float:
     written = [strategy(item) for item in items]  # here: two threads that parse at once upset Python 3.11
     with ThreadPoolExecutor(4) as threads:  # they wait for the judge
         totals = threads.map(lambda item, texts: _score(env_id, item, texts).total, items, written)
-        return statistics.mean(totals) / environment(env_id).reward_range[1]
+        return statistics.mean(totals) / environment(env_id).facts.reward_range[1]
 
 
 def solves(env_id: str, strategy: Strategy, item: TaskItem) -> bool:

@@ -22,8 +22,8 @@ def test_the_optimum_and_chance_are_those_of_all_words_in_all_contexts(pay: dict
     for (row, item), (column, word) in itertools.product(enumerate(env.items), enumerate(WORDS)):
         env.reset(options={"task_id": item.id})
         earned[row, column] = env.step({"agent_0": word})[1]["agent_0"]
-    assert env.optimum == pytest.approx(earned.max(axis=1).mean())
-    assert env.score_scale.percent(earned.mean()) == pytest.approx(100 / len(WORDS))
+    assert env.facts.optimum == pytest.approx(earned.max(axis=1).mean())
+    assert env.facts.score_scale.percent(earned.mean()) == pytest.approx(100 / len(WORDS))
     assert sorted(earned.argmax(axis=1)) == list(range(len(WORDS)))  # every context has a word of its own
 
 
@@ -35,8 +35,8 @@ def test_only_the_word_alone_is_right() -> None:
 
 
 def test_the_optimum_of_other_rules_of_pay_is_not_claimed() -> None:
-    assert llm_dec_pomdp.make("bandit-v0", max_turns=2, pays="each").optimum is None
-    assert llm_dec_pomdp.make("bandit-v0", max_turns=2).optimum == 1.0
+    assert llm_dec_pomdp.make("bandit-v0", max_turns=2, pays="each").facts.optimum is None
+    assert llm_dec_pomdp.make("bandit-v0", max_turns=2).facts.optimum == 1.0
 
 
 @pytest.mark.parametrize("name", ["scale", "offset", "slope"])

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tasks import references
 from toy import ITEMS, MISS, Toy, chosen, playing, toy
 
 from llm_dec_pomdp.envs.base import NotAskedToStepError
@@ -126,7 +127,7 @@ def test_running_out_of_turns_terminates() -> None:
 @pytest.mark.parametrize("max_turns", [1, 3])
 def test_solving_is_termination_and_no_truncation(max_turns: int) -> None:
     env = playing(max_turns=max_turns)
-    _, _, terminations, truncations, _ = env.step(env.gold(env.item))
+    _, _, terminations, truncations, _ = env.step(references(env, env.item))
     assert terminations == {"agent_0": True, "agent_1": True}
     assert truncations == {"agent_0": False, "agent_1": False}
 
@@ -152,7 +153,7 @@ def test_a_turn_that_was_interrupted_was_not_played(
         with pytest.raises(error):
             env.step(MISS)
     assert env.state() == before
-    _, rewards, *_ = env.step(env.gold(env.item))
+    _, rewards, *_ = env.step(references(env, env.item))
     assert rewards == {"agent_0": 2.0, "agent_1": 2.0}
 
 
@@ -255,12 +256,3 @@ def test_state_is_json_with_task_turn_and_histories_and_no_secret() -> None:
     assert "secret" not in env.state()
     assert "hidden-1" not in env.state()
     assert json.loads(toy().state())["task"] is None
-
-
-def test_gold_is_the_reference_by_agent() -> None:
-    assert toy().gold(ITEMS[0]) == {"agent_0": "secret-0a", "agent_1": "secret-0b"}
-
-
-def test_gold_of_an_item_without_reference_is_explained() -> None:
-    with pytest.raises(ValueError, match=r"task 'x' has 0 reference texts, 2 are needed"):
-        toy().gold(TaskItem("x", "prompt"))

@@ -13,6 +13,7 @@ import pytest
 from llm_dec_pomdp.envs.adversarial import adversarial_texts
 from llm_dec_pomdp.envs.base import StepResult, TextDecPOMDP
 from llm_dec_pomdp.envs.check import LAWS, CheckFailure, check_env
+from llm_dec_pomdp.envs.facts import Facts
 from llm_dec_pomdp.envs.task import Transition
 from llm_dec_pomdp.envs.tasks import TaskError, TaskSource
 from llm_dec_pomdp.envs.text_task import TextState, TextTask
@@ -28,20 +29,21 @@ ITEMS = tuple(
 class Honest(TextTask):
     """One point for each agent that says its reference."""
 
-    metadata: dict[str, Any] = {**TextTask.metadata, "name": "planted-v0"}
-    roles = ("asker", "answerer")
-    components = ("first", "second")
-    score_range = (0.0, 2.0)
-    max_return = 2.0
-    hidden_fields = ("test",)
+    declared = Facts(
+        name="planted-v0",
+        roles=("asker", "answerer"),
+        components=("first", "second"),
+        score_range=(0.0, 2.0),
+        hidden_fields=("test",),
+    )
     source = TaskSource("planted", "acme/planted", {"train": "train"})
 
     def observe(self, item: TaskItem, agent: str) -> str:
         return f"{item.prompt}, {self.role(agent)}?"
 
     def score(self, item: TaskItem, actions: Mapping[str, str]) -> Score:
-        hits = [float(actions[agent] == text) for agent, text in self.gold(item).items()]
-        return Score(sum(hits), dict(zip(self.components, hits, strict=True)))
+        hits = [float(actions[agent] == text) for agent, text in zip(self.possible_agents, item.reference, strict=True)]
+        return Score(sum(hits), dict(zip(self.declared.components, hits, strict=True)))
 
 
 class FreshSpaces(Honest):
@@ -144,7 +146,7 @@ class PaysForSilence(Honest):
 
 
 class LivesOnSilence(PaysForSilence):
-    score_range = (0.5, 2.0)
+    declared = replace(PaysForSilence.declared, score_range=(0.5, 2.0))
 
 
 class ChokesOnNul(Honest):
@@ -155,7 +157,7 @@ class ChokesOnNul(Honest):
 
 
 class UnreachableMaximum(Honest):
-    max_return = 2.5
+    declared = replace(Honest.declared, best=2.5)
 
 
 class PlaysOn(Honest):
@@ -310,7 +312,7 @@ def test_a_row_without_a_full_reference_is_named() -> None:
 @pytest.mark.parametrize("turns", [1, 3])
 def test_a_lowest_reward_below_zero_is_no_violation(turns: int) -> None:
     class Strict(Honest):
-        score_range = (-1.0, 2.0)
+        declared = replace(Honest.declared, score_range=(-1.0, 2.0))
 
         def score(self, item: TaskItem, actions: Mapping[str, str]) -> Score:
             return super().score(item, actions) if any(actions.values()) else Score(-1.0, {"first": -1.0})
@@ -333,7 +335,7 @@ def test_a_bad_row_beyond_the_quick_check_is_found_by_the_full_one() -> None:
 
 def test_an_environment_whose_agents_hear_each_other_says_so() -> None:
     class Talk(ShowsTheOther):
-        hears_others = True
+        declared = replace(ShowsTheOther.declared, hears_others=True)
 
     LAWS["no leaks"](Talk(ITEMS, max_turns=2), None)
 

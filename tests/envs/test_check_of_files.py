@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from llm_dec_pomdp.envs import check
+from llm_dec_pomdp.envs import elsewhere
 from llm_dec_pomdp.envs.check import CHILD, LAWS, CheckFailure, check_env
 
 README = Path(__file__).parents[2] / "README.md"
@@ -61,7 +61,7 @@ def test_a_copy_that_does_not_come_to_an_end_is_killed(
     slow = f"import os, time\nif {CHILD!r} in os.environ:\n    time.sleep(600)\n"
     (tmp_path / "slow_echo.py").write_text(slow + echo.read_text().removesuffix(CHECK).removeprefix(FUSE))
     monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setattr(check, "LEAST_SECONDS", 0.5)
+    monkeypatch.setattr(elsewhere, "LEAST_SECONDS", 0.5)
     from slow_echo import Echo  # type: ignore[import-not-found]  # pyright: ignore
 
     with pytest.raises(CheckFailure, match="'processes': another process has not imported and played"):

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from tasks import references
 
 import llm_dec_pomdp
 from llm_dec_pomdp.envs.coding import base as coding_base
@@ -154,7 +155,7 @@ def test_infra_error_is_nan_for_everybody(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(coding_base, "judge", lambda job: Verdict("infra_error"))
     env = llm_dec_pomdp.make("coophumaneval-v0", max_turns=2)
     env.reset(seed=0)
-    _, rewards, terminations, _, infos = env.step(env.gold(env.item))
+    _, rewards, terminations, _, infos = env.step(references(env, env.item))
     assert [math.isnan(reward) for reward in rewards.values()] == [True, True]
     assert set(terminations.values()) == {False}
     assert math.isnan(infos["agent_0"]["reward/tests"])
@@ -174,6 +175,8 @@ def test_many_programs_are_judged_at_once_with_the_same_result() -> None:
     envs = [llm_dec_pomdp.make("coophumaneval-v0") for _ in range(6)]
     for index, env in enumerate(envs):
         env.reset(options={"index": index})
-    actions = [env.gold(env.item) if index % 2 else {"agent_0": AUX, "agent_1": ""} for index, env in enumerate(envs)]
+    actions = [
+        references(env, env.item) if index % 2 else {"agent_0": AUX, "agent_1": ""} for index, env in enumerate(envs)
+    ]
     steps = llm_dec_pomdp.envs.step_many(envs, actions)
     assert [step[1]["agent_0"] for step in steps] == pytest.approx([0.4, 4.0] * 3)

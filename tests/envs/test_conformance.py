@@ -42,7 +42,7 @@ def test_every_law_is_kept_over_several_turns(env_id: str) -> None:
 def test_pettingzoo_has_nothing_to_warn_about(env_id: str) -> None:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        if made(env_id).hierarchical:
+        if made(env_id).facts.hierarchical:
             warnings.filterwarnings("ignore", "No agents present but not all possible_agents")  # who was never called
         parallel_api_test(made(env_id), num_cycles=20)
         parallel_seed_test(lambda: made(env_id), num_cycles=5)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -130,7 +131,7 @@ def test_closing_twice_is_fine() -> None:
 
 @pytest.mark.parametrize("texts", [("a", "b"), ("two\nlines", "x"), ("", "b"), ("a", ""), ("", "")], ids=repr)
 def test_joined_texts_split_into_the_same_texts(texts: tuple[str, str]) -> None:
-    assert toy().split_joint_text(toy().join_texts(texts)) == texts
+    assert toy().facts.split(toy().facts.join(texts)) == texts
 
 
 @pytest.mark.parametrize(
@@ -149,12 +150,12 @@ def test_joined_texts_split_into_the_same_texts(texts: tuple[str, str]) -> None:
     ],
 )
 def test_splitting_by_headers(text: str, parts: tuple[str, str]) -> None:
-    assert toy().split_joint_text(text) == parts
+    assert toy().facts.split(text) == parts
 
 
 def test_joining_too_few_texts_is_refused() -> None:
     with pytest.raises(ValueError, match="shorter"):
-        toy().join_texts(("a",))
+        toy().facts.join(("a",))
 
 
 # --- step_many --------------------------------------------------------------------------------------------------------
@@ -162,7 +163,7 @@ def test_joining_too_few_texts_is_refused() -> None:
 
 @pytest.fixture(params=[False, True], ids=["one by one", "in threads"])
 def either_way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Toy, "judges_code", request.param)
+    monkeypatch.setattr(Toy, "declared", replace(Toy.declared, judges_code=request.param))
 
 
 @pytest.mark.usefixtures("either_way")

@@ -36,9 +36,11 @@ BATCH = 16  # texts: four episodes of two turns and two agents
 # `check_env` tries those.
 ENDED_BY_ANY_TEXT = "scouts-v0"
 FLAT = [
-    env_id for env_id in sorted(llm_dec_pomdp.registry) if env_id != ENDED_BY_ANY_TEXT and not made(env_id).hierarchical
+    env_id
+    for env_id in sorted(llm_dec_pomdp.registry)
+    if env_id != ENDED_BY_ANY_TEXT and not made(env_id).facts.hierarchical
 ]
-WRITING = [env_id for env_id in FLAT if not made(env_id).judges_code]
+WRITING = [env_id for env_id in FLAT if not made(env_id).facts.judges_code]
 CODE = sorted(set(FLAT) - set(WRITING))
 # How many texts for every environment, whole batches all, in the full run and in the default run.
 FULL = {"writing": 4224, "code": 1280, "protocols": 320}
@@ -149,7 +151,7 @@ CODE_TEXT = st.one_of(
 def check(env: TextDecPOMDP, result: Any) -> None:
     """What holds for every step whatever was said."""
     observations, rewards, terminations, truncations, infos = result
-    low, high = env.reward_range
+    low, high = env.facts.reward_range
     assert len(set(rewards.values())) == 1
     reward = rewards["agent_0"]
     assert type(reward) is float
@@ -159,7 +161,7 @@ def check(env: TextDecPOMDP, result: Any) -> None:
     score = env.latest.transition.score.total if env.latest.transition.score else 0.0
     for agent, info in infos.items():
         assert all(type(value) is float and math.isfinite(value) for value in info.values())
-        assert math.isclose(sum(info[f"reward/{name}"] for name in env.components), score, abs_tol=1e-9)
+        assert math.isclose(sum(info[f"reward/{name}"] for name in env.facts.components), score, abs_tol=1e-9)
         assert terminations[agent] is (not env.agents)
         assert truncations[agent] is False
 

@@ -11,6 +11,7 @@ import pytest
 from every import made
 from gymnasium.utils.env_checker import check_env
 from gymnasium.wrappers import RecordEpisodeStatistics, TimeLimit, TransformAction
+from tasks import references
 
 import llm_dec_pomdp
 from llm_dec_pomdp.envs.base import NotAskedToStepError, TextDecPOMDP
@@ -44,10 +45,10 @@ def test_the_joined_reference_is_the_best_text(env_id: str) -> None:
     env = view(env_id)
     task = task_of(env)
     env.reset(options={"index": 0})
-    _, reward, terminated, truncated, info = env.step(task.join_texts(list(task.gold(task.items[0]).values())))
-    assert reward >= task.reference_share * task.max_return - 1e-9
+    _, reward, terminated, truncated, info = env.step(task.facts.join(list(references(task, task.items[0]).values())))
+    assert reward >= task.facts.reference_share * task.facts.max_return - 1e-9
     assert (terminated, truncated) == (True, False)
-    assert sum(info[f"reward/{name}"] for name in task.components) == pytest.approx(reward)
+    assert sum(info[f"reward/{name}"] for name in task.facts.components) == pytest.approx(reward)
 
 
 # --- what it is -------------------------------------------------------------------------------------------------------
@@ -120,8 +121,8 @@ def test_an_episode_ends_when_the_maximum_is_reached() -> None:
     env.reset(options={"index": 0})
     env.step("too short")
     item = env.env.item
-    _, reward, terminated, truncated, _ = env.step(task_of(env).join_texts(item.reference))
-    assert (reward, terminated, truncated) == (pytest.approx(task_of(env).max_return), True, False)
+    _, reward, terminated, truncated, _ = env.step(task_of(env).facts.join(item.reference))
+    assert (reward, terminated, truncated) == (pytest.approx(task_of(env).facts.max_return), True, False)
 
 
 def test_an_episode_that_is_over_or_has_not_begun_asks_for_a_reset() -> None:
@@ -141,7 +142,7 @@ def test_it_renders_the_transcript_of_the_team() -> None:
     env = view(render_mode="ansi")
     assert env.render_mode == "ansi"
     told, _ = env.reset(options={"index": 0})
-    said = task_of(env).join_texts(env.env.item.reference)
+    said = task_of(env).facts.join(env.env.item.reference)
     env.step(said)
     lines = env.render()
     assert isinstance(lines, str)
@@ -167,7 +168,7 @@ def test_wrappers_of_gymnasium_fit_around_it() -> None:
     assert [env.step("short")[3] for _ in range(2)] == [False, True]
     inner = view()
     task = task_of(inner)
-    texts = [task.join_texts(item.reference) for item in task.items[:3]]
+    texts = [task.facts.join(item.reference) for item in task.items[:3]]
     chooses = TransformAction(inner, lambda number: texts[number], gymnasium.spaces.Discrete(3))
     records = RecordEpisodeStatistics(chooses)
     records.reset(options={"index": 0})

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tasks import references
 
 import llm_dec_pomdp
 from llm_dec_pomdp.envs.writing import quality
@@ -62,7 +63,7 @@ def test_the_properties_are_in_the_infos(env_id: str) -> None:
     observations, infos = env.reset(seed=0)
     names = {f"diagnostic/{name}" for name in PROPERTIES}
     assert all(infos[agent][name] == 0.0 for agent in observations for name in names)
-    _, _, _, _, infos = env.step(env.gold(env.item))
+    _, _, _, _, infos = env.step(references(env, env.item))
     found = quality.WordPair(*env.item.reference).properties(env.source_text(env.item))
     for info in infos.values():
         assert {f"diagnostic/{name}": value for name, value in found.items()}.items() <= info.items()
@@ -77,7 +78,7 @@ def test_a_closed_gate_earns_nothing_and_measures_nothing_more(env_id: str, firs
     assert set(score.components.values()) == {0.0}
     assert {score.diagnostics[name] for name in PROPERTIES} == {0.0}
     assert score.diagnostics["words_first"] == len(first.split())
-    assert set(score.diagnostics) == set(env.diagnostics)
+    assert set(score.diagnostics) == set(env.facts.diagnostics)
     assert score.notes["stopped_at"] == "structure"
 
 
@@ -116,10 +117,10 @@ LONG = st.lists(
 def test_any_texts_are_scored_within_the_range(env_id: str, first: str, second: str, m: int, n: int) -> None:
     env = HARDENED[env_id]
     score = scored(env, f"{first} " * m, f"{second} " * n)
-    low, high = env.reward_range
+    low, high = env.facts.reward_range
     assert low <= score.total <= high
     assert math.isclose(score.total, sum(score.components.values()), abs_tol=1e-12)
-    assert tuple(score.components) == tuple(env.components)
-    assert set(score.diagnostics) == set(env.diagnostics)
+    assert tuple(score.components) == tuple(env.facts.components)
+    assert set(score.diagnostics) == set(env.facts.diagnostics)
     assert all(math.isfinite(value) for value in score.diagnostics.values())
     assert all(0.0 <= score.diagnostics[name] <= 1.0 for name in PROPERTIES)

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from counts import Counts
+from tasks import references
 from writing_strategies import DAMAGE, NAMES, STRATEGIES, reference, share
 
 import llm_dec_pomdp
@@ -38,7 +39,7 @@ def test_the_score_is_that_of_v1_times_four_ramps(env_id: str) -> None:
     judge = Counts()
     env, plain = lenient(env_id, judge), llm_dec_pomdp.make(env_id.replace("v2", "v1"))
     item = env.items[0]
-    score, before = env.score(item, env.gold(item)), plain.score(item, env.gold(item))  # type: ignore[attr-defined]
+    score, before = env.score(item, references(env, item)), plain.score(item, references(env, item))  # type: ignore[attr-defined]
     after = f"Text:\n\n{env.source_text(item)}\n\nIn other words:\n"
     found = [one.mean for one in judge.log_likelihoods([after] * 2 + ["In other words:\n"] * 2, [*item.reference] * 2)]
     gains = [found[0] - found[2], found[1] - found[3]]
@@ -47,7 +48,7 @@ def test_the_score_is_that_of_v1_times_four_ramps(env_id: str) -> None:
     assert score.total == pytest.approx(before.total * math.prod(factors), rel=1e-2)
     assert score.diagnostics["plausibility"] == pytest.approx(factors[0] * factors[1], rel=1e-2)
     assert [score.diagnostics[name] for name in judged.DIAGNOSTICS] == pytest.approx([*found[:2], *gains], abs=2e-3)
-    assert set(score.diagnostics) == set(env.diagnostics)
+    assert set(score.diagnostics) == set(env.facts.diagnostics)
     assert sum(score.components.values()) == pytest.approx(score.total)
 
 
@@ -71,7 +72,7 @@ def test_both_ramps_saturate_and_either_can_stop_the_reward(
     env_id: str, after: float, alone: float, share: float
 ) -> None:
     env: Any = llm_dec_pomdp.make(env_id, judge=Sure(after, alone))
-    assert env.score(env.items[0], env.gold(env.items[0])).total == pytest.approx(share * env.max_return)
+    assert env.score(env.items[0], references(env, env.items[0])).total == pytest.approx(share * env.facts.max_return)
 
 
 @versions
@@ -81,7 +82,7 @@ def test_texts_that_earn_nothing_by_their_words_are_not_judged(env_id: str, said
     env: Any = llm_dec_pomdp.make(env_id, judge=judge)
     score = env.score(env.items[0], dict.fromkeys(env.possible_agents, said))
     assert score.total == 0.0
-    assert set(score.diagnostics) == set(env.diagnostics)
+    assert set(score.diagnostics) == set(env.facts.diagnostics)
     assert judge.asked == []
 
 
@@ -89,7 +90,7 @@ def test_a_text_that_was_cut_is_noted() -> None:
     env = lenient("tldr-v2", Counts())
     first, second = env.items[0].reference
     cut = env.score(env.items[0], {"agent_0": first, "agent_1": f"{second} {' '.join(map(str, range(200)))}"})
-    assert "judge" not in env.score(env.items[0], env.gold(env.items[0])).notes
+    assert "judge" not in env.score(env.items[0], references(env, env.items[0])).notes
     assert "judge" not in cut.notes or "context" in cut.notes["judge"]
     found = judged.judged(Counts(), "a", ("word " * 201, "word"), env.ramps)
     assert found.cut
@@ -108,9 +109,9 @@ def test_without_a_judge_the_error_says_what_to_install(env_id: str, judge: Any)
 def test_base_needs_a_team() -> None:
     env: Any = llm_dec_pomdp.make("tldr-v2", judge="base")
     with pytest.raises(JudgeError, match="sharing=lora"):
-        env.score(env.items[0], env.gold(env.items[0]))
-    env.judge.bind(Sure(-2.0, -4.0))
-    assert env.score(env.items[0], env.gold(env.items[0])).total == pytest.approx(env.max_return)
+        env.score(env.items[0], references(env, env.items[0]))
+    env.facts.judge.bind(Sure(-2.0, -4.0))
+    assert env.score(env.items[0], references(env, env.items[0])).total == pytest.approx(env.facts.max_return)
 
 
 def test_a_copy_made_by_pickle_has_the_judge_and_not_what_it_said() -> None:
@@ -164,15 +165,15 @@ def test_parallel_episodes_are_judged_together_and_paid_as_alone(protocol: str, 
     assert len(judge.asked[0]) == 12
     alone = lenient("tldr-v2", Counts())
     for copy in copies:
-        assert copy.last_score == alone.score(copy.item, alone.gold(copy.item)) or learned
+        assert copy.last_score == alone.score(copy.item, references(alone, copy.item)) or learned
         assert copy.last_score is not None and copy.last_score.total > 0
 
 
 def with_protocol_gold(env: Any) -> dict[str, str]:
     """What the references say under a protocol, for everybody who is live."""
-    gold = env.task.gold(env.item)
+    gold = references(env.task, env.item)
     if len(env.agents) == 1 and len(gold) > 1:
-        return {env.agents[0]: env.join_texts(list(gold.values()))}
+        return {env.agents[0]: env.facts.join(list(gold.values()))}
     return {agent: gold[agent] for agent in env.agents}
 
 

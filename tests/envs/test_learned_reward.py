@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 from models import AGENTS, Softmax, match, softmax_team
-from tasks import duo
+from tasks import duo, references
 
 import llm_dec_pomdp
 from llm_dec_pomdp.agents import Sampling, Scripted
@@ -48,7 +48,7 @@ def test_it_reads_what_one_agent_that_writes_all_parts_is_told_and_says() -> Non
     env.reset(seed=0, options={"index": 1})
     together.reset(seed=0, options={"index": 1})
     for turn in range(3):
-        text = together.join_texts(list(said(turn).values()))
+        text = together.facts.join(list(said(turn).values()))
         asked = together.history("agent_0")
         env.step(said(turn))
         together.step({"agent_0": text})
@@ -58,12 +58,12 @@ def test_it_reads_what_one_agent_that_writes_all_parts_is_told_and_says() -> Non
 def test_the_model_pays_and_the_score_stays_that_of_the_task() -> None:
     env = llm_dec_pomdp.make("tldr-v0", reward=letters)
     env.reset(seed=0, options={"index": 0})
-    gold = env.gold(env.item)
+    gold = references(env, env.item)
     _, rewards, _, _, infos = env.step(gold)
-    paid = 1 + len(env.join_texts(list(gold.values()))) / 100
+    paid = 1 + len(env.facts.join(list(gold.values()))) / 100
     assert rewards == dict.fromkeys(AGENTS, paid)
     assert env.last_score is not None
-    assert env.last_score.total == env.max_return
+    assert env.last_score.total == env.facts.max_return
     assert infos["agent_0"]["diagnostic/learned"] == paid
 
 

@@ -6,12 +6,14 @@ import itertools
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from llm_dec_pomdp.agents import Policy, Request, Sampling, Team
 from llm_dec_pomdp.envs.base import TextDecPOMDP
+from llm_dec_pomdp.envs.facts import Facts
 from llm_dec_pomdp.envs.tasks import TaskSource
 from llm_dec_pomdp.envs.text_task import TextTask
 from llm_dec_pomdp.envs.wrappers import Centralized, Discussion, Sequential
@@ -27,10 +29,7 @@ ITEMS = tuple(TaskItem(f"t{i}", f"the post {i}") for i in range(3))
 class Choir(TextTask):
     """Tells every agent a secret of its own at every turn; one point for every part that is about this turn."""
 
-    metadata: dict[str, Any] = {**TextTask.metadata, "name": "choir-v0"}  # as PettingZoo declares it
-    components = ("parts",)
-    score_range = (0.0, 3.0)
-    max_return = 3.5  # no joint action ends the episode early
+    declared = Facts(name="choir-v0", components=("parts",), score_range=(0.0, 3.0), best=3.5)
     source = TaskSource("choir", "acme/choir", {"train": "train"})
 
     def observe(self, item: TaskItem, agent: str) -> str:
@@ -45,11 +44,11 @@ class Choir(TextTask):
 
 
 class Duet(Choir):
-    roles = ("high", "low")
+    declared = replace(Choir.declared, roles=("high", "low"))
 
 
 class Trio(Choir):
-    roles = ("high", "middle", "low")
+    declared = replace(Choir.declared, roles=("high", "middle", "low"))
 
 
 class Speaker(Policy):
@@ -166,8 +165,8 @@ def test_measures_are_means_over_episodes() -> None:
     once, often = (
         summarise(
             Trajectories().play(env, team, ids, range(len(ids)), SAMPLING, width=size),
-            env.score_scale,
-            env.components,
+            env.facts.score_scale,
+            env.facts.components,
             seconds=1.0,
         )
         for ids, size in ((["t0"], 1), (["t0", "t1", "t2"], 4))

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -21,10 +22,7 @@ NAMES = dict(zip(AGENTS, ["first", "second", "third"], strict=True))
 class Trio(Duo):
     """Three agents, and one point for each that says its reference."""
 
-    metadata: dict[str, Any] = {**Duo.metadata, "name": "trio-v0"}  # as PettingZoo declares it
-    roles = ("first", "second", "third")
-    score_range = (0.0, 3.0)
-    max_return = 3.0
+    declared = replace(Duo.declared, name="trio-v0", roles=("first", "second", "third"), score_range=(0.0, 3.0))
 
 
 class OnlyOneRevises(Trio):
@@ -135,14 +133,14 @@ def test_centralized_has_one_agent_that_plays_all_parts() -> None:
     env = trio("centralized")
     assert env.possible_agents == ["agent_0"]
     assert env.role("agent_0") == "team"
-    assert env.parts_per_action == 3
-    assert [trio(name).parts_per_action for name in ("parallel", "sequential", "discussion")] == [1, 1, 1]
+    assert env.facts.parts_per_action == 3
+    assert [trio(name).facts.parts_per_action for name in ("parallel", "sequential", "discussion")] == [1, 1, 1]
 
 
 def test_centralized_shows_what_is_common_once_every_request_and_the_headers() -> None:
     seen = begin(trio("centralized"))["agent_0"]
     assert seen.count("post 0") == 1
-    assert [seen.count(f"[{role}] write the {role} part") for role in Trio.roles] == [1, 1, 1]
+    assert [seen.count(f"[{role}] write the {role} part") for role in Trio.declared.roles] == [1, 1, 1]
     assert seen.endswith("each below a line with its name: [first] and [second] and [third].")
 
 
@@ -185,7 +183,7 @@ def test_every_protocol_is_tested_here() -> None:
 def test_a_solved_turn_ends_the_episode_early(protocol: str) -> None:
     env = trio(protocol, max_turns=2)
     begin(env)
-    action = {"agent_0": env.join_texts(ITEMS[0].reference)} if protocol == "centralized" else GOLD
+    action = {"agent_0": env.facts.join(ITEMS[0].reference)} if protocol == "centralized" else GOLD
     steps = 0
     while env.agents:
         _, _, terminations, truncations, _ = env.step(action)
@@ -222,7 +220,7 @@ def test_an_agent_that_the_task_does_not_ask_is_not_asked(protocol: str) -> None
 def test_a_protocol_around_a_protocol_pays_once_for_every_scored_turn(outer: Any, inner: Any) -> None:
     env = outer(inner(trio(max_turns=2, pays="each")))
     env.reset(seed=0)
-    said = env.join_texts(["alpha", "no", "no"]) if outer is Centralized else "alpha"
+    said = env.facts.join(["alpha", "no", "no"]) if outer is Centralized else "alpha"
     rewards = []
     while env.agents:
         _, paid, *_ = env.step(dict.fromkeys(env.agents, said))
@@ -246,10 +244,14 @@ def test_setting_max_turns_keeps_whole_turns() -> None:
 @pytest.mark.parametrize("protocol", PHASES)
 def test_what_a_protocol_passes_on(protocol: str) -> None:
     task = Trio(ITEMS)
-    task.judges_code = True
+    task.declared = replace(task.declared, judges_code=True)
     env = with_protocol(task, protocol)
-    assert (tuple(env.roles), env.reward_range, tuple(env.components)) == (Trio.roles, (0.0, 3.0), ("hits",))
-    assert (env.items, env.judges_code) == (ITEMS, True)
+    assert (tuple(env.facts.roles), env.facts.reward_range, tuple(env.facts.components)) == (
+        Trio.declared.roles,
+        (0.0, 3.0),
+        ("hits",),
+    )
+    assert (env.items, env.facts.judges_code) == (ITEMS, True)
     assert env.metadata["name"] == ("trio-v0" if protocol == "parallel" else f"trio-v0/{protocol}")
     assert (env is task) == (protocol == "parallel")
 
@@ -265,7 +267,7 @@ def test_an_unknown_protocol_names_the_nearest() -> None:
 class Commission(Trio):
     """A task that its first agent plays alone as a task of its own."""
 
-    hierarchical = True
+    declared = replace(Trio.declared, hierarchical=True)
 
     def alone(self) -> Trio:
         return Trio(self.items[:1])
@@ -306,6 +308,6 @@ DEFAULT_RUN = ("tldr-v1", "humaneval-v1")  # one task that is judged by formula,
     ],
 )
 def test_the_laws_hold_for_every_registered_task_under_every_protocol(env_id: str, protocol: str) -> None:
-    if made(env_id).hierarchical and protocol != "centralized":
+    if made(env_id).facts.hierarchical and protocol != "centralized":
         pytest.skip("refused")
     assert check_env(with_protocol(made(env_id), protocol), rows=1) == list(LAWS)

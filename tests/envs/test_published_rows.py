@@ -10,6 +10,7 @@ from typing import Any
 
 import datasets
 import pytest
+from tasks import references
 
 import llm_dec_pomdp
 from llm_dec_pomdp.envs.coding import contribution, reward
@@ -292,7 +293,9 @@ def test_every_pair_of_the_remaining_rows_earns_the_maximum(coop: Path) -> None:
     copies = [env.fork() for _ in env.items]
     for copy, item in zip(copies, env.items, strict=True):
         copy.reset(options={"task_id": item.id})
-    results = step_many(copies, [env.gold(item) for item in env.items])
+    results = step_many(copies, [references(env, item) for item in env.items])
     totals = {item.id: result[1]["agent_0"] for item, result in zip(env.items, results, strict=True)}
-    assert {task_id: total for task_id, total in totals.items() if total != pytest.approx(MBPP.max_return)} == {}
+    assert {
+        task_id: total for task_id, total in totals.items() if total != pytest.approx(MBPP.declared.max_return)
+    } == {}
     assert all(copy.last_score.diagnostics["needs_both"] >= contribution.ENOUGH for copy in copies)  # type: ignore[union-attr]

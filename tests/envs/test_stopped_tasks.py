@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 import llm_dec_pomdp
 from llm_dec_pomdp.agents import Sampling
-from llm_dec_pomdp.agents.scripted import Gold
+from llm_dec_pomdp.agents.scripted import Scripted
 from llm_dec_pomdp.cli import app
 from llm_dec_pomdp.envs.base import TextDecPOMDP
 from llm_dec_pomdp.envs.check import LAWS, check_env
@@ -38,8 +38,8 @@ def play(env: TextDecPOMDP, *turns: tuple[str, str]) -> list[float]:
     rewards: list[float] = []
     for number, texts in enumerate(turns, start=1):
         said = dict(zip(("agent_0", "agent_1"), texts, strict=True))
-        if env.parts_per_action > 1:
-            said = {"agent_0": env.join_texts(texts)}
+        if env.facts.parts_per_action > 1:
+            said = {"agent_0": env.facts.join(texts)}
         rewards.append(0.0)
         while env.agents and env.turn < number * phases:
             rewards[-1] += env.step(said)[1]["agent_0"]
@@ -145,7 +145,7 @@ def test_neither_the_scorer_nor_the_others_see_a_mark_or_what_follows_it(protoco
     env = with_protocol(graded(who), protocol)
     env.reset(seed=0)
     while env.agents:
-        said = env.join_texts([text, "ok"]) if env.parts_per_action > 1 else text
+        said = env.facts.join([text, "ok"]) if env.facts.parts_per_action > 1 else text
         for seen in env.step({agent: said if agent == "agent_0" else "ok" for agent in env.agents})[0].values():
             assert "tail" not in seen
             assert "<stop>" not in seen.replace("with <stop> to make", "").replace("say <stop> alone", "")
@@ -163,22 +163,22 @@ def test_those_who_may_stop_are_told_how_where_there_are_words_for_it() -> None:
     env = llm_dec_pomdp.make("keys-v0", stopping={"cost": 0.1})
     told, _ = env.reset(options={"index": 0})
     assert told == {"agent_0": "Q e12 r2 r1"}
-    assert "<stop>" in env.vocabulary
+    assert "<stop>" in env.facts.vocabulary
 
 
 def test_menus_and_well_formed_texts_have_the_mark_for_those_who_may_stop() -> None:
     env = llm_dec_pomdp.make("dectiger-v0", stopping={"cost": 1, "who": "explorer 2"})
-    assert "<stop>" not in env.menu("agent_0")
-    assert list(env.menu("agent_1")) == [*env.env.menu("agent_1"), "<stop>"]
-    assert list(env.choices("agent_1", ())) == list(env.menu("agent_1"))
-    assert graded().menu("agent_0") == ()
-    assert "optimal" not in env.scripts  # of the task without a cost
+    assert "<stop>" not in env.choices("agent_0")
+    assert list(env.choices("agent_1")) == [*env.env.choices("agent_1"), "<stop>"]
+    assert list(env.choices("agent_1", ())) == list(env.choices("agent_1"))
+    assert graded().choices("agent_0") == ()
+    assert "optimal" not in env.facts.scripts  # of the task without a cost
 
 
 def test_reference_texts_are_known_by_what_is_told() -> None:
     env = llm_dec_pomdp.make("telegrams-v0", max_turns=2, stopping={"cost": 0.1})
-    [group] = Trajectories().play(env, Gold(env.gold_table()), [env.items[0].id], [0], Sampling())
-    assert group.episodes[0].total == pytest.approx(env.max_return - 0.1)
+    [group] = Trajectories().play(env, Scripted(env.script("gold")), [env.items[0].id], [0], Sampling())
+    assert group.episodes[0].total == pytest.approx(env.facts.max_return - 0.1)
 
 
 # --- laws, refusals, ways to it ---------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -15,6 +16,7 @@ from pettingzoo.test import parallel_api_test
 from llm_dec_pomdp.agents import Request, Sampling, Scripted, Team
 from llm_dec_pomdp.algorithms.base import Algorithm
 from llm_dec_pomdp.envs import EpisodeError, Task, TaskSource, Transition, check_env
+from llm_dec_pomdp.envs.facts import Facts
 from llm_dec_pomdp.envs.wrappers import FixedRoster, with_protocol
 from llm_dec_pomdp.rollout import Trajectories
 from llm_dec_pomdp.seeding import uniforms
@@ -37,11 +39,13 @@ class Cave(NamedTuple):
 class Treasure(Task[Cave]):
     """Two look for a treasure on the left or right, hidden by chance; the second calls a third, who knows a tool."""
 
-    metadata: dict[str, Any] = {**Task.metadata, "name": "treasure-v0"}
-    roles = ("leader", "scout", "helper")
-    components = ("gold",)
-    score_range = (-9.0, 9.0)
-    silence_is_lowest = False
+    declared = Facts(
+        name="treasure-v0",
+        roles=("leader", "scout", "helper"),
+        components=("gold",),
+        score_range=(-9.0, 9.0),
+        silence_is_lowest=False,
+    )
     source = TaskSource("treasure", "acme/treasure", {"train": "train"})
 
     @property
@@ -109,7 +113,7 @@ def test_the_seed_decides_the_hidden_state_and_nothing_shows_it() -> None:
     env, states = treasure(), set[str]()
     for seed in range(20):
         observations, _ = env.reset(seed=seed, options={"index": 0})
-        states.add(str(env.hidden()))
+        states.add(str(json.loads(env.state())["hidden"]))
         assert observations["agent_0"] == "dungeon 0: left or right?"
     assert states == {"{'left': True}", "{'left': False}"}
     noises = {play(env, {}) and env.history("agent_0")[k].text for k in (2, 4)}
@@ -119,10 +123,10 @@ def test_the_seed_decides_the_hidden_state_and_nothing_shows_it() -> None:
 def test_chance_differs_from_episode_to_episode_of_one_seeding() -> None:
     env = treasure()
     env.reset(seed=0, options={"index": 0})
-    first = [env.hidden()["left"]]
+    first = [json.loads(env.state())["hidden"]["left"]]
     for _ in range(30):
         env.reset(options={"index": 0})
-        first.append(env.hidden()["left"])
+        first.append(json.loads(env.state())["hidden"]["left"])
     assert set(first) == {True, False}
 
 
@@ -196,7 +200,7 @@ def test_who_forgets_is_asked_after_what_it_was_told_last_alone() -> None:
 class Selfish(Treasure):
     """The leader alone is paid."""
 
-    joint_reward = False
+    declared = replace(Treasure.declared, joint_reward=False)
 
     def transition(self, state: Cave, actions: Mapping[str, str], seed: int) -> Transition[Cave]:
         step = super().transition(state, actions, seed)

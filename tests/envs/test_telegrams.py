@@ -101,7 +101,7 @@ def test_one_agent_can_write_all_telegrams() -> None:
     env = llm_dec_pomdp.make("telegrams-v0", tasks=[ITEM], n_agents=3)
     alone = Centralized(env)
     alone.reset(seed=0)
-    text = env.join_texts([words(*range(6)), words(*range(6, 12)), words(*range(12, 18))])
+    text = env.facts.join([words(*range(6)), words(*range(6, 12)), words(*range(12, 18))])
     _, rewards, _, _, _ = alone.step({"agent_0": text})
     assert rewards["agent_0"] == pytest.approx(1.0)
 

@@ -36,7 +36,7 @@ def paid(env: TextDecPOMDP, scores: Sequence[float]) -> list[float]:
     for score in scores:
         scored = False
         while env.agents and not scored:
-            said = env.join_texts([str(score)] * 2) if env.parts_per_action > 1 else str(score)
+            said = env.facts.join([str(score)] * 2) if env.facts.parts_per_action > 1 else str(score)
             rewards.append(next(iter(env.step(dict.fromkeys(env.agents, said))[1].values())))
             scored = env.latest.transition.score is not None
     return rewards
@@ -75,7 +75,7 @@ def test_rewards_of_three_turns(
 def test_one_turn_pays_the_score_itself(pays: str, score: float) -> None:
     env = graded(pays, 1)
     assert paid(env, [score]) == [score]
-    assert env.reward_range == env.score_range
+    assert env.facts.reward_range == env.facts.score_range
 
 
 @pytest.mark.parametrize("gamma", [1.0, 0.9, 0.0])
@@ -103,8 +103,8 @@ def test_the_range_of_rewards_is_that_of_the_rule(
     pays: str, turns: int, wanted: tuple[float, float], protocol: str
 ) -> None:
     env = with_protocol(graded(pays, turns), protocol)
-    assert env.reward_range == wanted
-    assert env.score_range == (0.0, 4.0)
+    assert env.facts.reward_range == wanted
+    assert env.facts.score_range == (0.0, 4.0)
 
 
 @pytest.mark.parametrize("pays", RULES)

@@ -2,12 +2,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode
-from tasks import ITEMS, WORDS, Duo, duo
+from tasks import ITEMS, WORDS, Duo, duo, references
 
 import llm_dec_pomdp
 from llm_dec_pomdp.envs.wrappers import (
@@ -145,7 +146,7 @@ def test_a_reset_forgets_which_copies_were_over(mode: Any) -> None:
 class Together(Duo):
     """A judge that answers when all copies have asked."""
 
-    judges_code = True
+    declared = replace(Duo.declared, judges_code=True)
     all_have_asked = threading.Barrier(8)
 
     def score(self, item: TaskItem, actions: Mapping[str, str]) -> Score:
@@ -163,7 +164,7 @@ def test_rewards_are_judged_concurrently() -> None:
 def test_code_is_judged_in_many_copies() -> None:
     envs = make_vec("humaneval-v0", 3, split="test")
     envs.reset(options=[{"index": i} for i in range(3)])
-    gold = [env.unwrapped.gold(env.unwrapped.item) for env in envs.envs]  # type: ignore[attr-defined]
+    gold = [references(env.unwrapped, env.unwrapped.item) for env in envs.envs]  # type: ignore[attr-defined]
     _, rewards, terminations, *_ = envs.step([gold[0], MISS, gold[2]])
     assert rewards.tolist() == [4.0, 0.0, 4.0]
     assert terminations.tolist() == [True, True, True]

@@ -6,6 +6,9 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from tasks import references
+
+from llm_dec_pomdp.envs.facts import Facts
 from llm_dec_pomdp.envs.tasks import TaskSource
 from llm_dec_pomdp.envs.text_task import TextTask
 from llm_dec_pomdp.types import Score, TaskItem
@@ -20,19 +23,15 @@ MISS = {"agent_0": "no", "agent_1": "idea"}
 class Toy(TextTask):
     """One point for each agent that says its reference; "?" as first text cannot be scored."""
 
-    metadata: dict[str, Any] = {**TextTask.metadata, "name": "toy-v0"}
-    roles = ("asker", "answerer")
-    components = ("first", "second")
-    score_range = (0.0, 2.0)
-    max_return = 2.0
+    declared = Facts(name="toy-v0", roles=("asker", "answerer"), components=("first", "second"), score_range=(0.0, 2.0))
     source = TaskSource("toy", "acme/toy", {"train": "train"})
 
     def observe(self, item: TaskItem, agent: str) -> str:
         return f"{item.prompt}, {self.role(agent)}?"
 
     def score(self, item: TaskItem, actions: Mapping[str, str]) -> Score:
-        hits = [float(actions.get(agent) == text) for agent, text in self.gold(item).items()]
-        parts = dict(zip(self.components, hits, strict=True))
+        hits = [float(actions.get(agent) == text) for agent, text in references(self, item).items()]
+        parts = dict(zip(self.declared.components, hits, strict=True))
         total = math.nan if actions["agent_0"] == "?" else sum(hits)
         return Score(total, parts, notes={"said": actions["agent_0"]})
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, ClassVar
 
 import pytest
 from every import made
@@ -13,6 +12,7 @@ from playing import ROOT, played, speaker
 
 import llm_dec_pomdp
 from llm_dec_pomdp.agents import Sampling, Scripted
+from llm_dec_pomdp.envs.facts import Facts
 from llm_dec_pomdp.envs.task import Task, Transition
 from llm_dec_pomdp.envs.tasks import TaskSource
 from llm_dec_pomdp.envs.wrappers import PROTOCOLS
@@ -32,7 +32,7 @@ from llm_dec_pomdp.rollout import Trajectories, Tree, replay
 from llm_dec_pomdp.seeding import derive
 from llm_dec_pomdp.types import Score, TaskItem
 
-HIERARCHIES = [env_id for env_id in llm_dec_pomdp.registry if made(env_id).hierarchical]
+HIERARCHIES = [env_id for env_id in llm_dec_pomdp.registry if made(env_id).facts.hierarchical]
 EVERY_WAY = [
     (env_id, protocol)
     for env_id in sorted(llm_dec_pomdp.registry)
@@ -112,11 +112,13 @@ def test_episodes_of_shared_chance_play_again_from_the_seed_of_their_task(rollou
 class Whisper(Task[int]):
     """The first agent is told a word at the beginning and is asked for it a turn later."""
 
-    metadata: ClassVar[dict[str, Any]] = {**Task.metadata, "name": "whisper-v0"}
-    roles = ("hears", "speaks")
-    components = ("right",)
-    score_range = (0.0, 1.0)
-    reward_range = (0.0, 1.0)
+    declared = Facts(
+        name="whisper-v0",
+        roles=("hears", "speaks"),
+        components=("right",),
+        score_range=(0.0, 1.0),
+        turn_range=(0.0, 1.0),
+    )
     source = TaskSource("whisper", "acme/whisper", {"train": "train"})
 
     def initial_state(self, item: TaskItem, seed: int) -> int:

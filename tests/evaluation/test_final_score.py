@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -27,8 +28,7 @@ SAMPLING = Sampling(max_new_tokens=1)
 class Given(Match):
     """Turn t scores the t-th of the given values, out of 4."""
 
-    score_range = (0.0, 4.0)
-    max_return = 4.0
+    declared = replace(Match.declared, score_range=(0.0, 4.0))
     given: Sequence[float]
 
     def score(self, item: TaskItem, actions: Mapping[str, str]) -> Score:
@@ -72,7 +72,7 @@ CASES = [((1.0, 3.0), 75.0), ((4.0,), 100.0), ((3.0, 1.0), 25.0)]
 def test_training_evaluation_and_records_agree(pays: str, scores: tuple[float, ...], percent: float) -> None:
     env, group = play(pays, *scores)
     assert training.mean_scores([group], env)[1:] == (percent, {"match": percent / 25})
-    measured = summarise([group], env.score_scale, env.components, 1.0)
+    measured = summarise([group], env.facts.score_scale, env.facts.components, 1.0)
     assert (measured.return_percent.mean, measured.components["match"].mean) == (percent, percent / 25)
     assert recorded_score(env, group) == percent / 25
 
@@ -96,6 +96,6 @@ def test_drafts_are_not_what_was_delivered() -> None:
 def test_the_last_score_counts_when_it_is_known(scores: tuple[float, ...], wanted: float) -> None:
     env, group = play("final", *scores)
     assert recorded_score(env, group) == pytest.approx(wanted, nan_ok=True)
-    measured = summarise([group], env.score_scale, env.components, 1.0)
+    measured = summarise([group], env.facts.score_scale, env.facts.components, 1.0)
     assert measured.return_percent.mean == pytest.approx(25 * wanted, nan_ok=True)
     assert measured.unscored == int(math.isnan(wanted))

@@ -32,7 +32,7 @@ def test_the_reward_is_that_of_the_joint_action(monkeypatch: pytest.MonkeyPatch)
     env = llm_dec_pomdp.make("tldr-v0")
     item = env.items[3]
     reward, row = joint_reward(env), [{"task_id": item.id}]
-    assert reward([item.reference[0], ""], [item.reference[1], "x"], batch_items=row) == [env.max_return, 0.0]
+    assert reward([item.reference[0], ""], [item.reference[1], "x"], batch_items=row) == [env.facts.max_return, 0.0]
 
     def step(texts: dict[str, str]) -> tuple[Any, ...]:
         return {}, dict.fromkeys(texts, float("nan")), {}, {}, {}

@@ -116,7 +116,7 @@ def test_positions_are_found_again_when_their_games_are_gone() -> None:
 @pytest.mark.parametrize("protocol", ["parallel", "sequential", "centralized"])
 def test_an_episode_is_traced_and_played_again(protocol: str) -> None:
     env = with_protocol(high_card("all"), protocol)
-    say = high_card().scripts["examples"]
+    say = high_card().script("examples")
     [group] = Trajectories("own").play(env, Scripted(say), [env.items[0].id], [3], Sampling())
     trace = from_episode(group.episodes[0], Header.of(env, protocol=protocol), env.items[0])
     assert validate(trace) == []
@@ -140,13 +140,13 @@ def test_silence_that_pays_after_a_move_is_named() -> None:
 def test_the_lowest_score_is_that_of_silence() -> None:
     env = high_card(silence=-0.5)
     assert "bounds" in check_env(env)
-    assert env.score_range == (-1.5, 1.0)
+    assert env.facts.score_range == (-1.5, 1.0)
     env.max_turns = 2
-    assert env.score_range == (-1.0, 1.0)
+    assert env.facts.score_range == (-1.0, 1.0)
 
 
 def test_examples_are_moves_as_the_game_quotes_them() -> None:
-    say = high_card().scripts["examples"]
+    say = high_card().script("examples")
     env = high_card()
     env.reset(seed=1)
     said: list[str] = []

@@ -57,7 +57,7 @@ def test_what_gem_refuses_is_said_with_its_own_error() -> None:
 def test_an_episode_is_traced_and_played_again() -> None:
     options = {"game": "game:Mastermind-v0-easy", "sees": "all"}
     env: Any = with_protocol(make(GEM, **options), "discussion")
-    [group] = Trajectories("own").play(env, Scripted(env.task.scripts["examples"]), [env.items[0].id], [3], Sampling())
+    [group] = Trajectories("own").play(env, Scripted(env.task.script("examples")), [env.items[0].id], [3], Sampling())
     trace = from_episode(group.episodes[0], Header.of(env, GEM, options=options, protocol="discussion"), env.items[0])
     assert validate(trace) == []
     assert replay(trace, env) == ""

@@ -35,7 +35,7 @@ def served(request: pytest.FixtureRequest) -> Iterator[tuple[Any, str]]:
 
 def test_an_episode_of_openenvs_client_is_the_one_of_the_environment(served: tuple[Any, str]) -> None:
     own, url = served
-    say = own.scripts["optimal"] if own.hierarchical else lambda agent, history: f"{agent} says something"
+    say = own.script("optimal") if own.facts.hierarchical else lambda agent, history: f"{agent} says something"
     with TeamClient(url).sync() as env:
         for seed in (0, 1):
             observations, infos = own.reset(seed=seed)

@@ -34,7 +34,7 @@ def test_the_gth_texts_of_a_task_are_one_joint_action() -> None:
     texts = [gold[0], "", gold[1], gold[1], GOLD[other]["agent_0"], "x", GOLD[other]["agent_1"], "y"]
     agents = ["agent_0", "agent_0", "agent_1", "agent_1"] * 2
     rewards = joint_reward(ENV)([*map(said, texts)], [one] * 4 + [other] * 4, agents, prompts=None)
-    best = ENV.max_return
+    best = ENV.facts.max_return
     assert rewards[0] == rewards[2] == best
     assert rewards[1] == rewards[3] != best
     assert rewards[4] == rewards[6] == best

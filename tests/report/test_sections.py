@@ -101,19 +101,19 @@ def test_the_scale_of_a_classic_is_from_the_random_team_to_the_optimum() -> None
     for env_id in ("dectiger-v0", "broadcast-v0", "recycling-v0", "gridsmall-v0", "firefighting-v0", "boxpushing-v0"):
         for turns in (2, 3, 4, 5):
             env: Classic = llm_dec_pomdp.make(env_id, max_turns=turns)
-            assert env.score_scale.low < env.score_scale.high
-            if env.optimum is not None:
-                assert env.score_scale.percent(env.optimum) == pytest.approx(100)
+            assert env.facts.score_scale.low < env.facts.score_scale.high
+            if env.facts.optimum is not None:
+                assert env.facts.score_scale.percent(env.facts.optimum) == pytest.approx(100)
 
 
 def test_intervals_over_episodes_cover_the_exact_return() -> None:
     """That of the random team is known from the tables; of 60 intervals about 57 hold it."""
     env: Classic = llm_dec_pomdp.make("broadcast-v0", max_turns=2)
-    menus = {agent: env.menu(agent) for agent in env.possible_agents}
+    menus = {agent: env.choices(agent) for agent in env.possible_agents}
     team = load_team(env.possible_agents, "builtin:table", menus=menus)
     played = Trajectories("own").play(env, team, ["broadcast"] * 60, range(60), Sampling(max_new_tokens=1), 20)
-    assert env.optimum is not None
-    exact = env.optimum - env.model.value_at_random(2)
+    assert env.facts.optimum is not None
+    exact = env.facts.optimum - env.model.value_at_random(2)
     regrets = [measure(env, [group])["regret"]["regret"] for group in played]
     assert sum(one.low <= exact <= one.high for one in regrets) >= 52
     assert sum(one.mean for one in regrets) / 60 == pytest.approx(exact, abs=0.08)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 from models import AGENTS, ITEMS, Recorder
@@ -40,7 +41,7 @@ def test_one_agent_has_nothing_to_cross() -> None:
 class Waiting(Numbers):
     """Judges that come to an end only when several run at once."""
 
-    judges_code = True
+    declared = replace(Numbers.declared, judges_code=True)
     together = threading.Barrier(9)
 
     def score(self, item: TaskItem, actions: Mapping[str, str]) -> Score:

@@ -99,7 +99,7 @@ def test_one_agent_that_writes_all_parts_says_each_in_its_turn(tmp_path: Path) -
     one = Team({"agent_0": RandomText()})
     [again] = Preferences(source).play(with_protocol(env, "centralized"), one, ["scouts"], [5], SAMPLING)
     wanted = [
-        env.join_texts([turn.actions[agent].text if agent in turn.actions else "" for agent in env.possible_agents])
+        env.facts.join([turn.actions[agent].text if agent in turn.actions else "" for agent in env.possible_agents])
         for turn in group.episodes[totals.index(max(totals))].turns
     ]
     assert [turn.actions["agent_0"].text for turn in again.episodes[0].turns] == wanted

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from models import COLOURS, ITEMS, Match
@@ -51,7 +52,7 @@ class Numbers(Match):
 class Echo(Numbers):
     """Tells every agent at the next turn what agent_0 said."""
 
-    max_return = math.inf
+    declared = replace(Numbers.declared, best=math.inf)
 
     def respond(self, item: TaskItem, actions: Mapping[str, str], score: Score) -> Mapping[str, str]:
         heard = self.history("agent_0")[-1].text
@@ -61,7 +62,7 @@ class Echo(Numbers):
 class Deaf(Numbers):
     """Nobody hears anything."""
 
-    max_return = math.inf
+    declared = replace(Numbers.declared, best=math.inf)
 
 
 def numbers(kind: type[Numbers] = Deaf, **kwargs: Any) -> Numbers:

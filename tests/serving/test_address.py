@@ -66,10 +66,9 @@ def test_commands_take_it(serving: Serving, tmp_path: Path) -> None:
 
 def test_scripted_teams_are_refused_in_a_sentence(serving: Serving) -> None:
     env: Any = make(serving(make("dectiger-v0")))
-    assert not env.scripts
-    for script in (env.gold_table, lambda: env.choices("agent_0", [])):
-        with pytest.raises(ValueError, match=r"scripted teams are of a task's own class.*; give the agents models"):
-            script()
+    assert not env.facts.scripts
+    with pytest.raises(ValueError, match=r"scripted teams are of a task's own class.*; give the agents models"):
+        env.script("optimal")
 
 
 def test_a_server_that_is_not_there_is_a_sentence() -> None:

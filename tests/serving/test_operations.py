@@ -55,9 +55,6 @@ def test_the_same_request_twice_has_the_same_answer(served: Any) -> None:
         ("step", {"texts": {}}, 422, "has not begun"),
         ("step", {"texts": {"agent_0": 1}}, 400, "for 'agent_0'; give text"),
         ("step", {}, 400, "'texts' is missing"),
-        ("gold", {"task_id": "nothing"}, 404, "no task 'nothing'"),
-        ("join", {"texts": ["a"]}, 422, "raised ValueError"),
-        ("join", {"texts": ["a", 2]}, 400, "has 2; give texts"),
         ("with_tasks", {"rows": [{"id": "os:system", "reference": [], "fields": {}}]}, 422, "no task of the server"),
         ("with_tasks", {"rows": ["x"]}, 400, "'id' is missing"),
         ("adopt", {"of": "guessed"}, 410, "does not know this session"),
@@ -90,7 +87,7 @@ def test_a_judge_that_all_clients_share_runs_no_tests_of_one(env_id: str) -> Non
         with refused(422, "'test' of task .* is another than the server's"):
             ask("with_tasks", rows=[{**row, "fields": {**row["fields"], **change}}])
     assert ask("with_tasks", rows=[{**row, "reference": ["another", "pair"]}])["place"]
-    assert run("open", Sessions(env, Limits()), {})["description"]["hidden_fields"] == []
+    assert run("open", Sessions(env, Limits()), {})["description"]["facts"]["hidden_fields"] == []
 
 
 def test_tasks_come_in_pages(served: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -192,6 +189,5 @@ def test_a_limit_is_more_than_nothing(name: str) -> None:
 
 def test_the_table_names_no_more_than_the_page_of_the_module() -> None:
     assert set(OPERATIONS) == {
-        *("open", "adopt", "close", "reset", "step", "values", "tasks", "with_tasks", "alone"),
-        *("gold", "shown", "split", "join"),
+        *("open", "adopt", "close", "reset", "step", "facts", "tasks", "with_tasks", "alone"),
     }

@@ -56,16 +56,16 @@ def played(env: TextDecPOMDP, say: Any, **options: Any) -> list[Any]:
 )
 def test_an_episode_is_the_same_in_every_part(env_id: str, options: dict[str, Any], serving: Serving) -> None:
     env: Any = made(env_id, **options)
-    there, say = RemoteEnv(serving(env)), env.scripts.get("optimal")
+    there, say = RemoteEnv(serving(env)), env.script("optimal") if "optimal" in env.facts.scripts else None
     if env_id in ("tldr-v0", "coophumaneval-v0"):
         say = lambda agent, history: f"{agent} writes \x00 \ud83d {len(history)}"  # noqa: E731
     for seed in (0, 7, None, None):  # None goes on with what the last one seeded
         assert repr(played(there, say, seed=seed)) == repr(played(env, say, seed=seed))
     assert there.items == env.items
-    assert there.roles == tuple(env.roles)
+    assert there.facts.roles == env.facts.roles
     for agent in env.possible_agents:
         assert there.tools(agent) == env.tools(agent)
-        assert list(there.menu(agent)) == list(env.menu(agent))
+        assert list(there.choices(agent)) == list(env.choices(agent))
 
 
 def test_what_follows_the_number_of_turns_does_so_there(serving: Serving) -> None:
@@ -74,18 +74,17 @@ def test_what_follows_the_number_of_turns_does_so_there(serving: Serving) -> Non
     for turns in (2, 5):
         there.max_turns = env.max_turns = turns
         for name in ("score_range", "reward_range", "max_return", "optimum", "score_scale"):
-            assert getattr(there, name) == getattr(env, name)
+            assert getattr(there.facts, name) == getattr(env.facts, name)
 
 
 def test_texts_are_cut_and_joined_as_the_environment_does(serving: Serving) -> None:
     env = make("coophumaneval-v0")
     there = RemoteEnv(serving(env))
     parts = ["def f():\n    return 1\n", "def g():\n    return f()\n"]
-    program = env.join_texts(parts)
-    assert there.join_texts(parts) == program
-    assert there.split_joint_text(program) == env.split_joint_text(program)
-    assert there.shown(program) == env.shown(program)
-    assert there.gold(env.items[0]) == env.gold(env.items[0])
+    program = env.facts.join(parts)
+    assert there.facts.join(parts) == program
+    assert there.facts.split(program) == env.facts.split(program)
+    assert there.items[0].reference == env.items[0].reference
 
 
 def test_one_agent_may_play_a_hierarchy_alone(serving: Serving) -> None:
@@ -93,7 +92,7 @@ def test_one_agent_may_play_a_hierarchy_alone(serving: Serving) -> None:
     there, here = RemoteEnv(serving(env)).alone(), env.alone()
     assert there is not None
     assert here is not None
-    assert there.roles == tuple(here.roles)
+    assert there.facts.roles == here.facts.roles
     assert repr(played(there, lambda *_: "SEARCH: x", seed=1)) == repr(played(here, lambda *_: "SEARCH: x", seed=1))
     assert RemoteEnv(serving(make("tldr-v0"))).alone() is None
 
@@ -114,7 +113,7 @@ def test_protocols_and_rollouts_run_on_it(protocol: str, serving: Serving) -> No
 
 def test_wrappers_of_numbers_run_on_it(serving: Serving) -> None:
     env = make("dectiger-v0")
-    menus = {agent: env.menu(agent) for agent in env.possible_agents}
+    menus = {agent: env.choices(agent) for agent in env.possible_agents}
     there, here = (ByteObservation(DiscreteMenu(own, menus), 200) for own in (RemoteEnv(serving(env)), env))
     assert repr(there.reset(seed=0)) == repr(here.reset(seed=0))
     assert repr(there.step(dict.fromkeys(here.agents, 0))) == repr(here.step(dict.fromkeys(here.agents, 0)))

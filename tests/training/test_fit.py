@@ -42,7 +42,7 @@ def cell(env_id: str, learner: str, model: str = "", **options: Any) -> Cell:
 def refused(env_id: str, learner: str) -> bool:
     if learner in OF_THE_TEAM:
         return env_id in HIERARCHIES
-    taught = env_id in HIERARCHIES or llm_dec_pomdp.make(env_id, **options_of(env_id)).optimum is not None
+    taught = env_id in HIERARCHIES or llm_dec_pomdp.make(env_id, **options_of(env_id)).facts.optimum is not None
     return {"reward_model": True, "imitation": not taught}.get(learner, False)  # pairs and an optimal team are needed
 
 

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import functools
 import json
+import math
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from importlib import resources
 from typing import Any, ClassVar, Literal, NamedTuple, get_args
+
+from typing_extensions import Unpack
 
 from ...registries import nearest
 from ...seeding import derive, uniforms
 from ...types import Message, Scale, Score, TaskItem
-from ..task import Task, Transition
-from ..tasks import Tasks, TaskSource, is_sample
+from ..base import Say
+from ..facts import Facts
+from ..task import Task, TaskOptions, Transition
+from ..tasks import Tasks, TaskSource
 from .model import Model, embedded
 
 Words = Literal["fixed", "paraphrased"]
@@ -32,19 +38,17 @@ class State(NamedTuple):
 
 
 class Classic(Task[State]):
-    """Declare the class attributes; the model is `data/classics/<file>.dpomdp`.
+    """Declare the attributes; the model is `data/classics/<file>.dpomdp`.
 
     An agent's action is the last action name in its text, as whole words in any case, with spaces, hyphens or
     underscores between them; of names that begin at the same place the longest. A text without one counts as the
     harmless action and costs `PENALTY`, so that it never pays.
 
     Args:
-        tasks: "sample" is the one problem; items of your own explain it in other words.
-        split: The one problem is in every split.
-        fields, render_mode: See `Task`.
-        max_turns: H, the horizon.
+        tasks: "sample" is the one problem, which is in every split; items of your own explain it in other words.
         words: How observations are said: "fixed", always in one sentence, or "paraphrased", in one of several that
             the seed chooses.
+        common: See `Task`; H, the horizon, is 3.
 
     Attributes:
         file: Name of the model.
@@ -59,32 +63,32 @@ class Classic(Task[State]):
     harmless: ClassVar[str]
     phrases: ClassVar[Mapping[str, Sequence[str]]]
     published: ClassVar[Mapping[int, float]]
-    silence_is_lowest = False
-    components = ("payoff",)
-    diagnostics = ("unknown_actions",)
 
     def __init_subclass__(cls) -> None:
         item = TaskItem(cls.file, cls.explanation)
-        cls.source = TaskSource(cls.file, sample=lambda: [item])
-        cls.metadata = {**Task.metadata, "name": f"{cls.file}-v0"}
+        cls.source = TaskSource(cls.file, sample=lambda: [item], every_split=True)
+        cls.declared = Facts(
+            name=f"{cls.file}-v0",
+            components=("payoff",),
+            diagnostics=("unknown_actions",),
+            score_range=(-math.inf, math.inf),  # follows max_turns, as the optimum does
+            silence_is_lowest=False,
+            scripts=("optimal",),
+        )
 
     def __init__(
         self,
         tasks: Tasks = "sample",
         *,
-        split: str | None = None,
-        fields: Mapping[str, str] | None = None,
-        max_turns: int = 3,
-        render_mode: str | None = None,
         words: Words = "fixed",
+        **common: Unpack[TaskOptions],
     ) -> None:
         if words not in get_args(Words):
             raise ValueError(f"words is {words!r}; {nearest(words, get_args(Words))}")
         self.words: Words = words
-        self.roles = tuple(map(_spoken, self.model.agents))
-        if is_sample(tasks) and split in ("train", "test"):
-            split = "all"
-        super().__init__(tasks, split=split, fields=fields, max_turns=max_turns, render_mode=render_mode)
+        self.declared = replace(self.declared, roles=tuple(map(_spoken, self.model.agents)))
+        common.setdefault("max_turns", 3)
+        super().__init__(tasks, **common)
 
     @property
     def model(self) -> Model:
@@ -92,29 +96,18 @@ class Classic(Task[State]):
         return embedded(self.file)
 
     @property
-    def reward_range(self) -> tuple[float, float]:
-        """Lowest reward of the tables less the penalty of every agent, and the highest."""
-        return _range(self.file)
+    def facts(self) -> Facts:
+        """With the bounds of the tables: their lowest reward less the penalty of every agent, and their highest.
 
-    @property
-    def score_range(self) -> tuple[float, float]:  # type: ignore[override]  # follows max_turns
-        """Bounds of the return: `reward_range`, `max_turns` times."""
-        low, high = self.reward_range
-        return min(low * self.max_turns, 0.0), max(high * self.max_turns, 0.0)
+        The optimum is the published one. A random team is 0 %, an optimal one 100 %; the bounds of the return where the
+        optimum is not known.
+        """
+        turns, (low, high) = self.max_turns, _range(self.file)
+        bounds, optimum = (min(low * turns, 0.0), max(high * turns, 0.0)), self.published.get(turns)
+        scale = Scale(*bounds) if optimum is None else Scale(_value_at_random(self.file, turns), optimum)
+        return replace(self.declared, score_range=bounds, turn_range=(low, high), optimum=optimum, scale=scale)
 
-    @property
-    def optimum(self) -> float | None:  # type: ignore[override]  # follows max_turns
-        """The published value of an optimal team at this horizon."""
-        return self.published.get(self.max_turns)
-
-    @property
-    def score_scale(self) -> Scale:
-        """A random team is 0 %, an optimal one 100 %; the bounds of the return where the optimum is not known."""
-        if self.optimum is None:
-            return Scale(*self.score_range)
-        return Scale(self.model.value_at_random(self.max_turns), self.optimum)
-
-    def menu(self, agent: str) -> Sequence[str]:
+    def choices(self, agent: str, history: Sequence[Message] = ()) -> Sequence[str]:
         """The actions by name."""
         return [_spoken(name) for name in self.model.actions[self.possible_agents.index(agent)]]
 
@@ -154,9 +147,9 @@ class Classic(Task[State]):
     # --- words ---------------------------------------------------------------------------------------------------
 
     def _introduction(self, place: int, state: State) -> str:
-        actions = ", ".join(map(_spoken, self.model.actions[place]))
+        role, actions = self.declared.roles[place], ", ".join(map(_spoken, self.model.actions[place]))
         return (
-            f"{state.item.prompt}\n\nYou are {self.roles[place]}. At every turn choose one action by its name: "
+            f"{state.item.prompt}\n\nYou are {role}. At every turn choose one action by its name: "
             f"{actions}. The last action that you name counts."
         )
 
@@ -177,8 +170,11 @@ class Classic(Task[State]):
 
     # --- the optimal team ----------------------------------------------------------------------------------------
 
-    def optimal_action(self, agent: str, history: Sequence[Message]) -> str:
-        """What an agent of an optimal team does after its own history, by `data/classics/optimal.json`."""
+    def script(self, name: str) -> Say:
+        """ "optimal" is an optimal team, from `data/classics/optimal.json`."""
+        return self._optimal if name == "optimal" else super().script(name)
+
+    def _optimal(self, agent: str, history: Sequence[Message]) -> str:
         place = self.possible_agents.index(agent)
         team = _optimal_teams()[self.file].get(str(self.max_turns))
         if team is None:
@@ -219,6 +215,11 @@ def _range(file: str) -> tuple[float, float]:
     model = embedded(file)
     possible = model.rewards[model.transitions > 0]
     return float(possible.min()) - PENALTY * len(model.agents), float(possible.max())
+
+
+@functools.cache
+def _value_at_random(file: str, turns: int) -> float:
+    return embedded(file).value_at_random(turns)
 
 
 @functools.cache

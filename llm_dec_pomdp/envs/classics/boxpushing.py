@@ -24,7 +24,7 @@ Version history: v0, the first.
 Example:
     >>> import llm_dec_pomdp
     >>> env = llm_dec_pomdp.make("boxpushing-v0", max_turns=2)
-    >>> env.optimum
+    >>> env.facts.optimum
     17.6
     >>> _ = env.reset(seed=0)
     >>> _, rewards, _, _, _ = env.step({"agent_0": "turn left", "agent_1": "turn right"})

@@ -23,7 +23,7 @@ Version history: v0, the first.
 Example:
     >>> import llm_dec_pomdp
     >>> env = llm_dec_pomdp.make("broadcast-v0", max_turns=2)
-    >>> env.optimum
+    >>> env.facts.optimum
     2.0
     >>> _ = env.reset(seed=0)
     >>> _, rewards, _, _, _ = env.step({"agent_0": "send", "agent_1": "I will wait."})

@@ -27,7 +27,7 @@ Version history: v0, the first.
 Example:
     >>> import llm_dec_pomdp
     >>> env = llm_dec_pomdp.make("dectiger-v0", max_turns=2)
-    >>> env.optimum
+    >>> env.facts.optimum
     -4.0
     >>> _ = env.reset(seed=0)
     >>> _, rewards, _, _, _ = env.step({"agent_0": "I open the door: open left", "agent_1": "open-right"})

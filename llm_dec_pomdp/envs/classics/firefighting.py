@@ -25,7 +25,7 @@ Version history: v0, the first.
 Example:
     >>> import llm_dec_pomdp
     >>> env = llm_dec_pomdp.make("firefighting-v0", max_turns=2)
-    >>> env.optimum
+    >>> env.facts.optimum
     -4.3835
     >>> _ = env.reset(seed=0)
     >>> _, rewards, _, _, _ = env.step({"agent_0": "house 1", "agent_1": "house 3"})

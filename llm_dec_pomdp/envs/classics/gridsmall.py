@@ -24,7 +24,7 @@ Version history: v0, the first.
 Example:
     >>> import llm_dec_pomdp
     >>> env = llm_dec_pomdp.make("gridsmall-v0", max_turns=2)
-    >>> env.optimum
+    >>> env.facts.optimum
     0.91
     >>> _ = env.reset(seed=0)
     >>> _, rewards, _, _, _ = env.step({"agent_0": "stay", "agent_1": "stay"})

@@ -24,7 +24,7 @@ Version history: v0, the first.
 Example:
     >>> import llm_dec_pomdp
     >>> env = llm_dec_pomdp.make("recycling-v0", max_turns=2)
-    >>> env.optimum
+    >>> env.facts.optimum
     7.0
     >>> _ = env.reset(seed=0)
     >>> _, rewards, _, _, _ = env.step({"agent_0": "large", "agent_1": "Let us take the large one."})

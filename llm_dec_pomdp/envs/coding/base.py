@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import json
 import keyword
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from importlib import resources
 from typing import ClassVar
+
+from typing_extensions import Unpack
 
 from ... import sandbox
 from ...registries import nearest
 from ...sandbox import Job, Verdict
 from ...types import Group, Score, TaskItem
+from ..facts import Facts
 from ..tasks import TaskError, Tasks
-from ..text_task import TextTask
-from ..turn_rewards import Pays
+from ..text_task import TextOptions, TextTask
 from . import analysis, contribution, reward, trial
 from .feedback import MODES, Attempt, Expert, ask_expert
 from .schemes import scheme_shares
@@ -29,34 +31,33 @@ class CodeTask(TextTask):
     """agent_0 writes a helper named `aux`, agent_1 the entry point; a subclass declares `source`.
 
     Args:
-        tasks, split, fields, max_turns, pays, render_mode: See `TextTask`.
         feedback: What the agents are told from the second turn on, one of `envs.coding.feedback.MODES`.
         feedback_tests: How many failed asserts "level_feedback" may reveal.
         expert: The reviewer of mode "expert", a function (prompt, number of the try) -> answer; see `agents.Expert`.
         expert_seconds: How long to wait for its answer in a turn.
+        tasks, common: See `TextTask`.
     """
 
-    roles = ("aux", "main")
-    components = reward.COMPONENTS
-    diagnostics: Sequence[str] = reward.DIAGNOSTICS
-    score_range = (0.0, 4.0)
-    max_return = 4.0
-    judges_code = True
-    hidden_fields = ("test",)
+    declared = Facts(
+        name="coding",
+        roles=("aux", "main"),
+        components=reward.COMPONENTS,
+        diagnostics=reward.DIAGNOSTICS,
+        score_range=(0.0, 4.0),
+        hidden_fields=("test",),
+        one_module=True,
+        judges_code=True,
+    )
 
     def __init__(
         self,
         tasks: Tasks = "sample",
         *,
-        split: str | None = None,
-        fields: Mapping[str, str] | None = None,
-        max_turns: int = 1,
-        pays: Pays = "final",
-        render_mode: str | None = None,
         feedback: str = "level_feedback",
         feedback_tests: int = 1,
         expert: Expert | None = None,
         expert_seconds: float = 60.0,
+        **common: Unpack[TextOptions],
     ) -> None:
         if feedback not in MODES:
             raise ValueError(f"feedback {feedback!r} does not exist; {nearest(feedback, MODES)}")
@@ -70,7 +71,7 @@ class CodeTask(TextTask):
             raise TypeError(f"expert is a {type(expert).__name__}; put a policy into agents.Expert, or give a function")
         if not expert_seconds > 0:
             raise ValueError(f"expert_seconds is {expert_seconds!r}; it is a time in seconds, above 0")
-        super().__init__(tasks, split=split, fields=fields, max_turns=max_turns, pays=pays, render_mode=render_mode)
+        super().__init__(tasks, **common)
         self.feedback = feedback
         self.feedback_tests = feedback_tests
         self._expert = expert
@@ -81,7 +82,7 @@ class CodeTask(TextTask):
         name = item.fields["entry_point"]
         if not name.isidentifier() or keyword.iskeyword(name):
             return f"field 'entry_point': is {name!r}; it must be the name of a function"
-        if name == self.roles[0]:
+        if name == self.declared.roles[0]:
             return f"field 'entry_point': is {name!r}, the name of the helper; give the function another name"
         reason = analysis.unusable_tests(item.fields["test"])
         return reason and f"field 'test': {reason}; correct or remove the row"
@@ -125,14 +126,6 @@ class CodeTask(TextTask):
         """The share of the scored episodes that show each scheme of cooperation; see `coding.schemes`."""
         return {"schemes": scheme_shares(self, groups)}
 
-    def split_joint_text(self, text: str) -> tuple[str, ...]:
-        """The whole text for every agent, because functions are found by name."""
-        return (text,) * len(self.roles)
-
-    def join_texts(self, texts: Sequence[str]) -> str:
-        """One module with all functions."""
-        return "\n\n".join(texts)
-
 
 class HardenedCodeTask(CodeTask):
     """The same task with the reward of v1. A subclass names its file of reference pairs in `gold_file`.
@@ -140,13 +133,17 @@ class HardenedCodeTask(CodeTask):
     Reference pairs in which both agents matter are in `data/gold`, by task id; a row without one keeps its own.
     """
 
-    diagnostics = contribution.DIAGNOSTICS
     gold_file: ClassVar[str]
+
+    @property
+    def facts(self) -> Facts:
+        """The diagnostics are those of v1."""
+        return replace(super().facts, diagnostics=contribution.DIAGNOSTICS)
 
     def prepare(self, items: tuple[TaskItem, ...]) -> tuple[TaskItem, ...]:
         """The rows with the reference pairs of `gold_file`."""
         gold = gold_pairs(self.gold_file)
-        return tuple(dataclasses.replace(item, reference=gold.get(item.id, item.reference)) for item in items)
+        return tuple(replace(item, reference=gold.get(item.id, item.reference)) for item in items)
 
     def score(self, item: TaskItem, actions: Mapping[str, str]) -> Score:
         """The reward of `envs.coding.contribution`."""

@@ -42,6 +42,8 @@ Example:
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ..tasks import TaskSource
 from .base import REQUIRED, CodeTask
 
@@ -49,7 +51,7 @@ from .base import REQUIRED, CodeTask
 class CoopHumanEval(CodeTask):
     """Cooperative programming; the module is the manual."""
 
-    metadata = {**CodeTask.metadata, "name": "coophumaneval-v0"}
+    declared = replace(CodeTask.declared, name="coophumaneval-v0")
     source = TaskSource(
         "coophumaneval", "OpenMLRL/CoopHumanEval", {"train": "test[16:]", "test": "test[:16]"}, REQUIRED
     )

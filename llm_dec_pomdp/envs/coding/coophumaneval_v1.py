@@ -33,6 +33,7 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from importlib import resources
 
 from ...types import TaskItem
@@ -55,7 +56,7 @@ def audited(kind: str) -> frozenset[str]:
 class HardenedCoopHumanEval(HardenedCodeTask, CoopHumanEval):
     """Cooperative programming on verified rows; the module is the manual."""
 
-    metadata = {**CoopHumanEval.metadata, "name": "coophumaneval-v1"}
+    declared = replace(CoopHumanEval.declared, name="coophumaneval-v1")
     gold_file = "coophumaneval"
 
     def prepare(self, items: tuple[TaskItem, ...]) -> tuple[TaskItem, ...]:

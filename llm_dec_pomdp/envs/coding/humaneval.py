@@ -31,6 +31,7 @@ from __future__ import annotations
 import functools
 import gzip
 import json
+from dataclasses import replace
 from importlib import resources
 
 from ...types import TaskItem
@@ -61,5 +62,5 @@ def problems() -> tuple[TaskItem, ...]:
 class HumanEval(CodeTask):
     """HumanEval for two; the module is the manual."""
 
-    metadata = {**CodeTask.metadata, "name": "humaneval-v0"}
+    declared = replace(CodeTask.declared, name="humaneval-v0")
     source = TaskSource("humaneval", "openai/openai_humaneval", _HUB_SPLITS, REQUIRED, sample=problems)

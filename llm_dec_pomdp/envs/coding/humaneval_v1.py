@@ -49,11 +49,13 @@ Version history: v1, the first hardened version. Its returns do not compare with
 Example:
     >>> import llm_dec_pomdp
     >>> env = llm_dec_pomdp.make("humaneval-v1", split="test")
-    >>> env.reward_range
+    >>> env.facts.reward_range
     (0.0, 4.0)
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 from .base import HardenedCodeTask
 from .humaneval import HumanEval
@@ -62,5 +64,5 @@ from .humaneval import HumanEval
 class HardenedHumanEval(HardenedCodeTask, HumanEval):
     """HumanEval for two; the module is the manual."""
 
-    metadata = {**HumanEval.metadata, "name": "humaneval-v1"}
+    declared = replace(HumanEval.declared, name="humaneval-v1")
     gold_file = "humaneval"

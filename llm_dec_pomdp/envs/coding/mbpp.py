@@ -29,6 +29,7 @@ Example:
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 from typing import Any
 
 from ..tasks import Row, TaskError, TaskSource
@@ -62,7 +63,7 @@ def from_published(row: Row) -> dict[str, Any]:
 class MBPP(CodeTask):
     """MBPP for two; the module is the manual."""
 
-    metadata = {**CodeTask.metadata, "name": "mbpp-v0"}
+    declared = replace(CodeTask.declared, name="mbpp-v0")
     source = TaskSource(
         "mbpp",
         "google-research-datasets/mbpp",

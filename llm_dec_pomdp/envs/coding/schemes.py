@@ -258,7 +258,7 @@ def _tests_outside_loops(node: ast.AST) -> Iterator[ast.expr]:
 def program_of(env: TextDecPOMDP, item: TaskItem, episode: Episode) -> Program:
     """The two functions that were scored last in an episode, whatever the protocol."""
     texts = list(episode.last_texts.values())
-    parts = env.split_joint_text(texts[0]) if len(texts) == 1 else texts
+    parts = env.facts.split(texts[0]) if len(texts) == 1 else texts
     return Program.find(parts[0], parts[-1], item.fields["entry_point"])
 
 

@@ -41,7 +41,7 @@ Example:
     {'agent_0': 'Q e12 r2 r1'}
     >>> env.step({"agent_0": "r2"})[0]["agent_1"]
     'S e12 r2'
-    >>> env.optimum
+    >>> env.facts.optimum
     1.0
 """
 
@@ -49,12 +49,15 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
+
+from typing_extensions import Unpack
 
 from ...seeding import generator
 from ...types import Event, Message, TaskItem
 from ..base import TextDecPOMDP
-from ..task import Transition
+from ..task import TaskOptions, Transition
 from ..tasks import Tasks
 from .lookup import Lookup, Told, key_of, number_of
 
@@ -87,38 +90,37 @@ class Keys(Lookup[State]):
     """Two hops by delegation; the module is the manual.
 
     Args:
-        tasks, split, fields, render_mode: See `Task`.
-        max_turns: H; None is 2 D + 1, which is always enough.
         relations: R, at least 2.
         entities: E, at least 2.
         delegations: D, at least 1.
         context: How many words of its history main sees; 0: all.
         filler: Words of a passage that say nothing.
+        tasks, common: See `Task`; H is 2 D + 1, which is always enough.
     """
 
-    metadata = {**Lookup.metadata, "name": "keys-v0"}
-    diagnostics = ("expert", "invocations")
-    joint_reward = False
-    hierarchical = True
+    declared = replace(
+        Lookup.declared,
+        name="keys-v0",
+        diagnostics=("expert", "invocations"),
+        joint_reward=False,
+        hierarchical=True,
+    )
 
     def __init__(
         self,
         tasks: Tasks = "sample",
         *,
-        split: str | None = None,
-        fields: Mapping[str, str] | None = None,
-        max_turns: int | None = None,
-        render_mode: str | None = None,
         relations: int = 3,
         entities: int = 16,
         delegations: int = 3,
         context: int = 0,
         filler: int = 6,
+        **common: Unpack[TaskOptions],
     ) -> None:
         self.set_size(relations, entities, delegations, context, filler)
-        self.roles = ("main", *["sub"] * delegations)
-        turns = 2 * delegations + 1 if max_turns is None else max_turns
-        super().__init__(tasks, split=split, fields=fields, max_turns=turns, render_mode=render_mode)
+        self.declared = replace(self.declared, roles=("main", *["sub"] * delegations))
+        common.setdefault("max_turns", 2 * delegations + 1)
+        super().__init__(tasks, **common)
 
     def alone(self) -> TextDecPOMDP:
         """One agent that says keys itself."""
@@ -211,18 +213,17 @@ class Keys(Lookup[State]):
     # --- teams of known value ----------------------------------------------------------------------------------------
 
     @property
-    def optimum(self) -> float | None:  # type: ignore[override]
-        """1, where there are two delegations, turns and context for both hops."""
-        enough = self.delegations >= 2 and self.max_turns >= 5 and (not self.context or self.context >= 10)
-        return 1.0 if enough else None
+    def solvable(self) -> bool:
+        """Whether there are two delegations, turns and context for both hops."""
+        return self.delegations >= 2 and self.max_turns >= 5 and (not self.context or self.context >= 10)
 
-    def choices(self, agent: str, history: Sequence[Message]) -> Sequence[str]:
+    def choices(self, agent: str, history: Sequence[Message] = ()) -> Sequence[str]:
         """Relations and ANS for main, keys for a sub-agent."""
         if agent == MAIN:
             return (*(f"r{number}" for number in range(self.relations)), "ANS")
         return [f"k{number}" for number in range(self.relations)]
 
-    def optimal_action(self, agent: str, history: Sequence[Message]) -> str:
+    def _optimal(self, agent: str, history: Sequence[Message]) -> str:
         """Main asks for the first hop until it is reported, then for the second, and answers."""
         words = [word for message in history for word in message.text.split()]
         self.refuse_foreign(words, "Q" if agent == MAIN else "S")

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import functools
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Protocol, TypeVar
+from dataclasses import replace
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
 from ...types import Message, Score, TaskItem
+from ..base import Say
+from ..facts import Facts
 from ..task import Task
 from ..tasks import TaskSource
 from .worlds import World, read_world, sample_tasks
@@ -35,8 +39,7 @@ class Lookup(Task[S]):
         filler: Meaningless words in a passage.
     """
 
-    components = ("format", "correct")
-    score_range: ClassVar[tuple[float, float]] = (0.0, 1.0)  # pyright: ignore[reportIncompatibleVariableOverride]
+    declared = Facts(name="lookup", components=("format", "correct"), score_range=(0.0, 1.0), scripts=("optimal",))
     source = TaskSource("keys", required=("prompt", "facts"), sample=functools.partial(sample_tasks, 3, 16))
 
     def set_size(self, relations: int, entities: int, delegations: int, context: int, filler: int) -> None:
@@ -49,14 +52,26 @@ class Lookup(Task[S]):
         self.relations, self.entities, self.delegations, self.context, self.filler = values
         numbered = {"e": entities, "r": relations, "k": relations, "f": _FILLER}
         words = [f"{letter}{number}" for letter, count in numbered.items() for number in range(count)]
-        self.vocabulary = ("Q", "S", "R", "P", "ANS", "none", *words)
+        self.declared = replace(self.declared, vocabulary=("Q", "S", "R", "P", "ANS", "none", *words))
         sample = functools.partial(sample_tasks, relations, entities)
         self.source = TaskSource("keys", required=("prompt", "facts"), sample=sample)  # type: ignore[misc]
 
     @property
-    def reward_range(self) -> tuple[float, float]:
-        """That of the last turn; the others pay 0."""
-        return 0.0, 1.0
+    def facts(self) -> Facts:
+        """The optimum is 1, where it is known."""
+        return replace(self.declared, optimum=1.0 if self.solvable else None)
+
+    @property
+    @abstractmethod
+    def solvable(self) -> bool:
+        """Whether both hops fit into lookups, turns and context."""
+
+    def script(self, name: str) -> Say:
+        """ "optimal" looks up one hop after the other and answers."""
+        return self._optimal if name == "optimal" else super().script(name)
+
+    @abstractmethod
+    def _optimal(self, agent: str, history: Sequence[Message]) -> str: ...
 
     def problem(self, item: TaskItem) -> str:
         """A question or a table that cannot be read, or one of another size."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from ...seeding import generator
@@ -33,9 +34,7 @@ class KeysAlone(Lookup[State]):
         max_turns, render_mode: See `Task`.
     """
 
-    metadata = {**Lookup.metadata, "name": "keys-v0/alone"}
-    roles = ("single",)
-    diagnostics = ("invocations",)
+    declared = replace(Lookup.declared, name="keys-v0/alone", roles=("single",), diagnostics=("invocations",))
 
     def __init__(self, size: tuple[int, int, int, int, int], *, max_turns: int, render_mode: str | None) -> None:
         self.set_size(*size)
@@ -73,15 +72,15 @@ class KeysAlone(Lookup[State]):
         return Transition(following, 0.0, events=events, anew=again)
 
     @property
-    def optimum(self) -> float | None:  # type: ignore[override]
-        """1, where two keys can be said and everything is seen."""
-        return 1.0 if min(self.delegations, self.max_turns - 1) >= 2 and not self.context else None
+    def solvable(self) -> bool:
+        """Whether two keys can be said and everything is seen."""
+        return min(self.delegations, self.max_turns - 1) >= 2 and not self.context
 
-    def choices(self, agent: str, history: Sequence[Message]) -> Sequence[str]:
+    def choices(self, agent: str, history: Sequence[Message] = ()) -> Sequence[str]:
         """Keys and ANS."""
         return (*(f"k{number}" for number in range(self.relations)), "ANS")
 
-    def optimal_action(self, agent: str, history: Sequence[Message]) -> str:
+    def _optimal(self, agent: str, history: Sequence[Message]) -> str:
         """The key of each hop in turn, then the answer."""
         words = [word for message in history for word in message.text.split()]
         self.refuse_foreign(words, "Q")

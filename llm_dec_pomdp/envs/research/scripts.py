@@ -18,6 +18,8 @@ from .relations import RELATIONS, RUMOURS, Relation
 from .state import MAIN
 
 UNKNOWN = "unknown"
+TEAMS = ("optimal", "ask_everything", "never_ask")
+ERRING = ("asks_twice", "asks_another", "asks_vaguely", "misreads", "goes_on")  # each makes one mistake
 
 
 class Known(NamedTuple):

@@ -6,12 +6,15 @@ only the last words of them. Rewards, questions and both grammars are those of t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from ...seeding import derive
 from ...types import Event, Message, Score, TaskItem, Tool
+from ..base import Say
+from ..facts import Facts
 from ..task import Task, Transition
 from .choice import Choice
 from .corpus import corpus
@@ -41,29 +44,28 @@ class OwnNotes(Choice):
 class Solo(Task[State]):
     """One agent searches, reads and answers; the options are those of the task for a hierarchy."""
 
-    roles = ("solo",)
-    components = ("format", "correct", "cost")
-    diagnostics = ("right", "support", "retrieval_hit", "searches")
-    hidden_fields = ("answer", "hops")
-
     def __init__(self, team: Research) -> None:
         self.metadata = {**team.metadata, "name": f"{team.metadata['name']}/alone"}
+        self.declared = Facts(
+            name=self.metadata["name"],
+            roles=("solo",),
+            components=team.declared.components,
+            diagnostics=("right", "support", "retrieval_hit", "searches"),
+            score_range=(-math.inf, 1.0),  # follows max_turns
+            silence_is_lowest=not team.cost_per_turn,
+            hidden_fields=team.declared.hidden_fields,
+            scripts=("optimal",),
+        )
         self.source = team.source  # type: ignore[misc]
         self.team = team
-        self.silence_is_lowest = not team.cost_per_turn
         self._words = OwnNotes(("sub",), ((),), team.max_invocations, team.context)
         super(Task, self).__init__(1, team.max_turns, team.render_mode)
         self._items = team.items
 
     @property
-    def reward_range(self) -> tuple[float, float]:
+    def facts(self) -> Facts:
         """From minus the costs of all turns to 1."""
-        return -self.max_turns * self.team.cost_per_turn, 1.0
-
-    @property
-    def score_range(self) -> tuple[float, float]:  # type: ignore[override]  # follows max_turns
-        """That of the reward, which is paid at once."""
-        return self.reward_range
+        return replace(self.declared, score_range=(-self.max_turns * self.team.cost_per_turn, 1.0))
 
     def initial_state(self, item: TaskItem, seed: int) -> State:
         """The agent is told the question."""
@@ -74,9 +76,11 @@ class Solo(Task[State]):
         """What follows from the last text."""
         return dict(state.told)
 
-    def optimal_action(self, agent: str, history: Sequence[Message]) -> str:
-        """Searches for each open step of an embedded question, and answers."""
-        return Scripts((*embedded(), *self.items), self.team.grammar, self._words).alone(agent, history)
+    def script(self, name: str) -> Say:
+        """ "optimal" searches for each open step of an embedded question, and answers."""
+        if name != "optimal":
+            return super().script(name)
+        return Scripts((*embedded(), *self.items), self.team.grammar, self._words).alone
 
     def tools(self, agent: str) -> tuple[Tool, ...]:
         """The calls of the grammar "free"."""

@@ -75,15 +75,20 @@ Example:
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+from typing_extensions import Unpack
 
 from ...registries import nearest
 from ...seeding import derive
 from ...types import Event, Group, Message, Score, TaskItem, Tool
-from ..task import Task, Transition
+from ..base import Say
+from ..facts import Facts
+from ..task import Task, TaskOptions, Transition
 from ..tasks import TaskError, Tasks, TaskSource
 from .choice import CHOOSE, LETTERS, Choice
 from .corpus import corpus, placed
@@ -95,7 +100,7 @@ from .options import Grammar, check_options
 from .published import from_published
 from .questions import embedded
 from .scoring import FORMAT, redundancy, reward_of_main, reward_of_sub, truth_of
-from .scripts import Scripts
+from .scripts import ERRING, TEAMS, Scripts
 from .state import MAIN, Invocation, Lead, State, Step
 
 
@@ -103,8 +108,6 @@ class Research(Task[State]):
     """Ask, read, answer; the module is the manual.
 
     Args:
-        tasks, split, fields, render_mode: See `Task`.
-        max_turns: H.
         grammar: "free" or "choice".
         max_invocations: How many sub-agents may be asked, 1 to 64.
         specialists: Parts of the corpus, joined by "+"; each may be asked `max_invocations` times.
@@ -112,15 +115,20 @@ class Research(Task[State]):
         cost_per_turn: Main pays it for every turn of the episode.
         context: How many words of the reports main is told, the last ones; None: all.
         expert: Judges reports instead of the rule.
+        tasks, common: See `Task`; H is 20.
     """
 
-    metadata = {**Task.metadata, "name": "research-v0"}
-    components = ("format", "correct", "cost")
-    diagnostics = ("right", "support", "expert", "retrieval_hit", "redundancy", "invocations", "valid_subs")
-    joint_reward = False
-    hierarchical = True
-    hears_others = True  # reports are for main
-    hidden_fields = ("answer", "hops")
+    declared = Facts(
+        name="research-v0",
+        components=("format", "correct", "cost"),
+        diagnostics=("right", "support", "expert", "retrieval_hit", "redundancy", "invocations", "valid_subs"),
+        score_range=(-math.inf, 1.0),  # follows max_turns
+        joint_reward=False,
+        hierarchical=True,
+        hears_others=True,  # reports are for main
+        hidden_fields=("answer", "hops"),
+        scripts=TEAMS,
+    )
     source = TaskSource(
         "research",
         hub="hotpotqa/hotpot_qa",
@@ -136,10 +144,6 @@ class Research(Task[State]):
         self,
         tasks: Tasks = "sample",
         *,
-        split: str | None = None,
-        fields: Mapping[str, str] | None = None,
-        max_turns: int = 20,
-        render_mode: str | None = None,
         grammar: Grammar = "free",
         max_invocations: int = 4,
         specialists: Sequence[str] = (),
@@ -147,6 +151,7 @@ class Research(Task[State]):
         cost_per_turn: float = 0.0,
         context: int | None = None,
         expert: Expert | None = None,
+        **common: Unpack[TaskOptions],
     ) -> None:
         costs = {"cost_per_invocation": cost_per_invocation, "cost_per_turn": cost_per_turn}
         check_options(grammar, max_invocations, context, specialists, costs)
@@ -155,40 +160,32 @@ class Research(Task[State]):
         self.grammar: Grammar = grammar
         self.kinds, self.max_invocations, self.context = kinds, max_invocations, context
         self.cost_per_invocation, self.cost_per_turn = float(cost_per_invocation), float(cost_per_turn)
-        self.silence_is_lowest = not (cost_per_invocation or cost_per_turn)
         self.expert = expert
-        self.roles = ("main", *(kind for kind in kinds for _ in range(max_invocations)))
+        self.declared = replace(
+            self.declared,
+            roles=("main", *(kind for kind in kinds for _ in range(max_invocations))),
+            silence_is_lowest=not (cost_per_invocation or cost_per_turn),
+            scripts=(*TEAMS, *(ERRING if grammar == "free" else ())),
+        )
         self._words = {"free": Free, "choice": Choice}[grammar](kinds, parts, max_invocations, context)
         self._folder = Path(tasks).parent if isinstance(tasks, (str, Path)) else Path()
-        super().__init__(tasks, split=split, fields=fields, max_turns=max_turns, render_mode=render_mode)
+        common.setdefault("max_turns", 20)
+        super().__init__(tasks, **common)
 
     @property
-    def reward_range(self) -> tuple[float, float]:
+    def facts(self) -> Facts:
         """From minus all costs to 1."""
-        return -(self.max_invocations * self.cost_per_invocation + self.max_turns * self.cost_per_turn), 1.0
+        costs = self.max_invocations * self.cost_per_invocation + self.max_turns * self.cost_per_turn
+        return replace(self.declared, score_range=(-costs, 1.0))
 
-    @property
-    def score_range(self) -> tuple[float, float]:  # type: ignore[override]  # follows max_turns
-        """That of the reward, which is paid at once."""
-        return self.reward_range
+    def script(self, name: str) -> Say:
+        """Teams that play embedded questions; those that make one mistake need the grammar "free"."""
+        return getattr(self._scripts, name) if name in self.declared.scripts else super().script(name)
 
-    @property
-    def scripts(self) -> Mapping[str, Callable[[str, Sequence[Message]], str]]:
-        """Teams by name; those that make one mistake need the grammar "free"."""
-        scripts = self._scripts
-        teams = [scripts.optimal, scripts.ask_everything, scripts.never_ask]
-        erring = [scripts.asks_twice, scripts.asks_another, scripts.asks_vaguely, scripts.misreads, scripts.goes_on]
-        return {team.__name__: team for team in [*teams, *(erring if self.grammar == "free" else [])]}
-
-    def optimal_action(self, agent: str, history: Sequence[Message]) -> str:
-        """What the team "optimal" says to an embedded question."""
-        return self._scripts.optimal(agent, history)
-
-    def choices(self, agent: str, history: Sequence[Message]) -> Sequence[str]:
+    def choices(self, agent: str, history: Sequence[Message] = ()) -> Sequence[str]:
         """The letters, where main has options; elsewhere agents write freely."""
-        if self.grammar == "choice" and agent == MAIN and history[-1].text.endswith(CHOOSE):
-            return tuple(LETTERS)
-        raise ValueError(f"{agent} of {self.metadata['name']} writes freely, not one of a few texts; use another model")
+        offered = self.grammar == "choice" and agent == MAIN and history and history[-1].text.endswith(CHOOSE)
+        return tuple(LETTERS) if offered else ()
 
     @property
     def _scripts(self) -> Scripts:
@@ -218,7 +215,7 @@ class Research(Task[State]):
         if items and (problem := self.problem(items[0])):  # rows of the caller were checked; embedded ones are alike
             raise TaskError(f"task {items[0].id!r}, {problem}")
         return tuple(
-            dataclasses.replace(item, fields={**item.fields, "corpus": placed(item.fields["corpus"], self._folder)})
+            replace(item, fields={**item.fields, "corpus": placed(item.fields["corpus"], self._folder)})
             for item in items
         )
 

@@ -14,7 +14,7 @@ each other; it is not told about earlier looks. Earlier offers stay open (recall
 
 Action. The coordinator says LOOK or STOP: the last of these whole words in its text counts, in any case. A text without
 either stops and costs as much as a look. A scout says anything; the coordinator reads it on one line. The team decides
-what a report means; poor and good (`menu`) are enough for the optimum.
+what a report means; poor and good (`choices`) are enough for the optimum.
 
 Reward (one float for the team). A LOOK pays how much it improves the best offer, less its cost; STOP and reports pay 0.
 The sum is the score, with the parts `offer` (the best one) and `cost` (negative). The last look ends the episode, since
@@ -34,7 +34,7 @@ Version history: v0, the first.
 Example:
     >>> import llm_dec_pomdp
     >>> env = llm_dec_pomdp.make("scouts-v0")
-    >>> round(env.optimum, 3), round(env.threshold, 3)
+    >>> round(env.facts.optimum, 3), round(env.threshold, 3)
     (6.114, 6.118)
     >>> _ = env.reset(seed=0)
     >>> env.step(dict.fromkeys(env.agents, "LOOK"))[0]["agent_1"].splitlines()[-1]
@@ -45,14 +45,19 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from statistics import fmean
 from typing import Any, NamedTuple
 
+from typing_extensions import Unpack
+
 from ...seeding import derive
 from ...types import Event, Group, Message, Scale, Score, TaskItem
-from ..task import Task, Transition
-from ..tasks import Tasks, TaskSource, is_sample
+from ..base import Say
+from ..facts import Facts
+from ..task import Task, TaskOptions, Transition
+from ..tasks import Tasks, TaskSource
 from .search import Search
 
 COORDINATOR = "agent_0"
@@ -88,36 +93,35 @@ class Scouts(Task[State]):
     """Search with recall by a team; the module is the manual.
 
     Args:
-        tasks: "sample" is the one task; items of your own explain it to the coordinator in other words.
-        split: The one task is in every split.
-        fields, render_mode: See `Task`.
-        max_turns: H; there are (H + 1) // 2 looks.
+        tasks: "sample" is the one task, which is in every split; items of your own explain it in other words.
         scouts: n, at least 1.
         offers: V, at least 2.
         cost: Of a look, above 0.
+        common: See `Task`; H is 11, and there are (H + 1) // 2 looks.
 
     Attributes:
         threshold: z, from which on an offer is good enough to stop.
     """
 
-    metadata = {**Task.metadata, "name": "scouts-v0"}
-    components = ("offer", "cost")
-    diagnostics = ("looks", "optimal_looks")
-    silence_is_lowest = False
-    hears_others = True
-    source = TaskSource("scouts", sample=lambda: [_TASK])
+    source = TaskSource("scouts", sample=lambda: [_TASK], every_split=True)
+    declared = Facts(
+        name="scouts-v0",
+        components=("offer", "cost"),
+        diagnostics=("looks", "optimal_looks"),
+        score_range=(-math.inf, math.inf),  # follows max_turns, as the optimum does
+        silence_is_lowest=False,
+        hears_others=True,
+        scripts=("optimal", "never-stop", "stop-at-once", "fixed-looks"),
+    )
 
     def __init__(
         self,
         tasks: Tasks = "sample",
         *,
-        split: str | None = None,
-        fields: Mapping[str, str] | None = None,
-        max_turns: int = 11,
-        render_mode: str | None = None,
         scouts: int = 2,
         offers: int = 10,
         cost: float = 1.0,
+        **common: Unpack[TaskOptions],
     ) -> None:
         for name, value, least in (("scouts", scouts, 1), ("offers", offers, 2)):
             if isinstance(value, bool) or not isinstance(value, int) or value < least:  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -126,13 +130,12 @@ class Scouts(Task[State]):
             raise ValueError(f"cost is {cost!r}; it is the price of a look, a number above 0")
         self.scouts, self.offers, self.cost = scouts, offers, float(cost)
         self.threshold = Search(scouts, offers, self.cost, looks=1).threshold()  # z
-        self.roles = ("coordinator", *["scout"] * scouts)
-        if is_sample(tasks) and split in ("train", "test"):
-            split = "all"
-        super().__init__(tasks, split=split, fields=fields, max_turns=max_turns, render_mode=render_mode)
+        self.declared = replace(self.declared, roles=("coordinator", *["scout"] * scouts))
+        common.setdefault("max_turns", 11)
+        super().__init__(tasks, **common)
         numbers = map(str, range(max(offers, scouts + 1, self.search.looks + 1)))
         labels = f"Scout {_REPORTS} {_OFFER} {_LEFT}".split()
-        self.vocabulary = (LOOK, STOP, POOR, GOOD, *labels, *numbers)
+        self.declared = replace(self.declared, vocabulary=(LOOK, STOP, POOR, GOOD, *labels, *numbers))
 
     @property
     def search(self) -> Search:
@@ -140,27 +143,18 @@ class Scouts(Task[State]):
         return Search(self.scouts, self.offers, self.cost, (self.max_turns + 1) // 2)
 
     @property
-    def reward_range(self) -> tuple[float, float]:
-        """A look that improves nothing, and one that shows the highest offer at once."""
-        return -self.cost, max(0.0, self.offers - 1 - self.cost)
+    def facts(self) -> Facts:
+        """With the optimum, by dynamic programming, and the bounds.
 
-    @property
-    def score_range(self) -> tuple[float, float]:  # type: ignore[override]  # follows max_turns
-        """All looks without an offer above 0, and the highest offer at the first look."""
-        return -self.cost * self.search.looks, max(0.0, self.offers - 1 - self.cost)
+        The lowest score is all looks without an offer above 0, the highest the highest offer at the first look. A team
+        that stops at once is 0 %, an optimal one 100 %; the bounds where no look is worth its cost.
+        """
+        best, most = self.search.value(), max(0.0, self.offers - 1 - self.cost)
+        bounds = -self.cost * self.search.looks, most
+        scale = Scale(0.0, best) if best > 0 else Scale(*bounds)
+        return replace(self.declared, score_range=bounds, turn_range=(-self.cost, most), optimum=best, scale=scale)
 
-    @property
-    def optimum(self) -> float | None:  # type: ignore[override]  # follows max_turns
-        """The value of the best rule, by dynamic programming."""
-        return self.search.value()
-
-    @property
-    def score_scale(self) -> Scale:
-        """A team that stops at once is 0 %, an optimal one 100 %; the bounds where no look is worth its cost."""
-        best = self.search.value()
-        return Scale(0.0, best) if best > 0 else Scale(*self.score_range)
-
-    def menu(self, agent: str) -> Sequence[str]:
+    def choices(self, agent: str, history: Sequence[Message] = ()) -> Sequence[str]:
         """LOOK and STOP, or poor and good."""
         return (LOOK, STOP) if agent == COORDINATOR else (POOR, GOOD)
 
@@ -233,7 +227,7 @@ class Scouts(Task[State]):
     def measure(self, groups: Sequence[Group]) -> Mapping[str, Mapping[str, float]]:
         """Looks that were made, and those of the best rule on the same offers; see the module."""
         facts = [e.final.diagnostics for group in groups for e in group.episodes if e.final]
-        looks, best = ([fact[name] for fact in facts] for name in self.diagnostics)
+        looks, best = ([fact[name] for fact in facts] for name in self.declared.diagnostics)
         if not facts:
             return {}
         shares = {
@@ -244,7 +238,15 @@ class Scouts(Task[State]):
 
     # --- teams without a model ---------------------------------------------------------------------------------------
 
-    def optimal_action(self, agent: str, history: Sequence[Message]) -> str:
+    def script(self, name: str) -> Say:
+        """The optimal team, and three that ignore the reports."""
+        most = self.search.looks
+        looks = {"never-stop": most, "stop-at-once": 0, "fixed-looks": self.search.best_fixed_looks()}
+        if name in looks:
+            return self._making(looks[name])
+        return self._optimal if name == "optimal" else super().script(name)
+
+    def _optimal(self, agent: str, history: Sequence[Message]) -> str:
         """A scout says good to an offer of at least z; the coordinator stops at the first good."""
         if agent != COORDINATOR:
             return GOOD if _number_after(_OFFER, history[-1].text) >= self.threshold else POOR
@@ -252,17 +254,7 @@ class Scouts(Task[State]):
         heard = (word for one in history if one.role == "told" for word in _reports(one.text))
         return STOP if self.threshold <= 0 or GOOD in heard else LOOK
 
-    @property
-    def scripts(self) -> Mapping[str, Callable[[str, Sequence[Message]], str]]:
-        """The optimal team, and three that ignore the reports."""
-        return {
-            "optimal": self.optimal_action,
-            "never-stop": self._making(self.search.looks),
-            "stop-at-once": self._making(0),
-            "fixed-looks": self._making(self.search.best_fixed_looks()),
-        }
-
-    def _making(self, looks: int) -> Callable[[str, Sequence[Message]], str]:
+    def _making(self, looks: int) -> Say:
         """A team that always makes this many looks."""
         stops_at = self.search.looks - looks
 

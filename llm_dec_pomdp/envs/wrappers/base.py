@@ -1,63 +1,29 @@
 """Wrappers of text environments: whatever a wrapper does not change comes from the environment inside."""
 
-# `inside` stands for properties too, which pyright does not see.
-# pyright: reportIncompatibleMethodOverride=false
-
 from __future__ import annotations
 
 import copy
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from ...types import Message, TaskItem
-from ..base import TextDecPOMDP
+from ...types import Group, Message, TaskItem, Tool
+from ..base import Say, TextDecPOMDP
+from ..facts import Facts
 from ..task import Task
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
 
-class _Inside:
-    def __set_name__(self, owner: type, name: str) -> None:
-        self._name = name
-
-    def __get__(self, wrapper: Any, owner: type) -> Any:
-        return self if wrapper is None else getattr(wrapper.env, self._name)
-
-
-def inside() -> Any:
-    """An attribute or a method of the environment inside, of any type, unless the wrapper sets its own."""
-    return _Inside()
-
-
 class Wrapper(TextDecPOMDP):
     """Base of communication protocols, and of tasks that wrap another task."""
 
     env: TextDecPOMDP
-    roles = inside()
-    components = inside()
-    diagnostics = inside()
-    hidden_fields = inside()
-    reference_share = inside()
-    silence_is_lowest = inside()
-    joint_reward = inside()
-    judges_code = inside()
-    judge = inside()
-    spec = inside()
-    reward_range = inside()
-    score_range = inside()
-    max_return = inside()
-    score_scale = inside()
-    items = inside()
-    menu = inside()
-    shown = inside()
-    split_joint_text = inside()
-    join_texts = inside()
-    measure = inside()
 
     def _wrap(self, env: TextDecPOMDP, name: str) -> None:
         """Take an environment inside; the name of the wrapper follows its own."""
-        self.env = env
+        self.env, self.spec = env, env.spec
         self.metadata = {**env.metadata, "name": f"{env.metadata['name']}/{name}"}
 
     def _around(self, env: TextDecPOMDP) -> Self:
@@ -66,9 +32,35 @@ class Wrapper(TextDecPOMDP):
         twin.env = env
         return twin
 
+    @property
+    def facts(self) -> Facts:
+        """Those of the environment inside; what an optimal team earns here is not known."""
+        return replace(self.env.facts, name=self.metadata["name"], optimum=None)
+
+    @property
+    def items(self) -> tuple[TaskItem, ...]:
+        """Those of the environment inside."""
+        return self.env.items
+
     def with_items(self, items: Sequence[TaskItem]) -> TextDecPOMDP:
         """A copy that plays other tasks, as they are given."""
         return self._around(self.env.with_items(items))
+
+    def choices(self, agent: str, history: Sequence[Message] = ()) -> Sequence[str]:
+        """Those of the environment inside."""
+        return self.env.choices(agent, history)
+
+    def script(self, name: str) -> Say:
+        """That of the environment inside."""
+        return self.env.script(name)
+
+    def tools(self, agent: str) -> tuple[Tool, ...]:
+        """Those of the environment inside."""
+        return self.env.tools(agent)
+
+    def measure(self, groups: Sequence[Group]) -> Mapping[str, Mapping[str, float]]:
+        """As the environment inside does."""
+        return self.env.measure(groups)
 
     def fork(self) -> TextDecPOMDP:
         """An independent copy at the same decision point."""
@@ -96,14 +88,6 @@ class TaskAround(Wrapper, Task[S]):
     """
 
     env: Any  # a Task, or a wrapper of one
-    hears_others = inside()
-    hierarchical = inside()
-    vocabulary = inside()
-    tools = inside()
-    choices = inside()
-    gold = inside()
-    gold_table = inside()
-    scripts = inside()
 
     def __init__(self, env: Task[Any], name: str) -> None:
         self._wrap(env, name)

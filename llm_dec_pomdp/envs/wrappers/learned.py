@@ -21,6 +21,7 @@ from typing import Any, NamedTuple, cast
 
 from ...types import Message, TaskItem
 from ..base import TextDecPOMDP
+from ..facts import Facts
 from ..task import Task, Transition
 from .base import TaskAround
 from .protocols import asked_together
@@ -57,18 +58,22 @@ class LearnedReward(TaskAround[Judged]):
                 f"the reward of {name} is {model!r}; give a function of a conversation and a text, or on the command "
                 "line reward={model=FOLDER} with the folder of a trained reward model"
             )
-        if env.hierarchical:
+        if env.facts.hierarchical:
             raise ValueError(f"{name} is a hierarchy; a learnt reward needs agents that are there from the beginning")
         super().__init__(cast("Task[Any]", env), LEARNED)
         self.model = model
-        self.joint_reward = True
-        self.silence_is_lowest = False  # a model may pay for it
-        self.diagnostics = (*env.diagnostics, LEARNED)
 
     @property
-    def reward_range(self) -> tuple[float, float]:
-        """Any number."""
-        return -math.inf, math.inf
+    def facts(self) -> Facts:
+        """A turn may pay the team any number, for silence too."""
+        known = super().facts
+        return replace(
+            known,
+            joint_reward=True,
+            silence_is_lowest=False,
+            diagnostics=(*known.diagnostics, LEARNED),
+            turn_range=(-math.inf, math.inf),
+        )
 
     def initial_state(self, item: TaskItem, seed: int) -> Judged:
         """That of the task, before anything was said."""
@@ -82,7 +87,8 @@ class LearnedReward(TaskAround[Judged]):
         """
         told = {a: m.text if isinstance(m, Message) else m for a, m in self.env.told(state.inner).items()}
         history = (*state.said, Message("told", asked_together(self.env, told)))
-        text = self.env.join_texts([self.env.shown(actions.get(agent, "")) for agent in self.possible_agents])
+        known = self.env.facts
+        text = known.join([known.shown(actions.get(agent, "")) for agent in self.possible_agents])
         step = self.env.transition(state.inner, actions, seed)
         value = float(self.model(history, text))
         if not math.isfinite(value):

@@ -32,7 +32,7 @@ from pettingzoo import ParallelEnv
 from ...registries import UnknownNameError, nearest
 from ...spaces import FreeText
 from ..base import MAX_TEXT, TextDecPOMDP
-from .base import inside
+from ..facts import Facts
 
 Bytes = npt.NDArray[np.uint8] | npt.NDArray[np.float32]
 Space = spaces.Space[Any]
@@ -48,7 +48,6 @@ class NumericWrapper(ParallelEnv[str, Any, Any]):
     """
 
     metadata: dict[str, Any]
-    judges_code, judge = inside(), inside()
 
     def __init__(self, env: TextDecPOMDP | NumericWrapper) -> None:
         self.env = env
@@ -79,9 +78,18 @@ class NumericWrapper(ParallelEnv[str, Any, Any]):
 
     # --- PettingZoo ----------------------------------------------------------------------------------------------
 
-    agents = inside()
-    close = inside()
-    state = inside()  # JSON, or its bytes with `ByteObservation`
+    @property
+    def agents(self) -> list[str]:  # type: ignore[override]  # PettingZoo declares an attribute
+        """The live agents."""
+        return self.env.agents
+
+    def close(self) -> None:
+        """Close the environment that is played."""
+        self.env.close()
+
+    def state(self) -> Any:
+        """That of the text environment: JSON, or its bytes with `ByteObservation`."""
+        return self.env.state()
 
     @property
     def unwrapped(self) -> TextDecPOMDP:
@@ -143,6 +151,11 @@ class NumericWrapper(ParallelEnv[str, Any, Any]):
         return self.env.render()
 
     # --- beyond PettingZoo ---------------------------------------------------------------------------------------
+
+    @property
+    def facts(self) -> Facts:
+        """Those of the text environment."""
+        return self.env.facts
 
     def asked(self, agent: str) -> bool:
         """True while the agent owes an answer to its last observation."""
@@ -275,7 +288,7 @@ class FixedRoster(NumericWrapper):
         observations, rewards, _, truncations, infos = self.env.step(living)
         over, cut = not self.env.agents, any(truncations.values())
         inner = self.unwrapped
-        share = inner.latest.transition.reward if inner.joint_reward else 0.0
+        share = inner.latest.transition.reward if inner.facts.joint_reward else 0.0
         if over:
             self._now["agents"] = []
         return (

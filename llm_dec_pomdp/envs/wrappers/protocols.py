@@ -22,9 +22,10 @@ from typing import TYPE_CHECKING, Any
 import gymnasium
 
 from ...registries import Registry
-from ...types import Event, TaskItem
+from ...types import Event, Message, TaskItem, Tool
 from ..base import TextDecPOMDP
 from ..episode import Outcome, Transition
+from ..facts import Facts
 from .base import Wrapper
 
 if TYPE_CHECKING:
@@ -39,10 +40,8 @@ class ProtocolWrapper(Wrapper):
         phases: Turns per scored joint action.
     """
 
-    hears_others = True
-
     def __init__(self, env: TextDecPOMDP, phases: int, n_agents: int | None = None) -> None:
-        if env.hierarchical:
+        if env.facts.hierarchical:
             raise ValueError(
                 f"{env.metadata['name']} is a hierarchy, in which agents call each other and see only their subtasks; "
                 f"{type(self).__name__} is for agents of one task. Play it in parallel, or alone() by one agent"
@@ -59,9 +58,13 @@ class ProtocolWrapper(Wrapper):
         """The task inside all protocol wrappers."""
         return self.env.task
 
-    def hidden(self) -> Mapping[str, Any]:
-        """That of the inner environment."""
-        return self.env.hidden()
+    @property
+    def facts(self) -> Facts:
+        """Agents are told each other's texts, in words of the protocol."""
+        return replace(super().facts, hears_others=True, vocabulary=())
+
+    def _hidden(self) -> Mapping[str, Any]:
+        return self.env._hidden()
 
     @property
     def max_turns(self) -> int:
@@ -91,8 +94,9 @@ class ProtocolWrapper(Wrapper):
         return Outcome(self._ask(0), agents=self._roster())
 
     def _advance(self, item: TaskItem, actions: Mapping[str, str], seed: int) -> Outcome:
+        shown = self.env.facts.shown
         self._said = {**self._said, **actions}
-        self._texts = {agent: self.shown(text) for agent, text in self._said.items()}
+        self._texts = {agent: shown(text) for agent, text in self._said.items()}
         phase = (self.turn + 1) % self.phases
         if phase:
             told = self._ask(phase)
@@ -175,11 +179,14 @@ class Centralized(ProtocolWrapper):
     """
 
     def __init__(self, env: TextDecPOMDP) -> None:
-        if env.parts_per_action > 1:
+        if env.facts.parts_per_action > 1:
             raise ValueError(f"{env.metadata['name']} is centralized already: one agent writes all parts")
         super().__init__(env, phases=1, n_agents=1)
-        self.parts_per_action = len(env.possible_agents)
-        self.joint_reward = True  # that of the team
+
+    @property
+    def facts(self) -> Facts:
+        """An action holds all parts, and earns the reward of the team."""
+        return replace(super().facts, parts_per_action=len(self.env.possible_agents), joint_reward=True)
 
     def _roster(self) -> None:
         """The one agent, always."""
@@ -187,8 +194,12 @@ class Centralized(ProtocolWrapper):
     def _rewards(self, after: Transition[Any]) -> None:
         """The team's."""
 
-    def menu(self, agent: str) -> Sequence[str]:
-        """None: its texts hold all parts."""
+    def choices(self, agent: str, history: Sequence[Message] = ()) -> Sequence[str]:
+        """Any text, since it holds all parts."""
+        return ()
+
+    def tools(self, agent: str) -> tuple[Tool, ...]:
+        """None: one agent that has them is `TextDecPOMDP.alone`."""
         return ()
 
     def role(self, agent: str) -> str:
@@ -203,7 +214,7 @@ class Centralized(ProtocolWrapper):
         return GymnasiumView(self)
 
     def _joint_action(self) -> Mapping[str, str]:
-        parts = self.env.split_joint_text(self._said[self.possible_agents[0]])
+        parts = self.env.facts.split(self._said[self.possible_agents[0]])
         texts = dict(zip(self.env.possible_agents, parts, strict=True))
         return {agent: texts[agent] for agent in self.env.agents}
 
@@ -215,7 +226,7 @@ def asked_together(env: TextDecPOMDP, observed: Mapping[str, str]) -> str:
     shared = os.path.commonprefix(texts)  # noqa: RUF071  # of texts, not of paths
     shared = shared[: shared.rfind("\n\n") + 2] if "\n\n" in shared else ""
     requests = [f"[{env.role(agent)}] {observed[agent][len(shared) :]}" for agent in agents]
-    headers = " and ".join(f"[{role}]" for role in env.roles)
+    headers = " and ".join(f"[{role}]" for role in env.facts.roles)
     end = f"Write all parts, each below a line with its name: {headers}."
     return shared + "\n".join([*requests, end])
 

@@ -22,13 +22,15 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from statistics import fmean
 from typing import Any, NamedTuple, cast
 
 from ...registries import nearest
 from ...types import Episode, Event, Group, Message, TaskItem
-from ..base import TextDecPOMDP
+from ..base import Say, TextDecPOMDP
+from ..facts import Facts
 from ..task import Task, Transition
 from ..text_task import TextTask
 from .base import TaskAround
@@ -48,8 +50,8 @@ class Stopped(NamedTuple):
 class Stopping(TaskAround[Stopped]):
     """A task that may be stopped; the module says what that pays.
 
-    Agents that may stop are told so, except where an environment has few words (`vocabulary`, which gains the mark).
-    Their menus gain the mark. A stop is an event "stop" of each agent that said it.
+    Agents that may stop are told so, except where an environment has few words (`facts.vocabulary`, which gains the
+    mark). Their choices gain it too. A stop is an event "stop" of each agent that said it.
 
     Args:
         env: A task of several turns. A protocol goes around this wrapper, not into it.
@@ -80,8 +82,20 @@ class Stopping(TaskAround[Stopped]):
         self.who = who
         self.may_stop = frozenset(a for a in env.possible_agents if who in (ANY, ALL, a, env.role(a)))
         if not self.may_stop:
-            raise ValueError(f"who is {who!r}; {nearest(str(who), [ANY, ALL, *env.roles, *env.possible_agents])}")
-        self.vocabulary = (*env.vocabulary, MARK) if env.vocabulary else ()
+            raise ValueError(f"who is {who!r}; {nearest(str(who), [ANY, ALL, *env.facts.roles, *env.possible_agents])}")
+
+    @property
+    def facts(self) -> Facts:
+        """Others are shown texts up to the mark. A stop alone pays 0, less the cost; "optimal" knows no cost."""
+        known = super().facts
+        low, high = known.reward_range
+        return replace(
+            known,
+            mark=MARK,
+            vocabulary=(*known.vocabulary, MARK) if known.vocabulary else (),
+            turn_range=(min(low, 0.0) - self.cost, max(high, 0.0)),
+            scripts=tuple(name for name in known.scripts if name != "optimal"),
+        )
 
     # --- the decision ------------------------------------------------------------------------------------------------
 
@@ -102,7 +116,7 @@ class Stopping(TaskAround[Stopped]):
         over = bool(stops) and (self.who != ALL or len(stops) == len(actions))
         events = tuple(Event("stop", agent, {"why": "it said " + MARK}) for agent in stops if over)
         if over and not all(texts[agent].strip() for agent in stops):
-            unpaid = None if self.joint_reward else dict.fromkeys(self.env.roster(state.inner), 0.0)
+            unpaid = None if self.env.facts.joint_reward else dict.fromkeys(self.env.roster(state.inner), 0.0)
             step = Transition(state.inner, 0.0, rewards=unpaid)
         else:
             step = self.env.transition(state.inner, texts, seed)
@@ -118,25 +132,19 @@ class Stopping(TaskAround[Stopped]):
         )
 
     def _with_notice(self, agent: str, told: str | Message) -> str | Message:
-        if agent not in self.may_stop or self.vocabulary or not told or isinstance(told, Message):
-            return told
+        return told if isinstance(told, Message) or not told else told + self._notice(agent)
+
+    def _notice(self, agent: str) -> str:
+        """How to stop, for an agent that may; an environment of few words has no words for it."""
+        if agent not in self.may_stop or self.env.facts.vocabulary:
+            return ""
         together = " It takes all of you in the same turn." if self.who == ALL else ""
         return (
-            f"{told}\n\nA turn costs {self.cost:g}. End your text with {MARK} to make it the last, or say {MARK} alone "
+            f"\n\nA turn costs {self.cost:g}. End your text with {MARK} to make it the last, or say {MARK} alone "
             f"to keep what was delivered before.{together}"
         )
 
-    def shown(self, text: str) -> str:
-        """The text up to the mark."""
-        return text.partition(MARK)[0]
-
     # --- as the task does, and the mark ------------------------------------------------------------------------------
-
-    @property
-    def reward_range(self) -> tuple[float, float]:
-        """That of the task, widened to hold the reward of a stop alone: 0, less the cost of a turn."""
-        low, high = self.env.reward_range
-        return min(low, 0.0) - self.cost, max(high, 0.0)
 
     def measure(self, groups: Sequence[Group]) -> Mapping[str, Mapping[str, float]]:
         """What the task measures, and when the team stopped against an earlier end; see the module."""
@@ -152,26 +160,22 @@ class Stopping(TaskAround[Stopped]):
         """As the task does; nobody after a stop."""
         return () if state.over else self.env.asks(state.inner)
 
-    def menu(self, agent: str) -> Sequence[str]:
-        """That of the task, and the mark for those who may stop."""
-        return self._and_mark(agent, self.env.menu(agent))
-
-    def choices(self, agent: str, history: Sequence[Message]) -> Sequence[str]:
+    def choices(self, agent: str, history: Sequence[Message] = ()) -> Sequence[str]:
         """Those of the task, and the mark for those who may stop."""
-        return self._and_mark(agent, self.env.choices(agent, history))
-
-    def _and_mark(self, agent: str, texts: Sequence[str]) -> Sequence[str]:
+        texts = self.env.choices(agent, history)
         return [*texts, MARK] if texts and agent in self.may_stop else texts
 
-    def gold_table(self) -> Mapping[tuple[str, str], str]:
-        """That of the task, by what agents are told here."""
-        table = self.env.gold_table()
-        return {(agent, str(self._with_notice(agent, told))): text for (agent, told), text in table.items()}
+    def script(self, name: str) -> Say:
+        """That of the task, which is not told how to stop and never does."""
+        if name not in self.facts.scripts:
+            return TextDecPOMDP.script(self, name)
+        say = self.env.script(name)
 
-    @property
-    def scripts(self) -> Mapping[str, Callable[[str, Sequence[Message]], str]]:
-        """Those of the task, which never stop; not the optimal one, which knows no cost."""
-        return {name: say for name, say in self.env.scripts.items() if name != "optimal"}
+        def said(agent: str, history: Sequence[Message]) -> str:
+            notice = self._notice(agent)
+            return say(agent, [message._replace(text=message.text.removesuffix(notice)) for message in history])
+
+        return said
 
 
 def _earlier_ends(episodes: Sequence[Episode]) -> dict[str, float]:

@@ -39,18 +39,18 @@ Example:
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Mapping
+from dataclasses import replace
+
+from typing_extensions import Unpack
 
 from ...registries import nearest
 from ..tasks import Tasks, TaskSource
-from ..turn_rewards import Pays
 from . import reward
-from .base import WritingTask
+from .base import WritingOptions, WritingTask
 
 _FORMULAS = {
     "released": reward.ARXIV,
-    "paper": dataclasses.replace(reward.ARXIV, length_ratio=reward.ARXIV_PAPER_LENGTH_RATIO),
+    "paper": replace(reward.ARXIV, length_ratio=reward.ARXIV_PAPER_LENGTH_RATIO),
 }
 _COMMON = "Write one paragraph of 128 to 256 words. Another writer covers the rest, so do not repeat it."
 
@@ -60,10 +60,10 @@ class ArXiv(WritingTask):
 
     Args:
         length_ratio: "released" (the default) or "paper", the target of the first release.
+        tasks, common: See `WritingTask`.
     """
 
-    metadata = {**WritingTask.metadata, "name": "arxiv-v0"}
-    roles = ("background", "method")
+    declared = replace(WritingTask.declared, name="arxiv-v0", roles=("background", "method"))
     source = TaskSource(
         "arxiv",
         "OpenMLRL/arXiv_abstract",
@@ -76,26 +76,9 @@ class ArXiv(WritingTask):
     )
 
     def __init__(
-        self,
-        tasks: Tasks = "sample",
-        *,
-        split: str | None = None,
-        fields: Mapping[str, str] | None = None,
-        max_turns: int = 1,
-        pays: Pays = "final",
-        render_mode: str | None = None,
-        feedback: str = "level_feedback",
-        length_ratio: str = "released",
+        self, tasks: Tasks = "sample", *, length_ratio: str = "released", **common: Unpack[WritingOptions]
     ) -> None:
         if length_ratio not in _FORMULAS:
             raise ValueError(f"length_ratio {length_ratio!r} does not exist; {nearest(length_ratio, _FORMULAS)}")
         self.formula = _FORMULAS[length_ratio]
-        super().__init__(
-            tasks,
-            split=split,
-            fields=fields,
-            max_turns=max_turns,
-            pays=pays,
-            render_mode=render_mode,
-            feedback=feedback,
-        )
+        super().__init__(tasks, **common)

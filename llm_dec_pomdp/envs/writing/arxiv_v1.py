@@ -26,6 +26,8 @@ Example:
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from .arxiv import ArXiv
 from .base import HardenedWritingTask
 
@@ -33,4 +35,4 @@ from .base import HardenedWritingTask
 class HardenedArXiv(HardenedWritingTask, ArXiv):
     """Expand an abstract into two paragraphs; the module is the manual."""
 
-    metadata = {**ArXiv.metadata, "name": "arxiv-v1"}
+    declared = replace(ArXiv.declared, name="arxiv-v1")

@@ -31,6 +31,8 @@ Example:
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from . import judged
 from .arxiv import ArXiv
 from .base import JudgedWritingTask
@@ -39,5 +41,5 @@ from .base import JudgedWritingTask
 class JudgedArXiv(JudgedWritingTask, ArXiv):
     """Expand an abstract into two paragraphs; the module is the manual."""
 
-    metadata = {**ArXiv.metadata, "name": "arxiv-v2"}
+    declared = replace(ArXiv.declared, name="arxiv-v2")
     ramps = judged.ARXIV

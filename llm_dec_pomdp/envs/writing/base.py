@@ -2,54 +2,57 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import ClassVar
+
+from typing_extensions import Unpack
 
 from ...registries import nearest
 from ...types import Score, TaskItem, TextJudge
+from ..facts import Facts
 from ..judging import JudgeError, RememberingJudge
 from ..tasks import Tasks
-from ..text_task import TextTask
-from ..turn_rewards import Pays
+from ..text_task import TextOptions, TextTask
 from . import judged, quality, reward
 from .feedback import MODES, message
+
+
+class WritingOptions(TextOptions, total=False):
+    """The options that every writing task takes beside `tasks`; see `WritingTask`."""
+
+    feedback: str
 
 
 class WritingTask(TextTask):
     """Two agents write a shorter and a longer text about the same source.
 
-    A subclass declares `roles`, `source`, `formula` and what each role is asked for in `requests`.
+    A subclass says its `source`, `formula` and what each role is asked for in `requests`.
 
     Args:
-        tasks, split, fields, max_turns, pays, render_mode: See `TextTask`.
         feedback: What both are told from the second turn on, one of `envs.writing.feedback.MODES`.
+        tasks, common: See `TextTask`.
     """
 
-    components = reward.COMPONENTS
-    diagnostics = reward.DIAGNOSTICS
-    score_range = (0.0, 3.0)
     # All 12 connective categories give T = 0.4 + 11 * 0.05 = 0.95, so the style part ends at 0.4 * 0.95 + 0.6.
-    max_return = 2.98
+    declared = Facts(
+        name="writing",
+        components=reward.COMPONENTS,
+        diagnostics=reward.DIAGNOSTICS,
+        score_range=(0.0, 3.0),
+        best=2.98,
+    )
 
     formula: reward.WritingFormula
     requests: ClassVar[tuple[str, str]]
 
     def __init__(
-        self,
-        tasks: Tasks = "sample",
-        *,
-        split: str | None = None,
-        fields: Mapping[str, str] | None = None,
-        max_turns: int = 1,
-        pays: Pays = "final",
-        render_mode: str | None = None,
-        feedback: str = "level_feedback",
+        self, tasks: Tasks = "sample", *, feedback: str = "level_feedback", **common: Unpack[TextOptions]
     ) -> None:
         if feedback not in MODES:
             raise ValueError(f"feedback {feedback!r} does not exist; {nearest(feedback, MODES)}")
-        super().__init__(tasks, split=split, fields=fields, max_turns=max_turns, pays=pays, render_mode=render_mode)
+        super().__init__(tasks, **common)
         self.feedback = feedback
 
     def observe(self, item: TaskItem, agent: str) -> str:
@@ -67,14 +70,17 @@ class WritingTask(TextTask):
 
     def respond(self, item: TaskItem, actions: Mapping[str, str], score: Score) -> Mapping[str, str]:
         """The levels that passed, in words, the same for both."""
-        return dict.fromkeys(self.possible_agents, message(self.feedback, score, self.formula, self.roles))
+        return dict.fromkeys(self.possible_agents, message(self.feedback, score, self.formula, self.declared.roles))
 
 
 class HardenedWritingTask(WritingTask):
     """The same task paid by v1: the published levels on words, times the properties of `quality`."""
 
-    diagnostics = (*reward.DIAGNOSTICS, *quality.PROPERTIES)
-    reference_share = 0.9
+    @property
+    def facts(self) -> Facts:
+        """The properties are diagnostics too."""
+        known = super().facts
+        return replace(known, diagnostics=(*known.diagnostics, *quality.PROPERTIES), reference_share=0.9)
 
     def score(self, item: TaskItem, actions: Mapping[str, str]) -> Score:
         """The levels, every component multiplied by the product of the properties."""
@@ -91,55 +97,41 @@ class JudgedWritingTask(HardenedWritingTask):
     A subclass declares `ramps`.
 
     Args:
-        tasks, split, fields, max_turns, pays, render_mode, feedback: See `WritingTask`.
         judge: Who judges: the name of a model that `agents.loading.load_model` takes, "base" (the model below the
             adapters of the team that plays) or a `types.TextJudge`.
+        tasks, common: See `WritingTask`.
 
     Raises:
         JudgeError: No judge.
     """
 
-    diagnostics = (*HardenedWritingTask.diagnostics, *judged.DIAGNOSTICS, *judged.PROPERTIES)
-    reference_share = 0.0  # that of a single row depends on the judge
     ramps: judged.Ramps
 
     def __init__(
-        self,
-        tasks: Tasks = "sample",
-        *,
-        split: str | None = None,
-        fields: Mapping[str, str] | None = None,
-        max_turns: int = 1,
-        pays: Pays = "final",
-        render_mode: str | None = None,
-        feedback: str = "level_feedback",
-        judge: TextJudge | str | None = None,
+        self, tasks: Tasks = "sample", *, judge: TextJudge | str | None = None, **common: Unpack[WritingOptions]
     ) -> None:
         if not judge:
             raise JudgeError(_NO_JUDGE.format(self.metadata["name"]))
-        super().__init__(
-            tasks,
-            split=split,
-            fields=fields,
-            max_turns=max_turns,
-            pays=pays,
-            render_mode=render_mode,
-            feedback=feedback,
-        )
+        super().__init__(tasks, **common)
         self.judge = RememberingJudge(judge)
+
+    @property
+    def facts(self) -> Facts:
+        """What the judge measures are diagnostics too; what a single reference earns depends on the judge."""
+        known = super().facts
+        measured = (*known.diagnostics, *judged.DIAGNOSTICS, *judged.PROPERTIES)
+        return replace(known, diagnostics=measured, reference_share=0.0, judge=self.judge)
 
     def score(self, item: TaskItem, actions: Mapping[str, str]) -> Score:
         """The score of v1 times plausibility and information; texts that earn nothing by v1 are not judged."""
         plain = super().score(item, actions)
         found = judged.NOT_JUDGED
-        if plain.total and self.judge is not None:
+        if plain.total:
             first, second = (actions[agent] for agent in self.possible_agents)
             found = judged.judged(self.judge, self.source_text(item), (first, second), self.ramps)
         score = multiplied(plain, found.properties)
         notes = {"judge": "read only a part: the texts or the source are longer than its context"} if found.cut else {}
-        return dataclasses.replace(
-            score, diagnostics={**score.diagnostics, **found.facts}, notes={**score.notes, **notes}
-        )
+        return replace(score, diagnostics={**score.diagnostics, **found.facts}, notes={**score.notes, **notes})
 
 
 _NO_JUDGE = (

@@ -35,7 +35,7 @@ Example:
     >>> env.role("agent_4")
     'sender 5'
     >>> _ = env.reset(options={"index": 0})
-    >>> _, rewards, _, _, _ = env.step(env.gold(env.item))
+    >>> _, rewards, _, _, _ = env.step(dict(zip(env.agents, env.item.reference)))
     >>> rewards["agent_0"]
     1.0
 """
@@ -44,11 +44,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
+
+from typing_extensions import Unpack
 
 from ...types import Score, TaskItem
+from ..facts import Facts
 from ..tasks import Tasks
-from ..text_task import TextTask
-from ..turn_rewards import Pays
+from ..text_task import TextOptions, TextTask
 from .text import lexicon, words_of
 from .tldr import TLDR
 
@@ -61,32 +64,23 @@ class Telegrams(TextTask):
     """Carry a post in n telegrams; the module is the manual.
 
     Args:
-        tasks, split, fields, max_turns, pays, render_mode: See `TextTask`.
         n_agents: How many telegrams there are, 1 to 8.
+        tasks, common: See `TextTask`.
     """
 
-    metadata = {**TextTask.metadata, "name": "telegrams-v0"}
     source = TLDR.source
-    components = ("carried", "distinct")
-    diagnostics = ("words_carried", "words_goal", "words_twice")
-    score_range = (0.0, 1.0)
-    max_return = 1.0
+    declared = Facts(
+        name="telegrams-v0",
+        components=("carried", "distinct"),
+        diagnostics=("words_carried", "words_goal", "words_twice"),
+        score_range=(0.0, 1.0),
+    )
 
-    def __init__(
-        self,
-        tasks: Tasks = "sample",
-        *,
-        split: str | None = None,
-        fields: Mapping[str, str] | None = None,
-        max_turns: int = 1,
-        pays: Pays = "final",
-        render_mode: str | None = None,
-        n_agents: int = 3,
-    ) -> None:
+    def __init__(self, tasks: Tasks = "sample", *, n_agents: int = 3, **common: Unpack[TextOptions]) -> None:
         if isinstance(n_agents, bool) or n_agents not in range(1, MOST_AGENTS + 1):
             raise ValueError(f"n_agents is {n_agents!r}; telegrams are sent by 1 to {MOST_AGENTS} agents")
-        self.roles = tuple(f"sender {number}" for number in range(1, n_agents + 1))
-        super().__init__(tasks, split=split, fields=fields, max_turns=max_turns, pays=pays, render_mode=render_mode)
+        self.declared = replace(self.declared, roles=tuple(f"sender {number}" for number in range(1, n_agents + 1)))
+        super().__init__(tasks, **common)
 
     def problem(self, item: TaskItem) -> str:
         """A post of stop words has nothing to carry."""
@@ -94,7 +88,7 @@ class Telegrams(TextTask):
 
     def observe(self, item: TaskItem, agent: str) -> str:
         """The post, then the request."""
-        number, count = self.possible_agents.index(agent) + 1, len(self.roles)
+        number, count = self.possible_agents.index(agent) + 1, len(self.possible_agents)
         return (
             f"{item.prompt.strip()}\n\nThis post is sent as {count} telegrams of {_WORDS} words each, and you write "
             f"number {number}. Together they are to carry as many of its words as they can, none of them twice."
@@ -114,11 +108,14 @@ class Telegrams(TextTask):
         facts = {"words_carried": len(carried), "words_goal": goal, "words_twice": twice}
         return Score(sum(parts.values()), parts, facts)
 
-    def gold(self, item: TaskItem) -> dict[str, str]:
-        """The first content words of the post, dealt out in turn."""
-        content = _content(item)
+    def prepare(self, items: tuple[TaskItem, ...]) -> tuple[TaskItem, ...]:
+        """With references: the first content words of the post, dealt out in turn."""
+        return tuple(replace(item, reference=self._dealt(item)) for item in items)
+
+    def _dealt(self, item: TaskItem) -> tuple[str, ...]:
+        content, count = _content(item), len(self.possible_agents)
         dealt = [word for word in dict.fromkeys(words_of(item.prompt)) if word in content][: self._goal(content)]
-        return {agent: " ".join(dealt[i :: len(self.roles)]) for i, agent in enumerate(self.possible_agents)}
+        return tuple(" ".join(dealt[i::count]) for i in range(count))
 
     def respond(self, item: TaskItem, actions: Mapping[str, str], score: Score) -> Mapping[str, str]:
         """The counts of the last try, the same for all."""
@@ -130,7 +127,7 @@ class Telegrams(TextTask):
         return dict.fromkeys(self.possible_agents, told)
 
     def _goal(self, content: set[str]) -> int:
-        return min(_EACH * len(self.roles), len(content))
+        return min(_EACH * len(self.possible_agents), len(content))
 
 
 def _content(item: TaskItem) -> set[str]:

@@ -40,6 +40,8 @@ Example:
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ...types import TaskItem
 from ..tasks import TaskSource
 from . import reward
@@ -49,8 +51,7 @@ from .base import WritingTask
 class TLDR(WritingTask):
     """Summarise a post in two lengths; the module is the manual."""
 
-    metadata = {**WritingTask.metadata, "name": "tldr-v0"}
-    roles = ("summary", "elaboration")
+    declared = replace(WritingTask.declared, name="tldr-v0", roles=("summary", "elaboration"))
     source = TaskSource("tldr", "trl-lib/tldr", {"train": "train[:1000]", "test": "test[:1000]"})
     formula = reward.TLDR
     requests = (

@@ -41,6 +41,8 @@ Example:
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from .base import HardenedWritingTask
 from .tldr import TLDR
 
@@ -48,4 +50,4 @@ from .tldr import TLDR
 class HardenedTLDR(HardenedWritingTask, TLDR):
     """Summarise a post in two lengths; the module is the manual."""
 
-    metadata = {**TLDR.metadata, "name": "tldr-v1"}
+    declared = replace(TLDR.declared, name="tldr-v1")

@@ -40,6 +40,8 @@ Example:
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from . import judged
 from .base import JudgedWritingTask
 from .tldr import TLDR
@@ -48,5 +50,5 @@ from .tldr import TLDR
 class JudgedTLDR(JudgedWritingTask, TLDR):
     """Summarise a post in two lengths; the module is the manual."""
 
-    metadata = {**TLDR.metadata, "name": "tldr-v2"}
+    declared = replace(TLDR.declared, name="tldr-v2")
     ramps = judged.TLDR

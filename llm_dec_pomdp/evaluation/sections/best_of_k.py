@@ -22,7 +22,7 @@ class BestOfK(Section):
 
     def measure(self, env: TextDecPOMDP, groups: Sequence[Group]) -> Mapping[str, float | Interval]:
         """ "pass@1" and so on, with the interval over tasks."""
-        if not {"tests", "cooperation"} <= set(env.components):
+        if not {"tests", "cooperation"} <= set(env.facts.components):
             return {}
         return best_of_k(final_scores(groups))
 

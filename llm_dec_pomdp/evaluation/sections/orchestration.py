@@ -27,7 +27,8 @@ class Orchestration(Section):
 
     def measure(self, env: TextDecPOMDP, groups: Sequence[Group]) -> Mapping[str, float]:
         """Of teams whose members speak to each other; {} for the others."""
-        if not (env.hears_others or env.hierarchical) or env.parts_per_action > 1:
+        known = env.facts
+        if not (known.hears_others or known.hierarchical) or known.parts_per_action > 1:
             return {}
         items, header = {item.id: item for item in env.items}, Header.of(env)
         episodes = [episode for group in groups for episode in group.episodes]

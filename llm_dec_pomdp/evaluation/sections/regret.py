@@ -25,14 +25,15 @@ class Regret(Section):
     def measure(self, env: TextDecPOMDP, groups: Sequence[Group]) -> Mapping[str, float | Interval]:
         """The return of a seed with its interval over episodes, the regret, and the optimum."""
         totals = [e.total for group in groups for e in group.episodes if not math.isnan(e.total)]
-        if env.optimum is None or not totals:
+        known = env.facts
+        if known.optimum is None or not totals:
             return {}
         earned = mean_interval(totals)
         return {
             "return": earned,
-            "regret": Interval(env.optimum - earned.mean, env.optimum - earned.high, env.optimum - earned.low),
-            "optimum": env.optimum,
-            "scale": env.score_scale.high - env.score_scale.low,
+            "regret": Interval(known.optimum - earned.mean, known.optimum - earned.high, known.optimum - earned.low),
+            "optimum": known.optimum,
+            "scale": known.score_scale.high - known.score_scale.low,
             "episodes": float(len(totals)),
         }
 

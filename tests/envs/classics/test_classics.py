@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any
 
@@ -34,6 +35,10 @@ def classic(env_id: str = "dectiger-v0", **options: Any) -> Classic:
     return llm_dec_pomdp.make(env_id, **options)
 
 
+def hidden(env: Classic) -> dict[str, Any]:
+    return json.loads(env.state())["hidden"]
+
+
 def step(env: Classic, first: str, second: str = "listen") -> float:
     return env.step({"agent_0": first, "agent_1": second})[1]["agent_0"]
 
@@ -51,7 +56,7 @@ def value_of_the_script(env: Classic) -> float:
         played = []
         for place, agent in enumerate(env.possible_agents):
             told = ["the problem", *(env.phrases[name][0] for name in heard[place])]
-            text = env.optimal_action(agent, [Message("told", one) for one in told])
+            text = env.script("optimal")(agent, [Message("told", one) for one in told])
             played.append(model.actions[place].index(text.replace(" ", "-")))
         joint = tuple(played)
         total = float(weights @ (model.transitions * model.rewards)[joint].sum(axis=-1))
@@ -70,19 +75,21 @@ def value_of_the_script(env: Classic) -> float:
 def test_the_exact_solver_confirms_the_published_value(env_id: str, horizon: int) -> None:
     env = classic(env_id, max_turns=horizon)
     value, _ = Solver(env.model, horizon).solve()
-    assert env.optimum is not None
-    assert value == pytest.approx(env.optimum, abs=5e-3 if env_id == "boxpushing-v0" else 1.3e-4)
+    assert env.facts.optimum is not None
+    assert value == pytest.approx(env.facts.optimum, abs=5e-3 if env_id == "boxpushing-v0" else 1.3e-4)
 
 
 @rows
 def test_the_shipped_team_is_worth_the_published_value(env_id: str, horizon: int) -> None:
     env = classic(env_id, max_turns=horizon)
-    assert value_of_the_script(env) == pytest.approx(env.optimum, abs=5e-3 if env_id == "boxpushing-v0" else 1.3e-4)
+    assert value_of_the_script(env) == pytest.approx(
+        env.facts.optimum, abs=5e-3 if env_id == "boxpushing-v0" else 1.3e-4
+    )
 
 
 def test_listening_once_is_the_best_of_one_turn() -> None:
     assert Solver(classic().model, 1).solve()[0] == -2.0
-    assert classic(max_turns=1).optimum is None
+    assert classic(max_turns=1).facts.optimum is None
 
 
 def played(env: Classic, episodes: int) -> np.ndarray[Any, Any]:
@@ -91,7 +98,7 @@ def played(env: Classic, episodes: int) -> np.ndarray[Any, Any]:
     for number in range(episodes):
         env.reset(seed=0 if number == 0 else None)
         while env.agents:
-            env.step({agent: env.optimal_action(agent, env.history(agent)) for agent in env.agents})
+            env.step({agent: env.script("optimal")(agent, env.history(agent)) for agent in env.agents})
         assert env.last_score is not None
         returns.append(env.last_score.total)
     return np.array(returns)
@@ -102,8 +109,8 @@ def played(env: Classic, episodes: int) -> np.ndarray[Any, Any]:
 def test_the_optimal_team_earns_the_optimum(env_id: str, words: str) -> None:
     env = classic(env_id, words=words)
     returns = played(env, 600)
-    assert env.optimum is not None
-    assert abs(returns.mean() - env.optimum) <= 4 * returns.std(ddof=1) / np.sqrt(len(returns)) + 0.005
+    assert env.facts.optimum is not None
+    assert abs(returns.mean() - env.facts.optimum) <= 4 * returns.std(ddof=1) / np.sqrt(len(returns)) + 0.005
 
 
 @LONG
@@ -111,19 +118,19 @@ def test_the_optimal_team_earns_the_optimum(env_id: str, words: str) -> None:
 def test_the_mean_of_many_episodes_is_the_optimum(env_id: str) -> None:
     env = classic(env_id)
     returns = played(env, 100_000)
-    assert env.optimum is not None
-    assert abs(returns.mean() - env.optimum) <= 3 * returns.std(ddof=1) / np.sqrt(len(returns))
+    assert env.facts.optimum is not None
+    assert abs(returns.mean() - env.facts.optimum) <= 3 * returns.std(ddof=1) / np.sqrt(len(returns))
 
 
 def test_the_optimal_team_is_a_model_by_name() -> None:
     env = classic(max_turns=2)
-    members = [MemberConfig(agents=list(env.roles), model="script:optimal")]
-    team = assemble_team(env.possible_agents, env.roles, members, scripts=env.scripts)
+    members = [MemberConfig(agents=list(env.facts.roles), model="script:optimal")]
+    team = assemble_team(env.possible_agents, env.facts.roles, members, scripts=env.facts.scripts, script=env.script)
     env.reset(seed=0)
     requests = [Request(agent, env.history(agent), seeds=(0,)) for agent in env.agents]
     assert [one.text for [one] in team.generate(requests, Sampling())] == ["listen", "listen"]
-    with pytest.raises(ModelError, match="no script 'script:optimal' here; did you mean script:gold"):
-        assemble_team(env.possible_agents, env.roles, members)
+    with pytest.raises(ModelError, match="no script 'script:optimal' here"):
+        assemble_team(env.possible_agents, env.facts.roles, members)
 
 
 def test_an_optimum_that_is_not_known_is_said() -> None:
@@ -132,14 +139,14 @@ def test_an_optimum_that_is_not_known_is_said() -> None:
     with pytest.raises(
         ValueError, match="no optimal team of dectiger-v0 is known at max_turns = 7; take one of 2, 3, 4"
     ):
-        env.optimal_action("agent_0", env.history("agent_0"))
+        env.script("optimal")("agent_0", env.history("agent_0"))
     drafts = with_protocol(classic(), "discussion")
     drafts.reset(seed=0)
     drafts.step(dict.fromkeys(drafts.agents, "listen"))
     with pytest.raises(ValueError, match="does not know the observation 'Drafts of the others"):
-        classic().optimal_action("agent_0", drafts.history("agent_0"))
-    with pytest.raises(ValueError, match="no optimal team of tldr-v0 is known"):
-        llm_dec_pomdp.make("tldr-v0").optimal_action("agent_0", ())
+        classic().script("optimal")("agent_0", drafts.history("agent_0"))
+    with pytest.raises(KeyError, match="no script 'optimal' of tldr-v0; known: gold"):
+        llm_dec_pomdp.make("tldr-v0").script("optimal")
 
 
 # --- texts ------------------------------------------------------------------------------------------------------------
@@ -177,7 +184,7 @@ def test_saying_nothing_is_the_harmless_action_and_one_less_per_agent(env_id: st
     name = harmless.harmless.replace("-", " ")
     while silent.agents:
         assert step(silent, "", "what?") == pytest.approx(step(harmless, name, f"so {name}") - 2)
-        assert silent.hidden()["state"] == harmless.hidden()["state"]
+        assert hidden(silent)["state"] == hidden(harmless)["state"]
 
 
 # --- what is told -----------------------------------------------------------------------------------------------------
@@ -218,7 +225,7 @@ def test_rewards_are_differences_of_the_return() -> None:
         total += step(env, "turn left", "turn right" if env.turn == 0 else "forward")
         assert env.last_score is not None
         assert env.last_score.total == pytest.approx(total)
-    assert env.hidden() == {"state": env.hidden()["state"], "return": pytest.approx(total)}
+    assert hidden(env) == {"state": hidden(env)["state"], "return": pytest.approx(total)}
 
 
 def test_the_problem_is_in_every_split_and_options_are_checked() -> None:
@@ -227,4 +234,4 @@ def test_the_problem_is_in_every_split_and_options_are_checked() -> None:
         classic(split="tset")
     with pytest.raises(ValueError, match="words is 'paraphrase'; did you mean paraphrased"):
         classic(words="paraphrase")
-    assert classic(max_turns=4).score_range == (-412.0, 80.0)
+    assert classic(max_turns=4).facts.score_range == (-412.0, 80.0)

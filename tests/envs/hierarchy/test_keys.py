@@ -137,12 +137,12 @@ def test_main_sees_the_end_of_its_history_where_the_context_is_limited() -> None
 
 def test_ten_words_hold_an_optimal_episode_of_main_and_not_of_one_agent_alone() -> None:
     env = llm_dec_pomdp.make("keys-v0", context=10, split="test")
-    assert env.optimum == 1.0
-    assert value(env, Scripted(env.optimal_action)) == 1.0
+    assert env.facts.optimum == 1.0
+    assert value(env, Scripted(env.script("optimal"))) == 1.0
     single = with_protocol(env, "centralized")
-    assert single.optimum is None  # type: ignore[attr-defined]
+    assert single.facts.optimum is None  # type: ignore[attr-defined]
     with pytest.raises(ValueError, match="give it the whole history"):
-        value(single, Scripted(single.optimal_action))  # type: ignore[attr-defined]
+        value(single, Scripted(single.script("optimal")))  # type: ignore[attr-defined]
 
 
 # --- values -----------------------------------------------------------------------------------------------------------
@@ -169,8 +169,11 @@ def expected(env: Any) -> float:
 def test_the_optimal_team_earns_the_optimum_and_so_does_one_agent_alone() -> None:
     env = llm_dec_pomdp.make("keys-v0", split="test")
     single = env.alone()
-    assert (value(env, Scripted(env.optimal_action)), value(single, Scripted(single.optimal_action))) == (1.0, 1.0)
-    assert (env.optimum, single.optimum) == (1.0, 1.0)
+    assert (value(env, Scripted(env.script("optimal"))), value(single, Scripted(single.script("optimal")))) == (
+        1.0,
+        1.0,
+    )
+    assert (env.facts.optimum, single.facts.optimum) == (1.0, 1.0)
     assert env.items == single.items
 
 
@@ -208,11 +211,11 @@ def test_splits_share_no_table() -> None:
 def test_other_sizes_are_other_tasks_and_say_only_words_of_the_vocabulary() -> None:
     env = llm_dec_pomdp.make("keys-v0", relations=4, entities=5, delegations=2)
     single = env.alone()
-    assert value(env, Scripted(env.optimal_action)) == 1.0
+    assert value(env, Scripted(env.script("optimal"))) == 1.0
     for one in (env, single):
         play(one, ["r3", "k0", "ANS"] if one is env else ["k0", "ANS"])
         said = {word for agent in one.possible_agents for m in one.history(agent) for word in m.text.split()}
-        assert said <= set(one.vocabulary)
+        assert said <= set(one.facts.vocabulary)
 
 
 ROWS = [
@@ -238,7 +241,7 @@ def test_a_file_of_good_rows_is_played(tmp_path: Path) -> None:
     file = tmp_path / "rows.jsonl"
     file.write_text('{"prompt": "Q e1 r0 r1", "facts": "0 1\\n1 0\\n0 0"}', encoding="utf-8")
     env = llm_dec_pomdp.make("keys-v0", tasks=file, entities=2)
-    assert value(env, Scripted(env.optimal_action), 1) == 1.0
+    assert value(env, Scripted(env.script("optimal")), 1) == 1.0
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ def played(team: str, every: int = 3, **options: Any) -> tuple[Any, list[Group]]
     """Every so many test questions."""
     env = llm_dec_pomdp.make("research-v0", split="test", **options)
     ids = [item.id for item in env.items[::every]]
-    policy = Scripted(env.scripts[team])
+    policy = Scripted(env.script(team))
     return env, Trajectories("own").play(env, policy, ids, list(range(len(ids))), Sampling())
 
 

@@ -17,7 +17,7 @@ CHAIN = 1  # an embedded question of two steps: the author, then the birthplace
 
 
 def sub_of(env: Any) -> Any:
-    return env.scripts["optimal"]
+    return env.script("optimal")
 
 
 @pytest.mark.parametrize("options", [{"grammar": "choice"}, {"specialists": ["people", "works"]}, {"context": 20}])
@@ -230,7 +230,7 @@ def test_one_sub_agent_may_do_the_whole_question() -> None:
 
 def test_asking_again_for_the_same_is_redundant() -> None:
     env = research()
-    play(env, env.scripts["ask_everything"], index=CHAIN)
+    play(env, env.script("ask_everything"), index=CHAIN)
     assert env.last_score.diagnostics["redundancy"] == 0.5
     assert env.last_score.diagnostics["retrieval_hit"] == 1.0
 
@@ -313,7 +313,7 @@ def test_a_main_that_always_delegates_answers_when_nobody_is_left() -> None:
 @pytest.mark.parametrize("grammar", ["free", "choice"])
 def test_forks_and_pickles_go_on_alike_from_the_middle(grammar: str) -> None:
     env = research(grammar=grammar)
-    say = env.scripts["optimal"]
+    say = env.script("optimal")
     env.reset(seed=3, options={"index": 2})
     for _ in range(3):
         env.step({a: say(a, env.history(a)) if env.asked(a) else "" for a in env.agents})
@@ -328,7 +328,7 @@ def test_forks_and_pickles_go_on_alike_from_the_middle(grammar: str) -> None:
 
 def test_a_fixed_roster_has_everybody_until_the_end() -> None:
     env = FixedRoster(research())
-    say = env.unwrapped.scripts["optimal"]
+    say = env.unwrapped.script("optimal")
     env.reset(seed=0, options={"index": CHAIN})
     while env.agents:
         assert env.agents == env.possible_agents
@@ -360,7 +360,7 @@ def test_random_texts_never_break_it() -> None:
     words = ["ASK sub: x", "ANSWER: y", "STOP", "SEARCH: Horwin", "READ: 5", "READ: x", "REPORT: z", "A", "B", "C", "?"]
     for grammar in ("free", "choice"):
         env = research(grammar=grammar)
-        low, high = env.reward_range
+        low, high = env.facts.reward_range
         for seed in range(60):
             draws = iter(uniforms(seed, 400).tolist())
             rewards, _ = play(env, lambda a, h, d=draws: words[int(next(d) * len(words))], seed=seed, index=seed)

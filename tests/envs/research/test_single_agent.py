@@ -14,7 +14,7 @@ CHAIN = 1  # an embedded question of two steps: the author, then the birthplace
 
 
 def sub_of(env: Any) -> Any:
-    return env.scripts["optimal"]
+    return env.script("optimal")
 
 
 def test_one_agent_with_the_tools_earns_the_same_for_the_same_work() -> None:
@@ -68,5 +68,4 @@ def test_the_letters_are_all_that_main_may_choose_from() -> None:
     env.reset(seed=0)
     assert env.choices("agent_0", env.history("agent_0")) == ("A", "B", "C")
     env.step({"agent_0": "C"})
-    with pytest.raises(ValueError, match="agent_0 of research-v0 writes freely"):
-        env.choices("agent_0", env.history("agent_0"))
+    assert not env.choices("agent_0", env.history("agent_0"))

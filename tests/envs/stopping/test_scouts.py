@@ -103,7 +103,7 @@ def test_options_that_make_no_search_are_refused(options: dict[str, Any], proble
 
 
 def episodes(env: Scouts, script: str, count: int) -> list[Episode]:
-    policy = Scripted(env.scripts[script])
+    policy = Scripted(env.script(script))
     [group] = Trajectories("own").play(env, policy, ["scouts"], [0], Sampling(), count)
     return list(group.episodes)
 
@@ -140,28 +140,28 @@ def test_a_million_episodes_of_the_best_rule_earn_the_optimum() -> None:
         earned = best - env.cost * looks
         total, squares = total + earned, squares + earned**2
     error = math.sqrt((squares / count - (total / count) ** 2) / count)
-    assert env.optimum is not None
-    assert total / count == pytest.approx(env.optimum, abs=3 * error)
+    assert env.facts.optimum is not None
+    assert total / count == pytest.approx(env.facts.optimum, abs=3 * error)
     assert error < 0.002
 
 
 def test_a_table_plays_it_and_what_changes_is_said_in_few_words() -> None:
     env = Scouts(max_turns=5)
-    menus = {agent: env.menu(agent) for agent in env.possible_agents}
-    team = load_team(env.possible_agents, "builtin:table", roles=env.roles, menus=menus)
+    menus = {agent: env.choices(agent) for agent in env.possible_agents}
+    team = load_team(env.possible_agents, "builtin:table", roles=env.facts.roles, menus=menus)
     assert team.members["agent_1"] is team.members["agent_2"]
     [group] = Trajectories().play(env, team, ["scouts"], [3], Sampling(max_new_tokens=1), 8)
     turns = [turn for episode in group.episodes for turn in episode.turns]
     assert {said.text for turn in turns for said in turn.actions.values()} == {"LOOK", "STOP", "poor", "good"}
     told = [line for turn in turns for text in turn.observations.values() for line in text.splitlines()]
     changing = [line for line in told if line.startswith(("Scout", "Looks", "Your"))]
-    assert {word for line in changing for word in line.split()} <= set(env.vocabulary)
+    assert {word for line in changing for word in line.split()} <= set(env.facts.vocabulary)
     assert {"Scout 2 reports: good", "Looks left: 2"} <= set(changing)
 
 
 def test_scripts_refuse_drafts_and_the_optimum_is_of_the_parallel_protocol() -> None:
     env = with_protocol(Scouts(), "discussion")
     env.reset(seed=0)
-    assert env.optimum is None
+    assert env.facts.optimum is None
     with pytest.raises(ValueError, match="play it without drafts"):
-        Scouts().optimal_action("agent_0", env.history("agent_0"))
+        Scouts().script("optimal")("agent_0", env.history("agent_0"))
