@@ -2,8 +2,8 @@
 
 A cell's folder holds `cell.json` (its resolved configuration), `train.jsonl` (a line per step), `curve.jsonl` (a line
 per evaluation on the test rows), `checkpoints/`, `episodes/` (those of the evaluations before training and at the end,
-and of every evaluation where traces were asked for), `team/` (trained weights), event files for TensorBoard, and, when
-it is done, `result.json`. A cell that is run again and has no result goes on from its newest checkpoint.
+and of every evaluation where traces were asked for), `team/` (trained weights), event files where TensorBoard was asked
+for, and, when it is done, `result.json`. A cell that is run again and has no result goes on from its newest checkpoint.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def run_cell(
     *,
     learn: bool = True,
     other_versions: bool = False,
-    tracking: Sequence[Tracker] = ("tensorboard",),
+    tracking: Sequence[Tracker] = (),
     executor: str = "local",
     address: str | None = None,
     traces: bool = False,

@@ -150,7 +150,7 @@ class Suite(Config):
     evaluation: EvaluationConfig = EvaluationConfig()
     about: str = ""
     """What the suite compares, in a sentence."""
-    tracking: list[Tracker] = ["tensorboard"]
+    tracking: list[Tracker] = []
     """Where the numbers of a training run also go; event files for TensorBoard lie in each cell's folder."""
     traces: bool = False
     """Write the traces of every evaluation as it goes, into each cell's folder."""

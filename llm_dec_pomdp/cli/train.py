@@ -87,7 +87,7 @@ def train(
     check_address(address, executor)
     with usage():
         executors.find(executor)
-        trackers = check_trackers(track or ["tensorboard"])
+        trackers = check_trackers(track or [])
         if env_id is None:
             cell = _cell_to_resume(context, resume, trust=options["trust"])
         else:

@@ -1,7 +1,6 @@
 """Trackers, to which the numbers of a training run also go: TensorBoard, Weights & Biases, MLflow.
 
-Event files for TensorBoard are written here, without its package: a record is a length, a checksum, a small protocol
-buffer, and a checksum. `tensorboard --logdir RUN` reads them. The packages of the others are imported when asked for.
+Their packages are imported when asked for. `tensorboard --logdir RUN` reads the event files in the folders of cells.
 """
 
 from __future__ import annotations
@@ -9,8 +8,6 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import math
-import struct
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, Protocol, cast
@@ -20,8 +17,11 @@ from ..registries import nearest
 from ..visible import visible
 from .loop import Step
 
-_INSTALL = {"wandb": "wandb", "mlflow": "mlflow-skinny"}  # distributions by the name of their package
-_TRACKERS = ("tensorboard", *_INSTALL)
+_INSTALL = {
+    "tensorboard": "tensorboard",
+    "wandb": "wandb",
+    "mlflow": "mlflow-skinny",
+}  # distributions by the name of their package
 Tracker = Literal["tensorboard", "wandb", "mlflow"]
 
 
@@ -52,9 +52,9 @@ def check_trackers(names: Sequence[str]) -> list[Tracker]:
         ConfigError: No such tracker, or its package is not installed.
     """
     for name in names:
-        if name not in _TRACKERS:
-            raise ConfigError(f"no tracker {name!r}; {nearest(name, _TRACKERS)}")
-        if name in _INSTALL and importlib.util.find_spec(name) is None:
+        if name not in _INSTALL:
+            raise ConfigError(f"no tracker {name!r}; {nearest(name, _INSTALL)}")
+        if importlib.util.find_spec(name) is None:
             raise ConfigError(
                 f"tracking with {name!r} needs its package: pip install {_INSTALL[name]}, or leave {name!r} out"
             )
@@ -76,7 +76,7 @@ class Trackers:
         """
         check_trackers(names)
         makers = {
-            "tensorboard": lambda: EventFile(folder),
+            "tensorboard": lambda: _TensorBoard(folder),
             "wandb": lambda: _Wandb(folder, title, config),
             "mlflow": lambda: _MLflow(title, config),
         }
@@ -94,6 +94,21 @@ class Trackers:
     def __exit__(self, *exc: object) -> None:
         for sink in self._sinks:
             sink.close()
+
+
+class _TensorBoard:
+    """Event files in a folder, readable as soon as `log` returns; a further file there continues the curves."""
+
+    def __init__(self, folder: Path) -> None:
+        self._writer = importlib.import_module("torch.utils.tensorboard").SummaryWriter(str(folder))
+
+    def log(self, step: int, values: Mapping[str, float]) -> None:
+        for name, value in values.items():
+            self._writer.add_scalar(visible(name), value, step)
+        self._writer.flush()
+
+    def close(self) -> None:
+        self._writer.close()
 
 
 class _Wandb:
@@ -138,81 +153,3 @@ class _MLflow:
 
     def close(self) -> None:
         self._client.set_terminated(self._run)
-
-
-# --- event files ------------------------------------------------------------------------------------------------------
-
-
-class EventFile:
-    """A TensorBoard event file of numbers, each readable as soon as `log` returns.
-
-    A further file in the same folder continues the curves.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
-        number = len(list(folder.glob("events.out.tfevents.*")))
-        self._file = (folder / f"events.out.tfevents.{int(time.time())}.{number}").open("wb")
-        self._write(_double(1, time.time()) + _bytes(3, b"brain.Event:2"))
-
-    def log(self, step: int, values: Mapping[str, float]) -> None:
-        """Write one event with all of them."""
-        summary = b"".join(
-            _bytes(1, _bytes(1, visible(name).encode()) + _float(2, value)) for name, value in values.items()
-        )
-        self._write(_double(1, time.time()) + _varint(2 << 3) + _varint(step) + _bytes(5, summary))
-        self._file.flush()
-
-    def close(self) -> None:
-        """Close the file."""
-        self._file.close()
-
-    def _write(self, event: bytes) -> None:
-        """A TFRecord: length, masked checksum of the length, data, masked checksum of the data."""
-        length = struct.pack("<Q", len(event))
-        self._file.write(length + _checksum(length) + event + _checksum(event))
-
-
-def _checksum(data: bytes) -> bytes:
-    crc = crc32c(data)
-    return struct.pack("<I", (((crc >> 15) | (crc << 17)) + 0xA282EAD8) & 0xFFFFFFFF)
-
-
-def crc32c(data: bytes) -> int:
-    """CRC-32C (Castagnoli)."""
-    crc = 0xFFFFFFFF
-    for byte in data:
-        crc = (crc >> 8) ^ _TABLE[(crc ^ byte) & 0xFF]
-    return crc ^ 0xFFFFFFFF
-
-
-def _table_entry(value: int) -> int:
-    for _ in range(8):
-        value = (value >> 1) ^ (0x82F63B78 if value & 1 else 0)
-    return value
-
-
-_TABLE = [_table_entry(byte) for byte in range(256)]
-
-
-# Protocol buffers: a field is a tag (number and wire type) and a value.
-
-
-def _varint(value: int) -> bytes:
-    encoded = bytearray()
-    while value > 0x7F:
-        encoded.append(value & 0x7F | 0x80)
-        value >>= 7
-    return bytes([*encoded, value])
-
-
-def _bytes(field: int, data: bytes) -> bytes:
-    return _varint(field << 3 | 2) + _varint(len(data)) + data
-
-
-def _double(field: int, value: float) -> bytes:
-    return _varint(field << 3 | 1) + struct.pack("<d", value)
-
-
-def _float(field: int, value: float) -> bytes:
-    return _varint(field << 3 | 5) + struct.pack("<f", value)

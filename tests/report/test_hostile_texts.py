@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-import struct
 from dataclasses import asdict
 from html.parser import HTMLParser
 from pathlib import Path
@@ -25,7 +24,6 @@ from llm_dec_pomdp.results.listing import list_runs
 from llm_dec_pomdp.storage.files import replace_json
 from llm_dec_pomdp.storage.runfolder import append
 from llm_dec_pomdp.training import TrainerConfig
-from llm_dec_pomdp.training.tracking import EventFile
 from llm_dec_pomdp.types import Completion, Score, Turn
 from llm_dec_pomdp.visible import inline, visible
 
@@ -159,14 +157,6 @@ def test_reports_of_2000_hostile_runs(part: int, tmp_path: Path) -> None:
 )
 def test_names_are_text_in_markdown(text: str, shown: str) -> None:
     assert inline(text) == shown
-
-
-def test_event_files_take_any_name(tmp_path: Path) -> None:
-    events = EventFile(tmp_path)
-    events.log(1, {"train/half \ud800\x1b[31m": 0.5})
-    events.close()
-    [path] = tmp_path.iterdir()
-    assert b"train/half \\ud800\\x1b[31m" + b"\x15" + struct.pack("<f", 0.5) in path.read_bytes()
 
 
 @pytest.mark.parametrize("agent", ["..", ".", "...", "a/b", "../x", "\ud800", "\x00", "a\nb", "C:\\x"])
