@@ -23,14 +23,15 @@ class Parsed(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.seen.append(tag)
-        self.references += [str(value) for name, value in attrs if name in ("src", "href", "xlink:href")]
+        named = [str(value) for name, value in attrs if name in ("src", "href", "xlink:href")]
+        self.references += [value for value in named if not value.startswith("#")]  # not to a part of the page itself
         if tag == "tr":
             self.rows.append("")
         if tag not in self.VOID and not (self.get_starttag_text() or "").endswith("/>"):
             self.open.append(tag)
 
     def handle_endtag(self, tag: str) -> None:
-        if tag not in ("line", "rect", "polygon", "polyline", "circle") or (self.open and self.open[-1] == tag):
+        if tag not in ("line", "rect", "path", "use", "circle") or (self.open and self.open[-1] == tag):
             assert self.open.pop() == tag
 
     def handle_data(self, data: str) -> None:

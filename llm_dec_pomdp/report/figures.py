@@ -1,4 +1,4 @@
-"""The figures of a report as values, which `charts` draws for the page and `picture` into files."""
+"""The figures of a report as values, which `drawing` draws."""
 
 from __future__ import annotations
 

@@ -13,8 +13,8 @@ from markupsafe import Markup
 from ..results.lines import Line, by_environment
 from ..results.runs import Entry, Run
 from ..visible import visible
-from . import charts
 from .before_after import RULE, before_and_after
+from .drawing import COLOURS, inline
 from .figures import Figure, figures
 from .findings import Findings
 from .published import SOURCE
@@ -101,6 +101,6 @@ def _section(environment: str, group: Sequence[Line], said: Findings, drawn: Seq
 
 def _drawn(figure: Figure) -> dict[str, Any]:
     """A figure as HTML."""
-    panels = [Markup(charts.svg(panel, figure.about)) for panel in figure.panels]
-    legend = Markup(charts.legend(figure.legend)) if figure.legend else ""
+    panels = [Markup(inline(panel, figure.about)) for panel in figure.panels]
+    legend = {name: colour % len(COLOURS) for name, colour in figure.legend.items()}
     return {"panels": panels, "legend": legend, "caption": figure.caption, "folded": figure.folded}

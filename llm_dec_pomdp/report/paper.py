@@ -15,9 +15,9 @@ from ..results.lines import Line, by_environment
 from ..results.runs import Entry
 from ..storage.files import replace, replace_json
 from ..visible import visible
+from .drawing import save
 from .figures import figures
 from .findings import Findings
-from .picture import save
 from .tables import TEXT_COLUMNS, Text, cost_table, environment_tables, headline_table, overall_table
 
 _LATEX = {

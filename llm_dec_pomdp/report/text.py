@@ -15,10 +15,10 @@ from ..storage.reading import FileError, is_there
 from ..types import grouped
 from ..visible import plain, visible
 from . import markdown as md
+from .drawing import save
 from .figures import learning_curves
 from .findings import Findings, findings
 from .page import render_page
-from .picture import save
 from .published import SOURCE, published
 from .tables import (
     HOW,

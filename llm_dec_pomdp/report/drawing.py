@@ -1,12 +1,17 @@
-"""Figures of a report as files, drawn by matplotlib: SVG and PDF for papers, PNG for Markdown."""
+"""Figures of a report, drawn by matplotlib: SVG inside the page, SVG and PDF for papers, PNG for Markdown."""
 
 from __future__ import annotations
 
+import contextlib
+import io
 import math
+import re
 import warnings
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from markupsafe import escape
 
 from ..storage.files import replacing
 from ..visible import visible
@@ -16,7 +21,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
 
 _COLUMNS = 3
-_WIDTH, _HEIGHT, _ROW = 3.3, 2.3, 0.22  # inches of a panel, and of a bar
+_WIDTH, _HEIGHT, _ROW = 3.3, 2.3, 0.28  # inches of a panel, and of a bar with its name
+_MARGINS = {"left": 0.15, "right": 0.97}  # of a panel alone, as shares of its width
+_ABOVE, _BELOW = 0.25, 0.45  # inches
+_FEW = 30  # points of a line that still have a mark each
 COLOURS = ("#0b66c3", "#c2570c", "#1a7f4b", "#a3338c", "#8a6d00", "#0e7c86", "#b3261e", "#5b5fc7")  # of the page by day
 _STYLE: dict[Any, Any] = {
     "text.parse_math": False,
@@ -24,6 +32,7 @@ _STYLE: dict[Any, Any] = {
     "axes.titlesize": 8,
     "axes.spines.top": False,
     "axes.spines.right": False,
+    "grid.color": "black",
     "lines.linewidth": 1.2,
     "svg.fonttype": "none",  # text stays text
     "svg.hashsalt": "llm_dec_pomdp",  # the same figure is the same file
@@ -31,12 +40,18 @@ _STYLE: dict[Any, Any] = {
 }
 
 
-def save(figure: Figure, *paths: Path) -> None:
-    """Draw a figure into files; their suffixes say which format they get."""
+@contextlib.contextmanager
+def _styled() -> Generator[None]:
     import matplotlib
 
     with matplotlib.rc_context(_STYLE), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph")  # characters that the font lacks become boxes
+        yield
+
+
+def save(figure: Figure, *paths: Path) -> None:
+    """Draw a figure into files; their suffixes say which format they get."""
+    with _styled():
         drawing = _draw(figure)
         for path in paths:
             undated = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}.get(path.suffix)
@@ -45,15 +60,12 @@ def save(figure: Figure, *paths: Path) -> None:
 
 
 def _draw(figure: Figure) -> Drawing:
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure as Drawing
 
     columns, rows = min(len(figure.panels), _COLUMNS), -(-len(figure.panels) // _COLUMNS)
-    tallest = max(0.7 + _ROW * len(p.bars) if isinstance(p, Bars) else _HEIGHT for p in figure.panels)
     names = figure.legend
-    height = tallest * rows + 0.2 * -(-len(names) // columns)
+    height = max(map(_height, figure.panels)) * rows + 0.2 * -(-len(names) // columns)
     drawing = Drawing(figsize=(_WIDTH * columns, height), layout="constrained")
-    FigureCanvasAgg(drawing)
     handles: dict[str, Any] = {}
     for position, panel in enumerate(figure.panels, 1):
         handles = _draw_panel(drawing.add_subplot(rows, columns, position), panel) | handles  # the first one's stay
@@ -62,14 +74,18 @@ def _draw(figure: Figure) -> Drawing:
     return drawing
 
 
+def _height(panel: Panel) -> float:
+    return _ABOVE + _BELOW + _ROW * len(panel.bars) if isinstance(panel, Bars) else _HEIGHT
+
+
 def _draw_panel(axes: Any, panel: Panel) -> dict[str, Any]:
     """Draw it, and return the handles of a legend by name."""
-    axes.set_title(visible(panel.title))
+    axes.set_title(visible(panel.title), y=1.0)  # a place of its own saves a search for one
     axes.set_xlabel(visible(panel.x_label))
     if isinstance(panel, Bars):
         _draw_bars(axes, panel)
         return {}
-    axes.grid(axis="y", linewidth=0.4, alpha=0.5)
+    axes.grid(axis="y", linewidth=0.4, alpha=0.3)
     handles: dict[str, Any] = {}
     for line in panel.series:
         colour, label = COLOURS[line.colour % len(COLOURS)], _label(line.name)
@@ -77,7 +93,7 @@ def _draw_panel(axes: Any, panel: Panel) -> dict[str, Any]:
             errors = _errors(line.y, line.low, line.high) if line.low else None
             handles[label] = axes.errorbar(line.x, line.y, errors, fmt="o", markersize=4, color=colour)
             continue
-        dashes, marker = ("--", "") if line.dashed else ("-", "o" if len(line.x) <= 30 else "")
+        dashes, marker = ("--", "") if line.dashed else ("-", "o" if len(line.x) <= _FEW else "")
         (handles[label],) = axes.plot(line.x, line.y, color=colour, linestyle=dashes, marker=marker, markersize=3)
         if line.low:
             axes.fill_between(line.x, line.low, line.high, alpha=0.18, color=colour, linewidth=0)
@@ -86,19 +102,23 @@ def _draw_panel(axes: Any, panel: Panel) -> dict[str, Any]:
 
 
 def _draw_bars(axes: Any, panel: Bars) -> None:
+    """Bars under their names, so that long ones take nothing from the plane."""
     for place, bar in enumerate(panel.bars):
         colour, value = COLOURS[bar.colour % len(COLOURS)], bar.value
-        axes.barh(place, value.mean, height=0.6, color=colour, alpha=0.55)
+        if math.isfinite(value.mean):
+            axes.barh(place, value.mean, height=0.4, color=colour, alpha=0.55)
         if math.isfinite(value.low):
             axes.errorbar(
-                value.mean, place, xerr=_errors([value.mean], [value.low], [value.high]), color="0.15", capsize=2
+                value.mean, place, xerr=_errors([value.mean], [value.low], [value.high]), color="black", capsize=2
             )
         if len(bar.seeds) > 1:
             dots = {"markersize": 4, "color": colour, "markeredgecolor": "white", "markeredgewidth": 0.5, "zorder": 5}
             axes.plot(bar.seeds, [place] * len(bar.seeds), "o", **dots)
-    axes.set_yticks(range(len(panel.bars)), [visible(bar.name) for bar in panel.bars])
-    axes.invert_yaxis()
-    axes.axvline(0, color="0.4", linewidth=0.6)
+        name = axes.text(0.01, place - 0.28, visible(bar.name), transform=axes.get_yaxis_transform(), fontsize=7)
+        name.set_in_layout(False)
+    axes.set_yticks([])
+    axes.set_ylim(len(panel.bars) - 0.5, -0.9)
+    axes.axvline(0, color="black", linewidth=0.6)
     axes.set_xlim(*_with_room(panel))
 
 
@@ -121,3 +141,56 @@ def _label(name: str) -> str:
     """A name as a legend shows it; one that began with an underscore would be hidden."""
     shown = visible(name)
     return f" {shown}" if shown.startswith("_") else shown
+
+
+# --- inside a page ----------------------------------------------------------------------------------------------------
+
+_OF_PAGE = {
+    "#000000": "currentColor",
+    "#ffffff": "var(--panel)",
+    **{colour: f"var(--c{number})" for number, colour in enumerate(COLOURS)},
+}
+
+
+def inline(panel: Panel, about: str) -> str:
+    """A panel as SVG for a page, which has the page's colours and width and no style that its policy would refuse.
+
+    Args:
+        panel: What is drawn.
+        about: Names, with the panel's title, the picture to readers who do not see it.
+    """
+    from matplotlib.figure import Figure as Drawing
+
+    written, height = io.StringIO(), _height(panel)
+    with _styled():
+        drawing = Drawing(figsize=(_WIDTH, height))
+        drawing.subplots_adjust(**_MARGINS, top=1 - _ABOVE / height, bottom=_BELOW / height)
+        drawing.patch.set_visible(False)
+        axes = drawing.add_subplot()
+        axes.patch.set_visible(False)
+        _draw_panel(axes, panel)
+        drawing.savefig(written, format="svg", metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
+    text = written.getvalue()
+    body = text[text.index("<g ") : text.rindex("</svg>")]
+    body = re.sub(r"<[^>]*>", lambda tag: _of_page(tag[0]), body)
+    title = escape(visible(f"{about}: {panel.title}"))
+    box = f"0 0 {72 * _WIDTH:g} {72 * height:g}"
+    return f'<svg viewBox="{box}" role="img" aria-label="{title}"><title>{title}</title>{body}</svg>'
+
+
+def _of_page(tag: str) -> str:
+    """A tag of a picture as it stands in a page, which has several pictures."""
+    tag = re.sub(r'^<g id="[^"]*"', "<g", " ".join(tag.split()))
+    tag = re.sub(r"\d+\.\d{3,}", lambda number: f"{float(number[0]):.1f}", tag)
+    return re.sub(r' style="([^"]*)"', lambda style: _attributes(style[1]), tag)
+
+
+def _attributes(style: str) -> str:
+    """Declarations of a style as attributes; the font is that of the page, in the size of the picture."""
+    written = ""
+    for name, _, value in (declaration.strip().partition(": ") for declaration in style.split(";")):
+        if name == "font":
+            name, value = "font-size", value.partition("px")[0].rpartition(" ")[2] + "px"
+        if name and name != "font-family":
+            written += f' {name}="{_OF_PAGE.get(value, value)}"'
+    return written
