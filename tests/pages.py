@@ -31,8 +31,10 @@ class Parsed(HTMLParser):
             self.open.append(tag)
 
     def handle_endtag(self, tag: str) -> None:
-        if tag not in ("line", "rect", "path", "use", "circle") or (self.open and self.open[-1] == tag):
-            assert self.open.pop() == tag
+        assert self.open.pop() == tag
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.handle_starttag(tag, attrs)
 
     def handle_data(self, data: str) -> None:
         if "tr" in self.open:

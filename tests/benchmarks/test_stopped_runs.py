@@ -26,6 +26,7 @@ from llm_dec_pomdp.benchmarks.runner import run_folder, run_suite
 from llm_dec_pomdp.benchmarks.suite import Suite
 from llm_dec_pomdp.cli import app
 from llm_dec_pomdp.progress import Silent
+from llm_dec_pomdp.report.text import write_report
 from llm_dec_pomdp.results.listing import RunStatus, list_runs
 from llm_dec_pomdp.storage.runfolder import read_lines
 from llm_dec_pomdp.training.checkpoint import CheckpointError
@@ -283,6 +284,7 @@ def files(folder: Path) -> dict[str, Any]:
 
 def report_without_times(folder: Path) -> list[str]:
     """The report's lines; of the rows of the costs only the method, for the rest are times."""
+    write_report(folder)
     lines = (folder / "report.md").read_text().splitlines()
     return [line for line in lines if "|" not in line]
 
