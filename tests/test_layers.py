@@ -235,7 +235,7 @@ def loaded_after(code: str) -> set[str]:
 def test_importing_the_package_loads_nothing_heavy_and_no_environment() -> None:
     loaded = loaded_after(f"import {NAME}")
     assert NAME in loaded
-    assert not loaded & {*HEAVY, "datasets", "rich", "pyarrow", "matplotlib"}
+    assert not loaded & {*HEAVY, "datasets", "rich", "pandas", "pyarrow", "matplotlib"}
     assert not loaded & {f"{NAME}.envs.writing.tldr", f"{NAME}.envs.coding.humaneval"}
 
 

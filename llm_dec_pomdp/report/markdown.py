@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from pandas import DataFrame
 
 from ..visible import inline
 
@@ -12,7 +12,7 @@ def block(text: str) -> list[str]:
     return ["~~~text", text.replace("~~~", "~ ~ ~"), "~~~", ""]
 
 
-def table(names: Sequence[str], body: Sequence[Sequence[str]]) -> list[str]:
+def table(texts: DataFrame) -> list[str]:
     """A table and an empty line."""
-    rows = [[inline(cell) for cell in row] for row in [names, *body]]
-    return [*("| " + " | ".join(row) + " |" for row in [rows[0], ["---"] * len(names), *rows[1:]]), ""]
+    head, *rows = [[inline(cell) for cell in row] for row in (texts.columns, *texts.to_numpy())]
+    return [*("| " + " | ".join(row) + " |" for row in [head, ["---"] * len(head), *rows]), ""]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+from pandas import DataFrame
 
 from ..evaluation.comparisons import common
 from ..evaluation.intervals import Interval
@@ -18,15 +18,7 @@ from ..visible import visible
 from .drawing import save
 from .figures import figures
 from .findings import Findings
-from .tables import TEXT_COLUMNS, Text, cost_table, environment_tables, headline_table, overall_table
-
-_LATEX = {
-    "\\": r"\textbackslash{}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    **{sign: f"${sign}$" for sign in "<>|"},
-    **{sign: f"\\{sign}" for sign in "&%$#_{}"},
-}
+from .tables import TEXT_COLUMNS, cost_table, environment_tables, headline_table, overall_table
 
 
 def write_appendix(folder: Path, said: Findings) -> list[str]:
@@ -65,7 +57,7 @@ def _file_name(number: int, *words: str) -> str:
 # --- tables -----------------------------------------------------------------------------------------------------------
 
 
-def tables(said: Findings) -> list[tuple[str, str, Text]]:
+def tables(said: Findings) -> list[tuple[str, str, DataFrame]]:
     """Title, note and table of all tables of the report."""
     made = [("Return", "", headline_table(said.lines))]
     made += [("Over all environments", "", overall_table(said.overall))] if said.overall else []
@@ -76,24 +68,18 @@ def tables(said: Findings) -> list[tuple[str, str, Text]]:
     return [*made, ("What an answer takes", "", cost_table(said.lines))]
 
 
-def csv_text(table: Text) -> str:
+def csv_text(table: DataFrame) -> str:
     """A table as comma-separated values with a head."""
-    written = io.StringIO()
-    csv.writer(written, lineterminator="\n").writerows([table[0], *table[1]])
-    return visible(written.getvalue())
+    return visible(table.to_csv(index=False, lineterminator="\n"))
 
 
-def latex(about: str, table: Text) -> str:
+def latex(about: str, table: DataFrame) -> str:
     """A table as a `tabular` for the LaTeX package booktabs, under a comment that says what it is about."""
-    names, body = table
-    columns = "".join("l" if name in TEXT_COLUMNS else "r" for name in names)
-    head, *rows = (" & ".join(map(_escaped, row)) + r" \\" for row in (names, *body))
-    begin = [f"% {_one_line(about)}", f"\\begin{{tabular}}{{{columns}}}", r"\toprule", head, r"\midrule"]
-    return "\n".join([*begin, *rows, r"\bottomrule", r"\end{tabular}", ""])
-
-
-def _escaped(text: str) -> str:
-    return "".join(_LATEX.get(sign, sign) for sign in _one_line(text))
+    columns = "".join("l" if name in TEXT_COLUMNS else "r" for name in table.columns)
+    texts = table.map(_one_line).rename(columns=_one_line)
+    written = texts.to_latex(index=False, escape=True, column_format=columns)
+    written = re.sub(r"[<>|]", r"$\g<0>$", written)  # signs that fonts have in formulas alone
+    return f"% {_one_line(about)}\n{written}"
 
 
 def _one_line(text: str) -> str:

@@ -1,9 +1,11 @@
-"""Tables as text (column names and rows) for the terminal, Markdown and the page."""
+"""Tables of a report as data frames of texts, for the terminal, Markdown, the page, CSV and LaTeX."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+
+from pandas import DataFrame
 
 from ..evaluation.intervals import LEAST_SEEDS, LEVEL, Interval
 from ..evaluation.sections import Section, Value, means
@@ -11,8 +13,6 @@ from ..results.lines import Line, by_environment
 from .findings import Comparison, Overall
 from .published import published
 from .sections import heading, rows_of
-
-Text = tuple[list[str], list[list[str]]]  # names of the columns, rows
 
 PUBLISHED = "published"
 OWN_UNIT = ("return", "regret")  # of games whose optimum is known
@@ -24,6 +24,11 @@ HOW = (
     "No interval knows of seeds that get stuck before one of its own does: where a fifth of all seeds do, it holds the "
     "mean in about half of the reports on three seeds, and in two thirds of those on five. So every seed is shown."
 )
+
+
+def frame(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> DataFrame:
+    """A table of texts; several columns may have one name."""
+    return DataFrame([list(row) for row in rows], columns=list(columns), dtype=object)
 
 
 def number(value: float, digits: int = 1, missing: str = "-") -> str:
@@ -60,13 +65,13 @@ def return_cells(line: Line, columns: Sequence[str]) -> list[str]:
     return [cells.get(name, "-") for name in columns]
 
 
-def return_table(group: Sequence[Line]) -> Text:
+def return_table(group: Sequence[Line]) -> DataFrame:
     """What each method of an environment earns."""
     columns = return_columns(group)
-    return ["method", *columns], [[line.name, *return_cells(line, columns)] for line in group]
+    return frame(["method", *columns], ([line.name, *return_cells(line, columns)] for line in group))
 
 
-def headline_table(all_lines: Sequence[Line]) -> Text:
+def headline_table(all_lines: Sequence[Line]) -> DataFrame:
     """What each method of each environment earns, and published returns, marked as such in the column "over"."""
     body: list[list[str]] = []
     columns = return_columns(all_lines)
@@ -79,10 +84,10 @@ def headline_table(all_lines: Sequence[Line]) -> Text:
             body.append(
                 [environment, printed.method, printed.models, *(cells.get(name, "-") for name in columns), "-", "-"]
             )
-    return ["environment", "method", "model", *columns, "solved %", "distinct-2"], body
+    return frame(["environment", "method", "model", *columns, "solved %", "distinct-2"], body)
 
 
-def cost_table(all_lines: Sequence[Line]) -> Text:
+def cost_table(all_lines: Sequence[Line]) -> DataFrame:
     """What an answer of each method takes; a star marks response times that were measured in batches."""
     body: list[list[str]] = []
     for line in all_lines:
@@ -97,24 +102,24 @@ def cost_table(all_lines: Sequence[Line]) -> Text:
         response = batched if math.isnan(alone) else number(alone, 2)
         body.append([line.environment, line.method, line.model, response, *(number(n, 0) for n in tokens)])
     names = ["response s", "tokens/s", "prompt tokens", "generated tokens", "tokens per solved task"]
-    return ["environment", "method", "model", *names], body
+    return frame(["environment", "method", "model", *names], body)
 
 
-def environment_tables(group: Sequence[Line], compared: Sequence[Comparison]) -> list[tuple[str, str, Text]]:
+def environment_tables(group: Sequence[Line], compared: Sequence[Comparison]) -> list[tuple[str, str, DataFrame]]:
     """Titles, notes and tables of an environment: how methods differ, and the sections of the report."""
     tables = [(section.title, section.note, table) for section, table in section_tables(group)]
     differences = [("Differences, in points", verdict_rule(compared), difference_table(compared))] if compared else []
     return differences + tables
 
 
-def difference_table(pairs: Sequence[Comparison]) -> Text:
+def difference_table(pairs: Sequence[Comparison]) -> DataFrame:
     """How much more methods of an environment earn than others, in percentage points."""
     body = [
         [ours.name, theirs.name, f"{p.mean:+.1f}", bounds(p, "+"), p.over, p_value(pair.p), pair.verdict]
         for pair in pairs
         for ours, theirs, p in [(pair.ours, pair.theirs, pair.points)]
     ]
-    return ["method", "against", "points", "95 % interval", "over", "p, Holm", "verdict"], body
+    return frame(["method", "against", "points", "95 % interval", "over", "p, Holm", "verdict"], body)
 
 
 def verdict_rule(pairs: Sequence[Comparison]) -> str:
@@ -128,7 +133,7 @@ def verdict_rule(pairs: Sequence[Comparison]) -> str:
     )
 
 
-def overall_table(methods: Sequence[Overall]) -> Text:
+def overall_table(methods: Sequence[Overall]) -> DataFrame:
     """Methods over all environments."""
     body = [
         [
@@ -140,18 +145,18 @@ def overall_table(methods: Sequence[Overall]) -> Text:
         for m in methods
     ]
     probabilities = [f"P(more than {m.name})" for m in methods]
-    return ["method", "interquartile mean", "95 % interval over seeds", *probabilities], body
+    return frame(["method", "interquartile mean", "95 % interval over seeds", *probabilities], body)
 
 
-def section_tables(group: Sequence[Line]) -> list[tuple[Section, Text]]:
+def section_tables(group: Sequence[Line]) -> list[tuple[Section, DataFrame]]:
     """The tables of all sections that have something to show on an environment."""
-    made: list[tuple[Section, Text]] = []
+    made: list[tuple[Section, DataFrame]] = []
     by_line = {line.name: rows_of(line) for line in group}
     for name in dict.fromkeys(name for rows in by_line.values() for name in rows):
         section, rows = heading(name), {line: rows[name] for line, rows in by_line.items() if name in rows}
         columns = {column: 1 if column.endswith("%") else section.digits for row in rows.values() for column in row}
         body = [[line, *(shown(row.get(c, ""), digits) for c, digits in columns.items())] for line, row in rows.items()]
-        made.append((section, (["method", *columns], body)))
+        made.append((section, frame(["method", *columns], body)))
     return made
 
 

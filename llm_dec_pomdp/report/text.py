@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from pandas import DataFrame
 from rich.table import Table
 
 from ..benchmarks.result import Result
@@ -25,6 +26,7 @@ from .tables import (
     OWN_UNIT,
     bounds,
     difference_table,
+    frame,
     number,
     overall_table,
     return_table,
@@ -39,8 +41,8 @@ REST = ("distinct-2", "tokens/s", "response s")
 # --- the terminal -----------------------------------------------------------------------------------------------------
 
 
-def rows(results: Sequence[Result], methods: Sequence[str] = ()) -> tuple[list[str], list[list[str]]]:
-    """Column names and one row of text per result of an environment: who, the measures, the reward parts.
+def rows(results: Sequence[Result], methods: Sequence[str] = ()) -> DataFrame:
+    """One row of text per result of an environment: who, the measures, the reward parts.
 
     `methods` are what the results are called; left out: the titles of their methods.
     """
@@ -63,7 +65,7 @@ def rows(results: Sequence[Result], methods: Sequence[str] = ()) -> tuple[list[s
                 *(number(value.mean, 2) for value in s.components.values()),
             ]
         )
-    return ["method", *varying, *measures, *results[0].summary.components], cells
+    return frame(["method", *varying, *measures, *results[0].summary.components], cells)
 
 
 def _measures(results: Sequence[Result]) -> tuple[str, ...]:
@@ -81,50 +83,48 @@ def tables(results: Sequence[Result], entries: Sequence[Entry] = ()) -> list[Tab
     """Rich tables, narrow enough for a terminal: per environment measures and reward parts; then what failed."""
     made: list[Table] = []
     for environment, group in grouped(results, lambda result: result.cell.environment.title).items():
-        names, body = rows(group)
-        who = 1 + len(_varying(group))
+        table, who = rows(group), 1 + len(_varying(group))
         parts = who + len(_measures(group))
-        made.append(_table(_title(environment, group), names[:parts], [row[:parts] for row in body], who))
-        chosen = [*range(who), *range(parts, len(names))]
-        picked = [[row[i] for i in chosen] for row in body]
-        made.append(_table(f"{environment}: mean reward parts", [names[i] for i in chosen], picked, who))
+        made.append(_table(_title(environment, group), table.iloc[:, :parts], who))
+        earned = table.take([*range(who), *range(parts, table.shape[1])], axis=1)
+        made.append(_table(f"{environment}: mean reward parts", earned, who))
     said = findings(entries)
     if any(len(line.entries) > 1 for line in said.lines):
         made += finding_tables(said)
     else:
         made += [table for group in by_environment(said.lines).values() for table in _section_tables(group)]
-    if failed := _failed(entries):
-        made.append(_table("Cells without a result", ["cell", "reason"], failed, 2))
+    if len(failed := _failed(entries)):
+        made.append(_table("Cells without a result", failed, 2))
     return made
 
 
-def _failed(entries: Sequence[Entry]) -> list[list[str]]:
-    return [[entry.cell.label, entry.failure] for entry in entries if entry.result is None]
+def _failed(entries: Sequence[Entry]) -> DataFrame:
+    return frame(["cell", "reason"], ([e.cell.label, e.failure] for e in entries if e.result is None))
 
 
 def finding_tables(said: Findings) -> list[Table]:
     """Rich tables: per environment what each method earns over its seeds, and every pair of methods."""
     made: list[Table] = []
     for environment, group in by_environment(said.lines).items():
-        made.append(_table(f"{environment}: return of the methods", *return_table(group), 1))
+        made.append(_table(f"{environment}: return of the methods", return_table(group), 1))
         made += _section_tables(group)
         if compared := said.on(environment):
             title = f"{environment}: differences in return, in points. {verdict_rule(compared)}"
-            made.append(_table(title, *difference_table(compared), 2))
+            made.append(_table(title, difference_table(compared), 2))
     return made
 
 
 def _section_tables(group: Sequence[Line]) -> list[Table]:
     """Rich tables of the sections of an environment."""
     made = section_tables(group)
-    return [_table(f"{group[0].environment}: {section.title}. {section.note}", *table, 1) for section, table in made]
+    return [_table(f"{group[0].environment}: {section.title}. {section.note}", table, 1) for section, table in made]
 
 
-def _table(title: str, names: Sequence[str], body: Sequence[Sequence[str]], left: int) -> Table:
+def _table(title: str, texts: DataFrame, left: int) -> Table:
     table = Table(title=plain(title, "table.title"), title_justify="left")
-    for position, name in enumerate(names):
+    for position, name in enumerate(texts.columns):
         table.add_column(plain(name), justify="left" if position < left else "right")
-    for row in body:
+    for row in texts.to_numpy():
         table.add_row(*map(plain, row))
     return table
 
@@ -204,19 +204,19 @@ def markdown(title: str, said: Findings, entries: Sequence[Entry], warnings: Seq
     for environment, group in by_environment(said.lines).items():
         finished = [(line.method, e.result) for line in group for e in line.entries if e.result is not None]
         results = [result for _, result in finished]
-        names, body = rows(results, [method for method, _ in finished])
-        parts += [f"## {md.inline(_title(environment, results))}", "", *md.table(names, body)]
+        measured = rows(results, [method for method, _ in finished])
+        parts += [f"## {md.inline(_title(environment, results))}", "", *md.table(measured)]
         parts += _published_lines(group)
-        parts += md.table(*return_table(group)) if any(len(line.entries) > 1 for line in group) else []
+        parts += md.table(return_table(group)) if any(len(line.entries) > 1 for line in group) else []
         for section, table in section_tables(group):
-            parts += [f"### {section.title}", "", *([section.note, ""] if section.note else []), *md.table(*table)]
+            parts += [f"### {section.title}", "", *([section.note, ""] if section.note else []), *md.table(table)]
         if compared := said.on(environment):
             parts += ["### Differences, in points", "", verdict_rule(compared), ""]
-            parts += md.table(*difference_table(compared))
+            parts += md.table(difference_table(compared))
     if said.overall:
-        parts += ["## Over all environments", "", *md.table(*overall_table(said.overall))]
-    if failed := _failed(entries):
-        parts += ["## Cells without a result", "", *md.table(["cell", "reason"], failed)]
+        parts += ["## Over all environments", "", *md.table(overall_table(said.overall))]
+    if len(failed := _failed(entries)):
+        parts += ["## Cells without a result", "", *md.table(failed)]
     parts += ["## One episode per method", ""]
     for line in said.lines:
         parts += _sample(line.entries[0])

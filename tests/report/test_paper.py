@@ -15,6 +15,7 @@ from written_runs import make_cell, write_run
 from llm_dec_pomdp.cli import app
 from llm_dec_pomdp.report.findings import findings
 from llm_dec_pomdp.report.paper import latex, write_appendix
+from llm_dec_pomdp.report.tables import frame
 from llm_dec_pomdp.results.runs import read_run
 
 RETURNS = {"magrpo": (0.3, 0.5, 0.4), "concat": (0.2, 0.2, 0.3)}  # by seed, less a third of a percent
@@ -68,9 +69,9 @@ def test_every_table_is_there_as_csv_and_as_latex(exported: tuple[Path, list[str
 
 
 def test_latex_takes_names_as_text() -> None:
-    text = latex("50 %\nof it", (["method", "return %"], [["a_b & {c} \\d <$", "1"]]))
+    text = latex("50 %\nof it", frame(["method", "return %"], [["a_b & {c} \\d <$", "1"]]))
     assert text.splitlines()[0] == "% 50 % of it"
-    assert r"a\_b \& \{c\} \textbackslash{}d $<$\$ & 1 \\" in text
+    assert r"a\_b \& \{c\} \textbackslash d $<$\$ & 1 \\" in text
 
 
 def test_rliable_reads_a_matrix_of_seeds_and_environments_for_every_method(exported: tuple[Path, list[str]]) -> None:
