@@ -86,7 +86,8 @@ def tables(results: Sequence[Result], entries: Sequence[Entry] = ()) -> list[Tab
         table, who = rows(group), 1 + len(_varying(group))
         parts = who + len(_measures(group))
         made.append(_table(_title(environment, group), table.iloc[:, :parts], who))
-        earned = table.take([*range(who), *range(parts, table.shape[1])], axis=1)
+        names, body = list(table.columns), [list(row) for row in table.to_numpy()]
+        earned = frame(names[:who] + names[parts:], [row[:who] + row[parts:] for row in body])
         made.append(_table(f"{environment}: mean reward parts", earned, who))
     said = findings(entries)
     if any(len(line.entries) > 1 for line in said.lines):
