@@ -111,7 +111,7 @@ class JudgedWritingTask(HardenedWritingTask):
         self, tasks: Tasks = "sample", *, judge: TextJudge | str | None = None, **common: Unpack[WritingOptions]
     ) -> None:
         if not judge:
-            raise JudgeError(_NO_JUDGE.format(self.metadata["name"]))
+            raise JudgeError(_NO_JUDGE.format(self.declared.name))
         super().__init__(tasks, **common)
         self.judge = RememberingJudge(judge)
 
