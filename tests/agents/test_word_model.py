@@ -81,5 +81,5 @@ def test_any_well_formed_text_is_as_likely_as_any_other() -> None:
 
 def test_script_uniform_wants_an_environment_that_lists_texts() -> None:
     made = assemble_team(("a",), ("r",), [MemberConfig(agents=["a"], model="script:uniform")])
-    with pytest.raises(ModelError, match="script:uniform plays an environment that lists its texts"):
+    with pytest.raises(ValueError, match="script:uniform says one of a few texts"):
         made.generate([Request("a", conversation("x"))], Sampling())

@@ -13,6 +13,7 @@ from llm_dec_pomdp.visible import visible
 
 MODULE = """
 from llm_dec_pomdp.envs.tasks import TaskSource
+from llm_dec_pomdp.envs.facts import Facts
 from llm_dec_pomdp.envs.text_task import TextTask
 from llm_dec_pomdp.types import Score, TaskItem
 
@@ -20,11 +21,7 @@ EVIL = "[/]\\x1b]0;owned\\x07:leaves:\\ud800[red]"
 
 
 class Leaves(TextTask):
-    metadata = {**TextTask.metadata, "name": "leaves-v0"}
-    roles = (EVIL,)
-    components = (EVIL,)
-    score_range = (0.0, 1.0)
-    max_return = 1.0
+    declared = Facts(name="leaves-v0", roles=(EVIL,), components=(EVIL,), score_range=(0.0, 1.0))
     source = TaskSource("leaves", sample=lambda: [TaskItem(EVIL, "say " + EVIL, reference=("red",))])
 
     def observe(self, item, agent):
