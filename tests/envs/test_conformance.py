@@ -18,14 +18,14 @@ from llm_dec_pomdp.envs.wrappers import with_protocol
 env_ids = pytest.mark.parametrize("env_id", sorted(llm_dec_pomdp.registry))
 
 
-MANY_PROGRAMS = ("humaneval-v0", "humaneval-v1", "coophumaneval-v1")  # to judge, up to nine for a row
+LONG = ("humaneval-v0", "humaneval-v1", "coophumaneval-v1", "tldr-v2", "arxiv-v2")  # nine programs a row, or a model
 
 
 @pytest.mark.usefixtures("impatient_judge")
 @pytest.mark.parametrize(
     "env_id",
     [
-        pytest.param(env_id, marks=pytest.mark.slow if env_id in MANY_PROGRAMS else ())
+        pytest.param(env_id, marks=pytest.mark.slow if env_id in LONG else ())
         for env_id in sorted(llm_dec_pomdp.registry)
     ],
 )
