@@ -122,8 +122,8 @@ def assemble_team(
             check_model(member.model, scripts)
             players |= dict.fromkeys(names, _scripted(member.model.removeprefix(SCRIPT), script, choices))
         else:
-            how: dict[str, Any] = {"seed": seed, "train": member.train, **words, **member.options()}
-            players |= load(names, member.model, roles=[role_of[name] for name in names], **how).members
+            arguments: dict[str, Any] = {"seed": seed, "train": member.train, **words, **member.options()}
+            players |= load(names, member.model, roles=[role_of[name] for name in names], **arguments).members
         if member.learning_rate is not None:
             rates |= dict.fromkeys(names, member.learning_rate)
     missing = [agent for agent in agents if agent not in players]

@@ -258,15 +258,15 @@ def load_policy(
     Raises:
         ModelError: See `load_model`; or a remote model with an option for models in this process.
     """
-    how = (options or RunOptions()).arguments()
+    running = (options or RunOptions()).arguments()
     if server := server_model(name):
-        for option, value in how.items():
+        for option, value in running.items():
             if value != RunOptions.model_fields[option].default:
                 raise ModelError(f"{option} is {value!r}, but {name!r} runs on a server; leave {option} out")
         return Remote(*server, api_key=os.environ.get("OPENAI_API_KEY"))
-    made: dict[str, Any] = {"vocabulary": vocabulary, "seed": seed}
-    network, tokenizer = load_model(name, device=device, dtype=dtype, trained=trained, **made)
-    return _policy(network, tokenizer, dtype, trained, **how)
+    building: dict[str, Any] = {"vocabulary": vocabulary, "seed": seed}
+    network, tokenizer = load_model(name, device=device, dtype=dtype, trained=trained, **building)
+    return _policy(network, tokenizer, dtype, trained, **running)
 
 
 def _policy(
@@ -278,8 +278,8 @@ def _policy(
     from .transformers.language_model import LanguageModel
 
     mixed = mixed_precision(dtype, str(network.device), trained)
-    how = {"compute_dtype": torch.bfloat16 if mixed else None, "engine": make_engine(engine) if engine else None}
-    return LanguageModel(network, tokenizer, **how, **options)
+    placement = {"compute_dtype": torch.bfloat16 if mixed else None, "engine": make_engine(engine) if engine else None}
+    return LanguageModel(network, tokenizer, **placement, **options)
 
 
 def load_team(
@@ -312,35 +312,35 @@ def load_team(
     """
     o = build(ModelOptions, options, source=f"options of {model}")
     o.refuse_conflicts(trained=train)
-    made: dict[str, Any] = {"device": o.devices[0], "dtype": o.dtype, "vocabulary": vocabulary, "seed": seed}
-    made["trained"] = train and o.sharing != "lora"
+    building: dict[str, Any] = {"device": o.devices[0], "dtype": o.dtype, "vocabulary": vocabulary, "seed": seed}
+    building["trained"] = train and o.sharing != "lora"
     role_of = dict(zip(agents, roles or agents, strict=True))
     if model == TABLE:
         team = _tables(role_of, menus or {}, o)
     elif o.sharing == "shared" or server_model(model):
-        team = Team(dict.fromkeys(agents, load_policy(model, o, **made)))
+        team = Team(dict.fromkeys(agents, load_policy(model, o, **building)))
     else:
-        team = _of_roles(role_of, model, o, made)
+        team = _of_roles(role_of, model, o, building)
     for policy in () if train else team.trainable:
         for parameter in policy.parameters():
             parameter.requires_grad_(False)
     return team
 
 
-def _of_roles(role_of: Mapping[str, str], model: str, options: ModelOptions, made: Mapping[str, Any]) -> Team:
+def _of_roles(role_of: Mapping[str, str], model: str, options: ModelOptions, building: Mapping[str, Any]) -> Team:
     """A team with its own weights for each role, named by its first agent; `made` are arguments of `load_model`."""
     first = {role: agent for agent, role in reversed(list(role_of.items()))}
     owners = {agent: first[role] for agent, role in role_of.items()}
     names = list(dict.fromkeys(owners.values()))
-    network, tokenizer = load_model(model, **made)
-    how: dict[str, Any] = {"dtype": made["dtype"], "trained": made["trained"], **options.arguments()}
+    network, tokenizer = load_model(model, **building)
+    running: dict[str, Any] = {"dtype": building["dtype"], "trained": building["trained"], **options.arguments()}
     if options.sharing == "lora":
-        network = _with_adapters(network, names, options.lora_rank, made["seed"])
-        return Team(dict.fromkeys(owners, _policy(network, tokenizer, adapters=owners, **how)))
+        network = _with_adapters(network, names, options.lora_rank, building["seed"])
+        return Team(dict.fromkeys(owners, _policy(network, tokenizer, adapters=owners, **running)))
     networks = [network, *(copy.deepcopy(network) for _ in names[1:])]
     if len(options.devices) > 1:
-        networks = [own.to(device) for own, device in zip(networks, itertools.cycle(options.devices))]
-    policies = [_policy(own, tokenizer, **how) for own in networks]
+        networks = [moved.to(device) for moved, device in zip(networks, itertools.cycle(options.devices))]
+    policies = [_policy(moved, tokenizer, **running) for moved in networks]
     return Team({agent: policies[names.index(owner)] for agent, owner in owners.items()})
 
 

@@ -151,8 +151,8 @@ class RemoteJudge:
         url, model, api_key, timeout, tries, concurrency: See `Remote`.
     """
 
-    def __init__(self, url: str, model: str, **how: Any) -> None:
-        self._remote = Remote(url, model, **how)
+    def __init__(self, url: str, model: str, **options: Any) -> None:
+        self._remote = Remote(url, model, **options)
         self.name = f"{self._remote.url}#{model}"
 
     def log_likelihoods(self, prefixes: Sequence[str | tuple[Message, ...]], texts: Sequence[str]) -> list[Likelihood]:

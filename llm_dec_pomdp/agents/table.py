@@ -111,8 +111,8 @@ class Table(Rows, Policy):
             u = torch.tensor([uniforms(seed, 1)[0] for _, seed in asked])
             tokens, logprobs = draw(self.rows(numbers), u, sampling)
         drawn = zip(numbers, tokens.tolist(), logprobs.tolist(), strict=True)
-        said = iter([Completion(self.menu[token], (number,), (token,), (p,)) for number, token, p in drawn])
-        return [[next(said) for _ in request.seeds] for request in requests]
+        completions = iter([Completion(self.menu[token], (number,), (token,), (p,)) for number, token, p in drawn])
+        return [[next(completions) for _ in request.seeds] for request in requests]
 
     @property
     def default_learning_rate(self) -> float:

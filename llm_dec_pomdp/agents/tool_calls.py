@@ -53,8 +53,8 @@ def messages_of(history: Sequence[Message]) -> list[dict[str, Any]]:
         if calls:
             waiting = [f"call_{len(messages)}_{number}" for number in range(len(calls))]
             content = _CALL.sub("", message.text).strip() or None
-            made = [{"id": i, "type": "function", "function": f} for i, f in zip(waiting, calls, strict=True)]
-            messages.append({"role": "assistant", "content": content, "tool_calls": made})
+            written = [{"id": i, "type": "function", "function": f} for i, f in zip(waiting, calls, strict=True)]
+            messages.append({"role": "assistant", "content": content, "tool_calls": written})
         else:
             given = [message.text, *[_WITH_THE_FIRST] * (len(waiting) - 1)]
             messages += [{"role": "tool", "tool_call_id": i, "content": t} for i, t in zip(waiting, given, strict=True)]

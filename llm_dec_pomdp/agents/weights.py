@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def write_weights(draft: Draft, folder: str, policy: Policy, weights: WeightFile) -> None:
     """Write one agent's weights and configurations."""
     state = policy.state_dict()
-    tensors = {name: state[own] for name, own in weights.tensors.items()}
+    tensors = {name: state[place] for name, place in weights.tensors.items()}
     draft.write_tensors(f"{folder}/{weights.name}", tensors)
     for name, config in weights.configs.items():
         draft.write_json(f"{folder}/{name}", config)

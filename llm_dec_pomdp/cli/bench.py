@@ -129,8 +129,8 @@ def bench(
     failures = {entry.cell.label: entry.failure for entry in run.entries if entry.result is None}
     if as_json:
         results = [result.to_dict() for result in run.results]
-        said = findings(run.entries).to_dict()
-        print_json({"folder": str(folder), "results": results, **said, "failures": failures})
+        found = findings(run.entries).to_dict()
+        print_json({"folder": str(folder), "results": results, **found, "failures": failures})
     else:
         show_report(tables(run.results, run.entries), folder)
     if failures:

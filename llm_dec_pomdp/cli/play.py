@@ -56,12 +56,12 @@ def play(
         if role is not None and role not in roles:
             stop(f"no role {role!r} in {env_id}; {nearest(role, dict.fromkeys(roles))}")
         env.reset(seed=seed, options={"task_id": task} if task else None)
-        own = role or roles[0]
-        mine = [agent for agent in env.possible_agents if env.role(agent) == own]
+        taken = role or roles[0]
+        mine = [agent for agent in env.possible_agents if env.role(agent) == taken]
         others = [agent for agent in env.possible_agents if agent not in mine]
         if others:
             check_model(model, env.task.facts.scripts)
-        out.print("You are", plain(own, "bold"), f"in {env_id}, task {env.item.id}.")
+        out.print("You are", plain(taken, "bold"), f"in {env_id}, task {env.item.id}.")
         rest: Mapping[str, Policy] = {}
         if others:
             known: dict[str, Any] = {**known_of(env), "roles": [env.role(agent) for agent in others]}

@@ -38,16 +38,16 @@ def report(
         stop("give a folder for the report of several runs with --out")
     folder = out_folder or runs[0]
     with failure(folder):
-        said, warnings = report_runs(runs, folder, allow_mixed=allow_mixed)
+        text, warnings = report_runs(runs, folder, allow_mixed=allow_mixed)
     left_out: list[str] = []
     if export is not None:
         with failure(export):
-            left_out = write_appendix(export, said)
+            left_out = write_appendix(export, text)
     if as_json:
-        print_json({"folder": str(folder), "warnings": warnings, **said.to_dict()})
+        print_json({"folder": str(folder), "warnings": warnings, **text.to_dict()})
         return
     for warning in warnings:
         err.print(plain("does not compare:", "yellow"), warning)
     if left_out:
         err.print("not in rliable.json and marl_eval.json, for lack of an environment or a seed:", ", ".join(left_out))
-    show_report(finding_tables(said), folder)
+    show_report(finding_tables(text), folder)

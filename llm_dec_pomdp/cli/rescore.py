@@ -34,11 +34,11 @@ def rescore(
         allow(cells_under(run, env_id, options), run, (env_id,), trust=trust)
         scored = rescore(run, env_id, options)
     if as_json:
-        print_json([dataclasses.asdict(one) for one in scored])
+        print_json([dataclasses.asdict(cell) for cell in scored])
         return
     rows: list[list[str]] = []
-    for one in scored:
-        returns = (f"{interval.mean:.1f} %" for interval in (one.before.return_percent, one.after.return_percent))
-        parts = (f"{part.mean:.3g}" for part in one.after.components.values())
-        rows.append([one.cell, *returns, *parts])
+    for cell in scored:
+        returns = (f"{interval.mean:.1f} %" for interval in (cell.before.return_percent, cell.after.return_percent))
+        parts = (f"{part.mean:.3g}" for part in cell.after.components.values())
+        rows.append([cell.cell, *returns, *parts])
     print_table(["cell", "as it was", env_id, *scored[0].after.components], rows)

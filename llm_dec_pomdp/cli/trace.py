@@ -195,5 +195,5 @@ def _means(traces: Iterable[Trace]) -> Mapping[str, float]:
     from ..types import known_means
 
     counted = [stats_of(trace) for trace in traces]
-    names = (name for one in counted for name in one)
+    names = (name for counts in counted for name in counts)
     return {"traces": len(counted), **dict.fromkeys(names, math.nan), **known_means(counted)}

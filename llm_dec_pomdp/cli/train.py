@@ -117,9 +117,9 @@ def train(
             _refuse_another(cell, resume)
         executors.find(executor).load()  # whose package may not be installed
     folder, name = resume or options["out_folder"], f"train-{cell.environment.id}"
-    how: dict[str, Any] = {"resume": resume is not None, "other_versions": other_versions}
-    how |= {"executor": executor, "address": address, "traces": options["traces"], "tracking": trackers}
-    run_one(cell, folder, name, options["as_json"], **how)
+    arguments: dict[str, Any] = {"resume": resume is not None, "other_versions": other_versions}
+    arguments |= {"executor": executor, "address": address, "traces": options["traces"], "tracking": trackers}
+    run_one(cell, folder, name, options["as_json"], **arguments)
 
 
 def _refuse_another(cell: Cell, folder: Path) -> None:
@@ -140,10 +140,10 @@ def _cell_to_resume(context: typer.Context, folder: Path | None, *, trust: bool)
     free = given(
         context, "resume", "other_versions", "executor", "address", "track", "traces", "trust", "as_json", *changes
     )
-    if own := [option for option in given(context) if option not in free]:
+    if refused := [option for option in given(context) if option not in free]:
         stop(
-            f"{', '.join(own)}: --resume takes the options of the run, of which --steps, --save-every and --eval-every "
-            "may change; leave it out, or give the environment and all options"
+            f"{', '.join(refused)}: --resume takes the options of the run, of which --steps, --save-every and "
+            "--eval-every may change; leave it out, or give the environment and all options"
         )
     if not folder.is_dir():
         stop(f"the run {str(folder)!r} does not exist; see llm-dec-pomdp runs for those that do")

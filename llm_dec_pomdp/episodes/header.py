@@ -89,11 +89,11 @@ class Header:
         """
         names = {agent: models if isinstance(models, str) else models[agent] for agent in env.possible_agents}
         players = {agent: Player(env.role(agent), names[agent], weights) for agent in env.possible_agents}
-        own = env_id or str(env.task.metadata["name"])
+        name = env_id or str(env.task.metadata["name"])
         # The schema has no word for teams whose members are alike and do not speak to each other.
         known = {"centralized": "centralized", "discussion": "debate"}
         topology = "hierarchical" if env.facts.hierarchical else known.get(protocol, "unknown")
-        return cls(own, dict(options or {}), protocol, env.max_turns, topology, players, sampling)
+        return cls(name, dict(options or {}), protocol, env.max_turns, topology, players, sampling)
 
     def of_task(self, item: TaskItem) -> tuple[dict[str, Any], dict[str, Any]]:
         """What the traces of a task share: of their header; and the task."""

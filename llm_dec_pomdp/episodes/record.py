@@ -48,13 +48,13 @@ def from_episode(
     """
     graph = _Graph({agent: player.role for agent, player in header.players.items()}, token_ids=token_ids)
     run, content = header.of_task(item)
-    own = {
+    extra = {
         "seed": derive(episode.seed, "env") if seed is None else seed,
         "text_seed": episode.seed,
         "share": _plain(episode.share),
         "terminated": episode.terminated,
     }
-    graph.add(DECISION, ENVIRONMENT, decision="start", header=run | own, content=content)
+    graph.add(DECISION, ENVIRONMENT, decision="start", header=run | extra, content=content)
     for number, turn in enumerate(episode.turns):
         graph.play(number, turn)
     return {
@@ -101,12 +101,16 @@ class _Graph:
         """Add the events of a turn."""
         for agent, text in (*turn.told.items(), *turn.observations.items()):
             self._tell(number, agent, text)
-        for agent, said in turn.actions.items():
-            fields = {"content": said.text, **_sampled(said, token_ids=self._token_ids), "role": self._roles[agent]}
-            event = self.add("message", agent, self.now + said.seconds, turn=number, **fields)
+        for agent, completion in turn.actions.items():
+            fields = {
+                "content": completion.text,
+                **_sampled(completion, token_ids=self._token_ids),
+                "role": self._roles[agent],
+            }
+            event = self.add("message", agent, self.now + completion.seconds, turn=number, **fields)
             self._follow(agent, event["id"], "message")
             self._said[agent] = event
-        self.now += max((said.seconds for said in turn.actions.values()), default=0.0)
+        self.now += max((completion.seconds for completion in turn.actions.values()), default=0.0)
         for happened in turn.events:
             self._happen(number, happened)
         event = self.add("aggregate", ENVIRONMENT, turn=number, **_paid(turn))
@@ -186,18 +190,18 @@ def _own_edge(before: str, after: str) -> str:
     return _INTO.get(after, "causal") if before == "message" else "causal"
 
 
-def _sampled(said: Completion, *, token_ids: bool) -> dict[str, Any]:
+def _sampled(completion: Completion, *, token_ids: bool) -> dict[str, Any]:
     """What is known of a text beside itself."""
     known: dict[str, Any] = {}
-    if said.prompt_ids or said.token_ids:
-        known["tokens"] = {"prompt": len(said.prompt_ids), "sampled": len(said.token_ids)}
-    if said.seconds:
-        known["seconds"] = _plain(said.seconds)
-    if said.truncated:
+    if completion.prompt_ids or completion.token_ids:
+        known["tokens"] = {"prompt": len(completion.prompt_ids), "sampled": len(completion.token_ids)}
+    if completion.seconds:
+        known["seconds"] = _plain(completion.seconds)
+    if completion.truncated:
         known["truncated"] = True
     if token_ids:
-        ids = {"prompt_ids": list(said.prompt_ids), "token_ids": list(said.token_ids)}
-        known |= ids | {"logprobs": [_plain(logprob) for logprob in said.logprobs]}
+        ids = {"prompt_ids": list(completion.prompt_ids), "token_ids": list(completion.token_ids)}
+        known |= ids | {"logprobs": [_plain(logprob) for logprob in completion.logprobs]}
     return known
 
 
@@ -217,11 +221,11 @@ def _paid(turn: Turn) -> dict[str, Any]:
 def _earned(episode: Episode) -> dict[str, float]:
     """The return of the team, the parts of the last score, and what agents earned, where these are finite."""
     earned = {"team": episode.total} | (dict(episode.final.components) if episode.final else {})
-    own: dict[str, float] = {}
+    rewards: dict[str, float] = {}
     for turn in episode.turns:
         for agent, value in turn.rewards.items():
-            own[agent] = own.get(agent, 0.0) + value
-    return {name: _plain(value) for name, value in (earned | own).items() if math.isfinite(value)}
+            rewards[agent] = rewards.get(agent, 0.0) + value
+    return {name: _plain(value) for name, value in (earned | rewards).items() if math.isfinite(value)}
 
 
 def _score_of(episode: Episode) -> dict[str, float]:

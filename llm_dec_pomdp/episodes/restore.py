@@ -150,8 +150,8 @@ def _turn(events: Sequence[_Event], *, token_ids: bool) -> dict[str, Any]:
         elif "kind" in event:
             agent = _to(event) if event["type"] == "spawn" else event["agent"]
             turn["events"] = (*turn["events"], Event(event["kind"], agent, _content(event, dict[str, str])))
-    told: dict[str, str] = turn["observations"]
-    turn["told"] = {agent: told.pop(agent) for agent in list(told) if agent not in turn["actions"]}
+    observations: dict[str, str] = turn["observations"]
+    turn["told"] = {agent: observations.pop(agent) for agent in list(observations) if agent not in turn["actions"]}
     return turn
 
 

@@ -77,8 +77,8 @@ class GemGame:
 
     def step(self, text: str) -> Shown:
         """Make a move; a game that GEM truncates is over."""
-        told, reward, terminated, truncated, info = self._env.step(text)
-        return Shown(_with_suffix(told, info), (float(reward),), bool(terminated or truncated))
+        observation, reward, terminated, truncated, info = self._env.step(text)
+        return Shown(_with_suffix(observation, info), (float(reward),), bool(terminated or truncated))
 
 
 def _with_suffix(text: Any, info: Mapping[str, Any]) -> str:

@@ -65,8 +65,8 @@ def made(make: Callable[..., Any], name: str, options: Mapping[str, Any]) -> Any
     try:
         return make(name, **options)
     except Exception as error:
-        said = " ".join(re.sub("\x1b\\[[0-9;]*m|[*]", "", str(error)).split())
+        reason = " ".join(re.sub("\x1b\\[[0-9;]*m|[*]", "", str(error)).split())
         raise RuntimeError(
             f"{make.__module__.partition('.')[0]} cannot make {name!r} with {dict(options)}: {type(error).__name__}: "
-            f"{said:.300}; correct the options, or install and download what it names"
+            f"{reason:.300}; correct the options, or install and download what it names"
         ) from error

@@ -98,7 +98,7 @@ def rollout_func(env: TextDecPOMDP) -> RolloutFunc:
         groups = Trajectories().play(env, policy, ids, seeds, sampling, width)
         network.train(training)
         rows = [row(episode, agent) for group in groups for agent in env.possible_agents for episode in group.episodes]
-        return {name: [one[name] for one in rows] for name in rows[0]}
+        return {name: [line[name] for line in rows] for name in rows[0]}
 
     return play
 
@@ -109,12 +109,12 @@ def row(episode: Episode, agent: str) -> dict[str, Any]:
     Raises:
         ValueError: The agent was not asked, or a later prompt does not begin with what was shown and sampled before.
     """
-    said = [turn.actions[agent] for turn in episode.turns if agent in turn.actions]
-    if not said:
+    completions = [turn.actions[agent] for turn in episode.turns if agent in turn.actions]
+    if not completions:
         raise ValueError(f"{agent} was not asked in an episode of task {episode.item_id!r}, and TRL needs a text of it")
-    ids, mask, logprobs = list(said[0].prompt_ids), list[int](), list[float]()
+    ids, mask, logprobs = list(completions[0].prompt_ids), list[int](), list[float]()
     start = len(ids)
-    for number, text in enumerate(said, 1):
+    for number, text in enumerate(completions, 1):
         before = len(ids)
         if list(text.prompt_ids[:before]) != ids:
             raise ValueError(

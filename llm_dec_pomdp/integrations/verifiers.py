@@ -52,7 +52,7 @@ def environment(env_id: str, protocol: str = "parallel", **options: Any) -> tupl
         ImportError: verifiers is missing or too old.
         KeyError: Unknown id or protocol; the message names the nearest ones.
     """
-    made: TextDecPOMDP = with_protocol(make(env_id, split="all", **options), protocol)
+    env: TextDecPOMDP = with_protocol(make(env_id, split="all", **options), protocol)
 
     class Tasks(vf.Taskset[vf.Task[vf.TaskData], TasksConfig]):
         """The tasks of the environment; who is told what is up to the Env."""
@@ -63,7 +63,7 @@ def environment(env_id: str, protocol: str = "parallel", **options: Any) -> tupl
 
     roles = {
         field_of(role): (vf.AgentConfig, vf.AgentConfig(harness={"id": "null"}, runtime={"type": "subprocess"}))
-        for role in made.facts.roles
+        for role in env.facts.roles
     }
     model: Any = create_model
     config = model("TeamConfig", __base__=vf.EnvConfig, **roles)
@@ -71,7 +71,7 @@ def environment(env_id: str, protocol: str = "parallel", **options: Any) -> tupl
     class Team(Play, vf.Env[config]):
         """The environment, played by an agent for each role."""
 
-        template = made
+        template = env
 
     return Tasks, Team
 

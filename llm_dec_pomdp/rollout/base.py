@@ -133,9 +133,9 @@ class Stepped(NamedTuple):
 
 def begin(env: TextDecPOMDP, group: int, item_id: str, seed: int, chance: int) -> RunningEpisode:
     """A copy of the environment at the start of a task; `chance` is its seed, and `seed` that of the texts."""
-    own = env.fork()
-    own.reset(seed=derive(chance, "env"), options={"task_id": item_id})
-    return RunningEpisode(own, group, item_id, seed)
+    fork = env.fork()
+    fork.reset(seed=derive(chance, "env"), options={"task_id": item_id})
+    return RunningEpisode(fork, group, item_id, seed)
 
 
 def begin_groups(batch: Batch, *, shared_chance: bool = True) -> list[RunningEpisode]:
@@ -198,34 +198,41 @@ def question(env: TextDecPOMDP, group: int, agent: str, turns: Sequence[Turn], s
 def ask(policy: Policy, sampling: Sampling, questions: Sequence[Question]) -> list[Completion]:
     """One text for each question; equal questions are drawn once, and those that differ by seed share a request."""
     seeds: dict[tuple[int, str, tuple[Message, ...], tuple[int, ...], tuple[Tool, ...]], dict[int, None]] = {}
-    for one in questions:
-        seeds.setdefault(one[:5], {})[one.seed] = None
-    requests = [Request(agent, said, tuple(own), ids, tools) for (_, agent, said, ids, tools), own in seeds.items()]
+    for question in questions:
+        seeds.setdefault(question[:5], {})[question.seed] = None
+    requests = [
+        Request(agent, history, tuple(seeds_of), ids, tools)
+        for (_, agent, history, ids, tools), seeds_of in seeds.items()
+    ]
     answers: dict[Question, Completion] = {}
     for key, request, completions in zip(seeds, requests, policy.generate(requests, sampling), strict=True):
         for seed, completion in zip(request.seeds, completions, strict=True):
             answers[Question(*key, seed)] = completion
-    return [answers[one] for one in questions]
+    return [answers[question] for question in questions]
 
 
-def step_all(envs: Sequence[TextDecPOMDP], said: Sequence[Mapping[str, Completion]]) -> list[Stepped]:
+def step_all(envs: Sequence[TextDecPOMDP], joint_actions: Sequence[Mapping[str, Completion]]) -> list[Stepped]:
     """Step all environments; agents without a text say the empty text."""
-    observations = [{agent: env.history(agent)[-1].text for agent in s} for env, s in zip(envs, said, strict=True)]
+    observations = [
+        {agent: env.history(agent)[-1].text for agent in s} for env, s in zip(envs, joint_actions, strict=True)
+    ]
     unasked = [told_unasked(env) for env in envs]
-    actions = [{agent: s.get(agent, SILENT).text for agent in env.agents} for env, s in zip(envs, said, strict=True)]
+    actions = [
+        {agent: s.get(agent, SILENT).text for agent in env.agents} for env, s in zip(envs, joint_actions, strict=True)
+    ]
     stepped: list[Stepped] = []
     for i, (_, rewards, _, _, _) in enumerate(step_many(envs, actions)):
         after = envs[i].latest.transition
         paid = {} if envs[i].facts.joint_reward else rewards
-        turn = Turn(observations[i], said[i], after.reward, after.score, paid, after.events, unasked[i])
+        turn = Turn(observations[i], joint_actions[i], after.reward, after.score, paid, after.events, unasked[i])
         stepped.append(Stepped(turn, after.terminated))
     return stepped
 
 
 def told_unasked(env: TextDecPOMDP) -> dict[str, str]:
     """What agents that are not asked were told by the last reset or step."""
-    told = {agent: m.text if isinstance(m, Message) else m for agent, m in env.latest.told.items()}
-    return {agent: text for agent, text in told.items() if text and not env.asked(agent)}
+    texts = {agent: m.text if isinstance(m, Message) else m for agent, m in env.latest.told.items()}
+    return {agent: text for agent, text in texts.items() if text and not env.asked(agent)}
 
 
 # --- trajectories side by side ----------------------------------------------------------------------------------------
@@ -244,11 +251,11 @@ def advance(episodes: Sequence[RunningEpisode], policy: Policy, sampling: Sampli
         for agent in agents_asked(env):
             seed = derive(episode.seed, agent, env.turn)
             questions.append((i, question(env, episode.group, agent, episode.turns, seed)))
-    said: list[dict[str, Completion]] = [{} for _ in episodes]
-    answers = ask(policy, sampling, [one for _, one in questions])
-    for (i, one), completion in zip(questions, answers, strict=True):
-        said[i][one.agent] = completion
-    for episode, stepped in zip(episodes, step_all([e.env for e in episodes], said), strict=True):
+    joint_actions: list[dict[str, Completion]] = [{} for _ in episodes]
+    answers = ask(policy, sampling, [asked for _, asked in questions])
+    for (i, asked), completion in zip(questions, answers, strict=True):
+        joint_actions[i][asked.agent] = completion
+    for episode, stepped in zip(episodes, step_all([e.env for e in episodes], joint_actions), strict=True):
         episode.turns.append(stepped.turn)
         episode.terminated = stepped.terminated
 

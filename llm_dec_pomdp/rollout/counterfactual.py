@@ -59,10 +59,12 @@ class Counterfactual(BatchRollout):
                 episode.decision_points.append(episode.env.fork())
             advance(running, policy, sampling)
         comparisons = self.compare(episodes, policy, sampling)
-        _play_to_the_end([one for c in comparisons for one in c.untried], policy, sampling, self.continuation)
-        own = grouped(comparisons, lambda comparison: comparison.group)
+        _play_to_the_end(
+            [alternative for c in comparisons for alternative in c.untried], policy, sampling, self.continuation
+        )
+        of_group = grouped(comparisons, lambda comparison: comparison.group)
         groups = enumerate(in_groups(batch.item_ids, episodes))
-        return [_with_alternatives(group, own.get(place, [])) for place, group in groups]
+        return [_with_alternatives(group, of_group.get(place, [])) for place, group in groups]
 
     def compare(self, episodes: Sequence[RunningEpisode], policy: Policy, sampling: Sampling) -> list[Comparison]:
         """The texts to compare at every turn of every episode: with those of the group's other episodes."""
@@ -70,7 +72,7 @@ class Counterfactual(BatchRollout):
         for episode in episodes:
             others = [other for other in episodes if other.group == episode.group and other is not episode]
             for t, turn in enumerate(episode.turns):
-                texts = {agent: (own, *_texts(others, t, agent, own)) for agent, own in turn.actions.items()}
+                texts = {agent: (text, *_texts(others, t, agent, text)) for agent, text in turn.actions.items()}
                 comparisons.append(Comparison.of(episode, t, texts))
         return comparisons
 
@@ -138,13 +140,13 @@ class Comparison:
         played = tuple(later.reward for later in episode.turns[turn:])
         known = [Branch((0,) * len(texts), played)]
         untried: list[Alternative] = []
-        for place, (agent, said) in enumerate(texts.items()):
-            for k in range(1, len(said)):
+        for place, (agent, tried) in enumerate(texts.items()):
+            for k in range(1, len(tried)):
                 choice = tuple(k if i == place else 0 for i in range(len(texts)))
-                if said[k].text == said[0].text:
+                if tried[k].text == tried[0].text:
                     known.append(Branch(choice, played))
                 else:
-                    actions = {**episode.turns[turn].actions, agent: said[k]}
+                    actions = {**episode.turns[turn].actions, agent: tried[k]}
                     env, before = episode.decision_points[turn].fork(), episode.turns[:turn]
                     untried.append(Alternative(episode, turn, choice, env, actions, before))
         return cls(episode.group, turn, texts, drawn, known, untried, share)
@@ -152,24 +154,24 @@ class Comparison:
     @property
     def decision(self) -> Decision:
         """The decision with the rewards of all joint actions, once they were played."""
-        branches = (*self.known, *(Branch(one.choice, one.rewards) for one in self.untried))
-        texts = {agent: tuple(said) for agent, said in self.texts.items()}
+        branches = (*self.known, *(Branch(alternative.choice, alternative.rewards) for alternative in self.untried))
+        texts = {agent: tuple(tried) for agent, tried in self.texts.items()}
         return Decision(self.turn, texts, self.drawn, branches, self.share)
 
 
 def _with_alternatives(group: Group, comparisons: Sequence[Comparison]) -> Group:
     """A group with its decisions and their cost; the first text of each agent was drawn for the trajectory."""
-    costs = [one.cost for c in comparisons for one in c.untried]
+    costs = [alternative.cost for c in comparisons for alternative in c.untried]
     drawn = sum((c.drawn - 1) * len(c.texts) for c in comparisons)
     extra = Cost(drawn + sum(c.generations for c in costs), sum(c.joint_rewards for c in costs))
     return dataclasses.replace(group, decisions=tuple(c.decision for c in comparisons), extra=extra)
 
 
-def _texts(others: Sequence[RunningEpisode], t: int, agent: str, own: Completion) -> list[Completion]:
+def _texts(others: Sequence[RunningEpisode], t: int, agent: str, spoken: Completion) -> list[Completion]:
     """What the agent said at that turn of the other episodes, as if after the prompt that it has here."""
     turns = [other.turns[t] for other in others if len(other.turns) > t]
-    said = [turn.actions[agent] for turn in turns if agent in turn.actions]
-    return [dataclasses.replace(text, prompt_ids=own.prompt_ids) for text in said]
+    drawn = [turn.actions[agent] for turn in turns if agent in turn.actions]
+    return [dataclasses.replace(text, prompt_ids=spoken.prompt_ids) for text in drawn]
 
 
 def _play_to_the_end(
@@ -179,11 +181,11 @@ def _play_to_the_end(
     running = alternatives
     while running:
         _step(running)
-        running = [one for one in running if one.env.agents]
+        running = [alternative for alternative in running if alternative.env.agents]
         if continuation == "frozen":
-            running = [one for one in running if one.env.turn < len(one.episode.turns)]
-            for one in running:
-                one.said = dict(one.episode.turns[one.env.turn].actions)
+            running = [alternative for alternative in running if alternative.env.turn < len(alternative.episode.turns)]
+            for alternative in running:
+                alternative.said = dict(alternative.episode.turns[alternative.env.turn].actions)
         else:
             _say_on(running, policy, sampling)
 
@@ -192,35 +194,40 @@ def _step(alternatives: Sequence[Alternative]) -> None:
     """Step every environment; the same texts in the same state are judged once, and the result is copied."""
     first: dict[tuple[int, str, tuple[str, ...]], Alternative] = {}
     copies: list[tuple[Alternative, Alternative]] = []
-    for one in alternatives:
-        texts = tuple(one.said.get(agent, SILENT).text for agent in one.env.agents)
-        original = first.setdefault((one.episode.group, one.env.state(), texts), one)
-        if original is not one:
-            copies.append((one, original))
+    for alternative in alternatives:
+        texts = tuple(alternative.said.get(agent, SILENT).text for agent in alternative.env.agents)
+        original = first.setdefault((alternative.episode.group, alternative.env.state(), texts), alternative)
+        if original is not alternative:
+            copies.append((alternative, original))
     originals = list(first.values())
-    for one, stepped in zip(originals, step_all([o.env for o in originals], [o.said for o in originals]), strict=True):
-        one.turns.append(stepped.turn)
-        one.cost = one.cost._replace(joint_rewards=one.cost.joint_rewards + (stepped.turn.score is not None))
-    for one, original in copies:
-        one.env = original.env.fork()
-        one.turns.append(dataclasses.replace(original.turns[-1], actions=one.said))
+    for alternative, stepped in zip(
+        originals, step_all([o.env for o in originals], [o.said for o in originals]), strict=True
+    ):
+        alternative.turns.append(stepped.turn)
+        alternative.cost = alternative.cost._replace(
+            joint_rewards=alternative.cost.joint_rewards + (stepped.turn.score is not None)
+        )
+    for alternative, original in copies:
+        alternative.env = original.env.fork()
+        alternative.turns.append(dataclasses.replace(original.turns[-1], actions=alternative.said))
 
 
 def _say_on(alternatives: Sequence[Alternative], policy: Policy, sampling: Sampling) -> None:
     """Draw what is said next; an agent whose history is as recorded repeats its recorded text."""
     questions: list[tuple[Alternative, Question]] = []
-    for one in alternatives:
-        one.said = {}
-        env, episode = one.env, one.episode
+    for alternative in alternatives:
+        alternative.said = {}
+        env, episode = alternative.env, alternative.episode
         for agent in agents_asked(env):
             recorded = episode.decision_points[env.turn : env.turn + 1]  # none where it has ended
             if any(there.history(agent) == env.history(agent) for there in recorded):
-                one.said[agent] = episode.turns[env.turn].actions[agent]
+                alternative.said[agent] = episode.turns[env.turn].actions[agent]
             else:
                 seed = derive(episode.seed, agent, env.turn)
-                questions.append((one, question(env, episode.group, agent, one.turns, seed)))
+                questions.append((alternative, question(env, episode.group, agent, alternative.turns, seed)))
     answers = ask(policy, sampling, [asked for _, asked in questions])
-    for (one, asked), completion in zip(questions, answers, strict=True):
-        one.said[asked.agent] = completion
-    for one in {asked: one for one, asked in questions}.values():  # equal questions are drawn once
-        one.cost = one.cost._replace(generations=one.cost.generations + 1)
+    for (alternative, asked), completion in zip(questions, answers, strict=True):
+        alternative.said[asked.agent] = completion
+    drawn = {asked: alternative for alternative, asked in questions}  # equal questions are drawn once
+    for alternative in drawn.values():
+        alternative.cost = alternative.cost._replace(generations=alternative.cost.generations + 1)

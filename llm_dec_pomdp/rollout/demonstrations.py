@@ -73,13 +73,15 @@ class Demonstrations(BatchRollout):
         Raises:
             ValueError: No episode of a task was recorded.
         """
-        if made := TEACHERS.get(self.teacher):
-            shown = Shown(made(batch.env.task), batch.policy)
+        if make_teacher := TEACHERS.get(self.teacher):
+            shown = Shown(make_teacher(batch.env.task), batch.policy)
             return Trajectories(chance="own").groups(batch._replace(policy=shown))
 
         def choose(item_id: str, seed: int) -> list[Recorded]:
-            own = of_task(_recorded(self.teacher), item_id, self.teacher, "episode")
-            return [own[derive(derive(seed, "recorded", k), "episode") % len(own)] for k in range(batch.width)]
+            recorded = of_task(_recorded(self.teacher), item_id, self.teacher, "episode")
+            return [
+                recorded[derive(derive(seed, "recorded", k), "episode") % len(recorded)] for k in range(batch.width)
+            ]
 
         return play_recorded(batch, choose)
 

@@ -80,8 +80,8 @@ class Messages(Counterfactual):
             Said(episode, t, agent)
             for episode in episodes
             for t, turn in enumerate(episode.turns)
-            for agent, said in turn.actions.items()
-            if said.token_ids
+            for agent, completion in turn.actions.items()
+            if completion.token_ids
         ]
         if self.budget is None or not messages:
             return messages

@@ -89,9 +89,11 @@ class Preferences(BatchRollout):
         """
 
         def choose(item_id: str, seed: int) -> list[Recorded]:
-            own = of_task(self.pairs(), item_id, self.source, "pair")
-            drawn = [own[derive(seed, "pair", k) % len(own)] for k in range(max(1, batch.width // 2) if own else 0)]
-            return [one for pair in drawn for one in pair]
+            pairs = of_task(self.pairs(), item_id, self.source, "pair")
+            drawn = [
+                pairs[derive(seed, "pair", k) % len(pairs)] for k in range(max(1, batch.width // 2) if pairs else 0)
+            ]
+            return [episode for pair in drawn for episode in pair]
 
         return play_recorded(batch, choose)
 
@@ -108,16 +110,16 @@ def _recorded(source: str, choice: Choice, margin: float) -> Mapping[str, Sequen
     pairs: dict[str, list[Pair]] = {}
     episodes: dict[str, list[Recorded]] = {}
     for path in files:
-        for task, made in read_rows(path, _pair_or_episode, "pair", _SHAPE):
-            if isinstance(made, Pair):
-                pairs.setdefault(task, []).append(made)
+        for task, recorded in read_rows(path, _pair_or_episode, "pair", _SHAPE):
+            if isinstance(recorded, Pair):
+                pairs.setdefault(task, []).append(recorded)
             else:
-                episodes.setdefault(task, []).append(made)
+                episodes.setdefault(task, []).append(recorded)
     if pairs and (choice, margin) != ("extremes", 0.0):
         raise ValueError(f"pairs and margin choose among episodes, and {source} holds pairs; leave them out")
     kind: Choice = "extremes" if choice == "extremes" else "all"  # of which one is drawn anew each time
     for task, played in episodes.items():
-        places = pairs_by_return([one.total for one in played], kind, margin, 0)
+        places = pairs_by_return([episode.total for episode in played], kind, margin, 0)
         pairs.setdefault(task, []).extend(Pair(played[a], played[b]) for a, b in places)
     if not any(pairs.values()):
         raise ValueError(

@@ -78,10 +78,10 @@ def recorded_episode(trace: Any) -> Recorded:
     return Recorded(episode.item_id, texts, episode.total, seed)
 
 
-def texts_of(said: Any) -> Texts:
+def texts_of(value: Any) -> Texts:
     """Texts of a row by agent, each a text or a list of them; raises TypeError or AttributeError for anything else."""
     texts: dict[str, list[str]] = {}
-    for agent, written in said.items():
+    for agent, written in value.items():
         texts[agent] = [written] if isinstance(written, str) else list(written)
         if not all(isinstance(text, str) for text in cast("list[Any]", texts[agent])):
             raise TypeError(f"{agent!r} says something that is no text")
@@ -111,7 +111,7 @@ def play_recorded(batch: Batch, choose: Callable[[str, int], Sequence[Recorded]]
     """
     groups: list[Group] = []
     for item_id, seed in zip(batch.item_ids, batch.seeds, strict=True):
-        played = [_again(one, batch, seed) for one in choose(item_id, seed)]
+        played = [_again(episode, batch, seed) for episode in choose(item_id, seed)]
         groups.append(Group(item_id, tuple(played)))
     return groups
 
@@ -123,8 +123,10 @@ def _again(recorded: Recorded, batch: Batch, seed: int) -> Episode:
     texts = recorded.texts
     if env.facts.parts_per_action > 1 and not set(texts) <= set(env.possible_agents):
         turns = _played(env.task, Replay(texts), recorded.task, seed, sampling).turns  # who is asked when
-        said = [{agent: one.text for agent, one in turn.actions.items()} for turn in turns]
-        joint = [env.facts.join([own.get(agent, "") for agent in env.task.possible_agents]) for own in said]
+        joint_texts = [{agent: completion.text for agent, completion in turn.actions.items()} for turn in turns]
+        joint = [
+            env.facts.join([of_turn.get(agent, "") for agent in env.task.possible_agents]) for of_turn in joint_texts
+        ]
         texts = {env.possible_agents[0]: joint}
     return _played(env, Shown(Replay(texts), batch.policy), recorded.task, seed, sampling)
 
@@ -143,8 +145,11 @@ class Shown(Policy):
     def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[list[Completion]]:
         """The teacher's texts; those for a pupil that cannot be shown a text have no tokens."""
         answers = self.teacher.generate(requests, sampling)
-        return [self._as_sampled(request, own, sampling) for request, own in zip(requests, answers, strict=True)]
+        return [
+            self._as_sampled(request, completions, sampling)
+            for request, completions in zip(requests, answers, strict=True)
+        ]
 
-    def _as_sampled(self, request: Request, said: list[Completion], sampling: Sampling) -> list[Completion]:
+    def _as_sampled(self, request: Request, completions: list[Completion], sampling: Sampling) -> list[Completion]:
         pupil = self.pupil.members[request.agent] if isinstance(self.pupil, Team) else self.pupil
-        return [pupil.written(request, one.text, sampling.max_new_tokens) for one in said]
+        return [pupil.written(request, completion.text, sampling.max_new_tokens) for completion in completions]

@@ -61,18 +61,18 @@ def _play(env: TextDecPOMDP, recorded: Episode) -> tuple[list[Turn], bool, str]:
         asked = agents_asked(env)
         if not env.agents or set(asked) != set(turn.actions):
             return turns, terminated, f"turn {number} asks {asked}, and the trace has texts of {list(turn.actions)}"
-        said = {agent: turn.actions[agent] for agent in asked}
-        [stepped] = step_all([env], [said])
+        actions = {agent: turn.actions[agent] for agent in asked}
+        [stepped] = step_all([env], [actions])
         turns.append(stepped.turn)
         terminated = stepped.terminated
     return turns, terminated, f"turn {len(turns)} asks {agents_asked(env)}, and the trace ends" if env.agents else ""
 
 
 def _first_difference(there: Sequence[Mapping[str, Any]], here: Sequence[Mapping[str, Any]], note: str) -> str:
-    for one, other in zip(there, here, strict=False):
-        for field in dict.fromkeys((*one, *other)):
-            if field not in _MEASURED and (difference := _compare(one.get(field), other.get(field), field)):
-                return f"event {one['id']!r}, {difference}"
+    for event, other in zip(there, here, strict=False):
+        for field in dict.fromkeys((*event, *other)):
+            if field not in _MEASURED and (difference := _compare(event.get(field), other.get(field), field)):
+                return f"event {event['id']!r}, {difference}"
     if len(there) != len(here) or note:
         return f"event {there[min(len(there), len(here)) - 1]['id']!r}, field turn: {note or 'events follow it'}"
     return ""

@@ -105,9 +105,9 @@ def _draw_texts(level: Sequence[_Node], policy: Policy, sampling: Sampling, widt
             address = (agent, env.turn, *heard)
             seeds = [derive(derive(start.seed, g), *address) for g in range(width)]
             questions += [(node, question(env, start.group, agent, node.turns, seed)) for seed in seeds]
-    answers = ask(policy, sampling, [one for _, one in questions])
-    for (node, one), completion in zip(questions, answers, strict=True):
-        node.texts.setdefault(one.agent, []).append(completion)
+    answers = ask(policy, sampling, [asked for _, asked in questions])
+    for (node, asked), completion in zip(questions, answers, strict=True):
+        node.texts.setdefault(asked.agent, []).append(completion)
 
 
 def _play_turn(level: Sequence[_Node], pairing: Pairing) -> list[_Node]:
@@ -115,12 +115,12 @@ def _play_turn(level: Sequence[_Node], pairing: Pairing) -> list[_Node]:
     _refuse_too_many(level, pairing)
     chosen = [(node, choice) for node in level for choice in _choices(node, pairing)]
     envs = [node.env.fork() for node, _ in chosen]
-    said = [
+    joint_actions = [
         {agent: texts[k] for (agent, texts), k in zip(node.texts.items(), choice, strict=True)}
         for node, choice in chosen
     ]
     following: list[_Node] = []
-    for (node, choice), env, stepped in zip(chosen, envs, step_all(envs, said), strict=True):
+    for (node, choice), env, stepped in zip(chosen, envs, step_all(envs, joint_actions), strict=True):
         child = None
         if env.agents:
             child = _Node(node.start, env, (*node.turns, stepped.turn), node.share / _count(node, pairing))
@@ -162,15 +162,15 @@ def _refuse_too_many(level: Sequence[_Node], pairing: Pairing) -> None:
 
 
 def _decision(node: _Node, turn: int, width: int) -> Decision:
-    texts = {agent: tuple(said) for agent, said in node.texts.items()}
-    branches = tuple(Branch(one.choice, _rewards(one)) for one in node.joint_actions)
+    texts = {agent: tuple(tried) for agent, tried in node.texts.items()}
+    branches = tuple(Branch(joint_action.choice, _rewards(joint_action)) for joint_action in node.joint_actions)
     return Decision(turn, texts, width, branches, node.share)
 
 
 def _rewards(joint_action: _JointAction) -> tuple[float, ...]:
     """The reward of a joint action, and the mean rewards of the turns after it."""
     after = joint_action.next
-    following = [] if after is None else [_rewards(one) for one in after.joint_actions]
+    following = [] if after is None else [_rewards(child) for child in after.joint_actions]
     return (joint_action.stepped.turn.reward, *_mean_rewards(following))
 
 
@@ -188,10 +188,10 @@ def _episodes(node: _Node) -> list[Episode]:
     """All trajectories through a decision point."""
     episodes: list[Episode] = []
     start, share = node.start, node.share / len(node.joint_actions)
-    for one in node.joint_actions:
-        if one.next is not None:
-            episodes += _episodes(one.next)
+    for joint_action in node.joint_actions:
+        if joint_action.next is not None:
+            episodes += _episodes(joint_action.next)
         else:
-            turns = (*node.turns, one.stepped.turn)
-            episodes.append(Episode(start.item_id, start.seed, turns, one.stepped.terminated, share))
+            turns = (*node.turns, joint_action.stepped.turn)
+            episodes.append(Episode(start.item_id, start.seed, turns, joint_action.stepped.terminated, share))
     return episodes

@@ -117,6 +117,6 @@ def _call(name: str, *arguments: ast.expr) -> ast.Expr:
     return ast.Expr(ast.Call(ast.Name(name, ast.Load()), list(arguments), []))
 
 
-def _handler(caught: str, told: str, number: int) -> ast.ExceptHandler:
-    tell = _call(told, ast.Name("__error__", ast.Load()), ast.Constant(number))
+def _handler(caught: str, passed: str, number: int) -> ast.ExceptHandler:
+    tell = _call(passed, ast.Name("__error__", ast.Load()), ast.Constant(number))
     return ast.ExceptHandler(ast.Name(caught, ast.Load()), "__error__", [tell])

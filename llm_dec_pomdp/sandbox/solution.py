@@ -307,13 +307,13 @@ class Solution:
         except OSError:
             return (time.monotonic() - self._started) / 4
 
-    def _die(self, how: str) -> NoReturn:
+    def _die(self, reason: str) -> NoReturn:
         """The process ended or lied; the program is to blame, unless its CPU limit or the zygote ended it."""
         if not self._confined or not self._zygote.alive():
-            raise ZygoteLostError(how, ours=not self._confined)
+            raise ZygoteLostError(reason, ours=not self._confined)
         self.stop()
         late = self.cpu >= self._limits.cpu_seconds
-        raise OverError("timeout" if late else "died", "took too long" if late else f"the program {how}")
+        raise OverError("timeout" if late else "died", "took too long" if late else f"the program {reason}")
 
 
 @contextlib.contextmanager

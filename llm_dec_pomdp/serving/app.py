@@ -166,8 +166,8 @@ class App:
                 patience = self._sessions.limits.idle
                 if message["type"] == "websocket.disconnect":
                     return
-                said = message.get("text") or message.get("bytes") or b""
-                answer = await self._in_thread(conversation.answer, said)
+                received = message.get("text") or message.get("bytes") or b""
+                answer = await self._in_thread(conversation.answer, received)
                 if answer:
                     await send({"type": "websocket.send", "text": answer.decode()})
             await send({"type": "websocket.close", "code": 1000})

@@ -85,7 +85,7 @@ def from_outcome(outcome: Outcome) -> Data:
 
 def to_outcome(data: Mapping[str, Any]) -> Outcome:
     """The outcome that `from_outcome` wrote."""
-    told = {agent: text if isinstance(text, str) else Message(*text) for agent, text in data["told"].items()}
+    messages = {agent: text if isinstance(text, str) else Message(*text) for agent, text in data["told"].items()}
     after = data["transition"]
     transition = Transition(
         None,
@@ -96,7 +96,7 @@ def to_outcome(data: Mapping[str, Any]) -> Outcome:
         tuple(Event(*event) for event in after["events"]),
         frozenset(after["anew"]),
     )
-    return Outcome(told, transition, data["asked"], data["agents"])
+    return Outcome(messages, transition, data["asked"], data["agents"])
 
 
 def to_tool(data: list[Any]) -> Tool:

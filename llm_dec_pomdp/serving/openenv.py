@@ -81,10 +81,10 @@ class Conversation:
         if self._session is not None:
             self._sessions.close(self._session.name)
 
-    def answer(self, said: bytes | str) -> bytes:
+    def answer(self, message: bytes | str) -> bytes:
         """The answer to a message; empty to the last one."""
         try:
-            asked = from_bytes(said)
+            asked = from_bytes(message)
         except ValueError as error:
             return _error("INVALID_JSON", f"the message is no JSON object: {error}")
         if asked.get("type") == "close":

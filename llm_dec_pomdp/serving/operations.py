@@ -182,22 +182,22 @@ def _tasks(sessions: Sessions, body: Data) -> Data:
 def _with_tasks(sessions: Sessions, body: Data) -> Data:
     """A copy that plays some of the tasks; what is for the reward alone may be changed in them."""
     session, env = _called(sessions, body)
-    own = {item.id: item for item in env.items}
-    items = [_amended(own, row, changeable(env)) for row in field(body, "rows", list)]
+    known = {item.id: item for item in env.items}
+    items = [_amended(known, row, changeable(env)) for row in field(body, "rows", list)]
     twin: TextDecPOMDP = play(env, lambda: env.with_items(items))
     return {"place": sessions.keep(session, twin)}
 
 
-def _amended(own: Mapping[str, TaskItem], row: Any, hidden: Sequence[str]) -> TaskItem:
+def _amended(known: Mapping[str, TaskItem], row: Any, hidden: Sequence[str]) -> TaskItem:
     """A task of the server, with the references and hidden fields that were sent.
 
     Nothing else may be changed: another field may be a file's path or what a judge runs.
     """
     sent = cast("Data", row) if isinstance(row, dict) else {}
     name = field(sent, "id", str)
-    if name not in own:
+    if name not in known:
         raise RefusedError(422, f"{name!r:.80} is no task of the server; give tasks that it has, by their id")
-    item, fields = own[name], texts_of(sent, "fields")
+    item, fields = known[name], texts_of(sent, "fields")
     amended = replace(item, reference=tuple(_texts(sent, "reference")), fields={**item.fields, **fields})
     changed = [name for name in (*item.fields, *fields) if amended.fields[name] != item.fields.get(name)]
     wrong = [*(name for name in ("prompt", "split") if sent.get(name) != getattr(item, name))]

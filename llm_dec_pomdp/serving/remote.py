@@ -251,8 +251,8 @@ class RemoteEnv(TextDecPOMDP):
 
     def restore(self, snapshot: Any) -> None:
         """Go back to a snapshot of this environment or of a fork of it."""
-        own, self._place, self._told = snapshot
-        super().restore(own)
+        copied, self._place, self._told = snapshot
+        super().restore(copied)
 
     def fork(self) -> TextDecPOMDP:
         """An independent copy at the same decision point; the server is not asked."""

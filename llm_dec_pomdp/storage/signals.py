@@ -70,10 +70,10 @@ class _Watch:
         if not self.request.work:
             raise Interrupted(self.request.signal)
 
-    def listen(self, told: int) -> None:
+    def listen(self, reader: int) -> None:
         """In a thread of its own, until the pipe is closed."""
         answered = False
-        while number := os.read(told, 1):
+        while number := os.read(reader, 1):
             if number[0] not in self.numbers:
                 continue
             if answered:
@@ -83,7 +83,7 @@ class _Watch:
                 os._exit(128 + number[0])
             answered = True
             self.say(self.request.answer)
-        os.close(told)
+        os.close(reader)
 
 
 _watch: _Watch | None = None
@@ -107,11 +107,11 @@ def stopping_at_once(
         yield _watch.request if _watch else StopRequest()
         return
     _watch = watch = _Watch(say, numbers)
-    told, tell = os.pipe()
-    os.set_blocking(tell, False)
-    threading.Thread(target=watch.listen, args=[told], daemon=True).start()
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    threading.Thread(target=watch.listen, args=[reader], daemon=True).start()
     handlers = {number: signal.signal(number, watch.handle) for number in numbers}
-    wakeup = signal.set_wakeup_fd(tell, warn_on_full_buffer=False)
+    wakeup = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
     try:
         yield watch.request
     finally:
@@ -119,7 +119,7 @@ def stopping_at_once(
         for number, handler in handlers.items():
             signal.signal(number, handler)
         _watch = None
-        os.close(tell)  # which ends the thread
+        os.close(writer)  # which ends the thread
 
 
 @contextlib.contextmanager

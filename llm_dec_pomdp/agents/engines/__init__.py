@@ -93,9 +93,9 @@ def make_engine(options: Mapping[str, Any]) -> Engine:
     Raises:
         ConfigError: It names no kind, one that does not exist, or an option that the kind does not take.
     """
-    own = dict(options)
-    kind = own.pop("kind", None)
+    arguments = dict(options)
+    kind = arguments.pop("kind", None)
     if kind not in ENGINES:
         raise ConfigError(f"engine: kind is {kind!r}; known: {', '.join(sorted(ENGINES))}")
     engine = ENGINES[kind].load()
-    return engine(build(engine.Config, own, source=f"engine {kind}"))  # pyright: ignore[reportFunctionMemberAccess]
+    return engine(build(engine.Config, arguments, source=f"engine {kind}"))  # pyright: ignore[reportFunctionMemberAccess]

@@ -168,8 +168,8 @@ class VLLM:
             self._load_model(other.model, f"{self._run}-other")
             [[drawn]] = self._draw([Prompt(_PROMPT, [0])], Sampling(max_new_tokens=_TOKENS), frozenset())
             text = Completion("", tuple(_PROMPT), tuple(drawn.ids), tuple(drawn.logprobs))
-            own, _ = other.token_logprobs([("", text)], 1.0)
-        gap = (own[0].float().cpu() - torch.tensor(drawn.logprobs)).abs().mean().item()
+            logprobs, _ = other.token_logprobs([("", text)], 1.0)
+        gap = (logprobs[0].float().cpu() - torch.tensor(drawn.logprobs)).abs().mean().item()
         if not gap < _LARGEST_GAP:
             self._label = ""
             raise EngineError(

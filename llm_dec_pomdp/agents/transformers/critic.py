@@ -58,7 +58,7 @@ class HeadCritic:
     def values(self, readings: Sequence[Reading]) -> torch.Tensor:
         """See `Critic`."""
         policy = self._policy
-        ids, mask = left_padded([own for _, own in readings], policy.device, policy.pad_id)
+        ids, mask = left_padded([ids_read for _, ids_read in readings], policy.device, policy.pad_id)
         keep = policy.gradient_checkpointing and torch.is_grad_enabled()
         with policy.precision(), recomputed(self._model) if keep else contextlib.nullcontext():
             states = forward(
@@ -95,10 +95,10 @@ class HeadCritic:
         Raises:
             ValueError: Tensors of another critic.
         """
-        own = self._named()
-        refuse_misfits({name: p.shape for name, p in own.items()}, state, "critic")
+        tensors = self._named()
+        refuse_misfits({name: p.shape for name, p in tensors.items()}, state, "critic")
         with torch.no_grad():
-            for name, parameter in own.items():
+            for name, parameter in tensors.items():
                 parameter.copy_(state[name])
 
     def _named(self) -> dict[str, torch.nn.Parameter]:

@@ -164,8 +164,8 @@ class LanguageModel(Policy):
         prompt = self.encode(request.history, limit, request.ids)
         end = self.tokenizer.eos_token_id if self.tokenizer.eos_token_id is not None else min(self.stop_ids)
         ids = [*self.prompts.text_ids(text), end]
-        own = tuple(ids[:limit])
-        return Completion(text, tuple(prompt), own, (0.0,) * len(own), truncated=len(ids) > limit)
+        kept = tuple(ids[:limit])
+        return Completion(text, tuple(prompt), kept, (0.0,) * len(kept), truncated=len(ids) > limit)
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of sampled ids, without special tokens."""
@@ -345,10 +345,10 @@ class LanguageModel(Policy):
 
     def load_state_dict(self, state: Mapping[str, torch.Tensor]) -> None:
         """Copy tensors into the trainable parameters; see `Policy`."""
-        own = self.state_dict()
-        refuse_misfits({name: tensor.shape for name, tensor in own.items()}, state)
+        tensors = self.state_dict()
+        refuse_misfits({name: tensor.shape for name, tensor in tensors.items()}, state)
         with torch.no_grad():
-            for name, tensor in own.items():
+            for name, tensor in tensors.items():
                 tensor.copy_(state[name])
 
     @property

@@ -53,9 +53,9 @@ class OwnLoop:
             """What is not drawn yet."""
             rest = [Prompt(p.ids, p.seeds[len(done) :], p.adapter) for p, done in zip(prompts, drawn, strict=True)]
             for batch in batches(rest, rows):
-                own = [prompt for _, prompt in batch]
+                encoded = [prompt for _, prompt in batch]
                 for (number, _), sequences in zip(
-                    batch, sample(policy.model, own, sampling, stop_ids, policy.pad_id), strict=True
+                    batch, sample(policy.model, encoded, sampling, stop_ids, policy.pad_id), strict=True
                 ):
                     drawn[number] += sequences
 

@@ -96,10 +96,10 @@ class Prompts:
         if not self._tokenizer.chat_template:
             return "\n\n".join(message.text for message in history) + "\n\n"
         turns = chat(history, tools="tool" in self._tokenizer.chat_template)
-        told = {"tools": definitions(tools)} if tools and "tools" in self._tokenizer.chat_template else {}
+        with_tools = {"tools": definitions(tools)} if tools and "tools" in self._tokenizer.chat_template else {}
         try:
             return self._tokenizer.apply_chat_template(
-                turns, tokenize=False, add_generation_prompt=True, **told, **self._options
+                turns, tokenize=False, add_generation_prompt=True, **with_tools, **self._options
             )
         except Exception as error:  # a template is a program, which raises what it likes
             raise ValueError(

@@ -105,8 +105,8 @@ class ShardedModel(LanguageModel):
         if self._elsewhere:
             return self._whole.generate(requests, sampling) if self._whole else []
         assert self._whole is not None
-        own = self._whole.generate(requests[self.rank :: self.ranks], sampling)
-        parts = _texts_of_all(own, self.ranks)
+        here = self._whole.generate(requests[self.rank :: self.ranks], sampling)
+        parts = _texts_of_all(here, self.ranks)
         if self.rank:
             return []
         return [parts[number % self.ranks][number // self.ranks] for number in range(len(requests))]
@@ -130,13 +130,13 @@ class ShardedModel(LanguageModel):
 
     def _share(self, samples: Sequence[tuple[str, Completion]]) -> list[tuple[str, Completion]]:
         """What this rank computes: of N samples N / ranks, rounded up, since all ranks have to take part alike."""
-        own = list(samples[self.rank :: self.ranks])
-        return own + [samples[0]] * (-(-len(samples) // self.ranks) - len(own))
+        here = list(samples[self.rank :: self.ranks])
+        return here + [samples[0]] * (-(-len(samples) // self.ranks) - len(here))
 
-    def _of_all(self, own: torch.Tensor, samples: Sequence[tuple[str, Completion]]) -> torch.Tensor:
+    def _of_all(self, here: torch.Tensor, samples: Sequence[tuple[str, Completion]]) -> torch.Tensor:
         """The values of all samples [N, L] from those of every rank's share."""
         length = max(len(completion.token_ids) for _, completion in samples)
-        padded = torch.nn.functional.pad(own, (0, length - own.shape[1]))
+        padded = torch.nn.functional.pad(here, (0, length - here.shape[1]))
         return _Gathered.apply(padded, self.rank, self.ranks)[: len(samples)]  # type: ignore[index]
 
     def _from_shared_prompts(self, *given: Any, body: bool) -> torch.Tensor:
@@ -166,9 +166,9 @@ class ShardedModel(LanguageModel):
         self._loads += 1
 
 
-def _texts_of_all(own: list[list[Completion]], ranks: int) -> list[list[list[Completion]]]:
+def _texts_of_all(here: list[list[Completion]], ranks: int) -> list[list[list[Completion]]]:
     """What every rank has drawn; as JSON, since torch would unpickle what comes from another process."""
-    data = torch.tensor(list(json.dumps([[asdict(text) for text in texts] for texts in own]).encode("ascii")))
+    data = torch.tensor(list(json.dumps([[asdict(text) for text in texts] for texts in here]).encode("ascii")))
     lengths = [torch.zeros(1, dtype=torch.long) for _ in range(ranks)]
     dist.all_gather(lengths, torch.tensor([len(data)]))
     padded = torch.nn.functional.pad(data.byte(), (0, int(max(lengths)) - len(data)))
@@ -210,10 +210,10 @@ class _Gathered(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, own: torch.Tensor, rank: int, ranks: int) -> torch.Tensor:
+    def forward(ctx: Any, here: torch.Tensor, rank: int, ranks: int) -> torch.Tensor:
         ctx.rank, ctx.ranks = rank, ranks
-        parts = [torch.empty_like(own) for _ in range(ranks)]
-        dist.all_gather(parts, own.contiguous())
+        parts = [torch.empty_like(here) for _ in range(ranks)]
+        dist.all_gather(parts, here.contiguous())
         return torch.stack(parts, dim=1).flatten(0, 1)
 
     @staticmethod
@@ -233,5 +233,5 @@ def spread(tensor: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
     """A whole tensor in parts like those of another one, where that is in parts."""
     if not isinstance(like, DTensor):
         return tensor
-    own = tensor.to(like.device, like.dtype)
-    return distribute_tensor(own, like.device_mesh, like.placements, src_data_rank=None)
+    moved = tensor.to(like.device, like.dtype)
+    return distribute_tensor(moved, like.device_mesh, like.placements, src_data_rank=None)
