@@ -33,7 +33,7 @@ def measure(given: argparse.Namespace) -> tuple[float, float]:
     policy = LanguageModel(*load_model(given.model))
     judge = ModelJudge(policy, given.model)
     env: Any = llm_dec_pomdp.make(f"{given.task}-v1", split="test")
-    ramps = {"tldr": judged.TLDR, "arxiv": judged.ARXIV}[given.task]
+    lowest = {"tldr": judged.TLDR, "arxiv": judged.ARXIV}[given.task]
     sampling = Sampling(max_new_tokens=given.tokens)
     sampled = asked = float("inf")
     for run in range(given.runs):
@@ -49,7 +49,7 @@ def measure(given: argparse.Namespace) -> tuple[float, float]:
             begun = time.perf_counter()
             with remembering.put_off():
                 for one, other in zip(first, second, strict=True):
-                    judged.judged(remembering, env.source_text(item), (one.text, other.text), ramps)
+                    judged.judged(remembering, env.source_text(item), (one.text, other.text), lowest)
             spent[1] += time.perf_counter() - begun
         sampled, asked = min(sampled, spent[0]), min(asked, spent[1])
     return sampled, asked

@@ -4,7 +4,7 @@
     python scripts/judge_texts.py --read facts.jsonl
 
 The first line adds to a file (rows that it has are not judged again), the second prints what v2 pays for each kind of
-text with the present ramps, in % of the maximum, and the quantiles on which ramps are set.
+text with the present ramps, in % of the maximum, and the lowest values of references, where ramps end.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ def measure(given: argparse.Namespace) -> None:
         with env.facts.judge.put_off():
             for kind, pair in pairs.items():
                 if shares[kind]:
-                    judged.judged(env.facts.judge, plain.source_text(item), pair, env.ramps)
+                    judged.judged(env.facts.judge, plain.source_text(item), pair, env.lowest)
         with out.open("a") as file:
             for kind, pair in pairs.items():
                 found = judged.NOT_JUDGED
                 if shares[kind]:
-                    found = judged.judged(env.facts.judge, plain.source_text(item), pair, env.ramps)
+                    found = judged.judged(env.facts.judge, plain.source_text(item), pair, env.lowest)
                 line = {
                     "task": given.task,
                     "split": given.split,
@@ -71,9 +71,9 @@ def read(path: Path) -> Iterator[dict[str, Any]]:
     return map(json.loads, path.read_text().splitlines())
 
 
-def paid(line: dict[str, Any], ramps: judged.Ramps) -> float:
+def paid(line: dict[str, Any], lowest: judged.Measures) -> float:
     """The share of the maximum that v2 pays."""
-    return line["v1"] * math.prod(judged.properties(line["facts"], ramps).values()) if line["v1"] else 0.0
+    return line["v1"] * math.prod(judged.properties(line["facts"], lowest).values()) if line["v1"] else 0.0
 
 
 def show(path: Path) -> None:
@@ -82,16 +82,16 @@ def show(path: Path) -> None:
     for line in read(path):
         groups[line["task"], line["split"], line["kind"]].append(line)
     for (task, split, kind), lines in groups.items():
-        ramps = {"tldr": judged.TLDR, "arxiv": judged.ARXIV}[task]
+        lowest = {"tldr": judged.TLDR, "arxiv": judged.ARXIV}[task]
         before = statistics.mean(line["v1"] for line in lines)
-        after = statistics.mean(paid(line, ramps) for line in lines)
+        after = statistics.mean(paid(line, lowest) for line in lines)
         print(f"{task:6} {split:6} {kind:40} {len(lines):3} rows  v1 {100 * before:5.1f}  v2 {100 * after:5.1f}")
     for (task, split, kind), lines in groups.items():
         if kind == "reference" and len(lines) > 1:
-            for name in judged.DIAGNOSTICS:
-                values = sorted(line["facts"][name] for line in lines)
-                cuts = statistics.quantiles(values, n=20)
-                print(f"{task:6} {split:6} {name:12} 5 %: {cuts[0]:6.2f}  10 %: {cuts[1]:6.2f}  50 %: {cuts[9]:6.2f}")
+            for name in judged.PROPERTIES:
+                found = [getattr(judged.measured(line["facts"]), name) for line in lines]
+                first, second = map(min, zip(*found, strict=True))
+                print(f"{task:6} {split:6} {name:12} lowest: {first:6.2f} {second:6.2f}")
 
 
 def main() -> None:

@@ -4,7 +4,7 @@
 
 It begins at the best of three degenerate pairs of a test row. Each round tries several mutations (two words change
 places, a word goes, comes from the source, or is replaced by one) and keeps the best of them, if it is better: first by
-the share of v1, then by how far the worse of both texts is below the upper ends of the ramps, so that the search climbs
+the share of v1, then by how far the worst of its values is below that of references, so that the search climbs
 where the reward itself is still 0. Prints the reward in % of the maximum as it goes.
 """
 
@@ -56,20 +56,22 @@ class Search:
         self.judgements = 0
 
     def values(self, pairs: list[Pair]) -> list[tuple[float, float, float]]:
-        """(share of v1, least margin to the ends of the ramps in their lengths, reward in %) of each pair."""
-        source, ramps = self.plain.source_text(self.item), self.env.ramps
-        both = (ramps.plausibility, ramps.plausibility, ramps.information, ramps.information)
-        ends = dict(zip(judged.DIAGNOSTICS, both, strict=True))
+        """(share of v1, least margin to the lowest values of references in nats, reward in %) of each pair."""
+        source, lowest = self.plain.source_text(self.item), self.env.lowest
         with self.env.facts.judge.put_off():
             for pair in pairs:
-                judged.judged(self.env.facts.judge, source, pair, ramps)
+                judged.judged(self.env.facts.judge, source, pair, lowest)
         found: list[tuple[float, float, float]] = []
         for pair in pairs:
-            said = dict(zip(self.plain.possible_agents, pair, strict=True))
-            share = self.plain.score(self.item, said).total / self.plain.facts.max_return
-            facts = judged.judged(self.env.facts.judge, source, pair, ramps).facts
-            margins = [(facts[name] - high) / (high - low) for name, (low, high) in ends.items()]
-            earned = 100 * self.env.score(self.item, said).total / self.env.facts.max_return
+            texts = dict(zip(self.plain.possible_agents, pair, strict=True))
+            share = self.plain.score(self.item, texts).total / self.plain.facts.max_return
+            facts = judged.judged(self.env.facts.judge, source, pair, lowest).facts
+            margins = [
+                value - end
+                for ends in zip(judged.measured(facts), lowest, strict=True)
+                for value, end in zip(*ends, strict=True)
+            ]
+            earned = 100 * self.env.score(self.item, texts).total / self.env.facts.max_return
             found.append((min(share, 0.9), min(*margins, 0.0), earned))
         self.judgements += len(pairs)
         return found

@@ -18,16 +18,16 @@ from llm_dec_pomdp.envs.judging import JudgeError, RememberingJudge
 from llm_dec_pomdp.envs.many import step_many
 from llm_dec_pomdp.envs.wrappers import LearnedReward, with_protocol
 from llm_dec_pomdp.envs.writing import judged
-from llm_dec_pomdp.envs.writing.judged import Ramps
+from llm_dec_pomdp.envs.writing.judged import Measures
 from llm_dec_pomdp.types import Likelihood
 
 versions = pytest.mark.parametrize("env_id", ["tldr-v2", "arxiv-v2"])
 
 
 def lenient(env_id: str, judge: Any, **options: Any) -> Any:
-    """An environment whose ramps lie where a judge of counts puts its references."""
+    """An environment that pays whatever a judge of counts makes of texts."""
     env: Any = llm_dec_pomdp.make(env_id, judge=judge, **options)
-    env.ramps = Ramps(plausibility=(-12.0, -3.0), information=(-12.0, 4.0))
+    env.lowest = Measures((-20.0, -20.0), (-20.0, -20.0), (-20.0, -20.0))
     return env
 
 
@@ -35,19 +35,21 @@ def lenient(env_id: str, judge: Any, **options: Any) -> Any:
 
 
 @versions
-def test_the_score_is_that_of_v1_times_four_ramps(env_id: str) -> None:
+def test_the_score_is_that_of_v1_times_six_ramps(env_id: str) -> None:
     judge = Counts()
-    env, plain = lenient(env_id, judge), llm_dec_pomdp.make(env_id.replace("v2", "v1"))
+    env, plain = llm_dec_pomdp.make(env_id, judge=judge), llm_dec_pomdp.make(env_id.replace("v2", "v1"))
     item = env.items[0]
-    score, before = env.score(item, references(env, item)), plain.score(item, references(env, item))  # type: ignore[attr-defined]
     after = f"Text:\n\n{env.source_text(item)}\n\nIn other words:\n"
-    found = [one.mean for one in judge.log_likelihoods([after] * 2 + ["In other words:\n"] * 2, [*item.reference] * 2)]
-    gains = [found[0] - found[2], found[1] - found[3]]
-    factors = [(nats + 12) / 9 for nats in found[:2]] + [(gain + 12) / 16 for gain in gains]
-    assert all(0 < factor < 1 for factor in factors)
-    assert score.total == pytest.approx(before.total * math.prod(factors), rel=1e-2)
-    assert score.diagnostics["plausibility"] == pytest.approx(factors[0] * factors[1], rel=1e-2)
-    assert [score.diagnostics[name] for name in judged.DIAGNOSTICS] == pytest.approx([*found[:2], *gains], abs=2e-3)
+    first, second, *alone = (
+        found.mean for found in judge.log_likelihoods([after] * 2 + ["In other words:\n"] * 2, [*item.reference] * 2)
+    )
+    gains = first - alone[0], second - alone[1]
+    pairs = ((first, second), alone, gains)
+    env.lowest = Measures(*((of_first + 0.1, of_second + 0.2) for of_first, of_second in pairs))  # where all is paid
+    score, before = env.score(item, references(env, item)), plain.score(item, references(env, item))  # type: ignore[attr-defined]
+    assert [score.diagnostics[name] for name in judged.PROPERTIES] == pytest.approx([0.75 * 0.5] * 3, abs=5e-3)
+    assert score.total == pytest.approx(before.total * (0.75 * 0.5) ** 3, rel=2e-2)
+    assert [score.diagnostics[name] for name in judged.DIAGNOSTICS] == pytest.approx([first, second, *alone], abs=1e-3)
     assert set(score.diagnostics) == set(env.facts.diagnostics)
     assert sum(score.components.values()) == pytest.approx(score.total)
 
@@ -66,11 +68,10 @@ class Sure:
 
 @versions
 @pytest.mark.parametrize(
-    ("after", "alone", "share"), [(-2.0, -4.0, 1.0), (-1e-3, -9.0, 1.0), (-6.0, -9.0, 0.0), (-2.0, -1.9, 0.0)]
+    ("after", "alone", "share"),
+    [(-2.0, -4.0, 1.0), (-1e-3, -2.0, 1.0), (-4.8, -5.7, 0.0), (-1e-3, -7.0, 0.0), (-2.0, -1.9, 0.0)],
 )
-def test_both_ramps_saturate_and_either_can_stop_the_reward(
-    env_id: str, after: float, alone: float, share: float
-) -> None:
+def test_ramps_saturate_and_each_can_stop_the_reward(env_id: str, after: float, alone: float, share: float) -> None:
     env: Any = llm_dec_pomdp.make(env_id, judge=Sure(after, alone))
     assert env.score(env.items[0], references(env, env.items[0])).total == pytest.approx(share * env.facts.max_return)
 
@@ -92,7 +93,7 @@ def test_a_text_that_was_cut_is_noted() -> None:
     cut = env.score(env.items[0], {"agent_0": first, "agent_1": f"{second} {' '.join(map(str, range(200)))}"})
     assert "judge" not in env.score(env.items[0], references(env, env.items[0])).notes
     assert "judge" not in cut.notes or "context" in cut.notes["judge"]
-    found = judged.judged(Counts(), "a", ("word " * 201, "word"), env.ramps)
+    found = judged.judged(Counts(), "a", ("word " * 201, "word"), env.lowest)
     assert found.cut
 
 
@@ -190,7 +191,7 @@ def smollm2() -> str:
     return str(found)
 
 
-LIMIT, REFERENCES = 0.40, 0.90
+LIMIT, DAMAGED, REFERENCES = 0.40, 0.60, 0.90
 FEW = {"tldr": 3, "arxiv": 1}  # rows; docs/degenerate_writing.md has figures of more
 
 
@@ -200,9 +201,8 @@ def test_smollm2_pays_references_less_for_damage_and_little_for_what_tells_nothi
     judge, few = {"judge": smollm2()}, FEW[name]
     paid = share(name, "v2", reference, few, **judge)
     assert paid > REFERENCES
-    swapped, shuffled = (
-        share(name, "v2", DAMAGE[damage], few, **judge)
-        for damage in ("neighbours swapped every tenth", "30 % of content words shuffled")
-    )
-    assert LIMIT > swapped >= shuffled
-    assert share(name, "v2", STRATEGIES["shuffled reference"], few, **judge) < LIMIT
+    damaged = ("spliced halves", "every eighth word dropped", "30 % of content words shuffled")
+    spliced, dropped, shuffled = (share(name, "v2", DAMAGE[damage], few, **judge) for damage in damaged)
+    assert DAMAGED > spliced > dropped >= shuffled
+    for nothing in ("shuffled reference", "every 4th word deleted", "filler after every 4th word"):
+        assert share(name, "v2", STRATEGIES[nothing], few, **judge) < LIMIT

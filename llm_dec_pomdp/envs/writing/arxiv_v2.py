@@ -12,12 +12,13 @@
 
 Observation, action: as in arxiv-v0.
 
-Reward: that of arxiv-v1, times plausibility and information as in tldr-v2, in nats per token:
+Reward: that of arxiv-v1, times plausibility, fluency and information as in tldr-v2, in nats per token:
 
 | property | 0 at | 1 at |
 |---|---|---|
-| plausibility | -4.8 | -4.3 |
-| information | 0.1 | 0.25 |
+| plausibility | -4.71, -4.09 | -4.31, -3.69 |
+| fluency | -5.19, -4.81 | -4.79, -4.41 |
+| information | -0.13, 0.11 | 0.27, 0.51 |
 
 Source: as in tldr-v2.
 
@@ -42,4 +43,4 @@ class JudgedArXiv(JudgedWritingTask, ArXiv):
     """Expand an abstract into two paragraphs; the module is the manual."""
 
     declared = replace(ArXiv.declared, name="arxiv-v2")
-    ramps = judged.ARXIV
+    lowest = judged.ARXIV

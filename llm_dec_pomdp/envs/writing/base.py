@@ -94,7 +94,7 @@ class HardenedWritingTask(WritingTask):
 class JudgedWritingTask(HardenedWritingTask):
     """The same task paid by v2: v1 times what a language model makes of the texts, see `judged`.
 
-    A subclass declares `ramps`.
+    A subclass declares `lowest`, the values of references from which on it pays all.
 
     Args:
         judge: Who judges: the name of a model that `agents.loading.load_model` takes, "base" (the model below the
@@ -105,7 +105,7 @@ class JudgedWritingTask(HardenedWritingTask):
         JudgeError: No judge.
     """
 
-    ramps: judged.Ramps
+    lowest: judged.Measures
 
     def __init__(
         self, tasks: Tasks = "sample", *, judge: TextJudge | str | None = None, **common: Unpack[WritingOptions]
@@ -123,12 +123,12 @@ class JudgedWritingTask(HardenedWritingTask):
         return replace(known, diagnostics=measured, reference_share=0.0, judge=self.judge)
 
     def score(self, item: TaskItem, actions: Mapping[str, str]) -> Score:
-        """The score of v1 times plausibility and information; texts that earn nothing by v1 are not judged."""
+        """The score of v1 times the properties of `judged`; texts that earn nothing by v1 are not judged."""
         plain = super().score(item, actions)
         found = judged.NOT_JUDGED
         if plain.total:
             first, second = (actions[agent] for agent in self.possible_agents)
-            found = judged.judged(self.judge, self.source_text(item), (first, second), self.ramps)
+            found = judged.judged(self.judge, self.source_text(item), (first, second), self.lowest)
         score = multiplied(plain, found.properties)
         notes = {"judge": "read only a part: the texts or the source are longer than its context"} if found.cut else {}
         return replace(score, diagnostics={**score.diagnostics, **found.facts}, notes={**score.notes, **notes})

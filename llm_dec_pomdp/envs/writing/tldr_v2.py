@@ -12,18 +12,19 @@
 
 Observation, action: as in tldr-v0.
 
-Reward: that of tldr-v1, every component times two numbers in [0, 1] that the judge gives, each the product of a ramp
-for both texts. In nats per token:
+Reward: that of tldr-v1, every component times three numbers in [0, 1] that the judge gives, each the product of a ramp
+for both texts. In nats per token, for the first and the second text:
 
 | property | measured | 0 at | 1 at |
 |---|---|---|---|
-| plausibility | log p(text after the post) | -4.5 | -4.0 |
-| information | log p(text after the post) - log p(text) | 0.3 | 0.6 |
+| plausibility | log p(text after the post) | -4.62, -4.24 | -4.22, -3.84 |
+| fluency | log p(text) | -6.59, -5.60 | -6.19, -5.20 |
+| information | log p(text after the post) - log p(text) | 0.41, 0.24 | 0.81, 0.64 |
 
-Both saturate where texts of people lie, so nothing is won by pleasing the judge further. Texts that earn nothing in
-tldr-v1 are not judged. Texts of parallel episodes are judged together, and equal texts about a post once. The ramps are
-those of SmolLM2-135M-Instruct; the result of a run names its judge with a hash of its weights, since another judge pays
-differently. "base" is the model below the adapters of a team (sharing=lora), which is in memory anyway.
+Ramps are 1 from the value on that 95 % of references reach, so nothing is won by pleasing the judge further. Texts that earn nothing in tldr-v1 are not judged. Texts of parallel episodes are judged together, and equal
+texts about a post once. The ramps are those of SmolLM2-135M-Instruct; the result of a run names its judge with a hash
+of its weights, since another judge pays differently. "base" is the model below the adapters of a team (sharing=lora),
+which is in memory anyway.
 
 What degenerate texts earn, and what remains: docs/degenerate_writing.md.
 
@@ -51,4 +52,4 @@ class JudgedTLDR(JudgedWritingTask, TLDR):
     """Summarise a post in two lengths; the module is the manual."""
 
     declared = replace(TLDR.declared, name="tldr-v2")
-    ramps = judged.TLDR
+    lowest = judged.TLDR
