@@ -10,8 +10,9 @@ Each is a linear ramp for either text, and all six are multiplied. A ramp is 1 f
 reach, and 0 from `WIDTH` nats below. So a text that pleases the model further earns no more, and what a model writes
 itself is likelier than any of them. Copies and repetitions, which it also finds likely, are v1's business.
 
-The values are those of SmolLM2-135M-Instruct for embedded training rows (20 posts, 12 abstracts), and for the first text
-of tldr 60 summaries that people wrote of abstracts (SciTLDR, train) beside them. Another model is a measure of its own.
+The values are those of SmolLM2-135M-Instruct for embedded training rows (20 posts, 12 abstracts), and for the first
+text of tldr 60 summaries that people wrote of abstracts (SciTLDR, train) beside them. Another model is a measure of its
+own.
 """
 
 from __future__ import annotations
