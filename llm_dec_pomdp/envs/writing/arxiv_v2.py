@@ -16,9 +16,9 @@ Reward: that of arxiv-v1, times plausibility, fluency and information as in tldr
 
 | property | 0 at | 1 at |
 |---|---|---|
-| plausibility | -4.71, -4.09 | -4.31, -3.69 |
-| fluency | -5.19, -4.81 | -4.79, -4.41 |
-| information | -0.13, 0.11 | 0.27, 0.51 |
+| plausibility | -5.0, -4.3 | -4.6, -3.9 |
+| fluency | -5.4, -5.0 | -5.0, -4.6 |
+| information | -0.2, 0.1 | 0.2, 0.5 |
 
 Source: as in tldr-v2.
 

@@ -17,11 +17,11 @@ for both texts. In nats per token, for the first and the second text:
 
 | property | measured | 0 at | 1 at |
 |---|---|---|---|
-| plausibility | log p(text after the post) | -4.62, -4.24 | -4.22, -3.84 |
-| fluency | log p(text) | -6.59, -5.60 | -6.19, -5.20 |
-| information | log p(text after the post) - log p(text) | 0.41, 0.24 | 0.81, 0.64 |
+| plausibility | log p(text after the post) | -4.7, -4.4 | -4.3, -4.0 |
+| fluency | log p(text) | -6.6, -5.6 | -6.2, -5.2 |
+| information | log p(text after the post) - log p(text) | 0.4, 0.2 | 0.8, 0.6 |
 
-Ramps are 1 from the value on that 95 % of references reach, so nothing is won by pleasing the judge further. Texts that
+Ramps are 1 from values on that nearly all references reach, so nothing is won by pleasing the judge further. Texts that
 earn nothing in tldr-v1 are not judged. Texts of parallel episodes are judged together, and equal texts about a post
 once. The ramps are those of SmolLM2-135M-Instruct; the result of a run names its judge with a hash of its weights,
 since another judge pays differently. "base" is the model below the adapters of a team (sharing=lora), which is in
