@@ -7,8 +7,8 @@
 | information | log p(text after source) - log p(text) | fluent text about something else |
 
 Each is a linear ramp for either text, and all six are multiplied. A ramp is 1 from a value on that nearly all
-references reach, and 0 from `WIDTH` nats below. So a text that pleases the model further earns no more, and what a model writes
-itself is likelier than any of them. Copies and repetitions, which it also finds likely, are v1's business.
+references reach, and 0 from `WIDTH` nats below. So a text that pleases the model further earns no more, and what a
+model writes itself is likelier than any of them. Copies and repetitions, which it also finds likely, are v1's business.
 
 The values were set with SmolLM2-135M-Instruct on embedded training rows (40 posts, 36 abstracts): as high as 90 % for
 references allows. Another model is a measure of its own.
