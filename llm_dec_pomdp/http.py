@@ -15,8 +15,9 @@ import re
 import ssl
 import threading
 import time
-from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
 from .storage.secrets import keep_secret, masked
@@ -149,21 +150,35 @@ def _answer(method: str, url: str, body: bytes | None, headers: dict[str, str], 
     received = bytearray()
 
     async def ask() -> bytes:
-        async with _client().stream(method, url, content=body, headers=headers) as answer:
+        async with (
+            contextlib.aclosing(_client()) as client,
+            client.stream(method, url, content=body, headers=headers) as answer,
+        ):
             if answer.is_success:
                 await _read(answer, received, most)
                 return masked(bytes(received))
             raise await _refusal(answer, received)
 
-    pending = asyncio.run_coroutine_threadsafe(asyncio.wait_for(ask(), timeout), _loop())
     try:
-        return pending.result()
+        return _waited_for(lambda: asyncio.wait_for(ask(), timeout))
     except (TimeoutError, asyncio.TimeoutError):  # not yet the same in Python 3.10
         raise WireError(f"timed out after {len(received)} bytes of {timeout:g} s") from None
     except (httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError) as error:
         raise WireError(_reason(error)) from None
-    finally:
-        pending.cancel()
+
+
+def _waited_for(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """What a coroutine returns; in another thread where this one runs a loop already, as in a notebook."""
+    if not _is_looping():
+        return asyncio.run(work())
+    with ThreadPoolExecutor(1) as other:
+        return other.submit(lambda: asyncio.run(work())).result()
+
+
+def _is_looping() -> bool:
+    with contextlib.suppress(RuntimeError):
+        return bool(asyncio.get_running_loop())
+    return False
 
 
 def _reason(error: BaseException) -> str:
@@ -204,31 +219,15 @@ async def _refusal(answer: httpx2.Response, received: bytearray) -> WireError:
     return WireError(reason, again=again, wait=wait, status=answer.status_code, said=said)
 
 
-@functools.cache
-def _loop() -> asyncio.AbstractEventLoop:
-    """Where requests of all threads wait: a loop of asyncio in a thread, which ends with the process."""
-    loop = asyncio.new_event_loop()
-    threading.Thread(target=loop.run_forever, daemon=True, name="requests").start()
-    return loop
-
-
-@functools.cache
 def _client() -> httpx2.AsyncClient:
-    """The client of that loop: a connection for each request, and answers as they are."""
     import httpx2
 
-    limits = httpx2.Limits(max_connections=None, max_keepalive_connections=0)
-    plain = {"Accept-Encoding": "identity"}
-    return httpx2.AsyncClient(verify=ssl.create_default_context(), timeout=None, limits=limits, headers=plain)
+    return httpx2.AsyncClient(verify=_certificates(), timeout=None, headers={"Accept-Encoding": "identity"})
 
 
-def _left_behind() -> None:
-    """A forked process has no thread that waits."""
-    _loop.cache_clear()
-    _client.cache_clear()
-
-
-os.register_at_fork(after_in_child=_left_behind)
+@functools.cache
+def _certificates() -> ssl.SSLContext:
+    return ssl.create_default_context()
 
 
 def wait_asked(retry_after: str | None) -> float | None:

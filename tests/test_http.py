@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import email.utils
 import socket
@@ -173,6 +174,15 @@ def test_a_connection_that_is_reset_is_asked_again(server: Server) -> None:
 
     server.answers = [reset, full(GOOD)]
     assert ask(server, tries=2) == "well"
+
+
+def test_it_is_asked_while_a_loop_runs_here_as_in_a_notebook_or_from_a_finalizer(server: Server) -> None:
+    server.answers = [full(GOOD)]
+
+    async def inside() -> str:
+        return ask(server)
+
+    assert asyncio.run(inside()) == "well"
 
 
 # --- waiting ----------------------------------------------------------------------------------------------------------

@@ -60,7 +60,7 @@ def converse(to: app.App, *texts: str) -> list[Any]:
 
 def test_a_request_is_answered_with_json() -> None:
     status, body = ask(served(), "/open", b"{", b"}")
-    assert (status, json.loads(body)["description"]["name"]) == (200, "telegrams-v0")
+    assert (status, json.loads(body)["description"]["facts"]["name"]) == (200, "telegrams-v0")
 
 
 def test_health_tells_how_full_the_server_is() -> None:
