@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -136,13 +135,13 @@ def test_the_models_and_the_tokenizers_end_tokens_both_stop() -> None:
 @pytest.mark.parametrize("chat", [True, False])
 def test_what_was_recorded_is_what_is_recomputed(temperature: float, chat: bool) -> None:
     policy = language_model(seed=2, chat=chat)
-    samples = pairs(policy, replace(SHORT, temperature=temperature))
+    samples = pairs(policy, SHORT.model_copy(update={"temperature": temperature}))
     logprobs, mask = policy.token_logprobs(samples, temperature)
     torch.testing.assert_close(logprobs * mask, recorded(samples, logprobs.shape[1]), rtol=0, atol=1e-4)
 
 
 def test_truncation_by_top_p_is_not_part_of_the_logprobs(policy: LanguageModel) -> None:
-    samples = pairs(policy, replace(SHORT, top_p=0.3))
+    samples = pairs(policy, SHORT.model_copy(update={"top_p": 0.3}))
     logprobs, mask = policy.token_logprobs(samples, 1.0)
     torch.testing.assert_close(logprobs * mask, recorded(samples, logprobs.shape[1]), rtol=0, atol=1e-4)
 
