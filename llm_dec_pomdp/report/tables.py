@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
-from pandas import DataFrame
+from pandas import DataFrame, Index
 
 from ..evaluation.intervals import LEAST_SEEDS, LEVEL, Interval
 from ..evaluation.sections import Section, Value, means
@@ -28,7 +28,8 @@ HOW = (
 
 def frame(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> DataFrame:
     """A table of texts; several columns may have one name."""
-    return DataFrame([list(row) for row in rows], columns=list(columns), dtype=object)
+    names = Index(list(columns), dtype=object)  # as texts of pandas they could hold no lone surrogate
+    return DataFrame([list(row) for row in rows], columns=names, dtype=object)
 
 
 def number(value: float, digits: int = 1, missing: str = "-") -> str:

@@ -20,6 +20,7 @@ from llm_dec_pomdp.cli import app
 from llm_dec_pomdp.evaluation.intervals import mean_interval
 from llm_dec_pomdp.evaluation.metrics import Summary
 from llm_dec_pomdp.options import EvaluationConfig, Sampling
+from llm_dec_pomdp.report.tables import frame
 from llm_dec_pomdp.results.listing import list_runs
 from llm_dec_pomdp.storage.files import replace_json
 from llm_dec_pomdp.storage.runfolder import append
@@ -134,10 +135,15 @@ def test_reports_of_hostile_runs(tmp_path: Path) -> None:
     check_runs(tmp_path, 0, 8)
 
 
+def test_a_table_holds_any_text() -> None:
+    table = frame(["\ud800", "\x1b"], [["\udfff", "\x00"]])
+    assert (list(table.columns), list(table.iloc[0])) == (["\ud800", "\x1b"], ["\udfff", "\x00"])
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(20))
-def test_reports_of_2000_hostile_runs(part: int, tmp_path: Path) -> None:
-    check_runs(tmp_path, 1000 + 100 * part, 100)
+def test_reports_of_200_hostile_runs(part: int, tmp_path: Path) -> None:
+    check_runs(tmp_path, 1000 + 10 * part, 10)
 
 
 # --- single files -----------------------------------------------------------------------------------------------------
