@@ -20,6 +20,7 @@ from llm_dec_pomdp.cli import app
 from llm_dec_pomdp.evaluation.intervals import mean_interval
 from llm_dec_pomdp.evaluation.metrics import Summary
 from llm_dec_pomdp.options import EvaluationConfig, Sampling
+from llm_dec_pomdp.report import page, text
 from llm_dec_pomdp.report.tables import frame
 from llm_dec_pomdp.results.listing import list_runs
 from llm_dec_pomdp.storage.files import replace_json
@@ -142,8 +143,12 @@ def test_a_table_holds_any_text() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(20))
-def test_reports_of_200_hostile_runs(part: int, tmp_path: Path) -> None:
-    check_runs(tmp_path, 1000 + 10 * part, 10)
+def test_reports_of_2000_hostile_runs(part: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = 1000 + 100 * part
+    check_runs(tmp_path, first, 10)
+    monkeypatch.setattr(page, "inline", lambda panel, about: "")  # drawings take most of the time
+    monkeypatch.setattr(text, "save", lambda figure, *paths: None)
+    check_runs(tmp_path, first + 10, 90)
 
 
 # --- single files -----------------------------------------------------------------------------------------------------
