@@ -201,9 +201,17 @@ def test_smollm2_pays_references_less_for_damage_and_little_for_what_tells_nothi
     judge, few = {"judge": smollm2()}, FEW[name]
     paid = share(name, "v2", reference, few, **judge)
     assert paid > REFERENCES
-    damaged = ("spliced halves", "every eighth word dropped", "30 % of content words shuffled")
-    spliced, dropped, shuffled = (share(name, "v2", DAMAGE[damage], few, **judge) for damage in damaged)
-    assert paid > spliced > dropped >= shuffled
+    spliced, dropped, swapped, shuffled = (
+        share(name, "v2", DAMAGE[damage], few, **judge)
+        for damage in (
+            "spliced halves",
+            "every eighth word dropped",
+            "neighbours swapped every tenth",
+            "30 % of content words shuffled",
+        )
+    )
+    assert paid > spliced > dropped >= swapped >= shuffled
     assert dropped < DAMAGED
+    assert swapped < LIMIT
     for nothing in ("shuffled reference", "every 4th word deleted", "filler after every 4th word"):
         assert share(name, "v2", STRATEGIES[nothing], few, **judge) < LIMIT
