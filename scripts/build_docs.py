@@ -92,7 +92,7 @@ def _rows(found: Sequence[Mapping[str, str]], ids: Sequence[str]) -> list[str]:
     return lines
 
 
-PAGES = {"environments.md": environments, "coophumaneval_audit.md": audit_page}
+PAGES = {"environments.md": environments, "notes/coophumaneval_audit.md": audit_page}
 
 
 def main() -> None:
