@@ -1,6 +1,6 @@
 """Change only the advantages: a learner in which a long text gets less credit.
 
-`credit(group)` of `MAGRPO` yields one `Sample` for each text of a group; updaters, options and restarts stay as they are.
+`credit(group)` of `MAGRPO` yields a `Sample` for each text; updaters, options and restarts stay as they are.
 """
 
 from dataclasses import replace

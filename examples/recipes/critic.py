@@ -21,7 +21,7 @@ class BagOfTokens:
 
     def values(self, readings):
         counts = torch.zeros(len(readings), BUCKETS)
-        for row, (agent, ids) in enumerate(readings):
+        for row, (_, ids) in enumerate(readings):
             for token in ids:
                 counts[row, token % BUCKETS] += 1
         return self.network(counts.log1p())[:, 0]

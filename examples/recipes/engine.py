@@ -1,7 +1,7 @@
 """Generate texts by another program: `generate` of transformers.
 
-An engine receives prompts as token ids, and returns token ids with their log-probabilities. It is given the policy before
-the first text and after every change of the weights. Choose it by `--load 'engine={kind="generate"}'`.
+An engine receives prompts as token ids, and returns token ids with their log-probabilities. It is given the policy
+before the first text and after every change of the weights. Choose it by `--load 'engine={kind="generate"}'`.
 """
 
 import torch

@@ -1,7 +1,7 @@
 """Let agents see each other's texts in another way: the first writes a note to all.
 
-`_ask(phase)` returns what agents are told in each phase; `_observed` is what the inner environment told them, `_texts` what
-was said since.
+`_ask(phase)` returns what agents are told in each phase; `_observed` is what the inner environment told them,
+`_texts` what was said since.
 """
 
 from llm_dec_pomdp.algorithms.magrpo import MAGRPO

@@ -1,7 +1,7 @@
 """Another loss of texts: the weight of a term is clipped and its gradient kept (CISPO, arXiv:2506.13585).
 
-`loss(batch, old)` of an `Updater` is the whole objective: a loss in which each sample counts by its `weight`, numbers to
-report, and the log-probabilities that it read. `old` has those at the start of the step, of texts that were read before.
+`loss(batch, old)` of an `Updater` is the whole objective: a loss in which each sample counts by its `weight`, numbers
+to report, and the log-probabilities that it read. `old` has those at the start of the step.
 """
 
 from llm_dec_pomdp.algorithms.batches import advantages_of, by_text, old_logprobs, texts_of

@@ -119,7 +119,7 @@ def test_intervals_over_episodes_cover_the_exact_return() -> None:
     assert sum(one.mean for one in regrets) / 60 == pytest.approx(exact, abs=0.08)
 
 
-# --- the suite and the section of the recipes ----------------------------------------------------------------------------
+# --- the suite and the section of the recipes ------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
