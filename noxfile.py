@@ -28,7 +28,8 @@ tokenizer.save_pretrained(sys.argv[2])
 START = "from llm_dec_pomdp.cli import main; main()"
 LONGEST_START = 600.0  # seconds
 TORCH = "torch==2.13.0"
-LIBRARIES = {  # what docs/results/archive/libraries.md was measured with; pins clash, so each has an environment of its own
+# What docs/results/archive/libraries.md was measured with; pins clash, so each has an environment of its own.
+LIBRARIES = {
     "stable_baselines3": ["stable-baselines3==2.9.2", "supersuit==3.11.0"],
     "torchrl": ["torchrl==0.14.1", "tensordict==0.14.3"],
     "benchmarl": ["benchmarl==1.5.2", "torchrl==0.11.1", "tensordict==0.11.0"],
@@ -98,7 +99,7 @@ def dpo(session: nox.Session) -> None:
 
 @nox.session(reuse_venv=True)
 def suites(session: nox.Session) -> None:
-    """Play games of GEM and TextArena; with `-- table`, all that run without a network, for docs/notes/suites_tried.md."""
+    """Play games of GEM and TextArena; with `-- table`, all that run offline, for docs/notes/suites_tried.md."""
     _install(session, ".[gem,textarena]")
     names = ("games", "gem", "textarena")
     session.run(*PYTEST, *(f"tests/integrations/test_{name}.py" for name in names))
