@@ -13,6 +13,7 @@ import pytest
 from llm_dec_pomdp.benchmarks.suite import about_suites, load_suite
 
 ROOT = Path(__file__).resolve().parents[1]
+sys.path.append(str(ROOT / "scripts"))  # its scripts import each other
 BUILD = runpy.run_path(str(ROOT / "scripts" / "build_docs.py"))
 
 
