@@ -46,14 +46,6 @@ from .samples import Sample, refuse_bad_rewards, usable
 from .updater import Updater
 
 
-class IACConfig(CriticOptions):
-    """Options of IAC."""
-
-
-class MAACConfig(CriticOptions):
-    """Options of MAAC."""
-
-
 @dataclass(slots=True)
 class Track:
     """The decisions of one agent, or of the team, in one episode.
@@ -198,8 +190,6 @@ class ActorCritic(PolicyLearner, ABC):
 class IAC(ActorCritic):
     """Independent actor-critic: each agent has a critic of its own history."""
 
-    Config = IACConfig
-
     def tracks(self, group: Group, place: int) -> list[Track]:
         """One for each agent that learns and each episode in which it spoke."""
         tracks: list[Track] = []
@@ -223,7 +213,6 @@ class IAC(ActorCritic):
 class MAAC(ActorCritic):
     """Multi-agent actor-critic: one critic of the joint history, used in training only."""
 
-    Config = MAACConfig
     updater = CentralCriticUpdater
     other_updater = Updater
 

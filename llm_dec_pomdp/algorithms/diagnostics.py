@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -59,11 +60,10 @@ def describe(samples: Sequence[Sample], groups: int, trainer: Mapping[int, Seque
     }
 
 
-def distinct(text: str, n: int = 2) -> float:
-    """Different word n-grams over all word n-grams of a text; NaN for texts shorter than n words."""
-    words = _WORD.findall(text.lower())
-    grams = [tuple(words[i : i + n]) for i in range(len(words) - n + 1)]
-    return len(set(grams)) / len(grams) if grams else math.nan
+def distinct(text: str) -> float:
+    """Different word pairs over all word pairs of a text; NaN for texts shorter than two words."""
+    pairs = list(itertools.pairwise(_WORD.findall(text.lower())))
+    return len(set(pairs)) / len(pairs) if pairs else math.nan
 
 
 def spent(groups: Sequence[Group]) -> dict[str, float]:
