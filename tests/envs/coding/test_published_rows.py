@@ -13,12 +13,12 @@ import pytest
 from tasks import references
 
 import llm_dec_pomdp
+from llm_dec_pomdp.envs.base import step_many
 from llm_dec_pomdp.envs.coding import reward
 from llm_dec_pomdp.envs.coding.base import gold_pairs, judge
 from llm_dec_pomdp.envs.coding.mbpp import MBPP, from_published
 from llm_dec_pomdp.envs.coding.v1 import contribution
 from llm_dec_pomdp.envs.coding.v1.coophumaneval import audit, audited
-from llm_dec_pomdp.envs.many import step_many
 from llm_dec_pomdp.envs.tasks import TaskError
 from llm_dec_pomdp.types import TaskItem
 

@@ -14,8 +14,8 @@ from tasks import references
 from writing_strategies import DAMAGE, NAMES, STRATEGIES, reference, share
 
 import llm_dec_pomdp
+from llm_dec_pomdp.envs.base import step_many
 from llm_dec_pomdp.envs.judging import JudgeError, RememberingJudge
-from llm_dec_pomdp.envs.many import step_many
 from llm_dec_pomdp.envs.wrappers import LearnedReward, with_protocol
 from llm_dec_pomdp.envs.writing.v2 import judged
 from llm_dec_pomdp.envs.writing.v2.judged import Measures
