@@ -50,43 +50,49 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from typing_extensions import Unpack
 
 from ....seeding import generator
-from ....types import Event, Message, TaskItem
-from ...base import TextDecPOMDP
+from ....types import Event, Message, Score, TaskItem
+from ...base import Say, TextDecPOMDP
+from ...facts import Facts
 from ...task import TaskOptions, Transition
 from ...tasks import Tasks
-from .lookup import Lookup, Told, key_of, number_of
-
-MAIN = "agent_0"
+from ..base import MAIN, Hierarchy, parts_of_main, spawned
+from .lookup import Lookup, number_of, refuse_foreign, world
 
 
 class Invocation(NamedTuple):
     """A sub-agent and its subtask."""
 
+    agent: str  # its id
     entity: int  # whose relation is asked for
     relation: int  # what is asked for
-    formed: bool = False  # it said a key
+    usable: bool = False  # it said a key
     expert: bool = False  # its report is the entity asked for
 
+    @property
+    def subtask(self) -> str:
+        """What it is told."""
+        return f"S e{self.entity} r{self.relation}"
 
-class State(NamedTuple):
+
+class KeysState(NamedTuple):
     """The state of `Keys`."""
 
     item: TaskItem
     known: int  # the entity that was reported last; at first that of the question
     words: tuple[str, ...]  # words of main's history
     report: int | None = None  # the last report; None where there was none or it was "none"
-    calls: tuple[Invocation, ...] = ()  # all invocations so far
+    invocations: tuple[Invocation, ...] = ()  # all of them so far
     running: bool = False  # the last invocation is at work
     over: bool = False  # the episode has ended
     turn: int = 0  # joint actions played
 
 
-class Keys(Lookup[State]):
+class Keys(Hierarchy[KeysState]):
     """Two hops by delegation; the module is the manual.
 
     Args:
@@ -98,13 +104,16 @@ class Keys(Lookup[State]):
         tasks, common: See `Task`; H is 2 D + 1, which is always enough.
     """
 
-    declared = replace(
-        Lookup.declared,
+    declared = Facts(
         name="keys-v0",
+        components=("format", "correct"),
         diagnostics=("expert", "invocations"),
+        score_range=(0.0, 1.0),
         joint_reward=False,
         hierarchical=True,
+        scripts=("optimal",),
     )
+    source = Lookup(3, 16, 3, 0, 6).source
 
     def __init__(
         self,
@@ -117,121 +126,121 @@ class Keys(Lookup[State]):
         filler: int = 6,
         **common: Unpack[TaskOptions],
     ) -> None:
-        self.set_size(relations, entities, delegations, context, filler)
-        self.declared = replace(self.declared, roles=("main", *["sub"] * delegations))
+        self.lookup = Lookup(relations, entities, delegations, context, filler)
+        self.source = self.lookup.source  # type: ignore[misc]  # embedded rows are drawn in that size
+        roles = ("main", *["sub"] * delegations)
+        self.declared = replace(self.declared, roles=roles, vocabulary=self.lookup.vocabulary)
         common.setdefault("max_turns", 2 * delegations + 1)
         super().__init__(tasks, **common)
+
+    @property
+    def facts(self) -> Facts:
+        """The optimum is 1 where two delegations, turns and context are enough for both hops."""
+        size = self.lookup
+        solvable = size.delegations >= 2 and self.max_turns >= 5 and (not size.context or size.context >= 10)
+        return replace(self.declared, optimum=1.0 if solvable else None)
+
+    def problem(self, item: TaskItem) -> str:
+        """A question or a table that cannot be read, or one of another size."""
+        return self.lookup.problem(item)
 
     def alone(self) -> TextDecPOMDP:
         """One agent that says keys itself."""
         from .single_agent import KeysAlone
 
-        turns = min(self.delegations + 1, (self.max_turns + 1) // 2)
-        size = (self.relations, self.entities, self.delegations, self.context, self.filler)
-        return KeysAlone(size, max_turns=turns, render_mode=self.render_mode).with_items(self.items)
+        return KeysAlone(self)
 
     # --- the task ----------------------------------------------------------------------------------------------------
 
-    def initial_state(self, item: TaskItem, seed: int) -> State:
+    def initial_state(self, item: TaskItem, seed: int) -> KeysState:
         """Main has the question; there are no sub-agents yet."""
-        return State(item, self.world(item).start, tuple(item.prompt.split()))
+        return KeysState(item, world(item).start, tuple(item.prompt.split()))
 
-    def told(self, state: State) -> Told:
+    def told(self, state: KeysState) -> Mapping[str, str]:
         """A sub-agent its subtask; main the question or the last report, or with a limited context its last words."""
         if state.over:
             return {}
         if state.running:
-            call = state.calls[-1]
-            return {f"agent_{len(state.calls)}": f"S e{call.entity} r{call.relation}"}
-        if self.context:
-            return {MAIN: self.seen(state.words)}
-        return {MAIN: _report(state.report) if state.calls else state.item.prompt}
+            return {state.invocations[-1].agent: state.invocations[-1].subtask}
+        if self.lookup.context:
+            return {MAIN: self.lookup.seen(state.words)}
+        return {MAIN: _report(state.report) if state.invocations else state.item.prompt}
 
-    def roster(self, state: State) -> Sequence[str]:
-        """Main and all sub-agents that it has called."""
-        return self.possible_agents[: 1 + len(state.calls)]
+    def describe(self, state: KeysState) -> Mapping[str, Any]:
+        """The table."""
+        return {"facts": state.item.fields["facts"]}
 
-    def transition(self, state: State, actions: Mapping[str, str], seed: int) -> Transition[State]:
+    def transition(self, state: KeysState, actions: Mapping[str, str], seed: int) -> Transition[KeysState]:
         """A sub-agent reports, or main delegates or answers."""
-        last = state.turn + 1 >= self.max_turns
+        last, state = state.turn + 1 >= self.max_turns, state._replace(turn=state.turn + 1)
         if state.running:
-            following, events = self._reported(state, actions[f"agent_{len(state.calls)}"], seed)
+            following, events = self._reported(state, actions[state.invocations[-1].agent], seed)
             if last:
                 return self._ended(following, events)
-            return self._on(following, events, anew=bool(self.context))
+            return self.go_on(following, events, anew=(MAIN,) if self.lookup.context else ())
         text = actions[MAIN].strip()
-        state = state._replace(turn=state.turn + 1, words=(*state.words, text))
-        relation = number_of(text, "r", self.relations)
+        state = state._replace(words=(*state.words, text))
+        relation = number_of(text, "r", self.lookup.relations)
         if text == "ANS":
             answer = Event("answer", MAIN, {"answer": _report(state.report)})
             return self._ended(state, (answer,), answered=True)
-        why = _why_stopped(relation, self.delegations - len(state.calls), last)
+        why = _why_stopped(relation, self.lookup.delegations - len(state.invocations), last)
         if relation is None or why:
             return self._ended(state, (Event("stop", MAIN, {"why": why}),))
-        calls = (*state.calls, Invocation(state.known, relation))
-        subtask = f"S e{state.known} r{relation}"
-        spawn = Event("spawn", f"agent_{len(calls)}", {"role": "sub", "by": MAIN, "subtask": subtask})
-        return self._on(state._replace(calls=calls, running=True), (spawn,))
+        new = Invocation(f"agent_{len(state.invocations) + 1}", state.known, relation)
+        following = state._replace(invocations=(*state.invocations, new), running=True)
+        return self.go_on(following, (spawned(new.agent, "sub", new.subtask),))
 
-    def _reported(self, state: State, text: str, seed: int) -> tuple[State, tuple[Event, ...]]:
+    def _reported(self, state: KeysState, text: str, seed: int) -> tuple[KeysState, tuple[Event, ...]]:
         """The state and the events after the text of a sub-agent."""
-        agent, call = f"agent_{len(state.calls)}", state.calls[-1]
-        facts = self.world(state.item).facts
-        key = number_of(text.strip(), "k", self.relations)
-        reported = None if key is None else facts[self.filed_under(key)][call.entity]
+        *earlier, invocation = state.invocations
+        agent, facts = invocation.agent, world(state.item).facts
+        key = number_of(text.strip(), "k", self.lookup.relations)
+        reported = None if key is None else facts[self.lookup.filed_under(key)][invocation.entity]
         events: list[Event] = []
         if reported is not None:
-            passage = self.passage(reported, generator(seed, "passage"))
+            passage = self.lookup.passage(reported, generator(seed, "passage"))
             events += [Event("call", agent, {"key": f"k{key}"}), Event("result", agent, {"passage": passage})]
         events.append(Event("return", agent, {"report": _report(reported)}))
-        call = call._replace(formed=key is not None, expert=reported == facts[call.relation][call.entity])
-        words = (*state.words, *_report(reported).split())
-        known = state.known if reported is None else reported
-        calls = (*state.calls[:-1], call)
-        turn = state.turn + 1
-        following = state._replace(known=known, words=words, report=reported, calls=calls, running=False, turn=turn)
+        right = reported == facts[invocation.relation][invocation.entity]
+        following = state._replace(
+            known=state.known if reported is None else reported,
+            words=(*state.words, *_report(reported).split()),
+            report=reported,
+            invocations=(*earlier, invocation._replace(usable=key is not None, expert=right)),
+            running=False,
+        )
         return following, tuple(events)
 
-    def _on(self, state: State, events: tuple[Event, ...], *, anew: bool = False) -> Transition[State]:
-        """The episode goes on and pays nothing yet."""
-        again = frozenset([MAIN] if anew else [])
-        rewards = dict.fromkeys(self.possible_agents[: 1 + len(state.calls) - state.running], 0.0)
-        return Transition(state, 0.0, rewards=rewards, events=events, anew=again)
-
-    def _ended(self, state: State, events: tuple[Event, ...], *, answered: bool = False) -> Transition[State]:
-        """Pay every live agent: main and the team R_M, a sub-agent R_S."""
-        correct = answered and state.report == self.world(state.item).answer
-        count = len(state.calls)
-        facts = {"expert": sum(c.expert for c in state.calls) / max(1, count), "invocations": float(count)}
-        score = self.score(formed=answered, correct=correct, facts=facts)
-        rewards = {MAIN: score.total}
-        for agent, call in zip(self.possible_agents[1:], state.calls, strict=False):
-            rewards[agent] = 0.1 + 0.4 * correct + 0.5 * call.expert if call.formed else 0.0  # (R_S)
-        over = state._replace(over=True)
-        return Transition(over, score.total, score, terminated=True, rewards=rewards, events=events)
+    def _ended(self, state: KeysState, events: Sequence[Event], *, answered: bool = False) -> Transition[KeysState]:
+        """Pay every live agent."""
+        correct = answered and state.report == world(state.item).answer
+        parts, count = parts_of_main(valid=answered, correct=correct), len(state.invocations)
+        expert = sum(invocation.expert for invocation in state.invocations) / max(1, count)
+        score = Score(sum(parts.values()), parts, {"expert": expert, "invocations": float(count)})
+        return self.end(state._replace(over=True), score, events)
 
     # --- teams of known value ----------------------------------------------------------------------------------------
-
-    @property
-    def solvable(self) -> bool:
-        """Whether there are two delegations, turns and context for both hops."""
-        return self.delegations >= 2 and self.max_turns >= 5 and (not self.context or self.context >= 10)
 
     def choices(self, agent: str, history: Sequence[Message] = ()) -> Sequence[str]:
         """Relations and ANS for main, keys for a sub-agent."""
         if agent == MAIN:
-            return (*(f"r{number}" for number in range(self.relations)), "ANS")
-        return [f"k{number}" for number in range(self.relations)]
+            return (*(f"r{number}" for number in range(self.lookup.relations)), "ANS")
+        return self.lookup.keys()
+
+    def script(self, name: str) -> Say:
+        """ "optimal" looks up one hop after the other and answers."""
+        return self._optimal if name == "optimal" else super().script(name)
 
     def _optimal(self, agent: str, history: Sequence[Message]) -> str:
         """Main asks for the first hop until it is reported, then for the second, and answers."""
         words = [word for message in history for word in message.text.split()]
-        self.refuse_foreign(words, "Q" if agent == MAIN else "S")
+        refuse_foreign(words, "Q" if agent == MAIN else "S", self.metadata["name"])
         if agent != MAIN:
-            return f"k{key_of(int(words[2][1:]), self.relations)}"
+            return f"k{self.lookup.key_of(int(words[2][1:]))}"
         reports = [word for before, word in itertools.pairwise(words) if before == "R"]
         hops = len(reports) - reports.count("none")
-        return words[2 + hops] if hops < 2 and len(reports) < self.delegations else "ANS"
+        return words[2 + hops] if hops < 2 and len(reports) < self.lookup.delegations else "ANS"
 
 
 def _report(entity: int | None) -> str:
