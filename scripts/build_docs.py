@@ -16,7 +16,7 @@ import llm_dec_pomdp
 from llm_dec_pomdp.agents import Sampling, Scripted
 from llm_dec_pomdp.envs import turn_rewards
 from llm_dec_pomdp.envs.base import TextDecPOMDP
-from llm_dec_pomdp.envs.coding.coophumaneval_v1 import audit
+from llm_dec_pomdp.envs.coding.v1.coophumaneval import audit
 from llm_dec_pomdp.envs.registration import least_arguments, manual, registry
 from llm_dec_pomdp.envs.wrappers import stopping
 from llm_dec_pomdp.rollout import Demonstrations

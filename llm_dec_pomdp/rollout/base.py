@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, get_args
 
 from ..agents.base import Policy, Request, Sampling
-from ..envs.base import TextDecPOMDP
-from ..envs.many import step_many
+from ..envs.base import TextDecPOMDP, step_many
 from ..registries import nearest
 from ..seeding import derive
 from ..types import Completion, Episode, Group, Message, Tool, Turn
