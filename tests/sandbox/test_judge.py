@@ -98,10 +98,10 @@ def test_an_explanation_survives_a_hostile_message() -> None:
 
     assert explain(Hostile()) == "Hostile"
     assert len(explain(ValueError("x" * 10_000))) <= 200
-    told = ValueError("x")
-    told.told = "Mine: x \ud800"  # type: ignore[attr-defined]
-    json.dumps(explain(told)).encode()
-    assert explain(told).startswith("Mine: x")
+    noted = ValueError("x")
+    noted.program_note = "Mine: x \ud800"  # type: ignore[attr-defined]
+    json.dumps(explain(noted)).encode()
+    assert explain(noted).startswith("Mine: x")
 
 
 def test_slowness_is_a_factor_between_one_and_four() -> None:
