@@ -14,12 +14,9 @@ from dataclasses import dataclass
 from ....seeding import derive
 from ....types import Message
 from .corpus import Corpus
-from .free import CHARACTERS, REPORT_WORDS, Free, last_words
-from .grammar import cut
-from .questions import Hop, hops_of
-from .relations import RELATIONS
-from .state import Invocation, Lead, State, Step
-from .worlds import World, world
+from .free import CHARACTERS, REPORT_WORDS, Free, cut, last_words
+from .questions import Effect, Hop, Invocation, Lead, QuestionState, hops_of
+from .worlds import RELATIONS, World, world
 
 PASSAGES = 2
 LETTERS = "ABC"
@@ -37,7 +34,7 @@ class Choice:
     most: int
     context: int | None = None
 
-    def question(self, state: State) -> Message:
+    def question(self, state: QuestionState) -> Message:
         """The options, or the request to answer where all invocations are used up."""
         if len(state.invocations) >= self.most:
             return self.request(state)
@@ -45,27 +42,27 @@ class Choice:
         lines = [
             f"Question: {state.item.prompt}",
             f"Found: {self.found(state) or 'nothing'}",
-            f"A: {self._shown(first)}",
-            f"B: {self._shown(second)}",
+            f"A: {self._line(first)}",
+            f"B: {self._line(second)}",
             "C: answer now",
             CHOOSE,
         ]
         return Message("told", "\n".join(lines))
 
-    def reports(self, state: State, fresh: tuple[Invocation, ...]) -> Message:
+    def reports(self, state: QuestionState, fresh: tuple[Invocation, ...]) -> Message:
         """The options that follow from the reports."""
         return self.question(state)
 
-    def request(self, state: State) -> Message:
+    def request(self, state: QuestionState) -> Message:
         """The request to answer."""
         return Message("told", f"{self.found(state)}\n{state.item.prompt} {SHORT}".lstrip())
 
-    def found(self, state: State) -> str:
+    def found(self, state: QuestionState) -> str:
         """What main sees of the reports."""
-        text = " ".join(one.report for one in state.invocations if one.report)
+        text = " ".join(invocation.report for invocation in state.invocations if invocation.report)
         return text if self.context is None else last_words(text, self.context)
 
-    def lead(self, state: State, text: str) -> Lead:
+    def lead(self, state: QuestionState, text: str) -> Lead:
         """What main's letter decides."""
         match = _FIRST.match(text)
         if match is None or match[1] not in LETTERS:
@@ -74,22 +71,21 @@ class Choice:
             return Lead("write")
         return Lead("ask", (self._options(state)[LETTERS.index(match[1])],))
 
-    def brief(self, state: State, invocation: Invocation, corpus: Corpus) -> Step:
+    def brief(self, state: QuestionState, invocation: Invocation, corpus: Corpus) -> Effect:
         """The passages and the sub-question."""
-        own = self.parts[self.kinds.index(invocation.kind)]
-        places = corpus.search(invocation.subtask, PASSAGES, own)
-        shown = "\n".join(corpus.passages[place].text for place in places)
-        told = Message("told", f"{shown}\n{invocation.subtask} {SHORT}".lstrip())
-        return Step(told, places, call=("search", invocation.subtask))
+        places = corpus.search(invocation.subtask, PASSAGES, self.parts[self.kinds.index(invocation.kind)])
+        passages = "\n".join(corpus.passages[place].text for place in places)
+        message = Message("told", f"{passages}\n{invocation.subtask} {SHORT}".lstrip())
+        return Effect(message, places, call=("search", invocation.subtask))
 
-    def work(self, state: State, invocation: Invocation, text: str, corpus: Corpus) -> Step:
+    def work(self, state: QuestionState, invocation: Invocation, text: str, corpus: Corpus) -> Effect:
         """Whatever a sub-agent writes is its report."""
         report = " ".join(cut(text, REPORT_WORDS, CHARACTERS * REPORT_WORDS).split())
-        return Step(report=report, valid=bool(report))
+        return Effect(report=report, valid=bool(report))
 
     # --- candidates ----------------------------------------------------------------------------------------------
 
-    def _options(self, state: State) -> tuple[tuple[str, str], tuple[str, str]]:
+    def _options(self, state: QuestionState) -> tuple[tuple[str, str], tuple[str, str]]:
         """Kind and sub-question of A and B."""
         of = world(int(state.item.fields["corpus"].partition(":")[2]))
         hop, subject = _open_step(state, of)
@@ -101,7 +97,7 @@ class Choice:
         pair = (gold, (self.kinds[(draw >> 8) % len(self.kinds)], other))
         return pair if (draw >> 16) % 2 else (pair[1], pair[0])
 
-    def _shown(self, option: tuple[str, str]) -> str:
+    def _line(self, option: tuple[str, str]) -> str:
         kind, question = option
         return question if len(self.kinds) == 1 else f"{kind}: {question}"
 
@@ -109,10 +105,10 @@ class Choice:
 def holder(words: Free | Choice, hop: Hop) -> str:
     """The specialist that searches the part of the corpus which a step is about; the first where none does."""
     part = RELATIONS[hop.relation].subject
-    return next((k for k, own in zip(words.kinds, words.parts, strict=True) if part in own), words.kinds[0])
+    return next((k for k, parts in zip(words.kinds, words.parts, strict=True) if part in parts), words.kinds[0])
 
 
-def _open_step(state: State, of: World) -> tuple[Hop, str]:
+def _open_step(state: QuestionState, of: World) -> tuple[Hop, str]:
     """The first step with a known subject that has not been reported on; where all have been, the last one."""
     values: list[str | None] = []
     known: tuple[Hop, str] | None = None
@@ -129,11 +125,12 @@ def _open_step(state: State, of: World) -> tuple[Hop, str]:
     return known
 
 
-def _reported(state: State, of: World, hop: Hop, subject: str) -> str | None:
+def _reported(state: QuestionState, of: World, hop: Hop, subject: str) -> str | None:
     """The value that the last report on a step names; None where none does."""
     asked, kind = hop.question(subject), RELATIONS[hop.relation].value
-    for one in reversed(state.invocations):
-        named = [name for name in of.named(one.report or "", kind) if name != subject] if one.subtask == asked else []
-        if named:
-            return named[0]
+    for invocation in reversed(state.invocations):
+        names = of.named(invocation.report or "", kind) if invocation.subtask == asked else ()
+        others = [name for name in names if name != subject]
+        if others:
+            return others[0]
     return None

@@ -5,13 +5,18 @@ files, or the passages themselves as lines of JSON. Agents are told what is in a
 strangers, so a path leads below the task file's folder or the working folder, also after links are followed.
 
 A passage is an object with `text`, and optionally `title`, `part`, and `support: true` where the answer is known to
-rest on it.
+rest on it. Rows of HotpotQA (arXiv:1809.09600) and 2WikiMultihopQA (arXiv:2011.01060) bring their passages with them.
+
+Search is BM25 by the package `bm25s`, with its defaults (Lucene's idf, k1 = 1.5, b = 0.75; arXiv:2407.03618). The best
+passages are chosen here, so that passages of equal score come in the order of the corpus, on every machine.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+import json
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, cast
@@ -20,10 +25,11 @@ import numpy as np
 import numpy.typing as npt
 
 from ...tasks import TaskError, json_lines
-from .search import Index
 
 _KEPT = 64  # corpora in memory
 _MOST_BYTES = 1 << 28  # of the files of one
+_WORD = re.compile(r"(?u)\b\w\w+\b")  # as in `bm25s.tokenize`
+QUERY_WORDS = 64  # longest query; further words are ignored
 
 
 class Passage(NamedTuple):
@@ -33,6 +39,40 @@ class Passage(NamedTuple):
     title: str  # of its page; the passages of a page follow each other
     part: str = ""  # of the corpus, to which a specialist may be bound; "" where a corpus has no parts
     support: bool = False  # a published data set says that the answer rests on it
+
+
+class Index:
+    """An index of the texts of passages."""
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        import bm25s  # only who searches needs it
+
+        tokens = bm25s.tokenize(list(texts), show_progress=False)
+        self._vocabulary: dict[str, int] = dict(tokens.vocab)  # type: ignore[union-attr]
+        self._scores = bm25s.BM25(backend="numpy") if self._vocabulary else None
+        if self._scores is not None:
+            self._scores.index(tokens, show_progress=False)
+
+    def best(self, query: str, count: int, among: npt.NDArray[np.bool_] | None = None) -> tuple[int, ...]:
+        """Indices of the `count` passages that fit best, the best first, without those that have no word of the query.
+
+        Stop words and words of one letter are ignored. `among` says which passages may be chosen; None: all.
+        """
+        known = self._vocabulary
+        words = [match.group() for _, match in zip(range(QUERY_WORDS), _WORD.finditer(query.lower()), strict=False)]
+        ids = [known[word] for word in dict.fromkeys(words) if word in known]
+        if not ids or self._scores is None:
+            return ()
+        scores: npt.NDArray[np.float32] = self._scores.get_scores_from_ids(ids)
+        if among is not None:
+            scores = np.where(among, scores, 0.0)
+        if count < len(scores):
+            least = np.partition(scores, -count)[-count]
+            places = np.flatnonzero(scores >= max(least, np.finfo(np.float32).tiny))
+        else:
+            places = np.flatnonzero(scores > 0)
+        order = np.argsort(-scores[places], kind="stable")[:count]
+        return tuple(places[order].tolist())
 
 
 @dataclass(frozen=True)
@@ -65,6 +105,14 @@ class Corpus:
         title = self.passages[place].title
         near = range(max(0, place - width), min(len(self.passages), place + width + 1))
         return tuple(other for other in near if self.passages[other].title == title)
+
+    def listed(self, places: tuple[int, ...]) -> str:
+        """Passages with their numbers and, where the text does not name it, the title of their page."""
+        lines: list[str] = []
+        for place in places:
+            text, title = self.passages[place][:2]
+            lines.append(f"[{place}] {text}" if not title or title in text else f"[{place}] {title}: {text}")
+        return "\n".join(lines)
 
     def _in_parts(self, parts: tuple[str, ...]) -> npt.NDArray[np.bool_]:
         masks: dict[tuple[str, ...], npt.NDArray[np.bool_]] = self._masks
@@ -180,3 +228,44 @@ def _read(paths: Sequence[Path]) -> list[str]:
         if left < 0:
             raise TaskError(f"corpus file {str(path)!r}: a corpus has more than {_MOST_BYTES} bytes; leave some out")
     return texts
+
+
+# --- published data sets ----------------------------------------------------------------------------------------------
+
+
+def from_published(row: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Give a row of a published data set a `corpus`, a line for each sentence; other rows stay as they are.
+
+    Such rows have `question`, `answer`, `context` (titles and sentences of pages) and `supporting_facts` (title of a
+    page and index of a sentence). The last two are columns on the hub, and lists of pairs in the released files.
+
+    Raises:
+        TaskError: `context` or `supporting_facts` have another form.
+    """
+    if "context" not in row or "corpus" in row:
+        return row
+    support = {(title, place) for title, place in _pairs(row, "supporting_facts", ("title", "sent_id"), int)}
+    lines = [
+        json.dumps({"text": sentence.strip(), "title": title, "support": (title, place) in support})
+        for title, sentences in _pairs(row, "context", ("title", "sentences"), list)
+        for place, sentence in enumerate(cast("list[str]", sentences))
+        if sentence.strip()
+    ]
+    return {**row, "corpus": "\n".join(lines)}
+
+
+def _pairs(row: Mapping[str, Any], name: str, columns: tuple[str, str], kind: type) -> Sequence[tuple[str, Any]]:
+    """The pairs of a field, which may be stored in two columns."""
+    value: Any = row.get(name, [])
+    try:
+        if isinstance(value, dict):
+            table = cast("dict[str, Any]", value)
+            value = zip(table[columns[0]], table[columns[1]], strict=True)
+        pairs: list[tuple[Any, Any]] | None = [(title, other) for title, other in value]
+    except (KeyError, TypeError, ValueError):
+        pairs = None
+    if pairs is None or not all(isinstance(title, str) and isinstance(other, kind) for title, other in pairs):
+        raise TaskError(
+            f"field {name!r} is {value!r:.80}; it holds pairs of {columns[0]} and {columns[1]}, or these two as columns"
+        )
+    return pairs

@@ -25,10 +25,9 @@ from statistics import fmean
 from typing import NamedTuple
 
 from ....types import Episode, Event, Group, TaskItem, known_means
+from ..base import MAIN
 from .questions import Hop, facts_of, hops_of
-from .relations import RELATIONS
-from .state import MAIN
-from .worlds import Fact, world
+from .worlds import RELATIONS, Fact, world
 
 FIGURES = (
     "spawned when it helped",
@@ -135,16 +134,16 @@ def _said(episode: Episode, steps: Sequence[HopFact], taken: Sequence[Decision])
         for ask in decision.asks:
             step = _about(ask, decision.open, steps)
             needed.append(_names(ask.details["subtask"], step.subject))
-            shown = _shown_to(ask.agent, episode)
+            texts = _texts_of(ask.agent, episode)
             sentences = RELATIONS[step.hop.relation].sentences
-            if any(sentence.format(x=step.subject, y=step.fact.value) in shown for sentence in sentences):
+            if any(sentence.format(x=step.subject, y=step.fact.value) in texts for sentence in sentences):
                 events = [event for turn in episode.turns for event in turn.events if event.agent == ask.agent]
                 reports = [event.details["report"] for event in events if event.kind == "return"]
                 needed.append(any(_names(report, step.fact.value) for report in reports))
     return fmean(needed) if needed else math.nan
 
 
-def _shown_to(agent: str, episode: Episode) -> str:
+def _texts_of(agent: str, episode: Episode) -> str:
     """What an agent was told, what it said, and what its tools returned."""
     texts: list[str] = []
     for turn in episode.turns:

@@ -7,39 +7,25 @@ the passages that it rests on. Equations: "Multi-Agent Deep Research", arXiv:251
 from __future__ import annotations
 
 import functools
+import math
 import re
 import string
-from collections.abc import Sequence
-from typing import NamedTuple
+import warnings
+from collections.abc import Callable, Sequence
 
 from ....types import TaskItem
 from .corpus import Corpus, corpus
-from .questions import facts_of
-from .relations import questions_about
-from .worlds import Fact, World, world
+from .questions import Invocation, facts_of
+from .worlds import Fact, World, questions_about, world
 
-FORMAT, CORRECT = 0.1, 0.9  # R_M
-SUB_FORMAT, SUB_CORRECT, SUB_EXPERT = 0.1, 0.4, 0.5  # R_S
 ANSWER_WORDS = 40  # of main's answer; what follows is not read
 _DEPTH = 3  # hops of a subtask
 
-
-class Work(NamedTuple):
-    """What an invocation of a sub-agent did."""
-
-    subtask: str  # what it was to find out
-    retrieved: tuple[int, ...]  # indices of the passages that it was shown
-    report: str  # as main sees it
-
-
-def reward_of_main(*, valid: bool, correct: bool) -> float:
-    """R_M = 0.1 format + 0.9 correct where the format is valid, else 0."""
-    return FORMAT + CORRECT * correct if valid else 0.0
-
-
-def reward_of_sub(*, valid: bool, correct: bool, expert: float) -> float:
-    """R_S = 0.1 format + 0.4 correct(M) + 0.5 expert where the format is valid, else 0."""
-    return SUB_FORMAT + SUB_CORRECT * correct + SUB_EXPERT * expert if valid else 0.0
+ReportJudge = Callable[[str, int], str]
+"""An outside judge of reports: from (prompt, number of the try) to an answer with a number."""
+TRIES = 3
+BEST = 10
+_NUMBER = re.compile(r"\d+(?:\.\d+)?")
 
 
 class WorldTruth:
@@ -54,7 +40,7 @@ class WorldTruth:
         aside = () if self.answer in named else (*named, *(fact.value for fact in self.facts))
         self._aside = tuple(name for name in aside if name != self.answer)
 
-    def expert(self, work: Work) -> float:
+    def expert(self, work: Invocation) -> float:
         """1 where the report holds what the subtask asked for, and the facts behind it were retrieved; else 0.
 
         A subtask asks for the end of the longest chains that begin at a name in it and follow relations whose words are
@@ -68,7 +54,7 @@ class WorldTruth:
         longest = max(map(len, ends), default=0)
         return float(
             any(
-                all(_retrieved(fact, work) for fact in chain) and self._holds(work.report, chain[-1].value, named)
+                all(_retrieved(fact, work) for fact in chain) and self._holds(work.reported, chain[-1].value, named)
                 for chain in ends
                 if len(chain) == longest
             )
@@ -78,18 +64,18 @@ class WorldTruth:
         """Whether the answer is named, and no other name of its kind, except those of the steps that lead to it."""
         return self._holds(_beginning(answer), self.answer, self._aside)
 
-    def hits(self, works: Sequence[Work]) -> float:
+    def hits(self, works: Sequence[Invocation]) -> float:
         """Share of the hops whose facts were retrieved."""
         return sum(any(_retrieved(fact, work) for work in works) for fact in self.facts) / len(self.facts)
 
-    def supported(self, works: Sequence[Work]) -> bool:
+    def supported(self, works: Sequence[Invocation]) -> bool:
         """Whether each fact is in a report that retrieved it, or one report that retrieved all has the answer."""
 
-        def whole(work: Work) -> bool:
-            return all(_retrieved(f, work) for f in self.facts) and self._holds(work.report, self.answer, self._aside)
+        def whole(work: Invocation) -> bool:
+            return all(_retrieved(f, work) for f in self.facts) and self._holds(work.reported, self.answer, self._aside)
 
-        def has(work: Work, fact: Fact) -> bool:
-            return _retrieved(fact, work) and self._holds(work.report, fact.value, self.world.named(work.subtask))
+        def has(work: Invocation, fact: Fact) -> bool:
+            return _retrieved(fact, work) and self._holds(work.reported, fact.value, self.world.named(work.subtask))
 
         return any(map(whole, works)) or all(any(has(work, fact) for work in works) for fact in self.facts)
 
@@ -115,20 +101,20 @@ class PublishedTruth:
         self.corpus: Corpus = corpus(item.fields["corpus"])
         self.answer = normal(item.fields["answer"].partition("\n")[0])
 
-    def expert(self, work: Work) -> float:
+    def expert(self, work: Invocation) -> float:
         """Share of the names and numbers of the report that stand in what it retrieved, or in its subtask."""
         read = _words(" ".join([work.subtask, *(self._text(place) for place in work.retrieved)]))
-        claims = {word for word in re.findall(r"\w+", work.report) if word[:1].isupper() or word[:1].isdigit()}
+        claims = {word for word in re.findall(r"\w+", work.reported) if word[:1].isupper() or word[:1].isdigit()}
         return sum(claim.lower() in read for claim in claims) / len(claims) if claims and work.retrieved else 0.0
 
     def right(self, answer: str) -> bool:
         """Whether the text holds the answer, punctuation ignored; where that is yes or no the first word counts."""
-        said = normal(_beginning(answer))
+        text = normal(_beginning(answer))
         if self.answer in ("yes", "no"):
-            return said.split()[:1] == [self.answer]
-        return self._stands_in(said)
+            return text.split()[:1] == [self.answer]
+        return self._stands_in(text)
 
-    def hits(self, works: Sequence[Work]) -> float:
+    def hits(self, works: Sequence[Invocation]) -> float:
         """Share of the supporting passages that were retrieved; where none are known, whether one has the answer."""
         seen = {place for work in works for place in work.retrieved}
         support = self.corpus.support
@@ -136,12 +122,12 @@ class PublishedTruth:
             return len(seen & support) / len(support)
         return float(any(self._stands_in(self._text(place)) for place in seen))
 
-    def supported(self, works: Sequence[Work]) -> bool:
+    def supported(self, works: Sequence[Invocation]) -> bool:
         """Whether all supporting passages were retrieved; where none are known, a report has the answer from one."""
         if self.corpus.support or self.answer in ("yes", "no"):
             return self.hits(works) == 1.0 if self.corpus.support else any(work.retrieved for work in works)
         return any(
-            self.right(work.report) and any(self._stands_in(self._text(place)) for place in work.retrieved)
+            self.right(work.reported) and any(self._stands_in(self._text(place)) for place in work.retrieved)
             for work in works
         )
 
@@ -169,7 +155,32 @@ def _truth(prompt: str, fields: tuple[tuple[str, str], ...]) -> WorldTruth | Pub
     return WorldTruth(item) if item.fields.get("hops") else PublishedTruth(item)
 
 
-def redundancy(works: Sequence[Work]) -> float:
+def judged(judge: ReportJudge, item: TaskItem, work: Invocation) -> float:
+    """A judge's score of a report, in [0, 1]; NaN, with a warning, where three tries give no number or raise.
+
+    The judge is not shown the answer of the task.
+    """
+    prompt = (
+        f"A sub-agent was to find out: {work.subtask}\n\nIt was shown:\n"
+        f"{corpus(item.fields['corpus']).listed(work.retrieved) or '(nothing)'}\n\nIt reports: {work.reported}\n\n"
+        f"How well does the report do the task, by what was shown alone? Answer with one number from 0 to {BEST}."
+    )
+    failures: list[str] = []
+    for number in range(TRIES):
+        try:
+            answer = judge(prompt, number)
+        except Exception as error:  # a judge that fails has said nothing
+            failures.append(f"it raised {type(error).__name__}: {error}")
+            continue
+        match = _NUMBER.search(answer)
+        if match and float(match.group()) <= BEST:
+            return float(match.group()) / BEST
+        failures.append(f"it said {answer!r:.80}, which holds no number from 0 to {BEST}")
+    warnings.warn(f"the judge gave no number in {TRIES} tries: {failures[-1]}", stacklevel=2)
+    return math.nan
+
+
+def redundancy(works: Sequence[Invocation]) -> float:
     """Share of the invocations that retrieved only what earlier ones had; 0 without invocations."""
     seen: set[int] = set()
     idle = 0
@@ -185,7 +196,7 @@ def normal(text: str) -> str:
     return " ".join(word for word in bare.split() if word not in ("a", "an", "the"))
 
 
-def _retrieved(fact: Fact, work: Work) -> bool:
+def _retrieved(fact: Fact, work: Invocation) -> bool:
     return not set(fact.passages).isdisjoint(work.retrieved)
 
 

@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ....types import Message, TaskItem
+from ..base import MAIN
 from .choice import CHOOSE, LETTERS, SHORT, Choice, holder
 from .free import Free
 from .questions import Hop, hops_of
-from .relations import RELATIONS, RUMOURS, Relation
-from .state import MAIN
+from .worlds import RELATIONS, RUMOURS, Relation
 
 UNKNOWN = "unknown"
 TEAMS = ("optimal", "ask_everything", "never_ask")
@@ -68,40 +68,40 @@ class Scripts:
 
     def asks_twice(self, agent: str, history: Sequence[Message]) -> str:
         """Asks two sub-agents for its first step at once (grammar "free")."""
-        said = self.optimal(agent, history)
-        return f"{_first_line(said)}\n{said}" if _begins(agent, history) else said
+        text = self.optimal(agent, history)
+        return f"{_first_line(text)}\n{text}" if _begins(agent, history) else text
 
     def asks_another(self, agent: str, history: Sequence[Message]) -> str:
         """Asks the wrong specialist for its first step, and then the right one."""
-        said = self.optimal(agent, history)
-        right = said.partition(":")[0].removeprefix("ASK ")
+        text = self.optimal(agent, history)
+        right = text.partition(":")[0].removeprefix("ASK ")
         others = [kind for kind in self._words.kinds if kind != right]
-        return said.replace(right, others[0], 1) if others and _begins(agent, history) else said
+        return text.replace(right, others[0], 1) if others and _begins(agent, history) else text
 
     def asks_vaguely(self, agent: str, history: Sequence[Message]) -> str:
         """Asks for its first step without naming the subject, and then again."""
-        said = self.optimal(agent, history)
+        text = self.optimal(agent, history)
         if not _begins(agent, history):
-            return said
-        relation, _ = meant(_first_line(said).partition(": ")[2])
-        vague = f"{said.partition(':')[0]}: {relation.question.format(x='it')}"
-        return said.replace(_first_line(said), vague, 1)
+            return text
+        relation, _ = meant(_first_line(text).partition(": ")[2])
+        vague = f"{text.partition(':')[0]}: {relation.question.format(x='it')}"
+        return text.replace(_first_line(text), vague, 1)
 
     def misreads(self, agent: str, history: Sequence[Message]) -> str:
         """Has all reports, but answers with another name in them."""
-        said = self.optimal(agent, history)
-        if agent != MAIN or not said.startswith("ANSWER: "):
-            return said
+        text = self.optimal(agent, history)
+        if agent != MAIN or not text.startswith("ANSWER: "):
+            return text
         steps = self._steps(_told(history))
         names = [name for _, subject, value in steps for name in (subject, value) if name and not name.isdigit()]
-        return "ANSWER: " + next(name for name in reversed(names) if name != said.removeprefix("ANSWER: "))
+        return "ANSWER: " + next(name for name in reversed(names) if name != text.removeprefix("ANSWER: "))
 
     def goes_on(self, agent: str, history: Sequence[Message]) -> str:
         """Knows the answer, but asks for its first step once more."""
-        said = self.optimal(agent, history)
+        text = self.optimal(agent, history)
         asked = "\n".join(message.text for message in history if message.role == "said").split("\n")
-        late = agent == MAIN and said.startswith("ANSWER: ") and asked.count(asked[0]) == 1
-        return asked[0] if late else said
+        late = agent == MAIN and text.startswith("ANSWER: ") and asked.count(asked[0]) == 1
+        return asked[0] if late else text
 
     # --- main ----------------------------------------------------------------------------------------------------
 
@@ -129,8 +129,8 @@ class Scripts:
         return item
 
     def _line(self, text: str, steps: Sequence[Known], *, everything: bool) -> str:
-        told = re.findall(r"You may ask (\d+) more", text)
-        left = int(told[-1]) if told else self._words.most
+        counts = re.findall(r"You may ask (\d+) more", text)
+        left = int(counts[-1]) if counts else self._words.most
         asks = [
             f"ASK {holder(self._words, hop)}: {hop.question(subject)}"
             for hop, subject, value in steps
@@ -153,15 +153,15 @@ class Scripts:
     # --- sub-agents ----------------------------------------------------------------------------------------------
 
     def _sub(self, history: Sequence[Message]) -> str:
-        told = [message.text for message in history if message.role != "said"]
-        asked = told[0].split("\n")[0].removeprefix("Find out: ")
+        texts = [message.text for message in history if message.role != "said"]
+        asked = texts[0].split("\n")[0].removeprefix("Find out: ")
         if self._choice:
-            asked = told[0].split("\n")[-1].removesuffix(f" {SHORT}")
+            asked = texts[0].split("\n")[-1].removesuffix(f" {SHORT}")
         relation, subject = meant(asked)
-        statements = stated(relation, subject, "\n".join(told))
+        statements = stated(relation, subject, "\n".join(texts))
         if self._choice:
             return statements[1] if statements else UNKNOWN
-        if statements or len(told) > 1:
+        if statements or len(texts) > 1:
             return f"REPORT: {statements[1] if statements else UNKNOWN}"
         return f"SEARCH: {asked}"
 
@@ -197,7 +197,7 @@ def stated(relation: Relation, subject: str, text: str) -> tuple[str, str] | Non
             match = re.fullmatch(re.escape(template.format(x=subject, y="\0")).replace("\0", "(.+)"), sentence)
             if match:
                 pairs.append((match[1], sentence))
-    return min(pairs, key=lambda one: len(one[0])) if pairs else None
+    return min(pairs, key=lambda pair: len(pair[0])) if pairs else None
 
 
 def _answer(steps: Sequence[Known]) -> str:

@@ -15,39 +15,42 @@ from ....seeding import derive
 from ....types import Event, Message, Score, TaskItem, Tool
 from ...base import Say
 from ...facts import Facts
-from ...task import Task, Transition
+from ...task import Transition
+from ..base import MAIN, SingleAgent, parts_of_main
 from .choice import Choice
 from .corpus import corpus
-from .free import PAGE, SHOWN, TOOLS, last_words, listed, page
-from .grammar import ALONE, read, spoken
-from .questions import embedded
-from .scoring import FORMAT, Work, reward_of_main, truth_of
+from .free import ALONE, HITS, PAGE, TOOLS, last_words, line_of, page, read
+from .questions import Invocation, Lead, QuestionState, embedded, tool_events
+from .scoring import truth_of
 from .scripts import Scripts
-from .state import MAIN, Invocation, Lead, State
 
 if TYPE_CHECKING:
     from .task import Research
 
 
 @dataclass(frozen=True)
-class OwnNotes(Choice):
+class Notes(Choice):
     """The grammar "choice" for one agent, which sees what it has read and noted."""
 
-    def found(self, state: State) -> str:
+    def found(self, state: QuestionState) -> str:
         """Passages and notes, in order."""
         passages = corpus(state.item.fields["corpus"]).passages
-        seen = [text for one in state.invocations for text in (*(passages[p].text for p in one.retrieved), one.report)]
+        works = state.invocations
+        seen = [text for work in works for text in (*(passages[place].text for place in work.retrieved), work.report)]
         text = " ".join(filter(None, seen))
         return text if self.context is None else last_words(text, self.context)
 
 
-class Solo(Task[State]):
-    """One agent searches, reads and answers; the options are those of the task for a hierarchy."""
+class ResearchAlone(SingleAgent[QuestionState]):
+    """One agent searches, reads and answers; the options are those of the task for a hierarchy.
+
+    Args:
+        team: The hierarchy.
+    """
 
     def __init__(self, team: Research) -> None:
-        self.metadata = {**team.metadata, "name": f"{team.metadata['name']}/alone"}
-        self.declared = Facts(
-            name=self.metadata["name"],
+        declared = Facts(
+            name=team.declared.name,
             roles=("solo",),
             components=team.declared.components,
             diagnostics=("right", "support", "retrieval_hit", "searches"),
@@ -56,127 +59,121 @@ class Solo(Task[State]):
             hidden_fields=team.declared.hidden_fields,
             scripts=("optimal",),
         )
-        self.source = team.source  # type: ignore[misc]
-        self.team = team
-        self._words = OwnNotes(("sub",), ((),), team.max_invocations, team.context)
-        super(Task, self).__init__(1, team.max_turns, team.render_mode)
-        self._items = team.items
+        super().__init__(team, declared, team.max_turns)
+        self._grammar, self._context, self._cost_per_turn = team.grammar, team.context, team.cost_per_turn
+        self._words = Notes(("sub",), ((),), team.max_invocations, team.context)
 
     @property
     def facts(self) -> Facts:
         """From minus the costs of all turns to 1."""
-        return replace(self.declared, score_range=(-self.max_turns * self.team.cost_per_turn, 1.0))
+        return replace(self.declared, score_range=(-self.max_turns * self._cost_per_turn, 1.0))
 
-    def initial_state(self, item: TaskItem, seed: int) -> State:
+    def initial_state(self, item: TaskItem, seed: int) -> QuestionState:
         """The agent is told the question."""
-        state = State(item, derive(seed, "options"))
-        return state._replace(told=((MAIN, self._question(state)),))
+        state = QuestionState(item, derive(seed, "options"))
+        return state._replace(messages=((MAIN, self._question(state)),))
 
-    def told(self, state: State) -> Mapping[str, str | Message]:
+    def told(self, state: QuestionState) -> Mapping[str, str | Message]:
         """What follows from the last text."""
-        return dict(state.told)
+        return dict(state.messages)
 
     def script(self, name: str) -> Say:
         """ "optimal" searches for each open step of an embedded question, and answers."""
         if name != "optimal":
             return super().script(name)
-        return Scripts((*embedded(), *self.items), self.team.grammar, self._words).alone
+        return Scripts((*embedded(), *self.items), self._grammar, self._words).alone
 
     def tools(self, agent: str) -> tuple[Tool, ...]:
         """The calls of the grammar "free"."""
-        return tuple(TOOLS[name] for name in ALONE) if self.team.grammar == "free" else ()
+        return tuple(TOOLS[name] for name in ALONE) if self._grammar == "free" else ()
 
-    def describe(self, state: State) -> Mapping[str, Any]:
+    def describe(self, state: QuestionState) -> Mapping[str, Any]:
         """What was searched, read and noted."""
-        return {"searches": [{**one._asdict(), "retrieved": list(one.retrieved)} for one in state.invocations]}
+        return {"searches": [{**work._asdict(), "retrieved": list(work.retrieved)} for work in state.invocations]}
 
-    def transition(self, state: State, actions: Mapping[str, str], seed: int) -> Transition[State]:
+    def transition(self, state: QuestionState, actions: Mapping[str, str], seed: int) -> Transition[QuestionState]:
         """The agent searches, reads, notes or answers."""
         [text] = actions.values()
-        now = state._replace(turn=state.turn + 1, told=())
+        now = state._replace(turn=state.turn + 1, messages=())
         if state.writing:
             return self._end(now, Lead("answer", text=text) if text.strip() else Lead("invalid", text="it is empty"))
-        return (self._pick if self.team.grammar == "choice" else self._search)(now, text)
+        return (self._pick if self._grammar == "choice" else self._search)(now, text)
 
-    def _pick(self, state: State, text: str) -> Transition[State]:
+    def _pick(self, state: QuestionState, text: str) -> Transition[QuestionState]:
         """A letter, or a note on what was read."""
         if state.working:
             *earlier, last = state.invocations
             note = self._words.work(state, last, text, corpus(state.item.fields["corpus"]))
             following = state._replace(invocations=(*earlier, last._replace(report=note.report, valid=note.valid)))
             full = len(following.invocations) == self._words.most
-            told = self._words.question(following)
-            return self._on(following._replace(writing=full, told=((MAIN, told),)), ())
+            message = self._words.question(following)
+            return self._on(following._replace(writing=full, messages=((MAIN, message),)), ())
         lead = self._words.lead(state, text)
         if lead.what == "write":
-            return self._on(state._replace(writing=True, told=((MAIN, self._words.request(state)),)), ())
+            return self._on(state._replace(writing=True, messages=((MAIN, self._words.request(state)),)), ())
         if lead.what != "ask":
             return self._end(state, lead)
-        one = Invocation(MAIN, *lead.asks[0])
-        step = self._words.brief(state, one, corpus(state.item.fields["corpus"]))
-        one = one._replace(retrieved=step.retrieved)
-        following = state._replace(invocations=(*state.invocations, one), told=((MAIN, cast("Message", step.told)),))
-        return self._on(following, (Event("call", MAIN, {"tool": "search", "input": one.subtask}),))
+        work = Invocation(MAIN, *lead.asks[0])
+        effect = self._words.brief(state, work, corpus(state.item.fields["corpus"]))
+        works = (*state.invocations, work._replace(retrieved=effect.retrieved))
+        following = state._replace(invocations=works, messages=((MAIN, cast("Message", effect.message)),))
+        return self._on(following, (Event("call", MAIN, {"tool": "search", "input": work.subtask}),))
 
-    def _search(self, state: State, text: str) -> Transition[State]:
+    def _search(self, state: QuestionState, text: str) -> Transition[QuestionState]:
         """A search, a page, or the answer."""
         actions = read(text, ALONE)
         if not actions:
             return self._end(state, Lead("invalid", text="no line SEARCH: ..., READ: ..., ANSWER: ... or STOP"))
-        first = actions[0]
-        if first.name in ("answer", "stop"):
-            return self._end(state, Lead(first.name, text=first.text))
-        read_from = corpus(state.item.fields["corpus"])
-        places = read_from.search(first.text, SHOWN, ()) if first.name == "search" else page(read_from, first.text, ())
-        shown = listed(read_from, places) or "There is nothing."
-        one = Invocation(MAIN, "sub", spoken(first), retrieved=places, report=shown)
-        following = state._replace(invocations=(*state.invocations, one))
-        message = Message("tool", shown, first.name) if self.team.context is None else self._question(following)
-        events = (
-            Event("call", MAIN, {"tool": first.name, "input": first.text}),
-            Event("result", MAIN, {"tool": first.name, "output": shown}),
-        )
-        return self._on(following._replace(told=((MAIN, message),)), events)
+        tool, argument, _ = actions[0]
+        if tool in ("answer", "stop"):
+            return self._end(state, Lead(tool, text=argument))
+        passages = corpus(state.item.fields["corpus"])
+        places = passages.search(argument, HITS, ()) if tool == "search" else page(passages, argument, ())
+        result = passages.listed(places) or "There is nothing."
+        work = Invocation(MAIN, "sub", line_of(actions[0]), retrieved=places, report=result)
+        following = state._replace(invocations=(*state.invocations, work))
+        message = Message("tool", result, tool) if self._context is None else self._question(following)
+        events = tool_events(MAIN, tool, argument, result)
+        return self._on(following._replace(messages=((MAIN, message),)), events)
 
-    def _question(self, state: State) -> Message:
+    def _question(self, state: QuestionState) -> Message:
         """What the agent is told at first; with a limited context or with options, what it is told in every turn."""
-        if self.team.grammar == "choice":
+        if self._grammar == "choice":
             return self._words.question(state)
         lines = [
             f"Question: {state.item.prompt}",
             "In each turn write one of these:",
-            f"SEARCH: words to look for   (gives {SHOWN} passages)",
+            f"SEARCH: words to look for   (gives {HITS} passages)",
             f"READ: number of a passage, to see the {PAGE} before and after it",
             "ANSWER: the answer in a few words",
             "STOP",
             f"You have {self.max_turns} turns. Letters without a name, gossip and rumours may be wrong.",
         ]
-        if self.team.context is not None and state.invocations:
-            notes = "\n".join(f"{one.subtask}\n{one.report}" for one in state.invocations)
-            lines.append(last_words(notes, self.team.context))
+        if self._context is not None and state.invocations:
+            notes = "\n".join(f"{work.subtask}\n{work.report}" for work in state.invocations)
+            lines.append(last_words(notes, self._context))
         return Message("told", "\n".join(lines))
 
-    def _on(self, state: State, events: Sequence[Event]) -> Transition[State]:
+    def _on(self, state: QuestionState, events: Sequence[Event]) -> Transition[QuestionState]:
         if state.turn >= self.max_turns:
             late = Lead("invalid", text=f"no answer in {self.max_turns} turns")
-            return self._end(state._replace(told=()), late)
-        whole = self.team.grammar == "choice" or self.team.context is not None
+            return self._end(state._replace(messages=()), late)
+        whole = self._grammar == "choice" or self._context is not None
         return Transition(state, 0.0, events=tuple(events), anew=frozenset({MAIN} if whole else ()))
 
-    def _end(self, state: State, lead: Lead) -> Transition[State]:
-        """Pay R_M of arXiv:2511.13288; the answer itself counts as the report."""
+    def _end(self, state: QuestionState, lead: Lead) -> Transition[QuestionState]:
+        """Pay R_M; the answer itself counts as the report."""
         truth = truth_of(state.item)
-        seen = tuple(place for one in state.invocations for place in one.retrieved)
-        work = [Work(state.item.prompt, seen, lead.text if lead.what == "answer" else "")]
-        valid, right = lead.what != "invalid", truth.right(work[0].report)
-        support = truth.supported(work)
-        cost = self.team.cost_per_turn * state.turn
-        earned = reward_of_main(valid=valid, correct=right and support)
-        parts = {"format": FORMAT * valid, "correct": earned - FORMAT * valid, "cost": 0.0 - cost}
+        seen = tuple(place for work in state.invocations for place in work.retrieved)
+        answer = lead.text if lead.what == "answer" else ""
+        whole = [Invocation(MAIN, "sub", state.item.prompt, retrieved=seen, report=answer)]
+        valid, right, support = lead.what != "invalid", truth.right(answer), truth.supported(whole)
+        cost = self._cost_per_turn * state.turn
+        parts = parts_of_main(valid=valid, correct=right and support) | {"cost": 0.0 - cost}
         facts = {
             "right": float(right),
             "support": float(support),
-            "retrieval_hit": truth.hits(work),
+            "retrieval_hit": truth.hits(whole),
             "searches": float(len(state.invocations)),
         }
         score = Score(sum(parts.values()), parts, facts, {} if valid else {MAIN: lead.text})

@@ -79,7 +79,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
 from typing_extensions import Unpack
 
@@ -90,21 +90,20 @@ from ...base import Say
 from ...facts import Facts
 from ...task import Task, TaskOptions, Transition
 from ...tasks import TaskError, Tasks, TaskSource
+from ..base import MAIN, Hierarchy, parts_of_main, spawned
 from .choice import CHOOSE, LETTERS, Choice
-from .corpus import corpus, placed
+from .corpus import corpus, from_published, placed
 from .decisions import Limits, decision_means
-from .free import TOOLS, Free
-from .grammar import FINDS, LEADS
-from .judging import Expert, judged
-from .options import Grammar, check_options
-from .published import from_published
-from .questions import embedded
-from .scoring import FORMAT, redundancy, reward_of_main, reward_of_sub, truth_of
+from .free import FINDS, LEADS, TOOLS, Free
+from .questions import Effect, Invocation, Lead, QuestionState, embedded, tool_events
+from .scoring import ReportJudge, judged, redundancy, truth_of
 from .scripts import ERRING, TEAMS, Scripts
-from .state import MAIN, Invocation, Lead, State, Step
+
+Grammar = Literal["free", "choice"]
+MOST = 64  # invocations
 
 
-class Research(Task[State]):
+class Research(Hierarchy[QuestionState]):
     """Ask, read, answer; the module is the manual.
 
     Args:
@@ -150,7 +149,7 @@ class Research(Task[State]):
         cost_per_invocation: float = 0.0,
         cost_per_turn: float = 0.0,
         context: int | None = None,
-        expert: Expert | None = None,
+        expert: ReportJudge | None = None,
         **common: Unpack[TaskOptions],
     ) -> None:
         costs = {"cost_per_invocation": cost_per_invocation, "cost_per_turn": cost_per_turn}
@@ -193,9 +192,9 @@ class Research(Task[State]):
 
     def alone(self) -> Task[Any]:
         """The same task for one agent that has the tools itself."""
-        from .single_agent import Solo
+        from .single_agent import ResearchAlone
 
-        return Solo(self)
+        return ResearchAlone(self)
 
     def tools(self, agent: str) -> tuple[Tool, ...]:
         """The calls of the grammar "free"."""
@@ -230,33 +229,30 @@ class Research(Task[State]):
             parts = corpus(placed(name, self._folder)).parts
         except TaskError as error:
             return f"field 'corpus': {error}"
-        wanted = [part for own in self._words.parts for part in own]
+        wanted = [part for parts_of_kind in self._words.parts for part in parts_of_kind]
         if missing := sorted(set(wanted) - set(parts)):
             return f"field 'corpus': {name!r:.80} has no part {missing[0]!r}; {nearest(missing[0], parts)}"
         return ""
 
     # --- the course of a question --------------------------------------------------------------------------------
 
-    def initial_state(self, item: TaskItem, seed: int) -> State:
+    def initial_state(self, item: TaskItem, seed: int) -> QuestionState:
         """Main is told the question."""
-        state = State(item, derive(seed, "options"))
-        return state._replace(told=((MAIN, self._words.question(state)),))
+        state = QuestionState(item, derive(seed, "options"))
+        return state._replace(messages=((MAIN, self._words.question(state)),))
 
-    def told(self, state: State) -> Mapping[str, str | Message]:
+    def told(self, state: QuestionState) -> Mapping[str, str | Message]:
         """What follows from the last texts."""
-        return dict(state.told)
+        return dict(state.messages)
 
-    def roster(self, state: State) -> Sequence[str]:
-        """Main, and all invocations so far."""
-        return [MAIN, *(one.agent for one in state.invocations)]
-
-    def describe(self, state: State) -> Mapping[str, Any]:
+    def describe(self, state: QuestionState) -> Mapping[str, Any]:
         """What every invocation did."""
-        return {"invocations": [{**one._asdict(), "retrieved": list(one.retrieved)} for one in state.invocations]}
+        works = state.invocations
+        return {"invocations": [{**work._asdict(), "retrieved": list(work.retrieved)} for work in works]}
 
-    def transition(self, state: State, actions: Mapping[str, str], seed: int) -> Transition[State]:
+    def transition(self, state: QuestionState, actions: Mapping[str, str], seed: int) -> Transition[QuestionState]:
         """Main decides, or the sub-agents go on with their work."""
-        now = state._replace(turn=state.turn + 1, told=())
+        now = state._replace(turn=state.turn + 1, messages=())
         if state.working:
             return self._work(now, actions)
         text = actions[MAIN]
@@ -266,118 +262,110 @@ class Research(Task[State]):
         if lead.what == "ask" and now.turn < self.max_turns:
             return self._spawn(now, lead)
         if lead.what == "write":
-            told = ((MAIN, Choice.request(self._words, state)),)  # type: ignore[arg-type]
-            return self._on(now._replace(writing=True, told=told), (), frozenset({MAIN}))
+            request = Choice.request(self._words, state)  # type: ignore[arg-type]
+            return self._on(now._replace(writing=True, messages=((MAIN, request),)), (), anew=(MAIN,))
         if lead.what == "ask":
             return self._on(now, ())
         event = Event("answer" if lead.what == "answer" else "stop", MAIN, {"text": lead.text})
-        return self._end(now, lead, (event,))
+        return self.end(now, self._score(now, lead), (event,))
 
-    def _spawn(self, state: State, lead: Lead) -> Transition[State]:
+    def _spawn(self, state: QuestionState, lead: Lead) -> Transition[QuestionState]:
         """The sub-agents that are asked join and begin their work."""
-        read, events, following = corpus(state.item.fields["corpus"]), list[Event](), state
+        passages, events, following = corpus(state.item.fields["corpus"]), list[Event](), state
         for kind, subtask in lead.asks:
-            one = Invocation(self._free_slot(kind, following.invocations), kind, subtask)
-            events.append(Event("spawn", one.agent, {"role": kind, "by": MAIN, "subtask": subtask}))
-            step = self._words.brief(state, one, read)
-            events += _tool_events(one.agent, step)
+            work = Invocation(self._free_slot(kind, following.invocations), kind, subtask)
+            effect = self._words.brief(state, work, passages)
+            events += [spawned(work.agent, kind, subtask), *_tool_events(work.agent, effect)]
             following = following._replace(
-                invocations=(*following.invocations, one._replace(retrieved=step.retrieved)),
-                told=(*following.told, (one.agent, step.told or Message("told", subtask))),
+                invocations=(*following.invocations, work._replace(retrieved=effect.retrieved)),
+                messages=(*following.messages, (work.agent, effect.message or Message("told", subtask))),
             )
-        return self._on(following, events, there=self.roster(state))
+        return self._on(following, events)
 
-    def _work(self, state: State, actions: Mapping[str, str]) -> Transition[State]:
+    def _work(self, state: QuestionState, actions: Mapping[str, str]) -> Transition[QuestionState]:
         """The sub-agents go on with their work; main is told when the last one has reported."""
-        read, events, after = corpus(state.item.fields["corpus"]), list[Event](), list[Invocation]()
-        told: list[tuple[str, Message]] = []
-        for one in state.invocations:
-            if one.report is None:
-                step = self._words.work(state, one, actions[one.agent], read)
-                one = self._after(state.item, one, step)
-                events += _tool_events(one.agent, step)
-                if one.report is not None:
-                    events.append(Event("return", one.agent, {"report": one.report, "expert": f"{one.expert:g}"}))
-                elif step.told is not None:
-                    told.append((one.agent, step.told))
-            after.append(one)
-        following = state._replace(invocations=tuple(after), told=tuple(told))
+        passages, events, after = corpus(state.item.fields["corpus"]), list[Event](), list[Invocation]()
+        messages: list[tuple[str, Message]] = []
+        for work in state.invocations:
+            if work.report is None:
+                effect = self._words.work(state, work, actions[work.agent], passages)
+                work = self._after(state.item, work, effect)
+                events += _tool_events(work.agent, effect)
+                if work.report is not None:
+                    events.append(Event("return", work.agent, {"report": work.report, "expert": f"{work.expert:g}"}))
+                elif effect.message is not None:
+                    messages.append((work.agent, effect.message))
+            after.append(work)
+        following = state._replace(invocations=tuple(after), messages=tuple(messages))
         return self._on(following, events) if following.working else self._tell_main(following, events)
 
-    def _tell_main(self, state: State, events: Sequence[Event]) -> Transition[State]:
+    def _tell_main(self, state: QuestionState, events: Sequence[Event]) -> Transition[QuestionState]:
         """Tell main the reports, after all sub-agents have given theirs."""
         whole = self.grammar == "choice" or self.context is not None
         message = self._words.question(state) if whole else self._words.reports(state, state.invocations[state.known :])
         writing = self.grammar == "choice" and len(state.invocations) == self.max_invocations
-        following = state._replace(told=((MAIN, message),), known=len(state.invocations), writing=writing)
-        return self._on(following, events, frozenset({MAIN}) if whole else frozenset())
+        following = state._replace(messages=((MAIN, message),), known=len(state.invocations), writing=writing)
+        return self._on(following, events, anew=(MAIN,) if whole else ())
 
-    def _after(self, item: TaskItem, one: Invocation, step: Step) -> Invocation:
+    def _after(self, item: TaskItem, work: Invocation, effect: Effect) -> Invocation:
         """An invocation after a text that it wrote."""
-        retrieved = tuple(dict.fromkeys((*one.retrieved, *step.retrieved)))
-        one = one._replace(turns=one.turns + 1, retrieved=retrieved, report=step.report, valid=step.valid)
-        if step.report is None or not step.valid:
-            return one
-        return one._replace(
-            expert=judged(self.expert, item, one.work) if self.expert else truth_of(item).expert(one.work)
-        )
+        retrieved = tuple(dict.fromkeys((*work.retrieved, *effect.retrieved)))
+        work = work._replace(turns=work.turns + 1, retrieved=retrieved, report=effect.report, valid=effect.valid)
+        if not work.usable:
+            return work
+        return work._replace(expert=judged(self.expert, item, work) if self.expert else truth_of(item).expert(work))
 
     def _free_slot(self, kind: str, taken: Sequence[Invocation]) -> str:
         first = 1 + self.kinds.index(kind) * self.max_invocations
-        return self.possible_agents[first + sum(one.kind == kind for one in taken)]
+        return self.possible_agents[first + sum(work.kind == kind for work in taken)]
 
-    # --- rewards -------------------------------------------------------------------------------------------------
+    def _on(self, state: QuestionState, events: Sequence[Event], anew: Sequence[str] = ()) -> Transition[QuestionState]:
+        """The question goes on, unless its turns are used up."""
+        if state.turn < self.max_turns:
+            return self.go_on(state, events, anew)
+        late = Lead("invalid", text=f"no answer in {self.max_turns} turns")
+        return self.end(state._replace(messages=()), self._score(state, late), events)
 
-    def _on(
-        self,
-        state: State,
-        events: Sequence[Event],
-        anew: frozenset[str] = frozenset(),
-        there: Sequence[str] | None = None,
-    ) -> Transition[State]:
-        """The question goes on and pays nothing yet, unless its turns are used up."""
-        if state.turn >= self.max_turns:
-            late = Lead("invalid", text=f"no answer in {self.max_turns} turns")
-            return self._end(state._replace(told=()), late, events)
-        zeros = dict.fromkeys(self.roster(state) if there is None else there, 0.0)
-        return Transition(state, 0.0, rewards=zeros, events=tuple(events), anew=anew)
-
-    def _end(self, state: State, lead: Lead, events: Sequence[Event]) -> Transition[State]:
-        """Pay all agents: R_M and R_S of arXiv:2511.13288."""
-        score = self._score(state, lead)
-        correct = score.components["correct"] > 0
-        rewards = {MAIN: score.total}
-        for one in state.invocations:
-            valid = one.valid and one.report is not None
-            rewards[one.agent] = reward_of_sub(valid=valid, correct=correct, expert=one.expert)
-        return Transition(state, score.total, score, terminated=True, rewards=rewards, events=tuple(events))
-
-    def _score(self, state: State, lead: Lead) -> Score:
-        truth, works = truth_of(state.item), [one.work for one in state.invocations]
+    def _score(self, state: QuestionState, lead: Lead) -> Score:
+        truth, works = truth_of(state.item), state.invocations
         valid, right = lead.what != "invalid", lead.what == "answer" and truth.right(lead.text)
         support = truth.supported(works)
-        earned = reward_of_main(valid=valid, correct=right and support)
         cost = self.cost_per_invocation * len(works) + self.cost_per_turn * state.turn
-        parts = {"format": FORMAT * valid, "correct": earned - FORMAT * valid, "cost": 0.0 - cost}
+        parts = parts_of_main(valid=valid, correct=right and support) | {"cost": 0.0 - cost}
         count = max(1, len(works))
         facts = {
             "right": float(right),
             "support": float(support),
-            "expert": sum(one.expert for one in state.invocations) / count,
+            "expert": sum(work.expert for work in works) / count,
             "retrieval_hit": truth.hits(works),
             "redundancy": redundancy(works),
             "invocations": float(len(works)),
-            "valid_subs": sum(one.valid and one.report is not None for one in state.invocations) / count,
+            "valid_subs": sum(work.usable for work in works) / count,
         }
         return Score(sum(parts.values()), parts, facts, {} if valid else {"main": lead.text})
 
 
-def _tool_events(agent: str, step: Step) -> list[Event]:
+def _tool_events(agent: str, effect: Effect) -> list[Event]:
     """The events of a tool call and its result."""
-    if not step.call[0]:
-        return []
-    shown = step.told.text if step.told is not None else ""
-    return [
-        Event("call", agent, {"tool": step.call[0], "input": step.call[1]}),
-        Event("result", agent, {"tool": step.call[0], "output": shown}),
-    ]
+    tool, argument = effect.call
+    return tool_events(agent, tool, argument, effect.message.text if effect.message else "") if tool else []
+
+
+def check_options(
+    grammar: str, most: int, context: int | None, kinds: Sequence[str], costs: Mapping[str, float]
+) -> None:
+    """Refuse impossible options with a ValueError that names the option and its value."""
+    if grammar not in get_args(Grammar):
+        raise ValueError(f"grammar is {grammar!r}; {nearest(str(grammar), get_args(Grammar))}")
+    if isinstance(most, bool) or most not in range(1, MOST + 1):
+        raise ValueError(f"max_invocations is {most!r}; sub-agents may be asked 1 to {MOST} times")
+    if context is not None and (isinstance(context, bool) or context < 1):
+        raise ValueError(f"context is {context!r}; it counts words, at least 1, or is None for all")
+    for name, cost in costs.items():
+        if not 0 <= cost < float("inf"):
+            raise ValueError(f"{name} is {cost!r}; a cost is finite and at least 0")
+    if isinstance(kinds, str) or len(set(kinds)) < len(kinds) or "main" in kinds:
+        raise ValueError(
+            f"specialists is {kinds!r}; give a list of different parts of the corpus, such as "
+            '["people+towns", "companies+works"]'
+        )
