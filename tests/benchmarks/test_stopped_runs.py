@@ -19,6 +19,7 @@ from models import save_model
 from peft import PeftModel
 from transformers import AutoModelForCausalLM, AutoTokenizer
 from typer.testing import CliRunner, Result
+from waiting import wait_until
 
 from llm_dec_pomdp.agents.transformers.stepping import forward
 from llm_dec_pomdp.benchmarks import cell as cells
@@ -53,10 +54,7 @@ def stopped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, di
     arguments = ["train", "tldr-v0", *SMALL, "--steps", "500", "--out", str(folder)]
     process = subprocess.Popen([sys.executable, "-c", code, *arguments], stderr=subprocess.PIPE, text=True)
     try:
-        deadline = time.monotonic() + 120
-        while not any(read_lines(path) for path in folder.glob("cells/*/train.jsonl")):
-            assert process.poll() is None and time.monotonic() < deadline
-            time.sleep(0.05)
+        wait_until(lambda: any(map(read_lines, folder.glob("cells/*/train.jsonl"))), process)
         seen: dict[str, Any] = {"run": list_runs(folder.parent)[0]}
         seen["second"] = call("train", "--resume", str(folder))
         seen["third"] = call("train", "tldr-v0", *SMALL, "--out", str(folder))
@@ -320,10 +318,7 @@ def test_a_benchmark_stopped_in_its_second_cell_goes_on_there(
     folder = tmp_path / "stopped"
     command = [sys.executable, str(tmp_path / "run.py"), json.dumps(SUITE.model_dump()), str(folder)]
     process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
-    deadline = time.monotonic() + 120
-    while not any(read_lines(path) for path in folder.glob("cells/*-magrpo-*/train.jsonl")):
-        assert process.poll() is None and time.monotonic() < deadline
-        time.sleep(0.01)
+    wait_until(lambda: any(map(read_lines, folder.glob("cells/*-magrpo-*/train.jsonl"))), process)
     os.kill(process.pid, number)
     process.wait(timeout=60)
     time.sleep(1.5)  # a child notices that its runner has gone

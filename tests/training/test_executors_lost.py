@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from placing import Watched, hierarchy, newest_step, ran, started
+from waiting import wait_until
 
 from llm_dec_pomdp.training.checkpoint import read_checkpoint
 from llm_dec_pomdp.training.executors import WorkerLostError, base
@@ -125,7 +126,4 @@ def test_a_driver_that_ends_leaves_no_process(number: signal.Signals, tmp_path: 
     else:
         process.kill()
         process.wait(60)
-    until = time.monotonic() + 10
-    while left(process.pid) and time.monotonic() < until:
-        time.sleep(0.05)
-    assert left(process.pid) == []
+    wait_until(lambda: not left(process.pid))
