@@ -149,13 +149,13 @@ def test_padding_and_what_shares_a_forward_pass_change_nothing() -> None:
     team, sampling = separate_team(double=True), Sampling(max_new_tokens=6)
     groups = learner(team).rollout.play(match(), team, ["t0", "t1", "t2"], [0, 1, 2], sampling, 4)
     scored = [  # returns of our own, so that there are pairs
-        Group(g.item_id, tuple(episode([float(k)], [e.turns[0].actions]) for k, e in enumerate(g.episodes)))
+        Group(g.item_id, tuple(episode([float(k // 2)], [e.turns[0].actions]) for k, e in enumerate(g.episodes)))
         for g in groups
     ]
     lengths = {len(c.token_ids) for g in scored for e in g.episodes for c in e.turns[0].actions.values()}
     assert len(lengths) > 2
     found: list[list[torch.Tensor]] = []
-    for size in (1, 3, 64):
+    for size in (1, 5, 64):
         mine = copy_of(team)
         learner(mine, sampling, micro_batch=size, learning_rate=0.0, pairs="all").update(scored)
         found.append(gradients(mine))
@@ -202,7 +202,7 @@ def test_the_reference_stays_where_it_began() -> None:
     assert not same(weights(team), start)
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))])
 def test_a_team_learns_to_say_the_same(seed: int) -> None:
     team = softmax_team()
     one = learner(team, learning_rate=0.1, beta=0.02)

@@ -47,7 +47,7 @@ def close(first: Sequence[torch.Tensor], second: Sequence[torch.Tensor], rtol: f
 def test_the_size_of_a_forward_pass_does_not_matter(team: Team, groups: list[Group], options: dict[str, Any]) -> None:
     """With one sequence per pass there is no padding at all, so the amount of padding does not matter either."""
     wanted_metrics, wanted = updated(team, groups, micro_batch=16, **options)
-    for micro_batch in (1, 2, 3, 7, 8):
+    for micro_batch in (1, 3, 8):
         metrics, found = updated(team, groups, micro_batch=micro_batch, **options)
         assert close(wanted, found)
         assert metrics["loss"] == pytest.approx(wanted_metrics["loss"], rel=1e-6, abs=1e-7)

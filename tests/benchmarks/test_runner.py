@@ -117,13 +117,6 @@ def test_an_evaluation_without_a_number_of_items_takes_every_row_of_its_split() 
     assert len(rows) > 4
 
 
-def test_a_folder_with_something_in_it_is_refused(small: Suite, tmp_path: Path) -> None:
-    (tmp_path / "precious.txt").write_text("mine")
-    with pytest.raises(FileExistsError, match="--out"):
-        run_suite(small, tmp_path, Silent())
-    assert (tmp_path / "precious.txt").read_text() == "mine"
-
-
 def test_new_run_folders_do_not_collide(tmp_path: Path) -> None:
     first = new_run_folder("x", tmp_path)
     first.mkdir()
