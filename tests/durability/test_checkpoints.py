@@ -22,7 +22,7 @@ from peft import PeftModel
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM
 
-from llm_dec_pomdp.agents import Scripted, Team
+from llm_dec_pomdp.agents import Team
 from llm_dec_pomdp.agents.loading import load_team
 from llm_dec_pomdp.agents.transformers.stepping import forward
 from llm_dec_pomdp.storage.files import MANIFEST, DamagedError
@@ -96,20 +96,6 @@ def test_what_is_no_plain_value_is_refused_by_its_path(tmp_path: Path) -> None:
     with pytest.raises(TypeError, match=r"state\.optimizers\.0 is a function"):
         Checkpoints(tmp_path, CONFIG).save(1, softmax_team(), {"optimizers": [restored]}, {})
     assert names(tmp_path) == []
-
-
-def test_a_shared_policy_is_saved_once(tmp_path: Path) -> None:
-    places = Checkpoints(tmp_path, CONFIG)
-    place = places.save(1, Team(dict.fromkeys(AGENTS, language_model(seed=1))), {}, {})
-    assert [path.parent.name for path in place.glob("*/model.safetensors")] == ["agent_0"]
-    team = Team(dict.fromkeys(AGENTS, language_model(seed=2)))
-    restore_into(places, team)
-    assert same(weights(team), weights(Team({"agent_0": language_model(seed=1)})))
-
-
-def test_members_that_do_not_learn_are_left_out(tmp_path: Path) -> None:
-    team = Team({"agent_0": Scripted(lambda agent, history: "fixed"), "agent_1": language_model()})
-    assert [path.name for path in Checkpoints(tmp_path, CONFIG).save(1, team, {}, {}).glob("agent_*")] == ["agent_1"]
 
 
 def test_names_of_agents_cannot_leave_the_folder(tmp_path: Path) -> None:
