@@ -180,3 +180,14 @@ def test_many_programs_are_judged_at_once_with_the_same_result() -> None:
     ]
     steps = llm_dec_pomdp.envs.step_many(envs, actions)
     assert [step[1]["agent_0"] for step in steps] == pytest.approx([0.4, 4.0] * 3)
+
+
+@pytest.mark.parametrize("env_id", ["tldr-v0", "arxiv-v0", "coophumaneval-v0"])
+def test_an_unusable_last_action_pays_no_part_of_what_came_before(env_id: str) -> None:
+    """The partner's text is perfect; an empty one beside it ends the episode and takes all that depends on both."""
+    env: Any = llm_dec_pomdp.make(env_id, max_turns=1)
+    env.reset(options={"index": 0})
+    last = env.possible_agents[-1]
+    _, rewards, terminations, _, _ = env.step({**references(env, env.item), last: ""})
+    assert all(terminations.values())
+    assert rewards[last] < 0.15 * env.facts.reward_range[1]

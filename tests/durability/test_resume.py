@@ -37,7 +37,7 @@ from llm_dec_pomdp.types import Completion, Turn
 REPOSITORY = Path(__file__).resolve().parents[2]
 LEARNERS = [name for name in algorithms if find_algorithm(name).load().learns()]
 LEARNERS.remove("imitation")  # of a teacher, which this task has not: see test_imitation
-ALIKE = ("mareinforce", "marloo", "maremax", "mgrpo_shuffled")  # magrpo with another baseline, mgrpo
+ALIKE = ("grpo", "mareinforce", "marloo", "maremax", "shuffled")  # magrpo of one agent, with another baseline or reward
 SAMPLING = Sampling(max_new_tokens=4)
 STEPS = 6
 
@@ -227,8 +227,9 @@ class Signalled(MAGRPO):
 
 
 @pytest.mark.parametrize("where", ["rollout", "update", "save"])
-def test_a_signal_lets_the_step_finish_and_saves(where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    alone = Run(tmp_path / "alone").go()
+def test_a_signal_lets_the_step_finish_and_saves(
+    where: str, alone: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(Signalled, "where", where)
     run = Run(tmp_path / "run", kind=Signalled)
     generate = run.team.generate

@@ -1,6 +1,6 @@
 """Saves a checkpoint again and again, each time killing itself one system call later. Run by test_checkpoints.py.
 
-    python tests/crash_save.py FOLDER
+    python tests/durability/crash_save.py FOLDER
 
 FOLDER/run-N is left as the N-th kill left it: step 1 was saved before, step 2 was being saved. Prints how many.
 """
