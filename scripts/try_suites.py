@@ -1,4 +1,4 @@
-"""Check every environment of GEM and every game of TextArena that runs without a network: docs/suites_tried.md.
+"""Check every environment of GEM and every game of TextArena that runs without a network: docs/notes/suites_tried.md.
 
     python scripts/try_suites.py            # both, half an hour on one core
     python scripts/try_suites.py gem 30     # one suite, at most 30 seconds for a game; nothing is written
@@ -25,7 +25,7 @@ from llm_dec_pomdp.integrations.gem import from_gem
 from llm_dec_pomdp.integrations.libraries import library
 from llm_dec_pomdp.integrations.textarena import from_textarena
 
-PAGE = Path(__file__).parent.parent / "docs" / "suites_tried.md"
+PAGE = Path(__file__).parent.parent / "docs" / "notes" / "suites_tried.md"
 MOST_PLAYERS = 6
 TURNS = 8
 SECONDS = 60.0
@@ -159,7 +159,7 @@ def main() -> None:
     sections = [section(suite, seconds) for suite in chosen or SUITES]
     if not chosen:
         PAGE.write_text("\n".join([INTRODUCTION, *sections]), encoding="utf-8")
-        print(f"wrote docs/{PAGE.name}")
+        print(f"wrote docs/notes/{PAGE.name}")
 
 
 if __name__ == "__main__":

@@ -317,7 +317,7 @@ def test_a_state_that_can_change_is_refused() -> None:
 
 
 def test_the_task_of_the_page_keeps_the_laws(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    page = (Path(__file__).parents[2] / "docs" / "extend.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "tutorials" / "environment.md").read_text()
     [code] = [code for code in re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL) if "Task[Doors]" in code]
     (tmp_path / "tiger_of_the_page.py").write_text(code)
     monkeypatch.syspath_prepend(str(tmp_path))

@@ -1,10 +1,9 @@
-"""bandit-v0: one agent is told a context and has to say the word that belongs to it.
+"""bandit-v0: One agent is told a context and has to say the word that belongs to it.
 
 | fact | value |
 |---|---|
 | agents | agent_0 "player" |
-| turns | 1 (`max_turns` for more; nobody is told how the last try went) |
-| several turns pay | the score of the last one; for other rules set `pays`, see `envs.turn_rewards` |
+| turns | 1; `max_turns` for more, which pay as in `envs.turn_rewards`; nobody is told how the last try went |
 | data | 8 tasks: the contexts c0 to c7, each with one of the words w0 to w7; the same for training and test |
 | files | rows of `prompt` (what is told), `word` (w0 to w7) and `number`, the context's in the reward, from 0 to 7 |
 | return | `offset` to `scale` + `offset` + 7 `slope`; optimum: their mean over the tasks with the right word |
@@ -17,7 +16,7 @@ Reward. `scale` for the right word, and `offset` + `slope` x the number of the c
 the right word pays, 1. What is best does not depend on the options, but how well learners find it does. In reports 0 %
 is a player that is never right, and 100 % one that always is.
 
-This task tests baselines and critics: units of the reward (`scale`), a large mean (`offset`), and tasks that pay
+What it tests. Baselines and critics: units of the reward (`scale`), a large mean (`offset`), and tasks that pay
 differently (`slope`). One number as the baseline of all tasks fails on the last.
 
 Source: this suite's own. A uniform team is right one time in eight.

@@ -1,10 +1,9 @@
-"""relay-v0: one of n agents is told a word, and the last one, who is told nothing, has to say it.
+"""relay-v0: One of n agents is told a word, and the last one, who is told nothing, has to say it.
 
 | fact | value |
 |---|---|
 | agents | agent_0 "speaker 1" ... agent_{n-2} "speaker n-1", agent_{n-1} "listener", n from 2 to 5 (`n_agents`, 3) |
-| turns | 1 (`max_turns` for more; nobody is told how the last try went) |
-| several turns pay | the score of the last one; for other rules set `pays`, see `envs.turn_rewards` |
+| turns | 1; `max_turns` for more, which pay as in `envs.turn_rewards`; nobody is told how the last try went |
 | data | 48 tasks: 4 words x 12, dealt out to the speakers evenly; the same for training and test |
 | files | rows of `prompt` (the request to the listener), `word`, and `speaker`, the number of who is told it, from 0 |
 | return | 0 to 1.0 |
@@ -19,7 +18,7 @@ Reward (one float for the team): 1 if the listener says the word, else 0. What s
 only under a protocol in which agents read each other ("sequential", "discussion"). Without one the listener guesses,
 and is right one time in four.
 
-This task tests credit assignment: one speaker can help, the others at best keep quiet, and a joint reward praises and
+What it tests. Credit assignment: one speaker can help, the others at best keep quiet, and a joint reward praises and
 blames all of them alike.
 
 Source: this suite's own.

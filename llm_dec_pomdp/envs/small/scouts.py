@@ -1,4 +1,4 @@
-"""scouts-v0: scouts look for an offer and report, and a coordinator decides when to stop.
+"""scouts-v0: Scouts look for an offer and report, and a coordinator decides when to stop.
 
 | fact | value |
 |---|---|

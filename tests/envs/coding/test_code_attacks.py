@@ -1,6 +1,6 @@
 """Programs in which one agent does all the work and hides it, or both do all of it: none is paid for by v1.
 
-A strategy makes the two texts of a row from its reference pair. What they earn stands in docs/code_rewards.md.
+A strategy makes the two texts of a row from its reference pair. What they earn stands in docs/rewards.md.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the writing tasks pay for texts that tell nothing; figures of all: docs/degenerate_writing.md."""
+"""What the writing tasks pay for texts that tell nothing; figures of all: docs/rewards.md."""
 
 from __future__ import annotations
 

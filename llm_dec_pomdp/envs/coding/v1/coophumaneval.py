@@ -1,10 +1,9 @@
-"""coophumaneval-v1: coophumaneval-v0 on verified rows, with a reward for what both agents contribute.
+"""coophumaneval-v1: Like coophumaneval-v0, on verified rows, with a reward for what both agents contribute.
 
 | fact | value |
 |---|---|
 | agents | agent_0 "aux", agent_1 "main" |
-| turns | 1 (`max_turns` for more; `feedback` says what agents are told in between, see `envs.coding.feedback`) |
-| several turns pay | the score of the last one; for other rules set `pays`, see `envs.turn_rewards` |
+| turns | 1; `max_turns` for more, which pay as in `envs.turn_rewards`; `feedback`: `envs.coding.feedback` |
 | data | `OpenMLRL/CoopHumanEval`, train [16:] / test [:16], without its contradicting rows |
 | offline | 64 problems written for this suite |
 | return | 0 to 4.0 |

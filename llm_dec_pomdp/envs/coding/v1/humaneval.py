@@ -1,10 +1,9 @@
-"""humaneval-v1: humaneval-v0 with a reward for tests that need both functions, measured by running them.
+"""humaneval-v1: Like humaneval-v0, with a reward for tests that need both functions, measured by running them.
 
 | fact | value |
 |---|---|
 | agents | agent_0 "aux", agent_1 "main" |
-| turns | 1 (`max_turns` for more; `feedback` says what agents are told in between, see `envs.coding.feedback`) |
-| several turns pay | the score of the last one; for other rules set `pays`, see `envs.turn_rewards` |
+| turns | 1; `max_turns` for more, which pay as in `envs.turn_rewards`; `feedback`: `envs.coding.feedback` |
 | data | `openai/openai_humaneval`, 164 problems, train [33:163] / test [:32] |
 | offline | all 164, each with a reference pair of which both functions are needed |
 | return | 0 to 4.0 |

@@ -1,4 +1,4 @@
-"""keys-v0: a main agent answers a two-hop question with sub-agents, each of which looks up one hop.
+"""keys-v0: A main agent answers a two-hop question with sub-agents, each of which looks up one hop.
 
 | fact | value |
 |---|---|

@@ -1,4 +1,4 @@
-"""research-v0: a main agent answers a question from the reports of sub-agents that it asks.
+"""research-v0: A main agent answers a question from the reports of sub-agents that it asks.
 
 | fact | value |
 |---|---|
@@ -12,13 +12,13 @@ Observation. Main is told the question, and later the reports of the sub-agents 
 invocation of a sub-agent joins with a history of its own: its subtask, then what its searches find. It stays until the
 end, since its reward depends on main's answer, but is not asked again when it has reported.
 
-Action, `grammar="free"`. Main: lines `ASK name: what to find out` (several at once), or `ANSWER: ...`, or `STOP`.
-Sub-agents have six turns: `SEARCH: words` (BM25, five passages), `READ: number` (the page around a passage) or
+Action. With `grammar="free"` main writes lines `ASK name: what to find out` (several at once), or `ANSWER: ...`, or
+`STOP`. Sub-agents have six turns: `SEARCH: words` (BM25, five passages), `READ: number` (the page around a passage) or
 `REPORT: ...` (60 words; longer reports are cut with a note). Calls mean the same, as in `<tool_call>{"name": "search",
 "arguments": {"query": "..."}}</tool_call>`. Other texts are invalid, and so are too many invocations and unknown names.
 An invalid text of main ends the episode.
 
-Action, `grammar="choice"`, for small models. Main picks one of three lettered options (two sub-questions, or to answer;
+With `grammar="choice"`, for small models, main picks one of three lettered options (two sub-questions, or to answer;
 the first letter counts) and writes its answer when it is told to. Each prompt is complete and begins a new history. A
 sub-agent is shown the two best passages and answers in one sentence. Only for embedded questions.
 
@@ -46,15 +46,15 @@ the right one: invocations of the specialist who could know. Said what was neede
 reports that name what was shown. Kept what it was told: right answers when all steps were reported. Stopped in time:
 ends when no step was open any more, of all ends and of all texts after that.
 
-`env.alone()` is the same task for one agent that has the tools itself. Scripted teams: `script:optimal` earns 1.0 less
-its costs on all embedded questions under both grammars, `script:ask_everything` the same with every invocation spent,
-`script:never_ask` 0.1. Under the grammar "free" these make one mistake each: `script:asks_twice` (when to spawn),
-`script:asks_another` (whom to ask, with specialists), `script:asks_vaguely` (what to say), `script:misreads` (how to
-combine; it earns 0.1) and `script:goes_on` (when to stop).
+Teams. `env.alone()` is the same task for one agent that has the tools itself. Of the scripts, `script:optimal` earns
+1.0 less its costs on all embedded questions under both grammars, `script:ask_everything` the same with every invocation
+spent, `script:never_ask` 0.1. Under the grammar "free" these make one mistake each: `script:asks_twice` (when to
+spawn), `script:asks_another` (whom to ask, with specialists), `script:asks_vaguely` (what to say), `script:misreads`
+(how to combine; it earns 0.1) and `script:goes_on` (when to stop).
 
-A row of a task file has `question`, `answer` and `corpus`, the path of a JSONL file (`text`, and optionally `title` and
-`part`) or of a folder of text files (a line is a passage, a sub-folder a part), relative to the task file or to the
-working folder. Instead of `corpus` it may have the fields of HotpotQA and 2WikiMultihopQA (`context`,
+Files. A row of a task file has `question`, `answer` and `corpus`, the path of a JSONL file (`text`, and optionally
+`title` and `part`) or of a folder of text files (a line is a passage, a sub-folder a part), relative to the task file
+or to the working folder. Instead of `corpus` it may have the fields of HotpotQA and 2WikiMultihopQA (`context`,
 `supporting_facts`).
 
 Source: "Multi-Agent Deep Research: Training Multi-Agent Systems with M-GRPO", arXiv:2511.13288, for setting and

@@ -1,10 +1,9 @@
-"""tldr-v2: tldr-v1 with a reward that a language model judges.
+"""tldr-v2: Like tldr-v1, with a reward that a language model judges.
 
 | fact | value |
 |---|---|
 | agents | agent_0 "summary", agent_1 "elaboration" |
-| turns | 1 (`max_turns` for more; `feedback` says what agents are told in between, see `envs.writing.feedback`) |
-| several turns pay | the score of the last one; for other rules set `pays`, see `envs.turn_rewards` |
+| turns | 1; `max_turns` for more, which pay as in `envs.turn_rewards`; `feedback`: `envs.writing.feedback` |
 | data | `trl-lib/tldr` (field `prompt`), train[:1000] / test[:1000] |
 | offline | 120 posts written for this suite |
 | judge | `judge=`, a frozen language model: a name that `agents.loading` takes, "base", or a `types.TextJudge` |
