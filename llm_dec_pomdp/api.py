@@ -108,8 +108,8 @@ def collect(
     """
     _check_env(env, "collect(policy, env)")
     _check_numbers(items, samples)
-    drawn = _sampling_of(policy, sampling)
-    return [group for some in independent(env, policy, drawn, seed, items, samples) for group in some]
+    sampling = _sampling_of(policy, sampling)
+    return [group for some in independent(env, policy, sampling, seed, items, samples) for group in some]
 
 
 def _check_numbers(items: int | None, samples: int | None) -> None:

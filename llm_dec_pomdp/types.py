@@ -273,9 +273,9 @@ class Decision:
 
     Attributes:
         turn: t, from 0.
-        actions: By agent, the texts that were tried here. A learner learns from the first `drawn`. The others, which
+        actions: By agent, the texts that were tried here. A learner learns from the first `width`. The others, which
             come from other trajectories of the group or are empty, only serve as a comparison.
-        drawn: How many texts of each agent were drawn here.
+        width: How many texts of each agent were drawn here.
         branches: The joint actions that were tried.
         share: Weight of this decision point: the share of the trajectories that come here; or, where only some of the
             points that were reached are looked at, one over the chance of this one.
@@ -283,7 +283,7 @@ class Decision:
 
     turn: int
     actions: Mapping[str, tuple[Completion, ...]]
-    drawn: int
+    width: int
     branches: tuple[Branch, ...]
     share: float = 1.0
 
@@ -340,6 +340,7 @@ def grouped(things: Iterable[T], key: Callable[[T], KeyT]) -> dict[KeyT, list[T]
 
 def known_means(measured: Sequence[Mapping[str, float]]) -> dict[str, float]:
     """The mean of each number over the episodes that have it (it is not NaN); without those that none has."""
-    names = dict.fromkeys(name for one in measured for name in one)
-    known = {name: [one[name] for one in measured if not math.isnan(one.get(name, math.nan))] for name in names}
+    names = dict.fromkeys(name for numbers in measured for name in numbers)
+    by_name = {name: [numbers.get(name, math.nan) for numbers in measured] for name in names}
+    known = {name: [value for value in values if not math.isnan(value)] for name, values in by_name.items()}
     return {name: fmean(values) for name, values in known.items() if values}

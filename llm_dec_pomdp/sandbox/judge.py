@@ -168,8 +168,8 @@ class Candidate:
 
 def explain(error: BaseException) -> str:
     """`TypeName: message`; exceptions of the program have their names of there."""
-    told = getattr(error, "told", None)
-    return told.encode("utf-8", "replace").decode() if type(told) is str else room.explain(error)
+    note = getattr(error, "program_note", None)
+    return note.encode("utf-8", "replace").decode() if type(note) is str else room.explain(error)
 
 
 def run_check(job: dict[str, Any], solution: Solution, record: Record) -> None:
@@ -201,8 +201,8 @@ def judge(job: dict[str, Any], zygote: Zygote, slowness: float, gone: Callable[[
         tests = rewrite_check(job["check"])
     except (SyntaxError, ValueError, RecursionError) as error:
         return {"outcome": "infra_error", "notes": [f"the tests do not parse: {error}"]}
-    given = Limits(**job["limits"])
-    limits = Limits(given.cpu_seconds * slowness, given.case_seconds * slowness, given.memory_mb)
+    limits = Limits(**job["limits"])
+    limits = Limits(limits.cpu_seconds * slowness, limits.case_seconds * slowness, limits.memory_mb)
     load = (job["prelude"], job["solution"], job["entry_point"], job["trust"] == "low")
     solution = Solution(zygote, load, limits, gone)
     record = Record(solution, limits.case_seconds, tests)

@@ -14,7 +14,8 @@ from llm_dec_pomdp.agents.base import Request as Asked
 from llm_dec_pomdp.agents.loading import load_team
 from llm_dec_pomdp.agents.transformers.critic import HeadCritic
 from llm_dec_pomdp.agents.transformers.language_model import LanguageModel
-from llm_dec_pomdp.algorithms.actor_critic import IAC, IACConfig
+from llm_dec_pomdp.algorithms.actor_critic import IAC
+from llm_dec_pomdp.algorithms.critics import CriticOptions
 from llm_dec_pomdp.types import conversation
 
 READINGS: list[Reading] = [("agent_0", (5, 6, 7, 8)), ("agent_1", (9,)), ("agent_1", (7, 6))]
@@ -111,7 +112,7 @@ def test_critics_on_adapters_go_on_after_a_restart_bit_for_bit(folder: str) -> N
 
     def learner() -> Any:
         team = load_team(AGENTS, folder, sharing="lora")
-        return IAC(team, Sampling(max_new_tokens=4), IACConfig(body="own", learning_rate=0.01, epochs=2))
+        return IAC(team, Sampling(max_new_tokens=4), CriticOptions(body="own", learning_rate=0.01, epochs=2))
 
     def step(one: Any, number: int) -> None:
         one.update(one.rollout.play(Colourful(ITEMS), one.policy, ["t0", "t1"], [number, number + 10], one.sampling, 2))

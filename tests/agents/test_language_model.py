@@ -57,6 +57,15 @@ def test_the_chat_template_gives_turns_their_roles_and_without_one_there_is_plai
     assert policy.tokenizer.decode(policy.encode(conversation("red", "green", "blue"))) == prompt
 
 
+def test_no_token_is_cut_off_unless_asked() -> None:
+    """A flat distribution over 90 words: more than 50 of them are drawn, whatever the model's own settings say."""
+    model = network(0, spread=1e-4, vocab_size=95)
+    model.generation_config.top_k = 50
+    policy = LanguageModel(model, tokenizer(words=[f"w{i}" for i in range(90)]))
+    [drawn] = policy.generate([Request("a", conversation("w1"), tuple(range(400)))], Sampling(max_new_tokens=1))
+    assert len({c.token_ids for c in drawn}) > 80
+
+
 def test_dropout_is_off() -> None:
     model = network(1, attention_dropout=0.5).train()
     policy = LanguageModel(model, tokenizer())

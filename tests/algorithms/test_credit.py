@@ -198,7 +198,8 @@ def test_a_branch_without_score_is_not_learnt_from() -> None:
 # --- learning ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))])
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [0, 1, 2])
 @pytest.mark.parametrize("options", [*CREDIT, {"tree": True}], ids=["cf", "cross", "tree"])
 def test_two_tables_agree_on_a_word(options: dict[str, Any], seed: int) -> None:
     env = Match(ITEMS)

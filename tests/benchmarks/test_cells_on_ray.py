@@ -9,12 +9,12 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from waiting import wait_until
 
 from llm_dec_pomdp.benchmarks.runner import run_suite
 from llm_dec_pomdp.benchmarks.suite import Suite
@@ -149,10 +149,7 @@ def test_ctrl_c_lets_cells_save_and_leaves_no_process(alone: dict[str, Any], tmp
     long = {**SUITE.model_dump(), "training": {**VALUES["training"], "steps": 500, "save_every": 0}}
     command = [sys.executable, "-c", RUN, json.dumps(long), str(folder)]
     process = subprocess.Popen(command, stderr=subprocess.DEVNULL, start_new_session=True)
-    until = time.monotonic() + 120
-    while not any(read_lines(path) for path in folder.glob("cells/*/train.jsonl")):
-        assert process.poll() is None and time.monotonic() < until
-        time.sleep(0.1)
+    wait_until(lambda: any(map(read_lines, folder.glob("cells/*/train.jsonl"))), process)
     os.killpg(process.pid, signal.SIGINT)
     assert process.wait(60) == 75
     begun = [path for path in folder.glob("cells/*/train.jsonl") if read_lines(path)]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from evaluated import last_episodes
+from waiting import wait_until
 
 from llm_dec_pomdp.benchmarks.cell import run_cell
 from llm_dec_pomdp.benchmarks.suite import Cell, Suite
@@ -88,10 +88,7 @@ def started(folder: Path, steps: int, executor: str = "processes") -> subprocess
     how = ["--executor", executor, "--steps", str(steps), "--out", str(folder)]
     command = [sys.executable, "-c", code, *COMMAND.split(), *how]
     process = subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL, start_new_session=True)
-    until = time.monotonic() + 120
-    while not any(lines.read_text() for lines in folder.glob("cells/*/train.jsonl")):
-        assert process.poll() is None and time.monotonic() < until
-        time.sleep(0.1)
+    wait_until(lambda: any(lines.read_text() for lines in folder.glob("cells/*/train.jsonl")), process)
     return process
 
 

@@ -45,9 +45,12 @@ def test_main_and_sub_agents_in_processes_of_their_own_learn_as_in_one(whole: di
         pytest.param(
             cell(TLDR, {"name": "magrpo"}, {"name": "team", "members": MEMBERS}, 2, tokens=8), marks=pytest.mark.slow
         ),
-        cell({"id": "dectiger-v0"}, {"name": "magrpo"}, {"name": "builtin:table"}, 2),
-        cell({"id": "dectiger-v0"}, {"name": "madpo"}, {"name": "builtin:table"}, 2),
-        cell({"id": "dectiger-v0"}, {"name": "iac"}, {"name": "builtin:table"}, 2),
+        *(
+            pytest.param(
+                cell({"id": "dectiger-v0"}, {"name": learner}, {"name": "builtin:table"}, 2), marks=pytest.mark.slow
+            )
+            for learner in ("magrpo", "madpo", "iac")
+        ),
         cell({"id": "dectiger-v0"}, {"name": "maac", "options": {"estimates": "q"}}, {"name": "builtin:table"}, 2),
     ],
     ids=[
@@ -64,7 +67,9 @@ def test_a_team_in_processes_learns_as_in_one(of: Cell, tmp_path: Path) -> None:
     assert ran(of, tmp_path / "processes") == ran(of, tmp_path / "local", "local")
 
 
-@pytest.mark.parametrize(("first", "then"), [("local", "processes"), ("processes", "local")])
+@pytest.mark.parametrize(
+    ("first", "then"), [pytest.param("local", "processes", marks=pytest.mark.slow), ("processes", "local")]
+)
 def test_a_run_goes_on_on_another_executor(first: str, then: str, whole: dict[str, Any], tmp_path: Path) -> None:
     run_cell(hierarchy(4), tmp_path, tracking=(), executor=first)
     assert ran(hierarchy(), tmp_path, then) == whole

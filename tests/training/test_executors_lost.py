@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from placing import Watched, hierarchy, newest_step, ran, started
+from waiting import left_of, wait_until
 
 from llm_dec_pomdp.training.checkpoint import read_checkpoint
 from llm_dec_pomdp.training.executors import WorkerLostError, base
@@ -98,26 +99,13 @@ def test_workers_end_with_the_block_that_started_them(monkeypatch: pytest.Monkey
 # --- the command ------------------------------------------------------------------------------------------------------
 
 
-def left(group: int) -> list[int]:
-    """Processes of a group that have not ended."""
-    found: list[int] = []
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            state, _, pgrp = path.read_text().rpartition(")")[2].split()[:3]
-        except OSError:  # it ended meanwhile
-            continue
-        if int(pgrp) == group and state != "Z":
-            found.append(int(path.parent.name))
-    return found
-
-
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc to see processes")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL], ids=lambda number: number.name)
 def test_a_driver_that_ends_leaves_no_process(number: signal.Signals, tmp_path: Path) -> None:
     """SIGTERM goes to the workers, too, as schedulers do it, and the driver finishes its step and saves."""
     process = started(tmp_path / "run", 500)
-    assert len(left(process.pid)) >= 3
+    assert len(left_of(process.pid)) >= 3
     if number == signal.SIGTERM:
         os.killpg(process.pid, number)
         assert process.wait(60) == 75
@@ -125,7 +113,4 @@ def test_a_driver_that_ends_leaves_no_process(number: signal.Signals, tmp_path: 
     else:
         process.kill()
         process.wait(60)
-    until = time.monotonic() + 10
-    while left(process.pid) and time.monotonic() < until:
-        time.sleep(0.05)
-    assert left(process.pid) == []
+    wait_until(lambda: not left_of(process.pid))

@@ -14,6 +14,7 @@ from typing import Any
 import psutil
 import pytest
 from placing import hierarchy, newest_step, ran, started
+from waiting import wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]  # those of ray
 ray = pytest.importorskip("ray", reason="ray is not installed: pip install llm-dec-pomdp[ray]")
@@ -31,9 +32,8 @@ def about(actor: Any) -> dict[str, Any]:
     """Its process and machine, once it has them."""
     from ray._private.state import actors
 
-    while not (known := actors(actor._actor_id.hex()))["Pid"]:  # it is being started
-        time.sleep(0.05)
-    return known
+    wait_until(lambda: actors(actor._actor_id.hex())["Pid"])  # it is being started
+    return actors(actor._actor_id.hex())
 
 
 def test_main_and_sub_agents_on_machines_of_their_own_learn_as_in_one_process(

@@ -1,7 +1,7 @@
 """Wrappers: the same environment under another communication protocol, or in numbers, or many times at once."""
 
 from .discrete import DiscreteMenu, TokenIds
-from .learned import LearnedReward
+from .learned_reward import LearnedReward
 from .numeric import ByteObservation, FixedRoster, NumericWrapper
 from .protocols import (
     PROTOCOLS,
