@@ -15,21 +15,22 @@ import matplotlib as mpl
 from environment_pages import DOCS, FAMILIES, played
 from environment_returns import Reached, reached
 from matplotlib.axes import Axes
+from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
 
 FIGURES = DOCS / "environments" / "figures"
 GREY, BLUE, ORANGE, GREEN = "#808080", "#4c8bc9", "#d08a3c", "#3f9a6b"
-WIDTH, LANE, LABEL = 360, 26, 78  # points: of a figure, the height of a lane, and the place for the name of its agent
-FONT = 9
-LETTER = 0.56 * FONT  # mean width of a letter
+WIDTH, LANE, LABEL = 255, 24, 62  # points: of a card, the height of a lane, and the place for the name of its agent
+FONT = 8.5
+LETTER = 0.52 * FONT  # mean width of a letter
 
 
-def canvas(height: float) -> tuple[Figure, Axes]:
+def canvas(width: float, height: float) -> tuple[Figure, Axes]:
     """A figure whose unit is a point, with y downwards."""
-    figure = Figure(figsize=(WIDTH / 72, height / 72))
+    figure = Figure(figsize=(width / 72, height / 72))
     axes = figure.add_axes((0, 0, 1, 1))
-    axes.set(xlim=(0, WIDTH), ylim=(height, 0))
+    axes.set(xlim=(0, width), ylim=(height, 0))
     axes.axis("off")
     return figure, axes
 
@@ -37,25 +38,30 @@ def canvas(height: float) -> tuple[Figure, Axes]:
 def draw_episode(name: str) -> Figure:
     """A lane for every agent, and in it what it said, turn by turn."""
     env, _, episode = played(name)
+    colours: dict[str, str] = {}
     agents = list(dict.fromkeys(agent for turn in episode.turns for agent in turn.actions))
-    figure, axes = canvas(LANE * len(agents) + 4)
+    figure, axes = canvas(WIDTH, LANE * len(agents) + 4)
     column = (WIDTH - LABEL) / len(episode.turns)
     for row, agent in enumerate(agents):
         y = LANE * row + LANE / 2 + 2
+        colour = colours.setdefault(env.role(agent), (BLUE, ORANGE, GREEN)[len(colours) % 3])
         axes.text(0, y, env.role(agent), color=GREY, fontsize=FONT, va="center")
-        axes.plot([LABEL, WIDTH], [y, y], color=GREY, alpha=0.35, linewidth=0.8)
         turns = [number for number, turn in enumerate(episode.turns) if agent in turn.actions]
+        end = LABEL  # of what is drawn of the lane
         for turn, after in zip(turns, [*turns[1:], len(episode.turns)], strict=True):
             text = " ".join(episode.turns[turn].actions[agent].text.split())
-            used = min(column * (after - turn), max(column, len(text) * LETTER + 10))
-            _box(axes, LABEL + turn * column, y, used - 4, text, (BLUE, ORANGE)[row % 2])
+            x = LABEL + turn * column
+            axes.plot([end, x], [y, y], color=GREY, alpha=0.35, linewidth=0.8)
+            end = x + min(column * (after - turn), max(column, len(text) * LETTER + 10))
+            _box(axes, x, y, end - x - 4, text, colour)
+        axes.plot([end, WIDTH], [y, y], color=GREY, alpha=0.35, linewidth=0.8)
     return figure
 
 
 def _box(axes: Axes, x: float, y: float, width: float, text: str, colour: str) -> None:
     height = LANE - 8
-    place = {"boxstyle": "round,pad=0,rounding_size=3", "facecolor": colour, "edgecolor": colour}
-    axes.add_patch(FancyBboxPatch((x, y - height / 2), width, height, alpha=0.25, linewidth=0, **place))
+    corners = {"boxstyle": "round,pad=0,rounding_size=3", "edgecolor": colour, "linewidth": 0.8}
+    axes.add_patch(FancyBboxPatch((x, y - height / 2), width, height, facecolor=to_rgba(colour, 0.13), **corners))
     fits = max(1, int((width - 6) / LETTER))
     shown = text if len(text) <= fits else f"{text[: fits - 1].rstrip()}…"
     axes.text(x + 4, y, shown, color=GREY, fontsize=FONT, va="center", parse_math=False)
@@ -63,9 +69,9 @@ def _box(axes: Axes, x: float, y: float, width: float, text: str, colour: str) -
 
 def draw_returns(bars: Sequence[Reached]) -> Figure:
     """A bar for every team, with its mean and a point for every seed."""
-    label, row = 178, 20
-    figure, axes = canvas(row * len(bars) + 4)
-    unit = (WIDTH - label - 42) / 100
+    width, label, row = 340, 152, 20
+    figure, axes = canvas(width, row * len(bars) + 4)
+    unit = (width - label - 42) / 100
     for number, bar in enumerate(bars):
         y = row * number + row / 2 + 2
         colour = GREEN if bar.team.startswith("script:") else BLUE

@@ -1,7 +1,7 @@
 """The pages of docs/environments: one for each task, with all its versions, and the gallery.
 
-`build_docs.py` writes them. What they say is what the environments say: the docstrings of their modules, an episode, and
-the returns that are recorded.
+`build_docs.py` writes them. They say what the environments say: the docstrings of their modules, an episode, and the
+returns that are recorded.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ FAMILIES = {
     "Code": ("humaneval", "coophumaneval", "mbpp"),
     "Hierarchies": ("keys", "research"),
     "Textbook problems": ("dectiger", "broadcast", "recycling", "gridsmall", "firefighting", "boxpushing"),
-    "Stopping": ("scouts",),
+    "When to stop": ("scouts",),
     "Small games": ("relay", "bandit"),
 }
 HEADINGS = (
@@ -49,6 +49,7 @@ HEADINGS = (
     "What it tests",
 )
 Paragraphs = Sequence[str]
+Manual = tuple[str, list[str], list[str], str]  # what it is, rows of the facts, paragraphs, example
 
 
 def versions(name: str) -> list[str]:
@@ -75,15 +76,14 @@ def page(name: str) -> str:
     for env_id in later:
         more = _parts(env_id)
         history += _take(more[2], "Version history: ")
-        parts += _version(env_id, *more, known=[*facts, *body])
+        parts += _version(env_id, more, known=[*facts, *body])
     parts += ["## Version history", *_bullets(history), "## Source", *map(_sentence, source)]
     return MADE + _linked("\n\n".join(parts), name) + "\n"
 
 
-def _version(
-    env_id: str, about: str, facts: Paragraphs, body: Paragraphs, example: str, known: Paragraphs
-) -> list[str]:
+def _version(env_id: str, text: Manual, known: Paragraphs) -> list[str]:
     """A later version: what differs from the first."""
+    about, facts, body, example = text
     new = [row for row in facts if row not in known]
     body = [part for part in body if part not in known]
     table = ["\n".join(["| fact | value |", "|---|---|", *new])] if new else []
@@ -91,8 +91,8 @@ def _version(
     return [f"## {env_id}", about, *table, *kept, example]
 
 
-def _parts(env_id: str) -> tuple[str, list[str], list[str], str]:
-    """Of a manual: what the environment is, the rows of the first table, the paragraphs, and the example."""
+def _parts(env_id: str) -> Manual:
+    """The manual of an environment, in parts."""
     text, _, example = manual(env_id).partition("\n```python\n")
     _, about, table, *body = (part for part in text.strip().split("\n\n"))
     return about, table.splitlines()[2:], body, f"```python\n{example.strip()}"
@@ -190,9 +190,11 @@ def _told(texts: Mapping[str, str]) -> list[str]:
     return shown
 
 
-def _spoken(who: str, text: str, most: int = 300, width: int = 90) -> list[str]:
+def _spoken(who: str, text: str, most: int = 300, width: int = 74) -> list[str]:
     """A short text beside its speaker, others below; the middle is left out, since tasks end with what is asked for."""
-    cut = text if len(text) <= most else f"{text[: most // 2].rstrip()} [...] {text[-most // 2 :].lstrip()}"
+    cut = text
+    if len(text) > most:
+        cut = f"{text[: most // 2].rpartition(' ')[0]} [...] {text[-most // 2 :].partition(' ')[2]}"
     lines = [part for line in cut.splitlines() if line.strip() for part in textwrap.wrap(line, width)]
     if len(lines) <= 1 and len(who) + len(cut) < width:
         return [f"  {who}: {cut.strip()}"]
@@ -204,9 +206,8 @@ def _spoken(who: str, text: str, most: int = 300, width: int = 90) -> list[str]:
 
 def _linked(text: str, name: str) -> str:
     """Ids and pages that a manual names become links; code stays as it is."""
-    pieces = re.split(
-        r"(```.*?```|^#[^\n]*$|!\[[^\]]*\]|\[[^\]\n]*\]\([^)\n]*\)|`[^`\n]*`)", text, flags=re.DOTALL | re.MULTILINE
-    )
+    code, headings, links = r"```(?s:.*?)```|`[^`\n]*`", r"^#[^\n]*$", r"!?\[[^\]\n]*\]\([^)\n]*\)"
+    pieces = re.split(rf"({code}|{headings}|{links})", text, flags=re.MULTILINE)
     return "".join(
         _code(piece) if piece.startswith("`") else piece if number % 2 else _link(piece, name)
         for number, piece in enumerate(pieces)
@@ -272,16 +273,13 @@ def _card(name: str) -> str:
 
 def _in_short(env: TextDecPOMDP, facts: Paragraphs) -> str:
     known = env.facts
-    agents = (
-        f"Up to {len(env.possible_agents)} agents" if known.hierarchical else _count(len(env.possible_agents), "agent")
-    )
-    best = f"optimum {known.optimum:.4g}" if known.optimum is not None else f"maximum {known.max_return:.4g}"
-    data = re.search(r"\| data \|.*?`([\w-]+/[\w-]+)`", "\n".join(facts))
-    rows = f"{len(env.items)} tasks offline" if len(env.items) > 1 else "one problem"
-    turns = (
-        f"up to {env.max_turns} turns" if env.max_turns > 1 and len(env.items) > 1 else _count(env.max_turns, "turn")
-    )
-    return ", ".join([agents, turns, best, rows, *([f"published: `{data[1]}`"] if data else [])])
+    up_to = "up to " if known.hierarchical else ""
+    short = [up_to + _count(len(env.possible_agents), "agent"), up_to + _count(env.max_turns, "turn")]
+    short += [f"maximum {known.max_return:.4g}" if known.optimum is None else f"optimum {known.optimum:.4g}"]
+    short += [f"{len(env.items)} tasks offline"] if len(env.items) > 1 else []
+    short += ["published tables included"] if any(row.startswith("| tables |") for row in facts) else []
+    published = re.search(r"\| data \|.*?(`[\w-]+/[\w-]+`)", "\n".join(facts))
+    return _sentence(", ".join([*short, *([f"published: {published[1]}"] if published else [])]))
 
 
 def _count(number: int, noun: str) -> str:
