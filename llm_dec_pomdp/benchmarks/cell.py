@@ -32,9 +32,9 @@ from ..storage.runfolder import append, cut, read_lines
 from ..storage.signals import finishing
 from ..training import Step, restore, train
 from ..training.checkpoint import CheckpointError, Checkpoints
-from ..training.executors import Executor, run
 from ..training.rates import in_words
 from ..training.tracking import Tracker, Trackers, train_numbers
+from ..training.workers import Executor, run
 from ..types import Group
 from .kept import Keep, forget_after, keeping
 from .result import Result, find_result
@@ -65,7 +65,7 @@ def run_cell(
         learn: Whether a learner is trained; False measures its team as it is.
         other_versions: Go on from a checkpoint although packages have changed since.
         tracking: Where the numbers of a training run also go.
-        executor: Where its models are, which changes no number; a name of `training.executors`.
+        executor: Where its models are, which changes no number; a name of `training.workers`.
         address: Of a cluster of Ray, with that executor.
         traces: Write the traces of every evaluation, as it goes.
 
