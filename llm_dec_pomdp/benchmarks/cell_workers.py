@@ -38,10 +38,10 @@ def transport_of(executor: str) -> Callable[..., Transport]:
     Raises:
         ValueError: It has no workers.
     """
-    found: Any = executors.find(executor).load()
-    if not issubclass(found, Transport):
+    transport: Any = executors.find(executor).load()
+    if not isinstance(transport, type) or not issubclass(transport, Transport):
         raise ValueError(f"executor {executor!r} has no workers for the cells of a suite; give processes or ray")
-    return found
+    return transport
 
 
 # --- where the suite runs ---------------------------------------------------------------------------------------------
@@ -92,9 +92,15 @@ class CellWorkers:
         if self._stopped:
             worker.stop()
         try:
-            with Shown(progress) as shown:
-                arguments = cell.to_dict(), str(folder.absolute()), self._options, str(Path.cwd())
-                worker.call("run", *arguments, hear=shown.show)
+            with ProgressOfCell(progress) as display:
+                worker.call(
+                    "run",
+                    cell.to_dict(),
+                    str(folder.absolute()),
+                    self._options,
+                    str(Path.cwd()),
+                    hear=display.show,
+                )
         except WorkerLostError:
             if not self._stopped:
                 raise
@@ -121,7 +127,7 @@ def make_room(cell: Cell, folder: Path) -> None:
         (folder / name).unlink(missing_ok=True)
 
 
-class Shown:
+class ProgressOfCell:
     """Shows the progress that a cell tells. A context manager, which ends stages that the cell left open."""
 
     def __init__(self, progress: Progress) -> None:
@@ -141,7 +147,7 @@ class Shown:
             case _:
                 self._stages.pop()[0].close()
 
-    def __enter__(self) -> Shown:
+    def __enter__(self) -> ProgressOfCell:
         return self
 
     def __exit__(self, *exc: object) -> None:
@@ -163,7 +169,7 @@ class CellWorker:
             folder: Its folder, which exists.
             options: Further arguments of `run_cell`.
             place: Folder to which paths in a suite are relative.
-            tell: Sends a message to `Shown.show`.
+            tell: Sends a message to `ProgressOfCell.show`.
 
         Raises:
             RunFolderError: The folder is not on this machine.

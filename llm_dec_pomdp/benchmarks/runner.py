@@ -122,8 +122,8 @@ def _refuse_changes(cells: Sequence[Cell], folder: Path) -> None:
     if differences:
         raise ConfigError(
             f"{str(folder)!r} was run with another suite (there -> here): {'; '.join(differences)}; resume with the "
-            "suite of the run, give a new folder with --out, or --overwrite, which runs changed cells again and removes what "
-            "they had"
+            "suite of the run, give a new folder with --out, or --overwrite, which runs changed cells again and "
+            "removes what they had"
         )
 
 

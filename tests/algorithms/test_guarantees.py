@@ -34,7 +34,7 @@ from updates import SAMPLING, TWO_WORDS, make, table_team, texts, updated
 import llm_dec_pomdp
 from llm_dec_pomdp.agents import Request, Sampling, Scripted, Team
 from llm_dec_pomdp.agents.assembly import MemberConfig
-from llm_dec_pomdp.agents.transformers.language_model import LanguageModel
+from llm_dec_pomdp.agents.language_model.policy import LanguageModel
 from llm_dec_pomdp.benchmarks.cell import evaluate
 from llm_dec_pomdp.benchmarks.setup import build_cell
 from llm_dec_pomdp.benchmarks.suite import Cell, EnvironmentConfig, MethodConfig, ModelConfig

@@ -137,7 +137,7 @@ def _like(value: Any, parameter: torch.Tensor) -> Any:
     """What an optimizer keeps of a parameter, sharded as the parameter is."""
     if not hasattr(parameter, "full_tensor") or not isinstance(value, torch.Tensor) or value.shape != parameter.shape:
         return value
-    from ...agents.transformers.sharded import spread
+    from ...agents.language_model.sharded import spread
 
     return spread(value, parameter)
 

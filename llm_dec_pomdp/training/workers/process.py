@@ -59,7 +59,7 @@ class ProcessWorker(Worker):
         atexit.register(self.end)  # before multiprocessing waits for a process that ignores signals
         self._threads = threads
         self._lock = threading.Lock()
-        self._built: Answer | None = None
+        self._built: Any = None  # an `Answer`
         try:
             self._send(BUILD, build)
         except BaseException:

@@ -117,7 +117,7 @@ def _leave(folder: str, code: int) -> NoReturn:
 
 
 def _spread(build: Callable[[], Team]) -> Team:
-    from ...agents.transformers.sharded import sharded
+    from ...agents.language_model.sharded import sharded
 
     return sharded(build)
 
