@@ -181,5 +181,3 @@ def _refuse_more_than_lora(model: Any, layers: Sequence[Any]) -> None:
         raise ValueError(
             f"adapter {name!r} has {reason}, and adapters mixed in a batch are plain LoRA; make it without"
         )
-            f"adapter {name!r} has {reason}, and adapters mixed in a batch are plain LoRA; make it without"
-        )
