@@ -27,12 +27,12 @@ def text_with_calls(message: Any) -> Any:
     calls = message.get("tool_calls")
     if not calls:
         return message["content"]
-    shown: list[str] = [message.get("content") or ""]
+    parts: list[str] = [message.get("content") or ""]
     for call in calls:
         function = call["function"]
         arguments = json.loads(function["arguments"] or "{}")
-        shown.append(f"<tool_call>{json.dumps({'name': function['name'], 'arguments': arguments})}</tool_call>")
-    return "\n".join(filter(None, shown))
+        parts.append(f"<tool_call>{json.dumps({'name': function['name'], 'arguments': arguments})}</tool_call>")
+    return "\n".join(filter(None, parts))
 
 
 def messages_of(history: Sequence[Message]) -> list[dict[str, Any]]:
@@ -56,8 +56,10 @@ def messages_of(history: Sequence[Message]) -> list[dict[str, Any]]:
             written = [{"id": i, "type": "function", "function": f} for i, f in zip(waiting, calls, strict=True)]
             messages.append({"role": "assistant", "content": content, "tool_calls": written})
         else:
-            given = [message.text, *[_WITH_THE_FIRST] * (len(waiting) - 1)]
-            messages += [{"role": "tool", "tool_call_id": i, "content": t} for i, t in zip(waiting, given, strict=True)]
+            contents = [message.text, *[_WITH_THE_FIRST] * (len(waiting) - 1)]
+            messages += [
+                {"role": "tool", "tool_call_id": i, "content": t} for i, t in zip(waiting, contents, strict=True)
+            ]
             waiting = []
     return messages + chat(plain, tools=False)
 

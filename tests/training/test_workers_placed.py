@@ -16,31 +16,38 @@ from llm_dec_pomdp.agents.loading import ModelError, load_team
 from llm_dec_pomdp.agents.table import Table
 from llm_dec_pomdp.algorithms.magrpo import MAGRPO
 from llm_dec_pomdp.storage.files import pack
-from llm_dec_pomdp.training.executors.placed import Needs, Workers
-from llm_dec_pomdp.training.executors.processes import Processes
-from llm_dec_pomdp.training.executors.worker import PolicyWorker, WorkerTraceback
+from llm_dec_pomdp.training.workers import Transport, Worker
+from llm_dec_pomdp.training.workers.base import Hear, Needs
+from llm_dec_pomdp.training.workers.host import WorkerTraceback
+from llm_dec_pomdp.training.workers.process import Processes
 from llm_dec_pomdp.types import Completion, conversation
 
 
-class Here:
-    """A worker in this process, which notes what it is asked."""
+class Here(Worker):
+    """A worker in this process, which notes its calls."""
 
-    def __init__(self, agents: Sequence[str], build: Callable[[], Team]) -> None:
-        self.name = f"the worker of {', '.join(agents)}"
-        self.worker = PolicyWorker(agents, build)
+    def __init__(self, name: str, build: Callable[[], Any]) -> None:
+        super().__init__(name)
+        self.worker = build()
         self.asked: list[tuple[str, Any]] = []
 
-    def call(self, method: str, *given: Any) -> Any:
-        self.asked.append((method, given))
-        return getattr(self.worker, method)(*given)
+    def call(self, method: str, *arguments: Any, hear: Hear | None = None) -> Any:
+        self.asked.append((method, arguments))
+        return getattr(self.worker, method)(*arguments)
+
+    def stop(self) -> None:
+        self.end()
 
     def end(self) -> None:
         self.asked.clear()
 
 
-class Nearby(Workers):
-    def start(self, agents: Sequence[str], build: Callable[[], Team], needs: Needs) -> Here:
-        return Here(agents, build)
+class Nearby(Transport):
+    def start(self, name: str, build: Callable[[], Any], needs: Needs) -> Here:
+        return Here(name, build)
+
+    def share(self, jobs: int) -> tuple[int, Needs]:
+        return jobs, Needs()
 
 
 def placed(team: Team) -> tuple[Team, list[Here]]:

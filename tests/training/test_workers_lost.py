@@ -15,8 +15,8 @@ from placing import Watched, hierarchy, newest_step, ran, started
 from waiting import left_of, wait_until
 
 from llm_dec_pomdp.training.checkpoint import read_checkpoint
-from llm_dec_pomdp.training.executors import WorkerLostError, base
-from llm_dec_pomdp.training.executors.processes import Processes
+from llm_dec_pomdp.training.workers import WorkerLostError, base
+from llm_dec_pomdp.training.workers.process import Processes
 
 POINTS = 5
 

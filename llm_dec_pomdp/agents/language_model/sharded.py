@@ -23,7 +23,7 @@ from torch.distributed.tensor import DTensor, distribute_tensor
 from ...types import Completion
 from ..base import Request, Sampling, Team
 from ..weights import refuse_misfits
-from .language_model import BASE, LanguageModel
+from .policy import BASE, LanguageModel
 
 _WHOLE = StateDictOptions(full_state_dict=True, strict=False)  # what is frozen is not among the tensors
 
@@ -124,8 +124,8 @@ class ShardedModel(LanguageModel):
         self, samples: Sequence[tuple[str, Completion]], temperature: float
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """See `LanguageModel`."""
-        found = super().token_logprobs_and_entropies(self._share(samples), temperature)
-        logprobs, entropies, mask = (self._of_all(values, samples) for values in found)
+        parts = super().token_logprobs_and_entropies(self._share(samples), temperature)
+        logprobs, entropies, mask = (self._of_all(values, samples) for values in parts)
         return logprobs, entropies, mask
 
     def _share(self, samples: Sequence[tuple[str, Completion]]) -> list[tuple[str, Completion]]:
@@ -139,8 +139,8 @@ class ShardedModel(LanguageModel):
         padded = torch.nn.functional.pad(here, (0, length - here.shape[1]))
         return _Gathered.apply(padded, self.rank, self.ranks)[: len(samples)]  # type: ignore[index]
 
-    def _from_shared_prompts(self, *given: Any, body: bool) -> torch.Tensor:
-        return self._from_whole_texts(*given, body=body)  # the only way that goes through the root
+    def _from_shared_prompts(self, *arguments: Any, body: bool) -> torch.Tensor:
+        return self._from_whole_texts(*arguments, body=body)  # the only way that goes through the root
 
     def __deepcopy__(self, memo: Any) -> ShardedModel:
         """The base below adapters that are new; raises ValueError for all else, of which there is no copy."""
@@ -174,8 +174,8 @@ def _texts_of_all(here: list[list[Completion]], ranks: int) -> list[list[list[Co
     padded = torch.nn.functional.pad(data.byte(), (0, int(max(lengths)) - len(data)))
     parts = [torch.empty_like(padded) for _ in range(ranks)]
     dist.all_gather(parts, padded)
-    found = [json.loads(bytes(part[: int(length)].tolist())) for part, length in zip(parts, lengths, strict=True)]
-    return [[[_completion(text) for text in texts] for texts in part] for part in found]
+    drawn = [json.loads(bytes(part[: int(length)].tolist())) for part, length in zip(parts, lengths, strict=True)]
+    return [[[_completion(text) for text in texts] for texts in part] for part in drawn]
 
 
 def _completion(fields: dict[str, Any]) -> Completion:

@@ -1,41 +1,24 @@
 # pyright: basic
-"""Workers: each owns one policy and the updaters that move its weights.
+"""What lives in the worker of a policy: the policy, and the updaters that move its weights.
 
-An executor makes a `PolicyWorker` where the policy is to live, and calls its methods through an `AnsweringWorker` in
-that process. Arguments and results can be pickled; tensors leave it on the processor.
+Arguments and results of its methods can be pickled; tensors leave it on the processor.
 """
 
 from __future__ import annotations
 
-import contextlib
-import pickle
-import queue
-import signal
-import threading
-import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from multiprocessing.connection import Connection
-from typing import Any, NamedTuple, NoReturn
+from typing import Any
 
 import torch
 
-from ...agents.base import (
-    ParameterGroup,
-    Request,
-    Sampling,
-    Team,
-    WeightFile,
-)
+from ...agents.base import ParameterGroup, Request, Sampling, Team, WeightFile
 from ...algorithms.base import Metrics
 from ...algorithms.samples import Sample
 from ...algorithms.updater import Updater
 from ...storage.files import pack, unpack
-from ...storage.signals import SIGNALS
 from ...types import Completion
-from ..loop import TrainingError
 
-BUILD = "build"  # the first call of an `AnsweringWorker`
 Group = tuple[tuple[str, ...], list[int], float]  # a `ParameterGroup` whose parameters are places among all
 
 
@@ -86,7 +69,7 @@ class PolicyWorker:
         used = {a: list(self.policy.parameters_of(a)) if parameters else [] for a in self.agents}
         return About(
             [(parameter.shape, parameter.dtype) for parameter in parameters],
-            {agent: [places[id(parameter)] for parameter in own] for agent, own in used.items()},
+            {agent: [places[id(parameter)] for parameter in theirs] for agent, theirs in used.items()},
             self.policy.processor_load,
             self.policy.accelerator,
             self.policy.sampled_elsewhere,
@@ -110,18 +93,18 @@ class PolicyWorker:
 
     def add_updater(self, kind: type[Updater], groups: Sequence[Group], temperature: float, options: Any) -> int:
         """Build an updater beside the policy; returns its number."""
-        own = self._parameters()
-        given = [ParameterGroup(agents, [own[place] for place in places], rate) for agents, places, rate in groups]
-        self.updaters.append(kind(self.policy, given, temperature, options))
+        parameters = self._parameters()
+        grouped = [ParameterGroup(agents, [parameters[place] for place in places], r) for agents, places, r in groups]
+        self.updaters.append(kind(self.policy, grouped, temperature, options))
         return len(self.updaters) - 1
 
     def improve(self, updater: int, samples: Sequence[Sample], seed: int) -> tuple[Metrics, dict[int, list[float]]]:
         """Step with an updater; returns its metrics, and log pi_old of every text by its place among the samples."""
         return self.updaters[updater].step(samples, seed), self.updaters[updater].logprobs
 
-    def ask(self, updater: int, method: str, *given: Any) -> Any:
+    def ask(self, updater: int, method: str, *arguments: Any) -> Any:
         """Call a method of an updater: `begin`, `expect`, or one of a subclass, as `PairUpdater.log_ratios`."""
-        return getattr(self.updaters[updater], method)(*given)
+        return getattr(self.updaters[updater], method)(*arguments)
 
     # --- what is saved and loaded -------------------------------------------------------------------------------------
 
@@ -143,9 +126,9 @@ class PolicyWorker:
 
     def load_state(self, updater: int, state: Mapping[str, Any]) -> None:
         """Restore it."""
-        own = self.updaters[updater]
-        own.load_state_dict(state)
-        moments: Mapping[torch.Tensor, dict[str, Any]] = own.optimizer.state
+        restored = self.updaters[updater]
+        restored.load_state_dict(state)
+        moments: Mapping[torch.Tensor, dict[str, Any]] = restored.optimizer.state
         for parameter, kept in moments.items():
             kept.update({k: _like(v, parameter) for k, v in kept.items()})
 
@@ -154,7 +137,7 @@ def _like(value: Any, parameter: torch.Tensor) -> Any:
     """What an optimizer keeps of a parameter, sharded as the parameter is."""
     if not hasattr(parameter, "full_tensor") or not isinstance(value, torch.Tensor) or value.shape != parameter.shape:
         return value
-    from ...agents.transformers.sharded import spread
+    from ...agents.language_model.sharded import spread
 
     return spread(value, parameter)
 
@@ -168,86 +151,10 @@ def _on_the_processor(state: dict[str, Any]) -> dict[str, Any]:
     return unpack(packed, {name: tensor.cpu().clone() for name, tensor in copies.items()})
 
 
-# --- in another process -----------------------------------------------------------------------------------------------
+def policy_worker(agents: Sequence[str], build: Callable[[], Team], ranks: int) -> Any:
+    """A `PolicyWorker`, or one over several ranks."""
+    if ranks == 1:
+        return PolicyWorker(agents, build)
+    from .ranks import Ranks
 
-
-class WorkerTraceback(Exception):  # noqa: N818  # the cause of an error, shown above it
-    """Where in its worker an error came from."""
-
-    def __str__(self) -> str:
-        return f"\n{self.args[0]}"
-
-
-class Answer(NamedTuple):
-    """The result of a call: a value, or an error and its traceback."""
-
-    value: Any = None
-    error: Exception | None = None
-    trace: str = ""
-
-    @classmethod
-    def of(cls, error: Exception) -> Answer:
-        """For the error that is being handled; one that cannot be pickled becomes a `TrainingError`."""
-        try:
-            pickle.loads(pickle.dumps(error))
-        except Exception:
-            return cls(None, TrainingError(f"{type(error).__name__}: {error}"), traceback.format_exc())
-        return cls(None, error, traceback.format_exc())
-
-    def get(self) -> Any:
-        """The value; raises the error."""
-        if self.error is not None:
-            raise self.error from WorkerTraceback(self.trace)
-        return self.value
-
-
-class AnsweringWorker:
-    """A `PolicyWorker`, or one over several ranks, behind one method that never raises."""
-
-    _worker: Any
-
-    def answer(self, method: str, given: Sequence[Any], threads: int) -> Answer:
-        """Build the worker (`BUILD`, with its arguments), or call a method of it; `threads` compute."""
-        try:
-            torch.set_num_threads(threads)
-            if method == BUILD:
-                self._build(*given)
-                return Answer()
-            return Answer(getattr(self._worker, method)(*given))
-        except Exception as error:
-            return Answer.of(error)
-
-    def _build(self, agents: Sequence[str], build: Callable[[], Team], ranks: int = 1) -> None:
-        if ranks == 1:
-            self._worker = PolicyWorker(agents, build)
-        else:
-            from .ranks import Ranks
-
-            self._worker = Ranks(agents, build, ranks)
-
-
-def serve(connection: Connection, answer: Callable[..., Answer], at_end: Callable[[], object]) -> NoReturn:
-    """Answer one message of a driver after the other; `at_end`, which has to end the process, once it is gone.
-
-    What comes is received while other threads compute, so that the end of the driver is seen at once.
-    """
-    for number in SIGNALS:  # a terminal or scheduler sends them to all processes; the driver finishes its step
-        signal.signal(number, signal.SIG_IGN)
-    messages: queue.SimpleQueue[bytes] = queue.SimpleQueue()
-
-    def listen() -> None:
-        while True:
-            try:
-                messages.put(connection.recv_bytes())
-            except (EOFError, OSError):
-                at_end()
-
-    threading.Thread(target=listen, daemon=True).start()
-    while True:
-        message = messages.get()
-        try:
-            reply = pickle.dumps(answer(*pickle.loads(message)))
-        except Exception as error:  # a message holds something of a module that only one side can import
-            reply = pickle.dumps(Answer.of(error))
-        with contextlib.suppress(OSError):  # without a driver the process ends
-            connection.send_bytes(reply)
+    return Ranks(agents, build, ranks)

@@ -18,9 +18,9 @@ from llm_dec_pomdp.agents.loading import load_team
 from llm_dec_pomdp.algorithms.options import UpdaterOptions
 from llm_dec_pomdp.algorithms.samples import Sample
 from llm_dec_pomdp.algorithms.updater import updaters_of
-from llm_dec_pomdp.training.executors import WorkerLostError
-from llm_dec_pomdp.training.executors.processes import Processes
-from llm_dec_pomdp.training.executors.ranks import Ranks
+from llm_dec_pomdp.training.workers import WorkerLostError
+from llm_dec_pomdp.training.workers.process import Processes
+from llm_dec_pomdp.training.workers.ranks import Ranks
 from llm_dec_pomdp.types import Completion, conversation
 
 FIVE = [
@@ -157,6 +157,6 @@ def _running() -> list[int]:
     found: list[int] = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         words = path.read_bytes().split(b"\0")
-        if b"llm_dec_pomdp.training.executors.ranks" in words:
+        if b"llm_dec_pomdp.training.workers.ranks" in words:
             found.append(int(path.parent.name))
     return sorted(found)

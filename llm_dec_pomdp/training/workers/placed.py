@@ -2,109 +2,23 @@
 """Policies that live in workers, as their driver sees them.
 
 A `Placed` policy and its `PlacedUpdater` pass calls on to their worker, so that a team of them plays, learns, is saved
-and restored like any other. An executor says how a worker is started and called.
+and restored like any other.
 """
 
 from __future__ import annotations
 
 import functools
-import itertools
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
-from typing import Any, Protocol
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import torch
 
-from ...agents.base import ParameterGroup, Policy, Reading, Request, Sampling, Team, WeightFile
-from ...agents.loading import load_team, server_model
+from ...agents.base import ParameterGroup, Policy, Reading, Request, Sampling, WeightFile
 from ...algorithms.base import Metrics
 from ...algorithms.samples import Sample
-from ...types import Completion, grouped
-from .worker import About
-
-
-class Worker(Protocol):
-    """A `PolicyWorker` as seen from another process.
-
-    Attributes:
-        name: For messages; no other worker has it.
-    """
-
-    name: str
-
-    def call(self, method: str, *given: Any) -> Any:
-        """Call a method of it.
-
-        Raises:
-            WorkerLostError: It has ended.
-            Exception: What the method raised, caused by a `WorkerTraceback`.
-        """
-        ...
-
-    def end(self) -> None:
-        """End it at once, whatever it is doing."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class Needs:
-    """What a worker needs of a machine.
-
-    Attributes:
-        ranks: Processes that its model is sharded over.
-        gpus: GPUs for each of them, where there are any: 0.5 lets two share one.
-    """
-
-    ranks: int = 1
-    gpus: float = 1.0
-
-
-class Workers(ABC):
-    """An executor with a worker for each policy; a subclass says how one is started."""
-
-    def __init__(self) -> None:
-        self.workers: list[Worker] = []
-
-    @abstractmethod
-    def start(self, agents: Sequence[str], build: Callable[[], Team], needs: Needs) -> Worker:
-        """Start a worker with `BUILD` (agents, build, needs.ranks), without waiting for it."""
-
-    def place(self, agents: Sequence[str], build: Callable[[], Team], needs: Needs = Needs()) -> Placed:
-        """A policy that is built in its own worker; all workers build at the same time.
-
-        Args:
-            agents: The agents that it plays.
-            build: Makes a team of these agents and one policy; a function of a module, or a `partial` of one.
-            needs: What the worker needs of a machine.
-        """
-        self.workers.append(self.start(agents, build, needs))
-        return Placed(agents, self.workers[-1])
-
-    def load_team(self, agents: Sequence[str], model: str = "builtin:tiny", **how: Any) -> Team:
-        """See `Executor`. Agents that share weights share a worker; a model behind a server needs none."""
-        if server_model(model):
-            return load_team(agents, model, **how)
-        role_of = dict(zip(agents, how.pop("roles", ()) or agents, strict=True))
-        devices = how.pop("device", "auto").split(",")
-        apart = how.get("sharing", "separate") == "separate"
-        needs = Needs(how.pop("ranks", 1), how.pop("gpus", 1.0))
-        parts = grouped(role_of, lambda agent: role_of[agent] if apart else "")
-        players: dict[str, Placed] = {}
-        for own, device in zip(parts.values(), itertools.cycle(devices)):
-            roles = [role_of[agent] for agent in own]
-            build = partial(load_team, own, model, roles=roles, device=device.strip(), **how)
-            players |= dict.fromkeys(own, self.place(own, build, needs))
-        return Team({agent: players[agent] for agent in agents})
-
-    def __enter__(self) -> Workers:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        """End all workers."""
-        while self.workers:
-            self.workers.pop().end()
+from ...types import Completion
+from .base import Worker
+from .policy import About
 
 
 class Placed(Policy):
@@ -125,8 +39,8 @@ class Placed(Policy):
     @property
     def accelerator(self) -> str | None:
         """The accelerator of its worker, which no other policy uses."""
-        own = self._about.accelerator
-        return own and f"{own} of {self.worker.name}"
+        accelerator = self._about.accelerator
+        return accelerator and f"{accelerator} of {self.worker.name}"
 
     @property
     def sampled_elsewhere(self) -> bool:
@@ -218,15 +132,15 @@ class PlacedUpdater:
 
     def step(self, samples: Sequence[Sample], seed: int = 0) -> Metrics:
         """See `Updater.step`; only samples of its agents are sent."""
-        places, own = self._own(samples)
-        metrics, logprobs = self.policy.worker.call("improve", self.number, own, seed)
+        places, mine = self._share(samples)
+        metrics, logprobs = self.policy.worker.call("improve", self.number, mine, seed)
         self.logprobs = {places[place]: values for place, values in logprobs.items()}
         return metrics
 
     def log_ratios(self, samples: Sequence[Sample]) -> dict[int, float]:
         """See `PairUpdater`."""
-        places, own = self._own(samples)
-        return {places[place]: ratio for place, ratio in self._ask("log_ratios", own).items()}
+        places, mine = self._share(samples)
+        return {places[place]: ratio for place, ratio in self._ask("log_ratios", mine).items()}
 
     def encode(self, requests: Sequence[Request]) -> list[tuple[int, ...]]:
         """See `CriticUpdater`."""
@@ -240,10 +154,10 @@ class PlacedUpdater:
         """See `CriticUpdater`."""
         return self._ask("values", readings)
 
-    def _ask(self, method: str, *given: Any) -> Any:
-        return self.policy.worker.call("ask", self.number, method, *given)
+    def _ask(self, method: str, *arguments: Any) -> Any:
+        return self.policy.worker.call("ask", self.number, method, *arguments)
 
-    def _own(self, samples: Sequence[Sample]) -> tuple[list[int], list[Sample]]:
+    def _share(self, samples: Sequence[Sample]) -> tuple[list[int], list[Sample]]:
         places = [place for place, sample in enumerate(samples) if sample.agent in self.agents]
         return places, [samples[place] for place in places]
 

@@ -79,7 +79,7 @@ def test_an_executor_whose_package_is_missing_is_refused_before_anything_is_made
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
-    monkeypatch.delitem(sys.modules, "llm_dec_pomdp.training.executors.on_ray", raising=False)
+    monkeypatch.delitem(sys.modules, "llm_dec_pomdp.training.workers.on_ray", raising=False)
     done = CliRunner().invoke(app, ["train", "tldr-v0", "--executor", "ray", "--out", str(tmp_path / "run")])
     assert (done.exit_code, list(tmp_path.iterdir())) == (2, [])
     assert "'ray' is not installed" in " ".join(done.output.split())

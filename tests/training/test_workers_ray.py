@@ -39,16 +39,16 @@ def about(actor: Any) -> dict[str, Any]:
 def test_main_and_sub_agents_on_machines_of_their_own_learn_as_in_one_process(
     joined: None, whole: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from llm_dec_pomdp.training.executors.on_ray import _Actor
+    from llm_dec_pomdp.training.workers.on_ray import RayWorker
 
     machines: dict[str, str] = {}
-    real = _Actor.end
+    real = RayWorker.end
 
     def end(worker: Any) -> None:
         machines[worker.name] = about(worker.actor)["Address"]["NodeID"]
         real(worker)
 
-    monkeypatch.setattr(_Actor, "end", end)
+    monkeypatch.setattr(RayWorker, "end", end)
     assert ran(hierarchy(), tmp_path, "ray") == whole
     assert ray.is_initialized()  # it was started elsewhere
     assert len(machines) == len(set(machines.values())) == 2
@@ -62,16 +62,16 @@ def test_kill_9_of_any_actor_at_random_points_changes_nothing(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """Five times in one run: after some of its 170 messages, and in one of two workers' 6 training steps each."""
-    from llm_dec_pomdp.training.executors.on_ray import _Actor
+    from llm_dec_pomdp.training.workers.on_ray import RayWorker
 
     chance = random.Random(0)
     points = [chance.randrange(3, 45) for _ in range(4)] + [chance.randrange(1, 8)]  # both are started by 2 messages
     now: list[Any] = []  # whom the messages since the last start went to
     ended: list[Any] = []
-    real = _Actor._ask
+    real = RayWorker._ask
 
-    def ask(worker: Any, *what: Any) -> Any:
-        asked = real(worker, *what)
+    def ask(worker: Any, *what: Any, tell: Any = None) -> Any:
+        asked = real(worker, *what, tell=tell)
         learning = len(points) == 1
         if points and worker not in ended and (what[0] == "improve" or not learning):
             now.append(worker)
@@ -84,7 +84,7 @@ def test_kill_9_of_any_actor_at_random_points_changes_nothing(
                 os.kill(victim, signal.SIGKILL)
         return asked
 
-    monkeypatch.setattr(_Actor, "_ask", ask)
+    monkeypatch.setattr(RayWorker, "_ask", ask)
     with caplog.at_level(logging.WARNING):
         assert ran(hierarchy(), tmp_path, "ray") == whole
     assert caplog.text.count("all workers are started anew") == 5
@@ -92,7 +92,7 @@ def test_kill_9_of_any_actor_at_random_points_changes_nothing(
 
 def test_more_policies_than_gpus_are_refused(joined: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Instead of waiting for ever."""
-    from llm_dec_pomdp.training.executors.on_ray import Ray
+    from llm_dec_pomdp.training.workers.on_ray import Ray
 
     monkeypatch.setattr(ray, "cluster_resources", lambda: {"CPU": 2.0, "GPU": 1.0})
     agents = ["agent_0", "agent_1"]
@@ -116,7 +116,7 @@ def test_ctrl_c_lets_a_step_finish_saves_and_leaves_no_process(tmp_path: Path) -
 
 
 def test_signals_stay_with_whoever_trains() -> None:
-    from llm_dec_pomdp.training.executors.on_ray import Ray
+    from llm_dec_pomdp.training.workers.on_ray import Ray
 
     ray.shutdown()
     before = signal.getsignal(signal.SIGTERM)

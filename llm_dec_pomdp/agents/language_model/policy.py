@@ -22,13 +22,13 @@ from ...registries import UnknownNameError
 from ...types import Completion, Message, Tool
 from ..base import LEARNING_RATE, Policy, Request, Sampling, WeightFile
 from ..engines import Engine, Prompt, Sampled
+from ..engines.own import OwnLoop
 from ..memory import BatchSize
 from ..weights import refuse_misfits
 from .critic import HeadCritic
 from .decoding import left_padded, prefill
 from .logprobs import chunked_logprobs, has_plain_head
 from .names import adapter_of, without_adapter
-from .own import OwnLoop
 from .prompts import Prompts, PromptTooLongError, fitted, refuse_foreign_tokenizer, stop_ids
 from .recomputing import recomputed
 from .stepping import forward
@@ -200,9 +200,9 @@ class LanguageModel(Policy):
         whole = any(adapter_of(name) is None for name, _ in self._named())
         return 1e-5 if whole and sum(p.numel() for p in self.model.parameters()) >= _PRETRAINED else LEARNING_RATE
 
-    def critic(self, groups: Sequence[Sequence[str]], *, own: bool) -> HeadCritic:
+    def critic(self, groups: Sequence[Sequence[str]], *, separate: bool) -> HeadCritic:
         """A critic on this model, or with its own body; see `Policy`."""
-        return HeadCritic(self, groups, own=own)
+        return HeadCritic(self, groups, separate=separate)
 
     @property
     def sampled_elsewhere(self) -> bool:

@@ -177,5 +177,7 @@ def _refuse_more_than_lora(model: Any, layers: Sequence[Any]) -> None:
         if (value := getattr(config, option, None))
     }
     unsupported |= {(name, type(variant).__name__) for layer in layers for name, variant in layer.lora_variant.items()}
-    for name, what in sorted(unsupported, key=lambda pair: "=" not in pair[1]):
-        raise ValueError(f"adapter {name!r} has {what}, and adapters mixed in a batch are plain LoRA; make it without")
+    for name, reason in sorted(unsupported, key=lambda pair: "=" not in pair[1]):
+        raise ValueError(
+            f"adapter {name!r} has {reason}, and adapters mixed in a batch are plain LoRA; make it without"
+        )

@@ -24,22 +24,22 @@ from .recomputing import recomputed
 from .stepping import forward
 
 if TYPE_CHECKING:
-    from .language_model import LanguageModel
+    from .policy import LanguageModel
 
 
 class HeadCritic:
-    """A head for each group of agents, on the body of a policy or, with `own`, on one of its own; see `Critic`."""
+    """A head for each group of agents, on the body of a policy or, with `separate`, on one of its own; see `Critic`."""
 
-    def __init__(self, policy: LanguageModel, groups: Sequence[Sequence[str]], *, own: bool) -> None:
+    def __init__(self, policy: LanguageModel, groups: Sequence[Sequence[str]], *, separate: bool) -> None:
         self._policy, self._model = policy, policy.model
         self._adapters: Mapping[str, str | None] = dict.fromkeys((a for agents in groups for a in agents), None)
         self._rows = {agent: row for row, agents in enumerate(groups) for agent in agents}
         self._body: dict[str, torch.nn.Parameter] = {}
         if policy.adapters is not None:
             self._adapters = {agent: policy.adapters[agent] for agent in self._rows}
-        if own and policy.adapters is not None:
+        if separate and policy.adapters is not None:
             self._add_adapters()
-        elif own:
+        elif separate:
             head = policy.model.get_output_embeddings()
             self._model = copy.deepcopy(policy.model, {id(head): head})  # the output layer is not used
             self._body = {name: p.requires_grad_() for name, p in self._model.base_model.named_parameters()}

@@ -17,7 +17,7 @@ import torch
 from ...seeding import uniforms
 from ..base import Sampling
 from ..engines import Prompt, Sampled
-from .stepping import forward, steps
+from .stepping import forward, token_steps
 
 _NUCLEUS = 512  # top-p first looks at this many of the most likely tokens ...
 _WIDEN = 8  # ... and then at this many times more, where they hold too little probability
@@ -46,7 +46,7 @@ def sample(
     results = [Sampled() for _ in copies]
     draws = np.stack([uniforms(seed, sampling.max_new_tokens) for prompt in prompts for seed in prompt.seeds])
     index = torch.tensor(copies, device=device)
-    stepper = steps(model, cache, mask, index, sampling.max_new_tokens - 1)
+    stepper = token_steps(model, cache, mask, index, sampling.max_new_tokens - 1)
     logits = first[index]
     rows = np.arange(len(copies))  # which sequence each row of the batch is
     running = np.ones(len(copies), dtype=bool)

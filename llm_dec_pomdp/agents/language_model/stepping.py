@@ -23,7 +23,7 @@ _FORMS = ("llama", "qwen2", "mistral")
 _layerwise: weakref.WeakKeyDictionary[Any, bool] = weakref.WeakKeyDictionary()  # answers of `layerwise` by network
 
 
-class Steps(Protocol):
+class TokenSteps(Protocol):
     """Advances a batch of sequences."""
 
     def keep(self, rows: torch.Tensor) -> None:
@@ -49,7 +49,7 @@ def choose(model: Any, adapters: Sequence[str | None], device: torch.device) -> 
     return model.get_base_model()
 
 
-def steps(model: Any, cache: Any, mask: torch.Tensor, index: torch.Tensor, most: int) -> Steps:
+def token_steps(model: Any, cache: Any, mask: torch.Tensor, index: torch.Tensor, most: int) -> TokenSteps:
     """What continues the prompts that were read.
 
     Args:
@@ -65,7 +65,7 @@ def steps(model: Any, cache: Any, mask: torch.Tensor, index: torch.Tensor, most:
 
 
 class ModelSteps:
-    """Asks the model for every step; see `steps` for the arguments."""
+    """Asks the model for every step; see `token_steps` for the arguments."""
 
     def __init__(self, model: Any, cache: Any, mask: torch.Tensor, index: torch.Tensor) -> None:
         self.model = model
@@ -92,7 +92,7 @@ class ModelSteps:
 
 
 class LayerSteps:
-    """The layers of a model of the Llama form, one token a row; see `steps` for the arguments."""
+    """The layers of a model of the Llama form, one token a row; see `token_steps` for the arguments."""
 
     def __init__(self, model: Any, cache: Any, mask: torch.Tensor, index: torch.Tensor, most: int) -> None:
         self.model = model

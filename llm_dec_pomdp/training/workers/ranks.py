@@ -26,7 +26,8 @@ from typing import Any, NoReturn
 import torch
 
 from ...agents.base import Team
-from .worker import BUILD, Answer, AnsweringWorker, serve
+from .host import BUILD, Answer, Host, serve
+from .policy import PolicyWorker
 
 _GRACE = 60.0  # seconds; then ranks that do not answer are taken to wait for one that failed
 
@@ -51,11 +52,11 @@ class Ranks:
         self._connections: list[Connection] = []
         for rank in range(count):
             self._start(rank, count)
-        self._ask(BUILD, list(agents), partial(_spread, build))
+        self._ask(BUILD, partial(PolicyWorker, list(agents), partial(_spread, build)))
 
     def _start(self, rank: int, count: int) -> None:
         here, there = Pipe()
-        given = [str(there.fileno()), self._folder, str(rank), str(count)]
+        words = [str(there.fileno()), self._folder, str(rank), str(count)]
         loopback = next(name for _, name in socket.if_nameindex() if name in ("lo", "lo0"))
         settings = {
             "GLOO_SOCKET_IFNAME": loopback,
@@ -65,7 +66,7 @@ class Ranks:
         }
         self._processes.append(
             subprocess.Popen(
-                [sys.executable, "-m", __name__, *given],
+                [sys.executable, "-m", __name__, *words],
                 env={**os.environ, **settings},
                 pass_fds=[there.fileno()],
                 start_new_session=True,
@@ -77,8 +78,8 @@ class Ranks:
     def __getattr__(self, method: str) -> Callable[..., Any]:
         return partial(self._ask, method)
 
-    def _ask(self, method: str, *given: Any) -> Any:
-        message = pickle.dumps((method, given, self._threads))
+    def _ask(self, method: str, *arguments: Any) -> Any:
+        message = pickle.dumps((method, arguments, self._threads, False))
         try:
             for connection in self._connections:
                 connection.send_bytes(message)
@@ -116,7 +117,7 @@ def _leave(folder: str, code: int) -> NoReturn:
 
 
 def _spread(build: Callable[[], Team]) -> Team:
-    from ...agents.transformers.sharded import sharded
+    from ...agents.language_model.sharded import sharded
 
     return sharded(build)
 
@@ -125,7 +126,7 @@ def _spread(build: Callable[[], Team]) -> Team:
 
 
 def main() -> None:
-    """Answer the calls of the worker in one rank; only the first sends what came of them."""
+    """Answer the calls of the worker in one rank; only the first sends their results."""
     import torch.distributed as dist
 
     descriptor, folder, rank, count = sys.argv[1:]
@@ -139,11 +140,11 @@ def main() -> None:
         rank=int(rank),
         world_size=int(count),
     )
-    worker = AnsweringWorker()
+    host = Host()
 
-    def answer(*message: Any) -> Answer:
-        found = worker.answer(*message)
-        return found if rank == "0" or found.error else Answer()
+    def answer(*call: Any) -> Answer:
+        reply = host.answer(*call)
+        return reply if rank == "0" or reply.error else Answer()
 
     serve(Connection(int(descriptor)), answer, partial(_leave, folder, 0))
 

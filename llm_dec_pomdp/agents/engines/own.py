@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ..base import Sampling
-from ..engines import Prompt, Sampled
-from .decoding import sample
+from ..language_model.decoding import sample
+from .base import Prompt, Sampled
 
 if TYPE_CHECKING:
-    from .language_model import LanguageModel
+    from ..language_model.policy import LanguageModel
 
 Batch = list[tuple[int, Prompt]]  # places of prompts, each prompt with the seeds that are sampled now
 
