@@ -88,6 +88,7 @@ def bench(
             changes["models"] = [suite.models[0].model_copy(update={"name": name}) for name in model]
         if seed:
             changes["seeds"] = seed
+            changes["environments"] = [one.model_copy(update={"seeds": []}) for one in suite.environments]
         if traces:
             changes["traces"] = True
         if track:
