@@ -22,11 +22,11 @@ from pathlib import Path
 from typing import Any
 
 import bm25s
+from llm_dec_pomdp.envs.research.search import Index
 from sides import Timer, alternate
 
 import llm_dec_pomdp
 from llm_dec_pomdp.envs.research.questions import embedded
-from llm_dec_pomdp.envs.research.search import Index
 from llm_dec_pomdp.envs.research.worlds import most_worlds, world
 
 SENTENCES = (350, 100_000)

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..tasks import TaskError, json_lines
-from .search import Index
+from ..tools.search import Index
 
 _KEPT = 64  # corpora in memory
 _MOST_BYTES = 1 << 28  # of the files of one

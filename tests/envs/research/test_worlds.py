@@ -9,8 +9,8 @@ import pytest
 from llm_dec_pomdp.envs.research.corpus import corpus
 from llm_dec_pomdp.envs.research.questions import WORLDS, embedded, facts_of, hops_of
 from llm_dec_pomdp.envs.research.relations import RELATIONS, RUMOURS
-from llm_dec_pomdp.envs.research.search import Index
 from llm_dec_pomdp.envs.research.worlds import most_worlds, world
+from llm_dec_pomdp.envs.tools.search import Index
 from llm_dec_pomdp.types import TaskItem
 
 USED = [number for numbers in WORLDS.values() for number in numbers]

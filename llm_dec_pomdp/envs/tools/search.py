@@ -1,4 +1,4 @@
-"""BM25 over passages, by the package `bm25s`: one index for a corpus, the same answer on every machine.
+"""A ready tool: BM25 over passages, by the package `bm25s`; the same answer on every machine.
 
 `bm25s` gives the scores (with its defaults, Lucene's idf, k1 = 1.5, b = 0.75; arXiv:2407.03618). The best passages are
 chosen here, so that passages of equal score come in the order of the corpus.
@@ -6,11 +6,15 @@ chosen here, so that passages of equal score come in the order of the corpus.
 
 from __future__ import annotations
 
+import functools
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+
+from .function import Kit, function
 
 _WORD = re.compile(r"(?u)\b\w\w+\b")  # as in `bm25s.tokenize`
 QUERY_WORDS = 64  # longest query; further words are ignored
@@ -48,3 +52,52 @@ class Index:
             places = np.flatnonzero(scores > 0)
         order = np.argsort(-scores[places], kind="stable")[:count]
         return tuple(places[order].tolist())
+
+
+def search(passages: Sequence[str], *, shown: int = 5) -> Kit:
+    """The tools `search` and `read` on passages.
+
+    Args:
+        passages: Their texts; a passage is called by its place, from 0.
+        shown: Passages that a search gives.
+
+    Raises:
+        ValueError: There are no passages.
+    """
+    if not passages:
+        raise ValueError("there are no passages to search; give at least one text")
+    collection = Passages(tuple(passages), shown)
+    return Kit("search", (function(collection.search), function(collection.read)))
+
+
+class Passages(NamedTuple):
+    """Passages; see `search`."""
+
+    texts: tuple[str, ...]
+    shown: int
+
+    def _listed(self, places: Iterable[int]) -> str:
+        return "\n".join(f"[{place}] {self.texts[place]}" for place in places)
+
+    def search(self, query: str) -> str:
+        """Search for passages.
+
+        Args:
+            query: Words to look for.
+        """
+        return self._listed(_index_of(self.texts).best(query, self.shown)) or "Nothing has these words."
+
+    def read(self, number: int) -> str:
+        """Read a passage and its neighbours.
+
+        Args:
+            number: Of the passage, in brackets before it.
+        """
+        if not 0 <= number < len(self.texts):
+            raise ValueError(f"there is no passage {number}; read a number that a search gave")
+        return self._listed(range(max(0, number - 1), min(len(self.texts), number + 2)))
+
+
+@functools.lru_cache(maxsize=8)
+def _index_of(texts: tuple[str, ...]) -> Index:
+    return Index(texts)
