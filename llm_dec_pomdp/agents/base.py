@@ -55,17 +55,9 @@ def definitions(tools: Sequence[Tool]) -> list[dict[str, Any]]:
     return [
         {
             "type": "function",
-            "function": {
-                "name": name,
-                "description": description,
-                "parameters": {
-                    "type": "object",
-                    "properties": {key: {"type": "string", "description": what} for key, what in parameters},
-                    "required": [key for key, _ in parameters],
-                },
-            },
+            "function": {"name": tool.name, "description": tool.description, "parameters": tool.json_schema},
         }
-        for name, description, parameters in tools
+        for tool in tools
     ]
 
 
