@@ -7,11 +7,12 @@ Nothing here refers to an environment, a policy or a learner.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
-from typing import Literal, NamedTuple, Protocol, TypeVar
+from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 
 T = TypeVar("T")
 KeyT = TypeVar("KeyT", bound=Hashable)
@@ -85,17 +86,27 @@ class Message(NamedTuple):
 
 
 class Tool(NamedTuple):
-    """What an agent may call; all arguments are texts, and all are needed.
+    """What an agent may call.
 
     Attributes:
         name: As it is called.
         description: What it does, for the model.
-        parameters: Name and description of each argument.
+        parameters: Name and description of each argument, where all are texts and all are needed.
+        schema: JSON schema of the arguments as text, in place of `parameters`.
     """
 
     name: str
     description: str
     parameters: tuple[tuple[str, str], ...] = ()
+    schema: str = ""
+
+    @property
+    def json_schema(self) -> dict[str, Any]:
+        """JSON schema of the object of arguments."""
+        if self.schema:
+            return json.loads(self.schema)
+        properties = {name: {"type": "string", "description": what} for name, what in self.parameters}
+        return {"type": "object", "properties": properties, "required": list(properties)}
 
 
 def conversation(*texts: str) -> tuple[Message, ...]:

@@ -277,6 +277,7 @@ def _in_short(env: TextDecPOMDP, facts: Paragraphs) -> str:
     short = [up_to + _count(len(env.possible_agents), "agent"), up_to + _count(env.max_turns, "turn")]
     short += [f"maximum {known.max_return:.4g}" if known.optimum is None else f"optimum {known.optimum:.4g}"]
     short += [f"{len(env.items)} tasks offline"] if len(env.items) > 1 else []
+    short += ["published tables included"] if any(row.startswith("| tables |") for row in facts) else []
     published = re.search(r"\| data \|.*?(`[\w-]+/[\w-]+`)", "\n".join(facts))
     return _sentence(", ".join([*short, *([f"published: {published[1]}"] if published else [])]))
 

@@ -148,7 +148,7 @@ class CriticUpdater(Updater):
 
     def critic_for(self, groups: Sequence[Sequence[str]]) -> Critic:
         """A critic on this policy's model for some of its agents."""
-        return self.policy.critic(groups, own=self.options.body == "own")
+        return self.policy.critic(groups, separate=self.options.body == "own")
 
     def encode(self, requests: Sequence[Request]) -> list[tuple[int, ...]]:
         """Token ids of histories as the policy reads them."""

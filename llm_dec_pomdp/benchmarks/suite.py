@@ -93,6 +93,10 @@ class EnvironmentConfig(_Named):
     """What learns here before every method and before the method's own stages; its `steps` count too."""
     methods: dict[str, MethodChange] = {}
     """Overrides per method, by its title: `methods.single.model.name = "..."`."""
+    without: list[str] = []
+    """Titles of the suite's methods that do not play here."""
+    seeds: list[int] = []
+    """Seeds instead of the suite's."""
     label: str | None = None
     """Name in tables and folders; the id when left out. Needed when an environment is listed twice."""
 
@@ -100,6 +104,12 @@ class EnvironmentConfig(_Named):
     def title(self) -> str:
         """The label, or the id."""
         return self.label or self.id
+
+
+_OF_SUITE = {  # what a cell has no need of: other parts of it say the same
+    name: EnvironmentConfig.model_fields[name]
+    for name in ("sampling", "training", "evaluation", "model", "stages", "methods", "without", "seeds")
+}
 
 
 class ModelConfig(_Named, ModelOptions):
@@ -134,7 +144,7 @@ class MethodConfig(_Named):
     @property
     def title(self) -> str:
         """The label, or the names of all stages without their modules."""
-        return self.label or " then ".join(one.name.rpartition(":")[2] for one in (*self.stages, self))
+        return self.label or " then ".join(method.name.rpartition(":")[2] for method in (*self.stages, self))
 
 
 class Suite(Config):
@@ -172,11 +182,15 @@ class Suite(Config):
         """Every combination, environments outermost."""
         titles = [method.title for method in self.methods]
         for environment in self.environments:
-            for name in environment.methods:
+            for name in (*environment.methods, *environment.without):
                 if name not in titles:
                     raise ConfigError(f"environment {environment.title}: no method {name!r}; {nearest(name, titles)}")
-        combinations = itertools.product(self.environments, self.methods, self.models, self.seeds)
-        cells = [self._cell(*combination) for combination in combinations]
+        cells = [
+            self._cell(environment, method, model, seed)
+            for environment, method, model in itertools.product(self.environments, self.methods, self.models)
+            if method.title not in environment.without
+            for seed in environment.seeds or self.seeds
+        ]
         for number, cell in enumerate(cells):
             if cell.label in [other.label for other in cells[:number]]:
                 raise ConfigError(
@@ -191,9 +205,7 @@ class Suite(Config):
         models = {**model.model_dump(), **environment.model, **change.model}
         training = {**self.training.model_dump(), **environment.training, **change.training}
         return Cell(
-            environment.model_copy(
-                update={"sampling": {}, "training": {}, "evaluation": {}, "model": {}, "stages": [], "methods": {}}
-            ),
+            environment.model_copy(update={name: field.default for name, field in _OF_SUITE.items()}),
             method.model_copy(
                 update={
                     "options": {**method.options, **change.options},
@@ -247,8 +259,8 @@ class Cell:
     @property
     def judge(self) -> str:
         """The name of the language model that judges its texts; "" for none."""
-        given = self.environment.options.get("judge", "")
-        return given if isinstance(given, str) else ""
+        judge = self.environment.options.get("judge", "")
+        return judge if isinstance(judge, str) else ""
 
     @property
     def outside(self) -> list[str]:

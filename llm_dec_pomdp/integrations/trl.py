@@ -79,7 +79,7 @@ def rollout_func(env: TextDecPOMDP) -> RolloutFunc:
 
     def play(prompts: Sequence[Chat], trainer: Any) -> dict[str, list[Any]]:
         from ..agents.base import Sampling
-        from ..agents.transformers.language_model import LanguageModel
+        from ..agents.language_model.policy import LanguageModel
         from ..rollout import Trajectories
 
         network = trainer.accelerator.unwrap_model(trainer.model)

@@ -125,6 +125,7 @@ def well_formed(answer: Any) -> dict[str, Any]:
     whole: dict[str, Any] = {
         "outcome": None,
         "starved": False,
+        "returned": None,
         **dict.fromkeys(_NUMBERS, 0),
         **dict.fromkeys(_LISTS, ()),
     }
@@ -133,6 +134,7 @@ def well_formed(answer: Any) -> dict[str, Any]:
     if (
         whole["outcome"] not in get_args(OutcomeName)
         or not all(type(whole[name]) in (int, float) for name in _NUMBERS)
+        or type(whole["returned"]) not in (str, type(None))
         or not 0 <= whole["passed"] <= whole["total"]
         or not all(type(whole[name]) in (list, tuple) and {*map(type, whole[name])} <= _LISTS[name] for name in _LISTS)
     ):

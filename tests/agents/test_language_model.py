@@ -13,7 +13,7 @@ from requests_of_agents import REQUESTS, SHORT, adapted, pairs, recorded
 from transformers import AutoModelForCausalLM, CohereConfig, Gemma2Config, GPT2Config, GraniteConfig, OPTConfig
 
 from llm_dec_pomdp.agents.base import Request, Sampling
-from llm_dec_pomdp.agents.transformers.language_model import LanguageModel, PromptTooLongError
+from llm_dec_pomdp.agents.language_model.policy import LanguageModel, PromptTooLongError
 from llm_dec_pomdp.types import Completion, conversation
 
 

@@ -14,7 +14,7 @@ from models import AGENTS, copy_of, gradients, same, separate_team, weights
 from updates import SAMPLING, make
 
 from llm_dec_pomdp.agents import Request, Team
-from llm_dec_pomdp.agents.transformers.language_model import PromptTooLongError
+from llm_dec_pomdp.agents.language_model.policy import PromptTooLongError
 from llm_dec_pomdp.algorithms.actor_critic import IAC, MAAC, ActorCritic
 from llm_dec_pomdp.types import Episode, Group, Turn, conversation
 

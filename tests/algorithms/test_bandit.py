@@ -8,7 +8,7 @@ from models import AGENTS, COLOURS, match, network, softmax_team, tokenizer
 from updates import agreement
 
 from llm_dec_pomdp.agents import Sampling, Team
-from llm_dec_pomdp.agents.transformers.language_model import LanguageModel
+from llm_dec_pomdp.agents.language_model.policy import LanguageModel
 from llm_dec_pomdp.algorithms.controls import Shuffled
 from llm_dec_pomdp.algorithms.magrpo import MAGRPO, MAGRPOConfig
 from llm_dec_pomdp.rollout import Trajectories

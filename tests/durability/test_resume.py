@@ -27,8 +27,8 @@ from llm_dec_pomdp.storage.signals import Interrupted, finishing
 from llm_dec_pomdp.training.checkpoint import CheckpointError, Checkpoints
 from llm_dec_pomdp.training.loop import (
     DivergedError,
-    Step,
     TrainerConfig,
+    TrainingStep,
     restore,
     train,
 )
@@ -65,8 +65,8 @@ class Run:
         self.done = restore(self.learner, self.env, self.places)
         self.steps: list[Any] = []
 
-    def go(self, on_step: Callable[[Step], Any] = lambda step: None, **how: Any) -> Run:
-        def note(step: Step) -> None:
+    def go(self, on_step: Callable[[TrainingStep], Any] = lambda step: None, **how: Any) -> Run:
+        def note(step: TrainingStep) -> None:
             self.steps.append(dataclasses.replace(step, seconds_rollout=0.0, seconds_update=0.0))
             on_step(step)
 
@@ -106,8 +106,8 @@ def equal(first: Run, second: Run) -> bool:
     return same(weights(first.team), weights(second.team)) and plain == other_plain and same([tensors], [other_tensors])
 
 
-def crash_at(number: int) -> Callable[[Step], None]:
-    def on_step(step: Step) -> None:
+def crash_at(number: int) -> Callable[[TrainingStep], None]:
+    def on_step(step: TrainingStep) -> None:
         if step.number == number:
             raise CrashError
 

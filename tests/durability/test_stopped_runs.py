@@ -20,7 +20,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from typer.testing import CliRunner, Result
 from waiting import left_of, wait_until
 
-from llm_dec_pomdp.agents.transformers.stepping import forward
+from llm_dec_pomdp.agents.language_model.stepping import forward
 from llm_dec_pomdp.benchmarks import cell as cells
 from llm_dec_pomdp.benchmarks.runner import run_folder, run_suite
 from llm_dec_pomdp.benchmarks.suite import Suite

@@ -35,7 +35,7 @@ from ..weights import write_weights
 from . import EngineError, Prompt, Sampled
 
 if TYPE_CHECKING:
-    from ..transformers.language_model import LanguageModel
+    from ..language_model.policy import LanguageModel
 
 T = TypeVar("T")
 _NEUTRAL = {"min_p": 0.0, "repetition_penalty": 1.0, "presence_penalty": 0.0, "frequency_penalty": 0.0}
@@ -228,8 +228,8 @@ class VLLM:
             raise ConfigError("engine vllm: adapters is ''; give a folder that this process and the server can read")
         return Path(self.config.adapters).absolute() / name
 
-    def _tell(self, order: str, **what: Any) -> None:
-        self._asked(order, lambda: self._post(order, what))
+    def _tell(self, order: str, **fields: Any) -> None:
+        self._asked(order, lambda: self._post(order, fields))
 
     def _asked(self, order: str, attempt: Callable[[], T]) -> T:
         try:

@@ -13,11 +13,12 @@ from typing_extensions import Unpack
 from ... import sandbox
 from ...registries import nearest
 from ...sandbox import Job, Verdict
-from ...types import Group, Score, TaskItem
+from ...types import Group, Message, Score, TaskItem
 from ..facts import Facts
 from ..tasks import TaskError, Tasks
 from ..text_task import TextOptions, TextTask
 from . import analysis, reward, trial
+from .candidates import LETTERS, chosen, judged, offer, with_candidates
 from .feedback import MODES, Attempt, Expert, ask_expert
 from .schemes import scheme_shares
 
@@ -33,6 +34,7 @@ class CodeTask(TextTask):
         feedback_tests: How many failed asserts "level_feedback" may reveal.
         expert: The reviewer of mode "expert", a function (prompt, number of the try) -> answer; see `agents.Expert`.
         expert_seconds: How long to wait for its answer in a turn.
+        candidates: Offer functions to choose among, on the problems that have some; see `envs.coding.candidates`.
         tasks, common: See `TextTask`.
     """
 
@@ -55,6 +57,7 @@ class CodeTask(TextTask):
         feedback_tests: int = 1,
         expert: Expert | None = None,
         expert_seconds: float = 60.0,
+        candidates: bool = False,
         **common: Unpack[TextOptions],
     ) -> None:
         if feedback not in MODES:
@@ -69,6 +72,7 @@ class CodeTask(TextTask):
             raise TypeError(f"expert is a {type(expert).__name__}; put a policy into agents.Expert, or give a function")
         if not expert_seconds > 0:
             raise ValueError(f"expert_seconds is {expert_seconds!r}; it is a time in seconds, above 0")
+        self.candidates = candidates
         super().__init__(tasks, **common)
         self.feedback = feedback
         self.feedback_tests = feedback_tests
@@ -84,6 +88,14 @@ class CodeTask(TextTask):
             return f"field 'entry_point': is {name!r}, the name of the helper; give the function another name"
         reason = analysis.unusable_tests(item.fields["test"])
         return reason and f"field 'test': {reason}; correct or remove the row"
+
+    def prepare(self, items: tuple[TaskItem, ...]) -> tuple[TaskItem, ...]:
+        """All, or those that have candidates."""
+        return with_candidates(items) if self.candidates else items
+
+    def choices(self, agent: str, history: Sequence[Message] = ()) -> Sequence[str]:
+        """The letters of the candidates, where there are some."""
+        return tuple(LETTERS[self.role(agent)]) if self.candidates else ()
 
     def try_rows(self) -> None:
         """Run the tests of rows that a user brought; see `coding.trial`."""
@@ -102,11 +114,12 @@ class CodeTask(TextTask):
                 f"Write the function `{entry_point}`. A helper function `aux(...)` written by someone else exists: "
                 f"call it where it helps, and do not define it yourself. {_ONLY}"
             )
-        return f"{item.prompt.strip()}\n\n{request}"
+        offered = f"\n\n{offer(item, self.role(agent))}" if self.candidates else ""
+        return f"{item.prompt.strip()}\n\n{request}{offered}"
 
     def score(self, item: TaskItem, actions: Mapping[str, str]) -> Score:
         """The gated reward of `envs.coding.reward`."""
-        return reward.score(item, self.program(item, actions), judge)
+        return reward.score(item, self.program(item, actions), lambda job: self._judge([job])[0])
 
     def respond(self, item: TaskItem, actions: Mapping[str, str], score: Score) -> Mapping[str, str]:
         """External feedback on the turn, as `feedback` says."""
@@ -115,14 +128,21 @@ class CodeTask(TextTask):
         attempt = Attempt(item, program, score, self.feedback_tests)
         return {agent: attempt.message(self.feedback, self.role(agent), edits) for agent in self.possible_agents}
 
+    def _judge(self, jobs: Sequence[Job]) -> Sequence[Verdict]:
+        """Judge programs in the pool of this process, or remember what was judged."""
+        return judged(jobs) if self.candidates else sandbox.default_pool().run(jobs)
+
     def program(self, item: TaskItem, actions: Mapping[str, str]) -> reward.Program:
         """The two functions that a joint action holds."""
-        aux_text, main_text = (actions[agent] for agent in self.possible_agents)
+        texts = {self.role(agent): actions[agent] for agent in self.possible_agents}
+        if self.candidates:
+            texts = {role: chosen(item, role, text) for role, text in texts.items()}
+        aux_text, main_text = texts.values()
         return reward.Program.find(aux_text, main_text, item.fields["entry_point"])
 
     def measure(self, groups: Sequence[Group]) -> Mapping[str, Mapping[str, float]]:
         """The share of the scored episodes that show each scheme of cooperation; see `coding.schemes`."""
-        return {"schemes": scheme_shares(self, groups)}
+        return {"schemes": scheme_shares(self, groups, self._judge)}
 
 
 @functools.cache

@@ -18,12 +18,15 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from ...sandbox import Job, Verdict, default_pool
 from ...types import Episode, Group, TaskItem
-from ..base import TextDecPOMDP
 from . import analysis, reward
 from .reward import Program
+
+if TYPE_CHECKING:
+    from .base import CodeTask
 
 SCHEMES = ("fallback", "decorator", "coordinator", "strategy filter")
 Judge = Callable[[Sequence[Job]], Sequence[Verdict]]
@@ -255,16 +258,17 @@ def _tests_outside_loops(node: ast.AST) -> Iterator[ast.expr]:
 # --- shares ---------------------------------------------------------------------------------------------------------
 
 
-def program_of(env: TextDecPOMDP, item: TaskItem, episode: Episode) -> Program:
+def program_of(env: CodeTask, item: TaskItem, episode: Episode) -> Program:
     """The two functions that were scored last in an episode, whatever the protocol."""
     texts = list(episode.last_texts.values())
     parts = env.facts.split(texts[0]) if len(texts) == 1 else texts
-    return Program.find(parts[0], parts[-1], item.fields["entry_point"])
+    return env.program(item, dict(zip(env.possible_agents, (parts[0], parts[-1]), strict=True)))
 
 
-def scheme_shares(env: TextDecPOMDP, groups: Sequence[Group]) -> dict[str, float]:
-    """The share of each scheme among the scored episodes, of 1."""
+def scheme_shares(env: CodeTask, groups: Sequence[Group], judge: Judge) -> dict[str, float]:
+    """The share of each scheme among the scored episodes, of 1; see `classify`."""
     items = {item.id: item for item in env.items}
     episodes = [e for group in groups for e in group.episodes if e.final is not None and e.final.scorable]
-    by_episode = [classify(items[e.item_id], program_of(env, items[e.item_id], e)) for e in episodes]
-    return {name: sum(name in schemes for schemes in by_episode) / max(len(by_episode), 1) for name in SCHEMES}
+    programs = [(e.item_id, program_of(env, items[e.item_id], e)) for e in episodes]
+    schemes = {(name, program): classify(items[name], program, judge) for name, program in dict.fromkeys(programs)}
+    return {name: sum(name in schemes[one] for one in programs) / max(len(programs), 1) for name in SCHEMES}

@@ -15,7 +15,7 @@ from llm_dec_pomdp.algorithms.magrpo import MAGRPO, MAGRPOConfig
 from llm_dec_pomdp.envs.check import LAWS, check_env
 from llm_dec_pomdp.envs.wrappers import LearnedReward, Sequential, Stopping, with_protocol
 from llm_dec_pomdp.rollout import Trajectories
-from llm_dec_pomdp.training import Step, TrainerConfig, train
+from llm_dec_pomdp.training import TrainerConfig, TrainingStep, train
 from llm_dec_pomdp.types import Message
 
 ONE_WORD = Sampling(max_new_tokens=1)
@@ -87,7 +87,7 @@ def test_a_learner_takes_the_learnt_reward_and_is_measured_by_the_true_one() -> 
         return float(text.count("blue"))
 
     team = softmax_team()
-    steps: list[Step] = []
+    steps: list[TrainingStep] = []
     env = LearnedReward(match(), blue)
     learner = MAGRPO(team, ONE_WORD, MAGRPOConfig(learning_rate=0.2))
     config = TrainerConfig(steps=30, prompts_per_step=2, group_size=8)

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import ClassVar
 
-from .... import sandbox
 from ....types import Score, TaskItem
 from ...facts import Facts
 from ..base import CodeTask, gold_pairs
@@ -29,8 +28,8 @@ class HardenedCodeTask(CodeTask):
     def prepare(self, items: tuple[TaskItem, ...]) -> tuple[TaskItem, ...]:
         """The rows with the reference pairs of `gold_file`."""
         gold = gold_pairs(self.gold_file)
-        return tuple(replace(item, reference=gold.get(item.id, item.reference)) for item in items)
+        return tuple(replace(item, reference=gold.get(item.id, item.reference)) for item in super().prepare(items))
 
     def score(self, item: TaskItem, actions: Mapping[str, str]) -> Score:
         """The reward of `envs.coding.v1.contribution`."""
-        return contribution.score(item, self.program(item, actions), sandbox.default_pool().run)
+        return contribution.score(item, self.program(item, actions), self._judge)

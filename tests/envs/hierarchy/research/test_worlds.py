@@ -6,9 +6,10 @@ import bm25s
 import numpy as np
 import pytest
 
-from llm_dec_pomdp.envs.hierarchy.research.corpus import Index, corpus
+from llm_dec_pomdp.envs.hierarchy.research.corpus import corpus
 from llm_dec_pomdp.envs.hierarchy.research.questions import WORLDS, embedded, facts_of, hops_of
 from llm_dec_pomdp.envs.hierarchy.research.worlds import RELATIONS, RUMOURS, most_worlds, world
+from llm_dec_pomdp.envs.tools.search import Index
 from llm_dec_pomdp.types import TaskItem
 
 USED = [number for numbers in WORLDS.values() for number in numbers]
