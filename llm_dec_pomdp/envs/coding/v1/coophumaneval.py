@@ -12,7 +12,7 @@ Observation, action: as in coophumaneval-v0. Reward: as in humaneval-v1.
 
 Rows: solutions to all 82 published problems were written from their texts and run. Rows whose asserts contradict the
 text, its examples or each other are left out; rows with two defensible readings are kept and listed in `ambiguous`.
-Each assert and reason: `audit()` and `docs/coophumaneval_audit.md`.
+Each assert and reason: `audit()` and `docs/rewards.md`.
 
 Measured (`env.measure`): the shares of the schemes by which the two functions cooperate, see `envs.coding.schemes`.
 

@@ -35,7 +35,7 @@ below 40 %. For the measurement the functions get separate namespaces and cannot
 and `eval`.
 
 The infos hold the asserts passed with and without the shown ones, and the shares that need aux, main and both. What
-this cannot see: `docs/code_rewards.md`.
+this cannot see: `docs/rewards.md`.
 
 Measured (`env.measure`): the shares of the schemes by which the two functions cooperate, see `envs.coding.schemes`.
 

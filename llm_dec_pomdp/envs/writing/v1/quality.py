@@ -10,7 +10,7 @@ Four properties, each a linear ramp between two values; natural texts of a few s
 | independence | share of the first text's 5-grams that stand in the second | 0.90 | 0.40 |
 
 The lower of the two texts counts; the reward is the levels times the product. Relevance compares words by their first
-five letters, a plain stemmer. None of the four sees whether the words make sense: docs/degenerate_writing.md.
+five letters, a plain stemmer. None of the four sees whether the words make sense: docs/rewards.md.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ whole words. Every component is then multiplied by four properties in [0, 1], al
 | independence | one text as a copy of the other |
 
 Ramps: `envs.writing.v1.quality`. Each is in the infos as `diagnostic/<name>`. Whether the words make sense
-is not looked at, so shuffled texts are paid: docs/degenerate_writing.md has a list, and tldr-v2 a judge.
+is not looked at, so shuffled texts are paid: docs/rewards.md has a list, and tldr-v2 a judge.
 
 Source: "LLM Collaboration With Multi-Agent Reinforcement Learning", arXiv:2508.04652, for the levels; the properties
 are this suite's own.

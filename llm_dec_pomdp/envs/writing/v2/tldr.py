@@ -26,7 +26,7 @@ once. The ramps are those of SmolLM2-135M-Instruct; the result of a run names it
 since another judge pays differently. "base" is the model below the adapters of a team (sharing=lora), which is in
 memory anyway.
 
-What degenerate texts earn, and what remains: docs/degenerate_writing.md.
+What degenerate texts earn, and what remains: docs/rewards.md.
 
 Source: as in tldr-v1; the judged part is this suite's own (pointwise mutual information as in arXiv:1510.03055).
 
