@@ -36,7 +36,6 @@ FAMILIES = {
     "Small games": ("relay", "bandit"),
 }
 HEADINGS = (
-    "Observation, action, reward",
     "Observation, action",
     "Observation",
     "Action",

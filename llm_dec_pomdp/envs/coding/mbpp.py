@@ -8,7 +8,9 @@
 | offline | 32 problems written for this suite |
 | return | 0 to 4.0 |
 
-Observation, action, reward: as in coophumaneval-v0.
+Observation, action: as in coophumaneval-v0.
+
+Reward: as in coophumaneval-v0.
 
 The published rows hold a sentence, a list of asserts and a solution; entry point and signature are taken from the
 solution (the name that the asserts call), as in the files that are made for two agents.
