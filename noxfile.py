@@ -80,7 +80,9 @@ def vllm(session: nox.Session) -> None:
     for sharing, folder, flags in (("lora", model, []), ("shared", untied, ["--all-weights"])):
         given = {"LLM_DEC_POMDP_VLLM": f"http://127.0.0.1:{PORT}", "LLM_DEC_POMDP_VLLM_MODEL": folder}
         with served(folder, environment, *flags):
-            session.run(*PYTEST, "-s", "tests/agents/test_vllm_server.py", "-k", sharing, env=given, external=True)
+            session.run(
+                *PYTEST, "-s", "tests/agents/engines/test_vllm_server.py", "-k", sharing, env=given, external=True
+            )
 
 
 @nox.session(reuse_venv=True)

@@ -138,6 +138,12 @@ def test_an_unknown_option_of_a_method_is_found_before_anything_runs(small: Suit
     assert not (tmp_path / "run").exists()
 
 
+def test_an_executor_without_workers_is_refused_before_anything_is_made(small: Suite, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="'local' has no workers for the cells"):
+        run_suite(small, tmp_path / "run", Silent(), executor="local")
+    assert not (tmp_path / "run").exists()
+
+
 # --- cells that are done, that fail, that are killed ------------------------------------------------------------------
 
 
