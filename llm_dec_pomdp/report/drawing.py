@@ -97,6 +97,8 @@ def _draw_panel(axes: Any, panel: Panel) -> dict[str, Any]:
         (handles[label],) = axes.plot(line.x, line.y, color=colour, linestyle=dashes, marker=marker, markersize=3)
         if line.low:
             axes.fill_between(line.x, line.low, line.high, alpha=0.18, color=colour, linewidth=0)
+    if panel.optimum is not None:
+        axes.axhline(panel.optimum, color="black", linewidth=0.9, linestyle=":")
     axes.set_ylim(*_with_room(panel))
     return handles
 
@@ -139,8 +141,8 @@ def _errors(middle: Sequence[float], low: Sequence[float], high: Sequence[float]
 
 def _label(name: str) -> str:
     """A name as a legend shows it; one that began with an underscore would be hidden."""
-    shown = visible(name)
-    return f" {shown}" if shown.startswith("_") else shown
+    text = visible(name)
+    return f" {text}" if text.startswith("_") else text
 
 
 # --- inside a page ----------------------------------------------------------------------------------------------------

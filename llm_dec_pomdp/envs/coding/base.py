@@ -20,7 +20,7 @@ from ..facts import Facts
 from ..tasks import TaskError, Tasks
 from ..text_task import TextOptions, TextTask
 from . import analysis, contribution, reward, trial
-from .candidates import LETTERS, chosen, judged, offer, with_candidates
+from .candidates import LETTERS, chosen, judge_once, judged, offer, with_candidates
 from .feedback import MODES, Attempt, Expert, ask_expert
 from .schemes import scheme_shares
 
@@ -121,8 +121,7 @@ class CodeTask(TextTask):
 
     def score(self, item: TaskItem, actions: Mapping[str, str]) -> Score:
         """The gated reward of `envs.coding.reward`."""
-        one = (lambda job: self._judge([job])[0]) if self.candidates else judge
-        return reward.score(item, self.program(item, actions), one)
+        return reward.score(item, self.program(item, actions), judge_once if self.candidates else judge)
 
     def respond(self, item: TaskItem, actions: Mapping[str, str], score: Score) -> Mapping[str, str]:
         """External feedback on the turn, as `feedback` says."""

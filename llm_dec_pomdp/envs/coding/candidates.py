@@ -73,3 +73,8 @@ def judged(jobs: Sequence[Job]) -> list[Verdict]:
     found = dict(zip(new, default_pool().run(new), strict=True)) if new else {}
     _verdicts.update({job: verdict for job, verdict in found.items() if verdict.outcome != "infra_error"})
     return [found.get(job) or _verdicts[job] for job in jobs]
+
+
+def judge_once(job: Job) -> Verdict:
+    """The same of one program."""
+    return judged([job])[0]
