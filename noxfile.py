@@ -20,7 +20,7 @@ UNTIE = """
 import sys, torch
 from llm_dec_pomdp.agents.loading import load_model
 model, tokenizer = load_model(sys.argv[1], dtype="float32")
-model.config.tie_word_embeddings = False  # without a GPU vLLM does not reload tied ones, see docs/engines.md
+model.config.tie_word_embeddings = False  # without a GPU vLLM does not reload tied ones, see docs/scale.md
 model.lm_head.weight = torch.nn.Parameter(model.lm_head.weight.clone())
 model.save_pretrained(sys.argv[2])
 tokenizer.save_pretrained(sys.argv[2])
@@ -28,7 +28,8 @@ tokenizer.save_pretrained(sys.argv[2])
 START = "from llm_dec_pomdp.cli import main; main()"
 LONGEST_START = 600.0  # seconds
 TORCH = "torch==2.13.0"
-LIBRARIES = {  # what docs/results/libraries.md was measured with; pins clash, so each has an environment of its own
+# What docs/results/archive/libraries.md was measured with; pins clash, so each has an environment of its own.
+LIBRARIES = {
     "stable_baselines3": ["stable-baselines3==2.9.2", "supersuit==3.11.0"],
     "torchrl": ["torchrl==0.14.1", "tensordict==0.14.3"],
     "benchmarl": ["benchmarl==1.5.2", "torchrl==0.11.1", "tensordict==0.11.0"],
@@ -98,7 +99,7 @@ def dpo(session: nox.Session) -> None:
 
 @nox.session(reuse_venv=True)
 def suites(session: nox.Session) -> None:
-    """Play games of GEM and TextArena; with `-- table`, all that run without a network, for docs/suites_tried.md."""
+    """Play games of GEM and TextArena; with `-- table`, all that run offline, for docs/notes/suites_tried.md."""
     _install(session, ".[gem,textarena]")
     names = ("games", "gem", "textarena")
     session.run(*PYTEST, *(f"tests/integrations/test_{name}.py" for name in names))
@@ -115,7 +116,7 @@ def verifiers(session: nox.Session) -> None:
 
 @nox.session
 def upstream(session: nox.Session) -> None:
-    """Run the programs of docs/upstream.md: `nox -s upstream -- comlrl==1.4.3`."""
+    """Run the programs of docs/notes/upstream.md: `nox -s upstream -- comlrl==1.4.3`."""
     _install(session, ".", *session.posargs)
     session.run("python", "scripts/reproduce_upstream.py", *(name.partition("==")[0] for name in session.posargs))
 

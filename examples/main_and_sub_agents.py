@@ -9,7 +9,7 @@ import argparse
 from functools import partial
 
 import llm_dec_pomdp
-from llm_dec_pomdp.training import Step
+from llm_dec_pomdp.training import TrainingStep
 
 
 def main() -> None:
@@ -25,7 +25,7 @@ def main() -> None:
     train = partial(llm_dec_pomdp.train, team, env, sampling=word, learning_rate=1e-3)
     train("imitation", source="script:uniform", steps=min(60, steps), prompts_per_step=16, group_size=1)
 
-    def show(step: Step) -> None:
+    def show(step: TrainingStep) -> None:
         if step.number % 10 == 0 or step.number == steps:
             told = {name: round(step.metrics[name], 2) for name in ("d_mean", "sub_reward_mean", "surprisal_main")}
             print(f"step {step.number:3}  return {step.return_percent:5.1f} %  {told}")

@@ -31,7 +31,7 @@ from .options import EvaluationConfig
 from .progress import shown
 from .rollout import independent
 from .storage.runfolder import new_run_folder
-from .training import Counters, Step, TrainerConfig, restore
+from .training import Counters, TrainerConfig, TrainingStep, restore
 from .training import train as train_learner
 from .training.checkpoint import Checkpoints, find_team
 from .training.fit import refuse_misfit
@@ -108,8 +108,8 @@ def collect(
     """
     _check_env(env, "collect(policy, env)")
     _check_numbers(items, samples)
-    drawn = _sampling_of(policy, sampling)
-    return [group for some in independent(env, policy, drawn, seed, items, samples) for group in some]
+    sampling = _sampling_of(policy, sampling)
+    return [group for some in independent(env, policy, sampling, seed, items, samples) for group in some]
 
 
 def _check_numbers(items: int | None, samples: int | None) -> None:
@@ -149,7 +149,7 @@ def train(
     group_size: int = _LENGTH.group_size,
     sampling: Sampling | None = None,
     seed: int = 0,
-    on_step: Callable[[Step], object] = lambda step: None,
+    on_step: Callable[[TrainingStep], object] = lambda step: None,
     checkpoints: str | Path | None = None,
     save_every: int = _LENGTH.save_every,
     track: str | Sequence[str] = (),
@@ -218,7 +218,7 @@ def train(
         advance(done.step, "")
         bars.say(in_words(learner.learning_rates()))
 
-        def note(step: Step) -> None:
+        def note(step: TrainingStep) -> None:
             sinks.log(step.number, train_numbers(step))
             advance(1, f"return {earned(step.return_percent, step.mean_return, env.facts.optimum)}")
             on_step(step)

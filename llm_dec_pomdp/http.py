@@ -42,17 +42,17 @@ class WireError(Exception):
         again: Whether another try may help.
         wait: Seconds that the server asks to wait; None where it says nothing.
         status: HTTP status of a refusal; None where there was none.
-        said: The beginning of what the server said with it.
+        body: The beginning of what the server wrote with it.
     """
 
     def __init__(
-        self, reason: str, *, again: bool = True, wait: float | None = None, status: int | None = None, said: str = ""
+        self, reason: str, *, again: bool = True, wait: float | None = None, status: int | None = None, body: str = ""
     ) -> None:
         super().__init__(reason)
         self.again = again
         self.wait = wait
         self.status = status
-        self.said = said
+        self.body = body
 
 
 def retried(attempt: Callable[[], T], tries: int, given_up: threading.Event | None = None) -> T:
@@ -77,7 +77,7 @@ def retried(attempt: Callable[[], T], tries: int, given_up: threading.Event | No
             failure, pause = error, _FIRST_WAIT * 2 ** (number - 1) if error.wait is None else error.wait
     times = "1 try" if number == 1 else f"{number} tries"
     reason = f"no usable answer in {times}: {failure}"
-    raise WireError(reason, again=failure.again, status=failure.status, said=failure.said)
+    raise WireError(reason, again=failure.again, status=failure.status, body=failure.body)
 
 
 def checked_address(
@@ -94,9 +94,9 @@ def checked_address(
         ValueError: It is no address, or holds what must not be stored: a user name, a password, a query or a fragment,
             which the message leaves out.
     """
-    shown = re.split("[?#]", url.rpartition("@")[2])[0]
+    address = re.split("[?#]", url.rpartition("@")[2])[0]
     if not url.startswith(("http://", "https://")):
-        raise ValueError(f"url is {shown!r}; it must begin with http:// or https://")
+        raise ValueError(f"url is {address!r}; it must begin with http:// or https://")
     try:
         parts = urlsplit(url)
         whole = bool(parts.hostname) and parts.port != 0 and url.isprintable() and " " not in url
@@ -104,11 +104,11 @@ def checked_address(
         whole, parts = False, None
     if "@" in url.split("/")[2] or "?" in url or "#" in url:
         raise ValueError(
-            f"the address of the server {shown!r} has a user name, a password, a query or a fragment, and addresses "
+            f"the address of the server {address!r} has a user name, a password, a query or a fragment, and addresses "
             f"are stored with every run; write it as {example} and give {key}"
         )
     if not whole:
-        raise ValueError(f"url is {shown!r}, which is no address; write it as {example}")
+        raise ValueError(f"url is {address!r}, which is no address; write it as {example}")
     return url.rstrip("/")
 
 
@@ -139,9 +139,9 @@ def post(url: str, body: bytes, headers: dict[str, str], timeout: float, most: i
     return _answer("POST", url, body, headers, timeout, most)
 
 
-def get(url: str, headers: dict[str, str], timeout: float, most: int = LONGEST_TEXT) -> bytes:
+def get(url: str, headers: dict[str, str], timeout: float) -> bytes:
     """What a server answers that is asked with an address alone; see `post`."""
-    return _answer("GET", url, None, headers, timeout, most)
+    return _answer("GET", url, None, headers, timeout, LONGEST_TEXT)
 
 
 def _answer(method: str, url: str, body: bytes | None, headers: dict[str, str], timeout: float, most: int) -> bytes:
@@ -212,11 +212,11 @@ async def _refusal(answer: httpx2.Response, received: bytearray) -> WireError:
         return WireError(f"{status}: {reason}", again=False)
     with contextlib.suppress(httpx2.HTTPError, OSError):  # what came says enough
         await _read(answer, received, _SHOWN)
-    said = masked(bytes(received[:_SHOWN])).decode(errors="replace")
+    body = masked(bytes(received[:_SHOWN])).decode(errors="replace")
     again = answer.status_code >= 500 or answer.status_code in _AGAIN
     wait = wait_asked(answer.headers.get("Retry-After"))
-    reason = f"{status} {answer.reason_phrase}: {said}"
-    return WireError(reason, again=again, wait=wait, status=answer.status_code, said=said)
+    reason = f"{status} {answer.reason_phrase}: {body}"
+    return WireError(reason, again=again, wait=wait, status=answer.status_code, body=body)
 
 
 def _client() -> httpx2.AsyncClient:

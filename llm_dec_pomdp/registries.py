@@ -30,7 +30,7 @@ class UnknownNameError(KeyError):
 def nearest(name: object, known: Iterable[str]) -> str:
     """A half-sentence for error messages: the names that `name` may have been meant for, or all of them."""
     names = sorted(known)
-    short = [own for own in names if len(str(name)) > 1 and _initials(own) == name]  # lr: learning_rate
+    short = [whole for whole in names if len(str(name)) > 1 and _initials(whole) == name]  # lr: learning_rate
     close = short or difflib.get_close_matches(str(name), names, n=3, cutoff=0.5)
     if close:
         return "did you mean " + " or ".join(close) + "?"
@@ -99,11 +99,11 @@ def load_attribute(path: str, what: str) -> Callable[..., Any]:
     try:
         module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
-        own = error.name is not None and f"{module_name}.".startswith(f"{error.name}.")
-        where = f", and no file of the working folder {str(Path.cwd())!r}" if own else ""
+        itself = error.name is not None and f"{module_name}.".startswith(f"{error.name}.")
+        where = f", and no file of the working folder {str(Path.cwd())!r}" if itself else ""
         raise ImportError(
             f"{what}: importing {module_name!r} failed because {error.name!r} is not installed{where}; install it first"
-            + (", correct its name, or go to the folder of its file" if own else "")
+            + (", correct its name, or go to the folder of its file" if itself else "")
         ) from error
     if attribute not in vars(module):
         raise ImportError(f"{what}: module {module_name!r} has no {attribute!r}; {nearest(attribute, vars(module))}")

@@ -7,11 +7,12 @@ Nothing here refers to an environment, a policy or a learner.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
-from typing import Literal, NamedTuple, Protocol, TypeVar
+from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 
 T = TypeVar("T")
 KeyT = TypeVar("KeyT", bound=Hashable)
@@ -85,17 +86,27 @@ class Message(NamedTuple):
 
 
 class Tool(NamedTuple):
-    """What an agent may call; all arguments are texts, and all are needed.
+    """What an agent may call.
 
     Attributes:
         name: As it is called.
         description: What it does, for the model.
-        parameters: Name and description of each argument.
+        parameters: Name and description of each argument, where all are texts and all are needed.
+        schema: JSON schema of the arguments as text, in place of `parameters`.
     """
 
     name: str
     description: str
     parameters: tuple[tuple[str, str], ...] = ()
+    schema: str = ""
+
+    @property
+    def json_schema(self) -> dict[str, Any]:
+        """JSON schema of the object of arguments."""
+        if self.schema:
+            return json.loads(self.schema)
+        properties = {name: {"type": "string", "description": what} for name, what in self.parameters}
+        return {"type": "object", "properties": properties, "required": list(properties)}
 
 
 def conversation(*texts: str) -> tuple[Message, ...]:
@@ -273,9 +284,9 @@ class Decision:
 
     Attributes:
         turn: t, from 0.
-        actions: By agent, the texts that were tried here. A learner learns from the first `drawn`. The others, which
+        actions: By agent, the texts that were tried here. A learner learns from the first `width`. The others, which
             come from other trajectories of the group or are empty, only serve as a comparison.
-        drawn: How many texts of each agent were drawn here.
+        width: How many texts of each agent were drawn here.
         branches: The joint actions that were tried.
         share: Weight of this decision point: the share of the trajectories that come here; or, where only some of the
             points that were reached are looked at, one over the chance of this one.
@@ -283,7 +294,7 @@ class Decision:
 
     turn: int
     actions: Mapping[str, tuple[Completion, ...]]
-    drawn: int
+    width: int
     branches: tuple[Branch, ...]
     share: float = 1.0
 
@@ -340,6 +351,7 @@ def grouped(things: Iterable[T], key: Callable[[T], KeyT]) -> dict[KeyT, list[T]
 
 def known_means(measured: Sequence[Mapping[str, float]]) -> dict[str, float]:
     """The mean of each number over the episodes that have it (it is not NaN); without those that none has."""
-    names = dict.fromkeys(name for one in measured for name in one)
-    known = {name: [one[name] for one in measured if not math.isnan(one.get(name, math.nan))] for name in names}
+    names = dict.fromkeys(name for numbers in measured for name in numbers)
+    by_name = {name: [numbers.get(name, math.nan) for numbers in measured] for name in names}
+    known = {name: [value for value in values if not math.isnan(value)] for name, values in by_name.items()}
     return {name: fmean(values) for name, values in known.items() if values}

@@ -33,8 +33,8 @@ from sides import alternate
 import llm_dec_pomdp
 from llm_dec_pomdp.agents.base import Sampling
 from llm_dec_pomdp.agents.engines import Prompt, Sampled, make_engine
+from llm_dec_pomdp.agents.language_model.policy import LanguageModel
 from llm_dec_pomdp.agents.loading import load_team
-from llm_dec_pomdp.agents.transformers.language_model import LanguageModel
 from llm_dec_pomdp.seeding import derive
 from llm_dec_pomdp.types import Completion
 

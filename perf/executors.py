@@ -23,7 +23,7 @@ import llm_dec_pomdp
 from llm_dec_pomdp.agents import Sampling
 from llm_dec_pomdp.algorithms.magrpo import MAGRPO, MAGRPOConfig
 from llm_dec_pomdp.training import Counters, TrainerConfig, train
-from llm_dec_pomdp.training.executors import executors
+from llm_dec_pomdp.training.workers import executors
 
 
 def pid_of(worker: Any) -> int:
@@ -32,7 +32,7 @@ def pid_of(worker: Any) -> int:
         return worker._process.pid
     import ray
 
-    return ray.get(worker.actor.__ray_call__.remote(lambda self: os.getpid()))
+    return ray.get(worker.actor.address.remote())[1]
 
 
 def cpu_seconds(workers: list[int]) -> float:

@@ -44,8 +44,8 @@ def train(agents: int, name: str = "magrpo") -> None:
     from transformers import LlamaConfig, LlamaForCausalLM
 
     from llm_dec_pomdp.agents.base import Sampling, Team
+    from llm_dec_pomdp.agents.language_model.policy import LanguageModel
     from llm_dec_pomdp.agents.loading import _with_adapters
-    from llm_dec_pomdp.agents.transformers.language_model import LanguageModel
     from llm_dec_pomdp.algorithms.registration import build_algorithm
     from llm_dec_pomdp.rollout import Trajectories
 
@@ -78,7 +78,7 @@ def logprobs(tokens: int, chunk: int) -> None:
     """Log-probabilities of tokens and their gradient, vocabulary 32k."""
     import torch
 
-    from llm_dec_pomdp.agents.transformers.logprobs import chunked_logprobs
+    from llm_dec_pomdp.agents.language_model.logprobs import chunked_logprobs
 
     torch.set_num_threads(1)
     hidden = torch.zeros(tokens, 64, requires_grad=True)

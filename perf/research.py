@@ -25,9 +25,9 @@ import bm25s
 from sides import Timer, alternate
 
 import llm_dec_pomdp
-from llm_dec_pomdp.envs.research.questions import embedded
-from llm_dec_pomdp.envs.research.search import Index
-from llm_dec_pomdp.envs.research.worlds import most_worlds, world
+from llm_dec_pomdp.envs.hierarchy.research.questions import embedded
+from llm_dec_pomdp.envs.hierarchy.research.worlds import most_worlds, world
+from llm_dec_pomdp.envs.tools.search import Index
 
 SENTENCES = (350, 100_000)
 QUERIES = 200

@@ -27,14 +27,14 @@ import torch
 
 import llm_dec_pomdp
 from llm_dec_pomdp.agents import Sampling, Team
+from llm_dec_pomdp.agents.language_model.policy import LanguageModel
 from llm_dec_pomdp.agents.loading import load_team
-from llm_dec_pomdp.agents.transformers.language_model import LanguageModel
 from llm_dec_pomdp.algorithms.magrpo import MAGRPO, MAGRPOConfig
 from llm_dec_pomdp.envs import TextDecPOMDP
 from llm_dec_pomdp.integrations import comlrl as adapter
 from llm_dec_pomdp.integrations.libraries import require
 from llm_dec_pomdp.rollout import Trajectories
-from llm_dec_pomdp.training import Step, TrainerConfig, train
+from llm_dec_pomdp.training import TrainerConfig, TrainingStep, train
 from llm_dec_pomdp.training.loop import tasks_of_step
 
 PROMPTS, GROUP, TOKENS, SAMPLES = 4, 4, 64, 4
@@ -69,7 +69,7 @@ def held_out(team: Team, sampling: Sampling) -> float:
 
 def train_ours(env: TextDecPOMDP, team: Team, sampling: Sampling, steps: int, rate: float, seed: int) -> dict[str, Any]:
     """With this package's trainer."""
-    done: list[Step] = []
+    done: list[TrainingStep] = []
     learner = MAGRPO(team, sampling, MAGRPOConfig(learning_rate=rate))
     meter = Meter()
     train(

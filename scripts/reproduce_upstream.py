@@ -1,4 +1,4 @@
-"""Run the programs of docs/upstream.md with the libraries of this interpreter, and compare what they print.
+"""Run the programs of docs/notes/upstream.md with the libraries of this interpreter, and compare what they print.
 
     python scripts/reproduce_upstream.py gymnasium comlrl     # sections whose title begins so
 
@@ -14,7 +14,7 @@ import tempfile
 from importlib import metadata
 from pathlib import Path
 
-PAGE = Path(__file__).parent.parent / "docs" / "upstream.md"
+PAGE = Path(__file__).parent.parent / "docs" / "notes" / "upstream.md"
 PROGRAM = re.compile(r"\*\*(.+?)\*\*.*?```python\n(.*?)```\n\n```text\n(.*?)```", re.DOTALL)
 
 

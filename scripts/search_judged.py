@@ -19,9 +19,9 @@ from typing import Any
 
 import llm_dec_pomdp
 from llm_dec_pomdp.agents.judges import load_judge
-from llm_dec_pomdp.envs.writing import judged
+from llm_dec_pomdp.envs.writing.v2 import judged
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "envs"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "envs" / "writing"))
 import writing_strategies as written
 
 AT_ONCE = 8  # mutations of a round

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import json
 import os
-import re
 import shutil
 import signal
 from collections.abc import Callable, Generator, Iterator
@@ -78,18 +77,10 @@ def server() -> Iterator[Server]:
 
 
 @pytest.fixture
-def example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], dict[str, Any]]:
-    """What the one example of a section of docs/extend.md defines, as a module of a user's."""
-    monkeypatch.syspath_prepend(str(tmp_path))
-
-    def run(section: str) -> dict[str, Any]:
-        page = (REPOSITORY / "docs" / "extend.md").read_text(encoding="utf-8")
-        [code] = re.findall(r"```python\n(.*?)```", page.split(f"\n## {section}\n")[1].split("\n## ")[0], re.DOTALL)
-        name = "page_" + section.lower().replace(" ", "_")
-        (tmp_path / f"{name}.py").write_text(code, encoding="utf-8")
-        return vars(importlib.import_module(name))
-
-    return run
+def example(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], dict[str, Any]]:
+    """What a file of examples/recipes defines, as a module of a user's."""
+    monkeypatch.syspath_prepend(str(REPOSITORY / "examples"))
+    return lambda name: vars(importlib.import_module(f"recipes.{name}"))
 
 
 @pytest.fixture(scope="session")

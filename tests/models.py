@@ -10,7 +10,7 @@ import torch
 
 from llm_dec_pomdp.agents import Policy
 from llm_dec_pomdp.agents.base import Request, Sampling, Team
-from llm_dec_pomdp.agents.transformers.decoding import draw
+from llm_dec_pomdp.agents.language_model.decoding import draw
 from llm_dec_pomdp.envs.facts import Facts
 from llm_dec_pomdp.envs.tasks import TaskSource
 from llm_dec_pomdp.envs.text_task import TextTask
@@ -20,7 +20,7 @@ from llm_dec_pomdp.types import Completion, Episode, Group, Score, TaskItem, Tur
 if TYPE_CHECKING:  # transformers takes seconds to load, and a table needs none of it
     from transformers import PreTrainedTokenizerFast
 
-    from llm_dec_pomdp.agents.transformers.language_model import LanguageModel
+    from llm_dec_pomdp.agents.language_model.policy import LanguageModel
 
 torch.set_num_threads(1)  # the models are too small for more, and other processes want the second core
 
@@ -192,7 +192,7 @@ def network(seed: int = 0, *, double: bool = False, eos: int | None = 2, spread:
 
 
 def language_model(seed: int = 0, *, chat: bool = True, **options: Any) -> LanguageModel:
-    from llm_dec_pomdp.agents.transformers.language_model import LanguageModel
+    from llm_dec_pomdp.agents.language_model.policy import LanguageModel
 
     return LanguageModel(network(seed, **options), tokenizer(chat=chat))
 

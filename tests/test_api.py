@@ -15,7 +15,7 @@ from llm_dec_pomdp.agents.loading import load_team
 from llm_dec_pomdp.cli import app
 from llm_dec_pomdp.config import ConfigError
 from llm_dec_pomdp.envs.base import TextDecPOMDP
-from llm_dec_pomdp.training import Step
+from llm_dec_pomdp.training import TrainingStep
 from llm_dec_pomdp.training.checkpoint import CheckpointError
 
 ONE = llm_dec_pomdp.Sampling(max_new_tokens=1)
@@ -32,7 +32,7 @@ def trained(steps: int, **options: Any) -> llm_dec_pomdp.Team:
 
 
 def test_a_team_learns_and_is_measured_in_five_lines() -> None:
-    env, steps = tiger(), list[Step]()
+    env, steps = tiger(), list[TrainingStep]()
     team = llm_dec_pomdp.load_team(env, "builtin:table")
     before = llm_dec_pomdp.evaluate(team, env, samples=64, sampling=ONE)
     llm_dec_pomdp.train(team, env, "marloo", steps=20, learning_rate=0.3, sampling=ONE, on_step=steps.append)

@@ -11,15 +11,28 @@ from pathlib import Path
 import pytest
 
 from llm_dec_pomdp.benchmarks.suite import about_suites, load_suite
+from llm_dec_pomdp.envs.registration import registry
 
 ROOT = Path(__file__).resolve().parents[1]
+sys.path.append(str(ROOT / "scripts"))  # its scripts import each other
 BUILD = runpy.run_path(str(ROOT / "scripts" / "build_docs.py"))
+FAMILIES = BUILD["environment_pages"].FAMILIES
+SOURCES = BUILD["environment_pages"].SOURCES
 
 
 @pytest.mark.parametrize("name", sorted(BUILD["PAGES"]))
 def test_a_generated_page_is_up_to_date(name: str) -> None:
     written = (ROOT / "docs" / name).read_text(encoding="utf-8")
     assert written == BUILD["PAGES"][name](), f"docs/{name} has fallen behind: python scripts/build_docs.py"
+
+
+def test_every_environment_is_in_the_gallery_and_its_figures_are_small() -> None:
+    shown = [name for names in FAMILIES.values() for name in names]
+    assert sorted(shown) == sorted({env_id.partition("-v")[0] for env_id in registry if "/" not in env_id})
+    folder = ROOT / "docs" / "environments"
+    named = {f"{name}.svg" for name in shown} | {f"{name}_returns.svg" for name in SOURCES}
+    assert {path.name for path in (folder / "figures").iterdir()} == named
+    assert all((folder / "figures" / name).stat().st_size < 60_000 for name in named)
 
 
 def test_the_picture_of_an_episode_is_up_to_date() -> None:
@@ -36,8 +49,8 @@ def test_the_suite_on_the_benchmark_page_loads(tmp_path: Path) -> None:
     assert all(f"| `{name}` |" in page for name in about_suites())
 
 
-def test_the_episode_on_the_research_page_is_what_the_command_prints() -> None:
-    page = (ROOT / "docs" / "research.md").read_text(encoding="utf-8")
+def test_the_episode_on_the_page_of_hierarchies_is_what_the_command_prints() -> None:
+    page = (ROOT / "docs" / "hierarchy.md").read_text(encoding="utf-8")
     command = [sys.executable, str(ROOT / "examples" / "research_episode.py")]
     printed = subprocess.run(command, capture_output=True, text=True, check=True, timeout=100).stdout
     assert f"```text\n{printed}```\n" in page

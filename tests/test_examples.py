@@ -41,6 +41,7 @@ def test_a_team_of_two_trains() -> None:
     assert "elaboration: " in printed
 
 
+@pytest.mark.slow
 def test_a_main_agent_and_its_sub_agents_train() -> None:
     printed = run("examples/main_and_sub_agents.py", "--steps", "2")
     assert "step   2" in printed

@@ -1,4 +1,4 @@
-"""The examples of docs/extend.md: each runs as it stands, and does what the page says."""
+"""The recipes of docs/extend.md: each file of examples/recipes does what it says."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ def play(team: Team, step: int = 0) -> list[Group]:
 def test_a_credit_gives_long_texts_less(example: Example) -> None:
     team = softmax_team()
     groups = play(team)
-    plain, brief = (kind(team, ONE_WORD).samples(groups) for kind in (MAGRPO, example("A credit")["Brief"]))
+    plain, brief = (kind(team, ONE_WORD).samples(groups) for kind in (MAGRPO, example("credit")["Brief"]))
     assert any(sample.advantage for sample in plain)
     for one, other in zip(plain, brief, strict=True):
         assert other.advantage == pytest.approx(one.advantage / (1 + len(one.completion.token_ids) / 100))
 
 
 def test_later_tokens_count_more(example: Example) -> None:
-    learner = example("Advantages of tokens")["Discounted"](softmax_team(length=3), ONE_WORD)
+    learner = example("token_advantages")["Discounted"](softmax_team(length=3), ONE_WORD)
     [first, *_] = learner.samples(play(learner.team))
     assert first.tokens == pytest.approx((0.99**2, 0.99, 1.0))
 
@@ -48,14 +48,14 @@ def text(words: str) -> Completion:
 
 
 def test_pairs_are_those_that_a_learner_says(example: Example) -> None:
-    learner = example("Pairs")["ShortestOfTheBest"](softmax_team(), ONE_WORD)
+    learner = example("pairs")["ShortestOfTheBest"](softmax_team(), ONE_WORD)
     told = [(1.0, "a b c"), (1.0, "a"), (0.0, "b"), (1.0, "a b")]
     group = Group("t", tuple(episode([reward], [{"agent_0": text(words)}]) for reward, words in told))
     assert [(t.completion.text, t.sign) for pair in learner.pairs([group]) for t in pair] == [("a", 1), ("a b c", -1)]
 
 
 def test_an_objective_of_pairs_has_its_own_gradient(example: Example) -> None:
-    kind = example("An objective of pairs")["IPO"]
+    kind = example("pair_objective")["IPO"]
     team = softmax_team(words=["a", "b", "c"])
     learner = kind(team, ONE_WORD, kind.Config(beta=0.5, max_grad_norm=1e9, learning_rate=0.0))
     played = [episode([reward], [dict.fromkeys(AGENTS, said(k))]) for reward, k in ((1.0, 0), (0.0, 1))]
@@ -67,7 +67,7 @@ def test_an_objective_of_pairs_has_its_own_gradient(example: Example) -> None:
 
 def test_an_objective_of_texts_keeps_the_gradient_of_what_is_clipped(example: Example) -> None:
     last: list[float] = []
-    for kind in (MAGRPO, example("An objective of texts")["CISPO"]):
+    for kind in (MAGRPO, example("text_objective")["CISPO"]):
         team = Team({"agent_0": Softmax()})
         [updater] = kind(team, ONE_WORD, MAGRPOConfig(learning_rate=0.5, epochs=2)).updaters
         updater.step([Sample("agent_0", said(0), 1.0)])  # in the second pass its ratio is above 1.2
@@ -77,7 +77,7 @@ def test_an_objective_of_texts_keeps_the_gradient_of_what_is_clipped(example: Ex
 
 
 def test_texts_from_elsewhere_are_learnt_from_and_read(example: Example) -> None:
-    module, policy = example("Texts from elsewhere"), language_model()
+    module, policy = example("given_texts"), language_model()
     rows = [(f"say {word}", word, worth) for word, worth in (("red", 1.0), ("green", -1.0), ("blue", 0.5))]
     likelihoods = module["learn"](Team({"agent_0": policy}), "agent_0", rows[:1], 6)
     assert likelihoods == sorted(likelihoods)
@@ -87,7 +87,7 @@ def test_texts_from_elsewhere_are_learnt_from_and_read(example: Example) -> None
 
 def test_an_updater_with_another_loss_moves_weights_otherwise(example: Example) -> None:
     sizes: list[float] = []
-    for kind in (MAGRPO, example("An updater")["Shrinking"]):
+    for kind in (MAGRPO, example("updater")["Shrinking"]):
         team = softmax_team(logits=[1.0, 2.0, -1.0, 0.5])
         learner = kind(team, ONE_WORD)
         for step in range(20):
@@ -99,7 +99,7 @@ def test_an_updater_with_another_loss_moves_weights_otherwise(example: Example) 
 
 def test_a_critic_learns_what_a_history_is_worth(example: Example) -> None:
     team = softmax_team()
-    learner = example("A critic")["BagIAC"](team, ONE_WORD)
+    learner = example("critic")["BagIAC"](team, ONE_WORD)
     learner.update(play(team))
     updater: Any = learner.updaters[0]
     readings = [("agent_0", (0,)), ("agent_0", (1, 2, 3))]
@@ -111,14 +111,14 @@ def test_a_critic_learns_what_a_history_is_worth(example: Example) -> None:
         updater.step(lessons)
     low, high = updater.values(readings)
     assert high > low + 5.0
-    again = example("A critic")["BagIAC"](softmax_team(), ONE_WORD)
+    again = example("critic")["BagIAC"](softmax_team(), ONE_WORD)
     again.load_state_dict(learner.state_dict())
     assert again.updaters[0].values(readings) == [low, high]
 
 
 def test_an_engine_draws_with_the_weights_of_now(example: Example, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ENGINES, "_specs", dict(ENGINES))  # the name is for this test
-    example("An engine")
+    example("engine")
     env = make("tldr-v0")
     team = load_team(env.possible_agents, engine={"kind": "generate"})
     learner = MAGRPO(team, Sampling(max_new_tokens=8), MAGRPOConfig(learning_rate=0.01))
@@ -133,7 +133,7 @@ def test_an_engine_draws_with_the_weights_of_now(example: Example, monkeypatch: 
 
 
 def test_an_integration_tells_and_scores_what_the_environment_does(example: Example) -> None:
-    module, env = example("An integration"), make("tldr-v0")
+    module, env = example("integration"), make("tldr-v0")
     rows = list(module["rows"](env))
     assert [(row["task"], row["agent"]) for row in rows[:2]] == [
         (env.items[0].id, agent) for agent in env.possible_agents
@@ -147,7 +147,7 @@ def test_an_integration_tells_and_scores_what_the_environment_does(example: Exam
 
 def test_a_protocol_keeps_the_laws_and_is_learnt_under(example: Example, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(PROTOCOLS, "_specs", dict(PROTOCOLS))  # the name is for this test
-    learner = example("A protocol")["NotedMAGRPO"]
+    learner = example("protocol")["NotedMAGRPO"]
     env = with_protocol(make("telegrams-v0"), learner.protocol)
     assert "forks" in check_env(env)
     observations, _ = env.reset(seed=1, options={"index": 0})

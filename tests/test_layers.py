@@ -33,7 +33,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "http": {*LEAVES, "storage"},
     "options": {"config"},
     "agents": {*LEAVES, "storage", "http", "agents"},
-    "rollout": {*LEAVES, "storage", "envs.base", "envs.many", "agents.base", "agents.scripted", "episodes", "rollout"},
+    "rollout": {*LEAVES, "storage", "envs.base", "agents.base", "agents.scripted", "episodes", "rollout"},
     "algorithms": {*LEAVES, "agents.base", "agents.memory", "agents.judges", "rollout", "algorithms"},
     "storage": {"storage"},
     "training": {*LEAVES, "storage", "envs", "agents", "rollout", "algorithms", "training"},

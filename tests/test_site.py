@@ -21,7 +21,7 @@ ROOMS = (
     ".agents",
     ".rollout",
     ".training",
-    ".training.executors",
+    ".training.workers",
     ".episodes",
     ".serving",
 )

@@ -40,13 +40,13 @@ def chat(history: Sequence[Message], *, tools: bool = True) -> list[dict[str, st
     """
     messages: list[dict[str, str]] = []
     for role, text, name in history:
-        own = {"told": "user", "said": "assistant", "tool": "tool" if tools else "user"}[role]
-        shown = f"{name}:\n{text}" if role == "tool" and own == "user" else text
-        message = {"role": own, "name": name} if own == "tool" else {"role": own}
+        speaker = {"told": "user", "said": "assistant", "tool": "tool" if tools else "user"}[role]
+        content = f"{name}:\n{text}" if role == "tool" and speaker == "user" else text
+        message = {"role": speaker, "name": name} if speaker == "tool" else {"role": speaker}
         if messages and {k: v for k, v in messages[-1].items() if k != "content"} == message:
-            messages[-1]["content"] += f"\n\n{shown}"
+            messages[-1]["content"] += f"\n\n{content}"
         else:
-            messages.append({**message, "content": shown})
+            messages.append({**message, "content": content})
     return messages
 
 
@@ -55,17 +55,9 @@ def definitions(tools: Sequence[Tool]) -> list[dict[str, Any]]:
     return [
         {
             "type": "function",
-            "function": {
-                "name": name,
-                "description": description,
-                "parameters": {
-                    "type": "object",
-                    "properties": {key: {"type": "string", "description": what} for key, what in parameters},
-                    "required": [key for key, _ in parameters],
-                },
-            },
+            "function": {"name": tool.name, "description": tool.description, "parameters": tool.json_schema},
         }
-        for name, description, parameters in tools
+        for tool in tools
     ]
 
 
@@ -234,12 +226,12 @@ class Policy(ABC):
         """Token ids of a history as a prompt for `new_tokens` more; `ids` as in a `Request`. For critics."""
         raise NotImplementedError(f"{type(self).__name__} has no encode, so no critic can read for it")
 
-    def critic(self, groups: Sequence[Sequence[str]], *, own: bool) -> Critic:
+    def critic(self, groups: Sequence[Sequence[str]], *, separate: bool) -> Critic:
         """A critic for these agents, those of a group with one head.
 
         Args:
             groups: Agents that share weights.
-            own: Whether the critic has its own body; else it moves that of the policy too.
+            separate: Whether the critic has its own body; else it moves that of the policy too.
 
         Raises:
             ValueError: It cannot make one (the default).
@@ -386,7 +378,7 @@ class Team(Policy):
             for agent, seen in observations.items()
         ]
         answers = self.generate(requests, sampling)
-        return {request.agent: said.text for request, [said] in zip(requests, answers, strict=True)}
+        return {request.agent: completion.text for request, [completion] in zip(requests, answers, strict=True)}
 
     def save(self, folder: str | Path) -> None:
         """Write the weights that are trained, for `load_team(env, model, weights=folder)` with the same options.

@@ -26,8 +26,8 @@ import torch
 
 from ..types import Completion, Likelihood, Message, TextJudge, conversation
 from .base import Policy, Request
-from .transformers.language_model import BASE, LanguageModel
-from .transformers.names import adapter_of
+from .language_model.names import adapter_of
+from .language_model.policy import BASE, LanguageModel
 
 _SURE = -1e-6  # the largest log p that counts: beyond it 1 - p is lost in 32 bits
 _BATCH = 32  # texts judged at once
@@ -50,9 +50,9 @@ def values(policy: Policy, samples: Sequence[tuple[str, Completion]]) -> torch.T
     return sure - torch.log(-torch.expm1(sure))  # (value)
 
 
-def value(found: Likelihood) -> float:
+def value(likelihood: Likelihood) -> float:
     """r(h, a) of a text, in nats, as a judge has it."""
-    sure = min(found.end, _SURE)
+    sure = min(likelihood.end, _SURE)
     return sure - math.log(-math.expm1(sure))  # (value)
 
 
@@ -106,26 +106,26 @@ class ModelJudge:
 
     @functools.cached_property
     def _hash(self) -> str:
-        found = hashlib.sha256()
+        digest = hashlib.sha256()
         base = BASE in (self.policy.adapters or {}).values()  # whose adapters are no part of it
         for name, tensor in self.policy.model.named_parameters():
             if adapter_of(name) is None or not base:
-                found.update(tensor.detach().cpu().contiguous().view(torch.uint8).numpy().data)
-        return found.hexdigest()[:_HASH]
+                digest.update(tensor.detach().cpu().contiguous().view(torch.uint8).numpy().data)
+        return digest.hexdigest()[:_HASH]
 
     def log_likelihoods(self, prefixes: Sequence[str | tuple[Message, ...]], texts: Sequence[str]) -> list[Likelihood]:
         """See `TextJudge`. Texts with the same prefix share its pass through the model."""
         rows = [self._row(prefix, text) for prefix, text in zip(prefixes, texts, strict=True)]
         order = sorted(range(len(rows)), key=lambda n: (len(rows[n][0].prompt_ids), rows[n][0].prompt_ids))
-        found: dict[int, Likelihood] = {}
+        likelihoods: dict[int, Likelihood] = {}
         for start in range(0, len(order), _BATCH):
             numbers = order[start : start + _BATCH]
             with torch.no_grad():
                 logprobs, _ = self.policy.token_logprobs([(self._agent, rows[n][0]) for n in numbers], 1.0)
             for n, nats in zip(numbers, logprobs.double().tolist(), strict=True):
                 tokens = len(rows[n][0].token_ids) - 1
-                found[n] = Likelihood(sum(nats[:tokens]), tokens, nats[tokens], rows[n][1])
-        return [found[n] for n in range(len(rows))]
+                likelihoods[n] = Likelihood(sum(nats[:tokens]), tokens, nats[tokens], rows[n][1])
+        return [likelihoods[n] for n in range(len(rows))]
 
     def _row(self, prefix: str | tuple[Message, ...], text: str) -> tuple[Completion, bool]:
         """A text with the end token behind it, after its prefix, and whether either was cut."""

@@ -102,8 +102,8 @@ def load_model(
             loaded: Any = AutoModelForCausalLM.from_pretrained(
                 place, **_NO_CODE, **weights, **extra, output_loading_info=True
             )
-        model, found = loaded
-        _refuse_weights(name, model, found["missing_keys"])
+        model, report = loaded
+        _refuse_weights(name, model, report["missing_keys"])
         return model.to(device), tokenizer  # pyright: ignore[reportArgumentType]
     except ModelError:
         raise
@@ -186,18 +186,18 @@ def _ask_hub(name: str) -> dict[str, Any]:
     from huggingface_hub.errors import HFValidationError
 
     known = f"model {name!r} is no folder here{_nearest_path(Path(name))}"
-    what = "give builtin:tiny, a folder saved by transformers, a .gguf file, or the id of a model on the hub"
+    hint = "give builtin:tiny, a folder saved by transformers, a .gguf file, or the id of a model on the hub"
     cached = False
     try:
         cached = isinstance(try_to_load_from_cache(name, "config.json"), str)
         get_hf_file_metadata(hf_hub_url(name, "config.json"), timeout=_HUB_SECONDS)
     except HFValidationError:
-        raise ModelError(f"{known}, and no id of the hub; {what}") from None
+        raise ModelError(f"{known}, and no id of the hub; {hint}") from None
     except Exception as error:  # a dozen unrelated types for "not there" and "not reachable"
         if cached:
             return {"local_files_only": True}
         reason = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
-        raise ModelError(f"{known}, not in the hub's cache, and the hub does not give it ({reason}); {what}") from error
+        raise ModelError(f"{known}, not in the hub's cache, and the hub does not give it ({reason}); {hint}") from error
     return {}
 
 
@@ -275,7 +275,7 @@ def _policy(
     """A `LanguageModel` of a model that was loaded with `dtype`; `engine` describes its engine, if any."""
     import torch
 
-    from .transformers.language_model import LanguageModel
+    from .language_model.policy import LanguageModel
 
     mixed = mixed_precision(dtype, str(network.device), trained)
     placement = {"compute_dtype": torch.bfloat16 if mixed else None, "engine": make_engine(engine) if engine else None}

@@ -184,8 +184,8 @@ class RemoteJudge:
 def _likelihood_of(answer: bytes, start: int, end: int) -> Likelihood:
     """The likelihood of the tokens that begin between two characters of an echoed prompt."""
     try:
-        found = json.loads(answer)["choices"][0]["logprobs"]
-        pairs = zip(found["text_offset"], found["token_logprobs"], strict=True)
+        logprobs = json.loads(answer)["choices"][0]["logprobs"]
+        pairs = zip(logprobs["text_offset"], logprobs["token_logprobs"], strict=True)
         nats = [float(nats) for place, nats in pairs if start <= place < end]
     except (LookupError, TypeError, ValueError, RecursionError) as error:
         raise WireError(

@@ -16,7 +16,7 @@ import torch
 from ..seeding import derive, uniforms
 from ..types import Completion, Message
 from .base import Policy, Reading, Request, Sampling
-from .transformers.decoding import draw
+from .language_model.decoding import draw
 
 ROWS = 1 << 14
 
@@ -146,7 +146,7 @@ class Table(Rows, Policy):
         """The number of a history, which is all that the table reads of it."""
         return [number_of(history)]
 
-    def critic(self, groups: Sequence[Sequence[str]], *, own: bool) -> TableCritic:
+    def critic(self, groups: Sequence[Sequence[str]], *, separate: bool) -> TableCritic:
         """A table of values, which never shares anything with this one; see `Policy`."""
         return TableCritic(len(self.table))
 

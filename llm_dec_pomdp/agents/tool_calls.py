@@ -16,6 +16,7 @@ from .base import chat
 
 _CALL = re.compile(r"<tool_call>(.*?)</tool_call>", re.DOTALL)
 _WITH_THE_FIRST = "(given with the first call)"
+_OPEN, _CLOSE = "<tool_response>", "</tool_response>"
 
 
 def text_with_calls(message: Any) -> Any:
@@ -27,12 +28,12 @@ def text_with_calls(message: Any) -> Any:
     calls = message.get("tool_calls")
     if not calls:
         return message["content"]
-    shown: list[str] = [message.get("content") or ""]
+    parts: list[str] = [message.get("content") or ""]
     for call in calls:
         function = call["function"]
         arguments = json.loads(function["arguments"] or "{}")
-        shown.append(f"<tool_call>{json.dumps({'name': function['name'], 'arguments': arguments})}</tool_call>")
-    return "\n".join(filter(None, shown))
+        parts.append(f"<tool_call>{json.dumps({'name': function['name'], 'arguments': arguments})}</tool_call>")
+    return "\n".join(filter(None, parts))
 
 
 def messages_of(history: Sequence[Message]) -> list[dict[str, Any]]:
@@ -56,10 +57,18 @@ def messages_of(history: Sequence[Message]) -> list[dict[str, Any]]:
             written = [{"id": i, "type": "function", "function": f} for i, f in zip(waiting, calls, strict=True)]
             messages.append({"role": "assistant", "content": content, "tool_calls": written})
         else:
-            given = [message.text, *[_WITH_THE_FIRST] * (len(waiting) - 1)]
-            messages += [{"role": "tool", "tool_call_id": i, "content": t} for i, t in zip(waiting, given, strict=True)]
+            contents = answers_of(message.text, len(waiting))
+            messages += [
+                {"role": "tool", "tool_call_id": i, "content": t} for i, t in zip(waiting, contents, strict=True)
+            ]
             waiting = []
     return messages + chat(plain, tools=False)
+
+
+def answers_of(text: str, calls: int) -> list[str]:
+    """What a message says to each of several calls: a block for each (`envs.tools.toolbox`), else all to the first."""
+    blocks = text.removeprefix(f"{_OPEN}\n").removesuffix(f"\n{_CLOSE}").split(f"\n{_CLOSE}\n{_OPEN}\n")
+    return blocks if len(blocks) == calls > 1 else [text, *[_WITH_THE_FIRST] * (calls - 1)]
 
 
 def _calls(message: Message) -> list[dict[str, str]]:

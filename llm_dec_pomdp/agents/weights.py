@@ -21,7 +21,7 @@ def write_weights(draft: Draft, folder: str, policy: Policy, weights: WeightFile
         draft.write_json(f"{folder}/{name}", config)
 
 
-def refuse_misfits(shapes: Mapping[str, torch.Size], state: Mapping[str, torch.Tensor], what: str = "model") -> None:
+def refuse_misfits(shapes: Mapping[str, torch.Size], state: Mapping[str, torch.Tensor], owner: str = "model") -> None:
     """Raises ValueError for tensors of a model or critic that are missing, unexpected or of another shape, by name."""
     wrong = [f"{name} is missing" for name in shapes.keys() - state.keys()]
     wrong += [f"{name} is unexpected" for name in state.keys() - shapes.keys()]
@@ -32,6 +32,6 @@ def refuse_misfits(shapes: Mapping[str, torch.Size], state: Mapping[str, torch.T
     ]
     if wrong:
         raise ValueError(
-            f"the weights do not fit this {what}, {len(wrong)} tensors differ: {'; '.join(sorted(wrong)[:5])}; give "
+            f"the weights do not fit this {owner}, {len(wrong)} tensors differ: {'; '.join(sorted(wrong)[:5])}; give "
             "the options and the model that they were trained with"
         )

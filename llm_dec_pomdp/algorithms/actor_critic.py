@@ -46,14 +46,6 @@ from .samples import Sample, refuse_bad_rewards, usable
 from .updater import Updater
 
 
-class IACConfig(CriticOptions):
-    """Options of IAC."""
-
-
-class MAACConfig(CriticOptions):
-    """Options of MAAC."""
-
-
 @dataclass(slots=True)
 class Track:
     """The decisions of one agent, or of the team, in one episode.
@@ -125,15 +117,17 @@ class ActorCritic(PolicyLearner, ABC):
             for (agent, _), turn in zip(track.readings, track.turns, strict=True):
                 returned.setdefault(agent, []).append(float(after[turn]))
         for updater in self.critics:
-            updater.observe([value for agent, own in returned.items() if agent in updater.agents for value in own])
+            updater.observe(
+                [value for agent, values in returned.items() if agent in updater.agents for value in values]
+            )
 
     def _ask(self, what: str, things: Sequence[Any], agent_of: Callable[[Any], str]) -> list[Any]:
         """Call a method of the critics' updaters, with each thing at the updater of its agent; answers in order."""
         answers: dict[int, Any] = {}
         for updater in self.critics:
-            own = [place for place, thing in enumerate(things) if agent_of(thing) in updater.agents]
-            if own:
-                answers |= zip(own, getattr(updater, what)([things[place] for place in own]), strict=True)
+            places = [place for place, thing in enumerate(things) if agent_of(thing) in updater.agents]
+            if places:
+                answers |= zip(places, getattr(updater, what)([things[place] for place in places]), strict=True)
         return [answers[place] for place in range(len(things))]
 
     # --- credit -------------------------------------------------------------------------------------------------------
@@ -196,19 +190,18 @@ class ActorCritic(PolicyLearner, ABC):
 class IAC(ActorCritic):
     """Independent actor-critic: each agent has a critic of its own history."""
 
-    Config = IACConfig
-
     def tracks(self, group: Group, place: int) -> list[Track]:
         """One for each agent that learns and each episode in which it spoke."""
         tracks: list[Track] = []
         for episode in group.episodes:
             for agent in self.team.members:
-                said = [(t, turn.actions[agent]) for t, turn in enumerate(episode.turns) if agent in turn.actions]
-                said = [(t, text) for t, text in said if text.token_ids]
-                if said and agent in self.learning:
-                    track = Track(place, episode, [t for t, _ in said], [{agent: text} for _, text in said])
-                    track.histories = [text.prompt_ids for _, text in said]
-                    track.asked = [(agent, self._read(text)) for _, text in said]
+                turns = [t for t, turn in enumerate(episode.turns) if agent in turn.actions]
+                turns = [t for t in turns if episode.turns[t].actions[agent].token_ids]
+                texts = [episode.turns[t].actions[agent] for t in turns]
+                if texts and agent in self.learning:
+                    track = Track(place, episode, turns, [{agent: text} for text in texts])
+                    track.histories = [text.prompt_ids for text in texts]
+                    track.asked = [(agent, self._read(text)) for text in texts]
                     tracks.append(track)
         return tracks
 
@@ -220,7 +213,6 @@ class IAC(ActorCritic):
 class MAAC(ActorCritic):
     """Multi-agent actor-critic: one critic of the joint history, used in training only."""
 
-    Config = MAACConfig
     updater = CentralCriticUpdater
     other_updater = Updater
 
@@ -233,10 +225,10 @@ class MAAC(ActorCritic):
             turns = [({**turn.observations, **turn.told}, turn.actions) for turn in episode.turns]
             track = Track(place, episode, list(range(len(turns))), [actions for _, actions in turns])
             lines: list[str] = []
-            for told, said in turns:
-                lines += self._lines(names, "is told", told)
+            for observations, actions in turns:
+                lines += self._lines(names, "is told", observations)
                 track.histories.append(tuple(lines))
-                spoken = self._lines(names, "says", {agent: text.text for agent, text in said.items()})
+                spoken = self._lines(names, "says", {agent: text.text for agent, text in actions.items()})
                 track.asked.append(self._request([*lines, *spoken] if self.config.estimates == "q" else lines))
                 lines += spoken
             tracks.append(track)
@@ -256,21 +248,22 @@ class MAAC(ActorCritic):
 
 def _compare(tracks: Sequence[Track]) -> None:
     """Advantages from a critic that reads texts: its value of each text less the mean of the others at the decision."""
-    made = [(track, k) for track in tracks for k in range(len(track.turns))]
-    same = grouped(made, lambda one: (one[0].group, one[0].readings[one[1]][0], one[0].histories[one[1]]))
-    for own in same.values():
-        values = np.array([track.values[k] for track, k in own])
-        others = (values.sum() - values) / max(len(own) - 1, 1)  # 0 where there is none
-        for (track, k), value, other in zip(own, values, others, strict=True):
+    decisions = [(track, k) for track in tracks for k in range(len(track.turns))]
+    same = grouped(decisions, lambda d: (d[0].group, d[0].readings[d[1]][0], d[0].histories[d[1]]))
+    for equal in same.values():
+        values = np.array([track.values[k] for track, k in equal])
+        others = (values.sum() - values) / max(len(equal) - 1, 1)  # 0 where there is none
+        for (track, k), value, other in zip(equal, values, others, strict=True):
             track.advantages[k] = np.where(np.isnan(track.targets[k]), np.nan, value - other)  # (compared)
 
 
 def _normalised(samples: Sequence[Sample]) -> list[Sample]:
     """Advantages with mean 0 and standard deviation 1 for each agent; 0 where equal, unchanged where there is one."""
     normalised = list(samples)
-    for own in grouped(range(len(samples)), lambda place: samples[place].agent).values():
-        if len(own) > 1:
-            for place, value in zip(own, group_advantages([samples[p].advantage for p in own]).tolist(), strict=True):
+    for places in grouped(range(len(samples)), lambda place: samples[place].agent).values():
+        if len(places) > 1:
+            values = group_advantages([samples[place].advantage for place in places]).tolist()
+            for place, value in zip(places, values, strict=True):
                 normalised[place] = replace(samples[place], advantage=value)
     return normalised
 
@@ -278,9 +271,9 @@ def _normalised(samples: Sequence[Sample]) -> list[Sample]:
 def _explained(lessons: Sequence[Lesson]) -> float:
     """1 - var(y - V) / var y, the mean over critics; 0 where all targets of a critic are equal."""
     shares: list[float] = []
-    for own in grouped(lessons, lambda lesson: lesson.agent).values():
-        targets = np.array([lesson.target for lesson in own])
+    for of_critic in grouped(lessons, lambda lesson: lesson.agent).values():
+        targets = np.array([lesson.target for lesson in of_critic])
         variance = targets.var()
-        errors = targets - np.array([lesson.value for lesson in own])
+        errors = targets - np.array([lesson.value for lesson in of_critic])
         shares.append(float(1 - errors.var() / variance) if variance > 0 else 0.0)
     return float(np.mean(shares)) if shares else 0.0

@@ -83,7 +83,7 @@ def group_advantages(values: Sequence[float], kind: Kind = "std") -> Array:
     elif _equal(r):
         result[scored] = 0.0
     elif kind == "std":
-        result[scored] = (r - r.mean()) / r.std()
+        result[scored] = (r - r.mean()) / r.std()  # (advantage), arXiv:2508.04652
     elif kind == "mean":
         result[scored] = r - r.mean()
     elif kind == "leave_one_out":
@@ -160,7 +160,7 @@ def weighted_advantages(values: Sequence[float], weights: Sequence[float], kind:
     return result
 
 
-def marginal_advantages(choices: Choices, values: Array, drawn: int, kind: Kind = "std") -> Array:
+def marginal_advantages(choices: Choices, values: Array, width: int, kind: Kind = "std") -> Array:
     """Advantages of every agent's texts, each text by its mean return over the others' texts.
 
         Q_i^(g) = mean of R(a) over the joint actions a that hold agent i's g-th text,    A_i = group_advantages(Q_i)
@@ -170,7 +170,7 @@ def marginal_advantages(choices: Choices, values: Array, drawn: int, kind: Kind 
     Args:
         choices: Which text each agent said [B, n].
         values: Returns of the joint actions [B], NaN where they could not be scored.
-        drawn: G, texts per agent.
+        width: G, texts per agent.
         kind: Baseline and scale over the G texts of an agent.
 
     Returns:
@@ -178,16 +178,16 @@ def marginal_advantages(choices: Choices, values: Array, drawn: int, kind: Kind 
     """
     scored = ~np.isnan(values)
     agents = choices.shape[1]
-    marginals = np.full((agents, drawn), np.nan)
+    marginals = np.full((agents, width), np.nan)
     for i in range(agents):
-        for g in range(drawn):
+        for g in range(width):
             beside_others = values[scored & (choices[:, i] == g)]
             if len(beside_others):
                 marginals[i, g] = beside_others.mean()
     return np.stack([group_advantages(q, kind) for q in marginals.tolist()]) if agents else marginals
 
 
-def counterfactual_advantages(choices: Choices, values: Array, drawn: int) -> Array:
+def counterfactual_advantages(choices: Choices, values: Array, width: int) -> Array:
     """Advantages of an agent's texts against its other texts, while the others say the same.
 
         A_i^(g) = R(a_i^g, a_-i) - mean over h != g of R(a_i^h, a_-i),   averaged over the a_-i it was drawn with
@@ -197,21 +197,21 @@ def counterfactual_advantages(choices: Choices, values: Array, drawn: int) -> Ar
     (Difference rewards: Wolpert & Tumer 2002; COMA: arXiv:1705.08926, here with samples in place of a critic.)
 
     Args:
-        choices: Which text each agent said [B, n], every joint action once; texts from `drawn` on are only compared
+        choices: Which text each agent said [B, n], every joint action once; texts from `width` on are only compared
             with.
         values: Returns of the joint actions [B], NaN where they could not be scored.
-        drawn: Texts per agent that were drawn here.
+        width: Texts per agent that were drawn here.
 
     Returns:
-        Advantages [n, drawn]; NaN for texts that were never scored, 0 where there is nothing to compare with.
+        Advantages [n, width]; NaN for texts that were never scored, 0 where there is nothing to compare with.
     """
     agents = choices.shape[1]
-    result = np.full((agents, drawn), np.nan)
+    result = np.full((agents, width), np.nan)
     for i in range(agents):
         others, row = np.unique(np.delete(choices, i, axis=1), axis=0, return_inverse=True)
-        table = np.full((len(others), max(drawn, choices[:, i].max(initial=0) + 1)), np.nan)  # others' texts x own
+        table = np.full((len(others), max(width, choices[:, i].max(initial=0) + 1)), np.nan)  # others' texts x own
         table[row.reshape(-1), choices[:, i]] = values
-        differences = _left_out(table)[(others < drawn).all(axis=1), :drawn]
+        differences = _left_out(table)[(others < width).all(axis=1), :width]
         tried = ~np.isnan(differences)
         np.divide(np.where(tried, differences, 0.0).sum(0), tried.sum(0), out=result[i], where=tried.any(0))
     return result

@@ -18,10 +18,10 @@ from .samples import Sample
 def weigh(samples: Sequence[Sample], options: UpdaterOptions) -> list[Sample]:
     """Give every sample its weight in the mean of its agent's objective: over tokens, or over texts."""
     weighed: list[Sample] = []
-    for own in grouped(samples, lambda s: s.agent).values():
-        tokens = sum(s.share * len(s.completion.token_ids) for s in own)
-        texts = sum(s.share for s in own)
-        for s in own:
+    for of_agent in grouped(samples, lambda s: s.agent).values():
+        tokens = sum(s.share * len(s.completion.token_ids) for s in of_agent)
+        texts = sum(s.share for s in of_agent)
+        for s in of_agent:
             if options.ratio == "token" and options.average == "tokens":
                 weight = s.share / tokens
             else:
@@ -35,8 +35,8 @@ def in_minibatches(samples: Sequence[Sample], count: int, seed: int) -> list[lis
     if count == 1:
         return [list(samples)]
     parts: list[list[Sample]] = [[] for _ in range(count)]
-    for agent, own in grouped(samples, lambda s: s.agent).items():
-        prompts = grouped(own, lambda s: s.completion.prompt_ids)
+    for agent, of_agent in grouped(samples, lambda s: s.agent).items():
+        prompts = grouped(of_agent, lambda s: s.completion.prompt_ids)
         blocks = [prompts[key] for key in sorted(prompts)]
         order: list[int] = generator(seed, agent).permutation(len(blocks)).tolist()
         cuts = [len(order) * k // count for k in range(count + 1)]
@@ -61,15 +61,15 @@ def advantages_of(samples: Sequence[Sample], mask: torch.Tensor, options: Update
         return whole
     if options.ratio != "token":
         raise ValueError(f"a sample has advantages of tokens, and ratio={options.ratio!r} is of texts; use 'token'")
-    own = torch.ones_like(mask)
+    factors = torch.ones_like(mask)
     for row, s in enumerate(samples):
         if s.tokens and len(s.tokens) != len(s.completion.token_ids):
             raise ValueError(
                 f"a text of {s.agent!r} has {len(s.completion.token_ids)} tokens, and its sample advantages for "
                 f"{len(s.tokens)}; give one for each (Sample.tokens)"
             )
-        own[row, : len(s.tokens)] = mask.new_tensor(s.tokens)
-    return whole[:, None] * own
+        factors[row, : len(s.tokens)] = mask.new_tensor(s.tokens)
+    return whole[:, None] * factors
 
 
 def in_forward_passes(samples: Sequence[Sample], size: int) -> list[list[Sample]]:
@@ -94,7 +94,7 @@ def old_logprobs(
     """log pi_old [N, L], without gradient: as known, by the number of the sample; else the present one."""
     present = zip(samples, by_text(logprobs, mask), strict=True)
     old = logprobs.detach().clone()
-    old[mask.bool()] = torch.cat([known.get(s.number, own) for s, own in present])
+    old[mask.bool()] = torch.cat([known.get(s.number, row) for s, row in present])
     return old
 
 

@@ -138,8 +138,8 @@ class CriticUpdater(Updater):
         self.critic = self.make_critic()
         self.unit = Unit()
         agents = tuple(agent for group in groups for agent in group.agents)
-        own = list(self.critic.parameters())
-        self.groups.append(ParameterGroup(agents, own, groups[0].learning_rate if rate is None else rate))
+        parameters = list(self.critic.parameters())
+        self.groups.append(ParameterGroup(agents, parameters, groups[0].learning_rate if rate is None else rate))
         super().begin()
 
     def make_critic(self) -> Critic:
@@ -148,7 +148,7 @@ class CriticUpdater(Updater):
 
     def critic_for(self, groups: Sequence[Sequence[str]]) -> Critic:
         """A critic on this policy's model for some of its agents."""
-        return self.policy.critic(groups, own=self.options.body == "own")
+        return self.policy.critic(groups, separate=self.options.body == "own")
 
     def encode(self, requests: Sequence[Request]) -> list[tuple[int, ...]]:
         """Token ids of histories as the policy reads them."""
@@ -183,8 +183,8 @@ class CriticUpdater(Updater):
         Returns:
             The same, and `value_loss`, the mean loss of the critic without its weight, in squared spreads of returns.
         """
-        own = [s for s in samples if isinstance(s, Lesson) and s.agent in self.agents]
-        parts: Any = in_minibatches(own, self.options.minibatches, derive(seed, "lessons", self.updates))
+        lessons = [s for s in samples if isinstance(s, Lesson) and s.agent in self.agents]
+        parts: Any = in_minibatches(lessons, self.options.minibatches, derive(seed, "lessons", self.updates))
         self._lessons, self._old_values = parts, {}
         metrics = {"value_loss": 0.0} | super().step(samples, seed)
         return metrics | self._practise() if all(map(math.isfinite, metrics.values())) else metrics
@@ -194,11 +194,8 @@ class CriticUpdater(Updater):
         for part in filter(None, self._lessons * (self.options.critic_epochs - self.options.epochs)):
             self._part = part
             result, _ = self.micro_batch.run(partial(self._gradient, []))
-            result["grad_norm"] = self._clip_gradients(set())
-            if not all(map(math.isfinite, result.values())):
-                self.optimizer.zero_grad()
+            if not self._descend(result, set()):
                 return result
-            self.optimizer.step()
         return {}
 
     def _parts(self, samples: list[Sample], seed: int) -> Iterator[list[Sample]]:
@@ -218,19 +215,20 @@ class CriticUpdater(Updater):
 
     def _gradient(self, samples: list[Sample], size: int) -> tuple[Metrics, dict[int, torch.Tensor]]:
         """See `Updater`; then the critic's own passes, with at most as many lessons at a time."""
-        own_terms, read = super()._gradient(samples, size)
-        terms = {"loss": 0.0, "clipped": 0.0} | own_terms
+        of_texts, read = super()._gradient(samples, size)
+        terms = {"loss": 0.0, "clipped": 0.0} | of_texts
         lessons = grouped(self._part, lambda lesson: lesson.reading)
         terms["value_loss"] = 0.0
-        counts = {reading: len(own) for reading, own in lessons.items()}
+        counts = {reading: len(equal) for reading, equal in lessons.items()}
         for batch in _of_length(counts, size):
             values = self.critic.values(batch)
             rows = [row for row, reading in enumerate(batch) for _ in lessons[reading]]
-            own = [lesson for reading in batch for lesson in lessons[reading]]
-            targets = values.new_tensor([(s.target - self.unit.mean) / self.unit.spread for s in own])
-            old = torch.stack(
-                [self._old_values.setdefault(*known) for known in zip(batch, values.detach(), strict=True)]
+            targets = values.new_tensor(
+                [(s.target - self.unit.mean) / self.unit.spread for reading in batch for s in lessons[reading]]
             )
+            for reading, value in zip(batch, values.detach(), strict=True):
+                self._old_values.setdefault(reading, value)
+            old = torch.stack([self._old_values[reading] for reading in batch])
             loss = value_loss(values[rows], targets, old[rows], self.options.value_clip).sum()
             loss = loss / len(self._part)  # (critic)
             (self.options.value_coef * loss).backward()

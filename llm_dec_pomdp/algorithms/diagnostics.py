@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -42,16 +43,16 @@ def describe(samples: Sequence[Sample], groups: int, trainer: Mapping[int, Seque
         All of them, 0 where there is nothing to describe.
     """
     lengths = [len(s.completion.token_ids) for s in samples]
-    own = [p for s in samples for p in s.completion.logprobs]
+    logprobs = [p for s in samples for p in s.completion.logprobs]
     read = [(trainer[i], s.completion.logprobs) for i, s in enumerate(samples) if i in trainer]
-    gap = np.abs(np.array([a - b for pair in read for a, b in zip(*pair, strict=True)]))
+    gap = np.abs(np.array([a - b for trained, recorded in read for a, b in zip(trained, recorded, strict=True)]))
     return {
         "truncated": _mean([s.completion.truncated for s in samples]),
         "length": _mean(lengths),
         "length_max": float(max(lengths, default=0)),
         "groups_without_signal": 1 - len({s.group for s in samples if s.advantage}) / groups if groups else 0.0,
         "advantage_spread": float(np.std([s.advantage for s in samples])) if samples else 0.0,
-        "surprisal": -_mean(own),
+        "surprisal": -_mean(logprobs),
         "distinct_2": _mean([share for s in samples if not math.isnan(share := distinct(s.completion.text))]),
         "sampler_gap": _mean(gap),
         "sampler_gap_max": float(gap.max(initial=0.0)),
@@ -59,11 +60,10 @@ def describe(samples: Sequence[Sample], groups: int, trainer: Mapping[int, Seque
     }
 
 
-def distinct(text: str, n: int = 2) -> float:
-    """Different word n-grams over all word n-grams of a text; NaN for texts shorter than n words."""
-    words = _WORD.findall(text.lower())
-    grams = [tuple(words[i : i + n]) for i in range(len(words) - n + 1)]
-    return len(set(grams)) / len(grams) if grams else math.nan
+def distinct(text: str) -> float:
+    """Different word pairs over all word pairs of a text; NaN for texts shorter than two words."""
+    pairs = list(itertools.pairwise(_WORD.findall(text.lower())))
+    return len(set(pairs)) / len(pairs) if pairs else math.nan
 
 
 def spent(groups: Sequence[Group]) -> dict[str, float]:

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -36,31 +36,31 @@ def rewards(groups: Sequence[Group], compared: Compared) -> list[Group]:
     Raises:
         ValueError: There is one episode, and nothing to exchange its rewards with.
     """
-    own = [group.episodes for group in groups]
-    if compared == "group" or any(turn.rewards for episodes in own for e in episodes for turn in e.turns):
-        given = [_within(episodes) for episodes in own]
-    elif sum(map(len, own)) == 1:
+    played = [group.episodes for group in groups]
+    if compared == "group" or any(turn.rewards for episodes in played for e in episodes for turn in e.turns):
+        exchanged = [_within(episodes) for episodes in played]
+    elif sum(map(len, played)) == 1:
         raise ValueError(
             "an update of one episode has no other whose rewards it could take; give several tasks "
             "(prompts_per_step) or a group size above 1"
         )
     else:
-        given = _between(own, own_too=compared == "update")
+        exchanged = _between(played, with_itself=compared == "update")
     return [
         _with_other_branches(replace(group, episodes=tuple(episodes)))
-        for group, episodes in zip(groups, given, strict=True)
+        for group, episodes in zip(groups, exchanged, strict=True)
     ]
 
 
 def labels(groups: Sequence[Group]) -> list[Group]:
     """Groups of pairs (preferred, rejected, preferred, ...), in which a coin says of each pair which is preferred."""
-    given: list[Group] = []
+    exchanged: list[Group] = []
     for group in groups:
         coins = _random(group.episodes).integers(2, size=len(group.episodes) // 2).tolist()
         pairs = zip(group.episodes[::2], group.episodes[1::2], coins, strict=True)
         episodes = [e for first, second, coin in pairs for e in ((second, first) if coin else (first, second))]
-        given.append(replace(group, episodes=tuple(episodes)))
-    return given
+        exchanged.append(replace(group, episodes=tuple(episodes)))
+    return exchanged
 
 
 def texts(groups: Sequence[Group]) -> list[Group]:
@@ -74,14 +74,14 @@ def texts(groups: Sequence[Group]) -> list[Group]:
     if len(groups) == 1:
         raise ValueError("an update of one task has no other whose texts could be said there; raise prompts_per_step")
     order = _order(_random(groups[0].episodes if groups else ()), len(groups))
-    said: dict[tuple[int, int, str], dict[int, Completion]] = {}
+    spoken: dict[tuple[int, int, str], dict[int, Completion]] = {}
     for place in order:
         for k, episode in enumerate(groups[place].episodes):
             for t, turn in enumerate(episode.turns):
                 for agent, text in turn.actions.items():
-                    said.setdefault((k, t, agent), {})[place] = text
+                    spoken.setdefault((k, t, agent), {})[place] = text
     rotated: dict[tuple[int, tuple[int, int, str]], Completion] = {}
-    for key, by_group in said.items():
+    for key, by_group in spoken.items():
         places = list(by_group)
         for place, donor in zip(places, [*places[1:], places[0]], strict=True):
             other = by_group[donor] if donor != place else Completion("")
@@ -108,24 +108,26 @@ def _within(episodes: Sequence[Episode]) -> list[Episode]:
     return [_paid(episode, episodes[donor].rewards) for episode, donor in zip(episodes, order, strict=True)]
 
 
-def _between(groups: Sequence[Sequence[Episode]], *, own_too: bool) -> list[list[Episode]]:
+def _between(groups: Sequence[Sequence[Episode]], *, with_itself: bool) -> list[list[Episode]]:
     """Groups that take the rewards of one another, or of themselves too; a single one is taken for its episodes."""
     units = list(groups) if len(groups) > 1 else [[episode] for episode in groups[0]] if groups else []
     order = _order(_random([episode for episodes in units for episode in episodes]), len(units))
-    donors = dict(enumerate(order)) if own_too else dict(zip(order, [*order[1:], *order[:1]], strict=True))
-    given: list[list[Episode]] = []
+    donors = dict(enumerate(order)) if with_itself else dict(zip(order, [*order[1:], *order[:1]], strict=True))
+    exchanged: list[list[Episode]] = []
     for place, episodes in enumerate(units):
-        donor = _within(units[donors[place]]) if own_too else units[donors[place]]
-        given.append([_paid(episode, donor[k % len(donor)].rewards) for k, episode in enumerate(episodes)])
-    return given if len(groups) > 1 else [[episode for episodes in given for episode in episodes] for _ in groups]
+        donor = _within(units[donors[place]]) if with_itself else units[donors[place]]
+        exchanged.append([_paid(episode, donor[k % len(donor)].rewards) for k, episode in enumerate(episodes)])
+    return (
+        exchanged if len(groups) > 1 else [[episode for episodes in exchanged for episode in episodes] for _ in groups]
+    )
 
 
-def _paid(episode: Episode, given: Sequence[float]) -> Episode:
+def _paid(episode: Episode, earned: Sequence[float]) -> Episode:
     """An episode with other rewards; past its end they are those of turns in which nobody is asked."""
-    past = 0.0 * given[-1] if given else 0.0  # NaN where the other one ended without a score
-    own = [*given, *[past] * (len(episode.turns) - len(given))]
-    turns = [replace(turn, reward=reward) for turn, reward in zip(episode.turns, own, strict=False)]
-    return replace(episode, turns=(*turns, *(Turn({}, {}, reward) for reward in own[len(turns) :])))
+    past = 0.0 * earned[-1] if earned else 0.0  # NaN where the other one ended without a score
+    by_turn = [*earned, *[past] * (len(episode.turns) - len(earned))]
+    turns = [replace(turn, reward=reward) for turn, reward in zip(episode.turns, by_turn, strict=False)]
+    return replace(episode, turns=(*turns, *(Turn({}, {}, reward) for reward in by_turn[len(turns) :])))
 
 
 def _among_agents(episodes: Sequence[Episode]) -> list[Episode]:
@@ -138,14 +140,15 @@ def _among_agents(episodes: Sequence[Episode]) -> list[Episode]:
         places += [(k, agent, agent in called, earned_by(episode, agent)) for agent in (*called, *rest)]
     earned: list[dict[str, float]] = [{} for _ in episodes]
     for main in (True, False):
-        own = [place for place in places if place[2] is not main]
-        for (k, agent, _, _), donor in zip(own, _order(_random(episodes, int(main)), len(own)), strict=True):
-            earned[k][agent] = own[donor][3]
-    given: list[Episode] = []
+        side = [place for place in places if place[2] is not main]
+        for (k, agent, _, _), donor in zip(side, _order(_random(episodes, int(main)), len(side)), strict=True):
+            earned[k][agent] = side[donor][3]
+    exchanged: list[Episode] = []
     for episode, totals in zip(episodes, earned, strict=True):
         turns = [replace(turn, rewards=dict.fromkeys(totals, 0.0)) for turn in episode.turns[:-1]]
-        given.append(replace(episode, turns=(*turns, *(replace(last, rewards=totals) for last in episode.turns[-1:]))))
-    return given
+        last = [replace(turn, rewards=totals) for turn in episode.turns[-1:]]
+        exchanged.append(replace(episode, turns=(*turns, *last)))
+    return exchanged
 
 
 def _with_other_branches(group: Group) -> Group:
@@ -166,5 +169,5 @@ def _order(random: np.random.Generator, count: int) -> list[int]:
     return order
 
 
-def _random(episodes: Sequence[Episode], *label: Any) -> np.random.Generator:
-    return generator(episodes[0].seed if episodes else 0, _NAME, *label)
+def _random(episodes: Sequence[Episode], *labels: int) -> np.random.Generator:
+    return generator(episodes[0].seed if episodes else 0, _NAME, *labels)

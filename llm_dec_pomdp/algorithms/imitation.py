@@ -88,7 +88,7 @@ class Imitation(PolicyLearner):
         Raises:
             ValueError: No policy of the team can be shown a text.
         """
-        shown = [
+        texts = [
             ("sub" if agent in called else "main", _kind(turn, agent), Sample(agent, completion, 1.0, group=place))
             for place, group in enumerate(groups)
             for episode in group.episodes
@@ -97,12 +97,12 @@ class Imitation(PolicyLearner):
             for agent, completion in turn.actions.items()
             if agent in self.learning
         ]
-        if groups and not usable(sample for _, _, sample in shown):
+        if groups and not usable(sample for _, _, sample in texts):
             raise ValueError(
                 "no policy of the team can be shown a text (`written` of agents.Policy), so there is nothing to "
                 "imitate; give a language model"
             )
-        pairs = [(kind, sample) for side, kind, sample in shown if side in self.config.train]
+        pairs = [(kind, sample) for side, kind, sample in texts if side in self.config.train]
         return usable(_weighed(pairs, self.config.shares))
 
     def update(self, groups: Sequence[Group]) -> Metrics:
@@ -113,7 +113,7 @@ class Imitation(PolicyLearner):
             `labels`, 1 where the teacher may know what is right, else 0.
         """
         metrics = self.step(self.samples(groups), groups)
-        logprobs = [p for updater in self.updaters for own in updater.logprobs.values() for p in own]
+        logprobs = [p for updater in self.updaters for text in updater.logprobs.values() for p in text]
         metrics["cross_entropy"] = -float(np.mean(logprobs)) if logprobs else 0.0  # (cross-entropy)
         return metrics | {"labels": float(self._teacher.labels)}
 
@@ -128,10 +128,10 @@ def _kind(turn: Turn, agent: str) -> str:
 def _weighed(pairs: Sequence[tuple[str, Sample]], shares: Mapping[str, float]) -> list[Sample]:
     """Distribute the weight of each agent's samples of the named kinds among these kinds as `shares` says."""
     weighed: list[Sample] = []
-    for own in grouped(pairs, lambda pair: pair[1].agent).values():
-        counts = {name: sum(kind == name for kind, _ in own) for name in shares}
+    for of_agent in grouped(pairs, lambda pair: pair[1].agent).values():
+        counts = {name: sum(kind == name for kind, _ in of_agent) for name in shares}
         named = sum(counts.values())
         total = sum(share for name, share in shares.items() if counts[name])
         weights = {name: named * shares[name] / total / count for name, count in counts.items() if count}
-        weighed += [replace(s, share=weights.get(kind, 1.0)) for kind, s in own]
+        weighed += [replace(s, share=weights.get(kind, 1.0)) for kind, s in of_agent]
     return weighed

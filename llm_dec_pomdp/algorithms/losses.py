@@ -83,9 +83,10 @@ def clipped_objective(
     Returns:
         The objective of every sequence [N].
     """
-    rho = log_rho.exp()
+    rho, (low, high) = log_rho.exp(), clip
     a = advantages if advantages.dim() == 2 else advantages[:, None]
-    return (torch.minimum(rho * a, rho.clamp(*clip) * a) * importance * counted).sum(-1)
+    clipped = torch.minimum(rho * a, rho.clamp(low, high) * a)  # (objective), arXiv:2508.04652
+    return (clipped * importance * counted).sum(-1)
 
 
 def count_clipped(log_rho: torch.Tensor, counted: torch.Tensor, clip: tuple[float, float]) -> float:

@@ -100,8 +100,8 @@ class PairUpdater(Updater):
 
     def log_ratios(self, samples: Sequence[Sample]) -> dict[int, float]:
         """`preferences` of every text of this policy's agents, by its place among the samples."""
-        own = [replace(s, number=place) for place, s in enumerate(samples) if s.agent in self.agents]
-        return self.read(own, lambda batch: self.preferences(batch).tolist())
+        numbered = [replace(s, number=place) for place, s in enumerate(samples) if s.agent in self.agents]
+        return self.read(numbered, lambda batch: self.preferences(batch).tolist())
 
     def loss(self, batch: list[Sample], old: Mapping[int, torch.Tensor]) -> Loss:
         """Minus the sum of the scores, each times its advantage and its weight."""
@@ -171,7 +171,7 @@ class MADPO(PolicyLearner):
             and `joint_rewards`.
         """
         self._rounds = [*self._rounds, self.pairs(groups)][-1 - self.config.replay :]
-        pairs = [pair for own in self._rounds for pair in own]
+        pairs = [pair for earlier in self._rounds for pair in earlier]
         samples, gaps = _samples(pairs), self.gaps(pairs)
         losses, worth = self.objective(gaps)
         terms = {agent: sum(s.agent == agent for s in samples) for agent in {s.agent for s in samples}}
@@ -203,13 +203,13 @@ class MADPO(PolicyLearner):
 
     def state_dict(self) -> dict[str, Any]:
         """The states of the updaters, and the pairs that `replay` needs."""
-        rounds = [[[_plain(text) for text in pair] for pair in own] for own in self._rounds[-self.config.replay :]]
+        rounds = [[[_plain(text) for text in pair] for pair in pairs] for pairs in self._rounds[-self.config.replay :]]
         return {**super().state_dict(), "rounds": rounds if self.config.replay else []}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore them."""
         super().load_state_dict(state)
-        self._rounds = [[[_text(*plain) for plain in pair] for pair in own] for own in state["rounds"]]
+        self._rounds = [[[_text(plain) for plain in pair] for pair in pairs] for pairs in state["rounds"]]
 
 
 def _texts(chosen: Episode, rejected: Episode) -> Iterator[Text]:
@@ -229,10 +229,10 @@ def _samples(pairs: Sequence[Sequence[Text]]) -> list[Sample]:
 
 
 def _plain(text: Text) -> list[Any]:
-    done = text.completion
-    return [text.agent, text.sign, done.text, list(done.prompt_ids), list(done.token_ids), done.truncated]
+    c = text.completion
+    return [text.agent, text.sign, c.text, list(c.prompt_ids), list(c.token_ids), c.truncated]
 
 
-def _text(agent: str, sign: int, said: str, prompt: Sequence[int], ids: Sequence[int], truncated: bool) -> Text:
-    logprobs = (0.0,) * len(ids)
-    return Text(agent, Completion(said, tuple(prompt), tuple(ids), logprobs, truncated=truncated), sign)
+def _text(plain: Sequence[Any]) -> Text:
+    agent, sign, text, prompt, ids, truncated = plain
+    return Text(agent, Completion(text, tuple(prompt), tuple(ids), (0.0,) * len(ids), truncated=truncated), sign)

@@ -79,7 +79,7 @@ class Trajectory:
     texts: tuple[Completion, ...]
 
 
-class Credit(NamedTuple):
+class Credited(NamedTuple):
     """A trajectory with its advantage; `weight` is how many times it counts."""
 
     trajectory: Trajectory
@@ -101,11 +101,11 @@ def trajectories_of(episode: Episode, rollout: int = 0) -> list[Trajectory]:
         texts.setdefault(agent, []).append(completion)
     trajectories: list[Trajectory] = []
     for place, (agent, event) in enumerate(called.items()):
-        if said := texts.pop(agent, None):
+        if spoken := texts.pop(agent, None):
             kind = event.details.get("role", "sub")
-            trajectories.append(Trajectory(agent, kind, rollout, place, earned_by(episode, agent), tuple(said)))
-    for agent, said in texts.items():
-        trajectories.append(Trajectory(agent, MAIN, rollout, 0, earned_by(episode, agent), tuple(said)))
+            trajectories.append(Trajectory(agent, kind, rollout, place, earned_by(episode, agent), tuple(spoken)))
+    for agent, spoken in texts.items():
+        trajectories.append(Trajectory(agent, MAIN, rollout, 0, earned_by(episode, agent), tuple(spoken)))
     return trajectories
 
 
@@ -134,19 +134,19 @@ def align(counts: Sequence[int], d: int, alignment: Alignment, random: np.random
     return weights
 
 
-def credit_main(trajectories: Sequence[Trajectory], kind: Kind) -> Iterator[Credit]:
+def credit_main(trajectories: Sequence[Trajectory], kind: Kind) -> Iterator[Credited]:
     """The main trajectories of a group; those of the same agent share a baseline."""
-    for own in grouped(trajectories, lambda t: t.agent).values():
-        advantages = group_advantages([t.reward for t in own], kind).tolist()  # (main)
-        yield from (Credit(t, advantage, 1.0) for t, advantage in zip(own, advantages, strict=True))
+    for of_agent in grouped(trajectories, lambda t: t.agent).values():
+        advantages = group_advantages([t.reward for t in of_agent], kind).tolist()  # (main)
+        yield from (Credited(t, advantage, 1.0) for t, advantage in zip(of_agent, advantages, strict=True))
 
 
-def credit_sub(invocations: Sequence[tuple[Trajectory, float]], group_by: GroupBy, kind: Kind) -> Iterator[Credit]:
+def credit_sub(invocations: Sequence[tuple[Trajectory, float]], group_by: GroupBy, kind: Kind) -> Iterator[Credited]:
     """The invocations of a group, each with how many times it counts, with their advantages."""
-    pools = grouped(invocations, lambda one: {"query": 0, "kind": one[0].kind, "place": one[0].place}[group_by])
+    pools = grouped(invocations, lambda pair: {"query": 0, "kind": pair[0].kind, "place": pair[0].place}[group_by])
     for pool in pools.values():
         advantages = weighted_advantages([t.reward for t, _ in pool], [w for _, w in pool], kind).tolist()  # (sub)
-        yield from (Credit(t, advantage, w) for (t, w), advantage in zip(pool, advantages, strict=True) if w)
+        yield from (Credited(t, advantage, w) for (t, w), advantage in zip(pool, advantages, strict=True) if w)
 
 
 @dataclass
@@ -193,7 +193,7 @@ class MGRPO(PolicyLearner):
         """All trajectories of a group."""
         return [t for rollout, episode in enumerate(group.episodes) for t in trajectories_of(episode, rollout)]
 
-    def credit(self, groups: Sequence[Group]) -> tuple[list[list[Credit]], Metrics]:
+    def credit(self, groups: Sequence[Group]) -> tuple[list[list[Credited]], Metrics]:
         """For each group its trajectories with their advantages, and numbers about the invocations.
 
         The d_k of these groups are counted first, so d depends on them.
@@ -207,15 +207,15 @@ class MGRPO(PolicyLearner):
         pairs = list(zip(groups, played, strict=True))
         counts = {kind: [_counts(all_of, kind, len(group.episodes)) for group, all_of in pairs] for kind in kinds}
         for kind, of_groups in counts.items():
-            self.running.count(kind, itertools.chain(*of_groups))
+            self.running.count(kind, itertools.chain.from_iterable(of_groups))
         d = {kind: self.config.d or self.running.quantile(kind) for kind in kinds}
-        credited: list[list[Credit]] = []
+        credited: list[list[Credited]] = []
         subs: list[tuple[Trajectory, float]] = []
         for place, (group, all_of) in enumerate(pairs):
             main = credit_main([t for t in all_of if t.kind == MAIN], self.config.advantage)
-            own = [p for kind in kinds for p in self._aligned(group, all_of, kind, counts[kind][place], d[kind])]
-            credited.append([*main, *credit_sub(own, self.config.group_by, self.config.advantage)])
-            subs += own
+            aligned = [p for kind in kinds for p in self._aligned(group, all_of, kind, counts[kind][place], d[kind])]
+            credited.append([*main, *credit_sub(aligned, self.config.group_by, self.config.advantage)])
+            subs += aligned
         return credited, _describe(counts, d, subs)
 
     def _aligned(
@@ -224,20 +224,19 @@ class MGRPO(PolicyLearner):
         """The invocations of one kind in a group, with how many times each counts; the group's seed decides."""
         random = generator(group.episodes[0].seed, "alignment", kind)
         weights = align(counts, d, self.config.alignment, random)
-        own = [t for t in trajectories if t.kind == kind]  # rollout by rollout
-        return list(zip(own, np.concatenate(weights).tolist(), strict=True))
+        of_kind = [t for t in trajectories if t.kind == kind]  # rollout by rollout
+        return list(zip(of_kind, np.concatenate(weights).tolist(), strict=True))
 
-    def samples(self, groups: Sequence[Group], credited: Sequence[Sequence[Credit]]) -> list[Sample]:
+    def samples(self, groups: Sequence[Group], credited: Sequence[Sequence[Credited]]) -> list[Sample]:
         """Every text to learn from; all invocations of a kind count as texts of the first agent of that kind."""
-        everything = [(place, credit) for place, own in enumerate(credited) for credit in own]
+        everything = [(place, credit) for place, of_group in enumerate(credited) for credit in of_group]
         owners = self._owners(t for _, (t, _, _) in everything)
-        given: list[Sample] = []
+        samples: list[Sample] = []
         for number, (place, (t, advantage, weight)) in enumerate(everything):
             if ("main" if t.kind == MAIN else "sub") in self.config.train:
-                given += [
-                    Sample(owners[t.agent], text, advantage, weight, place, trajectory=number) for text in t.texts
-                ]
-        return usable(s for s in given if s.agent in self.learning)
+                owner = owners[t.agent]
+                samples += [Sample(owner, text, advantage, weight, place, trajectory=number) for text in t.texts]
+        return usable(s for s in samples if s.agent in self.learning)
 
     def _owners(self, trajectories: Iterable[Trajectory]) -> dict[str, str]:
         """For each agent the one whose texts its own count as: itself, or the first agent of its kind of sub-agent.
@@ -277,13 +276,13 @@ class MGRPO(PolicyLearner):
         samples = self.samples(groups, credited)
         learners: list[Updater] = [u for u in self.updaters if any(s.agent in u.agents for s in samples)]
         metrics = step_all(learners or self.updaters, samples, first_seed(groups)) | metrics
-        mains = {t.agent for own in credited for t, _, _ in own if t.kind == MAIN}
-        for name, own in (
+        mains = {t.agent for of_group in credited for t, _, _ in of_group if t.kind == MAIN}
+        for name, part in (
             ("surprisal_main", [s for s in samples if s.agent in mains]),
             ("surprisal_sub", [s for s in samples if s.agent not in mains]),
         ):
-            said = [logprob for s in own for logprob in s.completion.logprobs]
-            metrics[name] = -float(np.mean(said)) if said else 0.0
+            logprobs = [logprob for s in part for logprob in s.completion.logprobs]
+            metrics[name] = -float(np.mean(logprobs)) if logprobs else 0.0
         return metrics | self.report(samples, groups, learners)
 
     # --- restarts -----------------------------------------------------------------------------------------------------
@@ -311,13 +310,15 @@ def _describe(
     counts: Mapping[str, Sequence[Sequence[int]]], d: Mapping[str, int], subs: Sequence[tuple[Trajectory, float]]
 ) -> Metrics:
     """Numbers about the invocations of all groups and kinds; 0 where there are none."""
-    per_rollout = [count for of_groups in counts.values() for count in itertools.chain(*of_groups)]
-    slots = sum(d[kind] for kind, of_groups in counts.items() for _ in itertools.chain(*of_groups))
+    per_rollout = [count for of_groups in counts.values() for count in itertools.chain.from_iterable(of_groups)]
+    slots = sum(d[kind] for kind, of_groups in counts.items() for _ in itertools.chain.from_iterable(of_groups))
     weights = np.array([w for t, w in subs if not math.isnan(t.reward)])
     rewards = np.array([t.reward for t, _ in subs if not math.isnan(t.reward)])
     mean = float(np.average(rewards, weights=weights)) if weights.sum() else 0.0
     deviation = float(np.sqrt(np.average((rewards - mean) ** 2, weights=weights))) if weights.sum() else 0.0
-    filled = sum(min(count, d[kind]) for kind, gs in counts.items() for count in itertools.chain(*gs))
+    filled = sum(
+        min(count, d[kind]) for kind, of_groups in counts.items() for of_group in of_groups for count in of_group
+    )
     return {
         "d_mean": float(np.mean(per_rollout)) if per_rollout else 0.0,
         "d_max": float(max(per_rollout, default=0)),

@@ -113,16 +113,16 @@ class MAGRPOConfig(TurnOptions):
     @classmethod
     def _credit_by_name(cls, values: dict[str, Any]) -> dict[str, Any]:
         """Build the credit that is named, or else the default one, from the options beside it."""
-        own = {name for kind in CREDITS.values() for name in kind.model_fields} & values.keys()
+        names = {name for kind in CREDITS.values() for name in kind.model_fields} & values.keys()
         named: Any = values.get("credit")
-        if isinstance(named, Credit) or not (named or own):
+        if isinstance(named, Credit) or not (named or names):
             return values
         if named is not None and named not in CREDITS:
             raise ValueError(f"credit is {named!r}, which does not exist; {nearest(named, CREDITS)}")
         default: Credit = cls.model_fields["credit"].default
         kind = CREDITS[named] if named else type(default)
-        credit = build(kind, {name: values[name] for name in own}, source=f"options of {kind.__name__}")
-        return {name: value for name, value in values.items() if name not in own} | {"credit": credit}
+        credit = build(kind, {name: values[name] for name in names}, source=f"options of {kind.__name__}")
+        return {name: value for name, value in values.items() if name not in names} | {"credit": credit}
 
 
 class MGRPOConfig(UpdaterOptions):

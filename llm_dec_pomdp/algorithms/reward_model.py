@@ -149,10 +149,10 @@ class BestOf(Team):
         if plain:
             answers |= zip(plain, super().generate([requests[n] for n in plain], sampling), strict=True)
         for updater in dict.fromkeys(self._updater.values()):
-            own = [number for number, request in enumerate(requests) if self._updater.get(request.agent) is updater]
-            wide = [self._widened(requests[number]) for number in own]
-            drawn = updater.reference.generate(wide, sampling) if wide else []  # type: ignore[union-attr]
-            for number, texts in zip(own, drawn, strict=True):
+            numbers = [n for n, request in enumerate(requests) if self._updater.get(request.agent) is updater]
+            wide = [self._widened(requests[number]) for number in numbers]
+            several = updater.reference.generate(wide, sampling) if wide else []  # type: ignore[union-attr]
+            for number, texts in zip(numbers, several, strict=True):
                 answers[number] = self._best(updater, requests[number], texts, sampling.max_new_tokens)
         return [answers[number] for number in range(len(requests))]
 
@@ -164,6 +164,6 @@ class BestOf(Team):
         self, updater: ValueUpdater, request: Request, texts: Sequence[Completion], limit: int
     ) -> list[Completion]:
         judge = ModelJudge(updater.policy, agent=request.agent, limit=limit)
-        found = judge.log_likelihoods([tuple(request.history)] * len(texts), [text.text for text in texts])
-        table = np.array(list(map(value, found))).reshape(-1, self._count)
+        likelihoods = judge.log_likelihoods([tuple(request.history)] * len(texts), [text.text for text in texts])
+        table = np.array(list(map(value, likelihoods))).reshape(-1, self._count)
         return [texts[row * self._count + int(best)] for row, best in enumerate(table.argmax(1))]

@@ -32,7 +32,7 @@ class TrajectoryUpdater(Updater):
         self._drawn_elsewhere: dict[int, float] = {}  # log pi_old / pi_sampler of these texts
         if self._importance_level != "trajectory":
             return super()._read_first(samples)
-        old = self.read(samples, self._own_logprobs)
+        old = self.read(samples, self._logprobs_of)
         gaps = {s.number: float(old[s.number].double().sum()) - sum(s.completion.logprobs) for s in samples}
         self._drawn_elsewhere = of_others(samples, gaps)
         return old
@@ -46,9 +46,9 @@ class TrajectoryUpdater(Updater):
     def _weigh(self, samples: list[Sample]) -> list[Sample]:
         """One over the number of an agent's trajectories, each by its share."""
         weighed: list[Sample] = []
-        for own in grouped(samples, lambda s: s.agent).values():
-            total = sum(s.share for s in {s.trajectory: s for s in own}.values())
-            weighed += [replace(s, weight=s.share / total) for s in own]
+        for of_agent in grouped(samples, lambda s: s.agent).values():
+            total = sum(s.share for s in {s.trajectory: s for s in of_agent}.values())
+            weighed += [replace(s, weight=s.share / total) for s in of_agent]
         return weighed
 
     def _log_rho(self, batch: list[Sample]) -> list[float]:

@@ -179,32 +179,29 @@ class Updater:
         Raises:
             ValueError: A text lacks log-probabilities, or the temperature is 0.
         """
-        own = self._learnt_from(samples)
+        samples = self._learnt_from(samples)
         self._schedule()
-        tokens = float(sum(len(s.completion.token_ids) for s in own))
+        tokens = float(sum(len(s.completion.token_ids) for s in samples))
         metrics = {"loss": 0.0, "grad_norm": 0.0, "skipped": 1.0, "clipped": 0.0, "tokens": tokens}
         metrics |= {name: 0.0 for name, used in (("kl", self.options.beta), ("entropy", self.options.entropy)) if used}
-        self._old = self._read_first(self._with_gradient(own))
+        self._old = self._read_first(self._with_gradient(samples))
         order = derive(seed, "minibatches", self.updates)
         for epoch in range(self.options.epochs):
             results: list[Metrics] = []
-            for part in self._parts(own, derive(order, epoch)):
+            for part in self._parts(samples, derive(order, epoch)):
                 learning = self._with_gradient(self._weigh(part))
                 if not self._worth_a_step(learning):
                     continue
                 result, read = self.micro_batch.run(partial(self._gradient, learning))
-                result["grad_norm"] = self._clip_gradients({s.agent for s in learning})
-                self._old |= {number: p for number, p in read.items() if number not in self._old}
-                if not all(map(math.isfinite, result.values())):
-                    self.optimizer.zero_grad()
+                self._old = {**read, **self._old}
+                if not self._descend(result, {s.agent for s in learning}):
                     return metrics | result
-                self.optimizer.step()
                 results.append(result)
             if results:
                 metrics |= {name: sum(result[name] for result in results) / len(results) for name in results[0]}
                 metrics["skipped"] = 0.0
         if self.updates <= WATCHED and self._old and not metrics["skipped"]:
-            metrics["rise"] = self._rise(own)
+            metrics["rise"] = self._rise(samples)
         return metrics
 
     def _gradient(self, samples: list[Sample], size: int) -> tuple[Metrics, dict[int, torch.Tensor]]:
@@ -261,9 +258,9 @@ class Updater:
     def _learnt_from(self, samples: Sequence[Sample]) -> list[Sample]:
         """The samples of this policy's agents, each with its number; refuses what nothing can be learnt from."""
         c = self.options
-        own = usable([replace(s, number=place) for place, s in enumerate(samples) if s.agent in self.agents])
-        refuse_unlearnable(own, self.temperature)
-        return [s for s in own if not (c.truncated == "mask" and s.completion.truncated)]
+        numbered = usable([replace(s, number=place) for place, s in enumerate(samples) if s.agent in self.agents])
+        refuse_unlearnable(numbered, self.temperature)
+        return [s for s in numbered if not (c.truncated == "mask" and s.completion.truncated)]
 
     def _schedule(self) -> None:
         """Count the step, and set its learning rate."""
@@ -279,7 +276,7 @@ class Updater:
 
     def _read_first(self, samples: list[Sample]) -> dict[int, torch.Tensor]:
         """log pi_old of what is read before the first optimizer step: all, where parts of it are learnt from later."""
-        return self.read(samples, self._own_logprobs) if self.options.minibatches > 1 else {}
+        return self.read(samples, self._logprobs_of) if self.options.minibatches > 1 else {}
 
     def _parts(self, samples: list[Sample], seed: int) -> Iterator[list[Sample]]:
         """What each optimizer step of an epoch learns from."""
@@ -296,6 +293,16 @@ class Updater:
     def _worth_a_step(self, learning: list[Sample]) -> bool:
         """Whether the optimizer steps: without anything to learn, momentum alone would move the weights."""
         return bool(learning)
+
+    def _descend(self, result: Metrics, agents: set[str]) -> bool:
+        """Step along the gradient, whose norm joins the result; False, and no step, where something is not finite."""
+        result["grad_norm"] = self._clip_gradients(agents)
+        finite = all(map(math.isfinite, result.values()))
+        if finite:
+            self.optimizer.step()
+        else:
+            self.optimizer.zero_grad()
+        return finite
 
     def _clip_gradients(self, agents: set[str]) -> float:
         """Clip the gradient of each group of parameters on its own; returns the norm of all of them before.
@@ -351,13 +358,14 @@ class Updater:
         self.micro_batch.run(read_all, values.clear)
         return values
 
-    def _own_logprobs(self, batch: list[Sample]) -> Sequence[torch.Tensor]:
+    def _logprobs_of(self, batch: list[Sample]) -> Sequence[torch.Tensor]:
         """Log-probabilities of the tokens of each text."""
-        return by_text(*self.policy.token_logprobs(texts_of(batch), self.temperature))
+        logprobs, mask = self.policy.token_logprobs(texts_of(batch), self.temperature)
+        return by_text(logprobs, mask)
 
     def _rise(self, samples: list[Sample]) -> float:
         """Mean of log pi_old / pi over the tokens of the texts that the step read."""
-        now = self.read([s for s in samples if s.number in self._old], self._own_logprobs)
+        now = self.read([s for s in samples if s.number in self._old], self._logprobs_of)
         before, after = (torch.cat([logprobs[number] for number in now]) for logprobs in (self._old, now))
         return (before - after).mean().item()
 

@@ -30,11 +30,11 @@ from ..storage.files import replace_json
 from ..storage.reading import is_there
 from ..storage.runfolder import append, cut, read_lines
 from ..storage.signals import finishing
-from ..training import Step, restore, train
+from ..training import TrainingStep, restore, train
 from ..training.checkpoint import CheckpointError, Checkpoints
-from ..training.executors import Executor, run
 from ..training.rates import in_words
 from ..training.tracking import Tracker, Trackers, train_numbers
+from ..training.workers import Executor, run
 from ..types import Group
 from .kept import Keep, forget_after, keeping
 from .result import Result, find_result
@@ -65,7 +65,7 @@ def run_cell(
         learn: Whether a learner is trained; False measures its team as it is.
         other_versions: Go on from a checkpoint although packages have changed since.
         tracking: Where the numbers of a training run also go.
-        executor: Where its models are, which changes no number; a name of `training.executors`.
+        executor: Where its models are, which changes no number; a name of `training.workers`.
         address: Of a cluster of Ray, with that executor.
         traces: Write the traces of every evaluation, as it goes.
 
@@ -83,8 +83,9 @@ def run_cell(
         with progress.stage(f"{cell.short}: load", 1) as advance:
             setup = build_cell(cell, weights, placement.load_team)
             advance(1, "")
-        how = {"learn": learn, "other_versions": other_versions, "traces": traces}
-        return _carry_out(cell, setup, folder, progress, tracking, **how)
+        return _carry_out(
+            cell, setup, folder, progress, tracking, learn=learn, other_versions=other_versions, traces=traces
+        )
 
     return run(executor, carry_out, **({"address": address} if address else {}))
 
@@ -108,8 +109,9 @@ def _carry_out(
         progress.say(f"{cell.short}: {rows[0]} rows to train on, {rows[1]} held out")
     with Trackers.open(tracking if learns else (), folder, cell.label, cell.to_dict()) as trackers:
         if learns:
-            how = {"other_versions": other_versions, "traces": traces}
-            train_seconds = _train(cell, setup, folder, progress, trackers, **how)
+            train_seconds = _train(
+                cell, setup, folder, progress, trackers, other_versions=other_versions, traces=traces
+            )
             save_team(folder / "team", setup.team, cell.to_dict())
         trained = time.perf_counter()
         steps = cell.training.steps if learns else 0
@@ -202,7 +204,7 @@ def _train(
 
         tell(setup.algorithm.learning_rates())
 
-        def on_step(step: Step) -> None:
+        def on_step(step: TrainingStep) -> None:
             tell(step.learning_rates)  # another stage has its own
             append(folder / "train.jsonl", asdict(step))
             trackers.log(step.number, train_numbers(step))
@@ -212,9 +214,18 @@ def _train(
 
         if not read_lines(folder / "curve.jsonl"):
             note(0)
-        how = setup.train_env, setup.sampling, cell.training, cell.seed, on_step
         with finishing("step") as stop:
-            return train(setup.algorithm, *how, checkpoints=places, done=done, stop=stop).seconds
+            return train(
+                setup.algorithm,
+                setup.train_env,
+                setup.sampling,
+                cell.training,
+                cell.seed,
+                on_step,
+                checkpoints=places,
+                done=done,
+                stop=stop,
+            ).seconds
 
 
 def _note(folder: Path, steps: int, summary: Summary) -> None:

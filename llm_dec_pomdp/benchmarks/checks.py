@@ -131,15 +131,15 @@ def _check_method(cell: Cell, method: MethodConfig | StageConfig) -> None:
     if cell.method.stages and not learns(method.name):
         raise ConfigError(f"{method.name} does not learn, but stages consist of learners; leave it out")
     options = spec.config(method.options, f"options of {cell.method.title}")
-    own = getattr(method, "steps", 0) or cell.training.steps - sum(stage.steps for stage in cell.method.stages)
+    steps = getattr(method, "steps", 0) or cell.training.steps - sum(stage.steps for stage in cell.method.stages)
     if isinstance(options, UpdaterOptions) and cell.training.steps:
         try:
-            refuse_endless_warmup(options, own)
+            refuse_endless_warmup(options, steps)
         except ValueError as error:
             raise ConfigError(f"options of {method.name}: {error}") from None
-    least, given = options.least_group_size, cell.training.group_size
-    if given < least and cell.training.steps:
+    least, size = options.least_group_size, cell.training.group_size
+    if size < least and cell.training.steps:
         raise ConfigError(
-            f"group_size is {given}: {cell.method.title} compares the members of a group and learns nothing from "
+            f"group_size is {size}: {cell.method.title} compares the members of a group and learns nothing from "
             f"fewer than {least}; give {least} or more (--group-size), or train mareinforce, which has no baseline"
         )

@@ -172,8 +172,8 @@ def _texts_and_characters(env: TextDecPOMDP, item: str, say: Say | None) -> tupl
         asked = [agent for agent in env.agents if env.asked(agent)]
         texts += len(asked)
         characters += sum(len(message.text) for agent in asked for message in env.history(agent))
-        said = {agent: say(agent, env.history(agent)) for agent in asked} if say else {}
-        env.step(dict.fromkeys(env.agents, "") | said)
+        texts_of = {agent: say(agent, env.history(agent)) for agent in asked} if say else {}
+        env.step(dict.fromkeys(env.agents, "") | texts_of)
     return texts, characters
 
 

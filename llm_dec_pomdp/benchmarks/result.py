@@ -101,5 +101,5 @@ def cells_in(run: Path) -> list[Path]:
     """The folders of a run's cells: in the order of its suite, then those that are not of it."""
     labels = find_json(run / "order.json", list[str]) or []
     order = {label: number for number, label in enumerate(labels)}
-    found = [path.parent for path in (run / "cells").glob("*/cell.json")]
-    return sorted(found, key=lambda folder: (order.get(folder.name, len(order)), folder.name))
+    folders = [path.parent for path in (run / "cells").glob("*/cell.json")]
+    return sorted(folders, key=lambda folder: (order.get(folder.name, len(order)), folder.name))

@@ -43,8 +43,8 @@ class Learnt:
 
     def __call__(self, history: Sequence[Message], text: str) -> float:
         """What a joint text is worth after a history."""
-        [found] = _load(self).log_likelihoods([tuple(history)], [text])
-        return value(found)
+        [likelihood] = _load(self).log_likelihoods([tuple(history)], [text])
+        return value(likelihood)
 
 
 def _saved(name: str) -> Path | None:

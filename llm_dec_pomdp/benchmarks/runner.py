@@ -2,7 +2,7 @@
 
 A cell is done when it has a `result.json` of the same configuration. Everything else in its folder is of an attempt
 that ended early, so that a kill loses at most the cells that were running. A cell that fails leaves `failure.json` with
-its reason, and the others go on. `executors.cell_executors` decide where cells run.
+its reason, and the others go on.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import json
 import shlex
 import sys
 import threading
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -24,8 +24,8 @@ from ..storage.runfolder import STATUS, open_run
 from ..storage.secrets import masked
 from ..training.tracking import check_trackers
 from ..visible import visible
+from .cell_workers import CellWorkers, transport_of
 from .checks import check_cells
-from .executors import CellExecutor, cell_executors
 from .provenance import versions
 from .result import Result, cells_in, failure_in, find_result, is_done
 from .suite import Cell, Suite, conflicts
@@ -54,7 +54,7 @@ def run_suite(
             on from its newest checkpoint.
         other_versions: Go on from checkpoints although packages have changed since.
         overwrite: When resuming, run cells of another configuration again; what they had is removed.
-        executor: Where cells run; a name of `executors.cell_executors`.
+        executor: Where cells run; a name of `training.workers.executors` that has workers.
         address: Of a cluster of Ray, with that executor.
 
     Raises:
@@ -66,8 +66,9 @@ def run_suite(
     if resume and not overwrite:
         _refuse_changes(cells, folder)
     options = {"tracking": list(suite.tracking), "other_versions": other_versions, "traces": suite.traces}
-    make: Callable[..., CellExecutor] = cell_executors.find(executor).load()
-    with make(jobs, options, **({"address": address} if address else {})) as place, run_folder(folder, resume=resume):
+    connect = transport_of(executor)
+    with connect(**({"address": address} if address else {})) as transport, run_folder(folder, resume=resume):
+        workers = CellWorkers(transport, jobs, options)
         replace_json(folder / "suite.json", suite.model_dump())
         replace_json(folder / "order.json", [cell.label for cell in cells])
         folders = {cell.label: folder / "cells" / cell.label for cell in cells}
@@ -78,20 +79,20 @@ def run_suite(
             lock = threading.Lock()
 
             def work(cell: Cell) -> None:
-                place.run(cell, folders[cell.label], progress)
+                workers.run(cell, folders[cell.label], progress)
                 with lock:
                     results.append(find_result(folders[cell.label]))
                     write_results(folder, results)
                     progress.say(f"{cell.short}: {_outcome(folders[cell.label])}")
                     advance(1, "")
 
-            with ThreadPoolExecutor(place.at_once) as threads:
+            with ThreadPoolExecutor(workers.at_once) as threads:
                 try:
                     for future in [threads.submit(work, cell) for cell in waiting]:
                         future.result()
                 except BaseException:  # a signal, most of all: every cell finishes its step and saves
                     threads.shutdown(wait=False, cancel_futures=True)
-                    place.stop()
+                    workers.stop()
                     raise
         write_results(folder, [find_result(cell) for cell in cells_in(folder)])  # in order
 
@@ -116,13 +117,13 @@ def _refuse_changes(cells: Sequence[Cell], folder: Path) -> None:
                 changed.setdefault(line, there.label)
         else:
             left_out.append(there.label)
-    said = [f"{line} (as in {label})" for line, label in changed.items()]
-    said += [f"without its cells {', '.join(left_out)}"] if left_out else []
-    if said:
+    differences = [f"{line} (as in {label})" for line, label in changed.items()]
+    differences += [f"without its cells {', '.join(left_out)}"] if left_out else []
+    if differences:
         raise ConfigError(
-            f"{str(folder)!r} was run with another suite (there -> here): {'; '.join(said)}; resume with the suite of "
-            "the run, give a new folder with --out, or --overwrite, which runs changed cells again and removes what "
-            "they had"
+            f"{str(folder)!r} was run with another suite (there -> here): {'; '.join(differences)}; resume with the "
+            "suite of the run, give a new folder with --out, or --overwrite, which runs changed cells again and "
+            "removes what they had"
         )
 
 

@@ -89,31 +89,31 @@ def build_task(cell: Cell, *, evaluation: bool) -> TextDecPOMDP:
     return LearnedReward(task, Learnt(learnt, len(task.possible_agents), task.facts.vocabulary))
 
 
-def make_task(env_id: str, options: Mapping[str, Any], **given: Any) -> Any:
+def make_task(env_id: str, options: Mapping[str, Any], **arguments: Any) -> Any:
     """Make an environment with options that a user wrote.
 
     Args:
         env_id: A registered id or "module:Class".
         options: Of its constructor, by name.
-        given: Arguments that have options of their own; None means the constructor's default.
+        arguments: Those that have options of their own; None means the constructor's default.
 
     Raises:
-        ConfigError: An option that is also in `given`, or a value that the constructor refuses.
+        ConfigError: An option that is also in `arguments`, or a value that the constructor refuses.
         KeyError: Unknown id; the message names the nearest ones.
     """
     for name in options:
-        if name in given or name == "max_cycles":
-            own = {"max_cycles": "max_turns"}.get(name, name)
+        if name in arguments or name == "max_cycles":
+            option = {"max_cycles": "max_turns"}.get(name, name)
             raise ConfigError(
-                f"option {name} = {options[name]!r} of {env_id}: give it as --{_OPTIONS.get(own, own)}, or as `{own}` "
-                "in a suite"
+                f"option {name} = {options[name]!r} of {env_id}: give it as --{_OPTIONS.get(option, option)}, or as "
+                f"`{option}` in a suite"
             )
     try:
-        return make(env_id, **{name: value for name, value in given.items() if value is not None}, **options)
+        return make(env_id, **{name: value for name, value in arguments.items() if value is not None}, **options)
     except TypeError as error:
-        said = ", ".join(f"{name} = {value!r}" for name, value in options.items()) or "no options"
+        listed = ", ".join(f"{name} = {value!r}" for name, value in options.items()) or "no options"
         raise ConfigError(
-            f"{env_id} cannot be made with {said}: {error}; its manual says what they take (llm-dec-pomdp list "
+            f"{env_id} cannot be made with {listed}: {error}; its manual says what they take (llm-dec-pomdp list "
             f"{env_id})"
         ) from error
 
@@ -140,10 +140,10 @@ def build_cell(cell: Cell, weights: Path | None = None, load: Callable[..., Team
             bind_base(task, team, cell.model.name)
     sampling = cell.sampling
     algorithm, *earlier = (
-        build_algorithm(one.name, one.options, team, sampling) for one in (cell.method, *cell.method.stages)
+        build_algorithm(method.name, method.options, team, sampling) for method in (cell.method, *cell.method.stages)
     )
     if earlier:
-        ends = [Stage(one, stage.steps) for one, stage in zip(earlier, cell.method.stages, strict=True)]
+        ends = [Stage(learner, stage.steps) for learner, stage in zip(earlier, cell.method.stages, strict=True)]
         algorithm = Staged([*ends, Stage(algorithm, 0)])
     return Setup(algorithm, team, train_env, eval_env, sampling)
 
@@ -155,7 +155,7 @@ def bind_base(env: TextDecPOMDP, team: Team, model: str) -> None:
         ConfigError: The team has no adapters on a model of this process.
     """
     from ..agents.judges import ModelJudge  # loads torch
-    from ..agents.transformers.language_model import LanguageModel
+    from ..agents.language_model.policy import LanguageModel
 
     bases = [policy.base() for policy in team.members.values() if isinstance(policy, LanguageModel)]
     if env.facts.judge is None or not bases or bases[0] is None:

@@ -144,7 +144,7 @@ class MethodConfig(_Named):
     @property
     def title(self) -> str:
         """The label, or the names of all stages without their modules."""
-        return self.label or " then ".join(one.name.rpartition(":")[2] for one in (*self.stages, self))
+        return self.label or " then ".join(method.name.rpartition(":")[2] for method in (*self.stages, self))
 
 
 class Suite(Config):
@@ -264,8 +264,8 @@ class Cell:
     @property
     def judge(self) -> str:
         """The name of the language model that judges its texts; "" for none."""
-        given = self.environment.options.get("judge", "")
-        return given if isinstance(given, str) else ""
+        judge = self.environment.options.get("judge", "")
+        return judge if isinstance(judge, str) else ""
 
     @property
     def outside(self) -> list[str]:

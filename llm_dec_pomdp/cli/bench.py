@@ -63,9 +63,9 @@ def bench(
               [bold]llm-dec-pomdp bench --resume runs/my-bench[/]
               [bold]llm-dec-pomdp bench quick --algorithm my_module:MyLearner --seed 0 --seed 1[/]
     """
+    from ..benchmarks.cell_workers import transport_of
     from ..benchmarks.checks import check_methods
     from ..benchmarks.estimate import complete, estimate_table, estimates
-    from ..benchmarks.executors import cell_executors
     from ..benchmarks.suite import MethodConfig, load_suite, saved_suite
     from ..training.tracking import check_trackers
 
@@ -73,7 +73,7 @@ def bench(
         stop("--overwrite is for --resume RUN; a new run has nothing to overwrite")
     check_address(address, executor)
     with usage():
-        cell_executors.find(executor).load()  # whose package may not be installed
+        transport_of(executor)  # whose package may not be installed
         if resume is not None and suite_name is None:
             suite = saved_suite(resume, setting or [])
         else:

@@ -81,8 +81,8 @@ def train(
     """
     from ..benchmarks.suite import read_team
     from ..training import TrainerConfig
-    from ..training.executors import executors
     from ..training.tracking import check_trackers
+    from ..training.workers import executors
 
     check_address(address, executor)
     with usage():

@@ -1,10 +1,9 @@
 """Environments: what a team of language models is told and what its texts are worth. Never imports torch."""
 
-from .base import NotAskedToStepError, TextDecPOMDP
+from .base import NotAskedToStepError, TextDecPOMDP, step_many
 from .check import CheckFailure, check_env
 from .episode import EpisodeError, Outcome, Transition
 from .facts import Facts
-from .many import step_many
 from .registration import make, register, registry, spec
 from .task import Task
 from .tasks import TaskError, TaskSource, load_tasks

@@ -17,12 +17,12 @@ it. No environment truncates: that is what a limit outside the task does to a ta
 from __future__ import annotations
 
 import copy
-import functools
 import json
 import operator
 import sys
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any, NoReturn
 
@@ -34,10 +34,9 @@ from ..registries import Spec, UnknownNameError, nearest
 from ..seeding import derive
 from ..spaces import FreeText
 from ..types import Group, Message, Score, TaskItem, Tool
-from .episode import Outcome, Progress, paid
+from .episode import Outcome, Progress, paid, transcript
 from .facts import Facts
 from .tasks import check_options, named_item
-from .transcript import transcript
 
 RENDER_MODES = ("ansi", "human")
 MAX_TEXT = 10_000_000
@@ -367,15 +366,25 @@ class TextDecPOMDP(ParallelEnv[str, str, str]):
         raise NotAskedToStepError(f"the episode of {self.metadata['name']} {why}; call reset() first")
 
     def _infos(self, score: Score | None, agents: Iterable[str]) -> dict[str, dict[str, Any]]:
-        score = score or Score(0.0, {})
-        facts = self.facts
-        rewards, diagnostics = _shown("reward", facts.components), _shown("diagnostic", facts.diagnostics)
-        info: dict[str, Any] = {shown: float(score.components.get(name, 0.0)) for name, shown in rewards.items()}
-        info |= {shown: float(score.diagnostics.get(name, 0.0)) for name, shown in diagnostics.items()}
-        return {agent: {**info, "asked": float(agent in self._now.asked)} for agent in agents}
+        numbers = self.facts.numbers(score or Score(0.0, {}))
+        return {agent: {**numbers, "asked": float(agent in self._now.asked)} for agent in agents}
 
 
-@functools.cache
-def _shown(kind: str, names: tuple[str, ...]) -> dict[str, str]:
-    """Reward parts or diagnostics as they are called in infos; forks, of which there are many, share it."""
-    return {name: f"{kind}/{name}" for name in names}
+def step_many(envs: Sequence[TextDecPOMDP], actions: Sequence[Mapping[str, str]]) -> list[StepResult]:
+    """Step many environments, concurrently where their rewards come from another process.
+
+    Where a language model judges, copies step first, so that it is asked about all texts at once.
+
+    Args:
+        envs: Environments with a running episode each.
+        actions: One joint action per environment.
+    """
+    if len(envs) > 1 and any(env.facts.judges_code for env in envs):
+        with ThreadPoolExecutor(max_workers=min(len(envs), 32)) as threads:
+            futures = [threads.submit(env.step, action) for env, action in zip(envs, actions, strict=True)]
+            return [future.result() for future in futures]
+    if len(envs) > 1 and (judge := envs[0].facts.judge) is not None:
+        with judge.put_off():
+            for env, action in zip(envs, actions, strict=True):
+                env.fork().step(action)
+    return [env.step(action) for env, action in zip(envs, actions, strict=True)]

@@ -14,6 +14,7 @@ PettingZoo's `parallel_api_test` and `parallel_seed_test` run, with warnings as 
     states              the hidden state is an immutable value
     pickling            a copy made by pickle plays the same episode; infos and state are JSON
     infos               the same numeric keys at reset and at every step
+    tools               where agents have tools: see `check_tools`
     processes           another process with another PYTHONHASHSEED plays the same episode, within a time limit
 
 Each violation is a sentence that names the law and says what to do. What a script or a notebook defines cannot be found
@@ -39,6 +40,7 @@ from typing import Any
 from ..types import Score, TaskItem
 from .adversarial import adversarial_texts
 from .base import NotAskedToStepError, Say, TextDecPOMDP
+from .check_tools import tools_law
 from .elsewhere import CHILD, CheckFailure, phases, play, processes, require
 from .task import mutable_part
 
@@ -331,5 +333,6 @@ LAWS: Mapping[str, Callable[[TextDecPOMDP, int | None], str | None]] = {
     "states": _states,
     "pickling": _pickling,
     "infos": _infos,
+    "tools": tools_law,
     "processes": processes,
 }

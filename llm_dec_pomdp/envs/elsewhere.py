@@ -6,6 +6,7 @@ import hashlib
 import io
 import os
 import pickle
+import random
 import signal
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from .base import TextDecPOMDP
+from .hostile_calls import plain_calls
 
 LEAST_SECONDS = 60.0  # for another process: imports, and this many times as long as the episodes take here
 MOST_TIMES = 10.0
@@ -122,6 +124,8 @@ def fingerprint(env: TextDecPOMDP) -> str:
     env.max_turns = max(env.max_turns, 2 * phases(env))
 
     def say(agent: str, turn: int) -> str:
+        if tools := env.tools(agent):
+            return plain_calls(tools, random.Random(turn))
         known = dict(zip(env.task.possible_agents, env.items[0].reference, strict=False))
         return known.get(agent, "") if turn >= phases(env) else f"{agent} says the same few words in turn {turn}"
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..types import Scale
+from ..types import Scale, Score
 from .judging import RememberingJudge
 
 Range = tuple[float, float]
@@ -79,6 +80,14 @@ class Facts:
         """The scores that reports call 0 % and 100 %."""
         return self.scale or Scale(0.0, self.score_range[1])
 
+    def numbers(self, score: Score) -> dict[str, float]:
+        """What every info carries of a score: its parts and its further numbers, by the names of infos."""
+        parts, diagnostics = _in_infos("reward", self.components), _in_infos("diagnostic", self.diagnostics)
+        return {
+            **{key: float(score.components.get(name, 0.0)) for name, key in parts.items()},
+            **{key: float(score.diagnostics.get(name, 0.0)) for name, key in diagnostics.items()},
+        }
+
     # --- texts of several agents ---------------------------------------------------------------------------------
 
     def shown(self, text: str) -> str:
@@ -107,3 +116,9 @@ class Facts:
         if self.one_module:
             return "\n\n".join(texts)
         return "\n".join(f"[{role}]\n{text}" for role, text in zip(self.roles, texts, strict=True))
+
+
+@functools.cache
+def _in_infos(kind: str, names: tuple[str, ...]) -> dict[str, str]:
+    """Names as infos have them; forks, of which there are many, share them."""
+    return {name: f"{kind}/{name}" for name in names}

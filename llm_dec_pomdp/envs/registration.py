@@ -54,7 +54,7 @@ def make(env_id: str, **kwargs: Any) -> TextDecPOMDP:
             of an id that has none is taken, which is logged as a warning.
         kwargs: For its constructor: `tasks`, `split`, `fields`, `max_turns`, `render_mode`, and what it adds. Every
             environment also takes `stopping`, a mapping with the `cost` of a turn and `who` may stop (see
-            `wrappers.stopping`), and `reward`, a function that pays in place of the task (see `wrappers.learned`).
+            `wrappers.stopping`), and `reward`, which pays in place of the task (see `wrappers.learned_reward`).
 
     Raises:
         TypeError: The id is no text.
@@ -82,7 +82,7 @@ def make(env_id: str, **kwargs: Any) -> TextDecPOMDP:
             raise ValueError(f"stopping is {stopping!r}; give a mapping such as {{'cost': 0.1, 'who': 'any'}}")
         env = Stopping(env, **stopping)  # pyright: ignore[reportUnknownArgumentType]
     if reward is not None:
-        from .wrappers.learned import LearnedReward
+        from .wrappers.learned_reward import LearnedReward
 
         env = LearnedReward(env, reward)
     return env
@@ -145,14 +145,14 @@ def _register_with_pettingzoo(env_id: str) -> None:
 
 register("tldr-v0", "llm_dec_pomdp.envs.writing.tldr:TLDR")
 register("arxiv-v0", "llm_dec_pomdp.envs.writing.arxiv:ArXiv")
-register("tldr-v1", "llm_dec_pomdp.envs.writing.tldr_v1:HardenedTLDR")
-register("arxiv-v1", "llm_dec_pomdp.envs.writing.arxiv_v1:HardenedArXiv")
-register("tldr-v2", "llm_dec_pomdp.envs.writing.tldr_v2:JudgedTLDR")
-register("arxiv-v2", "llm_dec_pomdp.envs.writing.arxiv_v2:JudgedArXiv")
+register("tldr-v1", "llm_dec_pomdp.envs.writing.v1.tldr:HardenedTLDR")
+register("arxiv-v1", "llm_dec_pomdp.envs.writing.v1.arxiv:HardenedArXiv")
+register("tldr-v2", "llm_dec_pomdp.envs.writing.v2.tldr:JudgedTLDR")
+register("arxiv-v2", "llm_dec_pomdp.envs.writing.v2.arxiv:JudgedArXiv")
 register("humaneval-v0", "llm_dec_pomdp.envs.coding.humaneval:HumanEval")
 register("coophumaneval-v0", "llm_dec_pomdp.envs.coding.coophumaneval:CoopHumanEval")
-register("humaneval-v1", "llm_dec_pomdp.envs.coding.humaneval_v1:HardenedHumanEval")
-register("coophumaneval-v1", "llm_dec_pomdp.envs.coding.coophumaneval_v1:HardenedCoopHumanEval")
+register("humaneval-v1", "llm_dec_pomdp.envs.coding.v1.humaneval:HardenedHumanEval")
+register("coophumaneval-v1", "llm_dec_pomdp.envs.coding.v1.coophumaneval:HardenedCoopHumanEval")
 register("mbpp-v0", "llm_dec_pomdp.envs.coding.mbpp:MBPP")
 register("telegrams-v0", "llm_dec_pomdp.envs.writing.telegrams:Telegrams")
 register("dectiger-v0", "llm_dec_pomdp.envs.classics.dectiger:DecTiger")
@@ -161,8 +161,8 @@ register("recycling-v0", "llm_dec_pomdp.envs.classics.recycling:Recycling")
 register("gridsmall-v0", "llm_dec_pomdp.envs.classics.gridsmall:GridSmall")
 register("firefighting-v0", "llm_dec_pomdp.envs.classics.firefighting:FireFighting")
 register("boxpushing-v0", "llm_dec_pomdp.envs.classics.boxpushing:BoxPushing")
-register("research-v0", "llm_dec_pomdp.envs.research.task:Research")
-register("relay-v0", "llm_dec_pomdp.envs.relay:Relay")
-register("bandit-v0", "llm_dec_pomdp.envs.bandit:Bandit")
-register("keys-v0", "llm_dec_pomdp.envs.hierarchy.keys:Keys")
-register("scouts-v0", "llm_dec_pomdp.envs.stopping.scouts:Scouts")
+register("research-v0", "llm_dec_pomdp.envs.hierarchy.research.task:Research")
+register("relay-v0", "llm_dec_pomdp.envs.small.relay:Relay")
+register("bandit-v0", "llm_dec_pomdp.envs.small.bandit:Bandit")
+register("keys-v0", "llm_dec_pomdp.envs.hierarchy.keys.task:Keys")
+register("scouts-v0", "llm_dec_pomdp.envs.small.scouts:Scouts")

@@ -65,13 +65,14 @@ class ContentStore:
 
     def _refuse_program(self) -> None:
         """Refuse what is no plain table: a view is a program, which need not end."""
+        query = "SELECT type FROM sqlite_master WHERE name = 'content'"
         try:
-            [found] = self._file.execute("SELECT type FROM sqlite_master WHERE name = 'content'").fetchall() or [("",)]
+            [(kind,)] = self._file.execute(query).fetchall() or [("",)]
         except (sqlite3.Error, ValueError) as error:
-            found = (f"{error}",)
-        if found[0] != "table":
+            kind = str(error)
+        if kind != "table":
             self._file.close()
-            raise TraceError(f"{str(self.path)!r} is damaged (no table, {found[0]!r}); export the traces again")
+            raise TraceError(f"{str(self.path)!r} is damaged (no table, {kind!r}); export the traces again")
 
     def put(self, text: str) -> str:
         """Keep a text; its reference."""
@@ -162,11 +163,9 @@ class TraceWriter:
     def __exit__(self, *exc: Any) -> None:
         self._open.__exit__(*exc)
 
-    def write_episode(
-        self, episode: Episode, header: Header, item: TaskItem, *, seed: int | None = None, folder: str = ""
-    ) -> None:
+    def write_episode(self, episode: Episode, header: Header, item: TaskItem) -> None:
         """Add an episode; see `from_episode`."""
-        self.write(from_episode(episode, header, item, seed=seed, token_ids=self._token_ids, folder=folder))
+        self.write(from_episode(episode, header, item, token_ids=self._token_ids))
 
     def write(self, trace: Trace) -> None:
         """Add a trace, which stays as it is.

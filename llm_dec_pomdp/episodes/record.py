@@ -27,13 +27,7 @@ _INTO = {"tool_call": "tool_dependency", "message": "temporal"}  # type of the e
 
 
 def from_episode(
-    episode: Episode,
-    header: Header,
-    item: TaskItem,
-    *,
-    seed: int | None = None,
-    token_ids: bool = False,
-    folder: str = "",
+    episode: Episode, header: Header, item: TaskItem, *, seed: int | None = None, token_ids: bool = False
 ) -> Trace:
     """An episode as a trace, losslessly, with its texts inline.
 
@@ -44,7 +38,6 @@ def from_episode(
         seed: That `reset` was given; when left out, what `Trajectories(chance="own")`, `Tree` and `Crossed` give. For
             trajectories of shared chance it is `derive(seed of the task, "env")`.
         token_ids: Keep token ids and log-probabilities too, to train on.
-        folder: What stands before the id of the trace.
     """
     graph = _Graph({agent: player.role for agent, player in header.players.items()}, token_ids=token_ids)
     run, content = header.of_task(item)
@@ -58,7 +51,7 @@ def from_episode(
     for number, turn in enumerate(episode.turns):
         graph.play(number, turn)
     return {
-        "trace_id": f"{folder}{header.environment}/{header.protocol}/{item.id}/{episode.seed}",
+        "trace_id": f"{header.environment}/{header.protocol}/{item.id}/{episode.seed}",
         "task_id": item.id,
         "system": "llm_dec_pomdp",
         "topology": header.topology,
@@ -66,7 +59,7 @@ def from_episode(
         "edges": graph.edges,
         "rewards": _earned(episode),
         "costs": {
-            "tokens": sum(len(said.token_ids) for turn in episode.turns for said in turn.actions.values()),
+            "tokens": sum(len(text.token_ids) for turn in episode.turns for text in turn.actions.values()),
             "tool_calls": sum(event["type"] == "tool_call" for event in graph.events),
             "messages": sum(len(turn.actions) for turn in episode.turns),
             "wall_clock_s": graph.now,

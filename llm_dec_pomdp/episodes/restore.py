@@ -197,9 +197,9 @@ def _refuse(event: Mapping[str, Any], field: str, why: str) -> NoReturn:
 def _score(event: _Event) -> Score | None:
     if (score := event.get("score")) is None:
         return None
-    parts = _numbers(score["components"]), _numbers(score["diagnostics"])
-    noted = "content" in event or "content_ref" in event
-    return Score(_number(score["total"]), *parts, _content(event, dict[str, str]) if noted else {})
+    components, diagnostics = _numbers(score["components"]), _numbers(score["diagnostics"])
+    notes = _content(event, dict[str, str]) if "content" in event or "content_ref" in event else {}
+    return Score(_number(score["total"]), components, diagnostics, notes)
 
 
 def _numbers(values: Mapping[str, _Number]) -> dict[str, float]:

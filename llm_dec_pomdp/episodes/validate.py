@@ -67,13 +67,13 @@ def _first_problems(trace: Trace, *looks: Callable[[Trace], Iterator[str]]) -> l
     return []
 
 
-def check(trace: Trace, store: ContentStore | None = None) -> None:
+def check(trace: Trace) -> None:
     """Refuse a trace that is not replayable.
 
     Raises:
         TraceError: The message names event and field.
     """
-    if problems := validate(trace, "replayable", store):
+    if problems := validate(trace):
         raise TraceError(problems[0])
 
 

@@ -49,11 +49,11 @@ def performance_profile(scores: Scores, thresholds: Scores) -> Scores:
     above = 100.0 * (scores.reshape(1, -1) > thresholds[:, None])
     shares = [percent_interval(row.tolist()) for row in above]
     known = len(scores) >= LEAST_SEEDS
-    ends = [(share.low, share.high) if known else (math.nan, math.nan) for share in shares]
-    return np.array([[share.mean for share in shares], *zip(*ends, strict=True)]) / 100
+    low, high = ([getattr(share, end) if known else math.nan for share in shares] for end in ("low", "high"))
+    return np.array([[share.mean for share in shares], low, high]) / 100
 
 
-def interquartile_interval(scores: Scores, *, seed: int = 0, resamples: int = _RESAMPLES) -> Interval:
+def interquartile_interval(scores: Scores, *, resamples: int = _RESAMPLES) -> Interval:
     """The interquartile mean and its 95 % interval over seeds; NaN for its bounds below three seeds.
 
     A t interval with the degrees of freedom of the seeds of one environment. Its standard error is that of the
@@ -64,9 +64,9 @@ def interquartile_interval(scores: Scores, *, seed: int = 0, resamples: int = _R
     mean, seeds = interquartile_mean(scores), len(scores)
     if seeds < LEAST_SEEDS:
         return Interval(mean, math.nan, math.nan)
-    rng = generator(seed, "stratified")
+    rng = generator(0, "stratified")
     draws = (np.take_along_axis(scores, rng.integers(seeds, size=scores.shape), axis=0) for _ in range(resamples))
-    spread = float(np.std([interquartile_mean(drawn) for drawn in draws], ddof=1))
+    spread = float(np.std([interquartile_mean(sample) for sample in draws], ddof=1))
     half = float(stdtrit(seeds - 1, 1 - LEVEL / 2)) * math.sqrt(seeds / (seeds - 1)) * spread
     return within_percent(Interval(mean, mean - half, mean + half), scores.ravel())
 

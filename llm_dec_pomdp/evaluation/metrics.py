@@ -59,15 +59,15 @@ class Summary:
     def earned(self) -> str:
         """The return in a line, see `earned`."""
         regret = self.measured.get("regret")
-        own = (regret["return"].mean, regret["optimum"].mean) if regret else (math.nan, None)
-        return earned(self.return_percent.mean, *own)
+        mean_return, optimum = (regret["return"].mean, regret["optimum"].mean) if regret else (math.nan, None)
+        return earned(self.return_percent.mean, mean_return, optimum)
 
     def __repr__(self) -> str:
         parts = "".join(f", {name} {value.mean:.3g}" for name, value in self.components.items())
         low, high = self.return_percent.low, self.return_percent.high
         percent = f"{self.return_percent.mean:.1f} %"
-        own = "" if self.earned == percent else f"{self.earned}, "
-        return f"Summary(return {own}{percent} [{low:.1f}, {high:.1f}]{parts}, {self.episodes} episodes)"
+        in_units = "" if self.earned == percent else f"{self.earned}, "
+        return f"Summary(return {in_units}{percent} [{low:.1f}, {high:.1f}]{parts}, {self.episodes} episodes)"
 
     @classmethod
     def from_dict(cls, values: Any, source: str = "summary") -> Summary:
@@ -88,7 +88,7 @@ class Summary:
         known["return_percent"] = Interval.plain(table.get("return_percent"))
         known["components"] = {name: Interval.plain(value) for name, value in parts.items()}
         known["latency"] = Interval.plain(table["latency"]) if table.get("latency") is not None else None
-        known["measured"] = {name: {n: Interval.plain(v) for n, v in own.items()} for name, own in sections.items()}
+        known["measured"] = {section: {n: Interval.plain(v) for n, v in of.items()} for section, of in sections.items()}
         return conform(known, cls, source)
 
 
@@ -120,19 +120,19 @@ def summarise(groups: Sequence[Group], scale: Scale, components: Sequence[str], 
         seconds: Wall time of playing and judging all of them.
     """
     everything = [e for group in groups for e in group.episodes]
-    said = [completion for e in everything for turn in e.turns for completion in turn.actions.values()]
+    completions = [completion for e in everything for turn in e.turns for completion in turn.actions.values()]
     final = final_scores(groups)
     solved = [is_solved(score, scale) for scores in final for score in scores]
-    tokens = sum(len(c.prompt_ids) + len(c.token_ids) for c in said)
+    tokens = sum(len(c.prompt_ids) + len(c.token_ids) for c in completions)
     return Summary(
         return_percent=percent_interval([fmean(scale.percent(s.total) for s in scores) for scores in final if scores]),
         components={name: _per_task(final, name) for name in components},
         distinct_2=_mean(d for e in everything for t in e.last_texts.values() if not math.isnan(d := distinct(t))),
-        tokens_per_second=sum(len(c.token_ids) for c in said) / seconds if seconds else math.nan,
+        tokens_per_second=sum(len(c.token_ids) for c in completions) / seconds if seconds else math.nan,
         response_seconds=_mean(e.response_seconds for e in everything),
-        prompt_tokens=sum(len(c.prompt_ids) for c in said) / max(len(everything), 1),
-        generated_tokens=sum(len(c.token_ids) for c in said) / max(len(everything), 1),
-        truncated=_mean(float(c.truncated) for c in said),
+        prompt_tokens=sum(len(c.prompt_ids) for c in completions) / max(len(everything), 1),
+        generated_tokens=sum(len(c.token_ids) for c in completions) / max(len(everything), 1),
+        truncated=_mean(float(c.truncated) for c in completions),
         episodes=len(everything),
         unscored=len(everything) - len(solved),
         solved=_mean(map(float, solved)),

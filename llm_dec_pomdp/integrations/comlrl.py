@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..envs import TextDecPOMDP
-from .one_turn import chat_of, paid, refuse_others, told
+from .one_turn import chat_of, first_observations, paid, refuse_others
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -50,7 +50,7 @@ def formatters(env: TextDecPOMDP, tokenizer: Any) -> list[Formatter]:
 
     def formatter(agent: str) -> Formatter:
         def prompt(row: Mapping[str, Any]) -> str:
-            chat = chat_of(told(env, row["task_id"])[agent])
+            chat = chat_of(first_observations(env, row["task_id"])[agent])
             return tokenizer.apply_chat_template(chat, tokenize=False, add_generation_prompt=True)
 
         return prompt

@@ -90,7 +90,7 @@ class Played(NamedTuple):
 
     start: int
     moves: Moves
-    shown: Shown
+    position: Shown
     paid: float = 0.0
 
 
@@ -110,20 +110,20 @@ class Table:
         """What the game shows after these moves."""
         with self._alone:
             game = self._games.pop((start, moves[:-1]), None) if moves else None
-            shown, left = None, moves[-1:]
+            position, left = None, moves[-1:]
             if game is None:
                 left = moves
                 with own_chance(start):
                     game = self._build()
-                    shown = game.reset(start)
+                    position = game.reset(start)
             for text, seed in left:
                 with own_chance(seed):
-                    shown = game.step(text)
-            assert shown is not None  # a game that was kept is followed by a move
+                    position = game.step(text)
+            assert position is not None  # a game that was kept is followed by a move
             self._games[start, moves] = game
             while len(self._games) > KEPT:
                 self._games.popitem(last=False)
-            return shown
+            return position
 
 
 @contextlib.contextmanager
@@ -213,24 +213,24 @@ class Game(Task[Played]):
     def transition(self, state: Played, actions: Mapping[str, str], seed: int) -> Transition[Played]:
         """Make the move of the player whose turn it is."""
         moves = (*state.moves, (actions[self._mover(state)], seed))
-        shown = self._table.play(state.start, moves)
-        reward = sum(shown.rewards) / self.players
-        following = Played(state.start, moves, shown, state.paid + reward)
-        rewards = None if self.players == 1 else dict(zip(self.possible_agents, shown.rewards, strict=True))
-        anew = frozenset(self.told(following)) if shown.whole else frozenset[str]()
+        position = self._table.play(state.start, moves)
+        reward = sum(position.rewards) / self.players
+        following = Played(state.start, moves, position, state.paid + reward)
+        rewards = None if self.players == 1 else dict(zip(self.possible_agents, position.rewards, strict=True))
+        anew = frozenset(self.told(following)) if position.whole else frozenset[str]()
         score = Score(following.paid, {"game": following.paid})
-        return Transition(following, reward, score, shown.over, rewards, anew=anew)
+        return Transition(following, reward, score, position.over, rewards, anew=anew)
 
     def _mover(self, state: Played) -> str:
-        return self.possible_agents[-1 if self.players == 1 else state.shown.player]
+        return self.possible_agents[-1 if self.players == 1 else state.position.player]
 
     def told(self, state: Played) -> Mapping[str, str | Message]:
         """What the game shows, to those who see it; nothing when it is over."""
-        if state.shown.over:
+        if state.position.over:
             return {}
         if self.players > 1:
-            return {self._mover(state): state.shown.text}
-        return {agent: self._view(place, state.shown.text) for place, agent in enumerate(self.possible_agents)}
+            return {self._mover(state): state.position.text}
+        return {agent: self._view(place, state.position.text) for place, agent in enumerate(self.possible_agents)}
 
     def _view(self, place: int, text: str) -> str:
         roles = self.declared.roles
@@ -269,7 +269,7 @@ class Game(Task[Played]):
         first = self.items[0].fields["start"], self.max_turns
         if first not in self._silent:
             state = self.initial_state(self.items[0], 0)
-            while not state.shown.over and len(state.moves) < self.max_turns:
+            while not state.position.over and len(state.moves) < self.max_turns:
                 state = self.transition(state, {self._mover(state): ""}, 0).state
             self._silent[first] = state.paid
         return self._silent[first]
@@ -278,8 +278,8 @@ class Game(Task[Played]):
         """ "examples": moves as the game quotes them at its first start, one after another; advisers say nothing."""
         if name != "examples":
             return super().script(name)
-        shown = self.initial_state(self.items[0], 0).shown
-        examples = _EXAMPLE.findall(shown.text) or [""]
+        position = self.initial_state(self.items[0], 0).position
+        examples = _EXAMPLE.findall(position.text) or [""]
 
         def say(agent: str, history: Sequence[Message]) -> str:
             if self.players == 1 and agent != self.possible_agents[-1]:

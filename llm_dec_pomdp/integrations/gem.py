@@ -20,7 +20,7 @@ from ..envs.task import TaskOptions
 from ..envs.tasks import Tasks
 from ..registries import UnknownNameError, nearest
 from .games import TEAM, Game, Sees, Shown
-from .libraries import library, made
+from .libraries import construct, library
 
 
 def from_gem(
@@ -68,7 +68,7 @@ class GemGame:
     """
 
     def __init__(self, game: str, options: Mapping[str, Any]) -> None:
-        self._env = made(library("gem", "gem").make, game, options)
+        self._env = construct(library("gem", "gem").make, game, options)
 
     def reset(self, seed: int) -> Shown:
         """Start it."""

@@ -56,7 +56,7 @@ def _requirements(extra: str) -> list[Requirement]:
     return [r for r in declared if r.marker and not r.marker.evaluate() and r.marker.evaluate({"extra": extra})]
 
 
-def made(make: Callable[..., Any], name: str, options: Mapping[str, Any]) -> Any:
+def construct(make: Callable[..., Any], name: str, options: Mapping[str, Any]) -> Any:
     """What a library makes of a name and options.
 
     Raises:

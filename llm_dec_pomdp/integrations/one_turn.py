@@ -27,7 +27,7 @@ def refuse_individual(env: TextDecPOMDP, library: str) -> None:
         )
 
 
-def told(env: TextDecPOMDP, task_id: str) -> Mapping[str, str]:
+def first_observations(env: TextDecPOMDP, task_id: str) -> Mapping[str, str]:
     """What every agent is told at the beginning of a task."""
     observations, _ = env.reset(options={"task_id": task_id})
     return observations

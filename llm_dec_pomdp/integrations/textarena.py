@@ -24,7 +24,7 @@ from ..envs.task import TaskOptions
 from ..envs.tasks import Tasks
 from ..registries import UnknownNameError, nearest
 from .games import TEAM, Game, Sees, Shown
-from .libraries import library, made
+from .libraries import construct, library
 
 
 def from_textarena(
@@ -73,7 +73,7 @@ class TextArenaGame:
 
     def __init__(self, game: str, players: int, options: Mapping[str, Any]) -> None:
         self._players = players
-        self._env = made(library("textarena", "textarena").make, game, options)
+        self._env = construct(library("textarena", "textarena").make, game, options)
 
     def reset(self, seed: int) -> Shown:
         """Start it."""

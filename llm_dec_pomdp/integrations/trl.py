@@ -24,7 +24,7 @@ from ..envs import TextDecPOMDP
 from ..seeding import derive
 from ..types import Episode
 from .libraries import require
-from .one_turn import chat_of, paid, refuse_individual, refuse_others, told
+from .one_turn import chat_of, first_observations, paid, refuse_individual, refuse_others
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -45,7 +45,7 @@ def team_dataset(env: TextDecPOMDP) -> Dataset:
     refuse_individual(env, "TRL")
     rows: list[dict[str, Any]] = []
     for item in env.items:
-        texts = told(env, item.id)
+        texts = first_observations(env, item.id)
         rows += [{"prompt": chat_of(texts[a]), "task_id": item.id, "agent": a} for a in env.possible_agents]
     return Dataset.from_list(rows)
 
@@ -69,7 +69,7 @@ def rollout_func(env: TextDecPOMDP) -> RolloutFunc:
     refuse_individual(env, "TRL")
     tasks: dict[tuple[str, ...], str] = {}  # TRL gives the prompts alone
     for item in env.items:
-        texts = told(env, item.id)
+        texts = first_observations(env, item.id)
         if (known := tasks.setdefault(tuple(texts[agent] for agent in env.possible_agents), item.id)) != item.id:
             raise ValueError(
                 f"tasks {known!r} and {item.id!r} tell their agents the same, and TRL gives a rollout nothing but what "
@@ -79,7 +79,7 @@ def rollout_func(env: TextDecPOMDP) -> RolloutFunc:
 
     def play(prompts: Sequence[Chat], trainer: Any) -> dict[str, list[Any]]:
         from ..agents.base import Sampling
-        from ..agents.transformers.language_model import LanguageModel
+        from ..agents.language_model.policy import LanguageModel
         from ..rollout import Trajectories
 
         network = trainer.accelerator.unwrap_model(trainer.model)
@@ -126,8 +126,8 @@ def row(episode: Episode, agent: str) -> dict[str, Any]:
         mask += [0] * len(added) + [1] * len(text.token_ids)
         logprobs += [0.0] * len(added) + list(text.logprobs)
     earned = None if math.isnan(episode.total) else episode.total
-    shown = {"prompt_ids": ids[:start], "completion_ids": ids[start:], "env_mask": mask, "logprobs": logprobs}
-    return {**shown, "episode_return": earned}
+    texts = {"prompt_ids": ids[:start], "completion_ids": ids[start:], "env_mask": mask, "logprobs": logprobs}
+    return {**texts, "episode_return": earned}
 
 
 def episode_return(

@@ -111,12 +111,13 @@ def status_of(folder: Path) -> RunStatus | None:
     """
     try:
         status = read_status(folder)
-        return None if status is None else _status(folder, *status)
+        return None if status is None else _status(folder, status)
     except (FileError, OSError) as error:
         return RunStatus(folder.name, "damaged", str(error), max(0.0, time.time() - folder.stat().st_mtime))
 
 
-def _status(folder: Path, state: str, reason: str, changed: float) -> RunStatus:
+def _status(folder: Path, status: tuple[str, str, float]) -> RunStatus:
+    state, reason, changed = status
     step = steps = done = 0
     labels = find_json(folder / "order.json", list[str]) or []  # of a benchmark
     earned: dict[str, float | None] = {}
@@ -135,11 +136,11 @@ def _status(folder: Path, state: str, reason: str, changed: float) -> RunStatus:
 
 def _earned(cell: Path, lines: Sequence[StepRecord]) -> dict[str, float | None]:
     """The returns of a cell and its regret, as fields of `RunStatus`."""
-    if (found := find_json(cell / "result.json", _Result)) is not None:
-        summary = found["summary"]
+    if (result := find_json(cell / "result.json", _Result)) is not None:
+        summary = result["summary"]
         regret = summary.get("measured", {}).get("regret")
-        own = {"mean_return": regret["return"]["mean"], "regret": regret["regret"]["mean"]} if regret else {}
-        return {"return_percent": summary["return_percent"]["mean"], **own}
+        in_units = {"mean_return": regret["return"]["mean"], "regret": regret["regret"]["mean"]} if regret else {}
+        return {"return_percent": summary["return_percent"]["mean"], **in_units}
     if not lines:
         return {}
     percent, mean = lines[-1].get("return_percent"), lines[-1].get("mean_return")

@@ -58,10 +58,10 @@ def rescore(run: Path, env_id: str, options: Mapping[str, Any]) -> list[Rescored
     folders = sorted(path.parent for path in run.glob("cells/*/result.json") if last_evaluation(path.parent))
     if not folders:
         raise RescoreError(f"{str(run)!r} holds no evaluated episodes; give the folder of a run that is done")
-    every = [_of_cell(folder, env_id, options) for folder in folders]
-    name = clean("-".join(filter(None, (env_id.replace(":", "."), every[0].judge))), "._-@")
-    replace_json(run / f"rescored-{name}.json", [dataclasses.asdict(one) for one in every])
-    return every
+    cells = [_of_cell(folder, env_id, options) for folder in folders]
+    name = clean("-".join(filter(None, (env_id.replace(":", "."), cells[0].judge))), "._-@")
+    replace_json(run / f"rescored-{name}.json", [dataclasses.asdict(cell) for cell in cells])
+    return cells
 
 
 def cells_under(run: Path, env_id: str, options: Mapping[str, Any]) -> list[Cell]:
@@ -125,4 +125,4 @@ def _scored(env: TextDecPOMDP, episode: Episode) -> Episode:
 def _groups(episodes: Iterable[Episode]) -> list[Group]:
     """By task, in the order of the file."""
     by_task = grouped(episodes, lambda episode: episode.item_id)
-    return [Group(item_id, tuple(own)) for item_id, own in by_task.items()]
+    return [Group(item_id, tuple(of_task)) for item_id, of_task in by_task.items()]

@@ -115,7 +115,7 @@ class Entry:
 def _by_task(measured: Iterable[tuple[str, float]]) -> dict[str, float]:
     """Means over the episodes of each task that have a number."""
     by_task = grouped(((task, value) for task, value in measured if not math.isnan(value)), lambda pair: pair[0])
-    return {task: fmean(value for _, value in own) for task, own in by_task.items()}
+    return {task: fmean(value for _, value in pairs) for task, pairs in by_task.items()}
 
 
 @dataclass(frozen=True)

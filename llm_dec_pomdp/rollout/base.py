@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, get_args
 
 from ..agents.base import Policy, Request, Sampling
-from ..envs.base import TextDecPOMDP
-from ..envs.many import step_many
+from ..envs.base import TextDecPOMDP, step_many
 from ..registries import nearest
 from ..seeding import derive
 from ..types import Completion, Episode, Group, Message, Tool, Turn
@@ -197,17 +196,14 @@ def question(env: TextDecPOMDP, group: int, agent: str, turns: Sequence[Turn], s
 
 def ask(policy: Policy, sampling: Sampling, questions: Sequence[Question]) -> list[Completion]:
     """One text for each question; equal questions are drawn once, and those that differ by seed share a request."""
-    seeds: dict[tuple[int, str, tuple[Message, ...], tuple[int, ...], tuple[Tool, ...]], dict[int, None]] = {}
+    seeds: dict[Question, dict[int, None]] = {}  # by what is asked, whose own seed is left out
     for question in questions:
-        seeds.setdefault(question[:5], {})[question.seed] = None
-    requests = [
-        Request(agent, history, tuple(seeds_of), ids, tools)
-        for (_, agent, history, ids, tools), seeds_of in seeds.items()
-    ]
+        seeds.setdefault(question._replace(seed=0), {})[question.seed] = None
+    requests = [Request(q.agent, q.history, tuple(seeds_of), q.ids, q.tools) for q, seeds_of in seeds.items()]
     answers: dict[Question, Completion] = {}
-    for key, request, completions in zip(seeds, requests, policy.generate(requests, sampling), strict=True):
+    for question, request, completions in zip(seeds, requests, policy.generate(requests, sampling), strict=True):
         for seed, completion in zip(request.seeds, completions, strict=True):
-            answers[Question(*key, seed)] = completion
+            answers[question._replace(seed=seed)] = completion
     return [answers[question] for question in questions]
 
 

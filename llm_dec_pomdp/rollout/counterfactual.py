@@ -86,7 +86,7 @@ class Alternative:
         replaced: The turn with the other joint action.
         choice: Which of its texts each agent says there.
         env: A copy of the environment.
-        said: What is said next.
+        actions: What is said next.
         turns: Those before the replaced one, that one, and those after it.
         cost: What it took; work shared by several alternatives is counted once.
     """
@@ -95,7 +95,7 @@ class Alternative:
     replaced: int
     choice: tuple[int, ...]
     env: TextDecPOMDP
-    said: dict[str, Completion]
+    actions: dict[str, Completion]
     turns: list[Turn]
     cost: Cost = field(default_factory=Cost)
 
@@ -113,7 +113,7 @@ class Comparison:
         group: Place of the task.
         turn: t, from 0.
         texts: By agent, the text that it said in the episode, then its alternatives.
-        drawn: How many of an agent's texts were drawn here; see `Decision`.
+        width: How many of an agent's texts were drawn here; see `Decision`.
         known: Joint actions with known rewards: the one that was played, and those with the same texts.
         untried: Joint actions to be played, each with one other text.
         share: See `Decision`.
@@ -122,7 +122,7 @@ class Comparison:
     group: int
     turn: int
     texts: Mapping[str, Sequence[Completion]]
-    drawn: int
+    width: int
     known: list[Branch]
     untried: list[Alternative]
     share: float = 1.0
@@ -133,7 +133,7 @@ class Comparison:
         episode: RunningEpisode,
         turn: int,
         texts: Mapping[str, Sequence[Completion]],
-        drawn: int = 1,
+        width: int = 1,
         share: float = 1.0,
     ) -> Comparison:
         """Compare these texts at a turn; the first one of an agent is what it said in the episode."""
@@ -149,29 +149,29 @@ class Comparison:
                     actions = {**episode.turns[turn].actions, agent: tried[k]}
                     env, before = episode.decision_points[turn].fork(), episode.turns[:turn]
                     untried.append(Alternative(episode, turn, choice, env, actions, before))
-        return cls(episode.group, turn, texts, drawn, known, untried, share)
+        return cls(episode.group, turn, texts, width, known, untried, share)
 
     @property
     def decision(self) -> Decision:
         """The decision with the rewards of all joint actions, once they were played."""
         branches = (*self.known, *(Branch(alternative.choice, alternative.rewards) for alternative in self.untried))
         texts = {agent: tuple(tried) for agent, tried in self.texts.items()}
-        return Decision(self.turn, texts, self.drawn, branches, self.share)
+        return Decision(self.turn, texts, self.width, branches, self.share)
 
 
 def _with_alternatives(group: Group, comparisons: Sequence[Comparison]) -> Group:
     """A group with its decisions and their cost; the first text of each agent was drawn for the trajectory."""
     costs = [alternative.cost for c in comparisons for alternative in c.untried]
-    drawn = sum((c.drawn - 1) * len(c.texts) for c in comparisons)
-    extra = Cost(drawn + sum(c.generations for c in costs), sum(c.joint_rewards for c in costs))
+    generations = sum((c.width - 1) * len(c.texts) for c in comparisons) + sum(cost.generations for cost in costs)
+    extra = Cost(generations, sum(cost.joint_rewards for cost in costs))
     return dataclasses.replace(group, decisions=tuple(c.decision for c in comparisons), extra=extra)
 
 
 def _texts(others: Sequence[RunningEpisode], t: int, agent: str, spoken: Completion) -> list[Completion]:
     """What the agent said at that turn of the other episodes, as if after the prompt that it has here."""
     turns = [other.turns[t] for other in others if len(other.turns) > t]
-    drawn = [turn.actions[agent] for turn in turns if agent in turn.actions]
-    return [dataclasses.replace(text, prompt_ids=spoken.prompt_ids) for text in drawn]
+    texts = [turn.actions[agent] for turn in turns if agent in turn.actions]
+    return [dataclasses.replace(text, prompt_ids=spoken.prompt_ids) for text in texts]
 
 
 def _play_to_the_end(
@@ -185,7 +185,7 @@ def _play_to_the_end(
         if continuation == "frozen":
             running = [alternative for alternative in running if alternative.env.turn < len(alternative.episode.turns)]
             for alternative in running:
-                alternative.said = dict(alternative.episode.turns[alternative.env.turn].actions)
+                alternative.actions = dict(alternative.episode.turns[alternative.env.turn].actions)
         else:
             _say_on(running, policy, sampling)
 
@@ -195,13 +195,13 @@ def _step(alternatives: Sequence[Alternative]) -> None:
     first: dict[tuple[int, str, tuple[str, ...]], Alternative] = {}
     copies: list[tuple[Alternative, Alternative]] = []
     for alternative in alternatives:
-        texts = tuple(alternative.said.get(agent, SILENT).text for agent in alternative.env.agents)
+        texts = tuple(alternative.actions.get(agent, SILENT).text for agent in alternative.env.agents)
         original = first.setdefault((alternative.episode.group, alternative.env.state(), texts), alternative)
         if original is not alternative:
             copies.append((alternative, original))
     originals = list(first.values())
     for alternative, stepped in zip(
-        originals, step_all([o.env for o in originals], [o.said for o in originals]), strict=True
+        originals, step_all([o.env for o in originals], [o.actions for o in originals]), strict=True
     ):
         alternative.turns.append(stepped.turn)
         alternative.cost = alternative.cost._replace(
@@ -209,25 +209,25 @@ def _step(alternatives: Sequence[Alternative]) -> None:
         )
     for alternative, original in copies:
         alternative.env = original.env.fork()
-        alternative.turns.append(dataclasses.replace(original.turns[-1], actions=alternative.said))
+        alternative.turns.append(dataclasses.replace(original.turns[-1], actions=alternative.actions))
 
 
 def _say_on(alternatives: Sequence[Alternative], policy: Policy, sampling: Sampling) -> None:
     """Draw what is said next; an agent whose history is as recorded repeats its recorded text."""
     questions: list[tuple[Alternative, Question]] = []
     for alternative in alternatives:
-        alternative.said = {}
+        alternative.actions = {}
         env, episode = alternative.env, alternative.episode
         for agent in agents_asked(env):
             recorded = episode.decision_points[env.turn : env.turn + 1]  # none where it has ended
             if any(there.history(agent) == env.history(agent) for there in recorded):
-                alternative.said[agent] = episode.turns[env.turn].actions[agent]
+                alternative.actions[agent] = episode.turns[env.turn].actions[agent]
             else:
                 seed = derive(episode.seed, agent, env.turn)
                 questions.append((alternative, question(env, episode.group, agent, alternative.turns, seed)))
     answers = ask(policy, sampling, [asked for _, asked in questions])
     for (alternative, asked), completion in zip(questions, answers, strict=True):
-        alternative.said[asked.agent] = completion
-    drawn = {asked: alternative for alternative, asked in questions}  # equal questions are drawn once
-    for alternative in drawn.values():
+        alternative.actions[asked.agent] = completion
+    askers = {asked: alternative for alternative, asked in questions}  # equal questions are drawn once
+    for alternative in askers.values():
         alternative.cost = alternative.cost._replace(generations=alternative.cost.generations + 1)

@@ -74,8 +74,8 @@ class Demonstrations(BatchRollout):
             ValueError: No episode of a task was recorded.
         """
         if make_teacher := TEACHERS.get(self.teacher):
-            shown = Shown(make_teacher(batch.env.task), batch.policy)
-            return Trajectories(chance="own").groups(batch._replace(policy=shown))
+            teacher = Shown(make_teacher(batch.env.task), batch.policy)
+            return Trajectories(chance="own").groups(batch._replace(policy=teacher))
 
         def choose(item_id: str, seed: int) -> list[Recorded]:
             recorded = of_task(_recorded(self.teacher), item_id, self.teacher, "episode")

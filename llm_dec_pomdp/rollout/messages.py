@@ -13,7 +13,7 @@ from .base import SILENT, RunningEpisode, ask, question
 from .counterfactual import Comparison, Continuation, Counterfactual
 
 
-class Said(NamedTuple):
+class Utterance(NamedTuple):
     """Where a text was said, and by whom; `share` is one over its chance to have alternatives."""
 
     episode: RunningEpisode
@@ -58,7 +58,7 @@ class Messages(Counterfactual):
 
     def compare(self, episodes: Sequence[RunningEpisode], policy: Policy, sampling: Sampling) -> list[Comparison]:
         """Every text with alternatives from its own history, as far as the budget goes."""
-        messages: list[Said] = []
+        messages: list[Utterance] = []
         for _, group in itertools.groupby(episodes, lambda episode: episode.group):
             messages += self._within_budget(list(group))
         questions = [
@@ -69,15 +69,15 @@ class Messages(Counterfactual):
         answers = iter(ask(policy, sampling, questions))
         comparisons: list[Comparison] = []
         for e, t, agent, share in messages:
-            drawn = (e.turns[t].actions[agent], *itertools.islice(answers, self.alternatives))
-            texts = {agent: (*drawn, SILENT) if self.silence else drawn}
-            comparisons.append(Comparison.of(e, t, texts, len(drawn), share))
+            spoken = (e.turns[t].actions[agent], *itertools.islice(answers, self.alternatives))
+            texts = {agent: (*spoken, SILENT) if self.silence else spoken}
+            comparisons.append(Comparison.of(e, t, texts, len(spoken), share))
         return comparisons
 
-    def _within_budget(self, episodes: Sequence[RunningEpisode]) -> list[Said]:
+    def _within_budget(self, episodes: Sequence[RunningEpisode]) -> list[Utterance]:
         """The texts of a task that get alternatives, all equally likely."""
         messages = [
-            Said(episode, t, agent)
+            Utterance(episode, t, agent)
             for episode in episodes
             for t, turn in enumerate(episode.turns)
             for agent, completion in turn.actions.items()
@@ -97,7 +97,7 @@ class Messages(Counterfactual):
         share = len(messages) / min(count, len(messages))
         return [messages[place]._replace(share=share) for place in sorted(order[:count].tolist())]
 
-    def _most(self, message: Said, asked: int) -> int:
+    def _most(self, message: Utterance, asked: int) -> int:
         """Most generations for one text: its alternatives, and after each of them all agents at all later turns."""
         later = message.episode.env.max_turns - message.turn - 1 if self.continuation == "resampled" else 0
         return self.alternatives + (self.alternatives + self.silence) * later * asked

@@ -90,10 +90,9 @@ class Preferences(BatchRollout):
 
         def choose(item_id: str, seed: int) -> list[Recorded]:
             pairs = of_task(self.pairs(), item_id, self.source, "pair")
-            drawn = [
-                pairs[derive(seed, "pair", k) % len(pairs)] for k in range(max(1, batch.width // 2) if pairs else 0)
-            ]
-            return [episode for pair in drawn for episode in pair]
+            count = max(1, batch.width // 2) if pairs else 0
+            places = [derive(seed, "pair", k) % len(pairs) for k in range(count)]
+            return [episode for place in places for episode in pairs[place]]
 
         return play_recorded(batch, choose)
 

@@ -102,8 +102,7 @@ def _draw_texts(level: Sequence[_Node], policy: Policy, sampling: Sampling, widt
         env, start = node.env, node.start
         for agent in agents_asked(env):
             heard = [message.text for message in env.history(agent)] if env.turn else []
-            address = (agent, env.turn, *heard)
-            seeds = [derive(derive(start.seed, g), *address) for g in range(width)]
+            seeds = [derive(derive(start.seed, g), agent, env.turn, *heard) for g in range(width)]
             questions += [(node, question(env, start.group, agent, node.turns, seed)) for seed in seeds]
     answers = ask(policy, sampling, [asked for _, asked in questions])
     for (node, asked), completion in zip(questions, answers, strict=True):

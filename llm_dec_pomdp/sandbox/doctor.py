@@ -275,7 +275,7 @@ def examine(chosen: Sequence[Program], without: Sequence[str] = ()) -> Examinati
         tried = [p for p in chosen if holds[p.needs] and (held or p.category not in ("escapes", "tasks"))]
         free: queue.SimpleQueue[SandboxPool] = queue.SimpleQueue()
 
-        def one(program: Program) -> Finding:
+        def finding_of(program: Program) -> Finding:
             pool = free.get()
             try:
                 return attempt(pool, program, laid)
@@ -285,8 +285,8 @@ def examine(chosen: Sequence[Program], without: Sequence[str] = ()) -> Examinati
         for pool in pools:
             free.put(pool)
         with ThreadPoolExecutor(len(pools)) as threads:
-            findings = list(threads.map(one, tried))
-        findings = [one(finding.program) if finding.only_late else finding for finding in findings]  # now alone
+            findings = list(threads.map(finding_of, tried))
+        findings = [finding_of(finding.program) if finding.only_late else finding for finding in findings]  # now alone
         time.sleep(0.1)  # a process that was killed is seen for a moment
         left = [trace for pool in pools for trace in laid.traces(pool)]
         names = {program.name for program in chosen} - {program.name for program in tried}

@@ -69,6 +69,7 @@ class Verdict:
         cases: The result of every execution of an assert in order, the first 1000; asserts not reached are False.
         shares: For every assert of the source the share of its executions that held; 0 where it was not reached.
         weak: A layer of confinement was missing.
+        returned: What `check` returned, where that is text and the program ended well; its first 100,000 characters.
     """
 
     outcome: OutcomeName
@@ -80,6 +81,7 @@ class Verdict:
     cases: tuple[bool, ...] = ()
     shares: tuple[float, ...] = ()
     weak: bool = False
+    returned: str | None = None
 
     @property
     def loaded(self) -> bool:

@@ -30,6 +30,7 @@ from .solution import CaseTimeoutError, OverError, Solution, UnsupportedError, Z
 HEADER = struct.Struct(">I")
 MEMORY = 4 << 30  # bytes of address space for tests
 MAX_CASES = 1_000  # results of single executions that a verdict lists
+MAX_RETURNED = 100_000  # characters of a returned text
 _REFERENCE = 0.0035  # CPU seconds of `slowness` on the machine for which the default limits were chosen
 # Imported before the judge is confined: what most tests use, and what needs libraries of the system.
 _TESTS_USE = (
@@ -77,6 +78,7 @@ class Record:
         self.notes: list[str] = []  # the first failure of each assert and statement
         self.over: OverError | None = None
         self.unsupported = self.done = self.loaded = False
+        self.returned: str | None = None  # by the tests, where it is text
         self.broken: set[int] = set()  # statements that raised
         self.cut: set[int] = set()  # asserts of loops that an error ended
         self.error = ""
@@ -168,8 +170,8 @@ class Candidate:
 
 def explain(error: BaseException) -> str:
     """`TypeName: message`; exceptions of the program have their names of there."""
-    told = getattr(error, "told", None)
-    return told.encode("utf-8", "replace").decode() if type(told) is str else room.explain(error)
+    note = getattr(error, "program_note", None)
+    return note.encode("utf-8", "replace").decode() if type(note) is str else room.explain(error)
 
 
 def run_check(job: dict[str, Any], solution: Solution, record: Record) -> None:
@@ -190,7 +192,8 @@ def run_check(job: dict[str, Any], solution: Solution, record: Record) -> None:
     tests[job["entry_point"]] = candidate  # some tests call the function by its own name
     exec(compile(record.tests.tree, "<tests>", "exec"), tests)
     sys.modules["random"].seed(0)  # tests that draw inputs draw the same ones every time
-    tests["check"](candidate)
+    returned = tests["check"](candidate)
+    record.returned = returned[:MAX_RETURNED] if type(returned) is str else None
     record.done = True
 
 
@@ -201,8 +204,8 @@ def judge(job: dict[str, Any], zygote: Zygote, slowness: float, gone: Callable[[
         tests = rewrite_check(job["check"])
     except (SyntaxError, ValueError, RecursionError) as error:
         return {"outcome": "infra_error", "notes": [f"the tests do not parse: {error}"]}
-    given = Limits(**job["limits"])
-    limits = Limits(given.cpu_seconds * slowness, given.case_seconds * slowness, given.memory_mb)
+    limits = Limits(**job["limits"])
+    limits = Limits(limits.cpu_seconds * slowness, limits.case_seconds * slowness, limits.memory_mb)
     load = (job["prelude"], job["solution"], job["entry_point"], job["trust"] == "low")
     solution = Solution(zygote, load, limits, gone)
     record = Record(solution, limits.case_seconds, tests)
@@ -277,7 +280,15 @@ def verdict(record: Record) -> dict[str, Any]:
     missing = 0 if done else max(1, record.ran.count(0))
     cases = (record.cases + [False] * missing)[:MAX_CASES]
     notes = errors + record.notes
-    return {"outcome": outcome, "passed": held, "total": total, "notes": notes, "cases": cases, "shares": shares}
+    return {
+        "outcome": outcome,
+        "passed": held,
+        "total": total,
+        "notes": notes,
+        "cases": cases,
+        "shares": shares,
+        "returned": record.returned if record.over is None else None,
+    }
 
 
 # --- the process ------------------------------------------------------------------------------------------------------

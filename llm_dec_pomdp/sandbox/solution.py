@@ -356,5 +356,5 @@ def _exception(kinds: list[Any], arguments: tuple[Any, ...], note: str) -> BaseE
                 error = kind.__new__(kind, *arguments)
                 error.__init__(*arguments)
             break
-    error.told = note[:NOTE_LENGTH]  # type: ignore[attr-defined]
+    error.program_note = note[:NOTE_LENGTH]  # type: ignore[attr-defined]
     return error

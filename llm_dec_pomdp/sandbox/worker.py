@@ -125,14 +125,16 @@ def well_formed(answer: Any) -> dict[str, Any]:
     whole: dict[str, Any] = {
         "outcome": None,
         "starved": False,
+        "returned": None,
         **dict.fromkeys(_NUMBERS, 0),
         **dict.fromkeys(_LISTS, ()),
     }
-    given = cast("dict[str, Any]", answer) if type(answer) is dict else {}
-    whole |= {name: given[name] for name in whole.keys() & given.keys()}
+    fields = cast("dict[str, Any]", answer) if type(answer) is dict else {}
+    whole |= {name: fields[name] for name in whole.keys() & fields.keys()}
     if (
         whole["outcome"] not in get_args(OutcomeName)
         or not all(type(whole[name]) in (int, float) for name in _NUMBERS)
+        or type(whole["returned"]) not in (str, type(None))
         or not 0 <= whole["passed"] <= whole["total"]
         or not all(type(whole[name]) in (list, tuple) and {*map(type, whole[name])} <= _LISTS[name] for name in _LISTS)
     ):

@@ -125,8 +125,8 @@ class App:
         name = self._sessions.env.metadata["name"]
         return {"status": "healthy", "environment": name, "sessions": len(self._sessions), "most_sessions": limit}
 
-    async def _in_thread(self, work: Callable[..., Any], *given: Any) -> Any:
-        return await asyncio.get_running_loop().run_in_executor(self._threads, work, *given)
+    async def _in_thread(self, work: Callable[..., Any], *arguments: Any) -> Any:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, work, *arguments)
 
     # --- who may ask ---------------------------------------------------------------------------------------------
 

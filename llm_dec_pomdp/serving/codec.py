@@ -101,8 +101,8 @@ def to_outcome(data: Mapping[str, Any]) -> Outcome:
 
 def to_tool(data: list[Any]) -> Tool:
     """The tool that was written as a list of its fields."""
-    name, description, parameters = data
-    return Tool(name, description, tuple((str(n), str(what)) for n, what in parameters))
+    name, description, parameters, schema = data
+    return Tool(name, description, tuple((str(n), str(what)) for n, what in parameters), schema)
 
 
 # --- environments -----------------------------------------------------------------------------------------------------

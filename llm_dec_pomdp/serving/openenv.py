@@ -110,8 +110,8 @@ class Conversation:
         data: Data = field(asked, "data", dict, {})
         if kind == "reset":
             # None is what a client sends for what was not given.
-            given = {name: value for name, value in data.items() if value is not None and name != "max_turns"}
-            played = began(self._sessions, session, self._place, given)
+            options = {name: value for name, value in data.items() if value is not None and name != "max_turns"}
+            played = began(self._sessions, session, self._place, options)
         else:
             played = stepped(self._sessions, session, self._place, {"texts": data.get("texts")})
         session.forget([self._place])

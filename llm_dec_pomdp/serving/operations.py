@@ -37,8 +37,8 @@ def field(body: Mapping[str, Any], name: str, kind: type, default: Any = ...) ->
     """A field of what was sent; RefusedError where it is missing or of another type."""
     value = body.get(name, default)
     if value is ... or (value is not default and type(value) is not kind):
-        given = "is missing" if value is ... else f"is {value!r:.60}"
-        raise RefusedError(400, f"the field {name!r} {given}; it is of the type {kind.__name__}")
+        problem = "is missing" if value is ... else f"is {value!r:.60}"
+        raise RefusedError(400, f"the field {name!r} {problem}; it is of the type {kind.__name__}")
     return value
 
 

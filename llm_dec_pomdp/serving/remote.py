@@ -96,10 +96,10 @@ class _Link:
         except WireError as error:
             failure, reason = error, without_key(error, self._token)
         if failure.status == 404 and name == "reset":
-            raise (IndexError if "index" in fields else UnknownNameError)(failure.said)
+            raise (IndexError if "index" in fields else UnknownNameError)(failure.body)
         if failure.status is None:
             raise RemoteEnvError(f"{self.url} gave {reason}; is the server running?")
-        raise RemoteEnvError(f"{self.url} refused {name!r}: {failure.said or reason}")
+        raise RemoteEnvError(f"{self.url} refused {name!r}: {failure.body or reason}")
 
     def open(self) -> Data:
         """Begin a session."""

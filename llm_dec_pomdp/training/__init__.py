@@ -1,5 +1,5 @@
 """Training: the loop, and its checkpoints."""
 
-from .loop import Counters, DivergedError, Step, TrainerConfig, TrainingError, restore, train
+from .loop import Counters, DivergedError, TrainerConfig, TrainingError, TrainingStep, restore, train
 
-__all__ = ["Counters", "DivergedError", "Step", "TrainerConfig", "TrainingError", "restore", "train"]
+__all__ = ["Counters", "DivergedError", "TrainingStep", "TrainerConfig", "TrainingError", "restore", "train"]

@@ -41,7 +41,7 @@ class DivergedError(TrainingError):
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class TrainingStep:
     """What one training step did.
 
     Attributes:
@@ -123,7 +123,7 @@ def train(
     sampling: Sampling,
     config: TrainerConfig,
     seed: int,
-    on_step: Callable[[Step], object] = lambda step: None,
+    on_step: Callable[[TrainingStep], object] = lambda step: None,
     *,
     checkpoints: Checkpoints | None = None,
     done: Counters = Counters(),  # frozen
@@ -187,7 +187,7 @@ def train(
 
 def _step(
     learner: Algorithm, env: TextDecPOMDP, sampling: Sampling, config: TrainerConfig, seed: int, number: int
-) -> tuple[Step, list[Group]]:
+) -> tuple[TrainingStep, list[Group]]:
     """Play and learn once."""
     item_ids = tasks_of_step(env, config.prompts_per_step, number, seed)
     started = time.perf_counter()
@@ -203,7 +203,7 @@ def _step(
         raise TrainingError(
             f"update() of {type(learner).__name__} returned {metrics!r:.60}; return numbers by name, {{}} for none"
         )
-    step = Step(
+    step = TrainingStep(
         number,
         len(episodes),
         *mean_scores(groups, env),
@@ -235,7 +235,7 @@ def _save(
     checkpoints.save(done.step, learner.team, learner.state_dict(), {**asdict(done), "cursor": cursor})
 
 
-def _keep_bad_step(checkpoints: Checkpoints | None, step: Step, groups: Sequence[Group]) -> None:
+def _keep_bad_step(checkpoints: Checkpoints | None, step: TrainingStep, groups: Sequence[Group]) -> None:
     """Save what the learner was given in a step that was not finite, to look at."""
     kept = ""
     if checkpoints is not None:

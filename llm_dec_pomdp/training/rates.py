@@ -37,19 +37,19 @@ class Watch:
                 `distinct_2` (`algorithms.diagnostics`), where it has them.
             rates: Learning rates of the agents that learn.
         """
-        found: list[str] = []
+        findings: list[str] = []
         if (rise := metrics.get("rise", 0.0)) > JUMP:
             before = f" from {metrics['surprisal']:.2f}" if "surprisal" in metrics else ""
-            found.append(f"an update raised the surprisal of its own texts{before} by {rise:.2f} nats a token")
+            findings.append(f"an update raised the surprisal of its own texts{before} by {rise:.2f} nats a token")
         if "distinct_2" in metrics:
             share = metrics["distinct_2"]
             self._first, self._seen = self._first or share, self._seen + 1
             if self._seen <= STEPS and share < FALL * self._first:
-                found.append(f"distinct-2 of the texts fell from {self._first:.2f} to {share:.2f}")
-        if not found or self._said or not any(rates.values()):
+                findings.append(f"distinct-2 of the texts fell from {self._first:.2f} to {share:.2f}")
+        if not findings or self._said or not any(rates.values()):
             return ""
         self._said = True
         return (
-            f"{' and '.join(found)}: {in_words(rates)} may ruin what the model knew; try "
+            f"{' and '.join(findings)}: {in_words(rates)} may ruin what the model knew; try "
             f"learning_rate={max(rates.values()) / 10:g}"
         )

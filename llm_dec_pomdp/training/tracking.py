@@ -15,7 +15,7 @@ from typing import Any, Literal, Protocol, cast
 from ..config import ConfigError, flat
 from ..registries import nearest
 from ..visible import visible
-from .loop import Step
+from .loop import TrainingStep
 
 _INSTALL = {
     "tensorboard": "tensorboard",
@@ -25,7 +25,7 @@ _INSTALL = {
 Tracker = Literal["tensorboard", "wandb", "mlflow"]
 
 
-def train_numbers(step: Step) -> dict[str, float]:
+def train_numbers(step: TrainingStep) -> dict[str, float]:
     """The numbers of a training step for trackers."""
     parts = {f"train/{name}": value for name, value in step.components.items()}
     metrics = {f"train/{name}": float(value) for name, value in step.metrics.items()}

@@ -14,9 +14,9 @@ from servers import Reply, Server
 
 from llm_dec_pomdp.agents.base import Sampling, Team
 from llm_dec_pomdp.agents.engines import Prompt
+from llm_dec_pomdp.agents.language_model.decoding import sample
+from llm_dec_pomdp.agents.language_model.policy import LanguageModel
 from llm_dec_pomdp.agents.loading import load_team
-from llm_dec_pomdp.agents.transformers.decoding import sample
-from llm_dec_pomdp.agents.transformers.language_model import LanguageModel
 
 AGENTS = ("agent_0", "agent_1")
 

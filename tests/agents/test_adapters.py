@@ -11,7 +11,7 @@ import torch
 from models import AGENTS, network
 from peft import LoraConfig, PeftModel, get_peft_model
 
-from llm_dec_pomdp.agents.transformers.adapters import MixedLinear, mix_adapters
+from llm_dec_pomdp.agents.language_model.adapters import MixedLinear, mix_adapters
 
 # peft asks transformers for an attribute under its old name.
 pytestmark = pytest.mark.filterwarnings("ignore:.*is_gradient_checkpointing:FutureWarning")

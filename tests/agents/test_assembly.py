@@ -13,9 +13,9 @@ from models import AGENTS, match, same, weights
 
 from llm_dec_pomdp.agents.assembly import MemberConfig, assemble_team
 from llm_dec_pomdp.agents.base import Request, Sampling, Team
+from llm_dec_pomdp.agents.language_model.policy import LanguageModel
 from llm_dec_pomdp.agents.loading import ModelError
 from llm_dec_pomdp.agents.scripted import RandomText, Scripted
-from llm_dec_pomdp.agents.transformers.language_model import LanguageModel
 from llm_dec_pomdp.algorithms.magrpo import MAGRPO, MAGRPOConfig
 from llm_dec_pomdp.benchmarks.suite import read_team
 from llm_dec_pomdp.config import ConfigError

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import torch
 
-from llm_dec_pomdp.agents.transformers import attention
-from llm_dec_pomdp.agents.transformers.attention import RowCaches, SharedCaches
+from llm_dec_pomdp.agents.language_model import attention
+from llm_dec_pomdp.agents.language_model.attention import RowCaches, SharedCaches
 
 HEADS, GROUPS, SIZE, LAYERS, SCALING = 2, 3, 4, 2, 0.5
 KINDS = pytest.mark.parametrize("kind", [RowCaches, SharedCaches])

@@ -14,7 +14,7 @@ from models import AGENTS, group, language_model, match, network, same, separate
 
 from llm_dec_pomdp.agents import Request, Sampling, Scripted, Team
 from llm_dec_pomdp.agents.concurrency import side_by_side
-from llm_dec_pomdp.agents.transformers.language_model import LanguageModel
+from llm_dec_pomdp.agents.language_model.policy import LanguageModel
 from llm_dec_pomdp.algorithms.magrpo import MAGRPO, MAGRPOConfig
 from llm_dec_pomdp.rollout import Trajectories
 from llm_dec_pomdp.types import Completion, conversation

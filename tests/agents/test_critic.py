@@ -11,10 +11,11 @@ from requests_of_agents import adapted, pairs
 
 from llm_dec_pomdp.agents.base import Reading, Sampling
 from llm_dec_pomdp.agents.base import Request as Asked
+from llm_dec_pomdp.agents.language_model.critic import HeadCritic
+from llm_dec_pomdp.agents.language_model.policy import LanguageModel
 from llm_dec_pomdp.agents.loading import load_team
-from llm_dec_pomdp.agents.transformers.critic import HeadCritic
-from llm_dec_pomdp.agents.transformers.language_model import LanguageModel
-from llm_dec_pomdp.algorithms.actor_critic import IAC, IACConfig
+from llm_dec_pomdp.algorithms.actor_critic import IAC
+from llm_dec_pomdp.algorithms.critics import CriticOptions
 from llm_dec_pomdp.types import conversation
 
 READINGS: list[Reading] = [("agent_0", (5, 6, 7, 8)), ("agent_1", (9,)), ("agent_1", (7, 6))]
@@ -32,7 +33,7 @@ def stirred(critic: HeadCritic) -> HeadCritic:
 
 def test_a_value_is_the_head_on_the_hidden_state_of_the_last_token() -> None:
     policy = LanguageModel(network(1), tokenizer())
-    critic = stirred(policy.critic(GROUPS, own=False))
+    critic = stirred(policy.critic(GROUPS, separate=False))
     with torch.no_grad():
         for row, (agent, ids) in enumerate(READINGS):
             state = policy.model.base_model(input_ids=torch.tensor([ids])).last_hidden_state[0, -1]
@@ -42,15 +43,15 @@ def test_a_value_is_the_head_on_the_hidden_state_of_the_last_token() -> None:
 
 
 def test_a_critic_that_has_learnt_nothing_expects_nothing() -> None:
-    assert language_model().critic(GROUPS, own=True).values(READINGS).tolist() == [0.0] * 3
+    assert language_model().critic(GROUPS, separate=True).values(READINGS).tolist() == [0.0] * 3
 
 
-@pytest.mark.parametrize("own", [False, True])
-def test_the_gradient_of_a_value_goes_to_the_body_that_it_is_of(own: bool) -> None:
+@pytest.mark.parametrize("separate", [False, True])
+def test_the_gradient_of_a_value_goes_to_the_body_that_it_is_of(separate: bool) -> None:
     policy = language_model()
-    critic = stirred(policy.critic(GROUPS, own=own))
+    critic = stirred(policy.critic(GROUPS, separate=separate))
     critic.values(READINGS).sum().backward()
-    assert {p.grad is not None for p in policy.model.base_model.parameters()} == {not own}
+    assert {p.grad is not None for p in policy.model.base_model.parameters()} == {not separate}
     assert all(p.grad is not None for p in critic.parameters())
     assert {id(p) for p in critic.parameters()}.isdisjoint(id(p) for p in policy.parameters())
 
@@ -66,7 +67,7 @@ def test_a_critic_on_a_base_with_adapters_leaves_the_policy_as_it_is(folder: str
         return said, names, policy.token_logprobs(texts, 1.0)[0].detach()
 
     before, weights = shown(), {name: tensor.clone() for name, tensor in policy.state_dict().items()}
-    critic = stirred(policy.critic(GROUPS, own=True))
+    critic = stirred(policy.critic(GROUPS, separate=True))
     optimizer = torch.optim.AdamW(critic.parameters(), lr=0.1)
     for _ in range(2):
         optimizer.zero_grad()
@@ -86,7 +87,7 @@ def test_with_gradient_checkpointing_the_gradient_is_the_same(folder: str) -> No
     gradients: list[list[torch.Tensor]] = []
     for on in (False, True):
         policy = adapted(folder, gradient_checkpointing=on)
-        critic = stirred(policy.critic(GROUPS, own=True))
+        critic = stirred(policy.critic(GROUPS, separate=True))
         for parameter in list(critic.parameters())[2:]:
             with torch.no_grad():
                 parameter.copy_(torch.linspace(-0.3, 0.3, parameter.numel()).view(parameter.shape))
@@ -99,19 +100,19 @@ def test_with_gradient_checkpointing_the_gradient_is_the_same(folder: str) -> No
 
 
 def test_a_critic_is_restored_bit_for_bit_and_another_one_refused() -> None:
-    saved = stirred(language_model(1).critic(GROUPS, own=True)).state_dict()
-    critic = language_model(2).critic(GROUPS, own=True)
+    saved = stirred(language_model(1).critic(GROUPS, separate=True)).state_dict()
+    critic = language_model(2).critic(GROUPS, separate=True)
     critic.load_state_dict(saved)
     assert same([saved], [critic.state_dict()])
     with pytest.raises(ValueError, match=r"do not fit this critic, \d+ tensors differ"):
-        language_model(2).critic(GROUPS, own=False).load_state_dict(saved)
+        language_model(2).critic(GROUPS, separate=False).load_state_dict(saved)
 
 
 def test_critics_on_adapters_go_on_after_a_restart_bit_for_bit(folder: str) -> None:
 
     def learner() -> Any:
         team = load_team(AGENTS, folder, sharing="lora")
-        return IAC(team, Sampling(max_new_tokens=4), IACConfig(body="own", learning_rate=0.01, epochs=2))
+        return IAC(team, Sampling(max_new_tokens=4), CriticOptions(body="own", learning_rate=0.01, epochs=2))
 
     def step(one: Any, number: int) -> None:
         one.update(one.rollout.play(Colourful(ITEMS), one.policy, ["t0", "t1"], [number, number + 10], one.sampling, 2))

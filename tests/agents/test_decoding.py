@@ -11,7 +11,7 @@ from models import network
 
 from llm_dec_pomdp.agents.base import Sampling
 from llm_dec_pomdp.agents.engines import Prompt, Sampled
-from llm_dec_pomdp.agents.transformers.decoding import draw, sample
+from llm_dec_pomdp.agents.language_model.decoding import draw, sample
 
 EOS, PAD = 2, 1
 GRID = 20_000  # a row per uniform: frequencies are then within 1 / GRID of the probabilities that are drawn from

@@ -6,20 +6,20 @@ import hashlib
 import json
 import os
 import pickle
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from models import save_model
 from safetensors.torch import load_file, save_file
 from typer.testing import CliRunner
 
 from llm_dec_pomdp.agents import Team
+from llm_dec_pomdp.agents.language_model.policy import LanguageModel
 from llm_dec_pomdp.agents.loading import ModelError, load_model
 from llm_dec_pomdp.agents.saved import CheckpointError, load_weights, save_team
-from llm_dec_pomdp.agents.transformers.language_model import LanguageModel
 from llm_dec_pomdp.cli import app
 from llm_dec_pomdp.training.checkpoint import Checkpoints, read_checkpoint
 from llm_dec_pomdp.types import conversation
@@ -51,8 +51,9 @@ WRITERS = [zipped, old, raw]
 
 
 @pytest.fixture
-def model(tmp_path: Path) -> Path:
-    return Path(save_model(tmp_path / "model"))
+def model(folder: str, tmp_path: Path) -> Path:
+    """A copy to spoil."""
+    return Path(shutil.copytree(folder, tmp_path / "model"))
 
 
 @pytest.mark.parametrize("write", WRITERS)
@@ -234,10 +235,8 @@ def test_a_pickle_in_a_checkpoint_is_refused_though_its_manifest_fits(name: str,
 # --- texts ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "text", ["half \ud800 of a character", "\udfff", "\x00\x1b[31m\u202e", "a whole \ud83d\ude00 one"]
-)
-def test_any_text_can_be_a_prompt(text: str) -> None:
+def test_any_text_can_be_a_prompt() -> None:
     policy = LanguageModel(*load_model("builtin:tiny", device="cpu"))
-    shown = policy.tokenizer.decode(policy.encode(conversation(text)))
-    assert text.encode("utf-16", "surrogatepass").decode("utf-16", "replace") in shown
+    for text in ("half \ud800 of a character", "\udfff", "\x00\x1b[31m\u202e", "a whole \ud83d\ude00 one"):
+        shown = policy.tokenizer.decode(policy.encode(conversation(text)))
+        assert text.encode("utf-16", "surrogatepass").decode("utf-16", "replace") in shown

@@ -13,7 +13,7 @@ from requests_of_agents import REQUESTS, SHORT, adapted, pairs, recorded
 from transformers import AutoModelForCausalLM, CohereConfig, Gemma2Config, GPT2Config, GraniteConfig, OPTConfig
 
 from llm_dec_pomdp.agents.base import Request, Sampling
-from llm_dec_pomdp.agents.transformers.language_model import LanguageModel, PromptTooLongError
+from llm_dec_pomdp.agents.language_model.policy import LanguageModel, PromptTooLongError
 from llm_dec_pomdp.types import Completion, conversation
 
 
@@ -55,6 +55,15 @@ def test_completions_carry_the_prompt_they_were_drawn_from(policy: LanguageModel
 def test_the_chat_template_gives_turns_their_roles_and_without_one_there_is_plain_text(chat: bool, prompt: str) -> None:
     policy = language_model(chat=chat)
     assert policy.tokenizer.decode(policy.encode(conversation("red", "green", "blue"))) == prompt
+
+
+def test_no_token_is_cut_off_unless_asked() -> None:
+    """A flat distribution over 90 words: more than 50 of them are drawn, whatever the model's own settings say."""
+    model = network(0, spread=1e-4, vocab_size=95)
+    model.generation_config.top_k = 50
+    policy = LanguageModel(model, tokenizer(words=[f"w{i}" for i in range(90)]))
+    [drawn] = policy.generate([Request("a", conversation("w1"), tuple(range(400)))], Sampling(max_new_tokens=1))
+    assert len({c.token_ids for c in drawn}) > 80
 
 
 def test_dropout_is_off() -> None:

@@ -17,8 +17,8 @@ from transformers import LlamaForCausalLM
 
 from llm_dec_pomdp.agents import Remote
 from llm_dec_pomdp.agents.base import Request, Sampling
+from llm_dec_pomdp.agents.language_model.policy import LanguageModel
 from llm_dec_pomdp.agents.loading import ModelError, load_model, load_team, locate
-from llm_dec_pomdp.agents.transformers.language_model import LanguageModel
 from llm_dec_pomdp.config import ConfigError
 from llm_dec_pomdp.types import Completion, conversation
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from llm_dec_pomdp.agents.transformers.logprobs import chunked_logprobs
+from llm_dec_pomdp.agents.language_model.logprobs import chunked_logprobs
 
 
 def problem(*, trained: bool, bias: bool = False, dtype: torch.dtype = torch.float64) -> tuple[Any, ...]:

@@ -11,8 +11,8 @@ from models import WORDS, network, tokenizer
 from requests_of_agents import adapted, kept_bytes, pairs
 from transformers import OPTConfig, OPTForCausalLM
 
-from llm_dec_pomdp.agents.transformers.language_model import LanguageModel
-from llm_dec_pomdp.agents.transformers.recomputing import recomputed
+from llm_dec_pomdp.agents.language_model.policy import LanguageModel
+from llm_dec_pomdp.agents.language_model.recomputing import recomputed
 from llm_dec_pomdp.types import Completion
 
 Pairs = list[tuple[str, Completion]]

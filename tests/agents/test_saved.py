@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 import torch
-from models import AGENTS, Softmax, language_model, same, save_model, separate_team, softmax_team, weights
+from models import AGENTS, Softmax, language_model, same, separate_team, softmax_team, weights
 
 from llm_dec_pomdp.agents import Scripted, Team
-from llm_dec_pomdp.agents.loading import load_team
 from llm_dec_pomdp.agents.saved import DESCRIPTION, CheckpointError, load_weights, read_description, save_team
 from llm_dec_pomdp.storage.files import MANIFEST
 
@@ -72,16 +71,6 @@ def test_more_than_ten_policies_keep_their_order(tmp_path: Path) -> None:
     agents = [f"agent_{i}" for i in range(12)]
     team = Team({agent: Softmax(logits=[float(i)] * 4) for i, agent in enumerate(agents)})
     comes_back(tmp_path / "team", team, Team({agent: Softmax() for agent in agents}))
-
-
-def test_only_adapters_are_saved(tmp_path: Path) -> None:
-    model = save_model(tmp_path / "model")
-    team, other = (load_team(AGENTS, model, sharing="lora", device="cpu", seed=seed) for seed in (1, 2))
-    for i, parameter in enumerate(team.trainable[0].parameters()):
-        with torch.no_grad():
-            parameter.add_(0.01 * i)
-    comes_back(tmp_path / "team", team, other)
-    assert (tmp_path / "team" / "agent_0" / "adapter_model.safetensors").stat().st_size < 100_000
 
 
 def test_half_precision_is_kept(tmp_path: Path) -> None:
@@ -150,18 +139,6 @@ def test_a_failing_second_policy_leaves_the_old_team(folder: Path) -> None:
     with pytest.raises(OSError, match="disk is full"):
         save_team(folder, Team({"agent_0": language_model(seed=5), "agent_1": Unsaveable()}), ABOUT)
     assert intact(folder)
-
-
-def test_a_description_that_is_no_json_leaves_the_old_team(folder: Path) -> None:
-    with pytest.raises(TypeError):
-        save_team(folder, separate_team(seed=5), {"model": object()})
-    assert intact(folder)
-
-
-def test_a_failing_first_save_leaves_nothing(tmp_path: Path) -> None:
-    with pytest.raises(OSError, match="disk is full"):
-        save_team(tmp_path / "team", Team({"agent_0": Unsaveable()}), ABOUT)
-    assert names(tmp_path) == set()
 
 
 def test_a_failing_move_leaves_the_old_team(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,8 +10,8 @@ import torch
 from models import AGENTS, network
 from transformers import GPT2Config, GPT2LMHeadModel, Qwen2Config, Qwen2ForCausalLM
 
+from llm_dec_pomdp.agents.language_model.stepping import LayerSteps, ModelSteps, forward, layerwise, token_steps
 from llm_dec_pomdp.agents.loading import load_team
-from llm_dec_pomdp.agents.transformers.stepping import LayerSteps, ModelSteps, forward, layerwise, steps
 
 
 def qwen(**options: Any) -> Any:
@@ -85,4 +85,4 @@ def test_a_model_that_computes_otherwise_is_found_out() -> None:
     assert not layerwise(model)
     with torch.no_grad():
         cache, mask = begin(model, [None, None])
-    assert isinstance(steps(model, cache, mask, torch.tensor([0, 1]), 4), ModelSteps)
+    assert isinstance(token_steps(model, cache, mask, torch.tensor([0, 1]), 4), ModelSteps)

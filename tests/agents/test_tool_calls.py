@@ -15,9 +15,9 @@ from servers import Server, reply, reply_with_calls
 import llm_dec_pomdp
 from llm_dec_pomdp.agents import Remote, Request, Sampling, Team
 from llm_dec_pomdp.agents.base import definitions
+from llm_dec_pomdp.agents.language_model.prompts import Prompts
 from llm_dec_pomdp.agents.loading import load_model
 from llm_dec_pomdp.agents.tool_calls import messages_of
-from llm_dec_pomdp.agents.transformers.prompts import Prompts
 from llm_dec_pomdp.rollout import Trajectories
 from llm_dec_pomdp.types import Message, Tool
 

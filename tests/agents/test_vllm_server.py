@@ -21,8 +21,8 @@ from fake_vllm import AGENTS, flat, only_policy
 
 import llm_dec_pomdp
 from llm_dec_pomdp.agents.base import Sampling
+from llm_dec_pomdp.agents.language_model.policy import LanguageModel
 from llm_dec_pomdp.agents.loading import load_team
-from llm_dec_pomdp.agents.transformers.language_model import LanguageModel
 from llm_dec_pomdp.algorithms.magrpo import MAGRPO, MAGRPOConfig
 from llm_dec_pomdp.rollout import Trajectories
 from llm_dec_pomdp.types import Completion, Episode, Group
@@ -98,7 +98,7 @@ def test_two_steps_of_training_equal_those_of_the_own_engine(
         "norm_of_what_was_learnt": float(learnt),
         "equal_greedy_texts": f"{equal} of {len(texts[0])}",
     }
-    print(json.dumps(measured))  # noqa: T201  # the figures of docs/results/engines.md
+    print(json.dumps(measured))  # noqa: T201  # the figures of docs/results/archive/engines.md
     assert learnt > 0
     assert mean < MEAN_GAP
     assert largest < LARGEST_GAP

@@ -8,7 +8,7 @@ from models import AGENTS, COLOURS, match, network, softmax_team, tokenizer
 from updates import agreement
 
 from llm_dec_pomdp.agents import Sampling, Team
-from llm_dec_pomdp.agents.transformers.language_model import LanguageModel
+from llm_dec_pomdp.agents.language_model.policy import LanguageModel
 from llm_dec_pomdp.algorithms.controls import Shuffled
 from llm_dec_pomdp.algorithms.magrpo import MAGRPO, MAGRPOConfig
 from llm_dec_pomdp.rollout import Trajectories
@@ -60,6 +60,7 @@ def test_two_language_models_agree_on_a_word(seed: int) -> None:
     assert models(MAGRPO, seed) > 0.9
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [0, 1, 2, 3, 4])
 def test_shuffled_rewards_teach_two_language_models_nothing(seed: int) -> None:
     assert models(Shuffled, seed) < 0.6

@@ -49,7 +49,7 @@ def test_in_a_tree_a_text_counts_by_its_share() -> None:
     assert sum(s.share * s.advantage**2 for s in samples) == pytest.approx(sum(s.share for s in samples))
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))])
 def test_a_team_learns_from_groups_of_one(seed: int) -> None:
     one = learner(learning_rate=0.1)
     env = match()

@@ -138,16 +138,21 @@ def mean_gradient(name: str, options: dict[str, Any], monkeypatch: pytest.Monkey
     ("name", "options"),
     [
         ("magrpo", {}),
-        ("magrpo", {"advantage": "mean"}),
         ("magrpo", {"advantage": "batch"}),
-        ("marloo", {}),
-        ("maremax", {}),
-        ("mareinforce", {}),
         ("mgrpo", {}),
         ("madpo", {}),
         ("iac", {"critic_epochs": 1}),  # what the critic learns alone leaves no gradient of the policy
-        ("iac", {"critic_epochs": 1, "normalise": False}),
-        ("maac", {"critic_epochs": 1}),
+        *(
+            pytest.param(*relative, marks=pytest.mark.slow)
+            for relative in (
+                ("magrpo", {"advantage": "mean"}),
+                ("marloo", {}),
+                ("maremax", {}),
+                ("mareinforce", {}),
+                ("iac", {"critic_epochs": 1, "normalise": False}),
+                ("maac", {"critic_epochs": 1}),
+            )
+        ),
     ],
     ids=str,
 )

@@ -17,7 +17,7 @@ from updates import agreement
 from llm_dec_pomdp.agents import Sampling, Team
 from llm_dec_pomdp.algorithms.magrpo import MAGRPO
 from llm_dec_pomdp.rollout import Trajectories
-from llm_dec_pomdp.training import Step, TrainerConfig, train
+from llm_dec_pomdp.training import TrainerConfig, TrainingStep, train
 from llm_dec_pomdp.types import Branch, Decision, Episode, Group, Score, TaskItem
 
 ONE_WORD = Sampling(max_new_tokens=1)
@@ -198,7 +198,8 @@ def test_a_branch_without_score_is_not_learnt_from() -> None:
 # --- learning ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))])
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [0, 1, 2])
 @pytest.mark.parametrize("options", [*CREDIT, {"tree": True}], ids=["cf", "cross", "tree"])
 def test_two_tables_agree_on_a_word(options: dict[str, Any], seed: int) -> None:
     env = Match(ITEMS)
@@ -253,7 +254,7 @@ def episodes_needed(env: Red, team: Team, seed: int, **options: Any) -> int:
     """Played until the exact mean return is above 0.9; scoring what was tried beside them is not counted."""
     taken: list[int] = []
 
-    def watch(step: Step) -> None:
+    def watch(step: TrainingStep) -> None:
         taken.append(step.number)
         deciding = [team.members[a].logits.detach().softmax(-1)[0] for a in env.possible_agents[: env.deciding]]  # type: ignore[attr-defined]
         if sum(map(float, deciding)) / env.deciding > 0.9:

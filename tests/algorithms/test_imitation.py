@@ -16,7 +16,7 @@ from llm_dec_pomdp.agents import Request, Sampling, Scripted, Team
 from llm_dec_pomdp.agents.loading import load_team
 from llm_dec_pomdp.agents.scripted import Uniform
 from llm_dec_pomdp.algorithms.imitation import Imitation
-from llm_dec_pomdp.envs.hierarchy.keys import Keys
+from llm_dec_pomdp.envs.hierarchy.keys.task import Keys
 from llm_dec_pomdp.episodes import Header, TraceWriter
 from llm_dec_pomdp.rollout import Demonstrations, Trajectories
 from llm_dec_pomdp.training import TrainerConfig, restore, train

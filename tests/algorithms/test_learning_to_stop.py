@@ -14,19 +14,15 @@ from llm_dec_pomdp.algorithms.registration import algorithms, build_algorithm, f
 from llm_dec_pomdp.envs.wrappers import with_protocol
 from llm_dec_pomdp.rollout import Trajectories
 
+OTHERS: list[tuple[str, dict[str, Any]]] = [
+    *((name, {}) for name in ("mareinforce", "marloo", "maremax", "mgrpo", "madpo")),
+    ("magrpo", {"credit": "counterfactual"}),
+    ("magrpo", {"credit": "crossed", "tree": True}),
+]
+
 
 @pytest.mark.parametrize(
-    ("name", "options"),
-    [
-        ("magrpo", {}),
-        ("mareinforce", {}),
-        ("marloo", {}),
-        ("maremax", {}),
-        ("mgrpo", {}),
-        ("madpo", {}),
-        ("magrpo", {"credit": "counterfactual"}),
-        ("magrpo", {"credit": "crossed", "tree": True}),
-    ],
+    ("name", "options"), [("magrpo", {}), *(pytest.param(*other, marks=pytest.mark.slow) for other in OTHERS)]
 )
 def test_a_team_that_loses_by_going_on_learns_to_stop(name: str, options: dict[str, Any]) -> None:
     """Blind doors cost 46 a turn on average, and listening 2; a stop at once costs one turn, 1."""
@@ -46,9 +42,12 @@ def test_a_team_that_loses_by_going_on_learns_to_stop(name: str, options: dict[s
 LEARNERS = [name for name in algorithms if find_algorithm(name).load().learns()]
 CONTROLS = {"shuffled", "mgrpo_shuffled"}  # learn from rewards of others
 LEARNERS.remove("reward_model")  # learns from recordings what others are paid
+RELATIVES = ("mareinforce", "marloo", "maremax")  # magrpo with another baseline
 
 
-@pytest.mark.parametrize("name", LEARNERS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow) if name in RELATIVES else name for name in LEARNERS]
+)
 def test_every_learner_moves_the_decision_to_stop(name: str) -> None:
     """A look costs 20 and shows 9 at most; there is one decision, so that whatever is learnt is learnt about it."""
     env = with_protocol(llm_dec_pomdp.make("scouts-v0", max_turns=1, cost=20.0), find_algorithm(name).protocol)

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from llm_dec_pomdp.algorithms.losses import RatioLevel, clipped_objective, kl_k3, log_ratio
+from llm_dec_pomdp.algorithms.losses import RatioLevel, clipped_objective, kl_k3, log_ratio, value_loss
 
 LEVELS: list[RatioLevel] = ["token", "sequence"]
 
@@ -168,3 +168,15 @@ def test_k3_is_never_negative_and_leaves_padding_out(difference: float) -> None:
 def test_k3_of_almost_equal_policies_is_not_lost_in_rounding() -> None:
     logprobs = torch.full((1, 1), -9.0)
     assert 0 <= kl_k3(logprobs, logprobs + 1e-4, torch.ones(1, 1)).item() < 1e-7
+
+
+# --- the loss of a critic ---------------------------------------------------------------------------------------------
+
+
+def test_values_are_held_near_the_old_ones() -> None:
+    values = torch.tensor([1.5, 1.5, 0.9], requires_grad=True)
+    losses = value_loss(values, torch.tensor([2.0, 0.0, 2.0]), torch.tensor([1.0, 1.0, 1.0]), clip=0.2)
+    assert losses.tolist() == pytest.approx([0.64, 2.25, 1.21])  # max of .25 and .64, of 2.25 and 1.44; near enough
+    losses.sum().backward()
+    assert values.grad is not None
+    assert values.grad.tolist() == pytest.approx([0.0, 3.0, -2.2])

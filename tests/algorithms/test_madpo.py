@@ -10,7 +10,20 @@ from typing import Any
 
 import pytest
 import torch
-from models import AGENTS, ITEMS, Softmax, episode, gradients, match, said, same, separate_team, softmax_team, weights
+from models import (
+    AGENTS,
+    ITEMS,
+    Softmax,
+    copy_of,
+    episode,
+    gradients,
+    match,
+    said,
+    same,
+    separate_team,
+    softmax_team,
+    weights,
+)
 from updates import agreement
 
 from llm_dec_pomdp.agents import Sampling, Team
@@ -31,9 +44,9 @@ def pair_group(chosen: Sequence[Sequence[int]], rejected: Sequence[Sequence[int]
     return Group("t", tuple(played))
 
 
-def learner(team: Team, **options: Any) -> MADPO:
+def learner(team: Team, sampling: Sampling = SAMPLING, **options: Any) -> MADPO:
     given: dict[str, Any] = {"max_grad_norm": 1e9, "learning_rate": 0.1, **options}
-    return MADPO(team, SAMPLING, MADPOConfig(**given))
+    return MADPO(team, sampling, MADPOConfig(**given))
 
 
 def move(team: Team, *shifts: Sequence[float]) -> None:
@@ -49,11 +62,12 @@ def log_ratio(policy: Any, start: torch.Tensor, ids: Sequence[int]) -> torch.Ten
 
 
 def test_the_gradient_of_each_agent_is_that_of_the_loss_with_the_others_held() -> None:
+    """Of texts of one token too, of texts that differ in the last one, and of an agent that says the same in both."""
     team = softmax_team(**START)
     start = torch.tensor(START["logits"])
     one = learner(team, beta=0.7, pairs="all")
     move(team, [0.4, 0.0, -0.3], [-0.2, 0.6, 0.0])
-    given = [(((0, 1), (2,)), ((2,), (1, 1))), (((1,), (0,)), ((0, 0), (2, 2)))]
+    given = [(((0, 1), (2,)), ((2,), (1, 1))), (((1,), (0, 2)), ((0, 0), (0, 1))), (((0,), (2,)), ((1,), (2,)))]
     twin = softmax_team(**START)
     move(twin, [0.4, 0.0, -0.3], [-0.2, 0.6, 0.0])
     losses: list[torch.Tensor] = []
@@ -131,7 +145,64 @@ def test_a_cut_text_drops_its_pair_where_cut_texts_are_masked() -> None:
     assert learner(softmax_team(**START)).update(given)["pairs"] == 2
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_padding_and_what_shares_a_forward_pass_change_nothing() -> None:
+    team, sampling = separate_team(double=True), Sampling(max_new_tokens=6)
+    groups = learner(team).rollout.play(match(), team, ["t0", "t1", "t2"], [0, 1, 2], sampling, 4)
+    scored = [  # returns of our own, so that there are pairs
+        Group(g.item_id, tuple(episode([float(k // 2)], [e.turns[0].actions]) for k, e in enumerate(g.episodes)))
+        for g in groups
+    ]
+    lengths = {len(c.token_ids) for g in scored for e in g.episodes for c in e.turns[0].actions.values()}
+    assert len(lengths) > 2
+    found: list[list[torch.Tensor]] = []
+    for size in (1, 5, 64):
+        mine = copy_of(team)
+        learner(mine, sampling, micro_batch=size, learning_rate=0.0, pairs="all").update(scored)
+        found.append(gradients(mine))
+    for other in found[1:]:
+        for a, b in zip(found[0], other, strict=True):
+            torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-7)
+
+
+def test_log_ratios_are_at_the_temperature_of_the_sampling() -> None:
+    team = softmax_team(**START)
+    one = learner(team, Sampling(temperature=0.5, max_new_tokens=6))
+    move(team, [0.4, 0.0, 0.0], [0.4, 0.0, 0.0])
+    gap = one.update([pair_group(((0,), (0,)), ((1,), (1,)))])["gap"]
+    assert gap == pytest.approx(2 * 0.4 / 0.5, abs=1e-6)  # of two agents, at temperature 0.5; the normaliser cancels
+
+
+def alone(number: int, reward: float) -> Group:
+    return Group("t", (episode([reward], [dict.fromkeys(AGENTS, said(number))]),))
+
+
+@pytest.mark.parametrize(
+    "groups",
+    [
+        [pair_group(((0,), (0,)), ((1,), (1,)), gap=math.nan)],
+        [pair_group(((0,), (0,)), ((1,), (1,)), gap=0.0)],
+        [alone(0, 0.0), alone(1, 1.0)],
+    ],
+    ids=["one was not scored", "both earned the same", "of two groups"],
+)
+def test_without_a_pair_nothing_moves(groups: list[Group]) -> None:
+    team = softmax_team(**START)
+    before = weights(team)
+    metrics = learner(team).update(groups)
+    assert (metrics["pairs"], metrics["skipped"]) == (0, 1)
+    assert same(before, weights(team))
+
+
+def test_the_reference_stays_where_it_began() -> None:
+    team = softmax_team(**START)
+    one, start = learner(team), weights(team)
+    for _ in range(3):
+        one.update([pair_group(((0,), (0,)), ((1,), (1,)))])
+    assert same([u.reference.state_dict() for u in one.updaters], start)  # type: ignore[union-attr]
+    assert not same(weights(team), start)
+
+
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))])
 def test_a_team_learns_to_say_the_same(seed: int) -> None:
     team = softmax_team()
     one = learner(team, learning_rate=0.1, beta=0.02)

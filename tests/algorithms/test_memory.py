@@ -12,8 +12,8 @@ import torch
 from models import AGENTS, Softmax, match, same, separate_team, softmax_team, weights
 
 from llm_dec_pomdp.agents import Sampling, Team
+from llm_dec_pomdp.agents.language_model.policy import LanguageModel
 from llm_dec_pomdp.agents.memory import BatchSize, OutOfDeviceMemoryError
-from llm_dec_pomdp.agents.transformers.language_model import LanguageModel
 from llm_dec_pomdp.algorithms.magrpo import MAGRPO, MAGRPOConfig
 from llm_dec_pomdp.rollout import Trajectories
 from llm_dec_pomdp.types import Group

@@ -19,7 +19,7 @@ from llm_dec_pomdp.algorithms.options import MGRPOConfig, UpdaterOptions
 from llm_dec_pomdp.algorithms.samples import Sample
 from llm_dec_pomdp.algorithms.trajectory_ratio import TrajectoryUpdater
 from llm_dec_pomdp.algorithms.updater import Updater, updaters_of
-from llm_dec_pomdp.envs.hierarchy.keys import Keys
+from llm_dec_pomdp.envs.hierarchy.keys.task import Keys
 from llm_dec_pomdp.rollout import Trajectories
 from llm_dec_pomdp.training import TrainerConfig, restore, train
 from llm_dec_pomdp.training.checkpoint import Checkpoints

@@ -12,7 +12,7 @@ from models import AGENTS, Softmax, gradients, group, language_model, network, s
 from updates import THREE, TWO_WORDS, P, gradient, make, play, score_function, table_team, updated
 
 from llm_dec_pomdp.agents import Team
-from llm_dec_pomdp.agents.transformers.language_model import LanguageModel
+from llm_dec_pomdp.agents.language_model.policy import LanguageModel
 from llm_dec_pomdp.algorithms.losses import importance_weights
 from llm_dec_pomdp.algorithms.options import MGRPOConfig
 from llm_dec_pomdp.algorithms.samples import Sample

@@ -73,7 +73,7 @@ def test_a_critic_of_its_own_has_the_body_of_the_policy_at_the_start_of_the_stag
         updater.critic.weight.data.fill_(0.1)  # type: ignore[attr-defined]
         reading = (min(updater.agents), (5, 6, 7, 8))
         value = updater.critic.values([reading]).item()  # type: ignore[attr-defined]
-        shared = updater.policy.critic([tuple(updater.agents)], own=False)  # type: ignore[union-attr]
+        shared = updater.policy.critic([tuple(updater.agents)], separate=False)  # type: ignore[union-attr]
         shared.weight.data.fill_(0.1)
         assert value == pytest.approx(shared.values([reading]).item(), abs=1e-5)
     assert updates(learner, 1)[0]["value_loss"] > 0

@@ -51,7 +51,7 @@ def log_odds(team: Team) -> list[float]:
 
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2, 3, 4))])
-@pytest.mark.parametrize("gamma", [1.0, 0.9])
+@pytest.mark.parametrize("gamma", [1.0, pytest.param(0.9, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("pays", RULES)
 def test_two_tables_learn_to_solve(pays: str, gamma: float, seed: int) -> None:
     solves = math.prod(1 / (1 + math.exp(-odds)) for odds in log_odds(trained(MAGRPO, seed, 60, pays, gamma=gamma)))

@@ -118,6 +118,19 @@ def test_a_learner_from_outside_takes_the_updaters_and_brings_its_own_credit() -
     assert same(weights(team), weights(again))
 
 
+def test_a_mean_over_policies_tells_what_only_one_of_them_knows() -> None:
+    class Says:
+        policy = Softmax()
+
+        def __init__(self, **numbers: float) -> None:
+            self.numbers = numbers
+
+        def step(self, samples: Any, seed: int) -> dict[str, float]:
+            return self.numbers
+
+    assert step_all([Says(a=1.0, b=5.0), Says(a=2.0)], [], 0) == {"a": 1.5, "b": 5.0}  # type: ignore[list-item]
+
+
 # --- restarts ---------------------------------------------------------------------------------------------------------
 
 

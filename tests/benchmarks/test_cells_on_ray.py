@@ -9,18 +9,19 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from waiting import wait_until
 
+from llm_dec_pomdp.benchmarks.cell_workers import CellWorker
 from llm_dec_pomdp.benchmarks.runner import run_suite
 from llm_dec_pomdp.benchmarks.suite import Suite
 from llm_dec_pomdp.config import build
 from llm_dec_pomdp.progress import Advance, Silent
-from llm_dec_pomdp.storage.runfolder import read_lines
+from llm_dec_pomdp.storage.runfolder import RunFolderError, read_lines
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]  # those of ray
 ray = pytest.importorskip("ray", reason="ray is not installed: pip install llm-dec-pomdp[ray]")
@@ -81,7 +82,7 @@ def tasks() -> list[int]:
     found: list[int] = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         with contextlib.suppress(OSError):
-            if path.read_bytes().startswith(b"ray::_work"):
+            if path.read_bytes().startswith(b"ray::_Actor"):
                 found.append(int(path.parent.name))
     return found
 
@@ -134,6 +135,7 @@ RUN = """
 import json, sys
 from pathlib import Path
 from llm_dec_pomdp.progress import Silent
+from llm_dec_pomdp.benchmarks.cell_workers import CellWorker
 from llm_dec_pomdp.benchmarks.runner import run_suite
 from llm_dec_pomdp.benchmarks.suite import Suite
 from llm_dec_pomdp.storage.signals import stopping_at_once
@@ -149,10 +151,7 @@ def test_ctrl_c_lets_cells_save_and_leaves_no_process(alone: dict[str, Any], tmp
     long = {**SUITE.model_dump(), "training": {**VALUES["training"], "steps": 500, "save_every": 0}}
     command = [sys.executable, "-c", RUN, json.dumps(long), str(folder)]
     process = subprocess.Popen(command, stderr=subprocess.DEVNULL, start_new_session=True)
-    until = time.monotonic() + 120
-    while not any(read_lines(path) for path in folder.glob("cells/*/train.jsonl")):
-        assert process.poll() is None and time.monotonic() < until
-        time.sleep(0.1)
+    wait_until(lambda: any(map(read_lines, folder.glob("cells/*/train.jsonl"))), process)
     os.killpg(process.pid, signal.SIGINT)
     assert process.wait(60) == 75
     begun = [path for path in folder.glob("cells/*/train.jsonl") if read_lines(path)]
@@ -172,7 +171,5 @@ def test_an_address_where_nothing_listens_is_refused_before_anything_is_made(tmp
 
 
 def test_a_folder_that_a_machine_does_not_see_is_told() -> None:
-    from llm_dec_pomdp.benchmarks.on_ray import _work
-
-    said = _work(SUITE.cells()[0].to_dict(), "/nowhere/run/cells/a", {}, 1, ".", None)
-    assert said.startswith("'/nowhere/run/cells/a' is not there on ")
+    with pytest.raises(RunFolderError, match="'/nowhere/run/cells/a' is not there on "):
+        CellWorker().run(SUITE.cells()[0].to_dict(), "/nowhere/run/cells/a", {}, ".", print)

@@ -9,16 +9,21 @@ from pathlib import Path
 import pytest
 from evaluated import last_episodes
 
+import llm_dec_pomdp
+from llm_dec_pomdp.agents import Sampling
+from llm_dec_pomdp.agents.assembly import MemberConfig
 from llm_dec_pomdp.benchmarks.cell import evaluate, read_lines
 from llm_dec_pomdp.benchmarks.result import is_done
 from llm_dec_pomdp.benchmarks.runner import run_suite
 from llm_dec_pomdp.benchmarks.setup import build_cell
-from llm_dec_pomdp.benchmarks.suite import MethodConfig, Suite, load_suite
+from llm_dec_pomdp.benchmarks.suite import Cell, EnvironmentConfig, MethodConfig, ModelConfig, Suite, load_suite
 from llm_dec_pomdp.config import ConfigError
+from llm_dec_pomdp.options import EvaluationConfig
 from llm_dec_pomdp.progress import Silent
 from llm_dec_pomdp.report.text import write_report
 from llm_dec_pomdp.results.runs import read_run
 from llm_dec_pomdp.storage.runfolder import new_run_folder
+from llm_dec_pomdp.training import TrainerConfig
 from llm_dec_pomdp.types import Group
 
 
@@ -95,11 +100,21 @@ def test_all_methods_are_measured_on_the_same_tasks(small: Suite, run: Path) -> 
     assert len(tasks) == 1
 
 
-def test_a_folder_with_something_in_it_is_refused(small: Suite, tmp_path: Path) -> None:
-    (tmp_path / "precious.txt").write_text("mine")
-    with pytest.raises(FileExistsError, match="--out"):
-        run_suite(small, tmp_path, Silent())
-    assert (tmp_path / "precious.txt").read_text() == "mine"
+def test_an_evaluation_without_a_number_of_items_takes_every_row_of_its_split() -> None:
+    cell = Cell(
+        EnvironmentConfig(id="tldr-v0"),
+        MethodConfig(name="concat"),
+        ModelConfig(members=[MemberConfig(agents=["summary", "elaboration"], model="script:random")]),
+        0,
+        Sampling(max_new_tokens=1),
+        TrainerConfig(),
+        EvaluationConfig(),
+    )
+    groups: list[Group] = []
+    evaluate(cell, build_cell(cell), Silent(), "", groups.extend)
+    rows = [item.id for item in llm_dec_pomdp.make("tldr-v0", split="test").items]
+    assert [g.item_id for g in groups] == rows
+    assert len(rows) > 4
 
 
 def test_new_run_folders_do_not_collide(tmp_path: Path) -> None:
@@ -227,7 +242,7 @@ def test_a_cell_that_fails_or_is_killed_is_reported_and_the_others_run(
     suite = small.model_copy(update={"methods": [*methods, small.methods[1]], "environments": small.environments[:1]})
     run_suite(suite, tmp_path / "run", Silent())
     killed, broken, concat = read_run(tmp_path / "run").entries
-    assert killed.failure.startswith("its process ended with signal SIGKILL")
+    assert "ended with signal SIGKILL (often: out of memory); this run has lost 6 workers" in killed.failure
     assert broken.failure == "RuntimeError: no such luck"
     assert concat.result is not None
     write_report(tmp_path / "run")

@@ -1,4 +1,4 @@
-"""`check_env` in a file of the README's own lines: as a script, and as a module that the check imports again."""
+"""`check_env` in a file of the tutorial's own lines: as a script, and as a module that the check imports again."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from llm_dec_pomdp.envs import elsewhere
 from llm_dec_pomdp.envs.check import CHILD, LAWS, CheckFailure, check_env
 
-README = Path(__file__).parents[2] / "README.md"
+PAGE = Path(__file__).parents[2] / "docs" / "tutorials" / "environment.md"
 FUSE = """import os, pathlib
 imports = pathlib.Path(__file__).with_name("imports.txt")
 with imports.open("a") as file:
@@ -29,7 +29,7 @@ COMMAND = "from llm_dec_pomdp.cli import main; main()"
 
 @pytest.fixture
 def echo(tmp_path: Path) -> Path:
-    blocks = README.read_text(encoding="utf-8").split("```python\n")
+    blocks = PAGE.read_text(encoding="utf-8").split("```python\n")
     lines = next(block.partition("```")[0] for block in blocks if "class Echo" in block)
     path = tmp_path / "echo.py"
     path.write_text(FUSE + lines + CHECK, encoding="utf-8")

@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 from toy import ITEMS, MISS, Toy, chosen, playing, toy
 
-from llm_dec_pomdp.envs.base import NotAskedToStepError
-from llm_dec_pomdp.envs.many import step_many
+from llm_dec_pomdp.envs.base import NotAskedToStepError, step_many
 from llm_dec_pomdp.envs.text_task import TextTask
 
 # --- copies -----------------------------------------------------------------------------------------------------------

@@ -23,8 +23,7 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
 import llm_dec_pomdp
-from llm_dec_pomdp.envs.base import TextDecPOMDP
-from llm_dec_pomdp.envs.many import step_many
+from llm_dec_pomdp.envs.base import TextDecPOMDP, step_many
 from llm_dec_pomdp.envs.wrappers import PROTOCOLS, with_protocol
 from llm_dec_pomdp.envs.writing.reward import lexicon
 from llm_dec_pomdp.types import Score

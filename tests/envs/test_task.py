@@ -20,7 +20,7 @@ from llm_dec_pomdp.envs.facts import Facts
 from llm_dec_pomdp.envs.wrappers import FixedRoster, with_protocol
 from llm_dec_pomdp.rollout import Trajectories
 from llm_dec_pomdp.seeding import uniforms
-from llm_dec_pomdp.training import Step, TrainerConfig, TrainingError, train
+from llm_dec_pomdp.training import TrainerConfig, TrainingError, TrainingStep, train
 from llm_dec_pomdp.types import Completion, Event, Group, Message, Score, TaskItem
 
 ITEMS = tuple(TaskItem(f"d{i}", f"dungeon {i}") for i in range(3))
@@ -234,7 +234,7 @@ class LearnsRoles(Learns):
 def test_a_learner_from_one_reward_refuses_an_environment_that_pays_individually() -> None:
     env = treasure(Selfish)
     team = Team(dict.fromkeys(env.possible_agents, Scripted(lambda agent, history: "x")))
-    steps: list[Step] = []
+    steps: list[TrainingStep] = []
     with pytest.raises(TrainingError, match="treasure-v0 pays its agents individually, and Learns learns from one"):
         train(Learns(team, Sampling()), env, Sampling(), TrainerConfig(steps=1), 0, steps.append)
     train(LearnsRoles(team, Sampling()), env, Sampling(), TrainerConfig(steps=1), 0, steps.append)
@@ -317,7 +317,7 @@ def test_a_state_that_can_change_is_refused() -> None:
 
 
 def test_the_task_of_the_page_keeps_the_laws(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    page = (Path(__file__).parents[2] / "docs" / "extend.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "tutorials" / "environment.md").read_text()
     [code] = [code for code in re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL) if "Task[Doors]" in code]
     (tmp_path / "tiger_of_the_page.py").write_text(code)
     monkeypatch.syspath_prepend(str(tmp_path))

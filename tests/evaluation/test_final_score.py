@@ -79,7 +79,7 @@ def test_training_evaluation_and_records_agree(pays: str, scores: tuple[float, .
 
 def test_a_training_step_reports_rewards_and_the_percentage() -> None:
     env = given("shifted", 1.0, 3.0)
-    steps: list[training.Step] = []
+    steps: list[training.TrainingStep] = []
     learner = Still(Team(dict.fromkeys(AGENTS, Recorder())), SAMPLING)
     training.train(learner, env, SAMPLING, training.TrainerConfig(steps=1), 0, steps.append)
     tracked = train_numbers(steps[0])

@@ -13,7 +13,7 @@ from packaging.requirements import Requirement
 from llm_dec_pomdp.config import read_toml
 from llm_dec_pomdp.envs import make
 from llm_dec_pomdp.integrations import libraries
-from llm_dec_pomdp.integrations.libraries import library, made
+from llm_dec_pomdp.integrations.libraries import construct, library
 
 
 @pytest.fixture(autouse=True)
@@ -94,4 +94,4 @@ def test_a_library_that_is_there_is_imported() -> None:
 
 def test_an_error_of_a_library_keeps_its_words() -> None:
     with pytest.raises(RuntimeError, match=r"json cannot make '1' with {'cls': 3}: TypeError: 'int' object is not"):
-        made(__import__("json").loads, "1", {"cls": 3})
+        construct(__import__("json").loads, "1", {"cls": 3})

@@ -11,7 +11,7 @@ import torch
 from models import episode, network, tokenizer
 
 from llm_dec_pomdp.agents import Sampling, Team
-from llm_dec_pomdp.agents.transformers.language_model import LanguageModel
+from llm_dec_pomdp.agents.language_model.policy import LanguageModel
 from llm_dec_pomdp.algorithms.madpo import MADPO, MADPOConfig
 from llm_dec_pomdp.types import Completion, Group
 

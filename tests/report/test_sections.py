@@ -1,9 +1,9 @@
-"""Sections of a report: regret by hand and in every output, and the suite and the section of docs/extend.md."""
+"""Sections of a report: regret by hand and in every output, and the suite and the section of examples/recipes."""
 
 from __future__ import annotations
 
 import math
-import re
+import runpy
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
@@ -31,7 +31,7 @@ from llm_dec_pomdp.rollout import Trajectories
 from llm_dec_pomdp.training.checkpoint import CheckpointError
 from llm_dec_pomdp.types import Episode, Group, Turn
 
-PAGE = (Path(__file__).parents[2] / "docs" / "extend.md").read_text(encoding="utf-8")
+RECIPES = Path(__file__).parents[2] / "examples" / "recipes"
 T_1, T_2 = 12.706204736, 4.302652730  # 97.5 % points of Student's t with one and two degrees of freedom
 
 
@@ -119,20 +119,17 @@ def test_intervals_over_episodes_cover_the_exact_return() -> None:
     assert sum(one.mean for one in regrets) / 60 == pytest.approx(exact, abs=0.08)
 
 
-# --- the suite and the section of the page ----------------------------------------------------------------------------
+# --- the suite and the section of the recipes ------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The suite of the page, made shorter, run with the section of the page."""
+    """The suite, made shorter, run with the section."""
     place = tmp_path_factory.mktemp("page")
-    [suite] = re.findall(r"```toml\n(name = .*?)```", PAGE, re.DOTALL)
-    [code] = [code for code in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL) if "register_section" in code]
-    (place / "suite.toml").write_text(suite, encoding="utf-8")
     before = dict(vars(sections)["_specs"])
-    exec(code, {})
+    runpy.run_path(str(RECIPES / "section.py"))
     with run_folder(place / "run"):
-        for cell in load_suite(str(place / "suite.toml"), ["training.steps=2", "evaluation.samples=10"]).cells():
+        for cell in load_suite(str(RECIPES / "two_doors.toml"), ["training.steps=2", "evaluation.samples=10"]).cells():
             run_cell(cell, place / "run" / "cells" / cell.label)
     yield place / "run"
     vars(sections)["_specs"] = before

@@ -15,7 +15,7 @@ from llm_dec_pomdp.agents import Policy, RandomText, Sampling
 from llm_dec_pomdp.algorithms.magrpo import MAGRPO
 from llm_dec_pomdp.envs.wrappers import with_protocol
 from llm_dec_pomdp.rollout import Counterfactual, Crossed, Messages, Rollout, Trajectories, Tree
-from llm_dec_pomdp.training import Step, TrainerConfig, train
+from llm_dec_pomdp.training import TrainerConfig, TrainingStep, train
 from llm_dec_pomdp.types import Completion, Group
 
 
@@ -108,16 +108,16 @@ class Awakening(Policy):
 
 def test_the_example_of_the_page_plays_again_what_all_earned_alike(example: Callable[[str], dict[str, Any]]) -> None:
     policy = Awakening()
-    groups = play(numbers(), example("A rollout")["UntilReturnsDiffer"](), ids=["t1", "t2"], policy=policy)
+    groups = play(numbers(), example("rollout")["UntilReturnsDiffer"](), ids=["t1", "t2"], policy=policy)
     assert [g.item_id for g in groups] == ["t1", "t2"]
     assert all(len({e.total for e in g.episodes}) > 1 for g in groups)
     assert policy.calls == 2
 
 
 def test_the_example_of_the_page_trains_and_wastes_fewer_groups(example: Callable[[str], dict[str, Any]]) -> None:
-    one_word, steps = Sampling(max_new_tokens=1), list[Step]()
+    one_word, steps = Sampling(max_new_tokens=1), list[TrainingStep]()
     config = TrainerConfig(steps=1, prompts_per_step=len(ITEMS), group_size=2)
-    for kind in (MAGRPO, example("A rollout")["Persistent"]):
+    for kind in (MAGRPO, example("rollout")["Persistent"]):
         train(kind(softmax_team(), one_word), match(), one_word, config, 0, steps.append)
     plain, persistent = (step.metrics["groups_without_signal"] for step in steps)
     assert persistent < plain

@@ -29,7 +29,7 @@ def test_every_text_is_compared_with_its_own_alternatives_and_all_others_stay() 
         [(agent, texts)] = decision.actions.items()
         played = group.episodes[number // 2].turns[0].actions
         assert texts[0] is played[agent]
-        assert (len(texts), decision.drawn, texts[3].text) == (4, 3, "")
+        assert (len(texts), decision.width, texts[3].text) == (4, 3, "")
         assert sorted(b.choice for b in decision.branches) == [(0,), (1,), (2,), (3,)]
         for b in decision.branches:
             said = {a: c.text for a, c in played.items()} | texts_of(decision, b.choice)

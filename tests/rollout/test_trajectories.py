@@ -128,6 +128,19 @@ def test_a_score_that_is_given_twice_counts_twice() -> None:
     assert [turn.score for turn in group.episodes[0].turns] == [NOTHING, NOTHING]
 
 
+def test_an_error_of_a_reward_is_raised_and_not_tried_again() -> None:
+    calls: list[TaskItem] = []
+
+    class Mistaken(Match):
+        def score(self, item: TaskItem, actions: Mapping[str, str]) -> Score:
+            calls.append(item)
+            raise TypeError("the user's own mistake")
+
+    with pytest.raises(TypeError, match="the user's own mistake"):
+        play(Team(dict.fromkeys(AGENTS, RED)), Mistaken(ITEMS), ids=["t1"])
+    assert len(calls) == 1
+
+
 # --- seeds ------------------------------------------------------------------------------------------------------------
 
 

@@ -6,12 +6,12 @@ import dataclasses
 import gc
 import os
 import signal
-import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
+from waiting import wait_until
 
 from llm_dec_pomdp.sandbox import Job, SandboxPool, capabilities, confine
 from llm_dec_pomdp.sandbox.doctor import CHECK, GOLD, LIMITS, WRONG, Bait, Program, attempt, bait, examine, programs
@@ -48,9 +48,12 @@ def test_the_yardsticks_are_right(pool: SandboxPool) -> None:
 
 
 @confined
-def test_every_program_is_held_off() -> None:
+@pytest.mark.parametrize(
+    "tried", [PROGRAMS[::4], pytest.param(PROGRAMS, marks=pytest.mark.slow)], ids=["every fourth", "all"]
+)
+def test_every_program_is_held_off(tried: Sequence[Program]) -> None:
     """The reward of a wrong program, a good one judged right after, nothing left behind, in time."""
-    found = examine(PROGRAMS)
+    found = examine(tried)
     assert found.problems == {}
     assert found.not_tried == ()
     unexpected = {f.program.name: f.verdict for f in found.findings if f.verdict.outcome not in f.program.expect}
@@ -110,12 +113,12 @@ def test_the_doctor_sees_a_process_left(pool: SandboxPool, laid: Bait) -> None:
             os.execv("/bin/sleep", ["sleep", "31536"])
         os._exit(0)
     os.waitpid(pid, 0)
-    time.sleep(0.2)
-    [trace] = laid.traces(pool)
+    traces: list[str] = []
+    wait_until(lambda: traces.extend(laid.traces(pool)) or traces)
+    [trace] = traces
     assert trace.startswith("process ")
     os.kill(int(trace.split()[1]), signal.SIGKILL)
-    time.sleep(0.1)
-    assert laid.traces(pool) == []
+    wait_until(lambda: laid.traces(pool) == [])
 
 
 def test_escapes_are_not_tried_where_nothing_holds_them(monkeypatch: pytest.MonkeyPatch) -> None:

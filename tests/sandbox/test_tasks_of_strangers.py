@@ -59,11 +59,9 @@ def test_a_judge_that_writes_what_is_no_answer_is_replaced(
     lines: tuple[str, ...], pool: SandboxPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(worker, "REST", 0.3)
-    started = time.monotonic()
     [verdict] = pool.run([job(IDENTITY, "import os, time", *lines, "assert c(1) == 1")])
     assert (verdict.outcome, verdict.notes) == ("infra_error", ("the judge process was lost twice",))
     assert judged(pool, IDENTITY, "assert c(1) == 1") == ("passed", 1, 1)
-    assert time.monotonic() - started < 10.0
 
 
 def test_an_answer_too_many_is_not_the_next_programs(pool: SandboxPool) -> None:

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from evaluated import last_episodes
+from waiting import wait_until
 
 from llm_dec_pomdp.benchmarks.cell import run_cell
 from llm_dec_pomdp.benchmarks.suite import Cell, Suite
 from llm_dec_pomdp.config import build
 from llm_dec_pomdp.storage.runfolder import read_lines
-from llm_dec_pomdp.training.executors import processes
+from llm_dec_pomdp.training.workers.process import ProcessWorker
 
 TIMES = {"seconds", "seconds_rollout", "seconds_update", "tokens_per_second", "response_seconds", "parallelism"}
 
@@ -85,13 +85,10 @@ COMMAND = (
 def started(folder: Path, steps: int, executor: str = "processes") -> subprocess.Popen[bytes]:
     """The command, in a group of its own, once it has done a step."""
     code = "from llm_dec_pomdp.cli import main; main()"
-    how = ["--executor", executor, "--steps", str(steps), "--out", str(folder)]
-    command = [sys.executable, "-c", code, *COMMAND.split(), *how]
+    options = ["--executor", executor, "--steps", str(steps), "--out", str(folder)]
+    command = [sys.executable, "-c", code, *COMMAND.split(), *options]
     process = subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL, start_new_session=True)
-    until = time.monotonic() + 120
-    while not any(lines.read_text() for lines in folder.glob("cells/*/train.jsonl")):
-        assert process.poll() is None and time.monotonic() < until
-        time.sleep(0.1)
+    wait_until(lambda: any(lines.read_text() for lines in folder.glob("cells/*/train.jsonl")), process)
     return process
 
 
@@ -112,16 +109,16 @@ class Watched:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, act: Callable[[int, Any, str], None]) -> None:
         self.workers: list[Any] = []
         self.messages = 0
-        real = processes._Process._send  # pyright: ignore[reportPrivateUsage]
+        real = ProcessWorker._send  # pyright: ignore[reportPrivateUsage]
 
-        def send(worker: Any, method: str, *given: Any) -> None:
+        def send(worker: Any, method: str, *arguments: Any, heard: bool = False) -> None:
             if worker not in self.workers:
                 self.workers.append(worker)
-            real(worker, method, *given)
+            real(worker, method, *arguments, heard=heard)
             self.messages += 1
             act(self.messages, worker, method)
 
-        monkeypatch.setattr(processes._Process, "_send", send)  # pyright: ignore[reportPrivateUsage]
+        monkeypatch.setattr(ProcessWorker, "_send", send)  # pyright: ignore[reportPrivateUsage]
 
     @property
     def alive(self) -> list[Any]:

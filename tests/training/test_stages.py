@@ -55,7 +55,7 @@ def test_each_stage_plays_and_learns_for_its_steps(method: str, tmp_path: Path) 
     assert played == [Demonstrations, Demonstrations, Trajectories, Trajectories]
 
 
-@pytest.mark.parametrize("stop", [1, 2, 3])
+@pytest.mark.parametrize("stop", [pytest.param(1, marks=pytest.mark.slow), 2, pytest.param(3, marks=pytest.mark.slow)])
 def test_a_run_goes_on_bit_for_bit_within_and_between_stages(stop: int, tmp_path: Path) -> None:
     options = {"beta": 0.1}  # to the team that the first stage leaves
     run_cell(cell(options=options), tmp_path / "whole", tracking=())
@@ -83,7 +83,10 @@ def test_the_suites_of_hierarchies_can_run(name: str) -> None:
     check_cells(load_suite(name, ["seeds=[0]"]).cells())
 
 
-@pytest.mark.parametrize(("source", "said"), [("script:uniform", "no labels"), ("script:optimal", "with labels")])
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [pytest.param("script:uniform", "no labels", marks=pytest.mark.slow), ("script:optimal", "with labels")],
+)
 def test_every_report_says_which_stage_used_labels(source: str, said: str, tmp_path: Path) -> None:
     stages = [{**COLD, "options": {"source": source}}]
     with run_folder(tmp_path):

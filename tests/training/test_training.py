@@ -15,9 +15,9 @@ from llm_dec_pomdp.envs.wrappers import with_protocol
 from llm_dec_pomdp.rollout import Counterfactual, Crossed, Trajectories, Tree
 from llm_dec_pomdp.training.loop import (
     DivergedError,
-    Step,
     TrainerConfig,
     TrainingError,
+    TrainingStep,
     _check_rewards,
     mean_scores,
     tasks_of_step,
@@ -43,11 +43,11 @@ class Note(Algorithm):
 
 
 def run(
-    learner: Any, env: Any = None, seed: int = 0, on_step: Callable[[Step], None] | None = None, **how: int
-) -> list[Step]:
-    steps: list[Step] = []
+    learner: Any, env: Any = None, seed: int = 0, on_step: Callable[[TrainingStep], None] | None = None, **how: int
+) -> list[TrainingStep]:
+    steps: list[TrainingStep] = []
 
-    def note(step: Step) -> None:
+    def note(step: TrainingStep) -> None:
         steps.append(step)
         if on_step is not None:
             on_step(step)
@@ -292,12 +292,14 @@ def test_the_mean_return_of_trees_is_that_of_trajectories() -> None:
 # --- the same run -----------------------------------------------------------------------------------------------------
 
 
-def report(steps: Sequence[Step]) -> list[Any]:
+def report(steps: Sequence[TrainingStep]) -> list[Any]:
     """All of it but the wall time."""
     return [dataclasses.replace(step, seconds_rollout=0.0, seconds_update=0.0) for step in steps]
 
 
-def learn(seed: int = 0, on_step: Callable[[Team, Step], None] = lambda team, step: None) -> tuple[list[Any], Any]:
+def learn(
+    seed: int = 0, on_step: Callable[[Team, TrainingStep], None] = lambda team, step: None
+) -> tuple[list[Any], Any]:
     """Train two small language models that are paid for every colour they both start with."""
     team = separate_team(seed=3)
     learner = MAGRPO(team, SAMPLING, MAGRPOConfig(learning_rate=0.01))
@@ -308,7 +310,7 @@ def learn(seed: int = 0, on_step: Callable[[Team, Step], None] = lambda team, st
 def test_the_same_seed_gives_the_same_run_bit_for_bit_with_an_evaluation_in_between_or_not() -> None:
     evaluated: list[int] = []
 
-    def evaluate(team: Team, step: Step) -> None:
+    def evaluate(team: Team, step: TrainingStep) -> None:
         groups = Trajectories().play(Colourful(ITEMS), team, ["t0", "t1"], [1, 2], SAMPLING, width=2)
         evaluated.append(len(groups))
 

@@ -35,13 +35,13 @@ from ..weights import write_weights
 from . import EngineError, Prompt, Sampled
 
 if TYPE_CHECKING:
-    from ..transformers.language_model import LanguageModel
+    from ..language_model.policy import LanguageModel
 
 T = TypeVar("T")
 _NEUTRAL = {"min_p": 0.0, "repetition_penalty": 1.0, "presence_penalty": 0.0, "frequency_penalty": 0.0}
 _STARTED = "default"  # what a server calls the weights that it was started with
 _PROMPT, _TOKENS = [*range(8)], 16  # of the text by which it is tried out whether whole models are taken
-_LARGEST_GAP = 0.2  # nats, on average over its tokens; see docs/engines.md
+_LARGEST_GAP = 0.2  # nats, on average over its tokens; see docs/scale.md
 _OTHER = 0.5  # times the weights
 _OF_TOKEN = 512  # bytes of an answer beside its text: the token, its id, its log-probability, once more by name
 _QUICK = 5.0  # seconds for what is asked before anything is loaded
@@ -228,8 +228,8 @@ class VLLM:
             raise ConfigError("engine vllm: adapters is ''; give a folder that this process and the server can read")
         return Path(self.config.adapters).absolute() / name
 
-    def _tell(self, order: str, **what: Any) -> None:
-        self._asked(order, lambda: self._post(order, what))
+    def _tell(self, order: str, **fields: Any) -> None:
+        self._asked(order, lambda: self._post(order, fields))
 
     def _asked(self, order: str, attempt: Callable[[], T]) -> T:
         try:

@@ -101,7 +101,8 @@ def at_decisions(group: Group, gamma: float, advantages: Callable[[Choices, Arra
     Args:
         group: Its decision points.
         gamma: Discount between turns.
-        advantages: Of which texts were said [B, n], what that returned [B], and the texts that each agent drew.
+        advantages: Of which texts were said [B, n], what that returned [B], and the number of texts that each
+            agent drew.
 
     Raises:
         ValueError: The group has no decision points.
@@ -114,7 +115,7 @@ def at_decisions(group: Group, gamma: float, advantages: Callable[[Choices, Arra
     for decision in group.decisions:
         values = np.array([returns(branch.rewards, gamma)[0] for branch in decision.branches])  # (return)
         choices: Choices = np.array([branch.choice for branch in decision.branches], dtype=np.int64)
-        table = advantages(choices.reshape(len(values), len(decision.actions)), values, decision.drawn)
-        for (agent, texts), own in zip(decision.actions.items(), table.tolist(), strict=True):
-            for completion, advantage in zip(texts[: decision.drawn], own, strict=True):
+        table = advantages(choices.reshape(len(values), len(decision.actions)), values, decision.width)
+        for (agent, texts), row in zip(decision.actions.items(), table.tolist(), strict=True):
+            for completion, advantage in zip(texts[: decision.width], row, strict=True):
                 yield Sample(agent, completion, advantage, share=decision.share)

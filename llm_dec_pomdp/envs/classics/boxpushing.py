@@ -1,4 +1,4 @@
-"""boxpushing-v0: two agents push small boxes alone or a large one together.
+"""boxpushing-v0: Two agents push small boxes alone or a large one together.
 
 | fact | value |
 |---|---|
@@ -11,10 +11,16 @@
 Observation, action: as in dectiger-v0. Each agent observes what is in front of it. Actions: turn left, turn right,
 forward, stay; a text without one counts as "stay".
 
-Reward (one float for the team): 10 for a small box that is pushed, 100 for the large one, which both have to push
-at once; 5 less for each that bumps into something, and 0.1 less for each agent and turn. An action works with
-probability 0.9. After a box was pushed the problem begins anew, in a turn that pays nothing. The score is the
-return so far.
+Reward (one float for the team); the score is the return so far:
+
+| event | reward |
+|---|---|
+| a small box is pushed | 10 |
+| the large box is pushed, by both at once | 100 |
+| an agent bumps into something | -5 |
+| each agent and turn | -0.1 |
+
+An action works with probability 0.9. After a box was pushed the problem begins anew, in a turn that pays nothing.
 
 Source: Seuken, Zilberstein, "Improved memory-bounded dynamic programming for decentralized POMDPs", UAI 2007. An
 optimal team plays as `script:optimal` for horizons 2 to 4.

@@ -1,4 +1,4 @@
-"""broadcast-v0: two stations share a channel that carries one message at a time.
+"""broadcast-v0: Two stations share a channel that carries one message at a time.
 
 | fact | value |
 |---|---|
@@ -11,9 +11,14 @@
 Observation, action: as in dectiger-v0. Each agent observes whether it noticed a collision. Actions: send, wait; a text
 without one counts as "wait".
 
-Reward (one float for the team): 1 for a message that is sent while the other station waits, else 0. The buffer of
-station 1 fills with probability 0.9 a turn, that of station 2 with 0.1; at first both have a message. The score is
-the return so far.
+Reward (one float for the team); the score is the return so far:
+
+| event | reward |
+|---|---|
+| a message is sent while the other station waits | 1 |
+| anything else | 0 |
+
+The buffer of station 1 fills with probability 0.9 a turn, that of station 2 with 0.1; at first both have a message.
 
 Source: Hansen, Bernstein, Zilberstein, "Dynamic programming for partially observable stochastic games", AAAI 2004.
 An optimal team plays as `script:optimal` for horizons 2 to 4.

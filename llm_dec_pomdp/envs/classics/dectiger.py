@@ -1,4 +1,4 @@
-"""dectiger-v0: two doors, behind one a treasure and behind the other a tiger; two explorers listen and open.
+"""dectiger-v0: Two doors, behind one a treasure and behind the other a tiger; two explorers listen and open.
 
 | fact | value |
 |---|---|
@@ -14,10 +14,17 @@ heard a growl, and the turns left. No agent sees what the other does or observes
 Action. The last action name in the text, as whole words in any case, with spaces, hyphens or underscores between
 them: listen, open left, open right. A text without one counts as "listen" and costs 1.
 
-Reward (one float for the team): both listen -2; both open the treasure +20, the tiger -50, different doors -100;
-one opens the treasure while the other listens +9, the tiger -101. When both listen the tiger stays and each hears
-the right side with probability 0.85; after anything else it is behind either door again, and what is heard means
-nothing. The score is the return so far.
+Reward (one float for the team); the score is the return so far:
+
+| joint action | reward |
+|---|---|
+| both listen | -2 |
+| both open the treasure, or the tiger | 20, -50 |
+| they open different doors | -100 |
+| one listens, the other opens the treasure, or the tiger | 9, -101 |
+
+When both listen the tiger stays and each hears the right side with probability 0.85; after anything else it is behind
+either door again, and what is heard means nothing.
 
 Source: Nair, Tambe, Yokoo, Pynadath, Marsella, "Taming decentralized POMDPs", IJCAI 2003. An optimal team plays as
 `script:optimal` for horizons 2 to 4.

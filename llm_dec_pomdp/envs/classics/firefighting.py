@@ -1,4 +1,4 @@
-"""firefighting-v0: two fire fighters choose among three burning houses in a row.
+"""firefighting-v0: Two fire fighters choose among three burning houses in a row.
 
 | fact | value |
 |---|---|
@@ -11,10 +11,17 @@
 Observation, action: as in dectiger-v0. Each agent observes whether it saw flames at its house. Actions: house 1,
 house 2, house 3; a text without one counts as "house 1".
 
-Reward (one float for the team): minus the sum of the fire levels (0 to 2) of all houses after the turn. Two
-fighters put a fire out; one lowers it, for sure where no neighbour burns, else with 0.6; without any it rises with
-0.8 where a neighbour burns and 0.4 else, and a house catches fire from a neighbour with 0.8. Flames are seen with
-0.2, 0.5 or 0.8, by the level. All levels are equally likely at first. The score is the return so far.
+Reward (one float for the team): minus the sum of the fire levels (0 to 2) of all houses after the turn. The score is
+the return so far.
+
+| at a house | its fire |
+|---|---|
+| two fighters | is put out |
+| one fighter | falls by a level, for sure where no neighbour burns, else with 0.6 |
+| none, it burns | rises by a level with 0.8 where a neighbour burns, else with 0.4 |
+| none, it does not burn | begins with 0.8 where a neighbour burns |
+
+Flames are seen with 0.2, 0.5 or 0.8, by the level. All levels are equally likely at first.
 
 Source: Oliehoek, Spaan, Vlassis, "Optimal and approximate Q-value functions for decentralized POMDPs", JAIR 32,
 2008, which prints -4.3825 for horizon 2; its tables, rounded as they were published, give -4.3835. An optimal team

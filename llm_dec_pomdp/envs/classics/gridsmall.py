@@ -1,4 +1,4 @@
-"""gridsmall-v0: two robots that see one wall try to meet on a grid of 2 x 2 cells.
+"""gridsmall-v0: Two robots that see one wall try to meet on a grid of 2 x 2 cells.
 
 | fact | value |
 |---|---|
@@ -11,9 +11,15 @@
 Observation, action: as in dectiger-v0. Each agent observes on which side it sees a wall, left or right. Actions: up,
 down, left, right, stay; a text without one counts as "stay".
 
-Reward (one float for the team): 1 whenever both are in one cell after the turn, else 0. A move goes as wanted with
-0.6, and with 0.1 each in the other three directions or nowhere; against a wall it goes nowhere. Robot 1 begins in
-the upper right cell, robot 2 in the lower left one. The score is the return so far.
+Reward (one float for the team); the score is the return so far:
+
+| after the turn | reward |
+|---|---|
+| both are in one cell | 1 |
+| they are not | 0 |
+
+A move goes as wanted with 0.6, and with 0.1 each in the other three directions or nowhere; against a wall it goes
+nowhere. Robot 1 begins in the upper right cell, robot 2 in the lower left one.
 
 Source: Bernstein, Hansen, Zilberstein, "Bounded policy iteration for decentralized POMDPs", IJCAI 2005; with the
 two observations of Amato, Bernstein, Zilberstein, AAMAS workshop MSDM 2006. An optimal team plays as

@@ -1,4 +1,4 @@
-"""recycling-v0: two robots collect cans, small ones alone and large ones together, and watch their batteries.
+"""recycling-v0: Two robots collect cans, small ones alone and large ones together, and watch their batteries.
 
 | fact | value |
 |---|---|
@@ -11,10 +11,15 @@
 Observation, action: as in dectiger-v0. Each agent observes the level of its battery. Actions: recharge, small, large;
 a text without one counts as "recharge".
 
-Reward (one float for the team): 2 for each robot that collects small cans, 5 when both collect large ones. A robot
-whose battery was low may run it down (0.2 for small, 0.3 for large cans): that costs 10, nobody collects anything,
-and its battery is full again. A full battery becomes low with 0.3 or 0.5. Given is the expected value of state and
-actions. The score is the return so far.
+Reward (one float for the team), the expected value of state and actions; the score is the return so far:
+
+| event | reward |
+|---|---|
+| a robot collects small cans | 2 |
+| both collect large ones | 5 |
+| a low battery runs down (0.2 for small, 0.3 for large cans): nobody collects, and it is full again | -10 |
+
+A full battery becomes low with 0.3 or 0.5.
 
 Source: Amato, Bernstein, Zilberstein, "Optimizing memory-bounded controllers for decentralized POMDPs", UAI 2007.
 An optimal team plays as `script:optimal` for horizons 2 to 4.

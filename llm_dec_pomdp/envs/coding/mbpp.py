@@ -1,15 +1,14 @@
-"""mbpp-v0: small Python problems for two, from one sentence each.
+"""mbpp-v0: Small Python problems for two, from one sentence each.
 
 | fact | value |
 |---|---|
 | agents | agent_0 "aux", agent_1 "main" |
-| turns | 1 (`max_turns` for more; `feedback` says what agents are told in between, see `envs.coding.feedback`) |
-| several turns pay | the score of the last one; for other rules set `pays`, see `envs.turn_rewards` |
+| turns | 1; `max_turns` for more, which pay as in `envs.turn_rewards`; `feedback`: `envs.coding.feedback` |
 | data | `google-research-datasets/mbpp` (sanitized), train / test |
 | offline | 32 problems written for this suite |
 | return | 0 to 4.0 |
 
-Observation, action: as in coophumaneval-v0. Reward: as there.
+Observation, action, reward: as in coophumaneval-v0.
 
 The published rows hold a sentence, a list of asserts and a solution; entry point and signature are taken from the
 solution (the name that the asserts call), as in the files that are made for two agents.

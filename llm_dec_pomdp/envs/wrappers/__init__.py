@@ -1,7 +1,7 @@
 """Wrappers: the same environment under another communication protocol, or in numbers, or many times at once."""
 
 from .discrete import DiscreteMenu, TokenIds
-from .learned import LearnedReward
+from .learned_reward import LearnedReward
 from .numeric import ByteObservation, FixedRoster, NumericWrapper
 from .protocols import (
     PROTOCOLS,
@@ -14,6 +14,7 @@ from .protocols import (
     with_protocol,
 )
 from .stopping import Stopping
+from .tools import WithTools
 from .vector import VecEnv, make_vec
 
 __all__ = [
@@ -31,6 +32,7 @@ __all__ = [
     "Stopping",
     "TokenIds",
     "VecEnv",
+    "WithTools",
     "make_vec",
     "register_protocol",
     "with_protocol",

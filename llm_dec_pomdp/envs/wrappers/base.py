@@ -91,7 +91,7 @@ class TaskAround(Wrapper, Task[S]):
 
     def __init__(self, env: Task[Any], name: str) -> None:
         self._wrap(env, name)
-        TextDecPOMDP.__init__(self, len(env.possible_agents), env.max_turns, env.render_mode)  # has tasks already
+        TextDecPOMDP.__init__(self, len(env.possible_agents), self.max_turns, env.render_mode)  # has tasks already
 
     def told(self, state: S) -> Mapping[str, str | Message]:
         """As in the inner task."""

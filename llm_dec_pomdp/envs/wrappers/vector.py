@@ -23,8 +23,7 @@ from gymnasium.vector import AutoresetMode
 
 from ...registries import nearest
 from ...spaces import FreeText
-from ..base import TextDecPOMDP
-from ..many import step_many
+from ..base import TextDecPOMDP, step_many
 from ..registration import make
 from .numeric import NumericWrapper, Space
 

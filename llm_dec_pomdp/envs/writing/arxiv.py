@@ -1,10 +1,9 @@
-"""arxiv-v0: expand an abstract into two paragraphs of an introduction.
+"""arxiv-v0: Expand an abstract into two paragraphs of an introduction.
 
 | fact | value |
 |---|---|
 | agents | agent_0 "background", agent_1 "method" |
-| turns | 1 (`max_turns` for more; `feedback` says what agents are told in between, see `envs.writing.feedback`) |
-| several turns pay | the score of the last one; for other rules set `pays`, see `envs.turn_rewards` |
+| turns | 1; `max_turns` for more, which pay as in `envs.turn_rewards`; `feedback`: `envs.writing.feedback` |
 | data | `OpenMLRL/arXiv_abstract` (field `abstract_text`), train[:1000] / val[:1000] |
 | offline | 72 abstracts written for this suite |
 | return | 0 to 3.0, reachable 2.98 |

@@ -1,10 +1,9 @@
-"""telegrams-v0: n telegrams together carry as many words of a post as they can.
+"""telegrams-v0: Several telegrams together carry as many words of a post as they can.
 
 | fact | value |
 |---|---|
 | agents | agent_0 "sender 1" ... agent_{n-1} "sender n", n from 1 to 8 (`n_agents`, 3 by default) |
-| turns | 1 (`max_turns` for more; all are told the counts of the last try) |
-| several turns pay | the score of the last one; for other rules set `pays`, see `envs.turn_rewards` |
+| turns | 1; `max_turns` for more, which pay as in `envs.turn_rewards`; all are told the counts of the last try |
 | data | `trl-lib/tldr` (field `prompt`), train[:1000] / test[:1000] |
 | offline | the 120 posts of tldr-v0 |
 | return | 0 to 1.0 for every n |
@@ -22,7 +21,7 @@ them that telegram i carries, and the goal is min(6 n, |W|) words:
 | carried 0..0.8 | 0.8 c, c = min(1, different words carried by anyone / goal) |
 | distinct 0..0.2 | 0.2 c d, d = different words carried / sum of the sizes of the C_i |
 
-This task is there to see how return, tokens and response time grow with the number of agents: more senders carry more,
+What it tests. How return, tokens and response time grow with the number of agents: more senders carry more,
 and collide more often. It says nothing about writing; a telegram may be a list of words.
 
 Source: this suite's own. The stop words are those of tldr-v0.

@@ -1,10 +1,9 @@
-"""tldr-v0: a short and a long summary of a forum post.
+"""tldr-v0: A short and a long summary of a forum post.
 
 | fact | value |
 |---|---|
 | agents | agent_0 "summary", agent_1 "elaboration" |
-| turns | 1 (`max_turns` for more; `feedback` says what agents are told in between, see `envs.writing.feedback`) |
-| several turns pay | the score of the last one; for other rules set `pays`, see `envs.turn_rewards` |
+| turns | 1; `max_turns` for more, which pay as in `envs.turn_rewards`; `feedback`: `envs.writing.feedback` |
 | data | `trl-lib/tldr` (field `prompt`), train[:1000] / test[:1000] |
 | offline | 120 posts written for this suite |
 | return | 0 to 3.0, reachable 2.98 |

@@ -30,7 +30,7 @@ class BestOfK(Section):
 def best_of_k(final: Sequence[Sequence[Score]]) -> dict[str, Interval]:
     """pass@k, acc@k and coop@k of the scores of each task."""
     ks = [k for k in KS if k <= min(map(len, final), default=0)]
-    passed = {k: [pass_at_k(len(s), sum(tests_passed(one) == 1.0 for one in s), k) for s in final] for k in ks}
+    passed = {k: [pass_at_k(len(s), sum(tests_passed(score) == 1.0 for score in s), k) for s in final] for k in ks}
     accuracy = {k: [best_at_k(list(map(tests_passed, scores)), k) for scores in final] for k in ks}
     cooperation = {k: [best_at_k(list(map(_cooperation, scores)), k) for scores in final] for k in ks}
     return {

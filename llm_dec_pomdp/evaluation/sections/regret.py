@@ -45,7 +45,7 @@ class Regret(Section):
             regret, over = mean_interval([seed["regret"].mean for seed in seeds]), f"{len(seeds)} seeds"
             if len(seeds) < LEAST_SEEDS:
                 regret, over = Interval(regret.mean, math.nan, math.nan), f"{over}, no interval"
-        percent = Interval(*(100 * value / scale for value in (regret.mean, regret.low, regret.high)))
+        percent = Interval(100 * regret.mean / scale, 100 * regret.low / scale, 100 * regret.high / scale)
         return {
             "optimum": optimum,
             "return": optimum - regret.mean,

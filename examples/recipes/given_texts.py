@@ -1,0 +1,45 @@
+"""Learn from texts of a person or another model, and read the hidden states of the policy.
+
+`written` tokenises a text as the policy would have said it.
+"""
+
+import torch
+
+from llm_dec_pomdp.agents.base import Request
+from llm_dec_pomdp.algorithms.options import UpdaterOptions
+from llm_dec_pomdp.algorithms.samples import Sample
+from llm_dec_pomdp.algorithms.updater import step_all, updaters_of
+from llm_dec_pomdp.types import conversation
+
+LONGEST = 64  # tokens
+
+
+def samples(policy, agent, rows):
+    """Rows of (prompt, text, worth) as samples of an agent."""
+    for prompt, text, worth in rows:
+        yield Sample(agent, policy.written(Request(agent, conversation(prompt)), text, LONGEST), advantage=worth)
+
+
+def learn(team, agent, rows, updates):
+    """Weighted maximum likelihood, with a learning rate that falls over the updates."""
+    given = list(samples(team.members[agent], agent, rows))
+    updaters = updaters_of(team, 1.0, UpdaterOptions(schedule="linear", importance="none"))
+    for updater in updaters:
+        updater.expect(updates)
+    likelihoods = []
+    for update in range(updates):
+        step_all(updaters, given, seed=update)
+        likelihoods.append(sum(sum(own) for updater in updaters for own in updater.logprobs.values()))
+    return likelihoods
+
+
+def readable(policy, agent, rows):
+    """The correlation of what texts are worth with the best linear reading of their last hidden states."""
+    given = list(samples(policy, agent, rows))
+    with torch.no_grad():
+        states, mask = policy.hidden_states([(s.agent, s.completion) for s in given])
+    last = states[range(len(given)), mask.sum(-1).long() - 1]
+    inputs = torch.cat([last, torch.ones(len(given), 1)], dim=1)
+    worth = torch.tensor([s.advantage for s in given])[:, None]
+    read = inputs @ torch.linalg.lstsq(inputs, worth).solution
+    return torch.corrcoef(torch.cat([read, worth], dim=1).T)[0, 1].item()

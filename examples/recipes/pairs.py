@@ -1,0 +1,16 @@
+"""Choose what MADPO compares: the shorter of two episodes that earned the same is preferred."""
+
+from llm_dec_pomdp.algorithms.madpo import MADPO
+
+
+def words(episode):
+    return sum(len(said.text.split()) for turn in episode.turns for said in turn.actions.values())
+
+
+class ShortestOfTheBest(MADPO):
+    """MADPO on the shortest and the longest of the episodes that earned most."""
+
+    def preferred(self, group):
+        most = max((episode.total for episode in group.episodes), default=0.0)
+        best = sorted((e for e in group.episodes if e.total == most), key=words)
+        return [(best[0], best[-1])] if best and words(best[0]) < words(best[-1]) else []

@@ -1,0 +1,21 @@
+"""Measure something more in every report: how much each role says."""
+
+from statistics import fmean
+
+from llm_dec_pomdp.evaluation.sections import Section, register_section
+
+
+class Words(Section):
+    """How much each role says."""
+
+    title = "Words per text"
+
+    def measure(self, env, groups):
+        counts = {}
+        for turn in (turn for group in groups for episode in group.episodes for turn in episode.turns):
+            for agent, said in turn.actions.items():
+                counts.setdefault(env.role(agent), []).append(len(said.text.split()))
+        return {role: fmean(numbers) for role, numbers in counts.items()}
+
+
+register_section("acme/words", Words)

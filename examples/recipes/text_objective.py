@@ -1,0 +1,30 @@
+"""Another loss of texts: the weight of a term is clipped and its gradient kept (CISPO, arXiv:2506.13585).
+
+`loss(batch, old)` of an `Updater` is the whole objective: a loss in which each sample counts by its `weight`, numbers
+to report, and the log-probabilities that it read. `old` has those at the start of the step.
+"""
+
+from llm_dec_pomdp.algorithms.batches import advantages_of, by_text, old_logprobs, texts_of
+from llm_dec_pomdp.algorithms.losses import Loss
+from llm_dec_pomdp.algorithms.magrpo import MAGRPO
+from llm_dec_pomdp.algorithms.updater import Updater
+
+
+class ClippedWeights(Updater):
+    """Ascends min(rho, 1 + eps) A log pi, with rho held."""
+
+    def loss(self, batch, old):
+        logprobs, mask = self.policy.token_logprobs(texts_of(batch), self.temperature)
+        rho = (logprobs.detach() - old_logprobs(batch, logprobs, mask, old)).exp()
+        advantages = advantages_of(batch, mask, self.options).reshape(len(batch), -1)
+        weights = mask.new_tensor([sample.weight for sample in batch])
+        kept = rho.clamp(max=1 + self.options.clip_high)
+        loss = -((kept * advantages * logprobs * mask).sum(-1) * weights).sum()
+        terms = {"loss": loss.item(), "clipped": float(((rho > kept) * mask).sum())}
+        return Loss(loss, terms, by_text(logprobs, mask))
+
+
+class CISPO(MAGRPO):
+    """MAGRPO whose tokens keep their gradient whatever their ratio."""
+
+    updater = ClippedWeights

@@ -1,0 +1,381 @@
+# pyright: basic
+"""A policy that is a causal language model of transformers: sampling, and log-probabilities to train on.
+
+One policy may play several agents, with the same weights or each with its own LoRA adapter on a shared base. Either way
+their requests share one batch.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import functools
+import itertools
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch.optim.optimizer import register_optimizer_step_post_hook
+
+from ...registries import UnknownNameError
+from ...types import Completion, Message, Tool
+from ..base import LEARNING_RATE, Policy, Request, Sampling, WeightFile
+from ..engines import Engine, Prompt, Sampled
+from ..engines.own import OwnLoop
+from ..memory import BatchSize
+from ..weights import refuse_misfits
+from .critic import HeadCritic
+from .decoding import left_padded, prefill
+from .logprobs import chunked_logprobs, has_plain_head
+from .names import adapter_of, without_adapter
+from .prompts import Prompts, PromptTooLongError, fitted, refuse_foreign_tokenizer, stop_ids
+from .recomputing import recomputed
+from .stepping import forward
+
+BASE = "__base__"  # peft's name of the model below its adapters
+_PRETRAINED = 10_000_000  # weights from which on a model is taken for a pretrained one
+_steps = 0  # of all optimizers: a fused one does not change the versions of the tensors that it updates
+
+
+def _count_step(*args: Any) -> None:
+    global _steps
+    _steps += 1
+
+
+register_optimizer_step_post_hook(_count_step)
+
+__all__ = ["LanguageModel", "PromptTooLongError"]
+
+
+class LanguageModel(Policy):
+    """A causal language model as a policy.
+
+    Args:
+        model: A causal language model, or a peft model with one adapter per agent.
+        tokenizer: Its tokenizer; the chat template is used where there is one.
+        adapters: Adapter name by agent; None when all agents use the same weights.
+        batch_rows, chat_template_kwargs, truncate_prompts, gradient_checkpointing: See `RunOptions`. With gradient
+            checkpointing samples do not share their prompt, which takes more time too.
+        compute_dtype: Mixed precision: the type in which products are computed; None: that of the weights.
+        engine: What draws its texts; the model itself when left out.
+
+    Raises:
+        ValueError: The tokenizer has no end-of-sequence token or more tokens than the model; its chat template has no
+            such variables; or the model has adapters and `adapters` is None, or adapters that cannot be mixed.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        tokenizer: Any,
+        *,
+        adapters: Mapping[str, str] | None = None,
+        batch_rows: int = 64,
+        chat_template_kwargs: Mapping[str, Any] | None = None,
+        compute_dtype: torch.dtype | None = None,
+        truncate_prompts: bool = False,
+        gradient_checkpointing: bool = False,
+        engine: Engine | None = None,
+    ) -> None:
+        self.model = model.eval()  # dropout off: what is trained on is what was sampled from
+        self.tokenizer = tokenizer
+        self.adapters = dict(adapters) if adapters is not None else None
+        if adapters is None:
+            _refuse_unassigned_adapters(model)
+        else:
+            from .adapters import mix_adapters  # loads peft
+
+            model.mixed_rows = mix_adapters(model)
+        self.batch_rows = BatchSize("batch_rows", batch_rows)
+        self.compute_dtype = compute_dtype
+        self.truncate_prompts = truncate_prompts
+        self.gradient_checkpointing = gradient_checkpointing
+        refuse_foreign_tokenizer(model, tokenizer)
+        self.stop_ids = stop_ids(model, tokenizer)
+        self.prompts = Prompts(tokenizer, self.stop_ids, chat_template_kwargs or {})
+        self.pad_id = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else min(self.stop_ids)
+        self.engine: Engine = engine or OwnLoop(self)
+        self._loaded: int | None = None  # version of the weights that the engine has
+
+    @property
+    def device(self) -> torch.device:
+        """Where it computes."""
+        return next(self.model.parameters()).device
+
+    @functools.cached_property
+    def processor_load(self) -> int:
+        """Number of parameters, by which models share the processor's cores; 0 on an accelerator."""
+        return sum(p.numel() for p in self.model.parameters()) if self.accelerator is None else 0
+
+    @functools.cached_property
+    def accelerator(self) -> str | None:
+        """The accelerator it computes on, e.g. "cuda:1"; None on the processor."""
+        return None if self.device.type == "cpu" else str(self.device)
+
+    def precision(self) -> Any:
+        """A context in which the model computes in `compute_dtype`."""
+        if self.compute_dtype is None:
+            return contextlib.nullcontext()
+        return torch.autocast(self.device.type, self.compute_dtype)
+
+    @property
+    def version(self) -> int:
+        """Version of the trainable weights; grows when they may have changed, by any optimizer or in place."""
+        return _steps + sum(parameter._version for parameter in self.parameters())
+
+    # --- acting ---------------------------------------------------------------------------------------------------
+
+    def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[list[Completion]]:
+        """Answer all requests with the present weights."""
+        prompts = [
+            Prompt(self.encode(r.history, sampling.max_new_tokens, r.ids, r.tools), r.seeds, self._adapter(r.agent))
+            for r in requests
+        ]
+        if self._loaded != (version := self.version):
+            self.engine.load(self, version)
+            self._loaded = version
+        drawn = self.engine.generate(prompts, sampling, self.stop_ids)
+        return [
+            [self._completion(tuple(prompt.ids), sequence) for sequence in sequences]
+            for prompt, sequences in zip(prompts, drawn, strict=True)
+        ]
+
+    def _completion(self, prompt: tuple[int, ...], s: Sampled) -> Completion:
+        return Completion(self.decode(s.ids), prompt, tuple(s.ids), tuple(s.logprobs), s.truncated, s.seconds)
+
+    def encode(
+        self,
+        history: Sequence[Message],
+        new_tokens: int = 0,
+        ids: Sequence[int] = (),
+        tools: Sequence[Tool] = (),
+    ) -> list[int]:
+        """Token ids of an agent's history as a prompt for its next text; `ids` as in a `Request`.
+
+        Raises:
+            PromptTooLongError: It does not fit into the context together with `new_tokens`.
+        """
+        prompt = self.prompts.encode(history, ids, tools)
+        return fitted(prompt, new_tokens, self.model, history, truncate=self.truncate_prompts)
+
+    def written(self, request: Request, text: str, limit: int) -> Completion:
+        """A text as this model would have sampled it; see `Policy`."""
+        prompt = self.encode(request.history, limit, request.ids)
+        end = self.tokenizer.eos_token_id if self.tokenizer.eos_token_id is not None else min(self.stop_ids)
+        ids = [*self.prompts.text_ids(text), end]
+        kept = tuple(ids[:limit])
+        return Completion(text, tuple(prompt), kept, (0.0,) * len(kept), truncated=len(ids) > limit)
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text of sampled ids, without special tokens."""
+        return self.tokenizer.decode(ids, skip_special_tokens=True).strip()
+
+    def _adapter(self, agent: str) -> str | None:
+        if self.adapters is None:
+            return None
+        if agent not in self.adapters:
+            raise UnknownNameError(f"no adapter for {agent!r}; this model has adapters for {sorted(self.adapters)}")
+        return self.adapters[agent]
+
+    # --- learning -------------------------------------------------------------------------------------------------
+
+    def parameters(self) -> Iterable[torch.nn.Parameter]:
+        """The trainable parameters."""
+        return (parameter for _, parameter in self._named())
+
+    def _named(self) -> Iterable[tuple[str, torch.nn.Parameter]]:
+        """The trainable parameters with their names, without adapters of critics on the same model."""
+        critics = self.model.mixed_rows.critics if self.adapters is not None else ()
+        return ((n, p) for n, p in self.model.named_parameters() if p.requires_grad and adapter_of(n) not in critics)
+
+    def parameters_of(self, agent: str) -> Iterable[torch.nn.Parameter]:
+        """The trainable parameters that an agent uses: all except other agents' adapters."""
+        usable = (None, self._adapter(agent))
+        return (p for name, p in self._named() if usable[1] is None or adapter_of(name) in usable)
+
+    @property
+    def default_learning_rate(self) -> float:
+        """See `Policy`: small where weights of a pretrained model itself are trained, which 5e-4 ruins."""
+        whole = any(adapter_of(name) is None for name, _ in self._named())
+        return 1e-5 if whole and sum(p.numel() for p in self.model.parameters()) >= _PRETRAINED else LEARNING_RATE
+
+    def critic(self, groups: Sequence[Sequence[str]], *, separate: bool) -> HeadCritic:
+        """A critic on this model, or with its own body; see `Policy`."""
+        return HeadCritic(self, groups, separate=separate)
+
+    @property
+    def sampled_elsewhere(self) -> bool:
+        """Another engine draws its texts."""
+        return not isinstance(self.engine, OwnLoop)
+
+    @property
+    def sampler_differs(self) -> bool:
+        """See `Policy`: other engines have other kernels, and below 32 bits rounding depends on the batch."""
+        if self.sampled_elsewhere:
+            return True
+        rounded = self.compute_dtype is not None or torch.is_autocast_enabled(self.device.type)
+        return rounded or any(parameter.dtype.itemsize < 4 for parameter in self.model.parameters())
+
+    def token_logprobs(
+        self, samples: Sequence[tuple[str, Completion]], temperature: float
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """See `Policy`."""
+        states, ids, mask = self._states(samples, body=self._plain_head)
+        rows = mask.bool()
+        if self._plain_head:
+            head = self.model.get_output_embeddings()
+            hidden = states[rows].to(self.compute_dtype or states.dtype)
+            sampled_logprobs = chunked_logprobs(hidden, head.weight, head.bias, ids[rows], temperature or 1.0)
+        else:
+            logits = states[rows].float() / (temperature or 1.0)
+            sampled_logprobs = logits.gather(-1, ids[rows][:, None])[:, 0] - logits.logsumexp(-1)
+        logprobs = sampled_logprobs.new_zeros(mask.shape)
+        logprobs[rows] = sampled_logprobs
+        return logprobs, mask
+
+    @property
+    def knows_entropy(self) -> bool:
+        """It does."""
+        return True
+
+    def token_logprobs_and_entropies(
+        self, samples: Sequence[tuple[str, Completion]], temperature: float
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """See `Policy`. Holds the logits of all tokens in memory."""
+        logits, ids, mask = self._states(samples, body=False)
+        logprobs = (logits.float() / (temperature or 1.0)).log_softmax(-1)
+        entropies = -(logprobs.exp() * logprobs).sum(-1)
+        return logprobs.gather(-1, ids[..., None])[..., 0] * mask, entropies, mask
+
+    def hidden_states(self, samples: Sequence[tuple[str, Completion]]) -> tuple[torch.Tensor, torch.Tensor]:
+        """The last hidden states that the sampled tokens were predicted from [N, L, H], and the mask [N, L].
+
+        With gradient. The one of the first sampled token is that of the last token of the prompt.
+        """
+        states, _, mask = self._states(samples, body=True)
+        return states, mask
+
+    @functools.cached_property
+    def _plain_head(self) -> bool:
+        """Whether the logits are the output layer of the last hidden state and nothing more."""
+        return has_plain_head(self.model, None if self.adapters is None else BASE)
+
+    def base(self) -> LanguageModel | None:
+        """The model below the adapters, with their memory, to judge with; None when there are no adapters."""
+        if self.adapters is None:
+            return None
+        adapters = dict.fromkeys(self.adapters, BASE)
+        return LanguageModel(self.model, self.tokenizer, adapters=adapters, compute_dtype=self.compute_dtype)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> LanguageModel:
+        """A copy that shares whatever is not trained, as the base below adapters; it draws its texts itself."""
+        trained = {id(parameter) for parameter in self.parameters()}
+        tensors = itertools.chain(self.model.parameters(), self.model.buffers())
+        memo |= {id(tensor): tensor for tensor in tensors if id(tensor) not in trained}
+        memo[id(self.tokenizer)] = self.tokenizer
+        memo[id(self)] = twin = object.__new__(type(self))
+        memo[id(self.engine)] = OwnLoop(twin)
+        vars(twin).update(copy.deepcopy(vars(self), memo))
+        return twin
+
+    def _states(
+        self, samples: Sequence[tuple[str, Completion]], *, body: bool
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """The logits of sampled tokens [N, L, V], or with `body` their last hidden states [N, L, H]; ids, and mask."""
+        texts = [c.token_ids for _, c in samples]
+        length = max(map(len, texts))
+        ids = torch.tensor([[*text, *[self.pad_id] * (length - len(text))] for text in texts], device=self.device)
+        mask = torch.tensor([[1] * len(t) + [0] * (length - len(t)) for t in texts], device=self.device)
+        whole = self.gradient_checkpointing and torch.is_grad_enabled()
+        with self.precision():
+            states = (self._from_whole_texts if whole else self._from_shared_prompts)(samples, ids, mask, body=body)
+        return states, ids, mask.float()
+
+    def _from_shared_prompts(
+        self, samples: Sequence[tuple[str, Completion]], ids: torch.Tensor, mask: torch.Tensor, *, body: bool
+    ) -> torch.Tensor:
+        """See `_states`: keys and values of a prompt are computed once, with gradient, and expanded to its samples."""
+        rows = {(agent if self.adapters else "", c.prompt_ids): agent for agent, c in samples}
+        prompts = [Prompt(list(prompt), (), self._adapter(agent)) for (_, prompt), agent in rows.items()]
+        row_of = {key: row for row, key in enumerate(rows)}
+        index = torch.tensor([row_of[agent if self.adapters else "", c.prompt_ids] for agent, c in samples])
+        index = index.to(ids.device)
+        first, cache, prompt_mask = prefill(self.model, prompts, ids.device, self.pad_id, body=body)
+        cache.batch_select_indices(index)
+        prompt_mask = prompt_mask[index]
+        states = first[index][:, None]
+        length = ids.shape[1]
+        if length == 1:
+            return states
+        output = forward(
+            self.model,
+            [self._adapter(agent) for agent, _ in samples],
+            body=body,
+            input_ids=ids[:, :-1],
+            attention_mask=torch.cat([prompt_mask, mask[:, :-1]], dim=1),
+            position_ids=prompt_mask.sum(1, keepdim=True) + torch.arange(length - 1, device=ids.device),
+            past_key_values=cache,
+        )
+        return torch.cat([states, output.last_hidden_state if body else output.logits], dim=1)
+
+    def _from_whole_texts(
+        self, samples: Sequence[tuple[str, Completion]], ids: torch.Tensor, mask: torch.Tensor, *, body: bool
+    ) -> torch.Tensor:
+        """See `_states`: every sample with its own prompt, as gradient checkpointing needs it."""
+        prompts, prompt_mask = left_padded([c.prompt_ids for _, c in samples], ids.device, self.pad_id)
+        attended = torch.cat([prompt_mask, mask[:, :-1]], dim=1)
+        again = self.gradient_checkpointing and torch.is_grad_enabled()
+        with recomputed(self.model) if again else contextlib.nullcontext():
+            output = forward(
+                self.model,
+                [self._adapter(agent) for agent, _ in samples],
+                body=body,
+                input_ids=torch.cat([prompts, ids[:, :-1]], dim=1),
+                attention_mask=attended,
+                position_ids=(attended.cumsum(1) - 1).clamp(min=0),
+                use_cache=False,
+                **({} if body else {"logits_to_keep": ids.shape[1]}),
+            )
+        return (output.last_hidden_state if body else output.logits)[:, -ids.shape[1] :]
+
+    def state_dict(self) -> dict[str, torch.Tensor]:
+        """The trainable tensors by name."""
+        return {name: p.detach() for name, p in self._named()}
+
+    def load_state_dict(self, state: Mapping[str, torch.Tensor]) -> None:
+        """Copy tensors into the trainable parameters; see `Policy`."""
+        tensors = self.state_dict()
+        refuse_misfits({name: tensor.shape for name, tensor in tensors.items()}, state)
+        with torch.no_grad():
+            for name, tensor in tensors.items():
+                tensor.copy_(state[name])
+
+    @property
+    def portable(self) -> bool:
+        """transformers and peft can load them."""
+        return True
+
+    def weight_files(self, agents: Sequence[str]) -> dict[str, WeightFile]:
+        """Files of transformers for all weights, or of peft for each agent's adapter; see `Policy`."""
+        names = [name for name, p in self.model.named_parameters() if p.requires_grad]
+        if self.adapters is None:
+            configs = {"config.json": self.model.config, "generation_config.json": self.model.generation_config}
+            plain = {name: json.loads(config.to_json_string()) for name, config in configs.items()}
+            return {agents[0]: WeightFile("model.safetensors", {name: name for name in names}, plain)}
+        files: dict[str, WeightFile] = {}
+        owners = {self.adapters[agent]: agent for agent in reversed(agents)}  # the first of those who share one
+        for adapter, agent in reversed(owners.items()):
+            tensors = {without_adapter(name): name for name in names if adapter_of(name) == adapter}
+            config = {**self.model.peft_config[adapter].to_dict(), "inference_mode": True, "task_type": "CAUSAL_LM"}
+            files[agent] = WeightFile("adapter_model.safetensors", tensors, {"adapter_config.json": config})
+        return files
+
+
+def _refuse_unassigned_adapters(model: Any) -> None:
+    names = sorted(getattr(model, "peft_config", ()))
+    if names:
+        raise ValueError(
+            f"the model has adapters ({', '.join(names)}), but no agent uses one; give adapters={{agent: {names[0]!r}, "
+            "...} for all agents, or the model that merge_and_unload() returns"
+        )

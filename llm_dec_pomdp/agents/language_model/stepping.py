@@ -1,0 +1,188 @@
+# pyright: basic
+"""Advances sequences token by token, after a causal language model has read their prompts.
+
+`ModelSteps` calls the model, of any kind. For models of the Llama form `LayerSteps` computes the same from the model's
+own layers, for exactly one new token a row: keys and values are written in place (`attention`), and rotations are
+looked up. That saves most of the time of a small model, and copies of the cache in all. `LayerSteps` is used only where
+a test shows that its logits are those of the model.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import torch
+from torch.nn import functional
+
+from .attention import caches
+from .layers import Layer, linear, norm
+
+_FORMS = ("llama", "qwen2", "mistral")
+_layerwise: weakref.WeakKeyDictionary[Any, bool] = weakref.WeakKeyDictionary()  # answers of `layerwise` by network
+
+
+class TokenSteps(Protocol):
+    """Advances a batch of sequences."""
+
+    def keep(self, rows: torch.Tensor) -> None:
+        """Go on with these rows alone."""
+        ...
+
+    def step(self, tokens: torch.Tensor, adapters: Sequence[str | None]) -> torch.Tensor:
+        """Append a token to every row [B]; returns the logits of the next [B, V]."""
+        ...
+
+
+def forward(model: Any, adapters: Sequence[str | None], *, body: bool = False, **inputs: Any) -> Any:
+    """The model's output, every row through its own adapter; with `body` that of the layers below the output layer."""
+    network = choose(model, adapters, inputs["input_ids"].device)
+    return (network.base_model if body else network)(**inputs)
+
+
+def choose(model: Any, adapters: Sequence[str | None], device: torch.device) -> Any:
+    """Set every row's adapter; returns the network to call."""
+    if adapters[0] is None:
+        return model
+    model.mixed_rows.choose(adapters, device)
+    return model.get_base_model()
+
+
+def token_steps(model: Any, cache: Any, mask: torch.Tensor, index: torch.Tensor, most: int) -> TokenSteps:
+    """What continues the prompts that were read.
+
+    Args:
+        model: A causal language model of transformers, or a peft model.
+        cache: Keys and values of P prompts.
+        mask: Their attention mask [P, T], left-padded.
+        index: Prompt of every row to continue [B].
+        most: Most tokens that will be appended to a row.
+    """
+    if layerwise(model):
+        return LayerSteps(model, cache, mask, index, most)
+    return ModelSteps(model, cache, mask, index)
+
+
+class ModelSteps:
+    """Asks the model for every step; see `token_steps` for the arguments."""
+
+    def __init__(self, model: Any, cache: Any, mask: torch.Tensor, index: torch.Tensor) -> None:
+        self.model = model
+        self.cache = cache
+        cache.batch_select_indices(index)
+        self.mask = mask[index]
+
+    def keep(self, rows: torch.Tensor) -> None:
+        """Go on with these rows alone."""
+        self.cache.batch_select_indices(rows)
+        self.mask = self.mask[rows]
+
+    def step(self, tokens: torch.Tensor, adapters: Sequence[str | None]) -> torch.Tensor:
+        """Append a token to every row."""
+        self.mask = torch.cat([self.mask, self.mask.new_ones(len(self.mask), 1)], dim=1)
+        return forward(
+            self.model,
+            adapters,
+            input_ids=tokens[:, None],
+            attention_mask=self.mask,
+            position_ids=self.mask.sum(1, keepdim=True) - 1,
+            past_key_values=self.cache,
+        ).logits[:, -1]
+
+
+class LayerSteps:
+    """The layers of a model of the Llama form, one token a row; see `token_steps` for the arguments."""
+
+    def __init__(self, model: Any, cache: Any, mask: torch.Tensor, index: torch.Tensor, most: int) -> None:
+        self.model = model
+        network = _network(model)
+        self.body = network.base_model
+        self.layers = [Layer(layer) for layer in self.body.layers]
+        self.norm = norm(self.body.norm)
+        self.head = linear(network.lm_head)
+        attention = self.body.layers[0].self_attn
+        self.size = attention.head_dim
+        self.heads: int = cache.layers[0].keys.shape[1]
+        self.positions = mask.sum(1)[index]
+        self.caches = caches(cache, mask, index, most, attention.scaling)
+        self.rotations = mask.new_empty(2, 0)
+
+    def keep(self, rows: torch.Tensor) -> None:
+        """Go on with these rows alone."""
+        self.caches.keep(rows)
+        self.positions = self.positions[rows]
+
+    def step(self, tokens: torch.Tensor, adapters: Sequence[str | None]) -> torch.Tensor:
+        """Append a token to every row."""
+        choose(self.model, adapters, tokens.device)
+        x = self.body.embed_tokens(tokens)
+        self.caches.advance()
+        if self.rotations.shape[1] < self.caches.capacity:
+            self._compute_rotations(x)
+        rotation = self.rotations.index_select(1, self.positions)[:, :, None].unbind()
+        for number, layer in enumerate(self.layers):
+            x = x + self._attend(number, layer, layer.norm(x), rotation)
+            gate, up = layer.gate_and_up(layer.second_norm(x)).chunk(2, dim=-1)
+            x = x + layer.down(functional.silu(gate) * up)
+        self.positions = self.positions + 1
+        return self.head(self.norm(x))
+
+    def _attend(self, number: int, layer: Layer, x: torch.Tensor, rotation: Sequence[torch.Tensor]) -> torch.Tensor:
+        """Attention of the new tokens to all before and themselves."""
+        rows = len(x)
+        qkv = layer.qkv(x).view(rows, -1, self.size)
+        qk, values = qkv[:, : -self.heads], qkv[:, -self.heads :]
+        qk = torch.addcmul(qk * rotation[0], qk.roll(self.size // 2, -1), rotation[1])  # rotary position embedding
+        queries, keys = qk[:, : -self.heads].view(rows, self.heads, -1, self.size), qk[:, -self.heads :]
+        return layer.o(self.caches.attend(number, queries, keys, values).reshape(rows, -1))
+
+    def _compute_rotations(self, x: torch.Tensor) -> None:
+        """Cosines and sines of the rotary embedding, for all positions that there is room for [2, positions, size]."""
+        cos, sin = self.body.rotary_emb(x, torch.arange(self.caches.capacity, device=x.device)[None])
+        half = self.size // 2
+        self.rotations = torch.stack([cos[0], torch.cat([-sin[0, :, :half], sin[0, :, half:]], dim=1)])
+
+
+def layerwise(model: Any) -> bool:
+    """Whether `LayerSteps` can advance this model; tried once per model."""
+    network = _network(model)
+    if network not in _layerwise:
+        with torch.autocast(next(network.parameters()).device.type, enabled=False):  # in the precision of its weights
+            _layerwise[network] = _of_llama_form(network) and _same_logits(model, network)
+    return _layerwise[network]
+
+
+def _network(model: Any) -> Any:
+    return model.get_base_model() if hasattr(model, "mixed_rows") else model
+
+
+def _of_llama_form(network: Any) -> bool:
+    config = network.config
+    rope = (getattr(config, "rope_parameters", None) or {}).get("rope_type")
+    return (
+        config.model_type in _FORMS
+        and config.hidden_act == "silu"
+        and rope in ("default", "linear", "llama3")  # others depend on the length
+        and not getattr(config, "sliding_window", None)
+    )
+
+
+@torch.no_grad()
+def _same_logits(model: Any, network: Any) -> bool:
+    """Whether the logits of two steps after a padded prompt are those of the model."""
+    weight = network.lm_head.weight
+    adapters = [None if model is network else "no adapter"] * 3
+    ids = torch.arange(8, device=weight.device).view(2, 4) % network.config.vocab_size
+    mask = torch.tensor([[0, 1, 1, 1], [1, 1, 1, 1]], device=weight.device)
+    inputs = {"input_ids": ids, "attention_mask": mask, "position_ids": (mask.cumsum(1) - 1).clamp(min=0)}
+    index = torch.tensor([0, 1, 1], device=weight.device)
+    caches = [forward(model, adapters[:2], use_cache=True, **inputs).past_key_values for _ in "12"]
+    by_model, by_layers = ModelSteps(model, caches[0], mask, index), LayerSteps(model, caches[1], mask, index, 2)
+    tolerance = 1e-3 if weight.dtype in (torch.float32, torch.float64) else 5e-2
+    for token in (1, 2):
+        tokens = torch.full((3,), token, device=weight.device)
+        expected, logits = (steps.step(tokens, adapters).float() for steps in (by_model, by_layers))
+        if not (expected - logits).abs().max() <= tolerance * expected.abs().max():
+            return False
+    return True

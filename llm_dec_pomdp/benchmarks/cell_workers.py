@@ -1,0 +1,212 @@
+"""Cells in workers of a transport: each runs in another process than its suite, which it tells about its progress.
+
+A cell has a process of its own, whose end frees all of its memory. Its files go to the folder of the run, which all
+machines have to share. So a cell whose worker is lost runs again, and goes on from its newest checkpoint; and however
+it ends, its folder holds the outcome.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import shutil
+import threading
+import traceback
+from collections.abc import Callable, Generator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from ..progress import Advance, LogLines, Progress
+from ..storage.files import replace_json
+from ..storage.reading import is_there
+from ..storage.runfolder import RunFolderError
+from ..storage.signals import Interrupted, stopping_at_once
+from ..training.workers import Transport, Worker, WorkerLostError, executors
+from ..training.workers.base import STOP, until_done
+from .cell import run_cell
+from .suite import Cell, conflicts
+
+STOPPED = "stopped by a signal, goes on with bench --resume"
+Tell = Callable[[tuple[str | int, ...]], None]
+
+
+def transport_of(executor: str) -> Callable[..., Transport]:
+    """What starts the workers of an executor.
+
+    Raises:
+        ValueError: It has no workers.
+    """
+    transport: Any = executors.find(executor).load()
+    if not isinstance(transport, type) or not issubclass(transport, Transport):
+        raise ValueError(f"executor {executor!r} has no workers for the cells of a suite; give processes or ray")
+    return transport
+
+
+# --- where the suite runs ---------------------------------------------------------------------------------------------
+
+
+class CellWorkers:
+    """Runs one cell at a time for each thread that asks.
+
+    Args:
+        transport: Starts the worker of each cell.
+        jobs: Cells at once on one machine, which share it.
+        options: Further arguments of `run_cell`.
+
+    Attributes:
+        at_once: Cells that may be asked for at the same time.
+    """
+
+    def __init__(self, transport: Transport, jobs: int, options: dict[str, Any]) -> None:
+        self._transport, self._options = transport, options
+        self.at_once, self._needs = transport.share(jobs)
+        self._running: set[Worker] = set()
+        self._stopped = False
+
+    def run(self, cell: Cell, folder: Path, progress: Progress) -> None:
+        """Run one cell, or what is missing of it; its folder then has `result.json`, or `failure.json`.
+
+        Raises:
+            RunFolderError: The folder is not shared with the machine on which the cell was to run.
+        """
+        make_room(cell, folder)
+        reason = STOPPED
+
+        def warn(lost: WorkerLostError) -> None:
+            progress.say(f"{lost}; it runs again, from its newest checkpoint")
+
+        try:
+            until_done(lambda: self._attempt(cell, folder, progress), warn)
+        except WorkerLostError as lost:
+            reason = str(lost)
+        if not (folder / "result.json").exists() and not (folder / "failure.json").exists():
+            replace_json(folder / "failure.json", {"reason": reason})
+
+    def _attempt(self, cell: Cell, folder: Path, progress: Progress) -> None:
+        if self._stopped:
+            return
+        worker = self._transport.start(f"the worker of {cell.label}", CellWorker, self._needs)
+        self._running.add(worker)
+        if self._stopped:
+            worker.stop()
+        try:
+            with ProgressOfCell(progress) as display:
+                worker.call(
+                    "run",
+                    cell.to_dict(),
+                    str(folder.absolute()),
+                    self._options,
+                    str(Path.cwd()),
+                    hear=display.show,
+                )
+        except WorkerLostError:
+            if not self._stopped:
+                raise
+        finally:
+            self._running.discard(worker)
+            worker.end()
+
+    def stop(self) -> None:
+        """Ask every running cell to finish its step, save, and end; no further cell begins."""
+        self._stopped = True
+        for worker in list(self._running):
+            worker.stop()
+
+
+def make_room(cell: Cell, folder: Path) -> None:
+    """Prepare the folder of a cell: keep the checkpoints of an earlier attempt, unless its configuration differs."""
+    description = folder / "cell.json"
+    there = Cell.read(description) if is_there(description) else None
+    if there is None or conflicts(there, cell):
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        replace_json(description, cell.to_dict())
+    for name in ("result.json", "failure.json"):
+        (folder / name).unlink(missing_ok=True)
+
+
+class ProgressOfCell:
+    """Shows the progress that a cell tells. A context manager, which ends stages that the cell left open."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+        self._stages: list[tuple[ExitStack, Advance]] = []
+
+    def show(self, message: tuple[Any, ...]) -> None:
+        """Show one message of `Telling`."""
+        match message:
+            case ("begin", label, total):
+                stage = ExitStack()
+                self._stages.append((stage, stage.enter_context(self._progress.stage(label, total))))
+            case ("advance", units, note):
+                self._stages[-1][1](units, note)
+            case ("say", text):
+                self._progress.say(text)
+            case _:
+                self._stages.pop()[0].close()
+
+    def __enter__(self) -> ProgressOfCell:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        while self._stages:
+            self._stages.pop()[0].close()
+
+
+# --- where a cell runs ------------------------------------------------------------------------------------------------
+
+
+class CellWorker:
+    """Runs a cell in its own process."""
+
+    def run(self, values: dict[str, Any], folder: str, options: dict[str, Any], place: str, tell: Tell) -> None:
+        """Run a cell, tell its progress, and write down why it fails where it does; after `STOP` it is saved.
+
+        Args:
+            values: The cell, as plain values.
+            folder: Its folder, which exists.
+            options: Further arguments of `run_cell`.
+            place: Folder to which paths in a suite are relative.
+            tell: Sends a message to `ProgressOfCell.show`.
+
+        Raises:
+            RunFolderError: The folder is not on this machine.
+        """
+        if not (Path(folder) / "cell.json").is_file():
+            raise RunFolderError(
+                f"{folder!r} is not there on {os.uname().nodename}; give --out on a folder that all machines share"
+            )
+        os.chdir(place)
+        progress = Telling(tell)
+        logging.getLogger("llm_dec_pomdp").addHandler(LogLines(progress.say))
+        try:
+            with contextlib.suppress(Interrupted), stopping_at_once(progress.say, [STOP]):
+                run_cell(Cell.from_dict(values), Path(folder), progress, **options)
+        except Exception as error:
+            reason = f"{type(error).__name__}: {error}"
+            replace_json(Path(folder) / "failure.json", {"reason": reason, "traceback": traceback.format_exc()})
+
+
+class Telling:
+    """Progress that is shown by the process that runs the suite."""
+
+    def __init__(self, tell: Tell) -> None:
+        self._tell = tell
+        self._lock = threading.Lock()
+
+    @contextlib.contextmanager
+    def stage(self, label: str, total: int) -> Generator[Advance]:
+        """A stage that is shown elsewhere."""
+        self._send("begin", label, total)
+        yield lambda units, note: self._send("advance", units, note)
+        self._send("end")
+
+    def say(self, text: str) -> None:
+        """A line that is shown elsewhere."""
+        self._send("say", text)
+
+    def _send(self, *message: str | int) -> None:
+        with self._lock:
+            self._tell(message)

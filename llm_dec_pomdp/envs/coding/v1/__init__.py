@@ -1,0 +1,1 @@
+"""The code environments with a reward for what both agents contribute."""

@@ -1,0 +1,35 @@
+"""Base of the code environments of v1: pairs in which both agents matter, and the reward of `contribution`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import ClassVar
+
+from ....types import Score, TaskItem
+from ...facts import Facts
+from ..base import CodeTask, gold_pairs
+from . import contribution
+
+
+class HardenedCodeTask(CodeTask):
+    """The same task with the reward of v1. A subclass names its file of reference pairs in `gold_file`.
+
+    Reference pairs in which both agents matter are in `data/gold`, by task id; a row without one keeps its own.
+    """
+
+    gold_file: ClassVar[str]
+
+    @property
+    def facts(self) -> Facts:
+        """The diagnostics are those of v1."""
+        return replace(super().facts, diagnostics=contribution.DIAGNOSTICS)
+
+    def prepare(self, items: tuple[TaskItem, ...]) -> tuple[TaskItem, ...]:
+        """The rows with the reference pairs of `gold_file`."""
+        gold = gold_pairs(self.gold_file)
+        return tuple(replace(item, reference=gold.get(item.id, item.reference)) for item in super().prepare(items))
+
+    def score(self, item: TaskItem, actions: Mapping[str, str]) -> Score:
+        """The reward of `envs.coding.v1.contribution`."""
+        return contribution.score(item, self.program(item, actions), self._judge)

@@ -1,0 +1,1 @@
+"""A question over a table, which takes two lookups."""

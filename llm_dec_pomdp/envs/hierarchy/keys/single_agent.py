@@ -1,0 +1,108 @@
+"""The task of `keys-v0` for one agent that has the tools itself: it says keys and reads passages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ....seeding import generator
+from ....types import Event, Message, Score, TaskItem
+from ...base import Say
+from ...facts import Facts
+from ...task import Transition
+from ..base import MAIN, SingleAgent, parts_of_main
+from .lookup import number_of, refuse_foreign, world
+
+if TYPE_CHECKING:
+    from .task import Keys
+
+
+class KeysAloneState(NamedTuple):
+    """The state of `KeysAlone`."""
+
+    item: TaskItem
+    known: int  # the entity of the last passage; at first that of the question
+    words: tuple[str, ...]  # words of the agent's history
+    passage: str = ""  # the last passage; "" before any
+    lookups: int = 0  # keys said so far
+    over: bool = False  # the episode has ended
+    turn: int = 0  # joint actions played
+
+
+class KeysAlone(SingleAgent[KeysAloneState]):
+    """One agent looks both hops up; H is one turn for each delegation and one to answer, or what the team's H allows.
+
+    Args:
+        team: The hierarchy.
+    """
+
+    def __init__(self, team: Keys) -> None:
+        self.lookup = team.lookup
+        declared = Facts(
+            name=team.declared.name,
+            roles=("single",),
+            components=team.declared.components,
+            diagnostics=("invocations",),
+            score_range=team.declared.score_range,
+            vocabulary=self.lookup.vocabulary,
+            scripts=("optimal",),
+        )
+        super().__init__(team, declared, min(self.lookup.delegations + 1, (team.max_turns + 1) // 2))
+
+    @property
+    def facts(self) -> Facts:
+        """The optimum is 1 where two keys can be said and everything is seen."""
+        solvable = min(self.lookup.delegations, self.max_turns - 1) >= 2 and not self.lookup.context
+        return replace(self.declared, optimum=1.0 if solvable else None)
+
+    def initial_state(self, item: TaskItem, seed: int) -> KeysAloneState:
+        """The agent has the question."""
+        return KeysAloneState(item, world(item).start, tuple(item.prompt.split()))
+
+    def told(self, state: KeysAloneState) -> Mapping[str, str | Message]:
+        """The question or the last passage; with a limited context the end of the history."""
+        if state.over:
+            return {}
+        if self.lookup.context:
+            return {MAIN: self.lookup.seen(state.words)}
+        return {MAIN: Message("tool", state.passage, "file") if state.passage else state.item.prompt}
+
+    def describe(self, state: KeysAloneState) -> Mapping[str, Any]:
+        """The table."""
+        return {"facts": state.item.fields["facts"]}
+
+    def transition(self, state: KeysAloneState, actions: Mapping[str, str], seed: int) -> Transition[KeysAloneState]:
+        """Look a key up, or answer."""
+        text = actions[MAIN].strip()
+        state = state._replace(turn=state.turn + 1, words=(*state.words, text))
+        key = number_of(text, "k", self.lookup.relations)
+        if key is None or state.lookups >= self.lookup.delegations or state.turn >= self.max_turns:
+            return self._ended(state, answered=text == "ANS")
+        reported = world(state.item).facts[self.lookup.filed_under(key)][state.known]
+        passage = self.lookup.passage(reported, generator(seed, "passage"))
+        events = (Event("call", MAIN, {"key": text}), Event("result", MAIN, {"passage": passage}))
+        words, anew = (*state.words, *passage.split()), frozenset([MAIN] if self.lookup.context else [])
+        following = state._replace(known=reported, passage=passage, lookups=state.lookups + 1, words=words)
+        return Transition(following, 0.0, events=events, anew=anew)
+
+    def _ended(self, state: KeysAloneState, *, answered: bool) -> Transition[KeysAloneState]:
+        correct = bool(state.lookups) and state.known == world(state.item).answer
+        parts = parts_of_main(valid=answered, correct=correct)
+        score = Score(sum(parts.values()), parts, {"invocations": float(state.lookups)})
+        event = Event("answer" if answered else "stop", MAIN, {"answer": f"e{state.known}"} if answered else {})
+        return Transition(state._replace(over=True), score.total, score, terminated=True, events=(event,))
+
+    def choices(self, agent: str, history: Sequence[Message] = ()) -> Sequence[str]:
+        """Keys and ANS."""
+        return (*self.lookup.keys(), "ANS")
+
+    def script(self, name: str) -> Say:
+        """ "optimal" says the key of each hop in turn, then answers."""
+        return self._optimal if name == "optimal" else super().script(name)
+
+    def _optimal(self, agent: str, history: Sequence[Message]) -> str:
+        words = [word for message in history for word in message.text.split()]
+        refuse_foreign(words, "Q", self.metadata["name"])
+        hops = words.count("P")
+        return f"k{self.lookup.key_of(int(words[2 + hops][1:]))}" if hops < 2 else "ANS"

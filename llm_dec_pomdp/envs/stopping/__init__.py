@@ -1,1 +1,0 @@
-"""Tasks about when to stop; with `wrappers.stopping` any task may be stopped."""

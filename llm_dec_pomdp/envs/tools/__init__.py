@@ -1,0 +1,18 @@
+"""Tools that agents call: typed functions whose state is part of the hidden state of a task.
+
+| module | what is in it |
+|---|---|
+| `function` | a Python function as a tool: name, description and JSON schema from its signature and docstring |
+| `calls` | the four forms in which models write calls |
+| `toolbox` | the tools of a team: state, limits, prices, one answer for each call |
+| `ready` | calculator, notes, files |
+| `search`, `python`, `sql` | ready tools that need more: BM25, the judge's sandbox, sqlite |
+
+`envs.wrappers.WithTools` gives tools to the agents of any task; a task of its own keeps a `ToolState` in its state.
+"""
+
+from .calls import Call, read_calls
+from .function import Function, Kit, function
+from .toolbox import Answered, Limits, Toolbox, ToolState
+
+__all__ = ["Answered", "Call", "Function", "Kit", "Limits", "ToolState", "Toolbox", "function", "read_calls"]

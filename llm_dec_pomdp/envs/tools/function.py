@@ -1,0 +1,265 @@
+"""Python functions as tools.
+
+    def book(city: str, day: int, seats: int = 1) -> str:
+        '''Book seats on a train.
+
+        Args:
+            city: Where to.
+            day: Day of the month.
+        '''
+
+`function(book)` takes the name, the description and a JSON schema from signature and Google docstring. A function whose
+first parameter is called `state` is given the state and returns (state, answer):
+
+    def note(state: tuple[str, ...], text: str) -> tuple[tuple[str, ...], str]: ...
+
+A state is an immutable value, so that forks and replays of an episode are right by construction. Functions that share a
+state are a `Kit`.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import json
+import re
+import typing
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple, cast
+
+import pydantic
+
+from ...registries import nearest
+from ...types import Tool
+from ..task import mutable_part
+
+_STATE = "state"  # the parameter that is given the state
+_NAME = re.compile(r"[A-Za-z_][\w.-]{0,63}")
+_SECTION = re.compile(r"^\s*(Args|Arguments|Returns|Raises|Yields|Example|Examples|Note|Notes):\s*$", re.MULTILINE)
+_ARGUMENT = re.compile(r"^( +)(\w+)(?: \([^)]*\))?: (.*)$")
+
+
+class ArgumentsError(ValueError):
+    """A call has arguments that its tool does not take; the message is for the agent."""
+
+
+class Function(NamedTuple):
+    """A tool and what it does.
+
+    Attributes:
+        tool: As agents see it.
+        run: (state, arguments by name) -> (state, answer); it may raise.
+        accepted: The arguments as `run` takes them; raises ArgumentsError.
+    """
+
+    tool: Tool
+    run: Callable[[Any, Mapping[str, Any]], tuple[Any, Any]]
+    accepted: Callable[[Mapping[str, Any]], Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class Kit:
+    """Functions that share a state.
+
+    Args:
+        name: Unique in a toolbox.
+        functions: Typed functions, or `Function`s.
+        initial: The state at the beginning of an episode, an immutable value.
+        private: Each agent has a state of its own; else all that have the kit share one.
+
+    Raises:
+        TypeError: A function cannot be a tool, or the state can change.
+        ValueError: Two functions have the same name.
+    """
+
+    name: str
+    functions: tuple[Function, ...]
+    initial: Any = None
+    private: bool = False
+
+    def __post_init__(self) -> None:
+        if problem := mutable_part(self.initial):
+            raise TypeError(f"the state of the kit {self.name!r}: {problem}")
+        refuse_twice([f.tool.name for f in self.functions])
+
+
+def kit(name: str, *functions: Callable[..., Any], initial: Any = None, private: bool = False) -> Kit:
+    """A kit of typed functions; see `Kit`."""
+    return Kit(name, tuple(map(function, functions)), initial, private)
+
+
+def refuse_twice(names: Iterable[str]) -> None:
+    """Raise ValueError where a name stands twice."""
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise ValueError(f"two tools are called {name!r}; give one of them another name")
+        seen.add(name)
+
+
+# --- typed functions --------------------------------------------------------------------------------------------------
+
+
+def function(call: Callable[..., Any], name: str = "") -> Function:
+    """A typed function as a tool; see the module.
+
+    Args:
+        call: The function. Parameters have types that JSON can carry (text, numbers, bool, lists, tables, literals,
+            pydantic models, None).
+        name: Of the tool; that of the function when left out.
+
+    Raises:
+        TypeError: It has no docstring, a parameter without a type or with one that JSON cannot carry, or *args.
+        ValueError: Its name is none for a tool.
+    """
+    typed = Typed(call, refuse_name(name or getattr(call, "__name__", "")))
+    return Function(typed.tool, typed.run, typed.accepted)
+
+
+class Typed:
+    """A typed function behind a tool; pickled by its function, which has to be one of a module or a method."""
+
+    def __init__(self, call: Callable[..., Any], name: str) -> None:
+        lead, described = _documented(call, name)
+        parameters = list(inspect.signature(call).parameters.values())
+        self.call, self.name = call, name
+        self.stateful = bool(parameters) and parameters[0].name == _STATE
+        self.fields = _fields(call, name, parameters[self.stateful :], described)
+        config = pydantic.ConfigDict(extra="forbid", strict=True, protected_namespaces=())
+        try:
+            self._model = pydantic.create_model(name, __config__=config, **cast("Any", self.fields))
+            schema = _plain(self._model.model_json_schema())
+        except (pydantic.errors.PydanticUserError, TypeError) as error:
+            raise TypeError(
+                f"the function {name!r} cannot be a tool: {error}; give its parameters types of JSON"
+            ) from error
+        self.tool = Tool(name, lead, schema=json.dumps(schema))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Typed, (self.call, self.name)
+
+    def accepted(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The arguments as the function takes them; raises ArgumentsError."""
+        try:
+            values = self._model.model_validate_json(json.dumps(dict(arguments)))
+        except pydantic.ValidationError as error:
+            raise ArgumentsError(_explained(self.name, list(self.fields), error)) from None
+        return {key: getattr(values, key) for key in self.fields}
+
+    def run(self, state: Any, arguments: Mapping[str, Any]) -> tuple[Any, Any]:
+        """Call it."""
+        return self.call(state, **arguments) if self.stateful else (state, self.call(**arguments))
+
+
+def refuse_name(name: str) -> str:
+    """The name of a tool; ValueError where it is none."""
+    if not _NAME.fullmatch(name):
+        raise ValueError(f"{name!r:.80} is no name of a tool; give letters, digits, '_', '.' and '-', at most 64")
+    return name
+
+
+def _fields(
+    call: Callable[..., Any], name: str, parameters: list[inspect.Parameter], described: Mapping[str, str]
+) -> dict[str, tuple[Any, Any]]:
+    """Type and default of each argument, as pydantic takes them."""
+    try:
+        hints = typing.get_type_hints(call)
+    except Exception as error:  # annotations are text, which may name anything
+        raise TypeError(f"the types of {name!r} cannot be read ({type(error).__name__}: {error})") from error
+    fields: dict[str, tuple[Any, Any]] = {}
+    for parameter in parameters:
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
+            raise TypeError(f"{name!r} takes {parameter}; a tool has named arguments only")
+        if parameter.name not in hints:
+            raise TypeError(f"the argument {parameter.name!r} of {name!r} has no type; write {parameter.name}: str")
+        default = ... if parameter.default is parameter.empty else parameter.default
+        field = pydantic.Field(default, description=described.get(parameter.name) or None)
+        fields[parameter.name] = (hints[parameter.name], field)
+    return fields
+
+
+def _documented(call: Callable[..., Any], name: str) -> tuple[str, dict[str, str]]:
+    """What a Google docstring says of a function, and of each argument."""
+    text = inspect.getdoc(call) or ""
+    parts = _SECTION.split(text)
+    lead = " ".join(parts[0].split())
+    if not lead:
+        raise TypeError(f"the function {name!r} has no docstring; say there what it does, for the agents")
+    described: dict[str, str] = {}
+    for title, body in zip(parts[1::2], parts[2::2], strict=True):
+        last, depth = "", 0
+        for line in body.splitlines() if title.startswith("Arg") else ():
+            match = _ARGUMENT.match(line)
+            if match and (not last or len(match[1]) <= depth):
+                last, depth = match[2], len(match[1])
+                described[last] = match[3].strip()
+            elif last and line.strip():
+                described[last] += f" {line.strip()}"
+    return lead, described
+
+
+def _plain(schema: Any) -> Any:
+    """A schema without the titles that pydantic makes of names."""
+    if isinstance(schema, dict):
+        table = cast("dict[str, Any]", schema)
+        return {k: _plain(v) for k, v in table.items() if k != "title" or isinstance(v, dict)}
+    return list(map(_plain, cast("list[Any]", schema))) if isinstance(schema, list) else schema
+
+
+def _explained(name: str, known: list[str], error: pydantic.ValidationError) -> str:
+    """What is wrong with the arguments of a call, for the agent: the first problem, and what the tool takes."""
+    problems = error.errors(include_url=False, include_context=False)
+    problem = next((p for p in problems if p["type"] == "extra_forbidden"), problems[0])  # most often a wrong name
+    where, kind = ".".join(map(str, problem["loc"])), problem["type"]
+    takes = f"it takes {', '.join(known) or 'no arguments'}"
+    if kind == "extra_forbidden" and "." not in where:
+        meant = f"; {nearest(where, known)}" if known else ""
+        return f"unknown argument {where!r:.60} of {name}; {takes}{meant if 'mean' in meant else ''}"
+    if kind == "missing":
+        return f"the argument {where!r} of {name} is missing; {takes}"
+    return f"the argument {where!r} of {name} is {json.dumps(problem['input'], default=str)[:60]}: {problem['msg']}"
+
+
+# --- tools of a schema ------------------------------------------------------------------------------------------------
+
+
+def of_schema(
+    name: str, description: str, schema: Mapping[str, Any], run: Callable[[Any, Mapping[str, Any]], tuple[Any, Any]]
+) -> Function:
+    """A tool whose arguments a JSON schema describes, such as one of another program.
+
+    Args:
+        name, description: For the agents.
+        schema: Of the object of arguments.
+        run: See `Function`.
+
+    Raises:
+        ValueError: The schema is none, or not that of an object; or the name is none.
+    """
+    import jsonschema
+
+    refuse_name(name)
+    checker: Any = jsonschema.Draft202012Validator
+    try:
+        checker.check_schema(schema)
+    except jsonschema.SchemaError as error:
+        raise ValueError(f"the schema of {name!r} is none: {error.message}") from error
+    if schema.get("type", "object") != "object":
+        raise ValueError(f"the schema of {name!r} is of type {schema['type']!r}; arguments are an object")
+    tool = Tool(name, description, schema=json.dumps(dict(schema)))
+    return Function(tool, run, functools.partial(_fitting, tool))
+
+
+def _fitting(tool: Tool, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The arguments, where they fit the schema; raises ArgumentsError."""
+    import jsonschema
+
+    checker: Any = jsonschema.Draft202012Validator(tool.json_schema)
+    for problem in checker.iter_errors(dict(arguments)):
+        where, why = ".".join(map(str, problem.absolute_path)), problem.message[:120]
+        if where:
+            raise ArgumentsError(f"the argument {where!r} of {tool.name} is {json.dumps(problem.instance)[:60]}: {why}")
+        known = ", ".join(tool.json_schema.get("properties", {}))
+        raise ArgumentsError(f"the arguments of {tool.name} are wrong: {why}; it takes {known}")
+    return arguments

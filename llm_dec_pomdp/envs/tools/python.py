@@ -1,0 +1,76 @@
+"""A ready tool: Python in the judge's sandbox.
+
+A program runs confined as generated code does (docs/sandbox.md), and what it prints is the answer, as is the value of a
+last line that is an expression. With `keep`, an episode's earlier programs that did not fail run again before it, so
+that names stay; a program that depends on a clock or on chance may then do something else.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ...sandbox import Job, Limits, default_pool
+from .function import Kit, kit
+
+LONGEST_PROGRAM = 20_000  # characters
+LONGEST_OUTPUT = 20_000  # characters that leave the sandbox
+_FINISHED, _RAISED = "+", "-"  # the first sign of what a program returns
+_RUN = """
+import ast as _ast, contextlib as _contextlib, io as _io
+
+def _run(sources):
+    names = {{"__name__": "__main__"}}
+    for source in sources:
+        out = _io.StringIO()
+        try:
+            with _contextlib.redirect_stdout(out), _contextlib.redirect_stderr(out):
+                tree = _ast.parse(source)
+                last = tree.body.pop() if tree.body and isinstance(tree.body[-1], _ast.Expr) else None
+                exec(compile(tree, "<program>", "exec"), names)
+                value = eval(compile(_ast.Expression(last.value), "<program>", "eval"), names) if last else None
+                if value is not None:
+                    print(repr(value))
+            sign, error = "{finished}", ""
+        except BaseException as raised:
+            sign, error = "{raised}", type(raised).__name__ + ": " + str(raised)[:500]
+    return sign + out.getvalue()[:{most}] + error
+
+def program():
+    return _run({sources!r})
+"""
+_CHECK = "def check(candidate):\n    return candidate()\n"
+
+
+def python(*, keep: bool = True, limits: Limits | None = None) -> Kit:
+    """The tool `python`.
+
+    Args:
+        keep: Programs of an episode share their names.
+        limits: Of a program, the earlier ones included; see `sandbox.Limits`.
+    """
+    return kit("python", Programs(keep, limits or Limits()).python, initial=())
+
+
+class Programs(NamedTuple):
+    """How programs run; see `python`."""
+
+    keep: bool
+    limits: Limits
+
+    def python(self, state: tuple[str, ...], code: str) -> tuple[tuple[str, ...], str]:
+        """Run a Python program and see what it prints, and the value of its last line.
+
+        Args:
+            code: The program; the standard library can be imported, files and the network cannot be reached.
+        """
+        if len(code) > LONGEST_PROGRAM:
+            raise ValueError(f"the program has {len(code)} characters; give at most {LONGEST_PROGRAM}")
+        source = _RUN.format(finished=_FINISHED, raised=_RAISED, most=LONGEST_OUTPUT, sources=[*state, code])
+        [verdict] = default_pool().run([Job(source, _CHECK, "program", limits=self.limits)])
+        if verdict.returned is None:
+            why = {"timeout": "it took too long", "died": "it ended its process"}.get(verdict.outcome, verdict.outcome)
+            raise ValueError("; ".join([why, *verdict.notes[:1]]))
+        sign, answer = verdict.returned[:1], verdict.returned[1:]
+        return ((*state, code) if self.keep and sign == _FINISHED else state), answer.rstrip(
+            "\n"
+        ) or "(it printed nothing)"

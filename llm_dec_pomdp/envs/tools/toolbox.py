@@ -1,0 +1,276 @@
+"""The tools of a team: their state, limits and prices, and one answer for each call.
+
+A `Toolbox` is a value without state; a `ToolState` is immutable and part of the hidden state of a task:
+
+    state, answers = toolbox.answer(state, agent, text)
+
+Wrong names, missing or mistyped arguments, exceptions and time-outs are answers to the agent, and events; they never
+raise. What an agent is told of several calls is one message with a block for each, as chat templates write them:
+
+    <tool_response>
+    12
+    </tool_response>
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import queue
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from ...registries import nearest
+from ...types import Event, Message, Tool
+from ..task import mutable_part
+from .calls import Call, read_calls
+from .function import ArgumentsError, Function, Kit, refuse_twice
+
+AT_ONCE = 16  # calls of a text that are run
+_NOTICE = (
+    'You may call tools before you answer. A call is <tool_call>{"name": ..., "arguments": {...}}</tool_call>, or '
+    "name(argument=value) alone in a line. There are:"
+)
+_OPEN, _CLOSE = "<tool_response>", "</tool_response>"
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a tool may be used for, and what it costs.
+
+    Attributes:
+        calls: Most calls by each agent in an episode.
+        characters: Longest answer; a longer one is cut, with a note.
+        seconds: Wall time of a call. A function that takes longer goes on in a thread whose result nobody takes. 0: no
+            limit and no thread, for functions whose work is bounded.
+        price: Of a call, in the unit of the reward.
+    """
+
+    calls: int = 1000
+    characters: int = 2000
+    seconds: float = 10.0
+    price: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name, least in (("calls", 0), ("characters", 1), ("seconds", 0), ("price", 0)):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, (int, float)) or not least <= value < math.inf:
+                raise ValueError(f"{name} is {value!r}; give a finite number of at least {least}")
+
+
+class ToolState(NamedTuple):
+    """What tools have become in an episode.
+
+    Attributes:
+        states: By place of the kit and agent ("" where all share it) the state, where it is not the initial one.
+        calls: By agent and tool, how often it was called.
+    """
+
+    states: tuple[tuple[int, str, Any], ...] = ()
+    calls: tuple[tuple[str, str, int], ...] = ()
+
+
+class Answered(NamedTuple):
+    """A call and its answer."""
+
+    call: Call
+    answer: str
+    valid: bool  # the call ran and returned
+    price: float
+
+
+class Toolbox:
+    """Tools, and what each agent may use of them.
+
+    Args:
+        kits: The tools.
+        limits: By name of the tool; `Limits()` for the others.
+        users: By name of the kit, the agents that have it; all where it is missing.
+
+    Raises:
+        ValueError: A tool or kit has the name of another, or limits or users name what is not there.
+    """
+
+    def __init__(
+        self,
+        kits: Sequence[Kit],
+        limits: Mapping[str, Limits] | None = None,
+        users: Mapping[str, Sequence[str]] | None = None,
+    ) -> None:
+        refuse_twice([kit.name for kit in kits])
+        refuse_twice([f.tool.name for kit in kits for f in kit.functions])
+        self.kits, self.users, self.limits = tuple(kits), dict(users or {}), dict(limits or {})
+        self._places = {f.tool.name: (place, f) for place, kit in enumerate(kits) for f in kit.functions}
+        for what, names, known in (
+            ("limits", self.limits, self._places),
+            ("users", self.users, [kit.name for kit in kits]),
+        ):
+            if unknown := sorted(set(names) - set(known)):
+                raise ValueError(f"{what} names {unknown[0]!r}, which is not there; {nearest(unknown[0], known)}")
+
+    def tools(self, agent: str) -> tuple[Tool, ...]:
+        """What an agent may call."""
+        return tuple(f.tool for kit in self.kits if self._has(agent, kit) for f in kit.functions)
+
+    def _has(self, agent: str, kit: Kit) -> bool:
+        return kit.name not in self.users or agent in self.users[kit.name]
+
+    @property
+    def dearest(self) -> float:
+        """The most that the calls of a text can cost."""
+        return AT_ONCE * max((limits.price for limits in self.limits.values()), default=0.0)
+
+    # --- calls --------------------------------------------------------------------------------------------------------
+
+    def calls(self, agent: str, text: str) -> tuple[Call, ...]:
+        """The calls of a text; see `calls.read_calls`."""
+        return read_calls(text, [tool.name for tool in self.tools(agent)])
+
+    def answer(self, state: ToolState, agent: str, calls: Sequence[Call]) -> tuple[ToolState, tuple[Answered, ...]]:
+        """Run calls in order.
+
+        Args:
+            state: Of the tools.
+            agent: Who calls.
+            calls: See `calls`.
+
+        Returns:
+            The state after them, and an answer for each call.
+        """
+        answers: list[Answered] = []
+        for place, call in enumerate(calls):
+            if place >= AT_ONCE:
+                answers.append(Answered(call, f"not run: a text may have {AT_ONCE} calls", False, 0.0))
+                continue
+            state, answered = self._run(state, agent, call)
+            answers.append(answered)
+        return state, tuple(answers)
+
+    def _run(self, state: ToolState, agent: str, call: Call) -> tuple[ToolState, Answered]:
+        known = [tool.name for tool in self.tools(agent)]
+        if call.problem:
+            return state, Answered(call, f"the call cannot be read: {call.problem}", False, 0.0)
+        if call.name not in known:
+            return state, Answered(call, f"there is no tool {call.name!r:.60}; {nearest(call.name, known)}", False, 0.0)
+        limits = self.limits.get(call.name, Limits())
+        count = next((n for a, tool, n in state.calls if (a, tool) == (agent, call.name)), 0)
+        if count >= limits.calls:
+            return state, Answered(call, f"{call.name} may be called {limits.calls} times, and was", False, 0.0)
+        place, function = self._places[call.name]
+        owner = agent if self.kits[place].private else ""
+        before = next((s for p, a, s in state.states if (p, a) == (place, owner)), self.kits[place].initial)
+        after, answer, valid = _called(function, before, call, limits)
+        others = tuple(entry for entry in state.calls if entry[:2] != (agent, call.name))
+        state = state._replace(calls=(*others, (agent, call.name, count + 1)))
+        if after is not before:
+            kept = tuple(entry for entry in state.states if entry[:2] != (place, owner))
+            state = state._replace(states=(*kept, (place, owner, after)))
+        return state, Answered(call, _cut(answer, limits.characters), valid, limits.price)
+
+    def notice(self, agent: str) -> str:
+        """How to call what the agent has, in words; "" where it has nothing."""
+        lines = [f"- {tool.name}({', '.join(_shown(tool))}): {tool.description}" for tool in self.tools(agent)]
+        return "\n".join([_NOTICE, *lines]) if lines else ""
+
+    # --- what follows -------------------------------------------------------------------------------------------------
+
+    def message(self, answers: Sequence[Answered]) -> Message:
+        """What the agent is told of its calls."""
+        texts = [answered.answer for answered in answers]
+        text = texts[0] if len(texts) == 1 else "\n".join(f"{_OPEN}\n{_escaped(text)}\n{_CLOSE}" for text in texts)
+        return Message("tool", text or "(nothing)", answers[0].call.name or "call")
+
+    def events(self, agent: str, answers: Sequence[Answered]) -> Iterator[Event]:
+        """Two events for each call, with its place among those of the text."""
+        for place, (call, answer, valid, _) in enumerate(answers):
+            about = {"tool": call.name, "id": str(place)}
+            arguments = json.dumps(dict(call.arguments) if not call.places else [*call.places, dict(call.arguments)])
+            yield Event("call", agent, {**about, "input": arguments})
+            yield Event("result", agent, {**about, "output": answer, "valid": str(valid).lower()})
+
+
+def responses(text: str) -> list[str]:
+    """The answers in a message of several; the text itself where it holds one."""
+    if not text.startswith(f"{_OPEN}\n") or not text.endswith(f"\n{_CLOSE}"):
+        return [text]
+    return text[len(_OPEN) + 1 : -len(_CLOSE) - 1].split(f"\n{_CLOSE}\n{_OPEN}\n")
+
+
+def _escaped(answer: str) -> str:
+    return answer.replace(_CLOSE, "</tool-response>").replace(_OPEN, "<tool-response>")
+
+
+def _shown(tool: Tool) -> Iterator[str]:
+    """Each argument with its type; "?" behind those that may be left out."""
+    schema = tool.json_schema
+    for name, about in schema.get("properties", {}).items():
+        yield f"{name}{'' if name in schema.get('required', ()) else '?'}: {about.get('type', 'any')}"
+
+
+def _cut(answer: str, characters: int) -> str:
+    left = len(answer) - characters
+    return answer if left <= 0 else f"{answer[:characters]}\n[cut: {left} more characters]"
+
+
+# --- one call ---------------------------------------------------------------------------------------------------------
+
+
+def _called(function: Function, state: Any, call: Call, limits: Limits) -> tuple[Any, str, bool]:
+    """The state, the answer and whether it is one, after a call of a function that may do anything."""
+    name = call.name
+    try:
+        arguments = function.accepted(_named(function.tool, call))
+        after, answer = _within(limits.seconds, function, state, arguments)
+    except ArgumentsError as error:
+        return state, str(error), False
+    except TimeoutError:
+        return state, f"{name} took longer than {limits.seconds:g} seconds", False
+    except ValueError as error:  # of what it was given
+        return state, f"{name}: {error}", False
+    except Exception as error:
+        return state, f"{name} failed: {type(error).__name__}: {error}", False
+    if problem := "" if after is state else mutable_part(after):
+        return state, f"{name} failed: its new state can change ({problem})", False
+    if isinstance(answer, str):
+        return after, answer, True
+    try:
+        return after, json.dumps(answer, ensure_ascii=False), True
+    except (TypeError, ValueError, RecursionError):
+        return state, f"{name} failed: it returned a {type(answer).__name__}, which is no text and no JSON", False
+
+
+def _named(tool: Tool, call: Call) -> Mapping[str, Any]:
+    """The arguments by name; those without one take the names of the tool in order."""
+    if not call.places:
+        return call.arguments
+    names = list(tool.json_schema.get("properties", {}))
+    if len(call.places) > len(names):
+        raise ArgumentsError(f"{tool.name} takes {len(names)} arguments, and {len(call.places)} are given")
+    placed = dict(zip(names, call.places, strict=False))
+    if twice := sorted(placed.keys() & call.arguments.keys()):
+        raise ArgumentsError(f"the argument {twice[0]!r} of {tool.name} is given twice")
+    return {**placed, **call.arguments}
+
+
+def _within(seconds: float, function: Function, state: Any, arguments: Mapping[str, Any]) -> tuple[Any, Any]:
+    """Run a function within a time; TimeoutError where it takes longer."""
+    if not seconds:
+        return function.run(state, arguments)
+    results: queue.SimpleQueue[tuple[bool, Any]] = queue.SimpleQueue()
+
+    def work() -> None:
+        try:
+            results.put((True, function.run(state, arguments)))
+        except Exception as error:
+            results.put((False, error))
+
+    threading.Thread(target=work, daemon=True, name=f"tool {function.tool.name}").start()
+    try:
+        done, result = results.get(timeout=seconds)
+    except queue.Empty:
+        raise TimeoutError from None
+    if not done:
+        raise result
+    return result

@@ -1,0 +1,38 @@
+"""Base of the writing environments of v1: the published levels on words, times the properties of `quality`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+
+from ....types import Score, TaskItem
+from ...facts import Facts
+from .. import reward
+from ..base import WritingTask
+from . import quality
+
+
+class HardenedWritingTask(WritingTask):
+    """The same task paid by v1: the published levels on words, times the properties of `quality`."""
+
+    @property
+    def facts(self) -> Facts:
+        """The properties are diagnostics too."""
+        known = super().facts
+        return replace(known, diagnostics=(*known.diagnostics, *quality.PROPERTIES), reference_share=0.9)
+
+    def score(self, item: TaskItem, actions: Mapping[str, str]) -> Score:
+        """The levels, every component multiplied by the product of the properties."""
+        first, second = self.possible_agents
+        pair = quality.WordPair(actions[first], actions[second])
+        plain = reward.score(pair, self.formula)
+        found = pair.properties(self.source_text(item)) if plain.total else dict.fromkeys(quality.PROPERTIES, 0.0)
+        return multiplied(plain, found)
+
+
+def multiplied(score: Score, factors: Mapping[str, float]) -> Score:
+    """A score with every component multiplied by all factors, which join its diagnostics."""
+    factor = math.prod(factors.values())
+    parts = {name: value * factor for name, value in score.components.items()}
+    return Score(sum(parts.values()), parts, {**score.diagnostics, **factors}, score.notes)

@@ -1,0 +1,90 @@
+"""What v1 asks of two texts beside the published levels: are they about the source, and is each written anew?
+
+Four properties, each a linear ramp between two values; natural texts of a few sentences lie on the full side.
+
+| property | measured | 0 at | 1 at |
+|---|---|---|---|
+| relevance | share of a text's content words that the source has | 0.15 | 0.27 |
+| variety | different bigrams / bigrams of a text | 0.50 | 0.80 |
+| originality | share of a text's 5-grams that stand in the source | 0.90 | 0.40 |
+| independence | share of the first text's 5-grams that stand in the second | 0.90 | 0.40 |
+
+The lower of the two texts counts; the reward is the levels times the product. Relevance compares words by their first
+five letters, a plain stemmer. None of the four sees whether the words make sense: docs/rewards.md.
+"""
+
+from __future__ import annotations
+
+import functools
+
+from .. import reward
+from ..text import Text, lexicon
+
+PROPERTIES: tuple[str, ...] = ("relevance", "variety", "originality", "independence")
+_STEM = 5  # letters of a word that relevance compares
+
+
+class WordPair(reward.Pair):
+    """Two texts as v1 measures them: by their words, so that signs and spaces neither count nor hide anything."""
+
+    def __init__(self, first: str, second: str) -> None:
+        self.first, self.second = Text(first), Text(second)
+
+    def words(self) -> tuple[int, int]:
+        """How many words they have."""
+        return len(self.first.words), len(self.second.words)
+
+    def lengths(self) -> tuple[int, int]:
+        """Letters of all words together."""
+        return sum(map(len, self.first.words)), sum(map(len, self.second.words))
+
+    def vocabularies(self) -> tuple[int, int]:
+        """How many different words they have."""
+        return len(self.first.vocabulary), len(self.second.vocabulary)
+
+    def connective_categories(self, both: bool) -> float:
+        """How many of the connective categories occur as whole words."""
+        return categories_as_words(*((self.first, self.second) if both else (self.second,)))
+
+    def contents(self) -> tuple[set[str], set[str]]:
+        """Their different words without stop words."""
+        return self.first.content, self.second.content
+
+    def properties(self, source: str) -> dict[str, float]:
+        """The four properties of texts about a source, each in [0, 1]."""
+        first, second, shown = self.first, self.second, _read(source)
+        return {
+            "relevance": min(_relevance(text, shown) for text in (first, second)),
+            "variety": min(map(_variety, (first, second))),
+            "originality": min(_own_words(text, shown) for text in (first, second)),
+            "independence": _own_words(first, second),
+        }
+
+
+_read = functools.lru_cache(maxsize=256)(Text)  # the texts of a group share a source
+
+
+def categories_as_words(*texts: Text) -> int:
+    """How many connective categories texts use as whole words."""
+    spoken = [f" {' '.join(text.words)} " for text in texts]
+    return sum(any(f" {p} " in words for p in phrases for words in spoken) for phrases in lexicon()[0].values())
+
+
+def _relevance(text: Text, source: Text) -> float:
+    known = {word[:_STEM] for word in source.content}
+    return ramp(sum(word[:_STEM] in known for word in text.content) / max(len(text.content), 1), 0.15, 0.27)
+
+
+def _variety(text: Text) -> float:
+    bigrams = text.grams(2)
+    return ramp(len(set(bigrams)) / len(bigrams), 0.50, 0.80) if bigrams else 1.0
+
+
+def _own_words(text: Text, other: Text) -> float:
+    grams, common = text.grams(5), set(other.grams(5))
+    return ramp(sum(gram in common for gram in grams) / max(len(grams), 1), 0.90, 0.40)
+
+
+def ramp(x: float, zero: float, one: float) -> float:
+    """0 at `zero`, 1 at `one`, linear between, flat beyond; either may be the larger."""
+    return min(1.0, max(0.0, (x - zero) / (one - zero)))

@@ -1,0 +1,52 @@
+"""tldr-v1: Like tldr-v0, with a reward that only texts about the post can earn.
+
+| fact | value |
+|---|---|
+| agents | agent_0 "summary", agent_1 "elaboration" |
+| turns | 1; `max_turns` for more, which pay as in `envs.turn_rewards`; `feedback`: `envs.writing.feedback` |
+| data | `trl-lib/tldr` (field `prompt`), train[:1000] / test[:1000] |
+| offline | 120 posts written for this suite |
+| return | 0 to 3.0, reachable 2.98; every embedded reference pair earns at least 90 % |
+
+Observation, action: as in tldr-v0.
+
+Reward: the levels and components of tldr-v0 on words: signs count neither as words nor as length, and connectives are
+whole words. Every component is then multiplied by four properties in [0, 1], all of which natural texts have in full:
+
+| property | what it stops |
+|---|---|
+| relevance | fluent text about something else: content words are shared with the post |
+| variety | one sentence repeated: bigrams do not repeat |
+| originality | copying: 5-grams of the post do not make up the text |
+| independence | one text as a copy of the other |
+
+Ramps: `envs.writing.v1.quality`. Each is in the infos as `diagnostic/<name>`. Whether the words make sense
+is not looked at, so shuffled texts are paid: docs/rewards.md has a list, and tldr-v2 a judge.
+
+Source: "LLM Collaboration With Multi-Agent Reinforcement Learning", arXiv:2508.04652, for the levels; the properties
+are this suite's own.
+
+Version history: v1, the first hardened version. Figures from before its release, when it had eight properties, do not
+compare.
+
+Example:
+    >>> import llm_dec_pomdp
+    >>> env = llm_dec_pomdp.make("tldr-v1", split="test")
+    >>> _ = env.reset(options={"index": 0})
+    >>> _, rewards, _, _, _ = env.step(dict.fromkeys(env.agents, "so but if as also " * 30))
+    >>> rewards["agent_0"]
+    0.0
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ..tldr import TLDR
+from .base import HardenedWritingTask
+
+
+class HardenedTLDR(HardenedWritingTask, TLDR):
+    """Summarise a post in two lengths; the module is the manual."""
+
+    declared = replace(TLDR.declared, name="tldr-v1")

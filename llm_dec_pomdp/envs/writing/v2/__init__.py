@@ -1,0 +1,1 @@
+"""The writing environments with a reward that a language model judges."""

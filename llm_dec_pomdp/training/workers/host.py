@@ -1,0 +1,100 @@
+# pyright: basic
+"""The worker's end: an object that answers the calls of a driver, one after the other."""
+
+from __future__ import annotations
+
+import contextlib
+import pickle
+import queue
+import signal
+import threading
+import traceback
+from collections.abc import Callable, Sequence
+from multiprocessing.connection import Connection
+from typing import Any, NamedTuple, NoReturn
+
+import torch
+
+from ...storage.signals import SIGNALS
+from ..loop import TrainingError
+
+BUILD = "build"  # the first call of a `Host`
+Tell = Callable[[Any], None]
+
+
+class WorkerTraceback(Exception):  # noqa: N818  # the cause of an error, shown above it
+    """Where in its worker an error came from."""
+
+    def __str__(self) -> str:
+        return f"\n{self.args[0]}"
+
+
+class Answer(NamedTuple):
+    """The result of a call: a value, or an error and its traceback."""
+
+    value: Any = None
+    error: Exception | None = None
+    trace: str = ""
+
+    @classmethod
+    def of(cls, error: Exception) -> Answer:
+        """For the error that is being handled; one that cannot be pickled becomes a `TrainingError`."""
+        try:
+            pickle.loads(pickle.dumps(error))
+        except Exception:
+            return cls(None, TrainingError(f"{type(error).__name__}: {error}"), traceback.format_exc())
+        return cls(None, error, traceback.format_exc())
+
+    def get(self) -> Any:
+        """The value; raises the error."""
+        if self.error is not None:
+            raise self.error from WorkerTraceback(self.trace)
+        return self.value
+
+
+class Host:
+    """The object of a worker behind one method, which never raises."""
+
+    _object: Any
+
+    def answer(self, method: str, arguments: Sequence[Any], threads: int, tell: Tell | None = None) -> Answer:
+        """Build the object (`BUILD`, with what makes it), or call a method of it; `threads` compute."""
+        try:
+            torch.set_num_threads(threads)
+            if method == BUILD:
+                self._object = arguments[0]()
+                return Answer()
+            return Answer(getattr(self._object, method)(*arguments, **({"tell": tell} if tell else {})))
+        except Exception as error:
+            return Answer.of(error)
+
+
+def serve(connection: Connection, answer: Callable[..., Answer], at_end: Callable[[], object]) -> NoReturn:
+    """Answer one message of a driver after the other; `at_end`, which has to end the process, once it is gone.
+
+    What comes is received while other threads compute, so that the end of the driver is seen at once.
+    """
+    for number in SIGNALS:  # a terminal or scheduler sends them to all processes; the driver decides
+        signal.signal(number, signal.SIG_IGN)
+    messages: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+
+    def listen() -> None:
+        while True:
+            try:
+                messages.put(connection.recv_bytes())
+            except (EOFError, OSError):
+                at_end()
+
+    def tell(message: Any) -> None:
+        connection.send_bytes(pickle.dumps(message))
+
+    threading.Thread(target=listen, daemon=True).start()
+    while True:
+        message = messages.get()
+        try:
+            *call, heard = pickle.loads(message)
+            reply = pickle.dumps(answer(*call, tell if heard else None))
+        except Exception as error:  # a message holds something of a module that only one side can import
+            reply = pickle.dumps(Answer.of(error))
+        with contextlib.suppress(OSError):  # without a driver the process ends
+            connection.send_bytes(reply)

@@ -1,0 +1,229 @@
+# pyright: basic
+"""Workers as actors of Ray, on this machine or on a cluster.
+
+Actors go where Ray runs already (`ray.init` was called, or an address or RAY_ADDRESS names a cluster); else Ray is
+started on this machine, and ended with the executor. Where there are GPUs, each policy has one, unless its model says
+otherwise. Each call carries a number of threads, so that numbers are rounded alike on machines of one type.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import logging
+import os
+import signal
+import socket
+import threading
+from collections.abc import Callable, Generator, Sequence
+from functools import partial
+from typing import Any
+
+import ray  # pyright: ignore[reportMissingImports]
+import torch
+from ray.exceptions import (  # pyright: ignore[reportMissingImports]
+    NodeDiedError,
+    ObjectLostError,
+    OutOfMemoryError,
+    RayActorError,
+)
+from ray.util.queue import Empty, Queue  # pyright: ignore[reportMissingImports]
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy  # pyright: ignore[reportMissingImports]
+
+from ...agents.base import Team
+from .base import STOP, Hear, Needs, Worker, WorkerLostError
+from .host import BUILD, Host, Tell
+from .placed import Placed
+from .transport import Transport
+
+_SECONDS = 5.0  # to wait for an address to answer
+_AT_ONCE = 256  # workers that are handed to Ray, which knows how many it can run
+_LOST = (RayActorError, NodeDiedError, ObjectLostError, OutOfMemoryError)
+
+
+class Ray(Transport):
+    """An actor of Ray for each worker.
+
+    Args:
+        address: Of a cluster; left out: RAY_ADDRESS, or Ray on this machine, which ends with the executor.
+    """
+
+    def __init__(self, address: str | None = None) -> None:
+        super().__init__()
+        self._started_here = join(address)
+        self._taken = 0.0  # GPUs, by policies
+        self._mail = _Mail()
+
+    def start(self, name: str, build: Callable[[], Any], needs: Needs) -> RayWorker:
+        """See `Transport`."""
+        return RayWorker(name, build, needs, self._mail)
+
+    def share(self, jobs: int) -> tuple[int, Needs]:
+        """See `Transport`; Ray starts as many workers as fit."""
+        cores, gpus = machine()
+        return _AT_ONCE, Needs(max(1, cores // jobs), gpus // jobs if gpus >= jobs else gpus / jobs)  # whole ones, or 1
+
+    def place(self, agents: Sequence[str], build: Callable[[], Team], ranks: int = 1, gpus: float = 1.0) -> Placed:
+        """See `Transport`.
+
+        Raises:
+            ValueError: There are too few GPUs, so that the actor would wait for ever.
+        """
+        known, wanted = float(ray.cluster_resources().get("GPU", 0)), ranks * gpus
+        if 0 < known < self._taken + wanted:
+            raise ValueError(
+                f"the policy of {', '.join(agents)} needs {wanted:g} GPUs, and of the {known:g} in Ray "
+                f"{self._taken:g} are taken by others of its team; let agents share weights (sharing 'lora' or "
+                "'shared') or GPUs (gpus = 0.5), or train with the executor 'processes'"
+            )
+        self._taken += wanted
+        return super().place(agents, build, ranks, gpus)
+
+    def __exit__(self, *exc: object) -> None:
+        """End all workers of policies, and Ray where it was started here."""
+        super().__exit__(*exc)
+        self._mail.close()
+        if self._started_here:
+            ray.shutdown()
+
+
+def join(address: str | None = None) -> bool:
+    """Start or join Ray, unless this process has; returns whether it did.
+
+    Ray takes over SIGTERM; its handler is restored, so that a training can finish its step.
+
+    Raises:
+        ConnectionError: Nothing listens at the address (Ray itself would try for minutes).
+    """
+    if ray.is_initialized():
+        return False
+    address = address or os.environ.get("RAY_ADDRESS")
+    if address:
+        _refuse_silent(address)
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    handler = signal.getsignal(signal.SIGTERM)
+    here: dict[str, Any] = {"address": "local", "include_dashboard": False}  # "local": never join a Ray that runs here
+    options: dict[str, Any] = {"address": address} if address else here
+    ray.init(**options, logging_level=logging.WARNING)
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, handler)
+    return True
+
+
+def _refuse_silent(address: str) -> None:
+    host, _, port = address.rpartition("://")[2].rpartition(":")
+    if not host or not port.isdigit():
+        return  # "auto" and "local", or an error of Ray
+    try:
+        socket.create_connection((host, int(port)), timeout=_SECONDS).close()
+    except OSError as error:
+        raise ConnectionError(
+            f"no Ray answers at {address!r} ({error}); give the address that `ray start --head` prints, HOST:6379"
+        ) from None
+
+
+def machine() -> tuple[int, int]:
+    """Cores and GPUs of the smallest machine; of the smallest one with GPUs, where any machine has them."""
+    machines = [node["Resources"] for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU")]
+    machines = [resources for resources in machines if resources.get("GPU")] or machines
+    cores, gpus = (int(min(resources.get(name, 0) for resources in machines)) for name in ("CPU", "GPU"))
+    return cores, gpus
+
+
+class RayWorker(Worker):
+    """A worker that is an actor."""
+
+    def __init__(self, name: str, build: Callable[[], Any], needs: Needs, mail: _Mail) -> None:
+        super().__init__(name)
+        self._threads, self._mail = needs.cores, mail
+        resources = {"num_gpus": needs.gpus if ray.cluster_resources().get("GPU") else 0}
+        if needs.cores:
+            resources["num_cpus"] = needs.cores
+        self.actor: Any = ray.remote(_Actor).options(**resources, scheduling_strategy="SPREAD").remote()
+        self._built = self._ask(BUILD, build)
+        self._address = self.actor.address.remote()
+
+    def call(self, method: str, *arguments: Any, hear: Hear | None = None) -> Any:
+        """See `Worker`."""
+        with self._mail.opened(hear) as tell:
+            try:
+                ray.get(self._built).get()
+                answer = ray.get(self._ask(method, *arguments, tell=tell))
+            except _LOST as error:
+                reason = str(error).strip().splitlines()
+                raise WorkerLostError(f"{self.name} ended: {reason[-1] if reason else type(error).__name__}") from None
+        return answer.get()
+
+    def _ask(self, method: str, *arguments: Any, tell: Tell | None = None) -> ray.ObjectRef[Any]:
+        return self.actor.answer.remote(method, arguments, self._threads or torch.get_num_threads(), tell)
+
+    def stop(self) -> None:
+        """See `Worker`."""
+        if not ray.wait([self._address], timeout=0)[0]:  # it waits for its turn
+            self.end()
+            return
+        with contextlib.suppress(*_LOST):
+            node, process = ray.get(self._address)
+            there = NodeAffinitySchedulingStrategy(node, soft=False)
+            ray.remote(lambda: os.kill(process, STOP)).options(num_cpus=0, scheduling_strategy=there).remote()
+
+    def end(self) -> None:
+        """See `Worker`."""
+        ray.kill(self.actor)
+
+
+class _Actor(Host):
+    """In the process of the actor."""
+
+    def address(self) -> tuple[str, int]:
+        """Node and process."""
+        return ray.get_runtime_context().get_node_id(), os.getpid()
+
+
+class _Mail:
+    """What methods tell while they run, through a queue on this machine: others may be lost."""
+
+    def __init__(self) -> None:
+        self._queue: Any = None
+        self._heard: dict[int, Hear] = {}
+        self._numbers = itertools.count()
+        self._lock = threading.Lock()
+
+    @contextlib.contextmanager
+    def opened(self, hear: Hear | None) -> Generator[Tell | None]:
+        """What a method can tell with, while the block runs; nothing where nobody hears."""
+        if hear is None:
+            yield None
+            return
+        with self._lock:
+            if self._queue is None:
+                here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
+                self._queue = Queue(actor_options={"num_cpus": 0, "scheduling_strategy": here})
+                threading.Thread(target=self._deliver, daemon=True).start()
+        number = next(self._numbers)
+        self._heard[number] = hear
+        try:
+            yield partial(_post, self._queue, number)
+        finally:
+            del self._heard[number]
+
+    def _deliver(self) -> None:
+        """In a thread, until Ray ends."""
+        while True:
+            try:
+                number, message = self._queue.get()
+                if hear := self._heard.get(number):  # a worker that was lost has told it
+                    hear(message)
+            except Empty:
+                continue
+            except Exception:  # Ray has ended
+                return
+
+    def close(self) -> None:
+        """Nothing is delivered any more."""
+        if self._queue is not None:
+            self._queue.shutdown(force=True)
+
+
+def _post(mail: Any, number: int, message: Any) -> None:
+    mail.put((number, message))

@@ -1,0 +1,170 @@
+# pyright: basic
+"""Policies that live in workers, as their driver sees them.
+
+A `Placed` policy and its `PlacedUpdater` pass calls on to their worker, so that a team of them plays, learns, is saved
+and restored like any other.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from ...agents.base import ParameterGroup, Policy, Reading, Request, Sampling, WeightFile
+from ...algorithms.base import Metrics
+from ...algorithms.samples import Sample
+from ...types import Completion
+from .base import Worker
+from .policy import About
+
+
+class Placed(Policy):
+    """A policy that lives in a worker and plays these agents."""
+
+    def __init__(self, agents: Sequence[str], worker: Worker) -> None:
+        self.agents, self.worker = list(agents), worker
+
+    @functools.cached_property
+    def _about(self) -> About:
+        return self.worker.call("about")
+
+    @property
+    def processor_load(self) -> int:
+        """As if it lived here, so that it gets the same share of the cores."""
+        return self._about.processor_load
+
+    @property
+    def accelerator(self) -> str | None:
+        """The accelerator of its worker, which no other policy uses."""
+        accelerator = self._about.accelerator
+        return accelerator and f"{accelerator} of {self.worker.name}"
+
+    @property
+    def sampled_elsewhere(self) -> bool:
+        """Another engine draws its texts."""
+        return self._about.sampled_elsewhere
+
+    @property
+    def default_learning_rate(self) -> float:
+        """See `Policy`."""
+        return self._about.default_learning_rate
+
+    # --- acting -------------------------------------------------------------------------------------------------------
+
+    def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[list[Completion]]:
+        """See `Policy`."""
+        return self.worker.call("generate", list(requests), sampling)
+
+    def written(self, request: Request, text: str, limit: int) -> Completion:
+        """See `Policy`."""
+        return self.worker.call("written", request, text, limit)
+
+    # --- learning -----------------------------------------------------------------------------------------------------
+
+    @functools.cached_property
+    def _stand_ins(self) -> list[torch.nn.Parameter]:
+        return [
+            torch.nn.Parameter(torch.empty(shape, dtype=dtype, device="meta"))
+            for shape, dtype in self._about.parameters
+        ]
+
+    def parameters(self) -> Iterable[torch.nn.Parameter]:
+        """Stand-ins for the trainable parameters: with their shapes, and without values."""
+        return list(self._stand_ins)
+
+    def parameters_of(self, agent: str) -> Iterable[torch.nn.Parameter]:
+        """Those that an agent uses."""
+        return [self._stand_ins[place] for place in self._about.used_by[agent]]
+
+    def token_logprobs(self, samples: Sequence[tuple[str, Completion]], temperature: float) -> Any:
+        """Raises ValueError: a gradient does not leave its worker."""
+        raise ValueError(
+            f"the gradient of {', '.join(self.agents)} stays in the worker where the weights live; let an updater "
+            "learn (algorithms.updater.updaters_of), or train with the executor 'local'"
+        )
+
+    def updater(self, kind: Any, groups: Sequence[ParameterGroup], temperature: float, options: Any) -> PlacedUpdater:
+        """See `Policy`."""
+        places = {id(stand_in): place for place, stand_in in enumerate(self._stand_ins)}
+        sent = [(g.agents, [places[id(p)] for p in g.parameters], g.learning_rate) for g in groups]
+        return PlacedUpdater(self, self.worker.call("add_updater", kind, sent, temperature, options), groups)
+
+    # --- what is saved and loaded -------------------------------------------------------------------------------------
+
+    def state_dict(self) -> dict[str, torch.Tensor]:
+        """The trainable tensors by name."""
+        return self.worker.call("weights")
+
+    def load_state_dict(self, state: Mapping[str, torch.Tensor]) -> None:
+        """Restore them."""
+        self.worker.call("load_weights", dict(state))
+
+    def weight_files(self, agents: Sequence[str]) -> dict[str, WeightFile]:
+        """See `Policy`."""
+        return self.worker.call("weight_files", list(agents))
+
+
+class PlacedUpdater:
+    """An updater, by its number in the worker of its policy; see `Updater` for what is not said here.
+
+    The parameters of its groups are stand-ins.
+    """
+
+    def __init__(self, policy: Placed, number: int, groups: Sequence[ParameterGroup]) -> None:
+        self.policy, self.number, self.groups = policy, number, groups
+        self.agents = {agent for group in groups for agent in group.agents}
+        self.logprobs: dict[int, list[float]] = {}
+
+    def begin(self) -> None:
+        """See `Updater.begin`."""
+        self._ask("begin")
+
+    def expect(self, updates: int) -> None:
+        """See `Updater.expect`."""
+        self._ask("expect", updates)
+
+    def learning_rates(self) -> dict[str, float]:
+        """See `Updater.learning_rates`."""
+        return self._ask("learning_rates")
+
+    def step(self, samples: Sequence[Sample], seed: int = 0) -> Metrics:
+        """See `Updater.step`; only samples of its agents are sent."""
+        places, mine = self._share(samples)
+        metrics, logprobs = self.policy.worker.call("improve", self.number, mine, seed)
+        self.logprobs = {places[place]: values for place, values in logprobs.items()}
+        return metrics
+
+    def log_ratios(self, samples: Sequence[Sample]) -> dict[int, float]:
+        """See `PairUpdater`."""
+        places, mine = self._share(samples)
+        return {places[place]: ratio for place, ratio in self._ask("log_ratios", mine).items()}
+
+    def encode(self, requests: Sequence[Request]) -> list[tuple[int, ...]]:
+        """See `CriticUpdater`."""
+        return self._ask("encode", requests)
+
+    def observe(self, returns: Sequence[float]) -> None:
+        """See `CriticUpdater`."""
+        self._ask("observe", list(returns))
+
+    def values(self, readings: Sequence[Reading]) -> list[float]:
+        """See `CriticUpdater`."""
+        return self._ask("values", readings)
+
+    def _ask(self, method: str, *arguments: Any) -> Any:
+        return self.policy.worker.call("ask", self.number, method, *arguments)
+
+    def _share(self, samples: Sequence[Sample]) -> tuple[list[int], list[Sample]]:
+        places = [place for place, sample in enumerate(samples) if sample.agent in self.agents]
+        return places, [samples[place] for place in places]
+
+    def state_dict(self) -> dict[str, Any]:
+        """See `Updater`."""
+        return self.policy.worker.call("state", self.number)
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore it."""
+        self.policy.worker.call("load_state", self.number, dict(state))

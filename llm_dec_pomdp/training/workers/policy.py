@@ -1,0 +1,160 @@
+# pyright: basic
+"""What lives in the worker of a policy: the policy, and the updaters that move its weights.
+
+Arguments and results of its methods can be pickled; tensors leave it on the processor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from ...agents.base import ParameterGroup, Request, Sampling, Team, WeightFile
+from ...algorithms.base import Metrics
+from ...algorithms.samples import Sample
+from ...algorithms.updater import Updater
+from ...storage.files import pack, unpack
+from ...types import Completion
+
+Group = tuple[tuple[str, ...], list[int], float]  # a `ParameterGroup` whose parameters are places among all
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """What the driver knows of a policy; see `Policy`.
+
+    Attributes:
+        parameters: Shape and type of the trainable parameters; none when the policy cannot be trained.
+        used_by: By agent, the places of the parameters that it uses.
+        processor_load, accelerator, sampled_elsewhere, default_learning_rate: Of the policy.
+    """
+
+    parameters: list[tuple[torch.Size, torch.dtype]]
+    used_by: Mapping[str, list[int]]
+    processor_load: int
+    accelerator: str | None
+    sampled_elsewhere: bool
+    default_learning_rate: float
+
+
+class PolicyWorker:
+    """Owns a policy and its updaters.
+
+    Args:
+        agents: The agents that it plays.
+        build: Makes a team of these agents, all played by one policy.
+
+    Raises:
+        ValueError: The team has other agents, or several policies.
+    """
+
+    def __init__(self, agents: Sequence[str], build: Callable[[], Team]) -> None:
+        team = build()
+        if set(team.members) != set(agents) or len(team.policies) != 1:
+            raise ValueError(
+                f"a worker has one policy for all of {list(agents)}, and it was given a team of {len(team.policies)} "
+                f"for {list(team.members)}; place every policy on its own"
+            )
+        self.agents = list(agents)
+        self.policy = team.policies[0]
+        self.updaters: list[Updater] = []
+
+    def about(self) -> About:
+        """What the driver has to know."""
+        parameters = self._parameters()
+        places = {id(parameter): place for place, parameter in enumerate(parameters)}
+        used = {a: list(self.policy.parameters_of(a)) if parameters else [] for a in self.agents}
+        return About(
+            [(parameter.shape, parameter.dtype) for parameter in parameters],
+            {agent: [places[id(parameter)] for parameter in theirs] for agent, theirs in used.items()},
+            self.policy.processor_load,
+            self.policy.accelerator,
+            self.policy.sampled_elsewhere,
+            self.policy.default_learning_rate,
+        )
+
+    def _parameters(self) -> list[torch.nn.Parameter]:
+        return list(self.policy.parameters())
+
+    # --- acting -------------------------------------------------------------------------------------------------------
+
+    def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[list[Completion]]:
+        """See `Policy`."""
+        return self.policy.generate(requests, sampling)
+
+    def written(self, request: Request, text: str, limit: int) -> Completion:
+        """See `Policy`."""
+        return self.policy.written(request, text, limit)
+
+    # --- learning -----------------------------------------------------------------------------------------------------
+
+    def add_updater(self, kind: type[Updater], groups: Sequence[Group], temperature: float, options: Any) -> int:
+        """Build an updater beside the policy; returns its number."""
+        parameters = self._parameters()
+        grouped = [ParameterGroup(agents, [parameters[place] for place in places], r) for agents, places, r in groups]
+        self.updaters.append(kind(self.policy, grouped, temperature, options))
+        return len(self.updaters) - 1
+
+    def improve(self, updater: int, samples: Sequence[Sample], seed: int) -> tuple[Metrics, dict[int, list[float]]]:
+        """Step with an updater; returns its metrics, and log pi_old of every text by its place among the samples."""
+        return self.updaters[updater].step(samples, seed), self.updaters[updater].logprobs
+
+    def ask(self, updater: int, method: str, *arguments: Any) -> Any:
+        """Call a method of an updater: `begin`, `expect`, or one of a subclass, as `PairUpdater.log_ratios`."""
+        return getattr(self.updaters[updater], method)(*arguments)
+
+    # --- what is saved and loaded -------------------------------------------------------------------------------------
+
+    def weights(self) -> dict[str, torch.Tensor]:
+        """The trainable tensors by name."""
+        return _on_the_processor(self.policy.state_dict())
+
+    def load_weights(self, state: Mapping[str, torch.Tensor]) -> None:
+        """Restore them."""
+        self.policy.load_state_dict(state)
+
+    def weight_files(self, agents: Sequence[str]) -> dict[str, WeightFile]:
+        """See `agents.weights`."""
+        return self.policy.weight_files(agents)
+
+    def state(self, updater: int) -> dict[str, Any]:
+        """The state of an updater."""
+        return _on_the_processor(self.updaters[updater].state_dict())
+
+    def load_state(self, updater: int, state: Mapping[str, Any]) -> None:
+        """Restore it."""
+        restored = self.updaters[updater]
+        restored.load_state_dict(state)
+        moments: Mapping[torch.Tensor, dict[str, Any]] = restored.optimizer.state
+        for parameter, kept in moments.items():
+            kept.update({k: _like(v, parameter) for k, v in kept.items()})
+
+
+def _like(value: Any, parameter: torch.Tensor) -> Any:
+    """What an optimizer keeps of a parameter, sharded as the parameter is."""
+    if not hasattr(parameter, "full_tensor") or not isinstance(value, torch.Tensor) or value.shape != parameter.shape:
+        return value
+    from ...agents.language_model.sharded import spread
+
+    return spread(value, parameter)
+
+
+def _on_the_processor(state: dict[str, Any]) -> dict[str, Any]:
+    """Nested values with whole copies of their tensors, which may be sharded or parts of larger ones."""
+    tensors: dict[str, Any] = {}
+    packed = pack(state, tensors)
+    copies = {name: tensor.detach() for name, tensor in tensors.items()}
+    copies = {name: t.full_tensor() if hasattr(t, "full_tensor") else t for name, t in copies.items()}
+    return unpack(packed, {name: tensor.cpu().clone() for name, tensor in copies.items()})
+
+
+def policy_worker(agents: Sequence[str], build: Callable[[], Team], ranks: int) -> Any:
+    """A `PolicyWorker`, or one over several ranks."""
+    if ranks == 1:
+        return PolicyWorker(agents, build)
+    from .ranks import Ranks
+
+    return Ranks(agents, build, ranks)

