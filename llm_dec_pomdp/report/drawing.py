@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _COLUMNS = 3
 _WIDTH, _HEIGHT, _ROW = 3.3, 2.3, 0.28  # inches of a panel, and of a bar with its name
-_MARGINS = {"left": 0.15, "right": 0.97}  # of a panel alone, as shares of its width
+_MARGINS = {"left": 0.15, "right": 0.94}  # of a panel alone, as shares of its width
 _ABOVE, _BELOW = 0.25, 0.45  # inches
 _FEW = 30  # points of a line that still have a mark each
 COLOURS = ("#0b66c3", "#c2570c", "#1a7f4b", "#a3338c", "#8a6d00", "#0e7c86", "#b3261e", "#5b5fc7")  # of the page by day

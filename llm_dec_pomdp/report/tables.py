@@ -56,9 +56,9 @@ def by_seed(line: Line) -> str:
 
 
 def return_columns(some: Sequence[Line]) -> list[str]:
-    """Names of the columns of returns: in % of the maximum, and first in the unit of games whose optimum is known."""
+    """Names of the columns of returns: in % of the maximum, and in the unit of games whose optimum is known."""
     known = any(line.measured("regret") for line in some)
-    return [*(GAME_UNIT if known else ()), *RETURN]
+    return [*RETURN[:2], *(GAME_UNIT if known else ()), *RETURN[2:]]
 
 
 def return_cells(line: Line, columns: Sequence[str]) -> list[str]:
@@ -100,13 +100,12 @@ def headline_table(all_lines: Sequence[Line]) -> DataFrame:
     for environment, group in by_environment(all_lines).items():
         for line in group:
             solved, distinct = number(100 * line.mean(lambda s: s.solved)), number(line.mean(lambda s: s.distinct_2), 3)
-            body.append([environment, line.method, line.model, *return_cells(line, columns), solved, distinct])
+            body.append([environment, line.method, *return_cells(line, columns), solved, distinct, line.model])
         for quoted in published(entry.cell.environment for line in group for entry in line.entries):
             cells = {"return %": number(quoted.return_percent), "over": PUBLISHED}
-            body.append(
-                [environment, quoted.method, quoted.models, *(cells.get(name, "-") for name in columns), "-", "-"]
-            )
-    return frame(["environment", "method", "model", *columns, "solved %", "distinct-2"], body)
+            returns = [cells.get(name, "-") for name in columns]
+            body.append([environment, quoted.method, *returns, "-", "-", quoted.models])
+    return frame(["environment", "method", *columns, "solved %", "distinct-2", "model"], body)
 
 
 def cost_table(all_lines: Sequence[Line]) -> DataFrame:
@@ -148,7 +147,7 @@ def environment_blocks(group: Sequence[Line], compared: Sequence[Comparison]) ->
     blocks = [Block(section.title, section.note, table, in_a_line(table)) for section, table in section_tables(group)]
     if not compared:
         return blocks
-    line = "" if compared[0].pairs else f"{len(compared)} differences of methods. {verdict_rule(compared)}"
+    line = "" if compared[0].pairs else verdict_rule(compared)
     return [Block("Differences, in points", verdict_rule(compared), difference_table(compared), line), *blocks]
 
 
