@@ -23,11 +23,13 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 from rich.progress import Progress as Bars
+from rich.table import Column
 from rich.text import Text
 
 from .storage.signals import before_the_end
 
 Advance = Callable[[int, str], None]
+_WIDE = 120  # characters
 LONGEST_SILENCE = 60.0  # seconds between two lines of a log
 
 
@@ -176,14 +178,16 @@ def shown(console: Console, *, quiet: bool) -> Generator[Progress]:
     else:
         columns = (
             SpinnerColumn(),
-            TextColumn("{task.description}", markup=False),
-            BarColumn(),
+            TextColumn(
+                "{task.description}", markup=False, table_column=Column(ratio=1, no_wrap=True, overflow="ellipsis")
+            ),
+            BarColumn(bar_width=10 if console.width < _WIDE else 40),
             MofNCompleteColumn(),
-            _Rate(),
+            *([_Rate()] if console.width >= _WIDE else []),
             TimeElapsedColumn(),
-            TimeRemainingColumn(),
+            TimeRemainingColumn(compact=True),
             TextColumn("{task.fields[note]}", markup=False),
         )
         show_cursor = b"\x1b[?25h"  # written past rich, whose lock another thread may hold
-        with before_the_end(lambda: os.write(2, show_cursor)), Bars(*columns, console=console) as bars:
+        with before_the_end(lambda: os.write(2, show_cursor)), Bars(*columns, console=console, expand=True) as bars:
             yield _Stages(bars)

@@ -19,7 +19,8 @@ from llm_dec_pomdp.evaluation.intervals import mean_interval
 from llm_dec_pomdp.evaluation.metrics import Summary
 from llm_dec_pomdp.options import EvaluationConfig, Sampling
 from llm_dec_pomdp.report.findings import Findings
-from llm_dec_pomdp.report.text import finding_tables, report_runs, tables
+from llm_dec_pomdp.report.terminal import summary
+from llm_dec_pomdp.report.text import report_runs
 from llm_dec_pomdp.results.runs import read_run
 from llm_dec_pomdp.training import TrainerConfig
 from llm_dec_pomdp.types import Completion, Score, Turn
@@ -73,11 +74,9 @@ def write_seeds(folder: Path, seeds: int) -> Path:
 def report_and_texts(folder: Path) -> tuple[Findings, dict[str, str]]:
     """What a report finds, and what every output says of it, without tags, frames and line breaks."""
     found, _ = report_runs([folder], folder)
-    run = read_run(folder)
     shown = {"report.md": (folder / "report.md").read_text(), "report.html": (folder / "report.html").read_text()}
-    for name, printed in (("report", finding_tables(found)), ("bench", tables(run.results, run.entries))):
-        console = Console(file=io.StringIO(), width=200)
-        console.print(*printed)
-        shown[name] = cast("io.StringIO", console.file).getvalue()
+    console = Console(file=io.StringIO(), width=200)
+    console.print(*summary(found, read_run(folder).entries, 200))
+    shown["terminal"] = cast("io.StringIO", console.file).getvalue()
     shown["report.html"] = html.unescape(re.sub(r"<[^>]*>", " ", shown["report.html"]))
     return found, {name: re.sub(r"[│┃|\s]+", " ", text) for name, text in shown.items()}

@@ -80,7 +80,7 @@ def run_cell(
         return done
 
     def carry_out(placement: Executor) -> Result:
-        with progress.stage(f"{cell.label}: load", 1) as advance:
+        with progress.stage(f"{cell.short}: load", 1) as advance:
             setup = build_cell(cell, weights, placement.load_team)
             advance(1, "")
         return _carry_out(
@@ -106,7 +106,7 @@ def _carry_out(
     learns = learn and setup.algorithm.learns()
     if learns and cell.environment.tasks not in ("sample", "hub"):
         rows = len(setup.train_env.items), len(setup.eval_env.items)
-        progress.say(f"{cell.label}: {rows[0]} rows to train on, {rows[1]} held out")
+        progress.say(f"{cell.short}: {rows[0]} rows to train on, {rows[1]} held out")
     with Trackers.open(tracking if learns else (), folder, cell.label, cell.to_dict()) as trackers:
         if learns:
             train_seconds = _train(
@@ -188,18 +188,18 @@ def _train(
             kept: list[Keep] = []
             if traces or steps == 0:
                 kept.append(open_files.enter_context(keeping(cell, setup.eval_env, folder, steps, token_ids=traces)))
-            summary = evaluate(cell, setup, progress, f" after step {steps}", *kept)
+            summary = evaluate(cell, setup, progress, f" {steps}", *kept)
         _note(folder, steps, summary)
         trackers.log(steps, evaluation_numbers(summary))
 
-    with progress.stage(f"{cell.label}: train", cell.training.steps) as advance:
+    with progress.stage(f"{cell.short}: train", cell.training.steps) as advance:
         advance(done.step, "")
         rates: Mapping[str, float] = {}
 
         def tell(present: Mapping[str, float]) -> None:
             nonlocal rates
             if present != rates:
-                progress.say(f"{cell.label}: {in_words(present)}")
+                progress.say(f"{cell.short}: {in_words(present)}")
             rates = present
 
         tell(setup.algorithm.learning_rates())
@@ -253,7 +253,7 @@ def evaluate(
         keep: Is given the groups as they are played.
     """
     env, asked = setup.eval_env, cell.evaluation
-    with progress.stage(f"{cell.label}: evaluate{when}", len(env.items[: asked.items])) as advance:
+    with progress.stage(f"{cell.short}: evaluate{when}", len(env.items[: asked.items])) as advance:
 
         def played(groups: Sequence[Group]) -> None:
             keep(groups)

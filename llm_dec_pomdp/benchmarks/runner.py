@@ -83,7 +83,7 @@ def run_suite(
                 with lock:
                     results.append(find_result(folders[cell.label]))
                     write_results(folder, results)
-                    progress.say(f"{cell.label}: {_outcome(folders[cell.label])}")
+                    progress.say(f"{cell.short}: {_outcome(folders[cell.label])}")
                     advance(1, "")
 
             with ThreadPoolExecutor(workers.at_once) as threads:

@@ -240,6 +240,11 @@ class Cell:
         return "-".join(clean(part, "._") for part in parts)
 
     @property
+    def short(self) -> str:
+        """A name for a line of a terminal."""
+        return f"{self.environment.title} {self.method.title} {self.seed}"
+
+    @property
     def protocol(self) -> str:
         """The communication protocol of its team: that of the environment, or else of the method."""
         return self.environment.protocol or find_algorithm(self.method.name).protocol

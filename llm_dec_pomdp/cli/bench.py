@@ -20,8 +20,8 @@ class WithSuites(Command):
         """Add them."""
         from ..benchmarks.suite import about_suites
 
-        suites = [f"[bold]{name}[/]: {about}" for name, about in about_suites().items()]
-        self.epilog = "\n\n".join(["[bold]Suites[/]", *suites])
+        listed = [f"[bold]{name}[/]: {about}" for name, about in about_suites().items()]
+        self.epilog = "\n\n".join(["[bold]Suites[/]", *listed])
         super().format_help(ctx, formatter)
 
 
@@ -88,7 +88,7 @@ def bench(
             changes["models"] = [suite.models[0].model_copy(update={"name": name}) for name in model]
         if seed:
             changes["seeds"] = seed
-            changes["environments"] = [one.model_copy(update={"seeds": []}) for one in suite.environments]
+            changes["environments"] = [env.model_copy(update={"seeds": []}) for env in suite.environments]
         if traces:
             changes["traces"] = True
         if track:
@@ -108,7 +108,8 @@ def bench(
     from ..benchmarks.runner import run_suite
     from ..progress import shown
     from ..report.findings import findings
-    from ..report.text import tables, write_report
+    from ..report.terminal import summary
+    from ..report.text import write_report
     from ..results.runs import read_run
     from ..storage.runfolder import new_run_folder
 
@@ -128,11 +129,11 @@ def bench(
         write_report(folder)
     run = read_run(folder)
     failures = {entry.cell.label: entry.failure for entry in run.entries if entry.result is None}
+    found = findings(run.entries)
     if as_json:
         results = [result.to_dict() for result in run.results]
-        found = findings(run.entries).to_dict()
-        print_json({"folder": str(folder), "results": results, **found, "failures": failures})
+        print_json({"folder": str(folder), "results": results, **found.to_dict(), "failures": failures})
     else:
-        show_report(tables(run.results, run.entries), folder)
+        show_report(summary(found, run.entries, out.width), folder)
     if failures:
         raise typer.Exit(1)

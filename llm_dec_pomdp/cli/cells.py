@@ -11,7 +11,8 @@ import typer
 
 from ..agents.options import ModelOptions
 from ..options import EvaluationConfig, Sampling, TrainerConfig
-from .console import err, failure, print_json, show_report, stop
+from ..visible import plain
+from .console import err, failure, out, print_json, show_report, stop
 from .options import (
     EnvOption,
     Fields,
@@ -190,7 +191,7 @@ def measured_as(context: typer.Context, trained: Cell, options: Cell) -> tuple[C
 def saved_team(context: typer.Context, place: Path, *further: str) -> tuple[Path, Cell]:
     """The folder of a saved team (a run's, a cell's, or its own), and the cell that trained it, on the device given.
 
-    Options of the model, and those in `own`, are refused: the team has them already.
+    Options of the model, and `further` ones, are refused: the team has them already.
     """
     from ..results.export import cell_of
     from ..training.checkpoint import find_team  # loads torch
@@ -233,15 +234,15 @@ def _before_and_after(entry: Entry) -> str:
     points = entry.curve()
     if len(points) < 2:
         return ""
-    first, last = points[0], points[-1]
+    first, last, who = points[0], points[-1], f"{entry.environment} {entry.method}"
     if (then := first.get("measured", {}).get("regret")) and (now := last.get("measured", {}).get("regret")):
         before, after, optimum = (
             Interval.read(values).mean for values in (then["return"], now["return"], now["optimum"])
         )
-        change = f"return before {before:.2f}, after {after:.2f}: {after - before:+.2f}"
+        change = f"{who}: return before {before:.2f}, after {after:.2f}: {after - before:+.2f}"
         return f"{change} (optimum {optimum:.2f}, regret {optimum - after:.2f})"
     before, after = (Interval.read(point["return_percent"]).mean for point in (first, last))
-    return f"return before {before:.1f} %, after {after:.1f} % of the maximum: {after - before:+.1f} points"
+    return f"{who}: return before {before:.1f} %, after {after:.1f} % of the maximum: {after - before:+.1f} points"
 
 
 def run_one(
@@ -256,12 +257,14 @@ def run_one(
 ) -> None:
     """Run a cell into a folder, or into a new one with this name, and show its result.
 
-    `how` are further arguments of `run_cell`.
+    `arguments` are further ones of `run_cell`.
     """
     from ..benchmarks.cell import run_cell
     from ..benchmarks.runner import run_folder, write_results
     from ..progress import shown
-    from ..report.text import tables, write_report
+    from ..report.findings import findings
+    from ..report.terminal import summary
+    from ..report.text import write_report
     from ..results.runs import read_run
     from ..storage.runfolder import new_run_folder
 
@@ -274,4 +277,5 @@ def run_one(
         print_json({"folder": str(folder), "results": [result.to_dict()]})
     else:
         entries = read_run(folder).entries
-        show_report(tables([result], entries), folder, _before_and_after(entries[0]))
+        change = _before_and_after(entries[0])
+        show_report([plain(change)] if change else summary(findings(entries), entries, out.width), folder)

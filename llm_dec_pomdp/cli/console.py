@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import typer
+from rich.console import RenderableType
 from rich.table import Table
 
 from ..storage.runfolder import finite
@@ -74,12 +75,10 @@ def failure(folder: Path, *, goes_on: bool = True) -> Generator[None]:
         stop(str(error), code=1)
 
 
-def show_report(tables: Iterable[Table], folder: Path, summary: str = "") -> None:
-    """Print the tables of a run, a summary and, as the last line, the command that opens its report."""
-    for table in tables:
-        out.print(table)
-    if summary:
-        out.print(summary, soft_wrap=True)
+def show_report(lines: Iterable[RenderableType], folder: Path) -> None:
+    """Print what a run found, and as the last line the command that opens its report."""
+    for line in lines:
+        out.print(line)
     out.print(f"open the report: python -m webbrowser {(folder / 'report.html').resolve().as_uri()}", soft_wrap=True)
 
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from ..visible import plain
-from .console import err, failure, print_json, show_report, stop
+from .console import err, failure, out, print_json, show_report, stop
 from .options import Json
 
 
@@ -32,22 +32,23 @@ def report(
               [bold]llm-dec-pomdp report runs/mine --export paper/appendix[/]
     """
     from ..report.paper import write_appendix
-    from ..report.text import finding_tables, report_runs
+    from ..report.terminal import summary
+    from ..report.text import report_runs
 
     if out_folder is None and len(runs) > 1:
         stop("give a folder for the report of several runs with --out")
     folder = out_folder or runs[0]
     with failure(folder):
-        text, warnings = report_runs(runs, folder, allow_mixed=allow_mixed)
+        found, warnings = report_runs(runs, folder, allow_mixed=allow_mixed)
     left_out: list[str] = []
     if export is not None:
         with failure(export):
-            left_out = write_appendix(export, text)
+            left_out = write_appendix(export, found)
     if as_json:
-        print_json({"folder": str(folder), "warnings": warnings, **text.to_dict()})
+        print_json({"folder": str(folder), "warnings": warnings, **found.to_dict()})
         return
     for warning in warnings:
         err.print(plain("does not compare:", "yellow"), warning)
     if left_out:
         err.print("not in rliable.json and marl_eval.json, for lack of an environment or a seed:", ", ".join(left_out))
-    show_report(finding_tables(text), folder)
+    show_report(summary(found, (), out.width), folder)

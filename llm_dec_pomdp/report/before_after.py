@@ -35,7 +35,7 @@ class BeforeAfter:
 
 def before_and_after(line: Line) -> BeforeAfter | None:
     """The example of a method; None where it does not learn, or was evaluated less than twice."""
-    entry = min(line.entries, key=lambda one: one.cell.seed)
+    entry = min(line.entries, key=lambda entry: entry.cell.seed)
     files = evaluations(entry.folder)
     if not line.learns or len(files) < 2:
         return None
@@ -51,7 +51,7 @@ def before_and_after(line: Line) -> BeforeAfter | None:
 
 def _last_texts(episode: Episode) -> dict[str, str]:
     """By agent, what it wrote last; scripted agents write nothing."""
-    return {agent: said.text for turn in episode.turns for agent, said in turn.actions.items() if said.token_ids}
+    return {agent: action.text for turn in episode.turns for agent, action in turn.actions.items() if action.token_ids}
 
 
 def _score(episode: Episode) -> float | None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _COLUMNS = 3
 _WIDTH, _HEIGHT, _ROW = 3.3, 2.3, 0.28  # inches of a panel, and of a bar with its name
-_MARGINS = {"left": 0.15, "right": 0.97}  # of a panel alone, as shares of its width
+_MARGINS = {"left": 0.15, "right": 0.94}  # of a panel alone, as shares of its width
 _ABOVE, _BELOW = 0.25, 0.45  # inches
 _FEW = 30  # points of a line that still have a mark each
 COLOURS = ("#0b66c3", "#c2570c", "#1a7f4b", "#a3338c", "#8a6d00", "#0e7c86", "#b3261e", "#5b5fc7")  # of the page by day
@@ -97,6 +97,8 @@ def _draw_panel(axes: Any, panel: Panel) -> dict[str, Any]:
         (handles[label],) = axes.plot(line.x, line.y, color=colour, linestyle=dashes, marker=marker, markersize=3)
         if line.low:
             axes.fill_between(line.x, line.low, line.high, alpha=0.18, color=colour, linewidth=0)
+    if panel.optimum is not None:
+        axes.axhline(panel.optimum, color="black", linewidth=0.9, linestyle=":")
     axes.set_ylim(*_with_room(panel))
     return handles
 
@@ -139,8 +141,8 @@ def _errors(middle: Sequence[float], low: Sequence[float], high: Sequence[float]
 
 def _label(name: str) -> str:
     """A name as a legend shows it; one that began with an underscore would be hidden."""
-    shown = visible(name)
-    return f" {shown}" if shown.startswith("_") else shown
+    text = visible(name)
+    return f" {text}" if text.startswith("_") else text
 
 
 # --- inside a page ----------------------------------------------------------------------------------------------------

@@ -83,12 +83,14 @@ class Lines:
         title, x_label: Above and below it.
         series: The lines.
         y_range: Range of its axis; None: all values and 0.
+        optimum: Where the best possible value is; None for nowhere.
     """
 
     title: str
     x_label: str
     series: Sequence[Series]
     y_range: tuple[float, float] | None = None
+    optimum: float | None = None
 
     @property
     def reach(self) -> tuple[float, float]:
@@ -149,45 +151,56 @@ class Figure:
     @property
     def legend(self) -> dict[str, int]:
         """Names and colours of the lines and points; bars stand beside their names."""
-        shown = [line for panel in self.panels if isinstance(panel, Lines) for line in panel.series]
-        return dict(sorted({line.name: line.colour for line in shown}.items(), key=lambda item: item[1]))
+        series = [line for panel in self.panels if isinstance(panel, Lines) for line in panel.series]
+        return dict(sorted({line.name: line.colour for line in series}.items(), key=lambda item: item[1]))
 
 
-def figures(said: Findings) -> list[Figure]:
+def figures(found: Findings) -> list[Figure]:
     """All figures of a report: over all environments first, then environment by environment."""
-    colours = colours_of(said)
-    made = [over_all(said.overall, colours)] if said.overall else []
-    for group in by_environment(said.lines).values():
-        made += of_environment(group, colours)
-    return made
-
-
-def learning_curves(said: Findings) -> Figure | None:
-    """The test return while training of every environment; None where nothing was trained."""
-    colours = colours_of(said)
-    drawn = [
-        learning(group, colours, f"{about}: test return, %") for about, group in by_environment(said.lines).items()
+    colours = colours_of(found)
+    first = [over_all(found.overall, colours)] if found.overall else []
+    return first + [
+        figure for group in by_environment(found.lines).values() for figure in of_environment(group, colours)
     ]
-    panels = [panel for panel in drawn if panel]
-    return Figure("all environments", "learning", _BANDS, panels) if panels else None
 
 
-def colours_of(said: Findings) -> dict[str, int]:
+def learning_curves(found: Findings) -> Figure | None:
+    """The test return while training of every environment; None where nothing was trained."""
+    colours = colours_of(found)
+    candidates = [learning(group, colours, about) for about, group in by_environment(found.lines).items()]
+    panels = [panel for panel in candidates if panel]
+    caption = f"Test return while training, in % of the maximum. {_curves_caption(panels)}"
+    return Figure("all environments", "learning", caption, panels) if panels else None
+
+
+def _curves_caption(panels: Sequence[Lines]) -> str:
+    """What the marks of learning curves are."""
+    sentences = ["Lines are means, bands the range of the seeds, or one seed's 95 % interval over its tasks."]
+    if any(line.dashed for panel in panels for line in panel.series):
+        sentences.append("Dashed: methods that do not learn.")
+    if any(panel.optimum is not None for panel in panels):
+        sentences.append("Dotted: the optimum.")
+    return " ".join(sentences)
+
+
+def colours_of(found: Findings) -> dict[str, int]:
     """A number for every method, the same in all figures."""
-    return {name: number for number, name in enumerate(dict.fromkeys(line.name for line in said.lines))}
+    return {name: number for number, name in enumerate(dict.fromkeys(line.name for line in found.lines))}
 
 
 def of_environment(group: Sequence[Line], colours: Mapping[str, int]) -> list[Figure]:
     """The figures of one environment, without those that would have no panels."""
     about = group[0].environment
     training, updates = _training(group, colours)
-    made = [
+    parts, empty = _parts(group, colours)
+    zero = f" Zero for all methods: {', '.join(empty)}." if empty else ""
+    listed = [
         _returns(group, colours),
-        Figure(about, "parts", f"Reward parts of what was delivered last. {_BARS}", _parts(group, colours)),
+        Figure(about, "parts", f"Reward parts of what was delivered last.{zero} {_BARS}", parts),
         Figure(about, "training", f"Training, every update: return and reward parts. {_BANDS}", training),
         Figure(about, "updates", _updates_caption(updates), updates, folded=True),
     ]
-    return [figure for figure in made if figure.panels]
+    return [figure for figure in listed if figure.panels]
 
 
 # --- what was earned --------------------------------------------------------------------------------------------------
@@ -200,15 +213,11 @@ def _returns(group: Sequence[Line], colours: Mapping[str, int]) -> Figure:
         for line in group
     ]
     curves, speed = learning(group, colours), _speed(group, colours)
-    said = [_BARS]
-    if curves:
-        ranges = "Test return while training: means and range of the seeds, or one seed's 95 % interval over its tasks."
-        dashed = any(line.dashed for line in curves.series)
-        said = [ranges, *(["Dashed: methods that do not learn."] if dashed else []), _BARS]
+    caption = [*([_curves_caption([curves])] if curves else []), _BARS]
     if speed:
-        said.append("Speed against quality: left and up is better.")
+        caption.append("Speed against quality: left and up is better.")
     panels = [*([curves] if curves else []), Bars("return", "% of maximum", bars), *speed]
-    return Figure(group[0].environment, "return", " ".join(said), panels)
+    return Figure(group[0].environment, "return", " ".join(caption), panels)
 
 
 def learning(group: Sequence[Line], colours: Mapping[str, int], title: str = "test return, %") -> Lines | None:
@@ -224,7 +233,15 @@ def learning(group: Sequence[Line], colours: Mapping[str, int], title: str = "te
         else _series(line, curve, colours)
         for line, curve in trained
     ]
-    return Lines(title, "training episodes", series, return_axis(group))
+    low, high = return_axis(group)
+    optimum = _optimum(group[0])
+    return Lines(title, "training episodes", series, (low, max(high, optimum or high)), optimum)
+
+
+def _optimum(line: Line) -> float | None:
+    """The optimum of a game in % of the maximum; None where it is not known."""
+    known, result = line.measured("regret"), line.entries[0].result
+    return result.scale.percent(known[0]["optimum"].mean) if known and result else None
 
 
 def _series(line: Line, curve: Curve, colours: Mapping[str, int]) -> Series:
@@ -240,29 +257,34 @@ def _speed(group: Sequence[Line], colours: Mapping[str, int]) -> list[Points]:
         v = line.value
         low, high = ([v.low], [v.high]) if math.isfinite(v.low) else ([], [])
         series.append(Series(line.name, [seconds], [v.mean], low, high, colour=colours[line.name]))
-    how = "one task at a time" if alone else "in batches"
+    pace = "one task at a time" if alone else "in batches"
     measured = [s for s in series if math.isfinite(s.x[0]) and math.isfinite(s.y[0])]
     timed = any(s.x[0] > 0 for s in measured)  # policies such as tables take no time
-    x_label = f"seconds to a joint answer, {how}"
+    x_label = f"seconds to a joint answer, {pace}"
     return [Points("return, %, against response time", x_label, measured, return_axis(group))] if timed else []
 
 
-def _parts(group: Sequence[Line], colours: Mapping[str, int]) -> list[Panel]:
-    """A panel for each reward part."""
+def _parts(group: Sequence[Line], colours: Mapping[str, int]) -> tuple[list[Panel], list[str]]:
+    """A panel for each reward part, and the parts that nobody earned."""
     parts = {line.name: line.components() for line in group}
-    return [
-        Bars(
-            name,
-            "mean",
-            [
-                Bar(line.name, value, [s.components[name].mean for s in line.summaries if name in s.components], colour)
-                for line in group
-                for value, colour in [(parts[line.name].get(name), colours[line.name])]
-                if value is not None
-            ],
-        )
-        for name in dict.fromkeys(name for by_name in parts.values() for name in by_name)
-    ]
+    panels: list[Panel] = []
+    empty: list[str] = []
+    for name in dict.fromkeys(name for by_name in parts.values() for name in by_name):
+        bars = [
+            Bar(
+                line.name,
+                parts[line.name][name],
+                [s.components[name].mean for s in line.summaries if name in s.components],
+                colours[line.name],
+            )
+            for line in group
+            if name in parts[line.name]
+        ]
+        if any(bar.value.mean or any(bar.seeds) for bar in bars):
+            panels.append(Bars(name, "mean", bars))
+        else:
+            empty.append(name)
+    return panels, empty
 
 
 # --- training ---------------------------------------------------------------------------------------------------------
@@ -285,7 +307,7 @@ def _training(group: Sequence[Line], colours: Mapping[str, int]) -> tuple[list[P
     scores = [panel("returns", "return", "training return, %")] if earned else []
     scores += [panel("parts", name, name) for name in in_order]
     updates = [panel("metrics", name, name) for name in [*known, *(name for name in reported if name not in known)]]
-    return [*scores], [_reaching(one) for one in updates if _changes(one)]
+    return [*scores], [_reaching(update) for update in updates if _changes(update)]
 
 
 def _reaching(panel: Lines) -> Lines:
@@ -302,8 +324,8 @@ def _changes(panel: Lines) -> bool:
 
 def _updates_caption(panels: Sequence[Panel]) -> str:
     meanings = [f"{p.title}: {_DIAGNOSTICS[p.title][0]}" for p in panels if p.title in _DIAGNOSTICS]
-    told = f"{'; '.join(meanings)}; numbers beside these that never changed are left out. " if meanings else ""
-    return f"What the learners report of every update. {told}{_BANDS}"
+    explained = f"{'; '.join(meanings)}; numbers beside these that never changed are left out. " if meanings else ""
+    return f"What the learners report of every update. {explained}{_BANDS}"
 
 
 # --- all environments -------------------------------------------------------------------------------------------------

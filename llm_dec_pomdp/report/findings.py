@@ -48,6 +48,16 @@ class Comparison:
         """The difference in words."""
         return verdict(self.points, self.p)
 
+    @property
+    def sentence(self) -> str:
+        """The difference from the method that earns more, and what it is worth."""
+        ahead, behind = (self.ours, self.theirs) if self.points.mean >= 0 else (self.theirs, self.ours)
+        seeds = "one seed" if self.points.seeds == 1 else f"{self.points.seeds} seeds"
+        tested = "p < 0.001" if self.p < 0.001 else f"p = {self.p:.3f}"
+        worth = tested if self.verdict in ("more", "less") else self.verdict.partition(" below")[0]
+        points = f"+{abs(self.points.mean):.1f} points"
+        return f"{ahead.name} {points} over {behind.name} on {ahead.environment}, {seeds}: {worth}"
+
 
 def verdict(points: Estimate, p: float) -> str:
     """A difference in words, by its corrected p-value."""
@@ -94,6 +104,14 @@ class Findings:
         """The pairs of one environment, which are corrected together."""
         return [pair for pair in self.comparisons if pair.ours.environment == environment]
 
+    def headlines(self) -> list[str]:
+        """A sentence for each environment: the best method that learns against the best that does not, or the best two.
+
+        Environments whose methods share no task have none.
+        """
+        pairs = (_foremost(group, self.on(environment)) for environment, group in by_environment(self.lines).items())
+        return [pair.sentence for pair in pairs if pair]
+
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
         return {
@@ -131,6 +149,14 @@ class Findings:
                 for method in self.overall
             ],
         }
+
+
+def _foremost(group: Sequence[Line], pairs: Sequence[Comparison]) -> Comparison | None:
+    """The pair that says most of an environment."""
+    best = sorted(group, key=lambda line: -line.value.mean)
+    learners, others = ([line for line in best if line.learns is learns] for learns in (True, False))
+    chosen = (learners[0], others[0]) if learners and others else tuple(best[:2])
+    return next((pair for pair in pairs if pair.ours in chosen and pair.theirs in chosen), None)
 
 
 def _sections(line: Line) -> dict[str, dict[str, Any]]:

@@ -15,10 +15,19 @@ from ..results.runs import Entry, Run
 from ..visible import visible
 from .before_after import RULE, before_and_after
 from .drawing import COLOURS, inline
-from .figures import Figure, figures
+from .figures import Figure, figures, learning_curves
 from .findings import Findings
 from .published import SOURCE
-from .tables import HOW, TEXT_COLUMNS, cost_table, environment_tables, headline_table, number, overall_table
+from .tables import (
+    INTERVALS,
+    TEXT_COLUMNS,
+    about_cells,
+    cost_table,
+    environment_blocks,
+    headline_table,
+    number,
+    overall_table,
+)
 from .viewer.page import policy, viewer_script, viewer_style
 from .viewer.stored import browsable
 
@@ -26,14 +35,14 @@ MOST = 2_000_000  # bytes of the episodes in a report
 
 
 def render_page(
-    title: str, runs: Sequence[Run], said: Findings, entries: Sequence[Entry], warnings: Sequence[str]
+    title: str, runs: Sequence[Run], found: Findings, entries: Sequence[Entry], warnings: Sequence[str]
 ) -> str:
     """The page.
 
     Args:
         title: Its heading.
         runs: Where the entries are from.
-        said: The findings that its tables show.
+        found: The findings that its tables show.
         entries: All cells, also those without a result.
         warnings: What does not compare.
     """
@@ -42,30 +51,33 @@ def render_page(
         loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     templates.filters["number"] = _score
-    drawn = figures(said)
+    pictures, curves = figures(found), learning_curves(found)
     style, script = viewer_style() + _file("report.css"), viewer_script() + _file("report.js")
-    held = ((line.environment, line.name, entry) for line in said.lines for entry in line.entries)
-    packed, left_out = browsable(held, MOST)
+    stored = ((line.environment, line.name, entry) for line in found.lines for entry in line.entries)
+    packed, left_out = browsable(stored, MOST)
+    environments = by_environment(found.lines).items()
     page = templates.get_template("report.html.j2").render(
         title=title,
         about=next((run.suite["about"] for run in runs if run.suite.get("about")), ""),
         warnings=warnings,
+        headlines=found.headlines(),
+        curves=_drawing(curves) if curves else None,
         failures=[entry for entry in entries if entry.result is None],
-        headline=headline_table(said.lines),
-        costs=cost_table(said.lines),
-        how=HOW,
+        headline=headline_table(found.lines),
+        costs=cost_table(found.lines),
+        intervals=INTERVALS,
         rule=RULE,
         words=TEXT_COLUMNS,
         source=SOURCE,
-        sections=[_section(name, group, said, drawn) for name, group in by_environment(said.lines).items()],
-        overall=overall_table(said.overall) if said.overall else None,
-        overall_figure=_drawn(drawn[0]) if said.overall else None,
+        sections=[_section(name, group, found, pictures) for name, group in environments],
+        overall=overall_table(found.overall) if found.overall else None,
+        overall_figure=_drawing(pictures[0]) if found.overall else None,
         runs=[(run, _versions(run.versions)) for run in runs],
         suites=[json.dumps(run.suite or [e.cell.to_dict() for e in run.entries], indent=1) for run in runs],
         style=style,
         script=script,
         policy=policy(style, script),
-        held=len(packed),
+        count=len(packed),
         left_out=left_out,
         traces=packed.text(),
     )
@@ -77,30 +89,35 @@ def _score(value: float | None) -> str:
 
 
 def _versions(versions: Mapping[str, Any]) -> str:
-    """What a run was made with, in one line."""
-    said = {name: value for name, value in versions.items() if not isinstance(value, Mapping)}
+    """The versions that a run had, in one line."""
+    listed = [f"{name} {value}" for name, value in versions.items() if not isinstance(value, Mapping)]
     layers: Mapping[str, str] = versions.get("judge", {}).get("layers", {})
-    shown = [f"{name} {value}" for name, value in said.items()]
-    judge = [f"{name} {state}" for name, state in layers.items()]
-    return "; ".join([*shown, f"judge: {', '.join(judge)}"] if judge else shown)
+    judge = ", ".join(f"{name} {state}" for name, state in layers.items())
+    return "; ".join([*listed, f"judge: {judge}"] if judge else listed)
 
 
 def _file(name: str) -> Markup:
     return Markup((files("llm_dec_pomdp.report") / "templates" / name).read_text(encoding="utf-8"))
 
 
-def _section(environment: str, group: Sequence[Line], said: Findings, drawn: Sequence[Figure]) -> dict[str, Any]:
+def _section(environment: str, group: Sequence[Line], found: Findings, pictures: Sequence[Figure]) -> dict[str, Any]:
     """What the page shows of an environment."""
     return {
         "name": environment,
-        "figures": [_drawn(figure) for figure in drawn if figure.about == environment],
+        "about": about_cells(group),
+        "figures": [_drawing(figure) for figure in pictures if figure.about == environment],
         "examples": [example for line in group if (example := before_and_after(line))],
-        "tables": environment_tables(group, said.on(environment)),
+        "blocks": environment_blocks(group, found.on(environment)),
     }
 
 
-def _drawn(figure: Figure) -> dict[str, Any]:
+def _drawing(figure: Figure) -> dict[str, Any]:
     """A figure as HTML."""
     panels = [Markup(inline(panel, figure.about)) for panel in figure.panels]
     legend = {name: colour % len(COLOURS) for name, colour in figure.legend.items()}
-    return {"panels": panels, "legend": legend, "caption": figure.caption, "folded": figure.folded}
+    return {
+        "name": figure.name,
+        "panels": panels,
+        "legend": legend,
+        "caption": figure.caption,
+    }

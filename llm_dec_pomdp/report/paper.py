@@ -18,10 +18,10 @@ from ..visible import visible
 from .drawing import save
 from .figures import figures
 from .findings import Findings
-from .tables import TEXT_COLUMNS, cost_table, environment_tables, headline_table, overall_table
+from .tables import TEXT_COLUMNS, cost_table, environment_blocks, headline_table, overall_table
 
 
-def write_appendix(folder: Path, said: Findings) -> list[str]:
+def write_appendix(folder: Path, found: Findings) -> list[str]:
     """Write all figures, tables and scores of a report.
 
     `figures/NN_ENVIRONMENT_NAME.svg` and `.pdf`, `tables/NN_TITLE.csv` and `.tex` (a `tabular` for the package
@@ -29,7 +29,7 @@ def write_appendix(folder: Path, said: Findings) -> list[str]:
 
     Args:
         folder: Where; created.
-        said: What the report says.
+        found: What the report says.
 
     Returns:
         The methods without scores in the last two files, which hold those that ran on all environments.
@@ -37,14 +37,14 @@ def write_appendix(folder: Path, said: Findings) -> list[str]:
     pictures, texts = folder / "figures", folder / "tables"
     pictures.mkdir(parents=True, exist_ok=True)
     texts.mkdir(exist_ok=True)
-    for number, figure in enumerate(figures(said), 1):
+    for number, figure in enumerate(figures(found), 1):
         path = pictures / _file_name(number, figure.about, figure.name)
         save(figure, path.with_suffix(".svg"), path.with_suffix(".pdf"))
-    for number, (title, note, table) in enumerate(tables(said), 1):
+    for number, (title, note, table) in enumerate(tables(found), 1):
         path = texts / _file_name(number, title.partition(",")[0])
         replace(path.with_suffix(".csv"), csv_text(table).encode())
         replace(path.with_suffix(".tex"), latex(f"{title}. {note}", table).encode())
-    complete, left_out = on_all_environments(said.lines)
+    complete, left_out = on_all_environments(found.lines)
     replace_json(folder / "rliable.json", rliable_scores(complete))
     replace_json(folder / "marl_eval.json", marl_eval_data(complete))
     return left_out
@@ -57,15 +57,14 @@ def _file_name(number: int, *words: str) -> str:
 # --- tables -----------------------------------------------------------------------------------------------------------
 
 
-def tables(said: Findings) -> list[tuple[str, str, DataFrame]]:
+def tables(found: Findings) -> list[tuple[str, str, DataFrame]]:
     """Title, note and table of all tables of the report."""
-    made = [("Return", "", headline_table(said.lines))]
-    made += [("Over all environments", "", overall_table(said.overall))] if said.overall else []
-    for environment, group in by_environment(said.lines).items():
-        made += [
-            (f"{environment}: {t}", note, table) for t, note, table in environment_tables(group, said.on(environment))
-        ]
-    return [*made, ("What an answer takes", "", cost_table(said.lines))]
+    listed = [("Return", "", headline_table(found.lines))]
+    listed += [("Over all environments", "", overall_table(found.overall))] if found.overall else []
+    for environment, group in by_environment(found.lines).items():
+        blocks = environment_blocks(group, found.on(environment))
+        listed += [(f"{environment}: {block.title}", block.note, block.table) for block in blocks]
+    return [*listed, ("What an answer takes", "", cost_table(found.lines))]
 
 
 def csv_text(table: DataFrame) -> str:
@@ -141,10 +140,11 @@ def marl_eval_data(complete: Complete) -> dict[str, Any]:
     for environment in next(iter(complete.values())):
         by_method = {name: [group[environment][seed] for seed in seeds] for name, group in complete.items()}
         curves = [_curve(entry) for cells in by_method.values() for entry in cells]
-        shown = next((_evenly(curve, steps) for curve in curves if curve), [(0, 0.0)])
+        episodes_of = next((_evenly(curve, steps) for curve in curves if curve), [(0, 0.0)])
         tasks[environment.lower()] = {
             name: {
-                f"seed_{entry.cell.seed}": _run(entry, steps, [episodes for episodes, _ in shown]) for entry in cells
+                f"seed_{entry.cell.seed}": _run(entry, steps, [episodes for episodes, _ in episodes_of])
+                for entry in cells
             }
             for name, cells in by_method.items()
         }

@@ -29,8 +29,9 @@ PUBLISHED = (
 
 
 def published(environments: Iterable[EnvironmentConfig]) -> list[Published]:
-    """What was published on these environments; nothing where one of them has tasks of a user's own."""
+    """What was published on these environments; nothing where one of them has options or a user's tasks."""
     listed = list(environments)
-    sources = {source for one in listed for source in (one.tasks, one.eval_tasks) if source is not None}
-    known, ids = sources <= {"sample", "hub"}, {one.id for one in listed}
+    sources = {source for config in listed for source in (config.tasks, config.eval_tasks) if source is not None}
+    known = sources <= {"sample", "hub"} and not any(config.options for config in listed)
+    ids = {config.id for config in listed}
     return [p for p in PUBLISHED if known and p.environment in ids]

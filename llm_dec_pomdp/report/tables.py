@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from pandas import DataFrame, Index
 
 from ..evaluation.intervals import LEAST_SEEDS, LEVEL, Interval
 from ..evaluation.sections import Section, Value, means
 from ..results.lines import Line, by_environment
+from ..results.runs import Entry
 from .findings import Comparison, Overall
 from .published import published
 from .sections import heading, rows_of
 
 PUBLISHED = "published"
-OWN_UNIT = ("return", "regret")  # of games whose optimum is known
+GAME_UNIT = ("return", "regret")  # of games whose optimum is known
 RETURN = ("return %", "95 % interval", "over", "by seed")
 TEXT_COLUMNS = ("environment", "method", "model", "against", "over", "by seed", "verdict")  # the others hold numbers
-HOW = (
+INTERVALS = (
     "Intervals are for 95 %, over what is named beside them. Over seeds and tasks: t intervals in which both are "
     f"random; below {LEAST_SEEDS} seeds there is none. Over the tasks of one seed: it says nothing about other seeds. "
     "No interval knows of seeds that get stuck before one of its own does: where a fifth of all seeds do, it holds the "
@@ -53,17 +56,35 @@ def by_seed(line: Line) -> str:
 
 
 def return_columns(some: Sequence[Line]) -> list[str]:
-    """Names of the columns of returns: in % of the maximum, and first in the unit of games whose optimum is known."""
+    """Names of the columns of returns: in % of the maximum, and in the unit of games whose optimum is known."""
     known = any(line.measured("regret") for line in some)
-    return [*(OWN_UNIT if known else ()), *RETURN]
+    return [*RETURN[:2], *(GAME_UNIT if known else ()), *RETURN[2:]]
 
 
 def return_cells(line: Line, columns: Sequence[str]) -> list[str]:
     """What a method earns, by `return_columns`."""
-    own = {name: number(value, 2) for name, value in means(line.measured("regret")).items()}
+    in_its_unit = {name: number(value, 2) for name, value in means(line.measured("regret")).items()}
     percent = (number(line.value.mean), bounds(line.value), line.value.over, by_seed(line))
-    cells = {**own, **dict(zip(RETURN, percent, strict=True))}
+    cells = {**in_its_unit, **dict(zip(RETURN, percent, strict=True))}
     return [cells.get(name, "-") for name in columns]
+
+
+def about_cells(group: Sequence[Line]) -> str:
+    """What the methods of an environment were measured on, in a sentence."""
+    cell, summary = group[0].entries[0].cell, group[0].summaries[0]
+    split = cell.evaluation.split
+    rows = "all rows" if split == "all" else f"the {split} rows"
+    trained = split != "test" and cell.environment.eval_tasks is None and any(line.learns for line in group)
+    lost = sum(s.unscored for line in group for s in line.summaries)
+    models = ", ".join(dict.fromkeys(line.model for line in group))
+    return "".join(
+        (
+            f"{models}: {summary.episodes} episodes per method and seed on {rows}",
+            ", on which methods that learn were trained too" if trained else "",
+            f"; {lost} episodes could not be scored and are left out" if lost else "",
+            ".",
+        )
+    )
 
 
 def return_table(group: Sequence[Line]) -> DataFrame:
@@ -79,13 +100,12 @@ def headline_table(all_lines: Sequence[Line]) -> DataFrame:
     for environment, group in by_environment(all_lines).items():
         for line in group:
             solved, distinct = number(100 * line.mean(lambda s: s.solved)), number(line.mean(lambda s: s.distinct_2), 3)
-            body.append([environment, line.method, line.model, *return_cells(line, columns), solved, distinct])
-        for printed in published(entry.cell.environment for line in group for entry in line.entries):
-            cells = {"return %": number(printed.return_percent), "over": PUBLISHED}
-            body.append(
-                [environment, printed.method, printed.models, *(cells.get(name, "-") for name in columns), "-", "-"]
-            )
-    return frame(["environment", "method", "model", *columns, "solved %", "distinct-2"], body)
+            body.append([environment, line.method, *return_cells(line, columns), solved, distinct, line.model])
+        for quoted in published(entry.cell.environment for line in group for entry in line.entries):
+            cells = {"return %": number(quoted.return_percent), "over": PUBLISHED}
+            returns = [cells.get(name, "-") for name in columns]
+            body.append([environment, quoted.method, *returns, "-", "-", quoted.models])
+    return frame(["environment", "method", *columns, "solved %", "distinct-2", "model"], body)
 
 
 def cost_table(all_lines: Sequence[Line]) -> DataFrame:
@@ -106,11 +126,41 @@ def cost_table(all_lines: Sequence[Line]) -> DataFrame:
     return frame(["environment", "method", "model", *names], body)
 
 
-def environment_tables(group: Sequence[Line], compared: Sequence[Comparison]) -> list[tuple[str, str, DataFrame]]:
-    """Titles, notes and tables of an environment: how methods differ, and the sections of the report."""
-    tables = [(section.title, section.note, table) for section, table in section_tables(group)]
-    differences = [("Differences, in points", verdict_rule(compared), difference_table(compared))] if compared else []
-    return differences + tables
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A table of an environment.
+
+    Attributes:
+        title, note: Above it.
+        table: The whole, for files of tables.
+        line: A sentence for pages in its place, where there is little to see; else "".
+    """
+
+    title: str
+    note: str
+    table: DataFrame
+    line: str = ""
+
+
+def environment_blocks(group: Sequence[Line], compared: Sequence[Comparison]) -> list[Block]:
+    """The tables of an environment: how methods differ, and the sections of the report."""
+    blocks = [Block(section.title, section.note, table, in_a_line(table)) for section, table in section_tables(group)]
+    if not compared:
+        return blocks
+    line = "" if compared[0].pairs else verdict_rule(compared)
+    return [Block("Differences, in points", verdict_rule(compared), difference_table(compared), line), *blocks]
+
+
+def in_a_line(table: DataFrame) -> str:
+    """A table with nothing but zeros or with a single row in a sentence; "" for others."""
+    names, rows = list(map(str, table.columns)), [list(map(str, row)) for row in table.to_numpy()]
+    numbers = [text for row in rows for name, text in zip(names, row, strict=True) if name not in TEXT_COLUMNS]
+    if numbers and all(re.fullmatch(r"-|-?0(\.0+)?", text) for text in numbers):
+        return "Zero for all methods."
+    if len(table) > 1:
+        return ""
+    pairs = zip(names[1:], rows[0][1:], strict=True)
+    return f"{rows[0][0]}: " + ", ".join(f"{name} {text}" for name, text in pairs)
 
 
 def difference_table(pairs: Sequence[Comparison]) -> DataFrame:
@@ -149,19 +199,24 @@ def overall_table(methods: Sequence[Overall]) -> DataFrame:
     return frame(["method", "interquartile mean", "95 % interval over seeds", *probabilities], body)
 
 
+def failure_table(entries: Sequence[Entry]) -> DataFrame:
+    """The cells without a result, and why."""
+    return frame(["cell", "reason"], ([e.cell.label, e.failure] for e in entries if e.result is None))
+
+
 def section_tables(group: Sequence[Line]) -> list[tuple[Section, DataFrame]]:
     """The tables of all sections that have something to show on an environment."""
-    made: list[tuple[Section, DataFrame]] = []
+    tables: list[tuple[Section, DataFrame]] = []
     by_line = {line.name: rows_of(line) for line in group}
     for name in dict.fromkeys(name for rows in by_line.values() for name in rows):
         section, rows = heading(name), {line: rows[name] for line, rows in by_line.items() if name in rows}
         columns = {column: 1 if column.endswith("%") else section.digits for row in rows.values() for column in row}
-        body = [[line, *(shown(row.get(c, ""), digits) for c, digits in columns.items())] for line, row in rows.items()]
-        made.append((section, frame(["method", *columns], body)))
-    return made
+        body = [[line, *(cell(row.get(c, ""), digits) for c, digits in columns.items())] for line, row in rows.items()]
+        tables.append((section, frame(["method", *columns], body)))
+    return tables
 
 
-def shown(value: Value, digits: int) -> str:
+def cell(value: Value, digits: int) -> str:
     """A value for a table: an interval as "mean (low to high)", or as its mean alone where it has no bounds."""
     if isinstance(value, str):
         return value

@@ -319,7 +319,7 @@ def test_bench_and_report_say_what_failed_and_what_is_noise(tmp_path: Path, monk
     assert [r["summary"] for r in again["results"]] == [r["summary"] for r in found["results"]]  # not run once more
     compared = document("report", str(run))
     assert [d["verdict"] for d in compared["differences"]] == ["no verdict below 3 seeds"]  # type: ignore[attr-defined, index]
-    assert "No verdict on methods below 3 seeds" in " ".join(call("report", str(run)).stdout.split())
+    assert "one seed: no verdict" in " ".join(call("report", str(run)).stdout.split())
 
 
 def test_an_existing_run_is_not_overwritten(tmp_path: Path) -> None:

@@ -33,8 +33,8 @@ def test_the_page_is_whole_and_refers_to_nothing_else(run: Path) -> None:
         training = names.index("training return, %")
         parts = names[3:training]
         assert "structure" in parts
-        updates = training + 1 + len(parts)
-        assert names[training + 1 : updates] == parts
+        updates = names.index("truncated")
+        assert all(part in names[training + 1 : updates] for part in parts)  # nobody earns the others
         assert {"truncated", "length", "clipped", "loss", "grad_norm"} <= set(names[updates:])
     published = [row for row in page.rows if "published" in row]
     assert len(published) == 3
@@ -88,7 +88,7 @@ def test_a_click_on_a_column_sorts_by_it(report: Page) -> None:
     for order in ("ascending", "descending"):
         button.click()
         assert report.locator("#headline th[aria-sort]").get_attribute("aria-sort") == order
-        returns = [float(row[3]) for row in shown_rows(report)]
+        returns = [float(row[2]) for row in shown_rows(report)]
         assert len(set(returns)) > 2
         assert returns == sorted(returns, reverse=order == "descending")
 

@@ -64,7 +64,7 @@ def test_every_table_is_there_as_csv_and_as_latex(exported: tuple[Path, list[str
         ("concat", "23.7"),
     ]
     text = (exported[0] / "tables" / "01_Return.tex").read_text()
-    assert r"\begin{tabular}{lllrrllrr}" in text
+    assert r"\begin{tabular}{llrrllrrl}" in text
     assert text.count(r" \\") == 1 + len(rows)
 
 

@@ -23,7 +23,7 @@ from llm_dec_pomdp.evaluation.intervals import Estimate, Interval
 from llm_dec_pomdp.evaluation.sections import all_sections, measure, sections
 from llm_dec_pomdp.evaluation.sections.regret import Regret
 from llm_dec_pomdp.report.findings import Findings
-from llm_dec_pomdp.report.tables import section_tables, shown
+from llm_dec_pomdp.report.tables import cell, section_tables
 from llm_dec_pomdp.results.export import export_run
 from llm_dec_pomdp.results.lines import Line
 from llm_dec_pomdp.results.runs import read_run
@@ -148,10 +148,12 @@ def test_every_output_shows_the_regret_and_the_section_of_the_page(outputs: tupl
         regret = one["sections"]["regret"]
         assert regret["regret"]["mean"] == pytest.approx(-4.0 - regret["return"])
         assert regret["regret %"]["mean"] == pytest.approx(100 - one["return_percent"]["mean"])
-        value = shown(Interval(**regret["regret"]), 3)
+        value = cell(Interval(**regret["regret"]), 3)
         assert 1.0 <= one["sections"]["acme/words"]["explorer 1"] <= 2.0  # "listen", or "open left"
         words = f"{one['method']} " + " ".join(f"{v:.1f}" for v in one["sections"]["acme/words"].values())
-        for name, text in texts.items():
+        assert str(round(regret["return"], 2)) in texts["terminal"]
+        for name in ("report.md", "report.html"):
+            text = texts[name]
             assert f" {one['method']} -4.000 {regret['return']:.3f} {value} " in text, name
             assert f" {words} " in text, name
             assert "Words per text" in text, name

@@ -52,8 +52,9 @@ def test_every_output_shows_the_same_numbers(seeds: int, tmp_path: Path) -> None
             value = line["return_percent"]
             bounds = "-" if seeds == 2 else f"{value['low']:.1f} to {value['high']:.1f}"
             assert f" {value['mean']:.1f} {bounds} " in text, name
-            assert ", ".join(f"{earned:.1f}" for earned in line["by_seed"].values()) in text, name
-        for pair in document["differences"] if (name, seeds) != ("bench", 1) else ():
+            assert name == "terminal" or ", ".join(f"{v:.1f}" for v in line["by_seed"].values()) in text, name
+        assert ("No verdict on methods below 3 seeds" in text) is (seeds < 3 and name != "terminal"), name
+        for pair in document["differences"] if seeds >= 3 and name != "terminal" else ():
             value = pair["points"]
             bounds = "-" if seeds == 2 else f"{value['low']:+.1f} to {value['high']:+.1f}"
             assert f" {pair['method']} {pair['against']} {value['mean']:+.1f} {bounds} {value['over']} " in text, name
@@ -224,12 +225,12 @@ def test_one_cell_in_two_runs_is_refused_and_both_are_named(tmp_path: Path) -> N
 
 
 def test_the_page_has_signs_and_says_in_words_what_judged(tmp_path: Path) -> None:
-    run = write_run(tmp_path / "run", (make_cell("concat"), 0.3), (make_cell("single"), 0.2))
+    run = write_seeds(tmp_path / "run", 3)
     judge = {"system": "Linux", "layers": {"landlock": "holds", "seccomp": "no such call"}}
     (run / "versions.json").write_text(json.dumps({"llm_dec_pomdp": "0.1.0", "judge": judge}))
     report_runs([run], tmp_path / "out")
     page = (tmp_path / "out" / "report.html").read_text()
-    assert '<td>+10.0</td><td>+10.0 to +10.0</td><td class="left">12 tasks, one seed</td>' in page
+    assert re.search(r'<td>\+\d+\.\d</td><td>\+[\d.]+ to \+[\d.]+</td><td class="left">3 seeds, 12 tasks</td>', page)
     assert "llm_dec_pomdp 0.1.0; judge: landlock holds, seccomp no such call" in page
 
 
@@ -248,4 +249,4 @@ def test_the_page_draws_what_a_learner_reports_of_its_updates(
     page = (tmp_path / "out" / "report.html").read_text()
     drawn = re.findall(r'aria-label="tldr-v0: (\w+)"', page)
     assert [name for name in drawn if name in ("length", "clipped", "mine", "reward model")] == pictures
-    assert ("Training, update by update" in page) == bool(pictures)
+    assert ("What the learners report of updates" in page) == bool(pictures)

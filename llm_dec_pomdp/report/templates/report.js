@@ -45,6 +45,8 @@ for (const input of document.querySelectorAll("input[data-filter]")) {
 for (const texts of document.querySelectorAll(".texts")) {
   const sides = texts.querySelectorAll("pre");
   const runs = difference(sides[0].textContent, sides[1].textContent);
+  const alike = runs[0].filter((run) => run.same).reduce((sum, run) => sum + run.text.trim().length, 0);
+  if (4 * alike < sides[0].textContent.length) continue; // where nearly all differs, marks say nothing
   sides.forEach((side, place) => {
     side.textContent = "";
     for (const run of runs[place]) element(run.same ? "span" : "mark", run.text, side);

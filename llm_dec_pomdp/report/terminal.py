@@ -1,0 +1,72 @@
+"""Results in a terminal: one table, the best differences in sentences, and what failed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pandas import DataFrame
+from rich.console import RenderableType
+from rich.table import Table
+
+from ..results.lines import Line, by_environment
+from ..results.runs import Entry
+from ..visible import plain, visible
+from .findings import Findings
+from .tables import bounds, failure_table, frame, number, return_cells
+
+_ROWS, _SENTENCES = 12, 4  # of all the lines that a small window has
+_FIRST = 3  # columns without which a row says nothing
+_BETWEEN = 3  # characters
+
+
+def summary(found: Findings, entries: Sequence[Entry], width: int) -> list[RenderableType]:
+    """What a run found, in at most 25 lines; the rest is in its report.
+
+    Args:
+        found: What the report says.
+        entries: All cells, also those without a result.
+        width: Of the terminal. Columns that do not fit are left out, from the right.
+    """
+    shortened = _foremost(found)
+    printed: list[RenderableType] = [_fitting(_returns(shortened), width)] if shortened else []
+    if left_out := len(found.lines) - len(shortened):
+        printed.append(plain(f"{left_out} further rows are in the report."))
+    printed += [plain(f"{sentence}.") for sentence in found.headlines()[:_SENTENCES]]
+    failed = failure_table(entries)
+    return [*printed, *([_fitting(failed, width)] if len(failed) else [])]
+
+
+def _foremost(found: Findings) -> list[Line]:
+    """All lines, or where they are many the best of each environment."""
+    if len(found.lines) <= _ROWS:
+        return list(found.lines)
+    best = [max(group, key=lambda line: line.value.mean) for group in by_environment(found.lines).values()]
+    return best[:_ROWS]
+
+
+def _returns(lines: Sequence[Line]) -> DataFrame:
+    """What methods earn; of games whose optimum is known also in the unit of the game."""
+    known = [name for name in ("return", "regret") if any(line.measured("regret") for line in lines)]
+    body: list[list[str]] = []
+    for place, line in enumerate(lines):
+        repeated = place and lines[place - 1].environment == line.environment
+        percent = [number(line.value.mean), bounds(line.value)]
+        body.append(["" if repeated else line.environment, line.name, *percent, *return_cells(line, known)])
+        body[-1].append(line.value.over)
+    return frame(["environment", "method", "return %", "95 % interval", *known, "over"], body)
+
+
+def _fitting(texts: DataFrame, width: int) -> Table:
+    """A table without the last columns that a terminal has no room for; texts are cut only where three are too wide."""
+    names, rows = list(map(str, texts.columns)), [[str(cell) for cell in row] for row in texts.to_numpy()]
+    widths = [max(len(visible(cell)) for cell in column) + _BETWEEN for column in zip(names, *rows, strict=True)]
+    count = len(widths)
+    while count > _FIRST and sum(widths[:count]) >= width:
+        count -= 1
+    table = Table()
+    for name in names[:count]:
+        right = "%" in name or name in ("return", "regret")
+        table.add_column(plain(name), justify="right" if right else "left", no_wrap=True)
+    for row in rows:
+        table.add_row(*(plain(" ".join(text.split())) for text in row[:count]))
+    return table
