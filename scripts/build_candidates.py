@@ -1,8 +1,7 @@
 """Make the candidate functions of `envs.coding.candidates` from reference pairs, and keep what the judge confirms.
 
 Writes `llm_dec_pomdp/data/candidates.jsonl`: for the first embedded problems of CoopHumanEval in which every kind of
-candidate can be made, the texts by role and kind. What each kind has to do is in
-`tests/envs/coding/test_candidates.py`.
+candidate can be made, the texts by role and kind. `tests/envs/coding/test_candidates.py` says what each kind has to do.
 """
 
 from __future__ import annotations

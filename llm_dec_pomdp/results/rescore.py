@@ -12,6 +12,7 @@ from typing import Any
 from ..benchmarks.setup import build_env
 from ..benchmarks.suite import Cell
 from ..envs.base import TextDecPOMDP
+from ..envs.registration import arguments, spec, with_version
 from ..envs.text_task import TextTask
 from ..episodes import read, to_episode
 from ..episodes.files import last_evaluation
@@ -71,7 +72,10 @@ def cells_under(run: Path, env_id: str, options: Mapping[str, Any]) -> list[Cell
 
 def _other(path: Path, env_id: str, options: Mapping[str, Any]) -> Cell:
     cell = Cell.read(path)
-    environment = cell.environment.model_copy(update={"id": env_id, "options": {**cell.environment.options, **options}})
+    before, takes = dict(cell.environment.options), arguments(spec(with_version(env_id)).load())
+    if takes is not None and "judge" not in takes:  # a version of the reward that asks none
+        before.pop("judge", None)
+    environment = cell.environment.model_copy(update={"id": env_id, "options": before | dict(options)})
     return dataclasses.replace(cell, environment=environment)
 
 
