@@ -18,7 +18,7 @@ from llm_dec_pomdp.envs.task import Transition
 from llm_dec_pomdp.envs.tasks import TaskError, TaskSource
 from llm_dec_pomdp.envs.text_task import TextState, TextTask
 from llm_dec_pomdp.spaces import FreeText
-from llm_dec_pomdp.types import Score, TaskItem
+from llm_dec_pomdp.types import Score, TaskItem, Tool
 
 ITEMS = tuple(
     TaskItem(f"t{i}", f"question {i}", reference=(f"ping {i}", f"pong {i}"), fields={"test": "assert True"})
@@ -245,6 +245,16 @@ class Truncates(Honest):
         return told, rewards, dict.fromkeys(terminations, False), terminations, infos
 
 
+class AnswersAtLength(Honest):
+    """Its tool answers a call with more than anybody reads."""
+
+    def tools(self, agent: str) -> tuple[Tool, ...]:
+        return (Tool("look", "Look."),)
+
+    def respond(self, item: TaskItem, actions: Mapping[str, str], score: Score) -> Mapping[str, str]:
+        return {agent: "x" * 200_000 if "<tool_call>" in text else "Again." for agent, text in actions.items()}
+
+
 VIOLATIONS: list[tuple[type[Honest], str, str]] = [
     (PaysPlainNumbers, "reward parts", "has no attribute 'total'"),
     (PaysAnotherPart, "reward parts", "['style'], but ['first', 'second'] are declared"),
@@ -276,6 +286,7 @@ VIOLATIONS: list[tuple[type[Honest], str, str]] = [
     (StateIsNoJson, "pickling", "not JSON"),
     (NoInfosAtReset, "infos", "'reward/first', 'reward/second'"),
     (NoInfosAtStep, "infos", "'reward/second'"),
+    (AnswersAtLength, "tools", "200000 characters"),
     (HashDecides, "processes", "another PYTHONHASHSEED"),
 ]
 

@@ -19,11 +19,11 @@ from ...agents.loading import load_team, server_model
 from ...registries import Registry
 from ...types import grouped
 from .base import Needs, Worker, WorkerLostError, until_done
-from .placed import Placed
-from .policy import policy_worker
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
+    from .placed import Placed
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
@@ -81,6 +81,9 @@ class Transport(Executor, ABC):
             ranks: Processes that its model is sharded over.
             gpus: GPUs for each of them, where there are any.
         """
+        from .placed import Placed  # here, since what is typed wrongly is answered before torch is loaded
+        from .policy import policy_worker
+
         hosted = partial(policy_worker, list(agents), build, ranks)
         self.workers.append(self.start(f"the worker of {', '.join(agents)}", hosted, Needs(gpus=ranks * gpus)))
         return Placed(agents, self.workers[-1])

@@ -152,7 +152,7 @@ def test_golden_pairs(golden: Callable[[str], list[dict[str, Any]]]) -> None:
 
 
 def test_infra_error_is_nan_for_everybody(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(coding_base, "judge", lambda job: Verdict("infra_error"))
+    monkeypatch.setattr(coding_base.CodeTask, "_judge", lambda self, jobs: [Verdict("infra_error") for _ in jobs])
     env = llm_dec_pomdp.make("coophumaneval-v0", max_turns=2)
     env.reset(seed=0)
     _, rewards, terminations, _, infos = env.step(references(env, env.item))
