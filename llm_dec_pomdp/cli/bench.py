@@ -73,7 +73,8 @@ def bench(
         stop("--overwrite is for --resume RUN; a new run has nothing to overwrite")
     check_address(address, executor)
     with usage():
-        transport_of(executor)  # whose package may not be installed
+        if executor != "processes":  # whose package is there, and loading it loads torch
+            transport_of(executor)
         if resume is not None and suite_name is None:
             suite = saved_suite(resume, setting or [])
         else:
