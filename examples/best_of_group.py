@@ -23,5 +23,5 @@ class BestOfGroup(PolicyLearner):
         scored = [[episode for episode in group.episodes if not isnan(episode.total)] for group in groups]
         best = [max(episodes, key=lambda e: e.total) for episodes in scored if episodes]
         turns = [turn for episode in best for turn in episode.turns]
-        samples = [Sample(agent, said, advantage=1.0) for turn in turns for agent, said in turn.actions.items()]
+        samples = [Sample(agent, text, advantage=1.0) for turn in turns for agent, text in turn.actions.items()]
         return self.step(samples, groups)

@@ -35,8 +35,8 @@ def main() -> None:
     test = llm_dec_pomdp.make("keys-v0", split="test")
     [group] = llm_dec_pomdp.collect(team, test, items=1, sampling=word)
     for turn in group.episodes[0].turns:
-        for agent, said in turn.actions.items():
-            print(f"{agent} ({test.role(agent)}) was told {turn.observations[agent]!r} and said {said.text!r}")
+        for agent, completion in turn.actions.items():
+            print(f"{agent} ({test.role(agent)}) was told {turn.observations[agent]!r} and said {completion.text!r}")
         for event in turn.events:
             print(f"    {event.kind} {event.agent} {dict(event.details)}")
 

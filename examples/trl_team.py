@@ -39,12 +39,12 @@ def main(steps: int = 30, learning_rate: float = 1e-3, seed: int = 0, out: Path 
     env = llm_dec_pomdp.make("telegrams-v0", n_agents=2, max_turns=2)
     model, tokenizer = load_model("builtin:tiny", trained=True)
     before = mean_return(env, LanguageModel(model, tokenizer))
-    how = {"learning_rate": learning_rate, "lr_scheduler_type": "constant", "max_steps": steps, "seed": seed}
-    how |= {"num_generations": GROUP, "per_device_train_batch_size": 2 * GROUP * TASKS, "shuffle_dataset": False}
-    how |= {"max_completion_length": TOKENS, "save_strategy": "no", "report_to": [], "bf16": False, "logging_steps": 1}
+    fit = {"learning_rate": learning_rate, "lr_scheduler_type": "constant", "max_steps": steps, "seed": seed}
+    fit |= {"num_generations": GROUP, "per_device_train_batch_size": 2 * GROUP * TASKS, "shuffle_dataset": False}
+    fit |= {"max_completion_length": TOKENS, "save_strategy": "no", "report_to": [], "bf16": False, "logging_steps": 1}
     data = team_dataset(env)
     with tempfile.TemporaryDirectory() as folder:
-        args = trl.GRPOConfig(folder, **how)
+        args = trl.GRPOConfig(folder, **fit)
         parts = {"args": args, "train_dataset": data, "processing_class": tokenizer, "rollout_func": rollout_func(env)}
         trainer = trl.GRPOTrainer(model, episode_return, **parts)
         trainer.train()

@@ -48,8 +48,8 @@ def measure(given: argparse.Namespace) -> tuple[float, float]:
             remembering = RememberingJudge(judge)
             begun = time.perf_counter()
             with remembering.put_off():
-                for one, other in zip(first, second, strict=True):
-                    judged.judged(remembering, env.source_text(item), (one.text, other.text), lowest)
+                for text, other in zip(first, second, strict=True):
+                    judged.judged(remembering, env.source_text(item), (text.text, other.text), lowest)
             spent[1] += time.perf_counter() - begun
         sampled, asked = min(sampled, spent[0]), min(asked, spent[1])
     return sampled, asked

@@ -50,8 +50,8 @@ def distances(town: str, start: str) -> dict[str, int]:
     found, edge = {start: 0}, [start]
     while edge:
         here = edge.pop(0)
-        for one, other in (*streets, *((b, a) for a, b in streets)):
-            if one == here and other not in found:
+        for place, other in (*streets, *((b, a) for a, b in streets)):
+            if place == here and other not in found:
                 found[other] = found[here] + 1
                 edge.append(other)
     return found

@@ -29,7 +29,7 @@ def learn(team, agent, rows, updates):
     likelihoods = []
     for update in range(updates):
         step_all(updaters, given, seed=update)
-        likelihoods.append(sum(sum(own) for updater in updaters for own in updater.logprobs.values()))
+        likelihoods.append(sum(sum(logprobs) for updater in updaters for logprobs in updater.logprobs.values()))
     return likelihoods
 
 

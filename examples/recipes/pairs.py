@@ -4,7 +4,7 @@ from llm_dec_pomdp.algorithms.madpo import MADPO
 
 
 def words(episode):
-    return sum(len(said.text.split()) for turn in episode.turns for said in turn.actions.values())
+    return sum(len(completion.text.split()) for turn in episode.turns for completion in turn.actions.values())
 
 
 class ShortestOfTheBest(MADPO):

@@ -13,8 +13,8 @@ class Words(Section):
     def measure(self, env, groups):
         counts = {}
         for turn in (turn for group in groups for episode in group.episodes for turn in episode.turns):
-            for agent, said in turn.actions.items():
-                counts.setdefault(env.role(agent), []).append(len(said.text.split()))
+            for agent, completion in turn.actions.items():
+                counts.setdefault(env.role(agent), []).append(len(completion.text.split()))
         return {role: fmean(numbers) for role, numbers in counts.items()}
 
 

@@ -247,11 +247,11 @@ def _finished(env: TextDecPOMDP, rows: int | None) -> None:
 
 
 def _forks(env: TextDecPOMDP, rows: int | None) -> None:
-    def play_on(own: TextDecPOMDP, words: str) -> list[Any]:
+    def play_on(env: TextDecPOMDP, words: str) -> list[Any]:
         """Every step from here to the end of the episode. Forks are compared by these, not by `state()`."""
         done: list[Any] = []
-        while own.agents:
-            done.append(own.step({agent: f"{agent} {words}" for agent in own.agents}))
+        while env.agents:
+            done.append(env.step({agent: f"{agent} {words}" for agent in env.agents}))
         return done
 
     env.reset(seed=1, options={"index": 0})

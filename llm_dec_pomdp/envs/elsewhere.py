@@ -52,14 +52,14 @@ def processes(env: TextDecPOMDP, rows: int | None) -> str | None:
     started = time.perf_counter()
     expected = fingerprint(env)
     limit = LEAST_SECONDS + MOST_TIMES * (time.perf_counter() - started)
-    code, said, error = _in_a_child(pickle.dumps(sys.path) + copied, limit)
+    code, found, error = _in_a_child(pickle.dumps(sys.path) + copied, limit)
     if code:
         last = error.strip().rpartition("\n")[2]
         raise CheckFailure(
             f"a pickled copy cannot be played in another process ({last}); define it in a module of its own"
         )
     require(
-        said == expected,
+        found == expected,
         "with another PYTHONHASHSEED another process plays another episode; let no hash() and no order of a set decide",
     )
     return None
@@ -79,7 +79,7 @@ def _defined_in_main(copied: bytes) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def _in_a_child(told: bytes, limit: float) -> tuple[int, str, str]:
+def _in_a_child(pickled: bytes, limit: float) -> tuple[int, str, str]:
     """Exit code, fingerprint and messages of a process that plays a pickled copy.
 
     Raises:
@@ -95,7 +95,7 @@ def _in_a_child(told: bytes, limit: float) -> tuple[int, str, str]:
         start_new_session=True,
     ) as child:
         try:
-            said, error = child.communicate(told, timeout=limit)
+            output, error = child.communicate(pickled, timeout=limit)
         except BaseException as stopped:
             os.killpg(child.pid, signal.SIGKILL)
             if not isinstance(stopped, subprocess.TimeoutExpired):
@@ -104,7 +104,7 @@ def _in_a_child(told: bytes, limit: float) -> tuple[int, str, str]:
                 f"another process has not imported and played a pickled copy within {limit:.0f} seconds; let its "
                 "module do nothing but define it, with all else below `if __name__ == '__main__':`"
             ) from None
-    return child.returncode, said.decode(), error.decode(errors="replace")
+    return child.returncode, output.decode(), error.decode(errors="replace")
 
 
 # What modules print when they are imported is kept apart from the answer.

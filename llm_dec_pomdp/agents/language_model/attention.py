@@ -126,27 +126,27 @@ class SharedCaches:
         self.capacity = mask.shape[1]
         self.prompts: list[Pair] = [(layer.keys, layer.values) for layer in cache.layers]
         self.padding = _padding(mask, cache.layers[0].keys.dtype)
-        self.own: list[Pair] = [(keys[index, :, :0], values[index, :, :0]) for keys, values in self.prompts]
+        self.sampled: list[Pair] = [(keys[index, :, :0], values[index, :, :0]) for keys, values in self.prompts]
         self._place(index)
 
     def keep(self, rows: torch.Tensor) -> None:
         """Go on with these rows alone."""
-        self.own = [(keys[rows], values[rows]) for keys, values in self.own]
+        self.sampled = [(keys[rows], values[rows]) for keys, values in self.sampled]
         self._place(self.index[rows])
 
     def advance(self) -> None:
         """Make room for a token of every row."""
-        if self.used == self.own[0][0].shape[2]:
+        if self.used == self.sampled[0][0].shape[2]:
             room = min(_GROWTH, self.left)
             self.left -= room
             self.capacity += room
-            self.own = [(_longer(keys, room), _longer(values, room)) for keys, values in self.own]
+            self.sampled = [(_longer(keys, room), _longer(values, room)) for keys, values in self.sampled]
         self.used += 1
 
     def attend(self, number: int, queries: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
         """Attention of a new token to all before and itself."""
         prompt_keys, prompt_values = self.prompts[number]
-        keys, values = _with(self.own[number], keys, values, self.used)
+        keys, values = _with(self.sampled[number], keys, values, self.used)
         queries = queries * self.scaling
         far = _scores(self._by_prompt(queries), prompt_keys, self.padding)
         near = self._by_prompt(_scores(queries, keys))

@@ -121,8 +121,10 @@ class Classic(Task[State]):
         """At first the problem, then to each agent its own observation; nothing after the last turn."""
         left = self.max_turns - state.turn
         say = self._sentence if state.observed else self._introduction
-        told = {agent: f"{say(place, state)} Turns left: {left}." for place, agent in enumerate(self.possible_agents)}
-        return told if left > 0 else {}
+        observations = {
+            agent: f"{say(place, state)} Turns left: {left}." for place, agent in enumerate(self.possible_agents)
+        }
+        return observations if left > 0 else {}
 
     def transition(self, state: State, actions: Mapping[str, str], seed: int) -> Transition[State]:
         """Read the actions, draw the next state and what is observed, and pay R(s, a, s')."""
@@ -183,7 +185,7 @@ class Classic(Task[State]):
                 + ", ".join(_optimal_teams()[self.file])
             )
         heard = [self._heard(place, message.text) for message in history[1:] if message.role == "told"]
-        seen = functools.reduce(lambda code, one: code * len(self.model.observations[place]) + one, heard, 0)
+        seen = functools.reduce(lambda code, number: code * len(self.model.observations[place]) + number, heard, 0)
         if len(heard) >= self.max_turns:
             raise ValueError(
                 f"{agent} was told {len(heard)} observations in {self.max_turns} turns; start a new episode"
@@ -206,8 +208,8 @@ def _pattern(names: tuple[str, ...]) -> re.Pattern[str]:
 
 def _named(names: tuple[str, ...], text: str) -> int | None:
     """Index of the last action that a text names; None where it names none."""
-    said = _pattern(names).findall(text)
-    return names.index("-".join(re.split(r"[\s_-]+", said[-1].lower()))) if said else None
+    found = _pattern(names).findall(text)
+    return names.index("-".join(re.split(r"[\s_-]+", found[-1].lower()))) if found else None
 
 
 @functools.cache

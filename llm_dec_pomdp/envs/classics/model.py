@@ -247,18 +247,18 @@ class _Reader:
         """Enter every line of T or O, whose rows end with what `last` reads."""
         for lines in self.parts[key]:
             *fields, values = [field.strip() for field in " ".join(lines).split(":")]
-            said = f"{self.name}: '{key}: {' '.join(lines)[:60]}'"
+            where = f"{self.name}: '{key}: {' '.join(lines)[:60]}'"
             if not 1 <= len(fields) <= 3:
-                raise ModelError(f"{said} has {len(fields) + 1} parts; write 'actions : state : result : probability'")
+                raise ModelError(f"{where} has {len(fields) + 1} parts; write 'actions : state : result : probability'")
             place: Index = self._actions(fields[0])
             if len(fields) > 1:
                 place += (self._state(fields[1]),)
             if len(fields) > 2:
                 place += last(fields[2])
             shape = table.shape[len(self.agents) + len(fields) - 1 :] if len(fields) < 3 else ()
-            table[place] = self._values(values.split(), shape, said, square=key == "T" and len(fields) == 1)
+            table[place] = self._values(values.split(), shape, where, square=key == "T" and len(fields) == 1)
 
-    def _values(self, words: Sequence[str], shape: tuple[int, ...], said: str, *, square: bool) -> Any:
+    def _values(self, words: Sequence[str], shape: tuple[int, ...], where: str, *, square: bool) -> Any:
         """The numbers for a part of a table of this shape."""
         row = math.prod(shape[1:] if len(shape) > 1 and shape[0] == len(self.states) else shape)
         if words == ["uniform"] and shape:
@@ -266,8 +266,8 @@ class _Reader:
         if words == ["identity"] and square:
             return np.eye(len(self.states))
         if len(words) != math.prod(shape):
-            raise ModelError(f"{said} gives {len(words)} numbers where {math.prod(shape)} belong; give all of them")
-        return np.array([_number(word, said) for word in words]).reshape(shape)
+            raise ModelError(f"{where} gives {len(words)} numbers where {math.prod(shape)} belong; give all of them")
+        return np.array([_number(word, where) for word in words]).reshape(shape)
 
     def _actions(self, text: str) -> Index:
         return self._joint(text, self.actions, "action")

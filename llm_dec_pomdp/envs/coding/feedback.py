@@ -50,13 +50,13 @@ class Attempt:
 
     def message(self, mode: str, role: str, edits: Mapping[str, str]) -> str:
         """What the agent in `role` ("aux" or "main") is told."""
-        name, own = self._own(role)
+        name, function = self._own(role)
         request = f"Write the complete new version of `{name}`. Write only the function."
         match mode:
             case "none":
                 return request
             case "plain":
-                body = f"Your function so far:\n\n{own}" if own else f"Your answer held no function `{name}`."
+                body = f"Your function so far:\n\n{function}" if function else f"Your answer held no function `{name}`."
             case "passed":
                 facts = self.score.diagnostics
                 whole = 0 < facts.get("tests_total", 0.0) == facts["tests_passed"]
@@ -76,13 +76,13 @@ class Attempt:
 
     def _levels(self, role: str, *, reasons: bool) -> list[str]:
         """One line per level that was reached."""
-        name, own = self._own(role)
-        if not analysis.has_return(own):
-            missing = f"a function `{name}` without a return" if own else f"no function `{name}`"
+        name, function = self._own(role)
+        if not analysis.has_return(function):
+            missing = f"a function `{name}` without a return" if function else f"no function `{name}`"
             return ["definition: failed" + (f", your answer holds {missing}" if reasons else "")]
         lines = ["definition: passed"]
         if not self.score.components["syntax"]:
-            return [*lines, "syntax: " + (self._syntax(own) if reasons else "failed")]
+            return [*lines, "syntax: " + (self._syntax(function) if reasons else "failed")]
         lines.append("syntax: passed")
         passed, total = (int(self.score.diagnostics[f"tests_{which}"]) for which in ("passed", "total"))
         lines.append(f"tests: {passed} of {total} passed")
@@ -92,8 +92,8 @@ class Attempt:
             lines.append("helper: " + self._helper(reasons=reasons))
         return lines
 
-    def _syntax(self, own: str) -> str:
-        error = analysis.syntax_error(own)
+    def _syntax(self, function: str) -> str:
+        error = analysis.syntax_error(function)
         if error:
             return f"failed, {error}"
         if not self.program.main:
@@ -136,7 +136,7 @@ def _printed(value: object) -> str:
         case str():
             return f"{value}\n{value!r}"
         case list():
-            return "\n".join(_printed(one) for one in cast("list[object]", value))
+            return "\n".join(_printed(part) for part in cast("list[object]", value))
         case ast.AST():
             return ""
         case _:

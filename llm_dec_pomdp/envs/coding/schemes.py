@@ -271,4 +271,4 @@ def scheme_shares(env: CodeTask, groups: Sequence[Group], judge: Judge) -> dict[
     episodes = [e for group in groups for e in group.episodes if e.final is not None and e.final.scorable]
     programs = [(e.item_id, program_of(env, items[e.item_id], e)) for e in episodes]
     schemes = {(name, program): classify(items[name], program, judge) for name, program in dict.fromkeys(programs)}
-    return {name: sum(name in schemes[one] for one in programs) / max(len(programs), 1) for name in SCHEMES}
+    return {name: sum(name in schemes[program] for program in programs) / max(len(programs), 1) for name in SCHEMES}

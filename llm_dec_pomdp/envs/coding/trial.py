@@ -50,12 +50,14 @@ def _program(item: TaskItem) -> str:
 
 def _problem(verdict: Verdict) -> str:
     """Why no program can pass, by the verdict on one that raises; "" where one may."""
-    said = detail(verdict)
+    reason = detail(verdict)
     if verdict.outcome in ("passed", "failed", "unsupported"):
         return ""
-    if verdict.outcome == "died" and _RAISED in said:  # the module of the tests calls the program
+    if verdict.outcome == "died" and _RAISED in reason:  # the module of the tests calls the program
         return ""
-    if verdict.outcome == "load_error" or said == "loading took too long":
-        return f"field 'prompt': the imports and functions that it gives cannot be loaded ({said})"
-    how = {"timeout": "run into the limit of time", "infra_error": "end or block the judge"}
-    return f"field 'test': its tests {how.get(verdict.outcome, 'end before their asserts')} with any program ({said})"
+    if verdict.outcome == "load_error" or reason == "loading took too long":
+        return f"field 'prompt': the imports and functions that it gives cannot be loaded ({reason})"
+    ends = {"timeout": "run into the limit of time", "infra_error": "end or block the judge"}
+    return (
+        f"field 'test': its tests {ends.get(verdict.outcome, 'end before their asserts')} with any program ({reason})"
+    )

@@ -103,8 +103,8 @@ class Relay(TextTask):
 
     def score(self, item: TaskItem, actions: Mapping[str, str]) -> Score:
         """Whether the listener says the word."""
-        said = actions[self.possible_agents[-1]].strip().lower()
-        value = float(said == item.fields["word"])
+        word = actions[self.possible_agents[-1]].strip().lower()
+        value = float(word == item.fields["word"])
         return Score(value, {"right": value})
 
     def prepare(self, items: tuple[TaskItem, ...]) -> tuple[TaskItem, ...]:

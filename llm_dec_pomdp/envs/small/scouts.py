@@ -178,7 +178,7 @@ class Scouts(Task[State]):
             return {agent: f"{_SCOUT}\n{_OFFER} {offer}" for agent, offer in pairs}
         left = f"{_LEFT} {self.search.looks - state.looks}"
         if state.reports:
-            lines = [f"Scout {i} {_REPORTS} {said}" for i, said in enumerate(state.reports, start=1)]
+            lines = [f"Scout {i} {_REPORTS} {report}" for i, report in enumerate(state.reports, start=1)]
             return {COORDINATOR: "\n".join([*lines, left])}
         facts = f"A look costs {self.cost:g}. Offers are 0 to {self.offers - 1}, each equally likely. "
         return {COORDINATOR: f"{state.item.prompt}\n\n{facts}There are {self.scouts} scouts.\n{left}"}
@@ -251,7 +251,7 @@ class Scouts(Task[State]):
         if agent != COORDINATOR:
             return GOOD if _number_after(_OFFER, history[-1].text) >= self.threshold else POOR
         _number_after(_LEFT, history[-1].text)
-        heard = (word for one in history if one.role == "told" for word in _reports(one.text))
+        heard = (word for message in history if message.role == "told" for word in _reports(message.text))
         return STOP if self.threshold <= 0 or GOOD in heard else LOOK
 
     def _making(self, looks: int) -> Say:

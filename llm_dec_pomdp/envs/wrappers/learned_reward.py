@@ -34,7 +34,7 @@ class Judged(NamedTuple):
     """The state of `LearnedReward`."""
 
     inner: Any  # that of the task
-    said: tuple[Message, ...] = ()  # the joint conversation so far
+    history: tuple[Message, ...] = ()  # the joint conversation so far
 
 
 class LearnedReward(TaskAround[Judged]):
@@ -85,8 +85,8 @@ class LearnedReward(TaskAround[Judged]):
         Raises:
             ValueError: The model returned a number that is not finite.
         """
-        told = {a: m.text if isinstance(m, Message) else m for a, m in self.env.told(state.inner).items()}
-        history = (*state.said, Message("told", asked_together(self.env, told)))
+        observations = {a: m.text if isinstance(m, Message) else m for a, m in self.env.told(state.inner).items()}
+        history = (*state.history, Message("told", asked_together(self.env, observations)))
         known = self.env.facts
         text = known.join([known.shown(actions.get(agent, "")) for agent in self.possible_agents])
         step = self.env.transition(state.inner, actions, seed)

@@ -167,9 +167,9 @@ class NumericWrapper(ParallelEnv[str, Any, Any]):
 
     def restore(self, snapshot: Any) -> None:
         """Go back to a snapshot of this environment or of a fork of it."""
-        inner, own = snapshot
+        inner, outer = snapshot
         self.env.restore(inner)
-        self._now = copy.deepcopy(own)
+        self._now = copy.deepcopy(outer)
 
     def fork(self) -> NumericWrapper:
         """An independent copy at the same decision point."""

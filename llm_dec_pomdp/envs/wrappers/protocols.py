@@ -122,8 +122,8 @@ class ProtocolWrapper(Wrapper):
 
     def restore(self, snapshot: Any) -> None:
         """Go back to a snapshot of this environment or of a fork of it."""
-        own, inner, texts = snapshot
-        super().restore(own)
+        outer, inner, texts = snapshot
+        super().restore(outer)
         self.env.restore(inner)
         self._observed, self._said, self._texts = texts
 

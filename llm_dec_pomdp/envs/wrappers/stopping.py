@@ -171,11 +171,11 @@ class Stopping(TaskAround[Stopped]):
             return TextDecPOMDP.script(self, name)
         say = self.env.script(name)
 
-        def said(agent: str, history: Sequence[Message]) -> str:
+        def say_without_notice(agent: str, history: Sequence[Message]) -> str:
             notice = self._notice(agent)
             return say(agent, [message._replace(text=message.text.removesuffix(notice)) for message in history])
 
-        return said
+        return say_without_notice
 
 
 def _earlier_ends(episodes: Sequence[Episode]) -> dict[str, float]:

@@ -55,8 +55,8 @@ def server(run: Path, port: int) -> ThreadingHTTPServer:
 
         def do_GET(self) -> None:  # named by the library
             """The page, or the state of the run."""
-            own = {f"{host}:{self.server.server_port}" for host in (HOST, "localhost")}  # type: ignore[attr-defined]
-            if self.headers.get("Host") not in own or self.path not in answers:
+            hosts = {f"{host}:{self.server.server_port}" for host in (HOST, "localhost")}  # type: ignore[attr-defined]
+            if self.headers.get("Host") not in hosts or self.path not in answers:
                 self.send_error(404)  # another name of this machine: a page of somebody else's asks
                 return
             kind, answer = answers[self.path]

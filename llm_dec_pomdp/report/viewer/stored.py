@@ -33,10 +33,10 @@ def browsable(entries: Iterable[tuple[str, str, Entry]], most: int) -> tuple[Pac
         for step, traces in _stored(entry).items()
     ]
     while running:
-        drawn = [(one, following) for one in running if (following := next(one, None)) is not None]
+        drawn = [(traces, following) for traces in running if (following := next(traces, None)) is not None]
         if not all(packed.add(*following) for _, following in drawn):
             return packed, True
-        running = [one for one, _ in drawn]
+        running = [traces for traces, _ in drawn]
     return packed, False
 
 

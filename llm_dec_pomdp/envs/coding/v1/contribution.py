@@ -113,7 +113,7 @@ def _needed(seen: Verdict, whole: Verdict) -> dict[str, float]:
         return dict.fromkeys(NEEDED, 0.0)
     *mains, aux = alone
     main = max(mains, key=sum)
-    either = [min(was, one + other) for one, other, was in zip(main, aux, before, strict=True)]
+    either = [min(was, mine + other) for mine, other, was in zip(main, aux, before, strict=True)]
     return {name: 1 - sum(alone) / sum(before) for name, alone in zip(NEEDED, (main, aux, either), strict=True)}
 
 

@@ -29,7 +29,7 @@ class Call:
         self.given = given  # marks of main's arguments, by numbers below zero; 0 is all of them
         self.values: dict[int, list[Any]] = {}  # marks of main's sites, in order
         self.events = 0
-        self.said: list[Any] = []  # marks of aux's values
+        self.returned: list[Any] = []  # marks of aux's values
         self.helps: list[Help] = []
         self.result: Any = None
         self.raised: BaseException | None = None
@@ -40,7 +40,7 @@ class Call:
         return ("raised", type(self.raised).__name__) if self.raised else ("result", mark(self.result))
 
 
-class Said:
+class Returned:
     """What aux returned or raised."""
 
     def __init__(self, value: Any, raised: bool = False, iterates: bool = False) -> None:
@@ -48,7 +48,7 @@ class Said:
         self.mark = ("raised", type(value).__name__, mark(value.args)) if raised else mark(value)
 
     @classmethod
-    def of(cls, aux: Callable[..., Any], args: Any, kwargs: Any) -> Said:
+    def of(cls, aux: Callable[..., Any], args: Any, kwargs: Any) -> Returned:
         """Ask aux; an iterator becomes a list of its values."""
         try:
             value = aux(*args, **kwargs)

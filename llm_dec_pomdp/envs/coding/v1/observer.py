@@ -27,7 +27,7 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from .knowledge import EVENTS, Call, Help, Knowledge, Said, see_parts
+from .knowledge import EVENTS, Call, Help, Knowledge, Returned, see_parts
 from .replay import Replay
 from .sites import copied, hooked, mark
 from .surroundings import opaque, watch
@@ -112,23 +112,23 @@ class _Team:
         """Main calls aux."""
         given = [*args, *kwargs.values()]
         if self._replay is not None:
-            return self._replay.said(given if self._echoes else [], self._pool, self._random)
+            return self._replay.returned(given if self._echoes else [], self._pool, self._random)
         call = self._call
-        if call is None or len(call.said) >= EVENTS:
+        if call is None or len(call.returned) >= EVENTS:
             return self._aux(*args, **kwargs)
         outer, self._help = self._help, Help(copied(given))
         try:
-            said = Said.of(self._aux, args, kwargs)
+            returned = Returned.of(self._aux, args, kwargs)
         finally:
             if len(call.helps) < HELPS:
                 call.helps.append(self._help)
             self._help = outer
-        call.said.append(said.mark)
+        call.returned.append(returned.mark)
         if len(self._pool) < POOL:
-            self._pool.setdefault(said.mark, Said(copied(said.value), said.raised, said.iterates))
+            self._pool.setdefault(returned.mark, Returned(copied(returned.value), returned.raised, returned.iterates))
         if len(call.helps) <= HELPS:
-            see_parts(call.helps[-1], said.value)
-        return said.again()
+            see_parts(call.helps[-1], returned.value)
+        return returned.again()
 
     # --- runs ---
 

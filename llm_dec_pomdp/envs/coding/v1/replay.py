@@ -13,7 +13,7 @@ import random
 from collections.abc import Mapping
 from typing import Any
 
-from .knowledge import Call, Knowledge, Said
+from .knowledge import Call, Knowledge, Returned
 from .sites import copied, mark
 
 LONGER, SHORTEST = 3, 500  # a replay may take so many times the values of the true run, and so many more
@@ -30,17 +30,17 @@ class Replay:
         self._left = LONGER * call.events + SHORTEST
         self._asked = 0
 
-    def said(self, echo: list[Any], pool: Mapping[Any, Said], draw: random.Random) -> Any:
+    def returned(self, echo: list[Any], pool: Mapping[Any, Returned], draw: random.Random) -> Any:
         """Instead of what aux said: its arguments, if there are any in `echo`, or what it said elsewhere."""
-        said = self._call.said
-        true = said[self._asked] if self._asked < len(said) else None
+        returned = self._call.returned
+        true = returned[self._asked] if self._asked < len(returned) else None
         self._asked += 1
         if echo:
             return copied(echo[0] if len(echo) == 1 else echo)
         others = [other for marked, other in pool.items() if marked != true]
         if others:
             other = draw.choice(others)
-            return Said(copied(other.value), other.raised, other.iterates).again()
+            return Returned(copied(other.value), other.raised, other.iterates).again()
         try:
             return type(pool[true].value)()
         except Exception:

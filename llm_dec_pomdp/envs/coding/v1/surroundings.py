@@ -23,7 +23,7 @@ OF_FRAMES = "tb_frame gi_frame cr_frame ag_frame f_code".split()
 LOOKERS = "inspect.py traceback.py pdb.py bdb.py trace.py".split()
 
 
-def watch(own: str) -> None:
+def watch(trusted: str) -> None:
     """From now on no program in this process sees frames, code, or all objects; the library may, for itself."""
     library = os.__file__.rpartition(os.sep)[0] + os.sep
     frame: Callable[[int], Any] = getattr(sys, "_getframe")  # noqa: B009
@@ -41,7 +41,7 @@ def watch(own: str) -> None:
         finally:
             asking.pop()
         looks = caller.rpartition(os.sep)[2] in lookers and (not of_object or arguments[1] in of_frames)
-        if caller != own and (looks or not caller.startswith((library, "<frozen "))):
+        if caller != trusted and (looks or not caller.startswith((library, "<frozen "))):
             raise RuntimeError("programs do not look at their surroundings here")
 
     sys.addaudithook(look)

@@ -85,6 +85,6 @@ def _own_words(text: Text, other: Text) -> float:
     return ramp(sum(gram in common for gram in grams) / max(len(grams), 1), 0.90, 0.40)
 
 
-def ramp(x: float, zero: float, one: float) -> float:
-    """0 at `zero`, 1 at `one`, linear between, flat beyond; either may be the larger."""
-    return min(1.0, max(0.0, (x - zero) / (one - zero)))
+def ramp(x: float, zero: float, full: float) -> float:
+    """0 at `zero`, 1 at `full`, linear between, flat beyond; either may be the larger."""
+    return min(1.0, max(0.0, (x - zero) / (full - zero)))
