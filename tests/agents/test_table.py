@@ -77,7 +77,7 @@ def test_a_table_survives_a_file_and_refuses_that_of_another() -> None:
 def test_a_full_table_says_so() -> None:
     table = Table(["left", "right"], rows=1)
     samples = [("agent_0", Completion("left", (number,), (0,), (0.0,))) for number in (1, 2)]
-    with pytest.raises(ValueError, match="more histories than the 1 rows of the table; play fewer turns"):
+    with pytest.raises(ValueError, match="more histories than the 1 rows of the table"):
         table.token_logprobs(samples, 1.0)
 
 

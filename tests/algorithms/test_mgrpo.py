@@ -200,7 +200,7 @@ def test_what_could_not_be_scored_is_in_no_mean() -> None:
 
 
 def test_an_infinite_reward_is_refused() -> None:
-    with pytest.raises(ValueError, match="task 'q' paid 'agent_1' inf; a reward is finite"):
+    with pytest.raises(ValueError, match="task 'q' paid 'agent_1' inf"):
         learner().update([rewards_of_subs([math.inf], [0.0])])
 
 
@@ -251,7 +251,7 @@ def test_either_side_may_stay_as_it_is(train: list[str], agents: set[str]) -> No
 
 def test_invocations_with_weights_of_their_own_are_refused() -> None:
     one = MGRPO(Team({agent: Softmax() for agent in AGENTS}), SAMPLING)
-    with pytest.raises(ValueError, match=r"'agent_1' and 'agent_2' are invocations of 'sub' with different weights"):
+    with pytest.raises(ValueError, match="'agent_1' and 'agent_2'"):
         one.update([rewards_of_subs([1.0, 0.0], [0.5])])
     one.update([query(rollout(0.0, (1.0, "a"), (0.0, "b")), rollout(1.0, (0.0, "a")))])  # one of each kind
 

@@ -148,7 +148,7 @@ def test_a_source_of_held_out_tasks_alone_is_refused(tmp_path: Path) -> None:
     row = {"task": "only", "chosen": {"agent_0": "red"}, "rejected": {"agent_0": "left"}}
     (tmp_path / "one.jsonl").write_text(json.dumps(row), encoding="utf-8")
     config = RewardModelConfig(source=str(tmp_path / "one.jsonl"), held_out=0.999)
-    with pytest.raises(ValueError, match=r"with it all 1 tasks of .* are held out; record more tasks"):
+    with pytest.raises(ValueError, match=r"with it all 1 tasks of .* are held out"):
         RewardModel(Team({"agent_0": language_model()}), SAMPLING, config)
 
 
@@ -174,7 +174,7 @@ def test_weights_that_live_elsewhere_are_refused(tmp_path: Path) -> None:
         def updater(self, *how: Any) -> Any:
             return SimpleNamespace(agents={"agent_0"})
 
-    with pytest.raises(ValueError, match="learns in the process of its run; leave --executor at local"):
+    with pytest.raises(ValueError, match="learns in the process of its run"):
         RewardModel(Team({"agent_0": Away()}), SAMPLING, RewardModelConfig(source=recorded(tmp_path)))
 
 

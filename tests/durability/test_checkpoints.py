@@ -277,7 +277,7 @@ def test_other_versions_are_named_and_can_be_allowed(tmp_path: Path, monkeypatch
     saved(tmp_path, 1)
     here = module.versions()
     monkeypatch.setattr(module, "versions", lambda: {**here, "torch": "9.9"})
-    with pytest.raises(CheckpointError, match=rf"torch: '{re.escape(here['torch'])}' -> '9\.9'; .*--other-versions"):
+    with pytest.raises(CheckpointError, match=rf"torch: '{re.escape(here['torch'])}' -> '9\.9'"):
         restored(Checkpoints(tmp_path, CONFIG))
     assert restored(Checkpoints(tmp_path, CONFIG, other_versions=True)) == 1
 

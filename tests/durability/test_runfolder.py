@@ -152,9 +152,7 @@ def test_a_folder_without_a_run_has_no_status(tmp_path: Path) -> None:
 
 def test_an_existing_run_is_not_overwritten_and_the_way_on_is_told(tmp_path: Path) -> None:
     enter(tmp_path / "run")
-    with pytest.raises(
-        FileExistsError, match=r"is not empty; give a new folder with --out, or go on .*: --resume \S+run"
-    ):
+    with pytest.raises(FileExistsError, match=r"--resume \S+run"):
         enter(tmp_path / "run")
 
 

@@ -235,7 +235,7 @@ def test_a_learner_from_one_reward_refuses_an_environment_that_pays_individually
     env = treasure(Selfish)
     team = Team(dict.fromkeys(env.possible_agents, Scripted(lambda agent, history: "x")))
     steps: list[TrainingStep] = []
-    with pytest.raises(TrainingError, match="treasure-v0 pays its agents individually, and Learns learns from one"):
+    with pytest.raises(TrainingError, match=r"treasure-v0 .*Learns"):
         train(Learns(team, Sampling()), env, Sampling(), TrainerConfig(steps=1), 0, steps.append)
     train(LearnsRoles(team, Sampling()), env, Sampling(), TrainerConfig(steps=1), 0, steps.append)
     assert [step.metrics for step in steps] == [{"scout": 0.0}]
@@ -300,7 +300,7 @@ class Selfless(Selfish):
 def test_rewards_for_agents_that_are_gone_are_refused() -> None:
     env = treasure(Selfless)
     env.reset(seed=5, options={"index": 0})
-    with pytest.raises(EpisodeError, match=r"are paid .*'agent_2': 1.0.* and there are \['agent_0', 'agent_1'\]"):
+    with pytest.raises(EpisodeError, match=r"'agent_2': 1\.0"):
         env.step({"agent_0": "left", "agent_1": "x"})
 
 

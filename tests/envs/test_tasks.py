@@ -348,7 +348,7 @@ def test_a_hub_that_cannot_be_reached_is_asked_once(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_source_without_published_data_says_so() -> None:
-    with pytest.raises(TaskError, match="own has no published data set; use tasks='sample'"):
+    with pytest.raises(TaskError, match="own has no published data set"):
         load_tasks(TaskSource("own"), "hub")
 
 

@@ -124,16 +124,12 @@ def test_an_episode_is_traced_and_played_again(protocol: str) -> None:
 
 
 def test_an_unseeded_generator_of_its_own_is_named() -> None:
-    with pytest.raises(
-        CheckFailure, match="high-card breaks the law 'determinism': the same seed and actions gave two episodes"
-    ):
+    with pytest.raises(CheckFailure, match=r"high-card .*'determinism'"):
         check_env(high_card(own=True))
 
 
 def test_silence_that_pays_after_a_move_is_named() -> None:
-    with pytest.raises(
-        CheckFailure, match=r"'silence': turn 2 pays 0.25 for empty texts, after 1 turns of script:exam"
-    ):
+    with pytest.raises(CheckFailure, match=r"'silence': turn 2 pays 0\.25"):
         check_env(high_card(silence=0.25))
 
 

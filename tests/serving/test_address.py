@@ -43,9 +43,9 @@ def test_what_is_made_by_address_keeps_the_laws_and_knows_its_address(serving: S
 
 def test_the_tasks_are_those_of_the_server(serving: Serving) -> None:
     test_posts = serving(make("tldr-v0", split="test"))
-    with pytest.raises(TaskError, match=r"tasks is 'own.jsonl', and http.* has its own; .* serve ID --tasks"):
+    with pytest.raises(TaskError, match=r"tasks is 'own\.jsonl'"):
         make(test_posts, tasks="own.jsonl")
-    with pytest.raises(TaskError, match="has no tasks in split 'train' among 30; use split='all' for all"):
+    with pytest.raises(TaskError, match="has no tasks in split 'train' among 30"):
         make(test_posts, split="train")
     with pytest.raises(TaskError, match="split 'tset' does not exist; did you mean test"):
         make(test_posts, split="tset")
@@ -67,7 +67,7 @@ def test_commands_take_it(serving: Serving, tmp_path: Path) -> None:
 def test_scripted_teams_are_refused_in_a_sentence(serving: Serving) -> None:
     env: Any = make(serving(make("dectiger-v0")))
     assert not env.facts.scripts
-    with pytest.raises(ValueError, match=r"scripted teams are of a task's own class.*; give the agents models"):
+    with pytest.raises(ValueError, match="scripted teams"):
         env.script("optimal")
 
 

@@ -43,7 +43,7 @@ def test_without_a_run_it_has_to_be_said() -> None:
     team = softmax_team()
     one = learner(team)
     groups = one.rollout.play(match(), team, ["t0"], [0], SAMPLING, 4)
-    with pytest.raises(ValueError, match="the number of updates is not known; train with training"):
+    with pytest.raises(ValueError, match="the number of updates is not known"):
         one.update(groups)
 
 

@@ -146,7 +146,7 @@ def test_a_learner_that_reports_nothing_is_told_what_to_return() -> None:
         def update(self, groups: Sequence[Group]) -> Any:
             super().update(groups)
 
-    with pytest.raises(TrainingError, match=r"update\(\) of Silent returned None; return numbers by name"):
+    with pytest.raises(TrainingError, match="Silent returned None"):
         run(Silent())
 
 
@@ -205,7 +205,7 @@ def test_five_percent_without_a_score_are_borne() -> None:
 
 def test_more_than_five_percent_without_a_score_stop_the_run() -> None:
     learner = Note()
-    with pytest.raises(TrainingError, match="step 1: 2 of 20 episodes could not be scored"):
+    with pytest.raises(TrainingError, match="step 1: 2 of 20"):
         run(learner, fixed(math.nan, *[0.5] * 9), prompts_per_step=2, group_size=10)
     assert learner.updates == []
 
@@ -224,7 +224,7 @@ GOOD = {"loss": 0.1}
 @pytest.mark.parametrize("bad", [BAD, *({"loss": 0.0, "grad_norm": value} for value in (math.inf, -math.inf))], ids=str)
 def test_three_steps_in_a_row_without_a_finite_gradient_stop_the_run(bad: dict[str, float]) -> None:
     learner = Note([GOOD, bad, bad, bad, GOOD])
-    with pytest.raises(TrainingError, match="step 4: 3 steps in a row had a loss or gradient that is not finite"):
+    with pytest.raises(TrainingError, match="step 4: 3 steps in a row"):
         run(learner, steps=5)
     assert len(learner.updates) == 4
 

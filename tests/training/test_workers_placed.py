@@ -192,6 +192,6 @@ def test_an_error_in_a_worker_is_raised_here_with_where_it_came_from() -> None:
             with pytest.raises(RuntimeError, match="Odd: one and another"):
                 odd.generate([Request("agent_0", conversation("hello"))], Sampling())
         before = multiprocessing.active_children()
-        with pytest.raises(TypeError, match=r"cannot be sent to it .*; give functions and classes of modules"):
+        with pytest.raises(TypeError, match=r"cannot be sent to it "):
             executor.place(["agent_0"], lambda: load_team(["agent_0"]))
         assert multiprocessing.active_children() == before

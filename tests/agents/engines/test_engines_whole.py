@@ -84,7 +84,7 @@ def test_a_server_with_weights_of_another_run_ends_this_one(server: Server, vllm
     texts(second)
     frozen = team_of(server, tmp_path, "shared", train=False)  # is to be drawn with what the server was started with
     for team in (first, frozen, team_of(server, tmp_path)):
-        with pytest.raises(EngineError, match=r"given weights of another run.*start it anew if that run has ended"):
+        with pytest.raises(EngineError, match="weights of another run"):
             texts(team)
     vllm.start_anew()
     assert texts(frozen) == texts(load_team(AGENTS, sharing="shared"))

@@ -103,5 +103,5 @@ def test_dropout_stays_off() -> None:
 
 
 def test_a_model_without_such_layers_is_refused() -> None:
-    with pytest.raises(ValueError, match="Linear has no layers for gradient"), recomputed(torch.nn.Linear(2, 2)):
+    with pytest.raises(ValueError, match="Linear"), recomputed(torch.nn.Linear(2, 2)):
         pass

@@ -136,9 +136,7 @@ def test_the_optimal_team_is_a_model_by_name() -> None:
 def test_an_optimum_that_is_not_known_is_said() -> None:
     env = classic(max_turns=7)
     env.reset(seed=0)
-    with pytest.raises(
-        ValueError, match="no optimal team of dectiger-v0 is known at max_turns = 7; take one of 2, 3, 4"
-    ):
+    with pytest.raises(ValueError, match=r"dectiger-v0 .*max_turns = 7; "):
         env.script("optimal")("agent_0", env.history("agent_0"))
     drafts = with_protocol(classic(), "discussion")
     drafts.reset(seed=0)

@@ -207,7 +207,7 @@ def test_other_modes_reveal_no_assert(mode: str) -> None:
 
 
 def test_a_negative_number_of_asserts_is_refused() -> None:
-    with pytest.raises(ValueError, match="feedback_tests is -1; it is a number of asserts, at least 0"):
+    with pytest.raises(ValueError, match="feedback_tests is -1"):
         code_env(feedback_tests=-1)
 
 
@@ -310,9 +310,7 @@ def test_an_unknown_mode_is_answered_with_the_nearest(mode: str, nearest: str) -
 
 
 def test_an_expert_needs_its_mode_and_the_mode_an_expert() -> None:
-    with pytest.raises(
-        ValueError, match="feedback is 'expert' and expert is None; give both 'expert' and an expert, or neither"
-    ):
+    with pytest.raises(ValueError, match="feedback is 'expert' and expert is None"):
         code_env("expert")
     with pytest.raises(ValueError, match="feedback is 'level_feedback' and expert is <function"):
         code_env("level_feedback", expert=reviewer)

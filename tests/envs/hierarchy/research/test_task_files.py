@@ -204,9 +204,7 @@ def test_a_row_names_nothing_outside_the_task_files_folder(
     (tmp_path / "here" / "folder" / "key.txt").symlink_to(tmp_path / "outside" / "key.txt")
     (tmp_path / "here" / "link").symlink_to(tmp_path / "outside")
     (tmp_path / "here" / "link.jsonl").symlink_to(tmp_path / "outside" / "key.jsonl")
-    with pytest.raises(
-        TaskError, match=r"task 'mine/1', field 'corpus': corpus .*(outside|key\.txt|key\.jsonl)'.*; put"
-    ):
+    with pytest.raises(TaskError, match=r"'mine/1', field 'corpus': .*(outside|key\.txt|key\.jsonl)'"):
         research(tasks=path)
 
 
@@ -232,7 +230,7 @@ def test_only_regular_files_of_a_limited_size_are_read(
 
 
 def test_options_need_embedded_questions(write: Callable[..., str]) -> None:
-    with pytest.raises(TaskError, match="grammar 'choice' offers sub-questions by it; play it with grammar='free'"):
+    with pytest.raises(TaskError, match="grammar 'choice'"):
         research(tasks=write("mine.jsonl", HOTPOT), grammar="choice")
 
 
