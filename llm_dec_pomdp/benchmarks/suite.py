@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import json
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
@@ -191,11 +192,11 @@ class Suite(Config):
             if method.title not in environment.without
             for seed in environment.seeds or self.seeds
         ]
-        for number, cell in enumerate(cells):
-            if cell.label in [other.label for other in cells[:number]]:
-                raise ConfigError(
-                    f"suite {self.name} has {cell.label!r} twice; give its methods or environments a `label` each"
-                )
+        labels = Counter(cell.label for cell in cells)
+        if twice := [label for label, times in labels.items() if times > 1]:
+            raise ConfigError(
+                f"suite {self.name} has {twice[0]!r} twice; give its methods or environments a `label` each"
+            )
         return cells
 
     def _cell(self, environment: EnvironmentConfig, method: MethodConfig, model: ModelConfig, seed: int) -> Cell:
