@@ -29,6 +29,7 @@ def test_an_example_has_at_most_60_lines(path: Path) -> None:
     assert len(path.read_text(encoding="utf-8").splitlines()) <= 60
 
 
+@pytest.mark.slow
 def test_random_agents_play_everything() -> None:
     lines = run("examples/random_agents.py").splitlines()
     assert [line.split()[0] for line in lines] == list(llm_dec_pomdp.registry)

@@ -196,6 +196,7 @@ def test_eval_reads_a_file_with_other_names(tmp_path: Path) -> None:
     assert "text 0" in episodes[0].turns[0].observations["agent_0"]
 
 
+@pytest.mark.slow
 def test_a_trained_team_is_measured_again_and_trained_on(tmp_path: Path) -> None:
     run = tmp_path / "run"
     size = ["--steps", "1", "--prompts", "2", "--group-size", "2"]
@@ -303,6 +304,7 @@ class Broken(Algorithm):
 """
 
 
+@pytest.mark.slow
 def test_bench_and_report_say_what_failed_and_what_is_noise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "leaves.py").write_text(BROKEN)  # `:leaves:` is an emoji elsewhere
     monkeypatch.syspath_prepend(tmp_path)

@@ -118,7 +118,6 @@ OF_CELL += ["checkpoints/step-000002/checkpoint.json", "checkpoints/step-000002/
 FILES = [*OF_RUN, *(CELL + name for name in OF_CELL)]
 EVERY = [(kind, file) for kind in (*NEW, *OLD) for file in FILES]
 SOME = {(kind, FILES[7 * number % len(FILES)]) for number, kind in enumerate((*NEW, *OLD))}
-SOME |= {("pipe", file) for file in FILES}
 TRIALS = [pytest.param(*trial, marks=[] if trial in SOME else [pytest.mark.slow]) for trial in EVERY]
 
 

@@ -14,6 +14,7 @@ import pytest
 
 SIZE = ["--prompts", "8", "--items", "1", "--max-new-tokens", "32", "--device", "cpu"]
 CTRL_C = b"\x03"
+pytestmark = pytest.mark.slow  # each loads torch in a process of its own
 
 
 class Terminal:
@@ -71,7 +72,6 @@ def test_the_second_ctrl_c_ends_a_training_at_once_and_leaves_the_terminal_in_or
     assert status(tmp_path / "run") == "interrupted"
 
 
-@pytest.mark.slow
 def test_one_ctrl_c_lets_the_cell_of_a_benchmark_save_its_step(tmp_path: Path) -> None:
     """A terminal sends it to the runner and to the processes of the cells."""
     folder = tmp_path / "run"

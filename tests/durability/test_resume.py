@@ -37,7 +37,7 @@ from llm_dec_pomdp.types import Completion, Turn
 REPOSITORY = Path(__file__).resolve().parents[2]
 LEARNERS = [name for name in algorithms if find_algorithm(name).load().learns()]
 LEARNERS.remove("imitation")  # of a teacher, which this task has not: see test_imitation
-ALIKE = ("grpo", "mareinforce", "marloo", "maremax", "shuffled")  # magrpo of one agent, with another baseline or reward
+KINDS = ("magrpo", "madpo", "maac", "reward_model")  # of samples, of pairs, with a critic, of rows: others keep no more
 SAMPLING = Sampling(max_new_tokens=4)
 STEPS = 6
 
@@ -138,7 +138,7 @@ def killed_and_resumed(folder: Path, *of: Any, **options: Any) -> Run:
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.slow) if name in ALIKE else name for name in LEARNERS]
+    "name", [name if name in KINDS else pytest.param(name, marks=pytest.mark.slow) for name in LEARNERS]
 )
 def test_a_resumed_run_equals_one_that_was_not_stopped(name: str, tmp_path: Path, alone: Run) -> None:
     whole = alone if name == "magrpo" else Run(tmp_path / "alone", name).go()
@@ -153,7 +153,8 @@ def test_a_resumed_run_equals_one_that_was_not_stopped(name: str, tmp_path: Path
     "options",
     [
         {"beta": 0.1},  # a copy of the first weights is kept
-        {"entropy": 0.05, "minibatches": 2},  # the order of the samples depends on the number of the update
+        # The order of the samples depends on the number of the update.
+        pytest.param({"entropy": 0.05, "minibatches": 2}, marks=pytest.mark.slow),
         pytest.param({"schedule": "cosine", "warmup": 2, "horizon": STEPS}, marks=pytest.mark.slow),
         pytest.param({"credit": "crossed"}, marks=pytest.mark.slow),
         pytest.param({"credit": "counterfactual"}, marks=pytest.mark.slow),

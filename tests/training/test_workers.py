@@ -37,7 +37,7 @@ def test_main_and_sub_agents_in_processes_of_their_own_learn_as_in_one(whole: di
 @pytest.mark.parametrize(
     "of",
     [
-        SEPARATE,
+        pytest.param(SEPARATE, marks=pytest.mark.slow),
         pytest.param(
             cell(TLDR, {"name": "magrpo", "options": {"credit": "crossed"}}, {**TINY, "sharing": "lora"}, 2, tokens=8),
             marks=pytest.mark.slow,
@@ -67,9 +67,8 @@ def test_a_team_in_processes_learns_as_in_one(of: Cell, tmp_path: Path) -> None:
     assert ran(of, tmp_path / "processes") == ran(of, tmp_path / "local", "local")
 
 
-@pytest.mark.parametrize(
-    ("first", "then"), [pytest.param("local", "processes", marks=pytest.mark.slow), ("processes", "local")]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("first", "then"), [("local", "processes"), ("processes", "local")])
 def test_a_run_goes_on_on_another_executor(first: str, then: str, whole: dict[str, Any], tmp_path: Path) -> None:
     run_cell(hierarchy(4), tmp_path, tracking=(), executor=first)
     assert ran(hierarchy(), tmp_path, then) == whole

@@ -67,6 +67,7 @@ def test_kill_9_of_any_worker_at_a_random_point_changes_nothing(
     assert watched.alive == []
 
 
+@pytest.mark.slow
 def test_workers_that_die_again_and_again_end_the_run_and_not_its_checkpoint(
     whole: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
