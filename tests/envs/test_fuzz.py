@@ -43,7 +43,7 @@ WRITING = [env_id for env_id in FLAT if not made(env_id).facts.judges_code]
 CODE = sorted(set(FLAT) - set(WRITING))
 # How many texts for every environment, whole batches all, in the full run and in the default run.
 FULL = {"writing": 4224, "code": 1280, "protocols": 320}
-BRIEF = {"writing": 384, "code": 160, "protocols": 32}
+BRIEF = {"writing": 192, "code": 96, "protocols": 32}
 brief_and_full = pytest.mark.parametrize(
     "counts", [BRIEF, pytest.param(FULL, marks=pytest.mark.slow)], ids=["brief", "full"]
 )
@@ -243,8 +243,10 @@ def test_every_task_takes_any_text(env_id: str, counts: dict[str, int]) -> None:
 
 
 @pytest.mark.parametrize("protocol", sorted(set(PROTOCOLS) - {"parallel"}))
-@pytest.mark.parametrize("env_id", WRITING)
-@brief_and_full
+@pytest.mark.parametrize(
+    ("env_id", "counts"),
+    [("tldr-v0", BRIEF), *(pytest.param(env_id, FULL, marks=pytest.mark.slow) for env_id in WRITING)],
+)
 def test_writing_tasks_take_any_text_under_every_protocol(env_id: str, protocol: str, counts: dict[str, int]) -> None:
     env = with_protocol(two_turns(env_id), protocol)
     texts = drawn(TEXT | HEADED, counts["protocols"], env.metadata["name"])

@@ -33,8 +33,9 @@ def task_of(env: GymnasiumView) -> Any:
 # --- every environment ------------------------------------------------------------------------------------------------
 
 
-@env_ids
-@pytest.mark.parametrize("max_turns", [1, 2, 5])
+@pytest.mark.parametrize(
+    ("env_id", "max_turns"), [(WRITING, 1), (WRITING, 5), *((env_id, 2) for env_id in sorted(llm_dec_pomdp.registry))]
+)
 def test_gymnasium_has_nothing_to_say(env_id: str, max_turns: int) -> None:
     """Warnings are errors here."""
     check_env(view(env_id, max_turns=max_turns), skip_render_check=True)
@@ -131,7 +132,7 @@ def test_an_episode_that_is_over_or_has_not_begun_asks_for_a_reset() -> None:
         env.step("early")
     env.reset(seed=0)
     env.step("done")
-    with pytest.raises(NotAskedToStepError, match=r"tldr-v0/centralized is over; call reset\(\) first"):
+    with pytest.raises(NotAskedToStepError, match=r"tldr-v0/centralized is over"):
         env.step("again")
 
 
