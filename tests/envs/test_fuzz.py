@@ -233,7 +233,13 @@ def fuzz(env: TextDecPOMDP, texts: Sequence[str]) -> tuple[int, int]:
 
 
 @brief_and_full
-@pytest.mark.parametrize("env_id", [*WRITING, *CODE])
+@pytest.mark.parametrize(
+    "env_id",
+    [
+        pytest.param(env_id, marks=pytest.mark.slow if env_id == "arxiv-v2" else ())  # a judge reads long texts
+        for env_id in (*WRITING, *CODE)
+    ],
+)
 def test_every_task_takes_any_text(env_id: str, counts: dict[str, int]) -> None:
     texts, count = (TEXT, counts["writing"]) if env_id in WRITING else (CODE_TEXT, counts["code"])
     env = two_turns(env_id)
