@@ -21,12 +21,17 @@ def run(program: str, folder: Path) -> str:
     return done.stdout
 
 
+def programs(page: str) -> tuple[list[str], str]:
+    """The programs of a page, and all that they print."""
+    text = (DOCS / page).read_text(encoding="utf-8")
+    return PROGRAM.findall(text), "".join(PRINTED.findall(text))
+
+
 def plays(page: str, module: str, folder: Path) -> None:
     """The first program of a page is a module of the user's, the others follow each other."""
-    text = (DOCS / page).read_text(encoding="utf-8")
-    first, *others = PROGRAM.findall(text)
+    (first, *others), printed = programs(page)
     (folder / f"{module}.py").write_text(first, encoding="utf-8")
-    assert run("\n".join([f"import {module}", *others]), folder) == "".join(PRINTED.findall(text))
+    assert run("\n".join([f"import {module}", *others]), folder) == printed
 
 
 def test_the_environment_of_the_tutorial_is_learnt(tmp_path: Path) -> None:
@@ -40,6 +45,25 @@ def test_the_tools_of_the_page_answer_as_it_says(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_the_learner_of_the_tutorial_learns_and_its_control_does_not(tmp_path: Path) -> None:
     plays("tutorials/learner.md", "best_of", tmp_path)
+
+
+def test_the_programs_without_another_library_print_what_their_pages_say(tmp_path: Path) -> None:
+    found, printed = programs("tutorials/library.md")
+    assert run("\n".join(program for program in found if "pip install" not in program), tmp_path) == printed
+    (program,), printed = programs("tutorials/report.md")
+    assert run(program, ROOT) == printed  # it reads a file of the clone
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("library", ["stable_baselines3", "torchrl", "benchmarl", "ray.rllib", "trl", "comlrl"])
+def test_the_program_for_a_library_runs_where_it_is_installed(library: str, tmp_path: Path) -> None:
+    """What trains for hours, or a model of the reader's, is left at its imports."""
+    pytest.importorskip(library, reason=f"{library} is not installed", exc_type=ImportError)
+    first, *others = programs("tutorials/library.md")[0]
+    (program,) = (program for program in others if re.search(rf"^(from|import) {library}\b", program, re.MULTILINE))
+    if library in ("benchmarl", "trl", "comlrl"):
+        program = program.partition("\n\n")[0]
+    run(f"{first}\n{program.replace('100_000', '512')}", tmp_path)
 
 
 def test_the_first_program_of_the_readme_earns_what_it_says(tmp_path: Path) -> None:
