@@ -6,6 +6,7 @@ from being written. `Terminal` is the one way to a terminal; whatever writes a f
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable
 from typing import Any
@@ -41,10 +42,18 @@ def plain(text: str, style: str = "") -> Text:
 
 
 class Terminal(Console):
-    """A console on which every string is text, never markup or an emoji, and no text commands the terminal."""
+    """A console on which every string is text, never markup or an emoji, and no text commands the terminal.
+
+    A sentence is wrapped where lines have a width: in a terminal, or where COLUMNS says it; elsewhere it is one line.
+    """
 
     def __init__(self, **options: Any) -> None:
         super().__init__(markup=False, emoji=False, highlight=False, **options)
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        """As `Console.print`."""
+        options.setdefault("soft_wrap", not (self.is_terminal or "COLUMNS" in os.environ))
+        super().print(*objects, **options)
 
     def render_str(self, text: str, **options: Any) -> Text:
         """Strings as text of the width that is going to be shown."""

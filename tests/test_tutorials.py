@@ -1,4 +1,4 @@
-"""The programs of docs/tutorials and of the README print what the pages say."""
+"""The programs of docs/tutorials, of docs/tools.md and of the README print what the pages say."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-TUTORIALS = ROOT / "docs" / "tutorials"
+DOCS = ROOT / "docs"
 PROGRAM, PRINTED = (re.compile(rf"^```{kind}\n(.*?)^```", re.DOTALL | re.MULTILINE) for kind in ("python", "text"))
 
 
@@ -21,21 +21,52 @@ def run(program: str, folder: Path) -> str:
     return done.stdout
 
 
+def programs(page: str) -> tuple[list[str], str]:
+    """The programs of a page, and all that they print."""
+    text = (DOCS / page).read_text(encoding="utf-8")
+    return PROGRAM.findall(text), "".join(PRINTED.findall(text))
+
+
 def plays(page: str, module: str, folder: Path) -> None:
     """The first program of a page is a module of the user's, the others follow each other."""
-    text = (TUTORIALS / page).read_text(encoding="utf-8")
-    first, *others = PROGRAM.findall(text)
+    (first, *others), printed = programs(page)
     (folder / f"{module}.py").write_text(first, encoding="utf-8")
-    assert run("\n".join([f"import {module}", *others]), folder) == "".join(PRINTED.findall(text))
+    assert run("\n".join([f"import {module}", *others]), folder) == printed
 
 
 def test_the_environment_of_the_tutorial_is_learnt(tmp_path: Path) -> None:
-    plays("environment.md", "echo", tmp_path)
+    plays("tutorials/environment.md", "echo", tmp_path)
+
+
+def test_the_tools_of_the_page_answer_as_it_says(tmp_path: Path) -> None:
+    plays("tools.md", "desk", tmp_path)
 
 
 @pytest.mark.slow
 def test_the_learner_of_the_tutorial_learns_and_its_control_does_not(tmp_path: Path) -> None:
-    plays("learner.md", "best_of", tmp_path)
+    plays("tutorials/learner.md", "best_of", tmp_path)
+
+
+def test_the_programs_without_another_library_print_what_their_pages_say(tmp_path: Path) -> None:
+    found, printed = programs("tutorials/library.md")
+    assert run("\n".join(program for program in found if "pip install" not in program), tmp_path) == printed
+    (program,), printed = programs("tutorials/report.md")
+    assert run(program, ROOT) == printed  # it reads a file of the clone
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("library", ["stable_baselines3", "torchrl", "benchmarl", "ray.rllib", "trl", "comlrl"])
+def test_the_program_for_a_library_runs_where_it_is_installed(library: str, tmp_path: Path) -> None:
+    """What trains for hours, or a model of the reader's, is left at its imports."""
+    command = [sys.executable, "-c", f"import {library}"]  # elsewhere, because it is large
+    found = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    if "ModuleNotFoundError" in found.stderr:
+        pytest.skip(found.stderr.strip().rpartition("\n")[2])
+    first, *others = programs("tutorials/library.md")[0]
+    (program,) = (program for program in others if re.search(rf"^(from|import) {library}\b", program, re.MULTILINE))
+    if library in ("benchmarl", "trl", "comlrl"):
+        program = program.partition("\n\n")[0]
+    run(f"{first}\n{program.replace('100_000', '512')}", tmp_path)
 
 
 def test_the_first_program_of_the_readme_earns_what_it_says(tmp_path: Path) -> None:

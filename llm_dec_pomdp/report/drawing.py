@@ -86,6 +86,7 @@ def _draw_panel(axes: Any, panel: Panel) -> dict[str, Any]:
         _draw_bars(axes, panel)
         return {}
     axes.grid(axis="y", linewidth=0.4, alpha=0.3)
+    axes.locator_params(axis="x", integer=not isinstance(panel, Points))  # lines go over updates or episodes
     handles: dict[str, Any] = {}
     for line in panel.series:
         colour, label = COLOURS[line.colour % len(COLOURS)], _label(line.name)

@@ -14,7 +14,7 @@ from ..visible import plain, visible
 from .findings import Findings
 from .tables import bounds, failure_table, frame, number, return_cells
 
-_ROWS, _SENTENCES = 12, 4  # of all the lines that a small window has
+_ROWS, _SENTENCES = 10, 4  # of all the lines that a small window has
 _FIRST = 3  # columns without which a row says nothing
 _BETWEEN = 3  # characters
 

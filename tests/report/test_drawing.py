@@ -42,6 +42,13 @@ def test_points_stand_where_their_values_are() -> None:
     assert {"v <w>", "x", "0", "100"} <= set(texts(root))
 
 
+def test_the_axis_of_few_updates_has_whole_numbers() -> None:
+    root = drawn(Lines("v", "updates", [Series("a", [1, 2], [5, 5])], (0, 10)))
+    numbers = [text for text in texts(root) if text and re.fullmatch(r"[\d.]+", text)]
+    assert {"1", "2"} <= set(numbers)
+    assert not any("." in number for number in numbers)
+
+
 def test_a_long_curve_has_no_marks() -> None:
     steps = [float(step) for step in range(1, 201)]
     root = drawn(Lines("v", "x", [Series("a", steps, steps)]))

@@ -12,7 +12,7 @@
 """
 
 from .calls import Call, read_calls
-from .function import Function, Kit, function
+from .function import Function, Kit, function, kit
 from .toolbox import Answered, Limits, Toolbox, ToolState
 
-__all__ = ["Answered", "Call", "Function", "Kit", "Limits", "ToolState", "Toolbox", "function", "read_calls"]
+__all__ = ["Answered", "Call", "Function", "Kit", "Limits", "ToolState", "Toolbox", "function", "kit", "read_calls"]

@@ -60,11 +60,11 @@ class Function(NamedTuple):
 
 @dataclass(frozen=True)
 class Kit:
-    """Functions that share a state.
+    """Functions that share a state; `kit` makes one of typed functions.
 
     Args:
         name: Unique in a toolbox.
-        functions: Typed functions, or `Function`s.
+        functions: Each with a name of its own.
         initial: The state at the beginning of an episode, an immutable value.
         private: Each agent has a state of its own; else all that have the kit share one.
 

@@ -100,7 +100,7 @@ def _bounded(value: Any) -> int | float:
 
 
 def notes(most: int = 20, characters: int = 300, *, private: bool = True) -> Kit:
-    """A memory of short texts: `note`, `notes` and `forget`.
+    """A memory of short texts: `note`, `read_notes` and `forget`.
 
     Args:
         most: Notes that are kept.
