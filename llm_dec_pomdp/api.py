@@ -13,13 +13,13 @@ setting.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from .agents.assembly import MemberConfig, assemble_team
+from .agents.assembly import MemberConfig, agents_by_name, assemble_team
 from .agents.base import Policy, Sampling, Team
-from .agents.saved import load_weights, read_sampling
+from .agents.saved import load_weights, read_sampling, read_samplings
 from .algorithms.base import Algorithm
 from .algorithms.registration import build_algorithm, learns
 from .config import ConfigError, build
@@ -29,6 +29,7 @@ from .evaluation.metrics import Summary, earned
 from .evaluation.teams import default_model, known_of
 from .options import EvaluationConfig
 from .progress import shown
+from .registries import nearest
 from .rollout import independent
 from .storage.runfolder import new_run_folder
 from .training import Counters, TrainerConfig, TrainingStep, restore
@@ -44,7 +45,13 @@ _LENGTH = TrainerConfig()  # of trainings by default
 
 
 def load_team(
-    env: TextDecPOMDP, model: str = "", *, weights: str | Path | None = None, seed: int = 0, **options: Any
+    env: TextDecPOMDP,
+    model: str = "",
+    *,
+    weights: str | Path | None = None,
+    sampling: Mapping[str, Sampling] | None = None,
+    seed: int = 0,
+    **options: Any,
 ) -> Team:
     """A team for the agents of an environment, in which the same kind of model plays every role.
 
@@ -55,12 +62,14 @@ def load_team(
             `evaluation.teams.default_model`.
         weights: Whose weights to take, and whose sampling: what `Team.save`, a run or `export` wrote, a checkpoint, or
             the folder of some, of which the newest undamaged one counts.
+        sampling: Of single agents, by name or role; the fields that are given take the place of those with which the
+            team is trained and measured: `{"agent_0": Sampling(temperature=0.5)}`. Left out, that of `weights`.
         seed: Of first weights that are drawn.
         options: Fields of `agents.options.ModelOptions`: sharing="lora", device="cuda:1", dtype="bfloat16", ...
 
     Raises:
         TypeError: This is no environment.
-        ConfigError: An option that does not exist, or a value that it does not take.
+        ConfigError: An option, or an agent with a sampling, that does not exist, or a value that it does not take.
         ModelError: The model cannot be loaded.
         CheckpointError: The weights are those of another kind of team.
     """
@@ -72,6 +81,12 @@ def load_team(
         folder = find_team(Path(weights))
         load_weights(folder, team)
         team.sampling = read_sampling(folder)
+        sampling = read_samplings(folder) if sampling is None else sampling
+    by_name = agents_by_name(env.possible_agents, [env.role(agent) for agent in env.possible_agents])
+    for name, change in (sampling or {}).items():
+        if name not in by_name:
+            raise ConfigError(f"a sampling is for {name!r}, which is no agent or role here; {nearest(name, by_name)}")
+        team.samplings |= dict.fromkeys(by_name[name], change)
     return team
 
 
@@ -205,6 +220,8 @@ def train(
     if checkpoints is not None:
         trained = {"environment": env.metadata["name"], "algorithm": algorithm, "options": options, "seed": seed}
         sizes = {"prompts_per_step": prompts_per_step, "group_size": group_size, "sampling": sampling.model_dump()}
+        if team.samplings:
+            sizes["samplings"] = {a: change.model_dump(exclude_unset=True) for a, change in team.samplings.items()}
         places = Checkpoints(Path(checkpoints), {**trained, **sizes}, keep=config.keep)
         done = restore(learner, env, places)
     title = f"{algorithm} on {env.metadata['name']}"

@@ -22,6 +22,13 @@ class Sampling(Config):
     """Most likely tokens that are kept; 0 keeps all. See top_p."""
     max_new_tokens: Positive = 128
     """Longest text of one agent, in tokens."""
+    stop: tuple[Annotated[str, Field(min_length=1)], ...] = ()
+    """Strings that end a text, which is then what stands before them, as with vLLM and OpenAI. Its tokens are kept and
+    trained on as they were sampled, those of the stop string included."""
+
+    def changed(self, change: Sampling) -> Sampling:
+        """The same with the fields that were given to `change`, whatever their values are."""
+        return self.model_copy(update={name: getattr(change, name) for name in change.model_fields_set})
 
 
 class TrainerConfig(Config):

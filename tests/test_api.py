@@ -66,6 +66,19 @@ def test_a_team_is_measured_as_it_was_trained(tmp_path: Path) -> None:
         assert measured.sampling == short
 
 
+def test_the_sampling_of_an_agent_is_saved_with_its_team(tmp_path: Path) -> None:
+    change = {"agent_0": llm_dec_pomdp.Sampling(temperature=0.5)}
+    team = llm_dec_pomdp.load_team(tiger(), "builtin:table", sampling=change)
+    llm_dec_pomdp.train(team, tiger(), steps=1, prompts_per_step=1, sampling=ONE, checkpoints=tmp_path / "trained")
+    team.save(tmp_path / "saved")
+    for place in ("saved", "trained/step-000001"):
+        again = llm_dec_pomdp.load_team(tiger(), "builtin:table", weights=tmp_path / place)
+        assert again.sampling_of("agent_0", again.sampling) == ONE.model_copy(update={"temperature": 0.5})
+        assert again.sampling_of("agent_1", again.sampling) == ONE
+    with pytest.raises(ConfigError, match="'agent_7'"):
+        llm_dec_pomdp.load_team(tiger(), "builtin:table", sampling={"agent_7": ONE})
+
+
 def test_a_training_goes_on_from_its_folder_bit_for_bit(tmp_path: Path) -> None:
     whole = trained(4)
     trained(2, checkpoints=tmp_path)

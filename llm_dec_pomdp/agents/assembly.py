@@ -1,6 +1,6 @@
 """Teams of any members, and the one place that says what a model's name stands for: a model, or a script.
 
-Members may have other models, be frozen or scripted, and have learning rates of their own.
+Members may have other models, be frozen or scripted, and have learning rates and sampling of their own.
 
 A member plays one agent or several. In a file (`llm-dec-pomdp train ID --team team.toml`):
 
@@ -14,13 +14,17 @@ A member plays one agent or several. In a file (`llm-dec-pomdp train ID --team t
     agents = ["elaboration"]
     model = "builtin:tiny"
     train = false
+    sampling = { temperature = 0.7, stop = ["\\n"] }
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any
 
+from pydantic import PlainSerializer
+
+from ..options import Sampling
 from ..registries import nearest
 from ..types import Message
 from .base import Policy, Team
@@ -74,6 +78,8 @@ class MemberConfig(ModelOptions):
     """False: the weights stay as they are."""
     learning_rate: float | None = None
     """Left out: that of the algorithm."""
+    sampling: Annotated[Sampling, PlainSerializer(lambda change: change.model_dump(exclude_unset=True))] = Sampling()
+    """Fields that differ from those of the run for these agents: temperature, top_p, top_k, max_new_tokens, stop."""
 
 
 def assemble_team(
@@ -105,11 +111,11 @@ def assemble_team(
         ModelError: An agent is unknown, or has no member or two, or a model cannot be loaded.
     """
     role_of = dict(zip(agents, roles, strict=True))
-    by_name = {role: [agent for agent in agents if role_of[agent] == role] for role in roles}
-    by_name |= {agent: [agent] for agent in agents}
+    by_name = agents_by_name(agents, roles)
     words = {"menus": menus, "vocabulary": vocabulary}
     players: dict[str, Policy] = {}
     rates: dict[str, float] = {}
+    samplings: dict[str, Sampling] = {}
     for member in members:
         for name in member.agents:
             if name not in by_name:
@@ -126,10 +132,18 @@ def assemble_team(
             players |= load(names, member.model, roles=[role_of[name] for name in names], **arguments).members
         if member.learning_rate is not None:
             rates |= dict.fromkeys(names, member.learning_rate)
+        if member.sampling.model_fields_set:
+            samplings |= dict.fromkeys(names, member.sampling)
     missing = [agent for agent in agents if agent not in players]
     if missing:
         raise ModelError(f"nobody plays {missing[0]!r}; give every agent a member: {', '.join(agents)}")
-    return Team({agent: players[agent] for agent in agents}, learning_rates=rates)
+    return Team({agent: players[agent] for agent in agents}, learning_rates=rates, samplings=samplings)
+
+
+def agents_by_name(agents: Sequence[str], roles: Sequence[str]) -> dict[str, list[str]]:
+    """The agents of every name that a member may give: their own, and that of a role."""
+    by_role = {role: [agent for agent, of in zip(agents, roles, strict=True) if of == role] for role in roles}
+    return by_role | {agent: [agent] for agent in agents}
 
 
 def _scripted(name: str, script: Callable[[str], Say], choices: Choices) -> Policy:

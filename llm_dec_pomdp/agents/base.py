@@ -276,15 +276,25 @@ class Team(Policy):
     Args:
         members: The policy of every agent. Agents may share a policy; their requests then go into one call.
         learning_rates: Learning rates of single agents; the learner's, or their policy's own, where left out.
+        samplings: Of single agents: the fields that were given, as in `Sampling(temperature=0.5)`, take the place of
+            those with which the team is asked. A `max_new_tokens` here is that of the whole text, also where it holds
+            the parts of several agents.
 
     Attributes:
         sampling: How it was told to draw texts when it was trained; the defaults before.
 
     Raises:
-        ValueError: No members, or a learning rate that is negative, not finite, or for an agent without a member.
+        ValueError: No members; a learning rate that is negative or not finite; or a learning rate or a sampling for an
+            agent without a member.
     """
 
-    def __init__(self, members: Mapping[str, Policy], *, learning_rates: Mapping[str, float] | None = None) -> None:
+    def __init__(
+        self,
+        members: Mapping[str, Policy],
+        *,
+        learning_rates: Mapping[str, float] | None = None,
+        samplings: Mapping[str, Sampling] | None = None,
+    ) -> None:
         if not members:
             raise ValueError("a team needs at least one member")
         for agent, member in members.items():
@@ -292,7 +302,11 @@ class Team(Policy):
                 raise TypeError(f"{agent!r} is played by {member!r:.80}, which is no agents.Policy; derive its class")
         self.members = dict(members)
         self.learning_rates = dict(learning_rates or {})
+        self.samplings = dict(samplings or {})
         self.sampling = Sampling()
+        for agent in self.samplings:
+            if agent not in self.members:
+                raise ValueError(f"a sampling is for {agent!r}, whom no member plays; {nearest(agent, members)}")
         for agent, rate in self.learning_rates.items():
             if agent not in self.members:
                 raise ValueError(f"a learning rate is for {agent!r}, whom no member plays; {nearest(agent, members)}")
@@ -351,11 +365,26 @@ class Team(Policy):
                 raise UnknownNameError(f"no member plays {request.agent!r}; {nearest(request.agent, self.members)}")
             numbers.setdefault(id(self.members[request.agent]), []).append(number)
         policies = [policy for policy in self.policies if id(policy) in numbers]
-        calls = [partial(p.generate, [requests[number] for number in numbers[id(p)]], sampling) for p in policies]
+        calls = [partial(self.ask, p, [requests[number] for number in numbers[id(p)]], sampling) for p in policies]
         answers: dict[int, list[Completion]] = {}
         for policy, completions in zip(policies, side_by_side(policies, calls), strict=True):
             answers |= zip(numbers[id(policy)], completions, strict=True)
         return [answers[number] for number in range(len(requests))]
+
+    def ask(self, policy: Policy, requests: Sequence[Request], sampling: Sampling) -> list[list[Completion]]:
+        """What a policy answers, with one call for each sampling of the agents."""
+        numbers: dict[Sampling, list[int]] = {}
+        for number, request in enumerate(requests):
+            numbers.setdefault(self.sampling_of(request.agent, sampling), []).append(number)
+        answers: dict[int, list[Completion]] = {}
+        for of_agents, places in numbers.items():
+            completions = policy.generate([requests[place] for place in places], of_agents)
+            answers |= zip(places, completions, strict=True)
+        return [answers[number] for number in range(len(requests))]
+
+    def sampling_of(self, agent: str, sampling: Sampling) -> Sampling:
+        """How an agent draws where the team is asked with `sampling`."""
+        return sampling.changed(self.samplings[agent]) if agent in self.samplings else sampling
 
     def act(
         self, observations: Mapping[str, str | Sequence[Message]], sampling: Sampling = _DRAWN, seed: int = 0
@@ -397,7 +426,8 @@ class Team(Policy):
             raise ValueError(f"{self!r} has no weights that are trained, so there is nothing to save")
         if place.exists() and not (place / DESCRIPTION).is_file() and (place.is_file() or any(place.iterdir())):
             raise FileExistsError(f"{str(folder)!r} is not empty and holds no saved team; give a new folder")
-        save_team(place, self, {"sampling": self.sampling.model_dump()})
+        samplings = {agent: change.model_dump(exclude_unset=True) for agent, change in self.samplings.items()}
+        save_team(place, self, {"sampling": self.sampling.model_dump(), "samplings": samplings})
 
     def __repr__(self) -> str:
         kinds = {agent: type(policy).__name__ for agent, policy in self.members.items()}

@@ -19,6 +19,7 @@ from .base import Policy, Request, Sampling, definitions
 from .tool_calls import messages_of, text_with_calls
 
 T = TypeVar("T")
+_MOST_STOPS = 4  # stop strings, of OpenAI's interface
 
 
 class RemoteError(ConnectionError):
@@ -69,7 +70,13 @@ class Remote(Policy):
 
         Raises:
             RemoteError: No usable answer after all tries.
+            ValueError: More stop strings than OpenAI's interface takes.
         """
+        if len(sampling.stop) > _MOST_STOPS:
+            raise ValueError(
+                f"stop has {len(sampling.stop)} strings, {list(sampling.stop)}, and servers such as {self.url} take "
+                f"{_MOST_STOPS}; give fewer"
+            )
         given_up = threading.Event()
         with ThreadPoolExecutor(self.concurrency) as threads:
             pending = [
@@ -86,7 +93,7 @@ class Remote(Policy):
                 raise
 
     def _sample(self, request: Request, seed: int, sampling: Sampling, given_up: threading.Event) -> Completion:
-        body = {
+        body: dict[str, Any] = {
             "model": self.model,
             "messages": messages_of(request.history),
             "temperature": sampling.temperature,
@@ -96,6 +103,8 @@ class Remote(Policy):
         }
         if sampling.top_k:  # beyond OpenAI's own interface: a server that does not know it says so
             body["top_k"] = sampling.top_k
+        if sampling.stop:
+            body["stop"] = list(sampling.stop)
         if request.tools:
             body["tools"] = definitions(request.tools)
         started = time.perf_counter()

@@ -58,13 +58,27 @@ def read_description(folder: Path) -> dict[str, Any]:
 
 def read_sampling(folder: Path) -> Sampling:
     """How texts were drawn in the training of a saved team, or of a checkpoint; the defaults where nothing says it."""
+    return conform(_saved(folder).get("sampling", {}), Sampling, f"{str(folder)!r}, field sampling")
+
+
+def read_samplings(folder: Path) -> dict[str, Sampling]:
+    """The samplings of single members, by the names or roles of their agents; see `Team`."""
+    saved = _saved(folder)
+    members = saved.get("model", {}).get("members", []) if "samplings" not in saved else []
+    changes = {agent: member.get("sampling", {}) for member in members for agent in member["agents"]}
+    where = f"{str(folder)!r}, field samplings"
+    return conform(saved.get("samplings", changes), dict[str, Sampling], where)
+
+
+def _saved(folder: Path) -> dict[str, Any]:
+    """What was saved with a team or a checkpoint: the configuration of its training."""
     saved: dict[str, Any] = {}
     if is_there(folder / DESCRIPTION):
         saved = read_description(folder)
     elif is_there(folder / CHECKPOINT):
         where = f"{folder / CHECKPOINT}, field config"
         saved = conform(read_json(folder / CHECKPOINT, dict[str, Any]).get("config"), dict[str, Any], where)
-    return conform(saved.get("sampling", {}), Sampling, f"{str(folder)!r}, field sampling")
+    return saved
 
 
 def load_weights(folder: Path, team: Team) -> None:

@@ -138,7 +138,7 @@ class BestOf(Team):
     """
 
     def __init__(self, team: Team, updaters: Sequence[Any], count: int) -> None:
-        super().__init__(team.members, learning_rates=team.learning_rates)
+        super().__init__(team.members, learning_rates=team.learning_rates, samplings=team.samplings)
         self._updater: dict[str, ValueUpdater] = {agent: updater for updater in updaters for agent in updater.agents}
         self._count = count
 
@@ -151,9 +151,10 @@ class BestOf(Team):
         for updater in dict.fromkeys(self._updater.values()):
             numbers = [n for n, request in enumerate(requests) if self._updater.get(request.agent) is updater]
             wide = [self._widened(requests[number]) for number in numbers]
-            several = updater.reference.generate(wide, sampling) if wide else []  # type: ignore[union-attr]
+            several = self.ask(updater.reference, wide, sampling) if wide else []
             for number, texts in zip(numbers, several, strict=True):
-                answers[number] = self._best(updater, requests[number], texts, sampling.max_new_tokens)
+                limit = self.sampling_of(requests[number].agent, sampling).max_new_tokens
+                answers[number] = self._best(updater, requests[number], texts, limit)
         return [answers[number] for number in range(len(requests))]
 
     def _widened(self, request: Request) -> Request:

@@ -24,7 +24,7 @@ from typing import Any, TypeVar
 
 import torch
 
-from ..agents.base import ParameterGroup, Policy, Team, side_by_side
+from ..agents.base import ParameterGroup, Policy, Sampling, Team, side_by_side
 from ..agents.memory import BatchSize
 from ..seeding import derive
 from .base import Metrics
@@ -61,20 +61,34 @@ def updaters_of(
 
     Args:
         team: The team.
-        temperature, options: See `Updater`.
+        temperature, options: See `Updater`; agents with a sampling of their own may have another temperature.
         kind: Class of the updaters; `Updater` when left out.
         others: Class of all updaters but the first; the same when left out.
 
     Raises:
-        ValueError: No member can be trained, or two policies share a network; or see `Updater`.
+        ValueError: No member can be trained, two policies share a network, or agents of one policy have different
+            temperatures; or see `Updater`.
     """
     refuse_untrainable_team(team)
     updaters: list[Updater] = []
     for policy in team.trainable:
         build = (others if updaters else kind) or kind or Updater
         groups = team.parameter_groups(policy, options.learning_rate)
-        updaters.append(policy.updater(build, groups, temperature, options))
+        updaters.append(policy.updater(build, groups, _temperature_of(team, policy, temperature), options))
     return updaters
+
+
+def _temperature_of(team: Team, policy: Policy, temperature: float) -> float:
+    """The temperature at which the agents of a policy draw, where the run's is `temperature`."""
+    agents = [agent for agent, member in team.members.items() if member is policy]
+    run = Sampling(temperature=temperature)
+    temperatures = {agent: team.sampling_of(agent, run).temperature for agent in agents}
+    if len(set(temperatures.values())) > 1:
+        raise ValueError(
+            f"the temperatures {temperatures} are for agents of one policy, which is trained at one temperature; give "
+            "them one, or a member each in a team's file"
+        )
+    return temperatures[agents[0]]
 
 
 def step_all(updaters: Sequence[Updater], samples: Sequence[Sample], seed: int) -> Metrics:

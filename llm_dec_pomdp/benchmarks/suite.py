@@ -275,6 +275,11 @@ class Cell:
         code = [name for name in (self.environment.id, self.method.name, *stages) if ":" in name]
         return [*code, *(name for name in self.models if server_model(name))]
 
+    def sampling_of(self, agent: str, role: str) -> Sampling:
+        """How an agent draws its texts: as the run, or else its member."""
+        changes = (member.sampling for member in self.model.members if {agent, role} & set(member.agents))
+        return self.sampling.changed(next(changes, Sampling()))
+
     def without(self, *names: str) -> dict[str, Any]:
         """Plain values as read back from a file, without some of them, such as "seed" or "training.keep"."""
         values: dict[str, Any] = json.loads(json.dumps(self.to_dict()))

@@ -53,7 +53,7 @@ class Header:
         max_turns: H under the protocol.
         topology: One of the words that the published schema has for it.
         players: By agent, in the order of the environment.
-        sampling: How texts were drawn; None where nobody said.
+        sampling: How texts were drawn, apart from members with a sampling of their own; None where nobody said.
     """
 
     environment: str

@@ -129,7 +129,7 @@ def _card(cell: Cell, role: str, agent: str, *, agents: list[str], steps: int) -
     lora, name = cell.model.sharing == "lora", cell.model.name
     gguf = Path(name).suffix == ".gguf"
     base = f'"{Path(name).parent}", gguf_file="{Path(name).name}"' if gguf else json.dumps(name)
-    folder = folder_of(agent)
+    folder, sampling = folder_of(agent), cell.sampling_of(agent, role)
     on_hub = not (gguf or name.startswith("builtin:") or Path(name).exists())
     return CARD.format(
         library="peft" if lora else "transformers",
@@ -146,7 +146,7 @@ def _card(cell: Cell, role: str, agent: str, *, agents: list[str], steps: int) -
         seed=cell.seed,
         protocol=cell.protocol,
         code=(LOAD_ADAPTER if lora else LOAD_ALL).format(folder=folder, base=base),
-        temperature=cell.sampling.temperature,
-        top_p=cell.sampling.top_p,
-        tokens=cell.sampling.max_new_tokens,
+        temperature=sampling.temperature,
+        top_p=sampling.top_p,
+        tokens=sampling.max_new_tokens,
     )

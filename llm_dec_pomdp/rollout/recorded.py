@@ -151,5 +151,8 @@ class Shown(Policy):
         ]
 
     def _as_sampled(self, request: Request, completions: list[Completion], sampling: Sampling) -> list[Completion]:
-        pupil = self.pupil.members[request.agent] if isinstance(self.pupil, Team) else self.pupil
-        return [pupil.written(request, completion.text, sampling.max_new_tokens) for completion in completions]
+        pupil, limit = self.pupil, sampling.max_new_tokens
+        if isinstance(pupil, Team):
+            limit = pupil.sampling_of(request.agent, sampling).max_new_tokens
+            pupil = pupil.members[request.agent]
+        return [pupil.written(request, completion.text, limit) for completion in completions]

@@ -115,8 +115,14 @@ class FakeVLLM:
             policy.load_state_dict(state | {named[name]: tensor for name, tensor in tensors.items()})
         policy = policy or self.model
         drawn = {name: body[name] for name in ("temperature", "top_p")}
-        sampling = Sampling(**drawn, top_k=max(0, body["top_k"]), max_new_tokens=body["max_tokens"])
+        sampling = Sampling(**drawn, top_k=max(0, body["top_k"]), max_new_tokens=body["max_tokens"], stop=body["stop"])
         prompt = Prompt(body["prompt"], [body["seed"]], adapter)
-        [[drawn]] = sample(policy.model, [prompt], sampling, frozenset(body["stop_token_ids"]), 0)
-        choice = {"token_ids": drawn.ids, "logprobs": {"token_logprobs": drawn.logprobs}}
+        [[drawn]] = sample(policy.model, [prompt], sampling, frozenset(body["stop_token_ids"]), 0, policy.raw_text)
+        text = policy.raw_text(drawn.ids)
+        reason = next((stop for stop in body["stop"] if stop in text), None)
+        choice: dict[str, Any] = {
+            "stop_reason": reason,
+            "token_ids": drawn.ids,
+            "logprobs": {"token_logprobs": drawn.logprobs},
+        }
         return 200, json.dumps({"model": body["model"], "choices": [choice]}).encode()

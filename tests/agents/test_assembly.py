@@ -112,6 +112,27 @@ def test_members_have_their_own_learning_rates(saved: Folder) -> None:
     assert not same(before[1:], after[1:])
 
 
+def test_members_are_trained_at_their_own_temperature(saved: Folder) -> None:
+    cool = {"temperature": 0.5}
+    team = assemble(
+        {"agents": ["left"], "model": saved(16), "sampling": cool}, {"agents": ["right"], "model": saved(16)}
+    )
+    learner = MAGRPO(team, SHORT, MAGRPOConfig(learning_rate=0.0))
+    assert [updater.temperature for updater in learner.updaters] == [0.5, 1.0]
+    for agent, temperature in (("agent_0", 0.5), ("agent_1", 1.0)):
+        texts = [(agent, e.turns[0].actions[agent]) for group in play(team) for e in group.episodes]
+        logprobs, mask = team.members[agent].token_logprobs(texts, temperature)
+        recorded = [p for _, completion in texts for p in completion.logprobs]
+        assert logprobs[mask.bool()].tolist() == pytest.approx(recorded, abs=1e-4)
+
+
+def test_agents_of_one_policy_are_trained_at_one_temperature(saved: Folder) -> None:
+    team = assemble({"agents": ["left", "right"], "model": saved(16), "sharing": "shared"})
+    team.samplings = {"agent_0": Sampling(temperature=0.5)}
+    with pytest.raises(ValueError, match=r"'agent_0': 0\.5"):
+        MAGRPO(team, SHORT)
+
+
 def test_a_schedule_scales_every_learning_rate(saved: Folder) -> None:
     team = assemble(
         {"agents": ["left"], "model": saved(16), "learning_rate": 0.2}, {"agents": ["right"], "model": saved(16)}
@@ -196,6 +217,7 @@ def test_a_team_file(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ('[[members]]\nagents = ["a"]\nmodell = "x"\n', "no such key; did you mean model"),
+        ('[[members]]\nagents = ["a"]\nsampling = { temprature = 1 }\n', "temprature.*did you mean temperature"),
         ("[[members]]\n", "members.0.agents"),
         ("seed = 1\n", "no such key"),
         ("", r"no \[\[members\]\]"),

@@ -34,9 +34,9 @@ def texts(remote: Remote, *requests: Request, sampling: Sampling | None = None) 
 # --- what is sent -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("top_k", "sent"), [(0, {}), (7, {"top_k": 7})])  # 0 is none, which not all servers know
-def test_the_request_holds_the_history_and_the_sampling(server: Server, top_k: int, sent: dict[str, int]) -> None:
-    sampling = Sampling(temperature=0.5, top_p=0.25, max_new_tokens=17, top_k=top_k)
+@pytest.mark.parametrize("sent", [{}, {"top_k": 7}, {"stop": ["\n", "END"]}])  # not all servers know all of them
+def test_the_request_holds_the_history_and_the_sampling(server: Server, sent: dict[str, Any]) -> None:
+    sampling = Sampling(temperature=0.5, top_p=0.25, max_new_tokens=17, **sent)
     request = Request("agent_1", conversation("problem", "my answer", "try again"), (5,))
     texts(Remote(server.url, "big-model"), request, sampling=sampling)
     assert server.asked == [
@@ -56,6 +56,12 @@ def test_the_request_holds_the_history_and_the_sampling(server: Server, top_k: i
     ]
     assert server.paths == ["/v1/chat/completions"]
     assert server.headers[0]["Content-Type"] == "application/json"
+
+
+def test_more_stop_strings_than_servers_take_are_refused(server: Server) -> None:
+    with pytest.raises(ValueError, match="stop has 5 strings"):
+        texts(Remote(server.url, "m"), *HELLO, sampling=Sampling(stop=tuple("abcde")))
+    assert server.asked == []
 
 
 def test_a_key_is_sent_as_a_bearer_token_and_only_where_given(server: Server) -> None:

@@ -112,3 +112,26 @@ def test_wrong_sampling_is_named(name: str, value: float) -> None:
 @pytest.mark.parametrize("edge", [{"temperature": 0.0}, {"top_p": 1.0}, {"top_k": 0}, {"max_new_tokens": 1}])
 def test_sampling_at_the_edge_is_allowed(edge: dict[str, Any]) -> None:
     assert getattr(Sampling(**edge), next(iter(edge))) == next(iter(edge.values()))
+
+
+def test_an_empty_stop_string_is_named() -> None:
+    with pytest.raises(ValueError, match=r"stop\.1"):
+        Sampling(stop=("END", ""))
+
+
+def test_agents_may_draw_with_a_sampling_of_their_own() -> None:
+    shared = Recorder(ECHO)
+    change = Sampling(temperature=1.0, stop=("END",))  # 1 is the default, and is asked for all the same
+    team = Team(dict.fromkeys("abc", shared), samplings={"b": change})
+    run = Sampling(temperature=0.5, max_new_tokens=3)
+    answers = team.generate([request(agent) for agent in "abca"], run)
+    assert [c.text for [c] in answers] == [f"{agent} heard x" for agent in "abca"]
+    assert dict(zip(shared.samplings, shared.calls, strict=True)) == {
+        run: [request("a"), request("c"), request("a")],
+        Sampling(temperature=1.0, max_new_tokens=3, stop=("END",)): [request("b")],
+    }
+
+
+def test_a_sampling_of_nobody_is_named() -> None:
+    with pytest.raises(ValueError, match="'agnt_0'"):
+        Team({"agent_0": ECHO}, samplings={"agnt_0": SAMPLING})

@@ -12,8 +12,9 @@ import pytest
 from llm_dec_pomdp.agents.assembly import MemberConfig
 from llm_dec_pomdp.algorithms.base import Algorithm
 from llm_dec_pomdp.benchmarks.checks import check_methods, check_models
-from llm_dec_pomdp.benchmarks.suite import Cell, built_in_suites, conflicts, load_suite
-from llm_dec_pomdp.config import ConfigError
+from llm_dec_pomdp.benchmarks.suite import Cell, Suite, built_in_suites, conflicts, load_suite
+from llm_dec_pomdp.config import ConfigError, build
+from llm_dec_pomdp.options import Sampling
 
 TWO = """
 name = "two"
@@ -101,6 +102,16 @@ def test_the_same_method_twice_needs_labels(tmp_path: Path) -> None:
 def test_a_cell_survives_a_file(tmp_path: Path) -> None:
     for cell in load_suite(write(tmp_path, TWO)).cells():
         assert Cell.from_dict(cell.to_dict()) == cell == Cell.from_dict(cell.without())
+
+
+def test_the_sampling_of_a_member_stands_in_the_cell_and_only_what_it_changes() -> None:
+    member: dict[str, Any] = {"agents": ["summary"], "sampling": {"temperature": 1.0, "stop": ["END"]}}
+    suite = {"name": "s", "environments": ["tldr-v0"], "methods": ["magrpo"], "models": [{"members": [member]}]}
+    [cell] = build(Suite, {**suite, "sampling": {"temperature": 0.5}}, source="s").cells()
+    again = Cell.from_dict(cell.without())
+    assert again.without()["model"]["members"][0]["sampling"] == member["sampling"]
+    assert again.sampling_of("agent_0", "summary") == Sampling(temperature=1.0, stop=("END",))
+    assert again.sampling_of("agent_1", "elaboration") == Sampling(temperature=0.5)
 
 
 PER_METHOD = """

@@ -44,7 +44,7 @@ class Sampled:
     Attributes:
         ids: What was drawn, the token that ended it included.
         logprobs: log pi of each at the sampling temperature, before truncation by top-p or top-k, in nats.
-        truncated: The limit of tokens ended it.
+        truncated: The limit of tokens ended it, not a token or a stop string.
         seconds: From the start of the call.
     """
 
@@ -78,7 +78,7 @@ class Engine(Protocol):
 
         Args:
             prompts: P prompts.
-            sampling: Temperature, truncation, length.
+            sampling: Temperature, truncation, length, stop strings.
             stop_ids: Tokens that end a text.
 
         Raises:

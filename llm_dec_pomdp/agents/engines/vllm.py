@@ -290,6 +290,7 @@ class VLLM:
             "top_k": sampling.top_k or -1,
             "max_tokens": sampling.max_new_tokens,
             "stop_token_ids": sorted(stop_ids),
+            "stop": list(sampling.stop),
             "ignore_eos": True,  # and what the model's own generation_config.json says of ...
             **_NEUTRAL,  # ... these, which would change what is drawn
             "logprobs": 0,  # of the drawn tokens alone
@@ -346,4 +347,5 @@ def _sampled(answer: bytes, model: str, stop_ids: frozenset[int]) -> Sampled:
     numbers = all(type(p) in (int, float) and math.isfinite(p) for p in logprobs)
     if not ids or len(ids) != len(logprobs) or not numbers or not all(type(token) is int for token in ids):
         raise WireError(f"{len(ids)} token ids with {len(logprobs)} log-probabilities, which have to be finite numbers")
-    return Sampled(ids, [min(0.0, float(p)) for p in logprobs], truncated=ids[-1] not in stop_ids)
+    ended = ids[-1] in stop_ids or isinstance(choice.get("stop_reason"), str)  # that is a stop string
+    return Sampled(ids, [min(0.0, float(p)) for p in logprobs], truncated=not ended)

@@ -8,7 +8,7 @@ before truncation by top-p or top-k: the quantity that the loss computes again.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,7 +26,12 @@ _COMPACT = 0.75  # drop finished rows once at most this share is still running
 
 @torch.inference_mode()  # 13 % less time for a small model than without gradients alone
 def sample(
-    model: Any, prompts: Sequence[Prompt], sampling: Sampling, stop_ids: frozenset[int], pad_id: int
+    model: Any,
+    prompts: Sequence[Prompt],
+    sampling: Sampling,
+    stop_ids: frozenset[int],
+    pad_id: int,
+    decode: Callable[[Sequence[int]], str] | None = None,
 ) -> list[list[Sampled]]:
     """Sample all copies of all prompts as one batch.
 
@@ -36,6 +41,7 @@ def sample(
         sampling: Temperature, truncation, length.
         stop_ids: Tokens that end a sequence; they are part of it.
         pad_id: Any valid token id.
+        decode: The text of tokens, in which `sampling.stop` is looked for.
     """
     started = time.perf_counter()
     device = next(model.parameters()).device
@@ -61,7 +67,7 @@ def sample(
                 result.ids.append(token)
                 result.logprobs.append(logprob)
                 result.seconds = now
-                if token in stop_ids:
+                if token in stop_ids or (decode and has_stop(result.ids, sampling.stop, decode)):
                     result.truncated = False
                     running[row] = False
         alive = np.flatnonzero(running[rows])
@@ -74,6 +80,11 @@ def sample(
         logits = stepper.step(tokens, [adapters[row] for row in rows.tolist()])
     remaining = iter(results)
     return [[next(remaining) for _ in prompt.seeds] for prompt in prompts]
+
+
+def has_stop(ids: Sequence[int], stop: Sequence[str], decode: Callable[[Sequence[int]], str]) -> bool:
+    """Whether the last token completes a stop string; read from as many tokens as it has bytes, and one more."""
+    return any(text in decode(ids[-len(text.encode("utf-8", "surrogatepass")) - 1 :]) for text in stop)
 
 
 def prefill(

@@ -137,12 +137,14 @@ class LanguageModel(Policy):
             self._loaded = version
         drawn = self.engine.generate(prompts, sampling, self.stop_ids)
         return [
-            [self._completion(tuple(prompt.ids), sequence) for sequence in sequences]
+            [self._completion(tuple(prompt.ids), sequence, sampling.stop) for sequence in sequences]
             for prompt, sequences in zip(prompts, drawn, strict=True)
         ]
 
-    def _completion(self, prompt: tuple[int, ...], s: Sampled) -> Completion:
-        return Completion(self.decode(s.ids), prompt, tuple(s.ids), tuple(s.logprobs), s.truncated, s.seconds)
+    def _completion(self, prompt: tuple[int, ...], s: Sampled, stop: Sequence[str]) -> Completion:
+        text = self.raw_text(s.ids)
+        end = min((place for string in stop if (place := text.find(string)) >= 0), default=len(text))
+        return Completion(text[:end].strip(), prompt, tuple(s.ids), tuple(s.logprobs), s.truncated, s.seconds)
 
     def encode(
         self,
@@ -168,8 +170,12 @@ class LanguageModel(Policy):
         return Completion(text, tuple(prompt), kept, (0.0,) * len(kept), truncated=len(ids) > limit)
 
     def decode(self, ids: Sequence[int]) -> str:
+        """The text of sampled ids, without special tokens and space around it."""
+        return self.raw_text(ids).strip()
+
+    def raw_text(self, ids: Sequence[int]) -> str:
         """The text of sampled ids, without special tokens."""
-        return self.tokenizer.decode(ids, skip_special_tokens=True).strip()
+        return self.tokenizer.decode(ids, skip_special_tokens=True)
 
     def _adapter(self, agent: str) -> str | None:
         if self.adapters is None:

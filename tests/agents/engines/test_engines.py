@@ -63,6 +63,20 @@ def test_training_with_a_server_is_training_with_the_own_loop(
         assert sorted(vllm.loaded) == sorted(names[-2:]) == sorted(path.name for path in tmp_path.iterdir())
 
 
+def test_stop_strings_end_the_texts_of_a_server_as_those_of_the_own_loop(
+    server: Server, vllm: FakeVLLM, tmp_path: Path
+) -> None:
+    sampling = Sampling(max_new_tokens=12, stop=("e", "a t"))
+    there, here = (
+        Trajectories().play(match(), team, ["t0"], [1], sampling, 8)[0]
+        for team in (team_of(server, tmp_path), load_team(AGENTS, sharing="lora"))
+    )
+    drawn, wanted = ([e.turns[0].actions["agent_0"] for e in group.episodes] for group in (there, here))
+    assert [(c.text, c.token_ids, c.truncated) for c in drawn] == [(c.text, c.token_ids, c.truncated) for c in wanted]
+    assert not all(c.truncated for c in wanted)
+    assert not any("e" in c.text for c in wanted)
+
+
 @pytest.mark.parametrize("lost", [1, 2])  # one that somebody unloaded, or all of a server that was started anew
 def test_adapters_that_a_server_lost_are_loaded_again(
     server: Server, vllm: FakeVLLM, tmp_path: Path, lost: int

@@ -39,6 +39,22 @@ def test_a_text_is_its_tokens_without_the_special_ones(policy: LanguageModel) ->
         assert "<eos>" not in c.text
 
 
+def test_a_text_ends_before_a_stop_string_and_keeps_the_tokens_that_were_sampled(policy: LanguageModel) -> None:
+    request = Request("agent_0", conversation("say red"), tuple(range(20)))
+    stop = (" please", "right left")
+    [whole] = policy.generate([request], Sampling(max_new_tokens=8))
+    [ended] = policy.generate([request], Sampling(max_new_tokens=8, stop=stop))
+    assert {c.truncated for c in ended} == {True, False}
+    for long, short in zip(whole, ended, strict=True):
+        place = min((long.text.find(string) for string in stop if string in long.text), default=len(long.text))
+        stopped = place < len(long.text)
+        assert short.text == long.text[:place].strip()
+        assert short.token_ids == long.token_ids[: len(short.token_ids)]
+        assert any(string in policy.decode(short.token_ids) for string in stop) == stopped
+        assert not any(string in policy.decode(short.token_ids[:-1]) for string in stop)
+        assert short.truncated == (long.truncated and not stopped)
+
+
 def test_no_request_needs_no_model_call(policy: LanguageModel) -> None:
     assert policy.generate([], SHORT) == []
 
