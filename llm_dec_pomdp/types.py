@@ -213,6 +213,10 @@ class Turn:
     events: tuple[Event, ...] = ()
     told: Mapping[str, str] = field(default_factory=dict[str, str])
 
+    def paid(self, agent: str) -> float:
+        """The reward of an agent: its own, 0 where it was not there; or the team's, where that is joint."""
+        return self.rewards.get(agent, 0.0) if self.rewards else self.reward
+
 
 @dataclass(frozen=True, slots=True)
 class Episode:
@@ -237,8 +241,17 @@ class Episode:
 
     @property
     def rewards(self) -> tuple[float, ...]:
-        """Joint reward of every turn."""
+        """The team's reward of every turn."""
         return tuple(turn.reward for turn in self.turns)
+
+    @property
+    def individual(self) -> bool:
+        """Whether agents were paid individually."""
+        return any(turn.rewards for turn in self.turns)
+
+    def rewards_of(self, agent: str) -> tuple[float, ...]:
+        """An agent's reward of every turn, see `Turn.paid`."""
+        return tuple(turn.paid(agent) for turn in self.turns)
 
     @property
     def total(self) -> float:
@@ -270,12 +283,25 @@ class Branch:
 
     Attributes:
         choice: Which of its texts each agent said, in the order of `Decision.actions`.
-        rewards: Joint reward of this turn and of every later one, the mean over the continuations where several were
-            played from here. NaN where nothing could be scored.
+        rewards: The team's reward of this turn and of every later one, the mean over the continuations where several
+            were played from here. NaN where nothing could be scored.
+        individual: The same by agent, where agents are paid individually; empty where all get the team's.
     """
 
     choice: tuple[int, ...]
     rewards: tuple[float, ...]
+    individual: Mapping[str, tuple[float, ...]] = field(default_factory=dict[str, tuple[float, ...]])
+
+    @classmethod
+    def of(cls, choice: tuple[int, ...], turns: Sequence[Turn], agents: Iterable[str]) -> Branch:
+        """The branch of a joint action, of the turns from it on and the agents that were asked."""
+        paid = any(turn.rewards for turn in turns)
+        individual = {agent: tuple(turn.paid(agent) for turn in turns) for agent in agents} if paid else {}
+        return cls(choice, tuple(turn.reward for turn in turns), individual)
+
+    def rewards_of(self, agent: str) -> tuple[float, ...]:
+        """An agent's rewards: its own, or the team's where that is joint."""
+        return self.individual.get(agent, self.rewards)
 
 
 @dataclass(frozen=True, slots=True)

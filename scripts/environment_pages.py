@@ -33,7 +33,7 @@ FAMILIES = {
     "Hierarchies": ("keys", "research"),
     "Textbook problems": ("dectiger", "broadcast", "recycling", "gridsmall", "firefighting", "boxpushing"),
     "When to stop": ("scouts",),
-    "Small games": ("relay", "bandit"),
+    "Small games": ("relay", "bandit", "pennies", "kuhn"),
 }
 HEADINGS = (
     "Observation, action",

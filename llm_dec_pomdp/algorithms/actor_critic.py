@@ -1,7 +1,8 @@
 """Actor-critic learners: a learnt critic is the baseline, so that a prompt needs no group of samples.
 
-At a decision x_k an agent is asked. The team earns r_k from there to the next decision, and g_k is the discount between
-the two. V is a critic, with V(x_(K+1)) = 0, since nothing follows the end of an episode. With GAE over decisions,
+At a decision x_k an agent is asked. It, or the team, earns r_k from there to the next decision, and g_k is the discount
+between the two. V is a critic, with V(x_(K+1)) = 0, since nothing follows the end of an episode. With GAE over
+decisions,
 
     delta_k = r_k + g_k V(x_(k+1)) - V(x_k),     A_k = delta_k + lambda g_k A_(k+1)                        (advantage)
     y_k = A_k + V(x_k)                                                                                       (target)
@@ -12,6 +13,9 @@ each policy ascends the clipped objective of `updater` with A_k, and in the same
 |---|---|---|
 | iac | the turns in which agent i is asked | the agent's own history h_i; each agent has a critic |
 | maac | all turns | the joint history: what all were told and said, by role, in agent order; the team has one critic |
+
+Where agents are paid individually, r_k is the agent's own, and the critic of `maac` is asked for each agent by itself:
+it reads the joint history and whose return it is.
 
 Acting stays decentralised: policies never see what the critic of `maac` reads. Sources: GAE arXiv:1506.02438; IAC as in
 COMA arXiv:1705.08926, section 4; a central critic as in MADDPG arXiv:1706.02275; the old-value clip of PPO.
@@ -60,6 +64,7 @@ class Track:
         readings: `asked`, encoded.
         values: The critic's value of each decision.
         targets, advantages: y_k and A_k.
+        paid: The agent whose rewards count; "" for the team's.
     """
 
     group: int
@@ -72,6 +77,12 @@ class Track:
     values: Array = field(default_factory=lambda: np.zeros(0))
     targets: Array = field(default_factory=lambda: np.zeros(0))
     advantages: Array = field(default_factory=lambda: np.zeros(0))
+    paid: str = ""
+
+    @property
+    def rewards(self) -> tuple[float, ...]:
+        """What was paid at every turn of the episode."""
+        return self.episode.rewards_of(self.paid) if self.paid else self.episode.rewards
 
 
 class ActorCritic(PolicyLearner, ABC):
@@ -113,7 +124,7 @@ class ActorCritic(PolicyLearner, ABC):
         """Tell the critics what was returned, which is the unit in which they learn (of no value that is used here)."""
         returned: dict[str, list[float]] = {}
         for track in tracks:
-            after = returns(track.episode.rewards, self.config.gamma)
+            after = returns(track.rewards, self.config.gamma)
             for (agent, _), turn in zip(track.readings, track.turns, strict=True):
                 returned.setdefault(agent, []).append(float(after[turn]))
         for updater in self.critics:
@@ -136,7 +147,7 @@ class ActorCritic(PolicyLearner, ABC):
         """Targets and advantages of every decision."""
         c = self.config
         for track in tracks:
-            earned, discounts = between_decisions(track.episode.rewards, track.turns, c.gamma)
+            earned, discounts = between_decisions(track.rewards, track.turns, c.gamma)
             track.advantages = generalized_advantages(earned, discounts, track.values, c.gae_lambda)  # (advantage)
             track.targets = track.advantages + track.values  # (target)
         if c.estimates == "q":
@@ -199,7 +210,7 @@ class IAC(ActorCritic):
                 turns = [t for t in turns if episode.turns[t].actions[agent].token_ids]
                 texts = [episode.turns[t].actions[agent] for t in turns]
                 if texts and agent in self.learning:
-                    track = Track(place, episode, turns, [{agent: text} for text in texts])
+                    track = Track(place, episode, turns, [{agent: text} for text in texts], paid=agent)
                     track.histories = [text.prompt_ids for text in texts]
                     track.asked = [(agent, self._read(text)) for text in texts]
                     tracks.append(track)
@@ -217,22 +228,35 @@ class MAAC(ActorCritic):
     other_updater = Updater
 
     def tracks(self, group: Group, place: int) -> list[Track]:
-        """One for each episode."""
+        """One for each episode; or, where agents are paid individually, for each agent of each episode."""
         shared = {role for role, count in Counter(group.roles.values()).items() if count > 1}
         names = {agent: f"{role} {agent}" if role in shared else role for agent, role in group.roles.items()}
         tracks: list[Track] = []
         for episode in group.episodes:
-            turns = [({**turn.observations, **turn.told}, turn.actions) for turn in episode.turns]
-            track = Track(place, episode, list(range(len(turns))), [actions for _, actions in turns])
-            lines: list[str] = []
-            for observations, actions in turns:
-                lines += self._lines(names, "is told", observations)
-                track.histories.append(tuple(lines))
-                spoken = self._lines(names, "says", {agent: text.text for agent, text in actions.items()})
-                track.asked.append(self._request([*lines, *spoken] if self.config.estimates == "q" else lines))
-                lines += spoken
-            tracks.append(track)
+            if not episode.individual:
+                tracks.append(self._track(place, episode, names))
+                continue
+            speaking = {agent for turn in episode.turns for agent in turn.actions}
+            tracks += [self._track(place, episode, names, a) for a in self.team.members if a in speaking]
         return tracks
+
+    def _track(self, place: int, episode: Episode, names: Mapping[str, str], paid: str = "") -> Track:
+        """The decisions of an episode, of the team or of the agent that is paid."""
+        turns = [({**turn.observations, **turn.told}, turn.actions) for turn in episode.turns]
+        texts: list[Mapping[str, Completion]] = [
+            {agent: text for agent, text in actions.items() if paid in ("", agent)} for _, actions in turns
+        ]
+        track = Track(place, episode, list(range(len(turns))), texts, paid=paid)
+        question = [f"What will {names.get(paid, paid)} ({paid}) earn?"] if paid else []
+        lines: list[str] = []
+        for observations, actions in turns:
+            lines += self._lines(names, "is told", observations)
+            track.histories.append((*lines, *question))
+            spoken = self._lines(names, "says", {agent: text.text for agent, text in actions.items()})
+            read = [*lines, *spoken] if self.config.estimates == "q" else lines
+            track.asked.append(self._request([*read, *question]))
+            lines += spoken
+        return track
 
     def _lines(self, names: Mapping[str, str], verb: str, texts: Mapping[str, str]) -> list[str]:
         """Texts in agent order, each below its agent's role, and its name where several agents have that role."""

@@ -4,7 +4,7 @@ A group is the episodes of one task. NaN marks what could not be scored: it is l
 advantage is NaN.
 
 Where B joint actions were tried at one decision point, `choices` [B, n] says which of its texts each of n agents said,
-and `values` [B] what the joint action returned.
+and `values` what the joint action returned: to the team [B], or to each agent [n, B].
 """
 
 from __future__ import annotations
@@ -169,19 +169,20 @@ def marginal_advantages(choices: Choices, values: Array, width: int, kind: Kind 
 
     Args:
         choices: Which text each agent said [B, n].
-        values: Returns of the joint actions [B], NaN where they could not be scored.
+        values: Returns of the joint actions, [B] or by agent [n, B], NaN where they could not be scored.
         width: G, texts per agent.
         kind: Baseline and scale over the G texts of an agent.
 
     Returns:
         Advantages [n, G], NaN for texts that were never scored.
     """
-    scored = ~np.isnan(values)
     agents = choices.shape[1]
+    values = np.broadcast_to(values, (agents, len(choices)))
+    scored = ~np.isnan(values)
     marginals = np.full((agents, width), np.nan)
     for i in range(agents):
         for g in range(width):
-            beside_others = values[scored & (choices[:, i] == g)]
+            beside_others = values[i, scored[i] & (choices[:, i] == g)]
             if len(beside_others):
                 marginals[i, g] = beside_others.mean()
     return np.stack([group_advantages(q, kind) for q in marginals.tolist()]) if agents else marginals
@@ -199,18 +200,19 @@ def counterfactual_advantages(choices: Choices, values: Array, width: int) -> Ar
     Args:
         choices: Which text each agent said [B, n], every joint action once; texts from `width` on are only compared
             with.
-        values: Returns of the joint actions [B], NaN where they could not be scored.
+        values: Returns of the joint actions, [B] or by agent [n, B], NaN where they could not be scored.
         width: Texts per agent that were drawn here.
 
     Returns:
         Advantages [n, width]; NaN for texts that were never scored, 0 where there is nothing to compare with.
     """
     agents = choices.shape[1]
+    values = np.broadcast_to(values, (agents, len(choices)))
     result = np.full((agents, width), np.nan)
     for i in range(agents):
         others, row = np.unique(np.delete(choices, i, axis=1), axis=0, return_inverse=True)
         table = np.full((len(others), max(width, choices[:, i].max(initial=0) + 1)), np.nan)  # others' texts x own
-        table[row.reshape(-1), choices[:, i]] = values
+        table[row.reshape(-1), choices[:, i]] = values[i]
         differences = _left_out(table)[(others < width).all(axis=1), :width]
         tried = ~np.isnan(differences)
         np.divide(np.where(tried, differences, 0.0).sum(0), tried.sum(0), out=result[i], where=tried.any(0))

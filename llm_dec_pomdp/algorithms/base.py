@@ -40,7 +40,6 @@ class Algorithm:
     Attributes:
         protocol: Its communication protocol: "parallel", "centralized", "sequential" or "discussion".
         Config: The class of its options.
-        individual_rewards: It learns from `Turn.rewards` where agents are paid individually.
         shows_texts: Its policies are shown the texts of others, which a table cannot be.
         rollout: What training plays for it; an evaluation plays independent trajectories.
         compared: With what it compares a return; for its control, see `exchange`.
@@ -49,7 +48,6 @@ class Algorithm:
 
     protocol: ClassVar[str] = "parallel"
     Config: ClassVar[type[Any]] = Options
-    individual_rewards: ClassVar[bool] = False
     shows_texts: ClassVar[bool] = False
     updaters: Sequence[Any] = ()
 
@@ -74,12 +72,9 @@ class Algorithm:
     def misfit(cls, config: Any, env: TextDecPOMDP) -> str:
         """Why it cannot learn in an environment, under the protocol of its team, with these options; "" where it can.
 
-        What overrides it asks this one first.
+        What overrides it asks this one first. Default: it can.
         """
-        if env.facts.joint_reward or cls.individual_rewards:
-            return ""
-        name = env.metadata["name"]
-        return f"{name} pays its agents individually, and {cls.__name__} learns from one reward of the team"
+        return ""
 
     # --- learning -----------------------------------------------------------------------------------------------------
 

@@ -2,8 +2,8 @@
 
 Everything that a learner is given stays as it was, other than who earned what. An episode takes all rewards of another
 one, turn by turn and past its own end, so that its length says nothing; joint actions of a decision point change places
-among themselves. Where agents are paid individually, each takes what another one earned in all: agents that were called
-among themselves, and the others too.
+among themselves. Where agents are paid individually, each takes what an agent of such an episode earned in all: agents
+that were called from those that were called, and the others from the others.
 
 Which episodes change places depends on what a learner compares (`Compared`), so that the mean of its gradient is 0:
 
@@ -37,7 +37,7 @@ def rewards(groups: Sequence[Group], compared: Compared) -> list[Group]:
         ValueError: There is one episode, and nothing to exchange its rewards with.
     """
     played = [group.episodes for group in groups]
-    if compared == "group" or any(turn.rewards for episodes in played for e in episodes for turn in e.turns):
+    if compared == "group":
         exchanged = [_within(episodes) for episodes in played]
     elif sum(map(len, played)) == 1:
         raise ValueError(
@@ -102,8 +102,12 @@ def texts(groups: Sequence[Group]) -> list[Group]:
 
 def _within(episodes: Sequence[Episode]) -> list[Episode]:
     """The episodes of a group with rewards that change places among them, or among their agents."""
-    if any(turn.rewards for episode in episodes for turn in episode.turns):
-        return _among_agents(episodes)
+    if any(episode.individual for episode in episodes):
+        sides: list[list[float]] = []
+        for called in (False, True):
+            sums = [earned for *_, earned in _places(episodes, called=called)]
+            sides.append([sums[k] for k in _order(_random(episodes, int(not called)), len(sums))])
+        return _paid_agents(episodes, *sides)
     order = _order(_random(episodes), len(episodes))
     return [_paid(episode, episodes[donor].rewards) for episode, donor in zip(episodes, order, strict=True)]
 
@@ -116,6 +120,10 @@ def _between(groups: Sequence[Sequence[Episode]], *, with_itself: bool) -> list[
     exchanged: list[list[Episode]] = []
     for place, episodes in enumerate(units):
         donor = _within(units[donors[place]]) if with_itself else units[donors[place]]
+        if any(episode.individual for episode in donor):
+            sides = [[earned for *_, earned in _places(donor, called=called)] for called in (False, True)]
+            exchanged.append(_paid_agents(episodes, *sides))
+            continue
         exchanged.append([_paid(episode, donor[k % len(donor)].rewards) for k, episode in enumerate(episodes)])
     return (
         exchanged if len(groups) > 1 else [[episode for episodes in exchanged for episode in episodes] for _ in groups]
@@ -130,19 +138,25 @@ def _paid(episode: Episode, earned: Sequence[float]) -> Episode:
     return replace(episode, turns=(*turns, *(Turn({}, {}, reward) for reward in by_turn[len(turns) :])))
 
 
-def _among_agents(episodes: Sequence[Episode]) -> list[Episode]:
-    """Agents that speak take what others earned, each all of it at its episode's last turn."""
-    places: list[tuple[int, str, bool, float]] = []
+def _places(episodes: Sequence[Episode], *, called: bool) -> list[tuple[int, str, float]]:
+    """Agents that speak, called or not: the place of its episode, its name, and what it earned in all."""
+    places: list[tuple[int, str, float]] = []
     for k, episode in enumerate(episodes):
+        by_call = called_agents(episode)
         speaking = dict.fromkeys(agent for turn in episode.turns for agent in turn.actions)
-        called = [agent for agent in called_agents(episode) if agent in speaking]
-        rest = [agent for agent in speaking if agent not in called]
-        places += [(k, agent, agent in called, earned_by(episode, agent)) for agent in (*called, *rest)]
+        agents = [
+            agent for agent in (by_call if called else speaking) if agent in speaking and (agent in by_call) is called
+        ]
+        places += [(k, agent, earned_by(episode, agent)) for agent in agents]
+    return places
+
+
+def _paid_agents(episodes: Sequence[Episode], main: Sequence[float], called: Sequence[float]) -> list[Episode]:
+    """Agents that speak take these sums, one after another, each all of it at its episode's last turn."""
     earned: list[dict[str, float]] = [{} for _ in episodes]
-    for main in (True, False):
-        side = [place for place in places if place[2] is not main]
-        for (k, agent, _, _), donor in zip(side, _order(_random(episodes, int(main)), len(side)), strict=True):
-            earned[k][agent] = side[donor][3]
+    for given, side in ((main, False), (called, True)):
+        for number, (k, agent, _) in enumerate(_places(episodes, called=side)):
+            earned[k][agent] = given[number % len(given)] if given else 0.0
     exchanged: list[Episode] = []
     for episode, totals in zip(episodes, earned, strict=True):
         turns = [replace(turn, rewards=dict.fromkeys(totals, 0.0)) for turn in episode.turns[:-1]]
@@ -158,7 +172,7 @@ def _with_other_branches(group: Group) -> Group:
     for decision in group.decisions:
         donors = [decision.branches[place] for place in _order(random, len(decision.branches))]
         pairs = zip(decision.branches, donors, strict=True)
-        branches = tuple(replace(branch, rewards=donor.rewards) for branch, donor in pairs)
+        branches = tuple(replace(donor, choice=branch.choice) for branch, donor in pairs)
         decisions.append(replace(decision, branches=branches))
     return replace(group, decisions=tuple(decisions))
 

@@ -58,7 +58,6 @@ class ImitationConfig(UpdaterOptions):
 class Imitation(PolicyLearner):
     """Trains every trainable member of a team on what a teacher says in its place."""
 
-    individual_rewards = True  # learns from none
     shows_texts = True
     Config = ImitationConfig
     config: ImitationConfig

@@ -17,14 +17,16 @@ So the advantage of every text is plus or minus beta sigmoid(- beta sum delta), 
 any other credit. With one agent this is DPO. A trajectory of several turns counts as the sum over its texts. Agents may
 have been told different things in the two trajectories; each text keeps the prompt that it was said after.
 
-Pairs come from the team's own episodes, by joint reward (iterated), or from a file, traces or a run (offline).
+Pairs come from the team's own episodes, by joint reward (iterated), or from a file, traces or a run (offline). Where
+agents are paid individually, they need not prefer the same joint text: each has pairs of its own texts, by its own
+return, and recorded pairs are refused.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -45,6 +47,9 @@ from .losses import Loss
 from .options import UpdaterOptions
 from .samples import Sample, refuse_bad_rewards
 from .updater import Updater, step_all
+
+if TYPE_CHECKING:
+    from ..envs.base import TextDecPOMDP
 
 
 class MADPOConfig(UpdaterOptions):
@@ -135,9 +140,9 @@ class MADPO(PolicyLearner):
         """The texts of every pair that the team can learn from; with truncated="mask", of pairs without a cut text."""
         refuse_bad_rewards(groups)
         pairs = [
-            [text for text in _texts(chosen, rejected) if text.agent in self.learning and text.completion.token_ids]
+            [text for text in _texts(chosen, rejected) if text.agent in agents and text.completion.token_ids]
             for group in groups
-            for chosen, rejected in self.preferred(group)
+            for chosen, rejected, agents in self.preferred(group)
         ]
         masked = self.config.truncated == "mask"
         return [pair for pair in pairs if not (masked and any(text.completion.truncated for text in pair))]
@@ -146,14 +151,29 @@ class MADPO(PolicyLearner):
         """What its control is given: returns that change places, or recorded pairs of which a coin prefers one."""
         return exchange.labels(groups) if self.config.source else exchange.rewards(groups, "group")
 
-    def preferred(self, group: Group) -> list[tuple[Episode, Episode]]:
-        """The pairs of a task: the preferred episode and the rejected one."""
+    @classmethod
+    def misfit(cls, config: MADPOConfig, env: TextDecPOMDP) -> str:
+        """Also why recorded pairs cannot be learnt from there."""
+        known = super().misfit(config, env)
+        if known or not config.source or env.facts.joint_reward:
+            return known
+        return (
+            f"source is {config.source!r}, whose pairs are preferred by the team's reward, and {env.metadata['name']} "
+            "pays its agents individually; leave source out, and each agent learns from pairs by its own return"
+        )
+
+    def preferred(self, group: Group) -> Iterator[tuple[Episode, Episode, Collection[str]]]:
+        """The pairs of a task: the preferred episode, the rejected one, and the agents that learn from them."""
         episodes = group.episodes
         if self.config.source:
-            return list(zip(episodes[::2], episodes[1::2], strict=True))
-        totals = [episode.total for episode in episodes]
-        places = pairs_by_return(totals, self.config.pairs, self.config.margin, episodes[0].seed)
-        return [(episodes[a], episodes[b]) for a, b in places]
+            yield from ((a, b, self.learning) for a, b in zip(episodes[::2], episodes[1::2], strict=True))
+            return
+        by_agent = {(agent,): [sum(e.rewards_of(agent)) for e in episodes] for agent in sorted(self.learning)}
+        individual = any(episode.individual for episode in episodes)
+        totals = by_agent if individual else {tuple(self.learning): [episode.total for episode in episodes]}
+        for agents, earned in totals.items():
+            for a, b in pairs_by_return(earned, self.config.pairs, self.config.margin, episodes[0].seed):
+                yield episodes[a], episodes[b], agents
 
     def objective(self, gaps: Array) -> tuple[Array, Array]:
         """The losses of pairs with these gaps, and minus their derivatives by the gap."""

@@ -178,7 +178,6 @@ class Running:
 class MGRPO(PolicyLearner):
     """Trains a main agent and the sub-agents that it calls, each policy on its own trajectories."""
 
-    individual_rewards = True
     Config = MGRPOConfig
     config: MGRPOConfig
 

@@ -53,7 +53,7 @@ def earned_by(episode: Episode, agent: str) -> float:
     Raises:
         ValueError: It is infinite.
     """
-    earned = sum(turn.rewards.get(agent, 0.0) if turn.rewards else turn.reward for turn in episode.turns)
+    earned = sum(episode.rewards_of(agent))
     if math.isinf(earned):
         raise ValueError(
             f"task {episode.item_id!r} paid {agent!r} {earned}; a reward is finite, or NaN where there is no score"
@@ -64,9 +64,12 @@ def earned_by(episode: Episode, agent: str) -> float:
 def refuse_bad_rewards(groups: Sequence[Group]) -> None:
     """Raises ValueError for an infinite reward."""
     for group in groups:
-        tried = [branch.rewards for decision in group.decisions for branch in decision.branches]
-        for reward in (r for rewards in [*(e.rewards for e in group.episodes), *tried] for r in rewards):
+        branches = [branch for decision in group.decisions for branch in decision.branches]
+        paid = [("the team", e.rewards) for e in group.episodes] + [("the team", b.rewards) for b in branches]
+        paid += [(repr(a), (r,)) for e in group.episodes for turn in e.turns for a, r in turn.rewards.items()]
+        paid += [(repr(agent), rewards) for b in branches for agent, rewards in b.individual.items()]
+        for whom, reward in ((whom, reward) for whom, rewards in paid for reward in rewards):
             if math.isinf(reward):
                 raise ValueError(
-                    f"task {group.item_id!r} was paid {reward}; a reward is finite, or NaN where there is no score"
+                    f"task {group.item_id!r} paid {whom} {reward}; a reward is finite, or NaN where there is no score"
                 )

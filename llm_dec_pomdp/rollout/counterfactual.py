@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -99,10 +99,9 @@ class Alternative:
     turns: list[Turn]
     cost: Cost = field(default_factory=Cost)
 
-    @property
-    def rewards(self) -> tuple[float, ...]:
-        """Rewards from the replaced turn on."""
-        return tuple(turn.reward for turn in self.turns[self.replaced :])
+    def branch(self, agents: Iterable[str]) -> Branch:
+        """What it earned from the replaced turn on."""
+        return Branch.of(self.choice, self.turns[self.replaced :], agents)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,14 +136,14 @@ class Comparison:
         share: float = 1.0,
     ) -> Comparison:
         """Compare these texts at a turn; the first one of an agent is what it said in the episode."""
-        played = tuple(later.reward for later in episode.turns[turn:])
-        known = [Branch((0,) * len(texts), played)]
+        played = Branch.of((0,) * len(texts), episode.turns[turn:], texts)
+        known = [played]
         untried: list[Alternative] = []
         for place, (agent, tried) in enumerate(texts.items()):
             for k in range(1, len(tried)):
                 choice = tuple(k if i == place else 0 for i in range(len(texts)))
                 if tried[k].text == tried[0].text:
-                    known.append(Branch(choice, played))
+                    known.append(dataclasses.replace(played, choice=choice))
                 else:
                     actions = {**episode.turns[turn].actions, agent: tried[k]}
                     env, before = episode.decision_points[turn].fork(), episode.turns[:turn]
@@ -154,7 +153,7 @@ class Comparison:
     @property
     def decision(self) -> Decision:
         """The decision with the rewards of all joint actions, once they were played."""
-        branches = (*self.known, *(Branch(alternative.choice, alternative.rewards) for alternative in self.untried))
+        branches = (*self.known, *(alternative.branch(self.texts) for alternative in self.untried))
         texts = {agent: tuple(tried) for agent, tried in self.texts.items()}
         return Decision(self.turn, texts, self.width, branches, self.share)
 

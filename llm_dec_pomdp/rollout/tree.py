@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -162,15 +162,21 @@ def _refuse_too_many(level: Sequence[_Node], pairing: Pairing) -> None:
 
 def _decision(node: _Node, turn: int, width: int) -> Decision:
     texts = {agent: tuple(tried) for agent, tried in node.texts.items()}
-    branches = tuple(Branch(joint_action.choice, _rewards(joint_action)) for joint_action in node.joint_actions)
+    branches = tuple(_branch(joint_action, texts) for joint_action in node.joint_actions)
     return Decision(turn, texts, width, branches, node.share)
 
 
-def _rewards(joint_action: _JointAction) -> tuple[float, ...]:
-    """The reward of a joint action, and the mean rewards of the turns after it."""
+def _branch(joint_action: _JointAction, agents: Iterable[str]) -> Branch:
+    individual = agents if joint_action.stepped.turn.rewards else ()
+    by_agent = {agent: _rewards(joint_action, lambda turn, agent=agent: turn.paid(agent)) for agent in individual}
+    return Branch(joint_action.choice, _rewards(joint_action, lambda turn: turn.reward), by_agent)
+
+
+def _rewards(joint_action: _JointAction, paid: Callable[[Turn], float]) -> tuple[float, ...]:
+    """What a joint action was paid, and the mean of what was paid at the turns after it."""
     after = joint_action.next
-    following = [] if after is None else [_rewards(child) for child in after.joint_actions]
-    return (joint_action.stepped.turn.reward, *_mean_rewards(following))
+    following = [] if after is None else [_rewards(child, paid) for child in after.joint_actions]
+    return (paid(joint_action.stepped.turn), *_mean_rewards(following))
 
 
 def _mean_rewards(rewards: Sequence[Sequence[float]]) -> list[float]:

@@ -256,7 +256,7 @@ def test_one_members_accident_does_not_stop_the_other() -> None:
 def test_an_infinite_reward_is_named_and_nothing_moves(reward: float) -> None:
     team = softmax_team(**THREE)
     before = weights(team)
-    with pytest.raises(ValueError, match=rf"task 't' was paid {reward}"):
+    with pytest.raises(ValueError, match=rf"task 't' paid the team {reward}"):
         make(team).update([group([reward, 0.0], texts([0], [1]))])
     assert same(before, weights(team))
 

@@ -20,7 +20,7 @@ from llm_dec_pomdp.envs.facts import Facts
 from llm_dec_pomdp.envs.wrappers import FixedRoster, with_protocol
 from llm_dec_pomdp.rollout import Trajectories
 from llm_dec_pomdp.seeding import uniforms
-from llm_dec_pomdp.training import TrainerConfig, TrainingError, TrainingStep, train
+from llm_dec_pomdp.training import TrainerConfig, TrainingStep, train
 from llm_dec_pomdp.types import Completion, Event, Group, Message, Score, TaskItem
 
 ITEMS = tuple(TaskItem(f"d{i}", f"dungeon {i}") for i in range(3))
@@ -227,17 +227,11 @@ class Learns(Algorithm):
         return {"scout": max(map(abs, paid))}
 
 
-class LearnsRoles(Learns):
-    individual_rewards = True
-
-
-def test_a_learner_from_one_reward_refuses_an_environment_that_pays_individually() -> None:
+def test_a_learner_is_given_the_rewards_of_every_agent() -> None:
     env = treasure(Selfish)
     team = Team(dict.fromkeys(env.possible_agents, Scripted(lambda agent, history: "x")))
     steps: list[TrainingStep] = []
-    with pytest.raises(TrainingError, match=r"treasure-v0 .*Learns"):
-        train(Learns(team, Sampling()), env, Sampling(), TrainerConfig(steps=1), 0, steps.append)
-    train(LearnsRoles(team, Sampling()), env, Sampling(), TrainerConfig(steps=1), 0, steps.append)
+    train(Learns(team, Sampling()), env, Sampling(), TrainerConfig(steps=1), 0, steps.append)
     assert [step.metrics for step in steps] == [{"scout": 0.0}]
 
 

@@ -101,8 +101,8 @@ def at_decisions(group: Group, gamma: float, advantages: Callable[[Choices, Arra
     Args:
         group: Its decision points.
         gamma: Discount between turns.
-        advantages: Of which texts were said [B, n], what that returned [B], and the number of texts that each
-            agent drew.
+        advantages: Of which texts were said [B, n], what that returned to each agent [n, B], and the number of texts
+            that each agent drew.
 
     Raises:
         ValueError: The group has no decision points.
@@ -113,9 +113,11 @@ def at_decisions(group: Group, gamma: float, advantages: Callable[[Choices, Arra
             "decision points; play it with learner.rollout.play(...), as the trainer does"
         )
     for decision in group.decisions:
-        values = np.array([returns(branch.rewards, gamma)[0] for branch in decision.branches])  # (return)
-        choices: Choices = np.array([branch.choice for branch in decision.branches], dtype=np.int64)
-        table = advantages(choices.reshape(len(values), len(decision.actions)), values, decision.width)
+        branches, agents = decision.branches, list(decision.actions)
+        choices: Choices = np.array([branch.choice for branch in branches], dtype=np.int64)
+        values = np.array([[returns(b.rewards_of(agent), gamma)[0] for b in branches] for agent in agents])  # (return)
+        shape = len(agents), len(branches)
+        table = advantages(choices.reshape(shape[::-1]), values.reshape(shape), decision.width)
         for (agent, texts), row in zip(decision.actions.items(), table.tolist(), strict=True):
             for completion, advantage in zip(texts[: decision.width], row, strict=True):
                 yield Sample(agent, completion, advantage, share=decision.share)

@@ -1,4 +1,7 @@
-"""Joint credit: all agents of a trajectory share its advantage, as in MAGRPO (arXiv:2508.04652)."""
+"""Joint credit: all agents of a trajectory share its advantage, as in MAGRPO (arXiv:2508.04652).
+
+Where agents are paid individually, each is compared by its own returns; a joint reward is the case of equal ones.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from functools import partial
 
 from ...rollout import Rollout, Trajectories, Tree
 from ...types import Group
-from ..advantages import group_advantages, marginal_advantages, returns_of_group
+from ..advantages import Array, group_advantages, marginal_advantages, returns_of_group
 from ..samples import Sample
 from .base import BaselineCredit, at_decisions
 
@@ -27,14 +30,16 @@ class JointCredit(BaselineCredit):
         return Tree() if self.tree else Trajectories()
 
     def samples(self, group: Group, gamma: float) -> Iterator[Sample]:
-        """One advantage per trajectory and turn, or per joint action."""
+        """One advantage per trajectory, turn and agent, or per joint action."""
         if self.tree:
             yield from at_decisions(group, gamma, partial(marginal_advantages, kind=self.kind))  # (advantage)
             return
-        values = returns_of_group([episode.rewards for episode in group.episodes], gamma)  # (return) [G, T]
-        for t in range(values.shape[1]):
-            advantages = group_advantages(values[:, t].tolist(), self.kind)  # (advantage) [G]
-            for episode, advantage in zip(group.episodes, advantages.tolist(), strict=True):
+        values: dict[str, Array] = {}  # (return) [G, T] of each agent
+        for agent in dict.fromkeys(agent for e in group.episodes for turn in e.turns for agent in turn.actions):
+            values[agent] = returns_of_group([episode.rewards_of(agent) for episode in group.episodes], gamma)
+        for t in range(max((len(episode.turns) for episode in group.episodes), default=0)):
+            advantages = {agent: group_advantages(r[:, t].tolist(), self.kind) for agent, r in values.items()}
+            for g, episode in enumerate(group.episodes):
                 for turn in episode.turns[t : t + 1]:  # none where it has ended
                     for agent, completion in turn.actions.items():
-                        yield Sample(agent, completion, advantage)
+                        yield Sample(agent, completion, float(advantages[agent][g]))  # (advantage)
