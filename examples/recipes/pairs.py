@@ -13,4 +13,4 @@ class ShortestOfTheBest(MADPO):
     def preferred(self, group):
         most = max((episode.total for episode in group.episodes), default=0.0)
         best = sorted((e for e in group.episodes if e.total == most), key=words)
-        return [(best[0], best[-1])] if best and words(best[0]) < words(best[-1]) else []
+        return [(best[0], best[-1], self.learning)] if best and words(best[0]) < words(best[-1]) else []

@@ -31,19 +31,20 @@ from llm_dec_pomdp.types import Score
 FOR_ANY_NUMBER = ("telegrams-v0", "relay-v0")  # of agents
 AGENTS = 2  # for whom texts are dealt out; one agent plays half of them
 BATCH = 16  # texts: four episodes of two turns and two agents
-# A text without a form ends an episode of a hierarchy at once, and whoever is not heard to look has stopped;
+# A text without a form ends an episode of a hierarchy or of a game for two at once, and whoever is not heard to look
+# has stopped;
 # `check_env` tries those.
-ENDED_BY_ANY_TEXT = "scouts-v0"
+ENDED_BY_ANY_TEXT = ("scouts-v0", "pennies-v0", "kuhn-v0")
 FLAT = [
     env_id
     for env_id in sorted(llm_dec_pomdp.registry)
-    if env_id != ENDED_BY_ANY_TEXT and not made(env_id).facts.hierarchical
+    if env_id not in ENDED_BY_ANY_TEXT and not made(env_id).facts.hierarchical
 ]
 WRITING = [env_id for env_id in FLAT if not made(env_id).facts.judges_code]
 CODE = sorted(set(FLAT) - set(WRITING))
 # How many texts for every environment, whole batches all, in the full run and in the default run.
 FULL = {"writing": 4224, "code": 1280, "protocols": 320}
-BRIEF = {"writing": 192, "code": 96, "protocols": 32}
+BRIEF = {"writing": 384, "code": 96, "protocols": 32}
 brief_and_full = pytest.mark.parametrize(
     "counts", [BRIEF, pytest.param(FULL, marks=pytest.mark.slow)], ids=["brief", "full"]
 )
