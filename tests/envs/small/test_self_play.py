@@ -41,8 +41,8 @@ def test_the_values_of_kuhn_poker() -> None:
     assert env.exploitability(evenly(env)) == pytest.approx(11 / 24)
 
 
-def test_a_best_response_does_not_see_the_other_card() -> None:
-    """Both always pass. A bet of 1 more with Q wins against J what it loses against K, and is never called."""
+def test_a_bet_that_nobody_calls_wins_every_deal() -> None:
+    """Both always pass, so that a bet is never called."""
     env: Any = make("kuhn-v0")
     passive = lambda agent, history: {PASS: 1.0, BET: 0.0}  # noqa: E731
     # Always betting wins 1 on every deal, where passing wins 0 on average: both players gain 1.
