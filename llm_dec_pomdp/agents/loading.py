@@ -6,6 +6,7 @@
 | `builtin:tiny` | the small model in this package (works offline) |
 | `builtin:table` | a table per agent over the few texts that matter in an environment, see `agents.table` |
 | `builtin:words` | an untrained model of the words of an environment that has few; see `agents.word_model` |
+| `random:Qwen3-1.7B` | random weights in a published shape, to measure time and memory with; see `agents.shapes` |
 | `path/to/folder` | a saved transformers model |
 | `path/to/file.gguf` | a GGUF file, dequantised by transformers |
 | `http://host:port/v1#name` | a model behind an OpenAI-compatible server; its key is read from OPENAI_API_KEY |
@@ -30,7 +31,7 @@ from typing import Any
 from ..config import build
 from ..http import checked_address
 from ..registries import nearest
-from . import word_model
+from . import shapes, word_model
 from .base import Policy, Team
 from .engines import make_engine
 from .options import ModelOptions, RunOptions
@@ -65,7 +66,7 @@ def load_model(
         trained: Its own weights are to be trained. Small changes of a weight are lost in 16 bits, so learners warn of
             bfloat16 weights and refuse float16 ones; an adapter has float32 weights on any base.
         vocabulary: Words of the environment, for builtin:words.
-        seed: Seed of the first weights, for builtin:words.
+        seed: Seed of the first weights, for builtin:words and random shapes.
 
     Raises:
         ModelError: Unknown name, missing file, no network, a wrong device or dtype, or no vocabulary.
@@ -98,6 +99,9 @@ def load_model(
                 model, tokenizer = word_model.word_model(vocabulary, seed)
                 return model.to(device, getattr(torch, dtype)), tokenizer
             tokenizer = AutoTokenizer.from_pretrained(place, **_NO_CODE, **extra)
+            if name.startswith(shapes.PREFIX):
+                shape, drawn = name.removeprefix(shapes.PREFIX), {"dtype": getattr(torch, dtype), "seed": seed}
+                return shapes.random_model(shape, tokenizer, device=device, **drawn), tokenizer
             weights = {"dtype": getattr(torch, dtype), "weights_only": True, **dense}
             loaded: Any = AutoModelForCausalLM.from_pretrained(
                 place, **_NO_CODE, **weights, **extra, output_loading_info=True
@@ -143,6 +147,10 @@ def locate(name: str) -> tuple[str, dict[str, Any]]:
         return name, {}  # it is made, not loaded
     if name.startswith("script:"):
         raise ModelError(f"{name!r} is a script for agents of a team, and here a language model is wanted; give one")
+    if name.startswith(shapes.PREFIX):
+        if (shape := name.removeprefix(shapes.PREFIX)) not in shapes.SHAPES:
+            raise ModelError(f"no shape {shape!r} of a published model is known; {nearest(shape, shapes.SHAPES)}")
+        name = TINY  # whose tokenizer it has
     if name.startswith("builtin:"):
         if name == TABLE:
             raise ModelError(f"{TABLE!r} is a whole team, for eval, train and bench; give builtin:tiny here")

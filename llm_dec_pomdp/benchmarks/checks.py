@@ -85,10 +85,11 @@ def check_models(cells: Sequence[Cell], *, learn: bool = True, executor: str = "
             place.refuse_conflicts(trained=trained, placed=executor != "local")
     places = [place for cell in cells for place in cell.model.members or [cell.model]]
     for name in dict.fromkeys(name for place in places for name in place.devices):
-        _check_device(name, executor)
+        check_device(name, executor)
 
 
-def _check_device(name: str, executor: str) -> None:
+def check_device(name: str, executor: str = "local") -> None:
+    """Raises ConfigError for a device that this machine does not have."""
     import torch
 
     if name == "auto":

@@ -2,7 +2,8 @@
 
 Tokens are upper bounds: every text is assumed to have its greatest length. Time assumes three quarters of that length
 and the rates below. Those of a CPU were measured with cells of the built-in model on two cores of two machines, where
-estimates were right within a factor of two. Those of a GPU are typical values for one in a data centre, not measured.
+estimates were right within a factor of two. Those of a GPU were measured on one H200 with random weights in the shape
+of Qwen3-1.7B (`doctor --device`): below some hundred texts at once, its time is that of starting computations.
 """
 
 from __future__ import annotations
@@ -32,8 +33,10 @@ from .suite import Cell, Suite
 
 _CHARACTERS_PER_TOKEN = 4.0
 _PROMPTS = 8  # tasks whose prompts are counted
-_STEP = {"cpu": 0.013, "gpu": 0.03}  # shortest time of a decoding step, in seconds
-_DECODE = {"cpu": 4e10, "gpu": 1e13}  # floating-point operations per second while texts are drawn, 32 at once
+_STEP = {"cpu": 0.013, "gpu": 0.018}  # shortest time of a decoding step, in seconds ...
+_ADAPTED = {"cpu": 1.0, "gpu": 2.8}  # ... and with adapters, in these
+_UPDATE = {"cpu": 0.0, "gpu": 0.28}  # shortest time of an update of a model, in seconds
+_DECODE = {"cpu": 4e10, "gpu": 6e13}  # floating-point operations per second while texts are drawn, 32 at once
 _DENSE = {"cpu": 1.6e11, "gpu": 3e14}  # the same while prompts are read and while it is trained
 _BATCH = 32  # most texts drawn at once; in training those of one update
 _LENGTH = 0.75  # share of the longest text that is used on average, measured with the built-in model
@@ -110,19 +113,27 @@ def estimate(cell: Cell) -> Estimate:
     if parameters:
         where = _device(cell)
         reading = 2 * parameters * prompts / _DENSE[where]
-        learning = 6 * parameters * trained * (prompt + _LENGTH * texts * new) / _DENSE[where]
-        at_once = cell.training.prompts_per_step * cell.training.group_size
-        speaking = _drawing(trained * texts * new, at_once, parameters, where)
-        speaking += _drawing(generated - trained * texts * new, _BATCH, parameters, where)
+        adapters = cell.model.sharing == "lora"
+        models = len(env.possible_agents) if cell.model.sharing == "separate" else 1
+        learning = learning_seconds(trained * (prompt + _LENGTH * texts * new), parameters, where, steps * models)
+        at_once = min(cell.training.prompts_per_step * cell.training.group_size, _BATCH)
+        in_training = _LENGTH * trained * texts * new
+        speaking = drawing_seconds(in_training, at_once, parameters, where, adapters)
+        speaking += drawing_seconds(_LENGTH * generated - in_training, _BATCH, parameters, where, adapters)
         minutes = (parameters / _LOAD[where] + speaking + reading + learning) / 60
         memory = _memory(cell, parameters, len(env.possible_agents), learns)
     return Estimate(cell.label, episodes, int(prompts), int(generated), minutes, memory, note)
 
 
-def _drawing(tokens: float, at_once: int, parameters: float, where: str) -> float:
-    """Seconds to draw at most this many tokens; the models of a team take turns."""
-    rows = min(at_once, _BATCH)
-    return _LENGTH * tokens / rows * max(_STEP[where], 2 * parameters * rows / _DECODE[where])
+def drawing_seconds(tokens: float, at_once: int, parameters: float, where: str, adapters: bool = False) -> float:
+    """Seconds to draw this many tokens, `at_once` texts at a time, on "cpu" or "gpu"; models of a team take turns."""
+    shortest = _STEP[where] * (_ADAPTED[where] if adapters else 1.0)
+    return tokens / at_once * max(shortest, 2 * parameters * at_once / _DECODE[where])
+
+
+def learning_seconds(tokens: float, parameters: float, where: str, updates: int = 1) -> float:
+    """Seconds of this many updates on "cpu" or "gpu", which read so many tokens in all, those of prompts among them."""
+    return updates * _UPDATE[where] + 6 * parameters * tokens / _DENSE[where]
 
 
 def _look(cell: Cell) -> tuple[TextDecPOMDP, int, str]:
@@ -227,7 +238,7 @@ def estimate_table(suite: Suite, cells: Sequence[Cell], estimated: Sequence[Esti
     notes = "".join(f"; {note}" for note in dict.fromkeys(e.note for e in estimated) if note)
     table.caption = (
         f"in all at most {_short(tokens)} tokens; roughly {_duration(minutes)} one after the other "
-        f"(measured rates of two CPU cores, typical ones of a GPU for half precision) and {largest:.1f} GB for the "
+        f"(rates measured on two CPU cores, on an H200 for half precision) and {largest:.1f} GB for the "
         f"largest cell (weights, gradients, optimizer){notes}"
     )
     return table

@@ -1,7 +1,8 @@
-"""The command that looks at what confines generated code: `doctor`."""
+"""The command that looks at what confines generated code, or at a device for language models: `doctor`."""
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -11,14 +12,22 @@ from .console import err, out, print_json, stop, usage
 from .options import Json
 
 if TYPE_CHECKING:
+    from ..benchmarks.device_checks import Finding
     from ..sandbox import Capabilities, Job
     from ..sandbox.doctor import Examination, Program
 
+_TINY = "builtin:tiny"
 _WITH_REFERENCES = ("humaneval-v0", "coophumaneval-v0", "mbpp-v0")
 
 
 def doctor(
     only: Annotated[list[str] | None, typer.Option(help="Try only this hostile program; may be repeated.")] = None,
+    device: Annotated[str | None, typer.Option(help="Look at this device instead: cpu, cuda:0, ...")] = None,
+    model: Annotated[str, typer.Option(help="With --device: the model that is compared with the processor.")] = _TINY,
+    shape: Annotated[
+        str | None,
+        typer.Option(help="With --device: published shape with random weights for the speeds, e.g. Qwen3-1.7B."),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Show what confines generated code and try the judge with hostile programs, each layer switched off in turn.
@@ -26,8 +35,17 @@ def doctor(
     Without --only it judges honest programs, too: the reference solutions of the code tasks. Exit code 1 when a hostile
     program gets through or an honest one fails.
 
-    Example: [bold]llm-dec-pomdp doctor[/]
+    With --device it checks that language models sample, learn and are saved there as on the processor, and measures how
+    fast. Exit code 1 when a check does not hold. It takes some minutes.
+
+    Examples: [bold]llm-dec-pomdp doctor[/]
+              [bold]llm-dec-pomdp doctor --device cuda:0 --shape Qwen3-1.7B[/]
     """
+    if device is not None:
+        if only:
+            stop("--only names a hostile program, and --device looks at a device; give one of them")
+        _examine_device(device, model, shape, as_json)
+        return
     from ..sandbox import SandboxError, capabilities
     from ..sandbox.doctor import examine
 
@@ -57,6 +75,76 @@ def doctor(
             out.print(f"{len(honest) - len(failed)} of {len(honest)} honest programs pass{names}")
     if failed or any(e.problems for e in examinations.values()):
         raise typer.Exit(1)
+
+
+# --- a device ---------------------------------------------------------------------------------------------------------
+
+
+def _examine_device(device: str, model: str, shape: str | None, as_json: bool) -> None:
+    """The checks of a device and its speeds."""
+    from ..agents.loading import locate
+    from ..agents.shapes import PREFIX
+    from ..benchmarks.checks import check_device
+
+    device = "cuda:0" if device == "cuda" else device
+    fast = PREFIX + shape if shape else model
+    with usage():
+        check_device(device)
+        for name in (model, fast):
+            locate(name)
+        if model.startswith(PREFIX):
+            stop(f"--model {model!r} has other random weights on each device; give it as --shape")
+    from ..benchmarks.device_checks import DeviceChecks
+    from ..benchmarks.device_speed import about, speeds
+
+    findings, rows = [], []
+    with err.status(f"checking {device} with {model}"):
+        for finding in DeviceChecks(device, model).all():
+            findings.append(finding)
+            if not as_json:
+                _print_finding(finding)
+    with err.status(f"measuring {device} with {fast}"):
+        for row in speeds(device, fast):
+            rows.append(row)
+            if not as_json:
+                _print_speed(row)
+    failed = [finding.name for finding in findings if finding.holds is False]
+    failed += [f"{row['what']}, {row['weights']}, {row['texts']} at once" for row in rows if "failed" in row]
+    if as_json:
+        checks = [dataclasses.asdict(finding) for finding in findings]
+        print_json({**about(device), "model": model, "checks": checks, "measured_with": fast, "speeds": rows})
+    else:
+        tried = sum(finding.holds is not None for finding in findings)
+        held = sum(finding.holds is True for finding in findings)
+        out.print(
+            f"{about(device)['name']}: {held} of {tried} checks hold" + (f"; not {', '.join(failed)}" * bool(failed))
+        )
+    if failed:
+        raise typer.Exit(1)
+
+
+def _print_finding(finding: Finding) -> None:
+    state, colour = {True: ("holds", "green"), False: ("fails", "red"), None: ("not tried", "yellow")}[finding.holds]
+    figures = ", ".join(f"{name} {value:.3g}" for name, value in finding.figures.items())
+    out.print(plain(f"{state:9}", colour), f"{finding.name}:", "; ".join(filter(None, (figures, finding.meaning))))
+
+
+def _print_speed(row: dict[str, Any]) -> None:
+    if "operations_per_s" in row:
+        out.print(f"{row['what']}: {row['operations_per_s'] / 1e12:.1f} TFLOP/s")
+        return
+    title = f"{row['what']}, {row['weights']}, {row['texts']} at once:"
+    if "failed" in row:
+        out.print(title, plain(row["failed"], "red"))
+        return
+    words = [f"{row['tokens_per_s']:,.0f} tokens/s"]
+    words += [f"generate {row['generate_tokens_per_s']:,.0f}"] if "generate_tokens_per_s" in row else []
+    words += [f"{100 * row['share_of_peak']:.0f} % of the peak"] if "share_of_peak" in row else []
+    words += [f"{row['gigabytes']:.1f} GB"] if "gigabytes" in row else []
+    out.print(title, ", ".join([*words, f"estimate / measured {row['estimate_by_measured']:.2f}"]))
+
+
+# --- what confines generated code -------------------------------------------------------------------------------------
 
 
 def _chosen(only: list[str] | None) -> list[Program]:

@@ -21,6 +21,16 @@ _WORTH_SHARING = 1 << 18  # fewest numbers of a layer for which sharing prompts 
 Pair = tuple[torch.Tensor, torch.Tensor]  # keys and values
 
 
+def avoid_plans(device: torch.device) -> None:
+    """Let torch compute attention on a GPU without cuDNN, in this process and from now on.
+
+    On GPUs of compute capability 9 and 10 torch prefers it, and cuDNN plans the computation anew for every length of
+    the sequence: 35 ms for each token that is drawn, which is more than all layers of a small model take.
+    """
+    if device.type == "cuda":
+        torch.backends.cuda.enable_cudnn_sdp(False)
+
+
 class Caches(Protocol):
     """Keys and values of all layers for B rows.
 

@@ -21,6 +21,7 @@ class Layer:
         attention, mlp = layer.self_attn, layer.mlp
         self.norm, self.second_norm = norm(layer.input_layernorm), norm(layer.post_attention_layernorm)
         self.qkv, self.o = joined(attention.q_proj, attention.k_proj, attention.v_proj), linear(attention.o_proj)
+        self.qk_norm = heads_norm(attention) if hasattr(attention, "q_norm") else None
         self.gate_and_up, self.down = joined(mlp.gate_proj, mlp.up_proj), linear(mlp.down_proj)
 
 
@@ -28,6 +29,15 @@ def norm(module: Any) -> Function:
     """The root-mean-square norm."""
     weight = module.weight
     return functools.partial(torch.rms_norm, normalized_shape=weight.shape, weight=weight, eps=module.variance_epsilon)
+
+
+def heads_norm(attention: Any) -> Function:
+    """The norms of queries and of keys (Qwen3), for both side by side [B, heads, size]."""
+    queries, keys = attention.q_norm, attention.k_norm
+    size = attention.head_dim
+    heads = attention.q_proj.out_features // size, attention.k_proj.out_features // size
+    weight = torch.cat([queries.weight.expand(heads[0], size), keys.weight.expand(heads[1], size)])
+    return lambda x: torch.rms_norm(x, (size,), eps=queries.variance_epsilon) * weight
 
 
 def linear(module: Any) -> Function:

@@ -25,6 +25,7 @@ from ..engines import Engine, Prompt, Sampled
 from ..engines.own import OwnLoop
 from ..memory import BatchSize
 from ..weights import refuse_misfits
+from .attention import avoid_plans
 from .critic import HeadCritic
 from .decoding import left_padded, prefill
 from .logprobs import chunked_logprobs, has_plain_head
@@ -78,6 +79,7 @@ class LanguageModel(Policy):
         gradient_checkpointing: bool = False,
         engine: Engine | None = None,
     ) -> None:
+        avoid_plans(model.device)
         self.model = model.eval()  # dropout off: what is trained on is what was sampled from
         self.tokenizer = tokenizer
         self.adapters = dict(adapters) if adapters is not None else None

@@ -19,7 +19,7 @@ from torch.nn import functional
 from .attention import caches
 from .layers import Layer, linear, norm
 
-_FORMS = ("llama", "qwen2", "mistral")
+_FORMS = ("llama", "qwen2", "qwen3", "mistral")
 _layerwise: weakref.WeakKeyDictionary[Any, bool] = weakref.WeakKeyDictionary()  # answers of `layerwise` by network
 
 
@@ -133,6 +133,7 @@ class LayerSteps:
         rows = len(x)
         qkv = layer.qkv(x).view(rows, -1, self.size)
         qk, values = qkv[:, : -self.heads], qkv[:, -self.heads :]
+        qk = layer.qk_norm(qk) if layer.qk_norm else qk
         qk = torch.addcmul(qk * rotation[0], qk.roll(self.size // 2, -1), rotation[1])  # rotary position embedding
         queries, keys = qk[:, : -self.heads].view(rows, self.heads, -1, self.size), qk[:, -self.heads :]
         return layer.o(self.caches.attend(number, queries, keys, values).reshape(rows, -1))

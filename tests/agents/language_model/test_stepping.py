@@ -8,17 +8,25 @@ from typing import Any
 import pytest
 import torch
 from models import AGENTS, network
-from transformers import GPT2Config, GPT2LMHeadModel, Qwen2Config, Qwen2ForCausalLM
+from transformers import AutoModelForCausalLM, GPT2Config, GPT2LMHeadModel, Qwen2Config, Qwen3Config
 
 from llm_dec_pomdp.agents.language_model.stepping import LayerSteps, ModelSteps, forward, layerwise, token_steps
 from llm_dec_pomdp.agents.loading import load_team
 
 
-def qwen(**options: Any) -> Any:
+def qwen(kind: Any = Qwen2Config, **options: Any) -> Any:
     settings = {"vocab_size": 40, "hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 2}
     settings |= {"num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 256}
     torch.manual_seed(0)
-    return Qwen2ForCausalLM(Qwen2Config(**{**settings, **options}, initializer_range=0.3)).eval()
+    return AutoModelForCausalLM.from_config(kind(**{**settings, **options}, initializer_range=0.3)).eval()
+
+
+def qwen3() -> Any:
+    model = qwen(Qwen3Config, head_dim=8)
+    for name, parameter in model.named_parameters():
+        if "q_norm" in name or "k_norm" in name:
+            torch.nn.init.normal_(parameter)
+    return model
 
 
 def gpt() -> Any:
@@ -53,7 +61,7 @@ def both_ways(model: Any, count: int, adapters: list[str | None], padded: bool =
 
 
 @pytest.mark.parametrize("padded", [True, False])
-@pytest.mark.parametrize("make", [network, qwen])
+@pytest.mark.parametrize("make", [network, qwen, qwen3])
 @torch.no_grad()
 def test_layers_give_the_logits_of_the_model_beyond_the_first_buffer(make: Any, padded: bool) -> None:
     wanted, logits = both_ways(make(), 70, [None, None], padded)
@@ -76,7 +84,13 @@ def test_every_row_keeps_its_adapter(folder: str) -> None:
 
 def test_other_forms_are_asked_themselves() -> None:
     sliding = qwen(use_sliding_window=True, sliding_window=4, max_window_layers=0)
-    assert [layerwise(model) for model in (network(), qwen(), gpt(), sliding)] == [True, True, False, False]
+    assert [layerwise(model) for model in (network(), qwen(), qwen3(), gpt(), sliding)] == [
+        True,
+        True,
+        True,
+        False,
+        False,
+    ]
 
 
 def test_a_model_that_computes_otherwise_is_found_out() -> None:

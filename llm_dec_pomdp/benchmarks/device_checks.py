@@ -1,0 +1,342 @@
+# pyright: basic
+"""Whether language models sample and learn on a device as they do on the processor: the checks of `doctor --device`.
+
+Every check computes the same thing twice, here and there or before and after, and compares. What is promised depends on
+the precision: 32 bits agree up to rounding, 16 bits up to what the importance weights of learners correct.
+"""
+
+from __future__ import annotations
+
+import copy
+import io
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from ..agents.base import Request, Sampling, Team
+from ..agents.loading import load_team
+from ..algorithms.options import UpdaterOptions
+from ..algorithms.samples import Sample
+from ..algorithms.updater import step_all, updaters_of
+from ..envs.registration import make
+from ..seeding import derive
+from ..training.workers.process import Processes
+from ..types import Completion
+
+AGENTS = ("agent_0", "agent_1")
+_DRAWN = Sampling(max_new_tokens=32)
+_SPREAD = 0.02  # standard deviation of the second factors of adapters, which are zero at first
+_RATE = 1e-3
+_ROUNDING = 1e-3  # of log-probabilities, and of gradients and steps as a share of their size, in 32 bits
+_NATS = 0.1  # mean gap of log-probabilities in 16 bits
+_COSINE = 0.95  # of gradients in 16 bits and in 32
+_MANY = 256  # texts at once, for which memory is made too small
+_SAME = 0.9  # share of texts that are the same alone and in a batch, in 32 bits
+Weights = dict[str, torch.Tensor]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What a check saw.
+
+    Attributes:
+        name: What was checked.
+        holds: Whether it is as promised; None where it could not be tried.
+        figures: What was measured, by name.
+        meaning: Why it could not be tried, or what follows where it does not hold.
+    """
+
+    name: str
+    holds: bool | None
+    figures: dict[str, float] = field(default_factory=dict[str, float])
+    meaning: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Precision:
+    """A way to hold and train weights; `mixed` is float32 weights with products in bfloat16."""
+
+    name: str
+    options: dict[str, Any]
+    exact: bool
+
+
+_FLOAT32 = Precision("float32", {"sharing": "shared", "dtype": "float32"}, True)
+_ADAPTERS = Precision("adapters, float32", {"sharing": "lora", "dtype": "float32"}, True)
+_MIXED = Precision("mixed", {"sharing": "shared", "dtype": "auto"}, False)
+_SMALL = Precision("adapters, bfloat16", {"sharing": "lora", "dtype": "bfloat16"}, False)
+
+
+class DeviceChecks:
+    """The checks of one device.
+
+    Args:
+        device: "cpu", "cuda:0", ...
+        model: Name of a model that loads quickly; see `agents.loading`.
+    """
+
+    def __init__(self, device: str, model: str) -> None:
+        self.device, self.model = device, model
+        self.cuda = device.startswith("cuda")
+        self.precisions = [_FLOAT32, _ADAPTERS, *([_MIXED] if self.cuda else []), _SMALL]
+        env = make("tldr-v0")
+        self.requests: list[Request] = []
+        for number, item in enumerate(env.items[:4]):
+            env.reset(seed=0, options={"task_id": item.id})
+            for agent in AGENTS:
+                seeds = (derive(number, agent, 0), derive(number, agent, 1))
+                self.requests.append(Request(agent, tuple(env.history(agent)), seeds))
+        self.reference = {p.options["sharing"]: self.team(p, "cpu") for p in (_FLOAT32, _ADAPTERS)}
+        self.samples = self.drawn(self.reference["shared"])
+
+    def team(self, precision: Precision, device: str | None = None, **options: Any) -> Team:
+        """A team on the device in this precision, whose adapters are not those that change nothing."""
+        team = load_team(AGENTS, self.model, device=device or self.device, seed=0, **{**precision.options, **options})
+        for policy in team.policies if precision.options["sharing"] == "lora" else ():
+            policy.load_state_dict(_spread(policy.state_dict()))
+        return team
+
+    def drawn(self, team: Team) -> list[Sample]:
+        """Texts of a team, with advantages."""
+        texts = team.generate(self.requests, _DRAWN)
+        pairs = [(r.agent, text) for r, copies in zip(self.requests, texts, strict=True) for text in copies]
+        return [Sample(agent, text, (-1.0) ** place * (1 + place % 3)) for place, (agent, text) in enumerate(pairs)]
+
+    def all(self) -> Iterator[Finding]:
+        """What each check found, one after the other; one that raises does not hold."""
+        for precision in self.precisions:
+            for check in (self.log_probabilities, self.gradients, self.teacher_forcing):
+                yield _tried(f"{_words(check)}, {precision.name}", lambda check=check, p=precision: check(p))
+        for check in (
+            self.alone_and_in_a_batch,
+            self.adapters_apart,
+            self.checkpoint_there_and_back,
+            self.too_little_memory,
+            self.two_devices_side_by_side,
+            self.worker_process,
+            self.ranks,
+        ):
+            yield _tried(_words(check), check)
+
+    # --- what is computed ---------------------------------------------------------------------------------------------
+
+    def log_probabilities(self, precision: Precision) -> Finding:
+        """Those of the same texts, here and on the processor in float32."""
+        here, there = (_logprobs(team, self.samples) for team in self._pair(precision))
+        gap = (here - there).abs()
+        figures = {"mean gap, nats": gap.mean().item(), "largest": gap.max().item()}
+        holds = _close(gap, precision)
+        return Finding("", holds, figures, "" if holds else "texts are judged by another policy than was trained")
+
+    def gradients(self, precision: Precision) -> Finding:
+        """Of one loss, here and on the processor in float32."""
+        here, there = (_gradient(team, self.samples) for team in self._pair(precision))
+        error = ((here - there).norm() / there.norm()).item()
+        cosine = torch.nn.functional.cosine_similarity(here, there, dim=0).item()
+        holds = error <= _ROUNDING if precision.exact else cosine >= _COSINE
+        figures = {"relative error": error, "cosine": cosine}
+        return Finding("", holds, figures, "" if holds else "a team learns something else here; give dtype='float32'")
+
+    def teacher_forcing(self, precision: Precision) -> Finding:
+        """Log-probabilities that were recorded while texts were drawn, and those of the same texts read again."""
+        team = self.team(precision)
+        samples = self.drawn(team)
+        recorded = torch.tensor([p for s in samples for p in s.completion.logprobs], dtype=torch.float64)
+        read = _logprobs(team, samples)
+        gap = (recorded - read).abs()
+        lengths = [len(s.completion.token_ids) for s in samples]
+        ratios = torch.stack([part.sum() for part in (read - recorded).split(lengths)]).exp()
+        figures = {"mean gap, nats": gap.mean().item(), "largest": gap.max().item()}
+        figures |= {"least ratio of a text": ratios.min().item(), "greatest": ratios.max().item()}
+        holds = _close(gap, precision)
+        meaning = "what is trained is not what was sampled; set importance='token', or draw texts by another engine"
+        return Finding("", holds, figures, "" if holds else meaning)
+
+    def alone_and_in_a_batch(self) -> Finding:
+        """Texts by the same seeds, all at once and one at a time, in float32."""
+        team = self.team(_FLOAT32)
+        together = [s.completion.token_ids for s in self.drawn(team)]
+        team.policies[0].batch_rows.size = 1  # pyright: ignore[reportAttributeAccessIssue]
+        alone = [s.completion.token_ids for s in self.drawn(team)]
+        same = sum(a == b for a, b in zip(together, alone, strict=True)) / len(alone)
+        return Finding("", same >= _SAME, {"share of same texts": same}, "" if same >= _SAME else "seeds draw others")
+
+    # --- what is learnt and kept --------------------------------------------------------------------------------------
+
+    def adapters_apart(self) -> Finding:
+        """An update with texts of one agent leaves the adapter and the log-probabilities of the other as they were."""
+        team = self.team(_ADAPTERS)
+        others = [s for s in self.samples if s.agent == AGENTS[1]]
+        before, weights = _logprobs(team, others), _copied(team)
+        _step(team, [s for s in self.samples if s.agent == AGENTS[0]])
+        moved = {name for name, tensor in _copied(team).items() if not torch.equal(tensor, weights[name])}
+        leaks = sum(AGENTS[1] in name for name in moved)
+        gap = (_logprobs(team, others) - before).abs().max().item()
+        holds = bool(moved) and not leaks and gap <= _ROUNDING
+        figures = {"tensors moved": len(moved), "of the other agent": leaks, "gap of the other, nats": gap}
+        return Finding("", holds, figures, "" if holds else "agents with adapters do not learn apart; train separately")
+
+    def checkpoint_there_and_back(self) -> Finding:
+        """Weights and optimizer saved here, loaded on the processor and from there here again: next steps agree."""
+        options = UpdaterOptions(learning_rate=_RATE)
+        team = self.team(_ADAPTERS)
+        [updater] = updaters_of(team, 1.0, options)
+        updater.step(self.samples)
+        kept, saved = _copied(team), (team.trainable[0].state_dict(), updater.state_dict())
+        steps: dict[str, tuple[dict[str, float], Weights]] = {}
+        unlike = 0
+        for name, device in (("there", "cpu"), ("back", self.device)):
+            weights, state = torch.load(_file(saved), map_location="cpu", weights_only=True)
+            other = self.team(_ADAPTERS, device)
+            [restored] = updaters_of(other, 1.0, options)
+            other.trainable[0].load_state_dict(weights)
+            restored.load_state_dict(state)
+            loaded = _copied(other)
+            unlike += sum(not torch.equal(tensor, loaded[key]) for key, tensor in kept.items())
+            saved = torch.load(_file((other.trainable[0].state_dict(), restored.state_dict())), weights_only=True)
+            steps[name] = restored.step(self.samples), _copied(other)
+        steps["here"] = updater.step(self.samples), _copied(team)
+        figures = {"tensors that changed": float(unlike)}
+        for name in ("there", "back"):
+            figures[f"difference of the next step, {name}"] = _apart(steps[name], steps["here"])
+        holds = not unlike and max(figures.values()) <= 10 * _ROUNDING
+        return Finding("", holds, figures, "" if holds else "resume runs on the kind of device that they began on")
+
+    def too_little_memory(self) -> Finding:
+        """Where the device's memory is made too small for many texts at once, fewer at once give the same step."""
+        if not self.cuda:
+            return Finding("", None, {}, "only a GPU says that it is out of memory")
+        samples = [copy.copy(s) for s in self.samples * (_MANY // len(self.samples))]
+        options = UpdaterOptions(learning_rate=_RATE, micro_batch=_MANY)
+
+        def step() -> tuple[tuple[dict[str, float], Weights], int]:
+            team = self.team(_FLOAT32)
+            [updater] = updaters_of(team, 1.0, options)
+            torch.cuda.empty_cache()
+            torch.cuda.reset_peak_memory_stats(self.device)
+            metrics = updater.step(samples)
+            return (metrics, _copied(team)), updater.micro_batch.size
+
+        wanted, _ = step()
+        needed = torch.cuda.max_memory_reserved(self.device)
+        torch.cuda.empty_cache()
+        total = torch.cuda.get_device_properties(self.device).total_memory
+        torch.cuda.set_per_process_memory_fraction(0.6 * needed / total, self.device)
+        try:
+            found, size = step()
+        finally:
+            torch.cuda.set_per_process_memory_fraction(1.0, self.device)
+        apart = _apart(found, wanted)
+        holds = size < _MANY and apart <= 10 * _ROUNDING
+        figures = {"gigabytes needed": needed / 1e9, "texts at once": size, "difference of the step": apart}
+        return Finding("", holds, figures, "" if holds else "set micro_batch and batch_rows by hand")
+
+    # --- where models live --------------------------------------------------------------------------------------------
+
+    def two_devices_side_by_side(self) -> Finding:
+        """A model each on this device and on another, which take a step at the same time, as both do on this one."""
+        others = [f"cuda:{number}" for number in range(torch.cuda.device_count())] if self.cuda else []
+        other = next((name for name in others if name != self.device), "cpu")
+        separate = Precision("", {"sharing": "separate", "dtype": "float32"}, True)
+        apart = _apart(*(_step(self.team(separate, d), self.samples) for d in (f"{self.device},{other}", self.device)))
+        holds = apart <= 10 * _ROUNDING
+        return Finding(f"two devices side by side, {other} beside", holds, {"difference of the step": apart})
+
+    def worker_process(self) -> Finding:
+        """A model in a process of its own on this device learns as it does in this process."""
+        with Processes() as executor:
+            placed = executor.load_team(AGENTS, self.model, device=self.device, seed=0, **_ADAPTERS.options)
+            for policy in placed.policies:
+                policy.load_state_dict(_spread(policy.state_dict()))
+            apart = _apart(_step(placed, self.samples), _step(self.team(_ADAPTERS), self.samples))
+        return Finding("", apart <= 10 * _ROUNDING, {"difference of the step": apart})
+
+    def ranks(self) -> Finding:
+        """A model over two ranks (FSDP2) learns as in one piece."""
+        if self.cuda and torch.cuda.device_count() < 2:
+            return Finding("", None, {}, "a rank needs a GPU of its own, and there is one GPU")
+        with Processes() as executor:
+            device = "cuda" if self.cuda else "cpu"
+            placed = executor.load_team(AGENTS, self.model, device=device, seed=0, ranks=2, **_FLOAT32.options)
+            apart = _apart(_step(placed, self.samples), _step(self.team(_FLOAT32), self.samples))
+        return Finding("", apart <= 10 * _ROUNDING, {"difference of the step": apart})
+
+    def _pair(self, precision: Precision) -> tuple[Team, Team]:
+        return self.team(precision), self.reference[precision.options["sharing"]]
+
+
+def _tried(name: str, check: Callable[[], Finding]) -> Finding:
+    try:
+        found = check()
+    except Exception as error:  # whatever a driver, a kernel or a library raises is the finding
+        return Finding(name, False, {}, f"it raised {type(error).__name__}: {error}".strip())
+    return Finding(found.name or name, found.holds, found.figures, found.meaning)
+
+
+def _words(check: Any) -> str:
+    return check.__name__.replace("_", " ")
+
+
+def _close(gap: torch.Tensor, precision: Precision) -> bool:
+    return gap.max().item() <= _ROUNDING if precision.exact else gap.mean().item() <= _NATS
+
+
+def _spread(state: Weights) -> Weights:
+    """The same weights, where those that are zero are drawn from a seed."""
+    generator = torch.Generator().manual_seed(0)
+    drawn = {name: torch.randn(tensor.shape, generator=generator) * _SPREAD for name, tensor in state.items()}
+    return {name: drawn[name].to(tensor) if not tensor.any() else tensor for name, tensor in state.items()}
+
+
+def _logprobs(team: Team, samples: Sequence[Sample]) -> torch.Tensor:
+    """Of all tokens, text after text, in float64 on the processor."""
+    [policy] = team.policies
+    with torch.no_grad():
+        logprobs, mask = policy.token_logprobs(_texts(samples), 1.0)
+    return logprobs[mask.bool()].double().cpu()
+
+
+def _gradient(team: Team, samples: Sequence[Sample]) -> torch.Tensor:
+    """Of the mean of the texts' log-probabilities times their advantages, in float64 on the processor."""
+    [policy] = team.policies
+    logprobs, mask = policy.token_logprobs(_texts(samples), 1.0)
+    advantages = torch.tensor([s.advantage for s in samples], device=logprobs.device)
+    (advantages * (logprobs * mask).sum(1)).mean().backward()
+    parts = [p.grad.double().cpu().flatten() for p in policy.parameters() if p.grad is not None]
+    for parameter in policy.parameters():
+        parameter.grad = None
+    return torch.cat(parts)
+
+
+def _texts(samples: Sequence[Sample]) -> list[tuple[str, Completion]]:
+    return [(s.agent, s.completion) for s in samples]
+
+
+def _step(team: Team, samples: list[Sample]) -> tuple[dict[str, float], Weights]:
+    """Metrics and weights after a step of every policy."""
+    metrics = step_all(updaters_of(team, 1.0, UpdaterOptions(learning_rate=_RATE)), samples, 0)
+    return metrics, _copied(team)
+
+
+def _copied(team: Team) -> Weights:
+    pairs = [(n, p.state_dict()) for n, p in enumerate(team.trainable)]
+    return {
+        f"{n} {name}": tensor.detach().float().cpu().clone() for n, state in pairs for name, tensor in state.items()
+    }
+
+
+def _apart(first: tuple[dict[str, float], Weights], second: tuple[dict[str, float], Weights]) -> float:
+    """The larger of the relative difference of gradient norms and the mean difference of weights in learning rates."""
+    (metrics, weights), (others, wanted) = first, second
+    norms = abs(metrics["grad_norm"] - others["grad_norm"]) / others["grad_norm"]
+    moved = torch.cat([(tensor - weights[name]).abs().flatten() for name, tensor in wanted.items()])
+    return max(norms, moved.mean().item() / _RATE)
+
+
+def _file(value: Any) -> io.BytesIO:
+    file = io.BytesIO()
+    torch.save(value, file)
+    file.seek(0)
+    return file
