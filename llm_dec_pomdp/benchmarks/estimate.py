@@ -114,14 +114,15 @@ def estimate(cell: Cell) -> Estimate:
         where = _device(cell)
         reading = 2 * parameters * prompts / _DENSE[where]
         adapters = cell.model.sharing == "lora"
-        models = len(env.possible_agents) if cell.model.sharing == "separate" else 1
+        agents = len(env.possible_agents)
+        models = agents if cell.model.sharing == "separate" else 1
         learning = learning_seconds(trained * (prompt + _LENGTH * texts * new), parameters, where, steps * models)
-        at_once = min(cell.training.prompts_per_step * cell.training.group_size, _BATCH)
+        at_once = min(cell.training.prompts_per_step * cell.training.group_size * agents // models, _BATCH)
         in_training = _LENGTH * trained * texts * new
         speaking = drawing_seconds(in_training, at_once, parameters, where, adapters)
         speaking += drawing_seconds(_LENGTH * generated - in_training, _BATCH, parameters, where, adapters)
         minutes = (parameters / _LOAD[where] + speaking + reading + learning) / 60
-        memory = _memory(cell, parameters, len(env.possible_agents), learns)
+        memory = _memory(cell, parameters, agents, learns)
     return Estimate(cell.label, episodes, int(prompts), int(generated), minutes, memory, note)
 
 
