@@ -30,7 +30,7 @@ from llm_dec_pomdp.training.loop import TrainingStep, train
 
 def main() -> None:
     """Train, and print a row per update and the means."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description="An update of the published setting.")
     parser.add_argument("--model", default="random:Qwen3-1.7B")
     parser.add_argument("--device", default="cuda:0")
     parser.add_argument("--steps", type=int, default=10)

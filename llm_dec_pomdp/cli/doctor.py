@@ -97,7 +97,8 @@ def _examine_device(device: str, model: str, shape: str | None, as_json: bool) -
     from ..benchmarks.device_checks import DeviceChecks
     from ..benchmarks.device_speed import about, speeds
 
-    findings, rows = [], []
+    findings: list[Finding] = []
+    rows: list[dict[str, Any]] = []
     with err.status(f"checking {device} with {model}"):
         for finding in DeviceChecks(device, model).all():
             findings.append(finding)

@@ -73,7 +73,7 @@ def test_a_speed_that_cannot_be_measured_says_why(monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(device_speed, "_drawing", broken)
     monkeypatch.setattr(device_speed, "_learning", broken)
-    monkeypatch.setattr(device_checks.DeviceChecks, "all", lambda self: iter([Finding("a check", True, {"gap": 0.5})]))
+    monkeypatch.setattr(device_checks.DeviceChecks, "all", lambda *_: iter([Finding("a check", True, {"gap": 0.5})]))
     found = CliRunner().invoke(app, ["doctor", "--device", "cpu", "--json"])
     assert found.exit_code == 1
     document = json.loads(found.stdout)
