@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -67,13 +68,17 @@ def test_speeds_of_texts_and_updates(monkeypatch: pytest.MonkeyPatch) -> None:
     assert all(row["tokens_per_s"] > 0 for row in rows)
 
 
+def holding(checks: DeviceChecks) -> Iterator[Finding]:
+    yield Finding("a check", True, {"gap": 0.5})
+
+
 def test_a_speed_that_cannot_be_measured_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*arguments: Any) -> dict[str, Any]:
         raise RuntimeError("no kernel image")
 
     monkeypatch.setattr(device_speed, "_drawing", broken)
     monkeypatch.setattr(device_speed, "_learning", broken)
-    monkeypatch.setattr(device_checks.DeviceChecks, "all", lambda *_: iter([Finding("a check", True, {"gap": 0.5})]))
+    monkeypatch.setattr(device_checks.DeviceChecks, "all", holding)
     found = CliRunner().invoke(app, ["doctor", "--device", "cpu", "--json"])
     assert found.exit_code == 1
     document = json.loads(found.stdout)
