@@ -6,7 +6,7 @@ import copy
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, cast, get_args
+from typing import Annotated, Any, ClassVar, TypeVar, cast, get_args
 
 import pydantic
 
@@ -31,6 +31,8 @@ class Config(pydantic.BaseModel):
     """Base of all configurations: frozen, unknown keys refused, field docstrings kept as descriptions."""
 
     model_config = pydantic.ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+    beside: ClassVar[tuple[str, ...]] = ()
+    """Fields that hold objects whose options stand beside them, see `by_name`."""
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -93,6 +95,30 @@ def build(
         raise ConfigError("\n".join([f"{source}: {len(lines)} problem(s)", *lines])) from None
 
 
+def by_name(values: dict[str, Any], field: str, kinds: Mapping[str, type[Config]], default: Config) -> dict[str, Any]:
+    """Options in which a field holds an object, built by its name, or as the default kind, from the options beside it.
+
+    Args:
+        values: As a user wrote them: `field` may hold an object, a name, or nothing.
+        field: Name of the field.
+        kinds: Classes of objects by their name.
+        default: What the field holds where it is left out.
+
+    Raises:
+        ValueError: No such name.
+        ConfigError: An option that the named kind does not have, or a value that it does not take.
+    """
+    names = {name for kind in kinds.values() for name in kind.model_fields} & values.keys()
+    named: Any = values.get(field)
+    if isinstance(named, Config) or not (named or names):
+        return values
+    if named is not None and named not in kinds:
+        raise ValueError(f"{field} is {named!r}, which does not exist; {nearest(named, kinds)}")
+    kind = kinds[named] if named else type(default)
+    built = build(kind, {name: values[name] for name in names}, source=f"options of {kind.__name__}")
+    return {name: value for name, value in values.items() if name not in names} | {field: built}
+
+
 def _explain(kind: type[Config], problem: Any, names: Mapping[str, str]) -> str:
     key = ".".join(str(part) for part in problem["loc"])
     key = names.get(key, key)
@@ -110,7 +136,8 @@ def _keys_at(kind: type[Config], parents: Sequence[str | int]) -> list[str]:
         for inner in (annotation, *get_args(annotation)):
             if isinstance(inner, type) and issubclass(inner, Config):
                 kind = inner
-    return list(kind.model_fields)
+    objects: list[type[Config]] = [type(kind.model_fields[name].default) for name in kind.beside]
+    return [*kind.model_fields, *(name for inner in objects for name in inner.model_fields)]
 
 
 def named_model(option: Any) -> str | None:

@@ -18,7 +18,7 @@ class ClippedWeights(Updater):
         rho = (logprobs.detach() - old_logprobs(batch, logprobs, mask, old)).exp()
         advantages = advantages_of(batch, mask, self.options).reshape(len(batch), -1)
         weights = mask.new_tensor([sample.weight for sample in batch])
-        kept = rho.clamp(max=1 + self.options.clip_high)
+        kept = rho.clamp(max=1 + self.options.objective.clip_high)
         loss = -((kept * advantages * logprobs * mask).sum(-1) * weights).sum()
         terms = {"loss": loss.item(), "clipped": float(((rho > kept) * mask).sum())}
         return Loss(loss, terms, by_text(logprobs, mask))

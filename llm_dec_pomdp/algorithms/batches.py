@@ -16,17 +16,11 @@ from .samples import Sample
 
 
 def weigh(samples: Sequence[Sample], options: UpdaterOptions) -> list[Sample]:
-    """Give every sample its weight in the mean of its agent's objective: over tokens, or over texts."""
+    """Give every sample its weight in the mean of its agent's objective."""
     weighed: list[Sample] = []
     for of_agent in grouped(samples, lambda s: s.agent).values():
-        tokens = sum(s.share * len(s.completion.token_ids) for s in of_agent)
-        texts = sum(s.share for s in of_agent)
-        for s in of_agent:
-            if options.ratio == "token" and options.average == "tokens":
-                weight = s.share / tokens
-            else:
-                weight = s.share / (texts * (len(s.completion.token_ids) if options.ratio == "token" else 1))
-            weighed.append(replace(s, weight=weight))
+        weights = options.objective.weights(of_agent)
+        weighed += [replace(s, weight=weight) for s, weight in zip(of_agent, weights, strict=True)]
     return weighed
 
 
@@ -59,8 +53,8 @@ def advantages_of(samples: Sequence[Sample], mask: torch.Tensor, options: Update
     whole = mask.new_tensor([s.advantage for s in samples])
     if not any(s.tokens for s in samples):
         return whole
-    if options.ratio != "token":
-        raise ValueError(f"a sample has advantages of tokens, and ratio={options.ratio!r} is of texts; use 'token'")
+    if (level := options.objective.ratio) != "token":
+        raise ValueError(f"a sample has advantages of tokens, and ratio={level!r} is of texts; use 'token'")
     factors = torch.ones_like(mask)
     for row, s in enumerate(samples):
         if s.tokens and len(s.tokens) != len(s.completion.token_ids):

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -30,6 +30,7 @@ from ..types import Group, Turn, grouped
 from . import exchange
 from .base import Metrics
 from .learner import PolicyLearner
+from .objectives import Objective, OfTeachers
 from .options import Sides, UpdaterOptions
 from .samples import Sample, called_agents, usable
 
@@ -45,10 +46,8 @@ class ImitationConfig(UpdaterOptions):
     do where this is empty."""
     train: Sides = ["main", "sub"]
     """Who learns: agents that nobody called (main), called ones (sub), or both."""
-    ratio: Literal["token"] = "token"  # pyright: ignore[reportIncompatibleVariableOverride]
-    """Nothing was sampled: there is no ratio."""
-    importance: Literal["none"] = "none"  # pyright: ignore[reportIncompatibleVariableOverride]
-    """Nothing was sampled."""
+    objective: Objective = OfTeachers()
+    objectives: ClassVar[Mapping[str, type[Objective]]] = {"clipped": OfTeachers}
     epochs: Literal[1] = 1  # pyright: ignore[reportIncompatibleVariableOverride]
     """In a second pass the ratio to the first would be clipped; give more steps instead."""
     minibatches: Literal[1] = 1  # pyright: ignore[reportIncompatibleVariableOverride]

@@ -9,8 +9,7 @@ from typing import Literal, NamedTuple
 
 import torch
 
-RatioLevel = Literal["token", "sequence"]
-LARGEST_WEIGHT = 2.0  # c of truncated importance sampling
+RatioLevel = Literal["token", "sequence", "sequence_mean"]
 
 
 class Loss(NamedTuple):
@@ -30,36 +29,40 @@ class Loss(NamedTuple):
 def log_ratio(
     logprobs: torch.Tensor, others: torch.Tensor, mask: torch.Tensor, level: RatioLevel
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """log pi / pi_other of every token [N, L], or of every text as a whole [N, 1]; and the mask of these."""
+    """log pi / pi_other of every token [N, L], or of every text [N, 1], in all or per token; and the mask of these."""
     difference = (logprobs - others) * mask
     if level == "token":
         return difference, mask
-    return difference.sum(-1, keepdim=True), mask.amax(-1, keepdim=True)
+    whole = difference.sum(-1, keepdim=True)
+    if level == "sequence_mean":  # GSPO, arXiv:2507.18071
+        whole = whole / mask.sum(-1, keepdim=True).clamp(min=1)
+    return whole, mask.amax(-1, keepdim=True)
 
 
 def importance_weights(
-    trainer: torch.Tensor, sampler: torch.Tensor, mask: torch.Tensor, level: RatioLevel
+    log_ratios: torch.Tensor, bound: float, beyond: Literal["bound", "drop"] = "bound"
 ) -> torch.Tensor:
-    """min(pi_trainer / pi_sampler, 2): the weight of the sampler's draws in a mean over the trainer's distribution.
+    """The weight of the sampler's draws in a mean over the trainer's distribution, with u = pi_trainer / pi_sampler.
 
-    Truncated importance sampling (Ionides 2008, doi:10.1198/106186008X320456). Without the truncation the weighted mean
-    would be unbiased; with it, its variance is bounded.
+    | beyond | weight | source |
+    |---|---|---|
+    | bound | min(u, c) | truncated importance sampling, Ionides 2008, doi:10.1198/106186008X320456 |
+    | drop | u where 1 / c <= u <= c, else 0 | masked importance sampling: IcePop, arXiv:2510.18855 |
+
+    Without either the weighted mean would be unbiased; with it, its variance is bounded.
 
     Args:
-        trainer: log pi of the sampled tokens as the trainer computes it, at the weights that sampled [N, L].
-        sampler: log pi of the same tokens as recorded when they were drawn [N, L].
-        mask: 1 on sampled tokens [N, L].
-        level: A weight for every token, or one for every text.
+        log_ratios: log u of tokens or of texts, at the weights that sampled.
+        bound: c.
+        beyond: What becomes of larger weights.
 
     Returns:
-        Weights [N, L], or [N, 1] for "sequence", without gradient.
+        Weights of the same shape, without gradient.
     """
-    return truncated_ratio(log_ratio(trainer.detach(), sampler, mask, level)[0])
-
-
-def truncated_ratio(log_ratios: torch.Tensor) -> torch.Tensor:
-    """Importance weights of log-ratios."""
-    return log_ratios.exp().clamp(max=LARGEST_WEIGHT)
+    ratios = log_ratios.detach().exp()
+    if beyond == "drop":
+        return ratios * ((ratios <= bound) & (ratios * bound >= 1))
+    return ratios.clamp(max=bound)
 
 
 def clipped_objective(
@@ -68,10 +71,12 @@ def clipped_objective(
     advantages: torch.Tensor,
     clip: tuple[float, float],
     importance: torch.Tensor | float = 1.0,
+    dual_clip: float | None = None,
 ) -> torch.Tensor:
     """w min(rho A, clip(rho, 1 - eps_low, 1 + eps_high) A), summed over the tokens of each sequence.
 
-    With a ratio of whole texts it is as printed in arXiv:2508.04652; with one of tokens as in PPO and GRPO.
+    With a ratio of whole texts it is as printed in arXiv:2508.04652; with one of tokens as in PPO and GRPO. With
+    `dual_clip` it is, for negative A, at least c A (arXiv:1912.09729).
 
     Args:
         log_rho: log of the likelihood ratio to the weights that sampled [N, L] or [N, 1], with gradient.
@@ -79,14 +84,43 @@ def clipped_objective(
         advantages: Of texts [N], or of tokens [N, L].
         clip: 1 - eps_low and 1 + eps_high.
         importance: w, see `importance_weights`.
+        dual_clip: c, or None.
 
     Returns:
         The objective of every sequence [N].
     """
     rho, (low, high) = log_rho.exp(), clip
-    a = advantages if advantages.dim() == 2 else advantages[:, None]
+    a = _by_term(advantages)
     clipped = torch.minimum(rho * a, rho.clamp(low, high) * a)  # (objective), arXiv:2508.04652
+    if dual_clip is not None:
+        clipped = torch.where(a < 0, torch.maximum(clipped, dual_clip * a), clipped)
     return (clipped * importance * counted).sum(-1)
+
+
+def cispo_objective(
+    log_rho: torch.Tensor,
+    advantages: torch.Tensor,
+    clip: tuple[float, float],
+    importance: torch.Tensor | float,
+    logprobs: torch.Tensor,
+) -> torch.Tensor:
+    """w sg(clip(rho, 1 - eps_low, 1 + eps_high)) A log pi, summed over the tokens of each sequence (arXiv:2506.13585).
+
+    Args:
+        log_rho: log of the likelihood ratio to the weights that sampled [N, L] or [N, 1].
+        advantages: Of texts [N], or of tokens [N, L].
+        clip: 1 - eps_low and 1 + eps_high.
+        importance: w, see `importance_weights`.
+        logprobs: log pi of the tokens [N, L], 0 on padding, with gradient.
+
+    Returns:
+        The objective of every sequence [N].
+    """
+    return (log_rho.detach().exp().clamp(*clip) * _by_term(advantages) * importance * logprobs).sum(-1)
+
+
+def _by_term(advantages: torch.Tensor) -> torch.Tensor:
+    return advantages if advantages.dim() == 2 else advantages[:, None]
 
 
 def count_clipped(log_rho: torch.Tensor, counted: torch.Tensor, clip: tuple[float, float]) -> float:
@@ -113,19 +147,24 @@ def value_loss(values: torch.Tensor, targets: torch.Tensor, old: torch.Tensor, c
     return torch.maximum((values - targets) ** 2, (near - targets) ** 2)
 
 
-def kl_k3(logprobs: torch.Tensor, reference: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+def kl_k3(
+    logprobs: torch.Tensor, reference: torch.Tensor, mask: torch.Tensor, log_rho: torch.Tensor | None = None
+) -> torch.Tensor:
     """KL(pi || pi_ref), estimated token by token from samples of pi: r - 1 - log r with r = pi_ref / pi.
 
     The estimator k3 of http://joschu.net/blog/kl-approx.html: never negative, and 0 where the policies agree. As in
     GRPO it is differentiated with the samples held fixed, which on average gives the gradient of KL(pi_ref || pi).
+    Times rho it is unbiased for samples of pi_old, and so is its gradient, that of KL(pi || pi_ref) (arXiv:2512.02556).
 
     Args:
         logprobs: log pi of the sampled tokens [N, L], with gradient.
         reference: log pi_ref of the same tokens [N, L], without.
         mask: 1 on sampled tokens [N, L].
+        log_rho: log pi / pi_old of the tokens, with gradient; left out, rho is 1.
 
     Returns:
         The estimate of every sequence [N], summed over its tokens.
     """
     log_r = (reference - logprobs) * mask
-    return (log_r.expm1() - log_r).sum(-1)
+    k3 = log_r.expm1() - log_r
+    return (k3 if log_rho is None else k3 * log_rho.exp()).sum(-1)

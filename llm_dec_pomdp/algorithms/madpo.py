@@ -24,6 +24,7 @@ return, and recorded pairs are refused.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple
@@ -44,6 +45,7 @@ from .base import Metrics
 from .diagnostics import spent
 from .learner import PolicyLearner, first_seed
 from .losses import Loss
+from .objectives import Objective, OfPairs
 from .options import UpdaterOptions
 from .samples import Sample, refuse_bad_rewards
 from .updater import Updater, step_all
@@ -64,12 +66,18 @@ class MADPOConfig(UpdaterOptions):
     source: str = ""
     """Recorded pairs, or recorded episodes to be paired by their returns: a file of pairs or traces, or the folder of a
     run, see `rollout.Preferences`. Left out: the team's own episodes."""
+    loss: Literal["dpo", "ipo"] = "dpo"
+    """Of a pair with gap g: - log sigmoid(beta g) (dpo), or (g - 1 / (2 beta))^2, which stops pushing pairs apart (ipo;
+    arXiv:2310.12036, equation 17)."""
+    likelihood: NotNegative = 0.0
+    """Weight of a term that keeps preferred texts likely: - log pi of their tokens, the mean over a text (RPO,
+    arXiv:2404.19733)."""
+    refresh: Count = 0
+    """Updates after which the reference becomes the team as it is then, again and again; 0: never."""
     replay: Count = 0
     """Earlier updates whose pairs are learnt from again in each update."""
-    ratio: Literal["sequence"] = "sequence"  # pyright: ignore[reportIncompatibleVariableOverride]
-    """A whole text is one term of the loss."""
-    importance: Literal["none"] = "none"  # pyright: ignore[reportIncompatibleVariableOverride]
-    """A preference does not depend on who drew the texts."""
+    objective: Objective = OfPairs()
+    objectives: ClassVar[Mapping[str, type[Objective]]] = {"clipped": OfPairs}
     epochs: Literal[1] = 1  # pyright: ignore[reportIncompatibleVariableOverride]
     """The advantage of a text changes with every step; learn from pairs again with `replay`."""
     minibatches: Literal[1] = 1  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -89,6 +97,15 @@ class Text(NamedTuple):
 
 class PairUpdater(Updater):
     """Ascends the sum of log pi of texts times their advantages; knows the log-ratios to the reference."""
+
+    options: MADPOConfig
+
+    def step(self, samples: Sequence[Sample], seed: int = 0) -> Metrics:
+        """See `Updater`; the reference is renewed after it where that is due."""
+        metrics = super().step(samples, seed)
+        if self.options.refresh and self.updates % self.options.refresh == 0:
+            self.reference = copy.deepcopy(self.policy)
+        return metrics
 
     def scores(self, samples: Sequence[Sample]) -> torch.Tensor:
         """log pi of every text [N], with gradient: what a step raises or lowers."""
@@ -178,6 +195,9 @@ class MADPO(PolicyLearner):
     def objective(self, gaps: Array) -> tuple[Array, Array]:
         """The losses of pairs with these gaps, and minus their derivatives by the gap."""
         scaled = self.config.beta * gaps
+        if self.config.loss == "ipo":
+            short = 1 / (2 * self.config.beta) - gaps
+            return short**2, 2 * short
         return np.logaddexp(0, -scaled), self.config.beta / (1 + np.exp(scaled))  # (loss), (gradient)
 
     # --- one update ---------------------------------------------------------------------------------------------------
@@ -196,7 +216,7 @@ class MADPO(PolicyLearner):
         losses, worth = self.objective(gaps)
         terms = {agent: sum(s.agent == agent for s in samples) for agent in {s.agent for s in samples}}
         credited = [  # the loss is a mean over pairs, and an updater's over texts
-            replace(s, advantage=s.advantage * float(worth[s.trajectory]) * terms[s.agent] / len(pairs))
+            replace(s, advantage=self._worth(s, float(worth[s.trajectory])) * terms[s.agent] / len(pairs))
             for s in samples
         ]
         metrics = step_all(self.updaters, credited, derive(first_seed(groups), "pairs"))
@@ -210,6 +230,11 @@ class MADPO(PolicyLearner):
             "gap": float(gaps.mean()) if pairs else 0.0,
             "pairs": float(len(pairs)),
         }
+
+    def _worth(self, sample: Sample, worth: float) -> float:
+        """Minus the derivative of the loss of a pair by log pi of one of its texts, whose advantage is its sign."""
+        kept = self.config.likelihood / len(sample.completion.token_ids) if sample.advantage > 0 else 0.0
+        return sample.advantage * worth + kept
 
     def gaps(self, pairs: Sequence[Sequence[Text]]) -> Array:
         """sum_i delta_i of every pair, in nats: above 0 where the preferred text gained on the rejected one."""

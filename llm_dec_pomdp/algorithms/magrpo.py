@@ -36,15 +36,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from ..agents.base import Sampling, Team
 from ..rollout import Rollout
+from ..rollout.replaced import Replaced
 from ..types import Group
 from .base import Metrics
 from .exchange import Compared
 from .learner import PolicyLearner, first_seed
 from .options import MAGRPOConfig
+from .overlong import punished
 from .refusals import refuse_uncorrected
 from .samples import Sample, refuse_bad_rewards, usable
 from .updater import step_all
@@ -64,8 +67,11 @@ class MAGRPO(PolicyLearner):
 
     @property
     def rollout(self) -> Rollout:
-        """How tasks are played."""
-        return self.config.credit.rollout
+        """How tasks are played; with `replacements` again where nothing can be learnt."""
+        credit = self.config.credit
+        if not credit.replacements:
+            return credit.rollout
+        return Replaced(credit.rollout, partial(credit.silent, gamma=self.config.gamma), credit.replacements)
 
     @property
     def compared(self) -> Compared:
@@ -95,8 +101,11 @@ class MAGRPO(PolicyLearner):
     def samples(self, groups: Sequence[Group]) -> list[Sample]:
         """Every text that the team can learn from, with its advantage; texts without a score are left out."""
         refuse_bad_rewards(groups)
+        c = self.config
+        if c.overlong:
+            groups = punished(groups, self.sampling.max_new_tokens, c.overlong, c.overlong_penalty)  # (overlong)
         credited = [replace(s, group=place) for place, group in enumerate(groups) for s in self.credit(group)]
-        return usable(s for s in self.config.credit.over_update(credited) if s.agent in self.learning)
+        return usable(s for s in c.credit.over_update(credited) if s.agent in self.learning)
 
     def credit(self, group: Group) -> Iterator[Sample]:
         """Every text of a group with its advantage: (return) and (advantage), as `credit` of the options says."""

@@ -183,7 +183,7 @@ class MGRPO(PolicyLearner):
 
     def __init__(self, team: Team, sampling: Sampling, config: MGRPOConfig | None = None) -> None:
         config = config or MGRPOConfig()
-        self.updater = TrajectoryUpdater if config.ratio == "trajectory" else Updater
+        self.updater = TrajectoryUpdater if str(config.objective.ratio) == "trajectory" else Updater
         super().__init__(team, sampling, config)
         refuse_uncorrected(team, config)
         self.running = Running()

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from ..config import NotNegative, Positive, build
-from ..registries import nearest
+from ..config import Count, NotNegative, Positive, by_name
 from .base import Options
 from .credit import CREDITS, Credit, JointCredit
+from .objectives import OBJECTIVES, Clipped, Objective, OfTrajectories
 from .schedules import Schedule
 
 Alignment = Literal["duplicate_drop", "mask", "weight", "none"]
@@ -29,24 +30,17 @@ class UpdaterOptions(Options):
     """Updates over which the learning rate rises to its full value."""
     horizon: Annotated[int, Field(ge=0)] = 0
     """Updates after which a linear or cosine schedule reaches 0; 0: all updates of the run, or of the stage."""
-    ratio: Literal["token", "sequence"] = "token"
-    """Level of the likelihood ratio: of a token, or of a whole text (sequence)."""
-    average: Literal["tokens", "sequences"] = "tokens"
-    """With ratio="token": mean over all tokens of an agent, or mean over sequences of the mean over their tokens."""
-    importance: Literal["auto", "none", "token", "sequence"] = "auto"
-    """Weight of a token, or of a whole text (sequence): the trainer's likelihood over the one the sampler recorded, at
-    most 2; none: everything weighs 1. auto takes the level of `ratio` where sampler and trainer compute differently: a
-    language model with parameters of less than 32 bits or under autocast, or one whose texts another program draws.
-    Elsewhere auto is none."""
+    objective: Objective = Clipped()
+    """What is ascended: the clipped objective (clipped), or one that clips weights and keeps gradients (cispo). Its
+    options stand beside it, those of clipped where it is left out: ratio = "sequence"."""
     truncated: Literal["learn", "mask"] = "learn"
     """Texts that the token limit ended: learn from them, or mask them, which leaves them in the baseline and takes them
     out of the loss and its mean."""
-    clip_low: NotNegative = 0.2
-    """The ratio is clipped below 1 - clip_low ..."""
-    clip_high: NotNegative = 0.2
-    """... and above 1 + clip_high."""
     beta: NotNegative = 0.0
     """Weight of the KL term to the reference: the policy as it is when the learner, or its stage, begins."""
+    weigh_kl: bool = False
+    """Multiply each token's KL by the ratio to the weights that sampled, so that it and its gradient stay unbiased in
+    later passes (DeepSeek-V3.2, arXiv:2512.02556)."""
     entropy: NotNegative = 0.0
     """Weight of the entropy bonus."""
     epochs: Positive = 1
@@ -59,18 +53,17 @@ class UpdaterOptions(Options):
     """Gradients are scaled down to this norm."""
     weight_decay: NotNegative = 0.0
     """AdamW's decoupled weight decay."""
+    beside: ClassVar[tuple[str, ...]] = ("objective",)
+    objectives: ClassVar[Mapping[str, type[Objective]]] = OBJECTIVES
+    """The objectives by name."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _objective_by_name(cls, values: dict[str, Any]) -> dict[str, Any]:
+        return by_name(values, "objective", cls.objectives, cls.model_fields["objective"].default)
 
     @model_validator(mode="after")
     def _refuse_steps_without_effect(self) -> UpdaterOptions:
-        if self.average == "sequences" and self.ratio != "token":
-            raise ValueError(
-                f"average is for ratio='token'; with ratio={self.ratio!r} every text is one term, leave it out"
-            )
-        if self.importance == "token" and self.ratio != "token":
-            raise ValueError(
-                f"importance='token' weighs tokens, and with ratio={self.ratio!r} every text is one term; set "
-                "importance='sequence' or leave it at 'auto'"
-            )
         if self.horizon:
             refuse_endless_warmup(self, self.horizon)
         if self.schedule == "constant" and self.horizon:
@@ -103,6 +96,12 @@ class MAGRPOConfig(TurnOptions):
     (crossed); each agent, by comparing its text with its texts in the group's other trajectories while the others say
     the same (counterfactual); or each message, by comparing it with others drawn from the same history (message; C3,
     arXiv:2603.06859). Where it is given by its name, its options stand beside it: credit = "crossed", tree = true."""
+    overlong: Count = 0
+    """Tokens before the limit of a text over which its agent loses more and more of `overlong_penalty` (DAPO,
+    arXiv:2503.14476); 0: none loses anything."""
+    overlong_penalty: NotNegative = 1.0
+    """What a text at the limit costs its agent, in units of the reward."""
+    beside: ClassVar[tuple[str, ...]] = ("objective", "credit")
 
     @property
     def least_group_size(self) -> int:  # type: ignore[override]  # follows from the credit
@@ -112,24 +111,13 @@ class MAGRPOConfig(TurnOptions):
     @model_validator(mode="before")
     @classmethod
     def _credit_by_name(cls, values: dict[str, Any]) -> dict[str, Any]:
-        """Build the credit that is named, or else the default one, from the options beside it."""
-        names = {name for kind in CREDITS.values() for name in kind.model_fields} & values.keys()
-        named: Any = values.get("credit")
-        if isinstance(named, Credit) or not (named or names):
-            return values
-        if named is not None and named not in CREDITS:
-            raise ValueError(f"credit is {named!r}, which does not exist; {nearest(named, CREDITS)}")
-        default: Credit = cls.model_fields["credit"].default
-        kind = CREDITS[named] if named else type(default)
-        credit = build(kind, {name: values[name] for name in names}, source=f"options of {kind.__name__}")
-        return {name: value for name, value in values.items() if name not in names} | {"credit": credit}
+        return by_name(values, "credit", CREDITS, cls.model_fields["credit"].default)
 
 
 class MGRPOConfig(UpdaterOptions):
     """Options of M-GRPO: those of credit, and all of `UpdaterOptions`."""
 
-    ratio: Literal["token", "trajectory"] = "token"  # pyright: ignore[reportIncompatibleVariableOverride]
-    """Level of the likelihood ratio: token, or trajectory (all its texts together, as in the paper)."""
+    objective: Objective = OfTrajectories()
     alignment: Alignment = "duplicate_drop"
     """How rollouts with different numbers of invocations are made comparable, see `algorithms.mgrpo`."""
     d: Positive | None = None
@@ -141,3 +129,4 @@ class MGRPOConfig(UpdaterOptions):
     train: Sides = ["main", "sub"]
     """Whose policies learn; the others stay as they are."""
     least_group_size: ClassVar[int] = 2
+    objectives: ClassVar[Mapping[str, type[Objective]]] = {"clipped": OfTrajectories}

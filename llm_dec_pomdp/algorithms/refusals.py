@@ -43,7 +43,7 @@ def refuse_untrainable_team(team: Team) -> None:
 
 def refuse_uncorrected(team: Team, options: UpdaterOptions) -> None:
     """Raises ValueError where importance is "none" and another engine draws the texts of a member."""
-    for policy in team.trainable if options.importance == "none" else ():
+    for policy in team.trainable if options.objective.importance == "none" else ():
         if policy.sampled_elsewhere:
             raise ValueError(
                 "importance is 'none', but another engine draws the texts, with other probabilities than the trained "

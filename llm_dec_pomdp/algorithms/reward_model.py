@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import torch
@@ -42,6 +42,12 @@ class RewardModelConfig(MADPOConfig):
 
     beta: Annotated[float, Field(ge=1, le=1)] = 1.0
     """Fixed: the scale of the values is learnt."""
+    loss: Literal["dpo"] = "dpo"  # pyright: ignore[reportIncompatibleVariableOverride]
+    """That of Bradley and Terry."""
+    likelihood: Annotated[float, Field(ge=0, le=0)] = 0.0
+    """None: it writes no texts."""
+    refresh: Annotated[int, Field(ge=0, le=0)] = 0
+    """None: values are compared with no reference."""
     held_out: Annotated[float, Field(ge=0, lt=1)] = 0.2
     """Share of the tasks whose pairs are only tested on."""
     best_of: Positive = 4

@@ -10,14 +10,12 @@ log-ratio is a constant that is noted at the present weights before every optimi
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 import torch
 
-from ..types import grouped
 from .base import Metrics
 from .batches import old_logprobs, recorded_logprobs, texts_of
-from .losses import log_ratio, truncated_ratio
+from .losses import importance_weights, log_ratio
 from .samples import Sample
 from .updater import Updater
 
@@ -43,14 +41,6 @@ class TrajectoryUpdater(Updater):
             self._elsewhere = of_others(self._samples, self.read(self._samples, self._log_rho))
         return super()._gradient(samples, size)
 
-    def _weigh(self, samples: list[Sample]) -> list[Sample]:
-        """One over the number of an agent's trajectories, each by its share."""
-        weighed: list[Sample] = []
-        for of_agent in grouped(samples, lambda s: s.agent).values():
-            total = sum(s.share for s in {s.trajectory: s for s in of_agent}.values())
-            weighed += [replace(s, weight=s.share / total) for s in of_agent]
-        return weighed
-
     def _log_rho(self, batch: list[Sample]) -> list[float]:
         """log rho of each text as a whole."""
         logprobs, mask = self.policy.token_logprobs(texts_of(batch), self.temperature)
@@ -68,7 +58,8 @@ class TrajectoryUpdater(Updater):
         if self._importance_level != "trajectory":
             return super()._importance(batch, old, mask)
         gap, _ = log_ratio(old, recorded_logprobs(batch, mask), mask, "sequence")
-        return truncated_ratio(gap + _column(batch, self._drawn_elsewhere, old))
+        gap, c = gap + _column(batch, self._drawn_elsewhere, old), self.options.objective
+        return importance_weights(gap, c.importance_bound, c.importance_beyond)
 
 
 def of_others(samples: Sequence[Sample], of_texts: Mapping[int, float]) -> dict[int, float]:

@@ -8,7 +8,7 @@ The learner says what advantage A a text a has after a history h. For each of it
 
 pi_old is the policy at the beginning of a step; its log-probabilities are those of the first forward pass. The sampler
 may have computed differently: in 16 bits, rounding depends on the shape of the batch, and another program has other
-kernels. The importance w corrects for that, see `UpdaterOptions.importance`. All log-probabilities are at the sampling
+kernels. The importance w corrects for that, see `Objective.importance`. All log-probabilities are at the sampling
 temperature. Every sampled token counts, the end-of-turn token too; padding never does. Samples with advantage 0 count
 in the mean but skip the forward pass, since their gradient is 0.
 """
@@ -38,7 +38,7 @@ from .batches import (
     texts_of,
     weigh,
 )
-from .losses import Loss, clipped_objective, count_clipped, importance_weights, kl_k3, log_ratio
+from .losses import Loss, count_clipped, importance_weights, kl_k3, log_ratio
 from .options import UpdaterOptions, refuse_endless_warmup
 from .refusals import refuse_unlearnable, refuse_untrainable, refuse_untrainable_team
 from .samples import Sample, usable
@@ -225,7 +225,7 @@ class Updater:
             The parts of the loss over all texts; and the log-probabilities of each text, by the number of its sample.
         """
         tokens = sum(len(s.completion.token_ids) for s in samples)
-        counts = {"loss": 1, "clipped": tokens if self.options.ratio == "token" else len(samples)}
+        counts = {"loss": 1, "clipped": tokens if self.options.objective.ratio == "token" else len(samples)}
         self.optimizer.zero_grad()
         sums: Metrics = {}
         read: dict[int, torch.Tensor] = {}
@@ -251,14 +251,15 @@ class Updater:
         log_rho, counted = self._log_ratio(batch, logprobs, before, mask)
         importance = self._importance(batch, before, mask)
         weights = torch.tensor([s.weight for s in batch], device=logprobs.device)
-        clip = 1 - c.clip_low, 1 + c.clip_high
-        objective = clipped_objective(log_rho, counted, advantages_of(batch, mask, c), clip, importance)  # (objective)
+        advantages = advantages_of(batch, mask, c)
+        objective = c.objective.of(log_rho, counted, advantages, importance, logprobs * mask)  # (objective)
         loss = -(objective * weights).sum()
-        terms = {"clipped": count_clipped(log_rho, counted, clip)}
+        terms = {"clipped": count_clipped(log_rho, counted, c.objective.clip)}
         if self.reference is not None:
             with torch.no_grad():
                 reference, _ = self.reference.token_logprobs(texts_of(batch), self.temperature)
-            kl = kl_k3(logprobs, reference, mask)  # (KL)
+            log_rho = log_ratio(logprobs, before, mask, "token")[0] if c.weigh_kl else None
+            kl = kl_k3(logprobs, reference, mask, log_rho)  # (KL)
             loss = loss + c.beta * (kl * weights).sum()
             terms["kl"] = kl.sum().item()
         if entropies is not None:
@@ -346,19 +347,23 @@ class Updater:
         self, batch: list[Sample], logprobs: torch.Tensor, others: torch.Tensor, mask: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """log pi / pi_other at the level of rho, and its mask; see `losses.log_ratio`."""
-        return log_ratio(logprobs, others, mask, self.options.ratio)
+        return log_ratio(logprobs, others, mask, self.options.objective.ratio)
 
     def _importance(self, batch: list[Sample], old: torch.Tensor, mask: torch.Tensor) -> torch.Tensor | float:
         """Importance weights of a batch."""
-        level = self._importance_level
-        return importance_weights(old, recorded_logprobs(batch, mask), mask, level) if level != "none" else 1.0
+        level, c = self._importance_level, self.options.objective
+        if level == "none":
+            return 1.0
+        gaps, _ = log_ratio(old, recorded_logprobs(batch, mask), mask, level)
+        return importance_weights(gaps, c.importance_bound, c.importance_beyond)
 
     @property
     def _importance_level(self) -> Any:
         """The level of importance weights; "none" where the sampler computed what the trainer computes."""
-        if self.options.importance != "auto":
-            return self.options.importance
-        return self.options.ratio if self.policy.sampler_differs else "none"
+        c = self.options.objective
+        if c.importance != "auto":
+            return c.importance
+        return c.ratio if self.policy.sampler_differs else "none"
 
     def read(self, samples: Sequence[Sample], compute: Callable[[list[Sample]], Sequence[T]]) -> dict[int, T]:
         """What `compute` makes of each sample, by its number; without gradient, in batches that fit into memory."""

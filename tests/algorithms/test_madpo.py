@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -61,24 +61,41 @@ def log_ratio(policy: Any, start: torch.Tensor, ids: Sequence[int]) -> torch.Ten
     return (policy.logits.log_softmax(-1) - start.log_softmax(-1))[list(ids)].sum()
 
 
-def test_the_gradient_of_each_agent_is_that_of_the_loss_with_the_others_held() -> None:
+@pytest.mark.parametrize(
+    ("options", "loss"),
+    [
+        ({}, lambda gap: -torch.nn.functional.logsigmoid(0.7 * gap)),
+        ({"loss": "ipo"}, lambda gap: (gap - 1 / 1.4) ** 2),
+        ({"likelihood": 0.3}, lambda gap: -torch.nn.functional.logsigmoid(0.7 * gap)),
+    ],
+    ids=["dpo", "ipo", "likelihood"],
+)
+def test_the_gradient_of_each_agent_is_that_of_the_loss_with_the_others_held(
+    options: dict[str, Any], loss: Callable[[torch.Tensor], torch.Tensor]
+) -> None:
     """Of texts of one token too, of texts that differ in the last one, and of an agent that says the same in both."""
     team = softmax_team(**START)
     start = torch.tensor(START["logits"])
-    one = learner(team, beta=0.7, pairs="all")
+    one = learner(team, beta=0.7, pairs="all", **options)
     move(team, [0.4, 0.0, -0.3], [-0.2, 0.6, 0.0])
     given = [(((0, 1), (2,)), ((2,), (1, 1))), (((1,), (0, 2)), ((0, 0), (0, 1))), (((0,), (2,)), ((1,), (2,)))]
     twin = softmax_team(**START)
     move(twin, [0.4, 0.0, -0.3], [-0.2, 0.6, 0.0])
     losses: list[torch.Tensor] = []
+    kept: list[torch.Tensor] = []
     for chosen, rejected in given:
         deltas = [
             log_ratio(policy, start, better) - log_ratio(policy, start, worse)
             for policy, better, worse in zip(twin.policies, chosen, rejected, strict=True)
         ]
-        losses.append(-torch.nn.functional.logsigmoid(0.7 * torch.stack(deltas).sum()))
+        losses.append(loss(torch.stack(deltas).sum()))
+        kept += [
+            -options.get("likelihood", 0.0) * policy.logits.log_softmax(-1)[list(better)].mean()
+            for policy, better in zip(twin.policies, chosen, strict=True)
+        ]
     expected = torch.stack(losses).mean()
-    expected.backward()  # the product policy's: each agent's part of it holds the others as they are
+    whole = expected + torch.stack(kept).sum() / len(given)
+    whole.backward()  # the product policy's: each agent's part of it holds the others as they are
     metrics = one.update([pair_group(chosen, rejected) for chosen, rejected in given])
     assert metrics["preference_loss"] == pytest.approx(expected.item(), abs=1e-6)
     for own, exact in zip(gradients(team), gradients(twin), strict=True):
@@ -200,6 +217,15 @@ def test_the_reference_stays_where_it_began() -> None:
         one.update([pair_group(((0,), (0,)), ((1,), (1,)))])
     assert same([u.reference.state_dict() for u in one.updaters], start)  # type: ignore[union-attr]
     assert not same(weights(team), start)
+
+
+def test_the_reference_is_renewed_where_that_is_due() -> None:
+    team = softmax_team(**START)
+    one, after = learner(team, refresh=2), list[Any]()
+    for _ in range(3):
+        one.update([pair_group(((0,), (0,)), ((1,), (1,)))])
+        after.append(weights(team))
+    assert same([u.reference.state_dict() for u in one.updaters], after[1])  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))])

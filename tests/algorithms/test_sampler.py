@@ -13,7 +13,7 @@ from updates import THREE, TWO_WORDS, P, gradient, make, play, score_function, t
 
 from llm_dec_pomdp.agents import Team
 from llm_dec_pomdp.agents.language_model.policy import LanguageModel
-from llm_dec_pomdp.algorithms.losses import importance_weights
+from llm_dec_pomdp.algorithms.losses import importance_weights, log_ratio
 from llm_dec_pomdp.algorithms.options import MGRPOConfig
 from llm_dec_pomdp.algorithms.samples import Sample
 from llm_dec_pomdp.algorithms.trajectory_ratio import TrajectoryUpdater
@@ -39,17 +39,17 @@ OFF = group([1.0, 0.0], [{"agent_0": drawn((0, 1), (0.5, 3.0))}, {"agent_0": dra
 # --- the weights ------------------------------------------------------------------------------------------------------
 
 
-def test_weights_are_truncated_at_two_have_no_gradient_and_leave_padding_alone() -> None:
+@pytest.mark.parametrize(
+    ("level", "wanted"), [("token", [[1.5, 2.0, 0.5], [0.5, 0.5, 1.0]]), ("sequence", [[2.0], [0.25]])]
+)
+def test_weights_are_truncated_have_no_gradient_and_leave_padding_alone(level: Any, wanted: Any) -> None:
     ratios = torch.tensor([[1.5, 4.0, 0.5], [0.5, 0.5, 9.0]])
     sampler = torch.full((2, 3), -1.0)
     trainer = (sampler + ratios.log()).requires_grad_()
     mask = torch.tensor([[1.0, 1.0, 1.0], [1.0, 1.0, 0.0]])
-    by_token = importance_weights(trainer, sampler, mask, "token")
-    by_text = importance_weights(trainer, sampler, mask, "sequence")
-    torch.testing.assert_close(by_token, torch.tensor([[1.5, 2.0, 0.5], [0.5, 0.5, 1.0]]))
-    torch.testing.assert_close(by_text, torch.tensor([[2.0], [0.25]]))
-    assert not by_token.requires_grad
-    assert not by_text.requires_grad
+    found = importance_weights(log_ratio(trainer, sampler, mask, level)[0], 2.0)
+    torch.testing.assert_close(found, torch.tensor(wanted))
+    assert not found.requires_grad
 
 
 FIRST, SECOND, WORSE = score_function(0), score_function(1), score_function(2)

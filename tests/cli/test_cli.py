@@ -278,7 +278,7 @@ def test_a_dry_run_counts_and_runs_nothing(tmp_path: Path, monkeypatch: pytest.M
     by_environment = Counter(str(entry["label"]).split("-")[0] for entry in found)
     assert by_environment == {"tldr_v0": 5 * 2, "coophumaneval_v0_choice": 2 * 2, "dectiger_v0_H_2": 2 * 2}
     assert all(e["generated_tokens"] and e["minutes"] and e["gigabytes"] for e in found)
-    assert "measured rates of two CPU cores" in " ".join(call(*arguments).stdout.split())
+    assert "measured on two CPU cores" in " ".join(call(*arguments).stdout.split())
     assert list(tmp_path.iterdir()) == []
 
 

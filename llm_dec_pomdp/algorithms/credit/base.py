@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -9,9 +10,9 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from ...config import Config
+from ...config import Config, Count
 from ...rollout import Rollout
-from ...types import Group
+from ...types import Group, grouped
 from ..advantages import Array, Choices, Kind, returns, weighted_advantages
 from ..exchange import Compared
 from ..samples import Sample
@@ -25,6 +26,12 @@ class Credit(Config, ABC):
 
     Its fields are its options.
     """
+
+    without_signal: Literal["count", "drop"] = "count"
+    """Groups in which no text has an advantage: they count in the mean of the objective, or not (drop)."""
+    replacements: Count = 0
+    """How often a group in which no text has an advantage is replaced by one of another task, drawn at random (dynamic
+    sampling: DAPO, arXiv:2503.14476); its texts and rewards are spent too."""
 
     @property
     def compared(self) -> Compared:
@@ -56,43 +63,57 @@ class Credit(Config, ABC):
 
     def over_update(self, samples: Sequence[Sample]) -> Sequence[Sample]:
         """The samples of all groups of an update, for credit that compares these with each other."""
-        return samples
+        if self.without_signal == "count":
+            return samples
+        heard = {s.group for s in samples if s.advantage and not math.isnan(s.advantage)}
+        return [s for s in samples if s.group in heard]
+
+    def silent(self, group: Group, gamma: float) -> bool:
+        """Whether no text of a group has an advantage."""
+        return not any(s.advantage and not math.isnan(s.advantage) for s in self.samples(group, gamma))
 
 
 class BaselineCredit(Credit):
     """Credit whose baseline is an option: what MAGRPO and its relatives differ in."""
 
-    advantage: Kind | Literal["batch"] = "std"
+    advantage: Kind | Literal["batch", "agent"] = "std"
     """Baseline and scale of the advantage: std, mean, leave_one_out, max or raw over a group; or batch, over all texts
     of an update, which needs no groups (ReBN, arXiv:2510.01051), but has one baseline for all tasks: where these differ
-    in what they pay by more than texts do, little is learnt."""
+    in what they pay by more than texts do, little is learnt. With agent it is over all texts of the same agent, so that
+    the spread of one agent's returns does not set another's step (Dr. MAS, arXiv:2602.08847)."""
 
     @property
     def compared(self) -> Compared:
         """By the baseline: nothing is centred under raw and max."""
-        kinds: dict[str, Compared] = {"batch": "update", "raw": "nothing", "max": "nothing"}
+        kinds: dict[str, Compared] = {"batch": "update", "agent": "update", "raw": "nothing", "max": "nothing"}
         return kinds.get(self.advantage, "group")
 
     @property
     def least_group_size(self) -> int:
         """One, where nothing of the group is compared."""
-        return 1 if self.advantage in ("raw", "batch") else 2
+        return 1 if self.advantage in ("raw", "batch", "agent") else 2
 
     @property
     def kind(self) -> Kind:
-        """The baseline within a group; with batch none yet, see `over_update`."""
-        return "raw" if self.advantage == "batch" else self.advantage
+        """The baseline within a group; with batch and agent none yet, see `over_update`."""
+        return "raw" if self.advantage in ("batch", "agent") else self.advantage
 
     def over_update(self, samples: Sequence[Sample]) -> Sequence[Sample]:
         """With batch, (R - mean R) / std R of all samples, which hold returns, each by its share (ReBN).
 
-        One number is the baseline of all tasks. Where all returns are equal the advantages are 0; texts without a score
-        are left out of the mean.
+        One number is the baseline of all tasks, or with agent of all tasks of an agent. Where all returns are equal the
+        advantages are 0; texts without a score are left out of the mean.
         """
-        if self.advantage != "batch":
-            return samples
-        values = weighted_advantages([s.advantage for s in samples], [s.share for s in samples])
-        return [replace(s, advantage=value) for s, value in zip(samples, values.tolist(), strict=True)]
+        if self.advantage not in ("batch", "agent"):
+            return super().over_update(samples)
+        result = list(samples)
+        by_agent = self.advantage == "agent"
+        for places in grouped(range(len(samples)), lambda place: samples[place].agent if by_agent else "").values():
+            compared = [samples[place] for place in places]
+            values = weighted_advantages([s.advantage for s in compared], [s.share for s in compared])
+            for place, value in zip(places, values.tolist(), strict=True):
+                result[place] = replace(samples[place], advantage=value)
+        return super().over_update(result)
 
 
 def at_decisions(group: Group, gamma: float, advantages: Callable[[Choices, Array, int], Array]) -> Iterator[Sample]:
