@@ -12,6 +12,7 @@ import contextlib
 import dataclasses
 import json
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import resources
@@ -106,8 +107,9 @@ def estimate(cell: Cell) -> Estimate:
     samples = cell.evaluation.samples or 1
     episodes = trained + evaluations * tasks * samples + cell.evaluation.timing
     texts, prompt = _texts_and_prompt(env)
-    new = cell.sampling.max_new_tokens * env.facts.parts_per_action
-    generated, prompts = episodes * texts * new, episodes * prompt
+    limits = {a: cell.sampling_of(a, env.role(a)).max_new_tokens * env.facts.parts_per_action for a in texts}
+    written = sum(count * limits[agent] for agent, count in texts.items())  # tokens of an episode, at most
+    generated, prompts = episodes * written, episodes * prompt
     parameters = None if cell.model.members else model_parameters(cell.model.name)
     minutes = memory = None
     if parameters:
@@ -116,9 +118,9 @@ def estimate(cell: Cell) -> Estimate:
         adapters = cell.model.sharing == "lora"
         agents = len(env.possible_agents)
         models = agents if cell.model.sharing == "separate" else 1
-        learning = learning_seconds(trained * (prompt + _LENGTH * texts * new), parameters, where, steps * models)
+        learning = learning_seconds(trained * (prompt + _LENGTH * written), parameters, where, steps * models)
         at_once = min(cell.training.prompts_per_step * cell.training.group_size * agents // models, _BATCH)
-        in_training = _LENGTH * trained * texts * new
+        in_training = _LENGTH * trained * written
         speaking = drawing_seconds(in_training, at_once, parameters, where, adapters)
         speaking += drawing_seconds(_LENGTH * generated - in_training, _BATCH, parameters, where, adapters)
         minutes = (parameters / _LOAD[where] + speaking + reading + learning) / 60
@@ -158,31 +160,32 @@ def _look(cell: Cell) -> tuple[TextDecPOMDP, int, str]:
     return env, min(count, cell.evaluation.items or count), note
 
 
-def _texts_and_prompt(env: TextDecPOMDP) -> tuple[int, float]:
-    """Texts of an episode and its prompt tokens.
+def _texts_and_prompt(env: TextDecPOMDP) -> tuple[dict[str, float], float]:
+    """Texts of an episode by agent, and its prompt tokens.
 
     Empty answers never solve a task early, but may end one that calls for tools. An optimal team, where one is known,
     does the opposite. The longer episode counts.
     """
     task = env.task
-    texts, characters = 0, 0
+    texts, characters = Counter[str](), 0
     chosen = env.items[:_PROMPTS]
     for item in chosen:
         played = [_texts_and_characters(env, item.id, None)]
         with contextlib.suppress(KeyError, ValueError):  # no optimal team is known
             played.append(_texts_and_characters(env, item.id, task.script("optimal")))
-        texts, characters = texts + max(played)[0], characters + max(played)[1]
-    return texts // len(chosen), characters / len(chosen) / _CHARACTERS_PER_TOKEN
+        longest, read = max(played, key=lambda pair: (pair[0].total(), pair[1]))
+        texts, characters = texts + longest, characters + read
+    return {a: count / len(chosen) for a, count in texts.items()}, characters / len(chosen) / _CHARACTERS_PER_TOKEN
 
 
-def _texts_and_characters(env: TextDecPOMDP, item: str, say: Say | None) -> tuple[int, int]:
-    """Of one episode: how many texts, which are empty without a script, and the characters that were read for them."""
+def _texts_and_characters(env: TextDecPOMDP, item: str, say: Say | None) -> tuple[Counter[str], int]:
+    """Of one episode: texts by agent, which are empty without a script, and the characters that were read for them."""
     env = env.fork()
     env.reset(seed=0, options={"task_id": item})
-    texts = characters = 0
+    texts, characters = Counter[str](), 0
     while env.agents:
         asked = [agent for agent in env.agents if env.asked(agent)]
-        texts += len(asked)
+        texts.update(asked)
         characters += sum(len(message.text) for agent in asked for message in env.history(agent))
         texts_of = {agent: say(agent, env.history(agent)) for agent in asked} if say else {}
         env.step(dict.fromkeys(env.agents, "") | texts_of)

@@ -28,6 +28,7 @@ def header_of(cell: Cell, env: TextDecPOMDP, steps: int) -> Header:
     models = dict.fromkeys(env.possible_agents, cell.model.name)
     for member in cell.model.members:
         models |= {a: member.model for a in env.possible_agents if {a, env.role(a)} & set(member.agents)}
+    drawn = {agent: cell.sampling_of(agent, env.role(agent)) for agent in env.possible_agents}
     return Header.of(
         env,
         cell.environment.id,
@@ -36,6 +37,7 @@ def header_of(cell: Cell, env: TextDecPOMDP, steps: int) -> Header:
         models=models,
         weights=steps,
         sampling=cell.sampling,
+        samplings={agent: sampling for agent, sampling in drawn.items() if sampling != cell.sampling},
     )
 
 

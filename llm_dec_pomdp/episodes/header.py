@@ -35,11 +35,18 @@ class Player(NamedTuple):
         role: Human name of the agent.
         model: Name of the model; "" where nobody said.
         weights: Training steps that its weights have seen.
+        sampling: How its texts were drawn, where that is not as the header says for all.
     """
 
     role: str
     model: str = ""
     weights: int = 0
+    sampling: Sampling | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """As a header has it."""
+        plain: dict[str, Any] = {"role": self.role, "model": self.model, "weights": self.weights}
+        return plain | ({"sampling": self.sampling.model_dump()} if self.sampling else {})
 
 
 @dataclass(frozen=True)
@@ -53,7 +60,7 @@ class Header:
         max_turns: H under the protocol.
         topology: One of the words that the published schema has for it.
         players: By agent, in the order of the environment.
-        sampling: How texts were drawn, apart from members with a sampling of their own; None where nobody said.
+        sampling: How texts were drawn, but for players with a sampling of their own; None where nobody said.
     """
 
     environment: str
@@ -75,6 +82,7 @@ class Header:
         models: Mapping[str, str] | str = "",
         weights: int = 0,
         sampling: Sampling | None = None,
+        samplings: Mapping[str, Sampling] | None = None,
     ) -> Header:
         """Describe an environment and who plays it.
 
@@ -86,9 +94,13 @@ class Header:
             models: Name of the model of every agent, or of them all.
             weights: Training steps that their weights have seen.
             sampling: How texts are drawn.
+            samplings: The same of agents whose texts are drawn otherwise.
         """
         names = {agent: models if isinstance(models, str) else models[agent] for agent in env.possible_agents}
-        players = {agent: Player(env.role(agent), names[agent], weights) for agent in env.possible_agents}
+        players = {
+            agent: Player(env.role(agent), names[agent], weights, (samplings or {}).get(agent))
+            for agent in env.possible_agents
+        }
         name = env_id or str(env.task.metadata["name"])
         # The schema has no word for teams whose members are alike and do not speak to each other.
         known = {"centralized": "centralized", "discussion": "debate"}
@@ -109,7 +121,7 @@ class Header:
             "environment": {"id": self.environment, "options": dict(self.options)},
             "protocol": self.protocol,
             "max_turns": self.max_turns,
-            "players": {agent: player._asdict() for agent, player in self.players.items()},
+            "players": {agent: player.to_json() for agent, player in self.players.items()},
             "sampling": self.sampling.model_dump() if self.sampling else None,
         }
 

@@ -7,8 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from llm_dec_pomdp.agents.assembly import MemberConfig
+from llm_dec_pomdp.agents.base import Sampling
 from llm_dec_pomdp.benchmarks.cell import run_cell
 from llm_dec_pomdp.benchmarks.estimate import estimate, estimates, model_parameters
+from llm_dec_pomdp.benchmarks.kept import header_of
+from llm_dec_pomdp.benchmarks.setup import build_env
 from llm_dec_pomdp.benchmarks.suite import load_suite
 
 SIZE = ["sampling.max_new_tokens=20", "training.steps=5", "evaluation.items=3", "evaluation.every=2"]
@@ -26,6 +30,20 @@ def test_episodes_and_tokens_are_counted() -> None:
     evaluations = 2 + (steps - 1) // 2
     assert magrpo.episodes == steps * 8 * 4 + evaluations * 3
     assert magrpo.gigabytes == pytest.approx(4 * 2 * concat.gigabytes / 2)  # type: ignore[operator]
+
+
+def test_a_member_with_a_limit_of_its_own_is_counted_and_noted_by_it() -> None:
+    cell = next(c for c in load_suite("quick", SIZE).cells() if c.method.name == "concat")
+    short = Sampling(max_new_tokens=5)
+    members = [
+        MemberConfig(agents=["agent_0"], model="builtin:tiny", sampling=short),
+        MemberConfig(agents=["agent_1"], model="builtin:tiny"),
+    ]
+    cell = dataclasses.replace(cell, model=cell.model.model_copy(update={"members": members}))
+    assert estimate(cell).generated_tokens == 3 * (5 + 20)
+    header = header_of(cell, build_env(cell, cell.protocol, evaluation=True), 0).shared
+    assert header["players"]["agent_0"]["sampling"]["max_new_tokens"] == 5
+    assert "sampling" not in header["players"]["agent_1"]
 
 
 def test_the_texts_of_a_hierarchy_are_those_of_its_script() -> None:
