@@ -67,6 +67,7 @@ class Kit:
         functions: Each with a name of its own.
         initial: The state at the beginning of an episode, an immutable value.
         private: Each agent has a state of its own; else all that have the kit share one.
+        bounded: Every call ends soon by itself, as those of the ready tools do: no thread watches its time.
 
     Raises:
         TypeError: A function cannot be a tool, or the state can change.
@@ -77,6 +78,7 @@ class Kit:
     functions: tuple[Function, ...]
     initial: Any = None
     private: bool = False
+    bounded: bool = False
 
     def __post_init__(self) -> None:
         if problem := mutable_part(self.initial):
@@ -84,9 +86,11 @@ class Kit:
         refuse_twice([f.tool.name for f in self.functions])
 
 
-def kit(name: str, *functions: Callable[..., Any], initial: Any = None, private: bool = False) -> Kit:
+def kit(
+    name: str, *functions: Callable[..., Any], initial: Any = None, private: bool = False, bounded: bool = False
+) -> Kit:
     """A kit of typed functions; see `Kit`."""
-    return Kit(name, tuple(map(function, functions)), initial, private)
+    return Kit(name, tuple(map(function, functions)), initial, private, bounded)
 
 
 def refuse_twice(names: Iterable[str]) -> None:

@@ -48,7 +48,7 @@ def python(*, keep: bool = True, limits: Limits | None = None) -> Kit:
         keep: Programs of an episode share their names.
         limits: Of a program, the earlier ones included; see `sandbox.Limits`.
     """
-    return kit("python", Programs(keep, limits or Limits()).python, initial=())
+    return kit("python", Programs(keep, limits or Limits()).python, initial=(), bounded=True)
 
 
 class Programs(NamedTuple):

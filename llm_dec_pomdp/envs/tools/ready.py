@@ -42,7 +42,7 @@ Files = tuple[tuple[str, str], ...]  # paths and their texts, sorted
 
 def calculator() -> Kit:
     """A tool that computes one expression; numbers of at most `MOST_BITS` bits."""
-    return kit("calculator", calculate)
+    return kit("calculator", calculate, bounded=True)
 
 
 def calculate(expression: str) -> str:
@@ -108,7 +108,7 @@ def notes(most: int = 20, characters: int = 300, *, private: bool = True) -> Kit
         private: Each agent has its own; else the team shares them.
     """
     memory = Notes(most, characters)
-    return kit("notes", memory.note, memory.read_notes, memory.forget, initial=(), private=private)
+    return kit("notes", memory.note, memory.read_notes, memory.forget, initial=(), private=private, bounded=True)
 
 
 class Notes(NamedTuple):
@@ -166,7 +166,7 @@ def files(
     for path, text in (texts or {}).items():
         initial = tree.kept(initial, path, text)
     does = (tree.list_files, tree.read_file, tree.write_file, tree.replace_in_file, tree.search_files)
-    return kit("files", *does, initial=initial, private=private)
+    return kit("files", *does, initial=initial, private=private, bounded=True)
 
 
 class FileTree(NamedTuple):

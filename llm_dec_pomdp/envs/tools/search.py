@@ -67,7 +67,7 @@ def search(passages: Sequence[str], *, shown: int = 5) -> Kit:
     if not passages:
         raise ValueError("there are no passages to search; give at least one text")
     collection = Passages(tuple(passages), shown)
-    return Kit("search", (function(collection.search), function(collection.read)))
+    return Kit("search", (function(collection.search), function(collection.read)), bounded=True)
 
 
 class Passages(NamedTuple):

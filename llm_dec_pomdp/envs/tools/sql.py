@@ -56,7 +56,7 @@ def sql(script: str, *, writable: bool = False) -> Kit:
     except sqlite3.Error as error:
         raise ValueError(f"the script of the database fails: {error}") from error
     database = Database(script, writable)
-    return kit("sql", database.schema, database.query, initial=())
+    return kit("sql", database.schema, database.query, initial=(), bounded=True)
 
 
 class Database(NamedTuple):

@@ -43,8 +43,8 @@ class Limits:
     Attributes:
         calls: Most calls by each agent in an episode.
         characters: Longest answer; a longer one is cut, with a note.
-        seconds: Wall time of a call. A function that takes longer goes on in a thread whose result nobody takes. 0: no
-            limit and no thread, for functions whose work is bounded.
+        seconds: Wall time of a call, where its kit is not `bounded`. A function that takes longer goes on in a thread
+            whose result nobody takes. 0: no limit and no thread.
         price: Of a call, in the unit of the reward.
     """
 
@@ -161,7 +161,8 @@ class Toolbox:
         place, function = self._places[call.name]
         owner = agent if self.kits[place].private else ""
         before = next((s for p, a, s in state.states if (p, a) == (place, owner)), self.kits[place].initial)
-        after, answer, valid = _called(function, before, call, limits)
+        seconds = 0.0 if self.kits[place].bounded else limits.seconds
+        after, answer, valid = _called(function, before, call, seconds)
         others = tuple(entry for entry in state.calls if entry[:2] != (agent, call.name))
         state = state._replace(calls=(*others, (agent, call.name, count + 1)))
         if after is not before:
@@ -217,16 +218,16 @@ def _cut(answer: str, characters: int) -> str:
 # --- one call ---------------------------------------------------------------------------------------------------------
 
 
-def _called(function: Function, state: Any, call: Call, limits: Limits) -> tuple[Any, str, bool]:
+def _called(function: Function, state: Any, call: Call, seconds: float) -> tuple[Any, str, bool]:
     """The state, the answer and whether it is one, after a call of a function that may do anything."""
     name = call.name
     try:
         arguments = function.accepted(_named(function.tool, call))
-        after, answer = _within(limits.seconds, function, state, arguments)
+        after, answer = _within(seconds, function, state, arguments)
     except ArgumentsError as error:
         return state, str(error), False
     except TimeoutError:
-        return state, f"{name} took longer than {limits.seconds:g} seconds", False
+        return state, f"{name} took longer than {seconds:g} seconds", False
     except ValueError as error:  # of what it was given
         return state, f"{name}: {error}", False
     except Exception as error:

@@ -1,0 +1,90 @@
+"""What a call of each ready tool costs, beside drawing the text that makes it with `builtin:tiny`.
+
+    python perf/tools.py [--json] [--calls 10000] [--slow-calls 200] [--runs 3]
+
+A text is read, its call checked, run and answered, as in `WithTools`; calls of `python`, each of which is judged in
+processes of their own, are counted by --slow-calls. A text of 24 tokens is drawn 32 at once. The sides take turns, and
+the least of the runs counts. A ratio is 1 % of drawing by the cost of the call: larger is better, and 1 is met.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import json
+from collections.abc import Callable
+
+from sides import Timer, alternate, row
+
+import llm_dec_pomdp
+from llm_dec_pomdp.agents.base import Request, Sampling
+from llm_dec_pomdp.agents.loading import load_team
+from llm_dec_pomdp.envs.tools import Kit, Toolbox, ToolState
+from llm_dec_pomdp.envs.tools.python import python
+from llm_dec_pomdp.envs.tools.ready import calculator, files, notes
+from llm_dec_pomdp.envs.tools.search import search
+from llm_dec_pomdp.envs.tools.sql import sql
+from llm_dec_pomdp.seeding import derive
+
+SHARE = 0.01  # of drawing
+TEXTS, TOKENS = 32, 24
+SLOW = ("python",)
+TABLE = "CREATE TABLE towns (name TEXT, people INTEGER); INSERT INTO towns VALUES ('Ashford', 900), ('Elmton', 4100);"
+
+
+def tools() -> dict[str, tuple[Kit, str]]:
+    """By name a kit, and a text that calls it."""
+    passages = [item.prompt for item in llm_dec_pomdp.make("tldr-v0").items]
+    return {
+        "calculator": (calculator(), 'calculate(expression="(17 + 4) * 3 / 7")'),
+        "notes": (notes(), 'note(text="the ferry leaves at ten")'),
+        "files": (files({"notes.txt": "one\\ntwo\\n"}), 'read_file(path="notes.txt")'),
+        "search": (search(passages), 'search(query="a quiet town by the river")'),
+        "sql": (sql(TABLE), 'query(statement="SELECT name FROM towns WHERE people > 1000")'),
+        "python": (python(), 'python(code="print(sum(range(10)))")'),
+    }
+
+
+def calling(kit: Kit, text: str, count: int) -> None:
+    """Read and answer a text as often as that."""
+    box, state = Toolbox([kit]), ToolState()
+    for _ in range(count):
+        _, answered = box.answer(state, "agent_0", box.calls("agent_0", text))
+        assert answered and answered[0].valid, answered
+
+
+def drawing() -> Callable[[], object]:
+    """Draws TEXTS texts of at most TOKENS tokens."""
+    env = llm_dec_pomdp.make("tldr-v0")
+    env.reset(seed=0)
+    team = load_team(["agent_0"], "builtin:tiny", device="cpu")
+    request = Request("agent_0", tuple(env.history("agent_0")), tuple(derive(0, n) for n in range(TEXTS)))
+    return functools.partial(team.generate, [request], Sampling(max_new_tokens=TOKENS))
+
+
+def main() -> None:
+    """Print a row for every tool."""
+    parser = argparse.ArgumentParser(description="What a call of each ready tool costs.")
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--calls", type=int, default=10_000)
+    parser.add_argument("--slow-calls", type=int, default=200)
+    parser.add_argument("--runs", type=int, default=3)
+    given = parser.parse_args()
+    timer, draw = Timer("wall"), drawing()
+    rows = {}
+    for name, (kit, text) in tools().items():
+        count = given.slow_calls if name in SLOW else given.calls
+        work = functools.partial(calling, kit, text, count)
+        seconds = alternate(given.runs, call=functools.partial(timer, work), draw=functools.partial(timer, draw))
+        call, text_drawn = seconds["call"] / count, seconds["draw"] / TEXTS
+        rows[name] = row(SHARE * text_drawn / call, 1.0, calls_per_s=1 / call, share_of_drawing=call / text_drawn)
+        if not given.json:
+            print(
+                f"{name:11} {1 / call:>9,.0f} calls/s, {100 * call / text_drawn:6.2f} % of drawing its text", flush=True
+            )
+    if given.json:
+        print(json.dumps(rows, indent=1))
+
+
+if __name__ == "__main__":
+    main()
