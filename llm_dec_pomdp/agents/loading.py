@@ -57,6 +57,7 @@ def load_model(
     trained: bool = False,
     vocabulary: Sequence[str] = (),
     seed: int = 0,
+    attention: str = "",
 ) -> tuple[Any, Any]:
     """A causal language model and its tokenizer.
 
@@ -67,6 +68,7 @@ def load_model(
             bfloat16 weights and refuse float16 ones; an adapter has float32 weights on any base.
         vocabulary: Words of the environment, for builtin:words.
         seed: Seed of the first weights, for builtin:words and random shapes.
+        attention: See `ModelOptions`.
 
     Raises:
         ModelError: Unknown name, missing file, no network, a wrong device or dtype, or no vocabulary.
@@ -103,6 +105,7 @@ def load_model(
                 shape, drawn = name.removeprefix(shapes.PREFIX), {"dtype": getattr(torch, dtype), "seed": seed}
                 return shapes.random_model(shape, tokenizer, device=device, **drawn), tokenizer
             weights = {"dtype": getattr(torch, dtype), "weights_only": True, **dense}
+            weights |= {"attn_implementation": attention} if attention else {}
             loaded: Any = AutoModelForCausalLM.from_pretrained(
                 place, **_NO_CODE, **weights, **extra, output_loading_info=True
             )
@@ -255,13 +258,14 @@ def load_policy(
     trained: bool = False,
     vocabulary: Sequence[str] = (),
     seed: int = 0,
+    attention: str = "",
 ) -> Policy:
     """A policy by its model's name, local or remote; see the table of this module.
 
     Args:
         name: See the table of this module.
         options: How it is run.
-        device, dtype, trained, vocabulary, seed: See `load_model`.
+        device, dtype, trained, vocabulary, seed, attention: See `load_model`.
 
     Raises:
         ModelError: See `load_model`; or a remote model with an option for models in this process.
@@ -272,7 +276,7 @@ def load_policy(
             if value != RunOptions.model_fields[option].default:
                 raise ModelError(f"{option} is {value!r}, but {name!r} runs on a server; leave {option} out")
         return Remote(*server, api_key=os.environ.get("OPENAI_API_KEY"))
-    building: dict[str, Any] = {"vocabulary": vocabulary, "seed": seed}
+    building: dict[str, Any] = {"vocabulary": vocabulary, "seed": seed, "attention": attention}
     network, tokenizer = load_model(name, device=device, dtype=dtype, trained=trained, **building)
     return _policy(network, tokenizer, dtype, trained, **running)
 
@@ -321,7 +325,7 @@ def load_team(
     o = build(ModelOptions, options, source=f"options of {model}")
     o.refuse_conflicts(trained=train)
     building: dict[str, Any] = {"device": o.devices[0], "dtype": o.dtype, "vocabulary": vocabulary, "seed": seed}
-    building["trained"] = train and o.sharing != "lora"
+    building |= {"trained": train and o.sharing != "lora", "attention": o.attention}
     role_of = dict(zip(agents, roles or agents, strict=True))
     if model == TABLE:
         team = _tables(role_of, menus or {}, o)

@@ -65,7 +65,7 @@ EnvOption = Annotated[
 ]
 Track = Annotated[
     list[str] | None,
-    typer.Option(help="Where the numbers of training also go: tensorboard (files in the run), wandb, mlflow."),
+    typer.Option(help="Where the numbers of training also go: tensorboard (files in the run), wandb, mlflow, trackio."),
 ]
 Address = Annotated[str | None, typer.Option(help="Of a cluster for --executor ray: HOST:6379.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]

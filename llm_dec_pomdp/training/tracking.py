@@ -1,4 +1,4 @@
-"""Trackers, to which the numbers of a training run also go: TensorBoard, Weights & Biases, MLflow.
+"""Trackers, to which the numbers of a training run also go: TensorBoard, Weights & Biases, MLflow, Trackio.
 
 Their packages are imported when asked for. `tensorboard --logdir RUN` reads the event files in the folders of cells.
 """
@@ -21,8 +21,9 @@ _INSTALL = {
     "tensorboard": "tensorboard",
     "wandb": "wandb",
     "mlflow": "mlflow-skinny",
+    "trackio": "trackio",
 }  # distributions by the name of their package
-Tracker = Literal["tensorboard", "wandb", "mlflow"]
+Tracker = Literal["tensorboard", "wandb", "mlflow", "trackio"]
 
 
 def train_numbers(step: TrainingStep) -> dict[str, float]:
@@ -79,6 +80,7 @@ class Trackers:
             "tensorboard": lambda: _TensorBoard(folder),
             "wandb": lambda: _Wandb(folder, title, config),
             "mlflow": lambda: _MLflow(title, config),
+            "trackio": lambda: _Trackio(title, config),
         }
         return cls([makers[name]() for name in names])
 
@@ -117,6 +119,20 @@ class _Wandb:
     def __init__(self, folder: Path, title: str, config: Mapping[str, Any]) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self._run = importlib.import_module("wandb").init(name=title, dir=str(folder), config=dict(config))
+
+    def log(self, step: int, values: Mapping[str, float]) -> None:
+        self._run.log(dict(values), step=step)
+
+    def close(self) -> None:
+        self._run.finish()
+
+
+class _Trackio:
+    """A run of Trackio, whose data stay on this machine; `trackio show` shows them."""
+
+    def __init__(self, title: str, config: Mapping[str, Any]) -> None:
+        trackio: Any = importlib.import_module("trackio")
+        self._run = trackio.init(project="llm-dec-pomdp", name=title, config=flat(config), resume="allow")
 
     def log(self, step: int, values: Mapping[str, float]) -> None:
         self._run.log(dict(values), step=step)

@@ -18,7 +18,7 @@ from transformers import LlamaForCausalLM
 from llm_dec_pomdp.agents import Remote
 from llm_dec_pomdp.agents.base import Request, Sampling
 from llm_dec_pomdp.agents.language_model.policy import LanguageModel
-from llm_dec_pomdp.agents.loading import ModelError, load_model, load_team, locate
+from llm_dec_pomdp.agents.loading import ModelError, load_model, load_policy, load_team, locate
 from llm_dec_pomdp.config import ConfigError
 from llm_dec_pomdp.types import Completion, conversation
 
@@ -231,6 +231,16 @@ def test_an_unknown_sharing_names_the_nearest(folder: str) -> None:
 
 
 # --- models -----------------------------------------------------------------------------------------------------------
+
+
+def test_attention_is_computed_as_asked_with_the_same_result(folder: str) -> None:
+    texts = [("a", Completion("x", (5, 6), (7, 8, 2))), ("a", Completion("x", (9,), (3, 2)))]
+    found = [load_policy(folder, device="cpu", attention=kind) for kind in ("eager", "sdpa")]
+    assert [policy.model.config._attn_implementation for policy in found] == ["eager", "sdpa"]  # type: ignore[attr-defined]
+    eager, sdpa = (policy.token_logprobs(texts, 1.0)[0] for policy in found)
+    torch.testing.assert_close(eager, sdpa, atol=1e-5, rtol=0)
+    with pytest.raises(ModelError, match="spda"):
+        load_policy(folder, device="cpu", attention="spda")
 
 
 def test_a_saved_folder_is_loaded(folder: str) -> None:

@@ -25,7 +25,8 @@ def test_event_files_hold_every_finite_number_by_step_and_a_second_one_continues
 
 
 @pytest.mark.parametrize(
-    ("name", "distribution"), [("tensorboard", "tensorboard"), ("wandb", "wandb"), ("mlflow", "mlflow-skinny")]
+    ("name", "distribution"),
+    [("tensorboard", "tensorboard"), ("wandb", "wandb"), ("mlflow", "mlflow-skinny"), ("trackio", "trackio")],
 )
 def test_a_tracker_that_is_not_installed_says_what_to_install(
     name: str, distribution: str, monkeypatch: pytest.MonkeyPatch
