@@ -44,7 +44,7 @@ class ModelOptions(RunOptions):
     """auto, float32, bfloat16 or float16. auto is float32 on a processor; on CUDA it is bfloat16, with float32 weights
     where all weights are trained."""
     attention: str = ""
-    """How transformers computes attention: sdpa, eager, flash_attention_2 (with its package), ...; left out, it chooses."""
+    """How transformers computes attention: sdpa, eager, flash_attention_2 (with its package), ...; else as it likes."""
     lora_rank: Positive = 8
     """Rank of the adapters, on all linear layers."""
     ranks: Positive = 1
