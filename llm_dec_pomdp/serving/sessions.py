@@ -66,11 +66,17 @@ class Session:
 
     What is held is never played: a request plays a fork of it. A text that several of them have in their histories is
     held once, and counted until the last of them goes.
+
+    Attributes:
+        place: Where the episode stands that programs play which know no numbers: OpenEnv's and MCP's.
+        playing: Held while that episode goes on, by one request after the other.
     """
 
     def __init__(self, name: str, env: TextDecPOMDP, most_bytes: int, lock: threading.RLock | None = None) -> None:
         self.name = name
         self.bytes = 0
+        self.place = 0
+        self.playing = threading.Lock()
         self._first = env
         self._lock = lock or threading.RLock()
         self._held: OrderedDict[int, tuple[TextDecPOMDP, array[int]]] = OrderedDict()  # with its parts
