@@ -32,7 +32,7 @@ from ..envs import TextDecPOMDP
 from ..envs.tools import written
 from ..envs.wrappers.tools import WithTools
 from ..registries import nearest
-from ..visible import visible
+from ..visible import visible, whole
 from .codec import Data, Reply, from_bytes, to_bytes
 from .operations import began, play
 from .sessions import RefusedError, Session, Sessions
@@ -222,8 +222,7 @@ def _call(asked: _Asked) -> Data:
         text, valid = play(env, lambda: _played(env, agent, written(name, arguments)))
         before, session.place = session.place, asked.sessions.keep(session, env)
         session.forget([before])
-    whole = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")  # clients read no halves of characters
-    return {"content": [{"type": "text", "text": whole}], "isError": not valid}
+    return {"content": [{"type": "text", "text": whole(text)}], "isError": not valid}
 
 
 def _played(env: TextDecPOMDP, agent: str, text: str) -> tuple[str, bool]:

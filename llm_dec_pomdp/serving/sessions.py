@@ -88,7 +88,7 @@ class Session:
         """A fork of what is held under a number.
 
         Raises:
-            RefusedError: It is not held any more, or never was.
+            RefusedError: It is not held any more, or never was, or cannot be copied.
         """
         with self._lock:
             if place == 0:
@@ -101,7 +101,10 @@ class Session:
                     "first; make the environment again",
                 )
             self._held.move_to_end(place)
-            return self._held[place][0].fork()
+            try:
+                return self._held[place][0].fork()
+            except ValueError as error:
+                raise RefusedError(422, str(error)) from error
 
     def keep(self, env: TextDecPOMDP) -> int:
         """Hold an environment from now on; its number.

@@ -67,6 +67,8 @@ class Kit:
         functions: Each with a name of its own.
         initial: The state at the beginning of an episode, an immutable value.
         private: Each agent has a state of its own; else all that have the kit share one.
+        copies: A copy of its state is another state. It is not where the state only names what is kept elsewhere; an
+            episode that has called such a kit cannot be forked.
 
     Raises:
         TypeError: A function cannot be a tool, or the state can change.
@@ -77,6 +79,7 @@ class Kit:
     functions: tuple[Function, ...]
     initial: Any = None
     private: bool = False
+    copies: bool = True
 
     def __post_init__(self) -> None:
         if problem := mutable_part(self.initial):

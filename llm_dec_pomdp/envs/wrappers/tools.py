@@ -126,6 +126,17 @@ class WithTools(TaskAround[ToolRounds]):
         self._now.histories[agent] += [Message("said", text), self.toolbox.message(answered)]
         return answered
 
+    def snapshot(self) -> Any:
+        """As elsewhere.
+
+        Raises:
+            ValueError: A tool was called of whose state there can be no copy.
+        """
+        state: ToolRounds | None = self._now.latest.transition.state
+        if state is not None:
+            self.toolbox.refuse_copy(state.tools)
+        return super().snapshot()
+
     # --- the rounds ---------------------------------------------------------------------------------------------------
 
     def initial_state(self, item: TaskItem, seed: int) -> ToolRounds:
