@@ -43,12 +43,12 @@ USES = {  # which files a session with other libraries is about, beside the cont
     "openenv": ("llm_dec_pomdp/serving/", f"{_ADAPTERS}openenv"),
     "mcp": ("llm_dec_pomdp/serving/", "llm_dec_pomdp/envs/tools/", f"{_ADAPTERS}mcp"),
     "suites": (f"{_ADAPTERS}games", f"{_ADAPTERS}gem", f"{_ADAPTERS}textarena"),
-    "verifiers": (f"{_ADAPTERS}verifiers",),
+    "verifiers": (f"{_ADAPTERS}verifiers", f"{_ADAPTERS}role"),
     "library(stable_baselines3)": (_SCRIPTS,),
     "library(torchrl)": (_SCRIPTS,),
     "library(benchmarl)": (_SCRIPTS, f"{_ADAPTERS}benchmarl"),
     "library(ray)": (_SCRIPTS,),
-    "library(trl)": (f"{_ADAPTERS}trl", f"{_ADAPTERS}one_turn", "examples/trl_team"),
+    "library(trl)": (f"{_ADAPTERS}trl", f"{_ADAPTERS}one_turn", f"{_ADAPTERS}role", "examples/trl_"),
     "library(comlrl)": (f"{_ADAPTERS}comlrl", f"{_ADAPTERS}one_turn", "scripts/peer_returns"),
 }
 
