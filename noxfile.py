@@ -41,13 +41,14 @@ CONTRACT = ("llm_dec_pomdp/envs/base.py", "llm_dec_pomdp/envs/wrappers/", "noxfi
 _ADAPTERS, _SCRIPTS = "llm_dec_pomdp/integrations/", "examples/libraries/"
 USES = {  # which files a session with other libraries is about, beside the contract
     "openenv": ("llm_dec_pomdp/serving/", f"{_ADAPTERS}openenv"),
+    "mcp": ("llm_dec_pomdp/serving/", "llm_dec_pomdp/envs/tools/", f"{_ADAPTERS}mcp"),
     "suites": (f"{_ADAPTERS}games", f"{_ADAPTERS}gem", f"{_ADAPTERS}textarena"),
-    "verifiers": (f"{_ADAPTERS}verifiers",),
+    "verifiers": (f"{_ADAPTERS}verifiers", f"{_ADAPTERS}role"),
     "library(stable_baselines3)": (_SCRIPTS,),
     "library(torchrl)": (_SCRIPTS,),
     "library(benchmarl)": (_SCRIPTS, f"{_ADAPTERS}benchmarl"),
     "library(ray)": (_SCRIPTS,),
-    "library(trl)": (f"{_ADAPTERS}trl", f"{_ADAPTERS}one_turn", "examples/trl_team"),
+    "library(trl)": (f"{_ADAPTERS}trl", f"{_ADAPTERS}one_turn", f"{_ADAPTERS}role", "examples/trl_"),
     "library(comlrl)": (f"{_ADAPTERS}comlrl", f"{_ADAPTERS}one_turn", "scripts/peer_returns"),
 }
 
@@ -90,6 +91,13 @@ def openenv(session: nox.Session) -> None:
     """OpenEnv's clients and its own check against our server, and every law of every environment through the wire."""
     _install(session, ".[serve,openenv]")
     session.run(*PYTEST, "tests/serving", "tests/integrations/test_openenv.py")
+
+
+@nox.session(reuse_venv=True)
+def mcp(session: nox.Session) -> None:
+    """The client of the mcp package against our server, and its servers' tools for our agents."""
+    _install(session, ".[serve,mcp]")
+    session.run(*PYTEST, "tests/serving/test_mcp.py", "tests/integrations/test_mcp_tools.py")
 
 
 @nox.session(reuse_venv=True)

@@ -31,6 +31,11 @@ def visible(text: str) -> str:
     return _HIDDEN.sub(lambda match: match.group().encode("unicode_escape").decode(), text)
 
 
+def whole(text: str) -> str:
+    """The same text with U+FFFD for halves of characters, which programs that read JSON refuse."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
 def inline(text: str) -> str:
     """A text as part of a line of Markdown, where it must not become markup."""
     return _MARKUP.sub(r"\\\g<0>", " ".join(visible(text).split()))

@@ -12,22 +12,34 @@ the advantage that GRPO computes within a prompt is then that of MAGRPO (arXiv:2
 weights and one advantage for all turns. Where TRL itself is to draw the texts, as with vLLM, `joint_reward(env)` pairs
 them afterwards, in environments of one turn. All rows of a task have to be in one batch: keep `shuffle_dataset=False`,
 and let `per_device_train_batch_size` be a multiple of agents x `num_generations`.
+
+One role with tools is trained by TRL's own loop of tool calls, while the others play by fixed policies:
+
+    factory = role_environment(env, "listener", "script:optimal")
+    GRPOTrainer(model, args=how, train_dataset=role_dataset(env), environment_factory=factory)
 """
 
 from __future__ import annotations
 
+import inspect
+import itertools
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from ..envs import TextDecPOMDP
 from ..seeding import derive
-from ..types import Episode
+from ..types import Episode, Tool
 from .libraries import require
 from .one_turn import chat_of, first_observations, paid, refuse_individual, refuse_others
+from .role import Role
 
 if TYPE_CHECKING:
     from datasets import Dataset
+
+    from ..agents.base import Policy
+    from ..envs.base import Say
 
 Reward = Callable[..., list[float | None]]
 Chat = Sequence[Mapping[str, Any]]
@@ -196,3 +208,117 @@ def _refuse_parted(env: TextDecPOMDP, task: str, of_agents: Mapping[str, Sequenc
 def _text(completion: Any) -> str:
     """Of a chat as TRL makes it, or a plain text."""
     return completion if isinstance(completion, str) else completion[-1]["content"]
+
+
+# --- one role with tools ----------------------------------------------------------------------------------------------
+
+_TYPES: Mapping[str, Any] = {
+    "string": str,
+    "integer": int,
+    "number": float,
+    "boolean": bool,
+    "array": list,
+    "object": dict,
+}
+_TAKEN = ("reset", "get_reward", "role")
+_SAY = Tool("say", "Say your text of this turn; you are told what follows.", (("text", "What you say."),))
+
+
+def role_dataset(env: TextDecPOMDP) -> Dataset:
+    """A row for each task, whose prompt `role_environment` completes: `prompt` (a chat) and `task_id`."""
+    from datasets import Dataset
+
+    return Dataset.from_list([{"prompt": chat_of(""), "task_id": item.id} for item in env.items])
+
+
+def role_environment(
+    env: TextDecPOMDP, role: str, others: Policy | Say | str, *, answer: Literal["say", "text"] = "say", seed: int = 0
+) -> Callable[[], Any]:
+    """What GRPOTrainer's `environment_factory` takes: a role whose tools are methods, the rest of the team being fixed.
+
+    A call is a turn of the environment, in which the others write too. `reset(task_id=...)` gives what the agent is
+    told first. With `answer="say"` the agent says its texts by a tool of this name, and `get_reward()` is its return;
+    with "text" its last message is what it says, and `role_return` is the reward function.
+
+    Args:
+        env: The environment.
+        role, others: See `Role`.
+        answer: How the agent says what is no call.
+        seed: Of the chance in all episodes.
+
+    Raises:
+        ValueError: There is no such role, or a tool whose name cannot be that of a method.
+    """
+    tools = [*Role(env, role, others).tools, *([_SAY] if answer == "say" else [])]
+    methods = {tool.name: _method(tool) for tool in tools}
+    if wrong := [t.name for t in tools if not t.name.isidentifier() or t.name[0] == "_" or t.name in _TAKEN]:
+        raise ValueError(f"the tool {wrong[0]!r} cannot be a method of an environment of TRL; give it another name")
+    if len(methods) < len(tools):
+        raise ValueError("the environment has a tool 'say' itself; give answer='text'")
+    scored = {"get_reward": _get_reward} if answer == "say" else {}
+    name = re.sub(r"\W", "_", f"{env.metadata['name']}_{role}")  # under which TRL logs the return
+    kind, numbers = type(name, (_Playing,), {**methods, **scored}), itertools.count()
+    return lambda: kind(Role(env, role, others), derive(seed, next(numbers)))
+
+
+class _Playing:
+    """An environment of TRL, to which tools are added as methods."""
+
+    def __init__(self, role: Role, seed: int) -> None:
+        self.role, self._seed, self._episodes = role, seed, 0
+
+    def reset(self, task_id: str | None = None, **columns: Any) -> str:
+        """Begin an episode of a task; what the agent is told."""
+        self._episodes += 1
+        chosen = {} if task_id is None else {"task_id": task_id}
+        return self.role.reset(derive(self._seed, self._episodes), **chosen)
+
+
+def _get_reward(self: _Playing) -> float | None:
+    """The return of the agent, once for a rollout; None where it could not be scored."""
+    total = self.role.finish()
+    return None if math.isnan(total) else total
+
+
+def role_return(completions: Sequence[Any], environments: Sequence[Any], **columns: Any) -> list[float | None]:
+    """The reward function beside `role_environment(..., answer="text")`: the last message of each is what it says."""
+    for completion, playing in zip(completions, environments, strict=True):
+        last = completion[-1]
+        if last["role"] == "assistant":
+            playing.role.say(last.get("content") or "")
+    return [_get_reward(playing) for playing in environments]
+
+
+def _method(tool: Tool) -> Callable[..., str]:
+    """A method with the signature and Google docstring from which TRL and transformers make the schema again."""
+    schema = tool.json_schema
+    needed, parameters = schema.get("required", ()), [inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)]
+    lines = [" ".join(tool.description.split()) or tool.name, "", "Args:"]
+    for name, about in schema.get("properties", {}).items():
+        default = inspect.Parameter.empty if name in needed else None
+        kind, annotation = inspect.Parameter.POSITIONAL_OR_KEYWORD, _type_of(about)
+        parameters.append(inspect.Parameter(name, kind, default=default, annotation=annotation))
+        lines.append(f"    {name}: {' '.join(about.get('description', name).split())}")
+    ordered = sorted(parameters, key=lambda p: p.default is None)  # those with a default come last
+
+    def call(self: _Playing, /, *values: Any, **named: Any) -> str:
+        given = {**dict(zip(schema.get("properties", {}), values, strict=False)), **named}
+        if tool is _SAY:
+            return self.role.say(str(given.get("text", "")))
+        return self.role.call(tool.name, {k: v for k, v in given.items() if v is not None or k in needed})
+
+    call.__name__ = call.__qualname__ = tool.name
+    call.__doc__ = "\n".join(lines if len(parameters) > 1 else lines[:1])
+    call.__annotations__ = {**{p.name: p.annotation for p in ordered[1:]}, "return": str}
+    call.__signature__ = inspect.Signature(ordered, return_annotation=str)  # type: ignore[attr-defined]
+    return call
+
+
+def _type_of(about: Mapping[str, Any]) -> Any:
+    """The type of an argument, of its schema; what cannot be said is a text."""
+    if choices := about.get("enum"):
+        return Literal[tuple(choices)]
+    kind = about.get("type", "string")
+    if kind == "array":
+        return list[_type_of(about.get("items", {}))]
+    return _TYPES.get(kind, str) if isinstance(kind, str) else str

@@ -17,6 +17,14 @@ every trace has the return of its agent as the reward "return" (the same for all
 last infos as metrics. What could not be scored is an error of the episode. Agents chat without tools, in a local
 process unless the config says otherwise: the runtime that verifiers takes by default is a remote sandbox.
 
+With `role` a package has one agent with tools, while the others play by a fixed policy:
+
+    write_package("research-v0", "packages/main", role="main", others="script:optimal")
+
+Its tools are a toolset that all rollouts share. What a rollout has said so far is its `State`, and every call plays the
+episode again from there, in an environment of its own; so rollouts share nothing. The last reply is the agent's last
+text, and the reward "episode_return" its return.
+
 Needs `pip install 'llm-dec-pomdp[verifiers]'` and, for the chat program of verifiers, uv.
 """
 
@@ -34,8 +42,12 @@ from typing import Any, ClassVar
 from pydantic import create_model
 
 from ..envs import TextDecPOMDP, make, spec
+from ..envs.tools import written
 from ..envs.wrappers import with_protocol
+from ..seeding import derive
+from ..visible import whole
 from .libraries import library
+from .role import Role
 
 vf: Any = library("verifiers.v1", "verifiers")
 
@@ -143,12 +155,121 @@ def field_of(role: str) -> str:
     return re.sub(r"\W", "_", role)
 
 
-def write_package(env_id: str, folder: str | Path, protocol: str = "parallel", **options: Any) -> Path:
+# --- one role with tools ----------------------------------------------------------------------------------------------
+
+
+class RoleState(vf.State):
+    """What a rollout has said, from which its episode follows."""
+
+    task_id: str = ""
+    texts: list[str] = []
+
+
+def role_environment(
+    env_id: str, role: str, others: str, *, module: str, protocol: str = "parallel", **options: Any
+) -> tuple[type[Any], ...]:
+    """The taskset, the Env and the toolset of one role, for a module to export.
+
+    Args:
+        env_id, protocol, options: See `environment`.
+        role, others: See `Role`; the others by name.
+        module: That exports them, by its name; the toolset runs it as a program.
+
+    Raises:
+        ImportError: verifiers is missing or too old.
+        ValueError: There is no such role.
+    """
+    env: TextDecPOMDP = with_protocol(make(env_id, split="all", **options), protocol)
+    Role(env, role, others)
+
+    def played(state: Any) -> tuple[Role, str]:
+        """The role where a rollout is, and what it is told there."""
+        playing = Role(env, role, others)
+        told = playing.reset(derive(0, state.task_id), task_id=state.task_id)
+        for text in state.texts:
+            told = playing.say(text)
+        return playing, told
+
+    class RoleTask(vf.Task[vf.TaskData, RoleState]):
+        """A task, scored by the return of the agent."""
+
+        async def setup(self, trace: Any, runtime: Any) -> None:
+            trace.state.task_id = self.data.id
+
+        @vf.reward
+        async def episode_return(self, trace: Any) -> float:
+            playing, _ = played(trace.state)
+            playing.say(trace.last_reply)
+            total = playing.finish()
+            if math.isnan(total):
+                raise ValueError(f"task {self.data.id!r} could not be scored; play it again")
+            return total
+
+    class Tools(vf.Toolset[vf.SharedToolsetConfig, RoleState]):
+        """The tools of the role."""
+
+        TOOL_PREFIX = None
+
+        def register(self, mcp: Any) -> None:
+            mcp.list_tools, mcp.call_tool = self._listed, self._called
+            self._one_by_one = asyncio.Lock()  # the state is replaced as a whole
+
+        async def _listed(self) -> list[Any]:
+            types = library("mcp.types", "verifiers")
+            tools = Role(env, role, others).tools
+            return [types.Tool(name=t.name, description=t.description, input_schema=t.json_schema) for t in tools]
+
+        async def _called(self, name: str, arguments: dict[str, Any], context: Any = None) -> Any:
+            async with self._one_by_one:
+                return await self._with_state(self._play)(name, arguments)
+
+        async def _play(self, name: str, arguments: dict[str, Any]) -> Any:
+            types = library("mcp.types", "verifiers")
+            playing, _ = played(self.state)
+            text = written(name, arguments)
+            told = await asyncio.to_thread(playing.say, text)
+            self.state.texts = [*self.state.texts, text]
+            return types.CallToolResult(content=[types.TextContent(type="text", text=whole(told))])
+
+    class Tasks(vf.Taskset[RoleTask, TasksConfig]):
+        """The tasks, each with what the role is told first."""
+
+        @classmethod
+        def toolsets(cls, config: Any) -> list[Any]:
+            return [Tools(vf.SharedToolsetConfig())]
+
+        def load(self) -> Iterable[Any]:
+            for item in make(env_id, split=self.config.split, **options).items:
+                _, told = played(RoleState(task_id=item.id))
+                yield RoleTask(vf.TaskData(id=item.id, name=item.id, prompt=told), self.config.task)
+
+    agent = (vf.AgentConfig, vf.AgentConfig(harness={"id": "null"}, runtime={"type": "subprocess"}))
+    create: Any = create_model
+    config = create("RoleConfig", __base__=vf.EnvConfig, agent=agent)
+
+    class One(vf.Env[config]):
+        """The role, played by one agent."""
+
+        async def run(self, task: Any, agents: Any) -> None:
+            await agents.agent.run(task)
+
+    for exported in (Tasks, One, Tools):
+        exported.__module__ = module
+    return Tasks, One, Tools
+
+
+# --- packages ---------------------------------------------------------------------------------------------------------
+
+
+def write_package(
+    env_id: str, folder: str | Path, protocol: str = "parallel", *, role: str = "", others: str = "", **options: Any
+) -> Path:
     """Write an installable package under which verifiers finds an environment by its id.
 
     Args:
         env_id, protocol, options: See `environment`; options that JSON can hold.
         folder: A new one.
+        role, others: One role with tools instead of all; see `role_environment`.
 
     Returns:
         The folder, for `pip install`.
@@ -161,10 +282,15 @@ def write_package(env_id: str, folder: str | Path, protocol: str = "parallel", *
     module = name.replace("-", "_")
     folder = Path(folder)
     folder.mkdir(parents=True)
-    arguments = [json.dumps(env_id), *(f"{key}={value!r}" for key, value in {"protocol": protocol, **options}.items())]
+    given = {"role": role, "others": others, "module": module} if role else {}
+    parts = {**given, "protocol": protocol, **options}
+    arguments = ", ".join([json.dumps(env_id), *(f"{key}={value!r}" for key, value in parts.items())])
+    built, names = ("role_environment", "Tasks, One, Tools") if role else ("environment", "Tasks, Team")
+    exported = ", ".join(f'"{name}"' for name in names.split(", "))
     (folder / f"{module}.py").write_text(
-        f'"""{env_id} of llm_dec_pomdp."""\n\nfrom llm_dec_pomdp.integrations.verifiers import environment\n\n'
-        f'Tasks, Team = environment({", ".join(arguments)})\n__all__ = ["Tasks", "Team"]\n',
+        f'"""{env_id} of llm_dec_pomdp."""\n\nfrom llm_dec_pomdp.integrations.verifiers import {built}\n\n'
+        f"{names} = {built}({arguments})\n__all__ = [{exported}]\n"
+        + ('\nif __name__ == "__main__":\n    Tools.run()\n' if role else ""),
         encoding="utf-8",
     )
     (folder / "pyproject.toml").write_text(

@@ -4,6 +4,7 @@
     sessions    what a server holds of each client, and its limits
     operations  what a client may ask for
     app         HTTP and WebSocket, as an ASGI application; OpenEnv's clients talk to it too
+    mcp         the tools of an agent, for clients of MCP
     server      the process: sockets, time limits
     remote      `RemoteEnv`, the client
     address     `make(url)`

@@ -4,8 +4,9 @@
     GET  /metadata, /schema, ...     what OpenEnv reads about an environment
     POST /open, /reset, /step, ...   `operations`, for `RemoteEnv`: a JSON object in, one out
     WebSocket /ws                    OpenEnv's protocol: a connection is a session, see `openenv`
+    POST, DELETE /mcp                the tools of an agent for clients of MCP, see `mcp`
 
-A refusal is a status and a sentence.
+A refusal is a status and a sentence; at /mcp, an error of JSON-RPC.
 """
 
 from __future__ import annotations
@@ -16,11 +17,12 @@ import hmac
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 from ..visible import visible
-from .codec import MOST_BYTES, Data, from_bytes, to_bytes
-from .openenv import NO_TOOLS, Conversation, described
+from . import mcp
+from .codec import MOST_BYTES, Data, Reply, from_bytes, to_bytes
+from .openenv import Conversation, described
 from .operations import run
 from .sessions import RefusedError, Sessions
 
@@ -89,36 +91,55 @@ class App:
         """One connection's request."""
         if scope["type"] == "http":
             with _Share(self.traffic) as share:
-                status, body = await self._answer(scope, receive, share)
-                kind = b"application/json" if status == 200 else b"text/plain; charset=utf-8"
+                at_mcp = scope["path"] == "/mcp"
+                status, body, session = await (self._speak if at_mcp else self._answer)(scope, receive, share)
+                kind = b"application/json" if status == 200 or at_mcp else b"text/plain; charset=utf-8"
                 headers = [(b"content-type", kind), (b"content-length", str(len(body)).encode())]
-                if status != 200:
+                if session:
+                    headers.append((b"mcp-session-id", session.encode()))
+                if status >= 400:
                     headers.append((b"connection", b"close"))  # what was not read of the request is not waited for
                 await send({"type": "http.response.start", "status": status, "headers": headers})
                 await send({"type": "http.response.body", "body": body})
         elif scope["type"] == "websocket":
             await self._converse(scope, receive, send)
 
-    async def _answer(self, scope: Scope, receive: Receive, share: _Share) -> tuple[int, bytes]:
+    async def _answer(self, scope: Scope, receive: Receive, share: _Share) -> Reply:
         try:
             path, method = scope["path"], scope["method"]
             if (method, path) == ("GET", "/health"):
-                return 200, to_bytes(self._health())
+                return Reply(200, to_bytes(self._health()))
             self._admit(scope)
             if method == "GET" and (about := described(path, self._sessions.env)):
-                return 200, to_bytes(about)
-            if (method, path) == ("POST", "/mcp"):
-                return 200, to_bytes(NO_TOOLS)
+                return Reply(200, to_bytes(about))
             if method != "POST":
                 raise RefusedError(405, f"{method[:20]} {path[:60]} is not answered; POST to it, or GET /health")
             body = await asyncio.wait_for(_whole(scope, receive, share), BODY_SECONDS)
             answer = await self._in_thread(_operation, path[1:], self._sessions, body)
             share.add(len(answer))
-            return 200, answer
+            return Reply(200, answer)
         except RefusedError as error:
-            return error.status, visible(str(error)).encode()
+            return Reply(error.status, visible(str(error)).encode())
         except asyncio.TimeoutError:
-            return 408, f"the request did not come within {BODY_SECONDS:.0f} s".encode()
+            return Reply(408, f"the request did not come within {BODY_SECONDS:.0f} s".encode())
+
+    async def _speak(self, scope: Scope, receive: Receive, share: _Share) -> Reply:
+        """The reply to a message of MCP."""
+        query, headers = scope.get("query_string", b""), _headers(scope)
+        try:
+            self._admit(scope)
+            if scope["method"] == "DELETE":
+                return mcp.end(self._sessions, query, headers)
+            if scope["method"] != "POST":
+                raise RefusedError(405, f"{scope['method'][:20]} is not answered: there are no streams; POST to /mcp")
+            body = await asyncio.wait_for(_whole(scope, receive, share), BODY_SECONDS)
+            reply = await self._in_thread(mcp.answer, self._sessions, query, headers, body)
+            share.add(len(reply.body))
+            return reply
+        except RefusedError as error:
+            return mcp.refused(error)
+        except asyncio.TimeoutError:
+            return mcp.refused(RefusedError(408, f"the request did not come within {BODY_SECONDS:.0f} s"))
 
     def _health(self) -> Data:
         limit = self._sessions.limits.sessions
@@ -132,7 +153,7 @@ class App:
 
     def _admit(self, scope: Scope) -> None:
         """Refuse web pages and requests without the token; where there is none, those for another host's name."""
-        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+        headers = _headers(scope)
         if "origin" in headers:
             raise RefusedError(403, "requests of web pages are not answered; ask from a program")
         if self._token is None:
@@ -156,7 +177,8 @@ class App:
             await send({"type": "websocket.http.response.body", "body": visible(str(error)).encode()})
             return
         await send({"type": "websocket.accept"})
-        conversation = Conversation(self._sessions)
+        shared = parse_qs(scope.get("query_string", b"").decode("latin-1")).get("session_id", [""])[0]
+        conversation = Conversation(self._sessions, shared)
         try:
             if refused := await self._in_thread(conversation.begin):
                 await send({"type": "websocket.send", "text": refused.decode()})
@@ -187,6 +209,10 @@ def _operation(name: str, sessions: Sessions, body: bytes) -> bytes:
         return to_bytes(answer)
     except (TypeError, ValueError) as error:
         raise RefusedError(422, f"the environment gave what JSON cannot hold: {error}") from None
+
+
+def _headers(scope: Scope) -> dict[str, str]:
+    return {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
 
 
 async def _whole(scope: Scope, receive: Receive, share: _Share) -> bytes:

@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from numbers import Real
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from ..envs import TextDecPOMDP
 from ..envs.episode import Outcome, Transition
@@ -19,6 +19,20 @@ from ..types import Event, Message, Scale, Score, Tool
 
 Data = dict[str, Any]
 MOST_BYTES = 1 << 24  # of one request
+
+
+class Reply(NamedTuple):
+    """What is answered over HTTP.
+
+    Attributes:
+        status: Of HTTP.
+        body: JSON, or the sentence of a refusal.
+        session: The name of a session of MCP that begins with it; "": none does.
+    """
+
+    status: int
+    body: bytes = b""
+    session: str = ""
 
 
 def to_bytes(data: Mapping[str, Any]) -> bytes:

@@ -9,6 +9,7 @@
 
 An observation is `{"type": "observation", "data": {"observation": ..., "reward": ..., "done": ...}}`. Anything else is
 answered by `{"type": "error", "data": {"message": ..., "code": ...}}`, and the episode goes on where it was.
+`/ws?session_id=NAME` plays the episode of a session that is open already, whose agents call their tools at `/mcp`.
 """
 
 from __future__ import annotations
@@ -40,13 +41,6 @@ SCHEMA: Data = {
 }
 
 
-NO_TOOLS: Data = {
-    "jsonrpc": "2.0",
-    "id": None,
-    "error": {"code": -32601, "message": "agents of this environment write texts; it has no tools over MCP"},
-}
-
-
 def described(path: str, env: TextDecPOMDP) -> Data | None:
     """What OpenEnv reads about an environment at a path; None: nothing."""
     name, roles = env.metadata["name"], ", ".join(env.facts.roles)
@@ -58,27 +52,32 @@ def described(path: str, env: TextDecPOMDP) -> Data | None:
 
 
 class Conversation:
-    """What is said over one connection."""
+    """What is said over one connection.
 
-    def __init__(self, sessions: Sessions) -> None:
+    Args:
+        sessions: What the server holds.
+        shared: The name of a session that is open already and outlives the connection; "": one of its own.
+    """
+
+    def __init__(self, sessions: Sessions, shared: str = "") -> None:
         self._sessions = sessions
+        self._shared = shared
         self._session: Session | None = None
-        self._place = 0
         self.over = False
 
     def begin(self) -> bytes:
-        """Open the session; returns an error to send where there are too many, else nothing."""
+        """Open or find the session; returns an error to send where that cannot be, else nothing."""
         try:
-            self._session = self._sessions.open()
+            self._session = self._sessions.find(self._shared) if self._shared else self._sessions.open()
         except RefusedError as error:
             self.over = True
-            return _error(_CODES[503], str(error))
+            return _error(_CODES[error.status], str(error))
         return b""
 
     def end(self) -> None:
         """The connection is gone."""
         self.over = True
-        if self._session is not None:
+        if self._session is not None and not self._shared:
             self._sessions.close(self._session.name)
 
     def answer(self, message: bytes | str) -> bytes:
@@ -103,19 +102,20 @@ class Conversation:
         session = self._sessions.find(self._session.name)
         kind = field(asked, "type", str)
         if kind == "state":
-            env = session.copy(self._place)
+            env = session.copy(session.place)
             return {"type": "state", "data": {"episode_id": None, "step_count": env.turn, "state": env.state()}}
         if kind not in ("reset", "step"):
             raise RefusedError(400, f"the type {kind!r:.60} is unknown; send reset, step, state or close")
         data: Data = field(asked, "data", dict, {})
-        if kind == "reset":
-            # None is what a client sends for what was not given.
-            options = {name: value for name, value in data.items() if value is not None and name != "max_turns"}
-            played = began(self._sessions, session, self._place, options)
-        else:
-            played = stepped(self._sessions, session, self._place, {"texts": data.get("texts")})
-        session.forget([self._place])
-        self._place = played.place
+        with session.playing:
+            if kind == "reset":
+                # None is what a client sends for what was not given.
+                options = {name: value for name, value in data.items() if value is not None and name != "max_turns"}
+                played = began(self._sessions, session, session.place, options)
+            else:
+                played = stepped(self._sessions, session, session.place, {"texts": data.get("texts")})
+            session.forget([session.place])
+            session.place = played.place
         return {"type": "observation", "data": _observation(played, paid=kind == "step")}
 
 

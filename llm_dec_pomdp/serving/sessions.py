@@ -66,11 +66,17 @@ class Session:
 
     What is held is never played: a request plays a fork of it. A text that several of them have in their histories is
     held once, and counted until the last of them goes.
+
+    Attributes:
+        place: Where the episode stands that programs play which know no numbers: OpenEnv's and MCP's.
+        playing: Held while that episode goes on, by one request after the other.
     """
 
     def __init__(self, name: str, env: TextDecPOMDP, most_bytes: int, lock: threading.RLock | None = None) -> None:
         self.name = name
         self.bytes = 0
+        self.place = 0
+        self.playing = threading.Lock()
         self._first = env
         self._lock = lock or threading.RLock()
         self._held: OrderedDict[int, tuple[TextDecPOMDP, array[int]]] = OrderedDict()  # with its parts
@@ -82,7 +88,7 @@ class Session:
         """A fork of what is held under a number.
 
         Raises:
-            RefusedError: It is not held any more, or never was.
+            RefusedError: It is not held any more, or never was, or cannot be copied.
         """
         with self._lock:
             if place == 0:
@@ -95,7 +101,10 @@ class Session:
                     "first; make the environment again",
                 )
             self._held.move_to_end(place)
-            return self._held[place][0].fork()
+            try:
+                return self._held[place][0].fork()
+            except ValueError as error:
+                raise RefusedError(422, str(error)) from error
 
     def keep(self, env: TextDecPOMDP) -> int:
         """Hold an environment from now on; its number.

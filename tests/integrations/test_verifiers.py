@@ -25,6 +25,30 @@ if shutil.which("uv", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}"
 from llm_dec_pomdp.integrations.verifiers import write_package
 
 Say = Callable[[str], str]
+CALL = "call "  # what a text begins with that is the name of a tool
+
+BOARD = '''
+import llm_dec_pomdp
+from llm_dec_pomdp.envs.tools import kit
+from llm_dec_pomdp.envs.wrappers import WithTools
+
+def pin(state: tuple[str, ...], word: str) -> tuple[tuple[str, ...], str]:
+    """Pin a word to the board."""
+    return (*state, word), "pinned"
+
+def read_board(state: tuple[str, ...]) -> tuple[tuple[str, ...], str]:
+    """Read the board."""
+    return state, " ".join(state) or "nothing"
+
+def build(**options):
+    task = llm_dec_pomdp.make("relay-v0", n_agents=2, **options)
+    task = task.with_items(task.items[::12])  # one of each word
+    return WithTools(task, [kit("board", pin, read_board, initial=())], rounds=3)
+
+def speaker(agent, history):
+    word = history[0].text.partition("The word is ")[2].partition(".")[0]
+    return f'pin("{word}")' if len(history) == 1 else "pass"
+'''
 
 
 @contextlib.contextmanager
@@ -36,12 +60,19 @@ def answering(say: Say) -> Iterator[str]:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             told = body["messages"][-1]["content"]
             text = say(told if isinstance(told, str) else "".join(part["text"] for part in told))
-            delta = {"role": "assistant", "content": text}
+            delta: dict[str, Any] = {"role": "assistant", "content": text}
+            if text.startswith(CALL):
+                call = {"name": text.removeprefix(CALL), "arguments": "{}"}
+                delta = {
+                    "role": "assistant",
+                    "tool_calls": [{"index": 0, "id": "1", "type": "function", "function": call}],
+                }
+            reason = "tool_calls" if text.startswith(CALL) else "stop"
             usage = {"prompt_tokens": 3, "completion_tokens": 1, "total_tokens": 4}
             of_all = {"id": "1", "object": "chat.completion.chunk", "created": 0, "model": body["model"]}
             chunks: list[dict[str, Any]] = [
                 {**of_all, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]},
-                {**of_all, "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}], "usage": usage},
+                {**of_all, "choices": [{"index": 0, "delta": {}, "finish_reason": reason}], "usage": usage},
             ]
             content = "".join(f"data: {json.dumps(chunk)}\n\n" for chunk in chunks) + "data: [DONE]\n\n"
             self.send_response(200)
@@ -64,7 +95,15 @@ def answering(say: Say) -> Iterator[str]:
 def played(folder: Path, package: Path, url: str, *options: str) -> list[dict[str, Any]]:
     """The episodes that `vf-eval` writes about two tasks."""
     scripts = Path(sys.executable).parent
-    command = [str(scripts / "vf-eval"), package.name, "--no-push", "--model", "any", "--client.base-url", url]
+    command = [
+        str(scripts / "vf-eval"),
+        next(package.glob("*.py")).stem,
+        "--no-push",
+        "--model",
+        "any",
+        "--client.base-url",
+        url,
+    ]
     command += ["--client.api-key-var", "SOME_API_KEY", "--select.limit", "2", "--output-dir", str(folder), *options]
     path = os.pathsep.join([str(package), *sys.path])
     given = {**os.environ, "PYTHONPATH": path, "SOME_API_KEY": "x", "PATH": f"{scripts}:{os.environ['PATH']}"}
@@ -100,6 +139,22 @@ def test_turns_are_one_conversation(tmp_path: Path) -> None:
         said = [node["message"]["content"] for node in trace["nodes"] if node["message"]["role"] == "assistant"]
         assert said == ["a few words"] * 2
         assert trace["rewards"]["return"]["score"] == 0.0
+
+
+@pytest.mark.slow
+def test_rollouts_of_a_role_with_tools_share_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "board.py").write_text(BOARD, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    package = write_package("board:build", tmp_path / "package", role="listener", others="board:speaker")
+    options = ("--env.taskset.split", "all", "--select.limit", "4", "--num-rollouts", "2")
+
+    def reads(told: str) -> str:
+        return told if told in WORDS else CALL + "read_board"
+
+    with answering(reads) as url:
+        episodes = played(tmp_path / "out", package, url, *options)
+    assert [episode["errors"] for episode in episodes] == [[]] * 8
+    assert [trace["rewards"]["episode_return"]["score"] for e in episodes for trace in e["traces"]] == [1.0] * 8
 
 
 @pytest.mark.slow

@@ -11,8 +11,20 @@
 `envs.wrappers.WithTools` gives tools to the agents of any task; a task of its own keeps a `ToolState` in its state.
 """
 
-from .calls import Call, read_calls
+from .calls import Call, read_calls, written
 from .function import Function, Kit, function, kit
 from .toolbox import Answered, Limits, Toolbox, ToolState
 
-__all__ = ["Answered", "Call", "Function", "Kit", "Limits", "ToolState", "Toolbox", "function", "kit", "read_calls"]
+__all__ = [
+    "Answered",
+    "Call",
+    "Function",
+    "Kit",
+    "Limits",
+    "ToolState",
+    "Toolbox",
+    "function",
+    "kit",
+    "read_calls",
+    "written",
+]

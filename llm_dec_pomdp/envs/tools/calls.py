@@ -63,6 +63,12 @@ def read_calls(text: str, known: Collection[str] = ()) -> tuple[Call, ...]:
     return tuple(call for line in lines for call in _within(line, _python))
 
 
+def written(name: str, arguments: Mapping[str, Any]) -> str:
+    """A call as text, in tags, whatever its arguments hold; the inverse of `read_calls`."""
+    inside = json.dumps({"name": name, "arguments": dict(arguments)}).replace("<", "\\u003c")
+    return f"<tool_call>{inside}</tool_call>"
+
+
 def _bare(block: str) -> Iterator[Call]:
     """Calls of a block that is nothing else; none where it is something else."""
     if len(block) > LONGEST:

@@ -68,6 +68,8 @@ class Kit:
         initial: The state at the beginning of an episode, an immutable value.
         private: Each agent has a state of its own; else all that have the kit share one.
         bounded: Every call ends soon by itself, as those of the ready tools do: no thread watches its time.
+        copies: A copy of its state is another state. It is not where the state only names what is kept elsewhere; an
+            episode that has called such a kit cannot be forked.
 
     Raises:
         TypeError: A function cannot be a tool, or the state can change.
@@ -79,6 +81,7 @@ class Kit:
     initial: Any = None
     private: bool = False
     bounded: bool = False
+    copies: bool = True
 
     def __post_init__(self) -> None:
         if problem := mutable_part(self.initial):

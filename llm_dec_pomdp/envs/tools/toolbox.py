@@ -170,6 +170,16 @@ class Toolbox:
             state = state._replace(states=(*kept, (place, owner, after)))
         return state, Answered(call, _cut(answer, limits.characters), valid, limits.price)
 
+    def refuse_copy(self, state: ToolState) -> None:
+        """Raise ValueError where a kit was called of whose state there can be no copy (`Kit.copies`)."""
+        for place, _, _ in state.states:
+            if not (kit := self.kits[place]).copies:
+                raise ValueError(
+                    f"tools of {kit.name!r} ({kit.functions[0].tool.name}, ...) were called in this episode, and what "
+                    "they keep elsewhere cannot be copied with it; use tools without a state (of an MCP server: "
+                    "stateless=True) for forks, snapshots and served environments"
+                )
+
     def notice(self, agent: str) -> str:
         """How to call what the agent has, in words; "" where it has nothing."""
         lines = [f"- {tool.name}({', '.join(_shown(tool))}): {tool.description}" for tool in self.tools(agent)]

@@ -15,14 +15,17 @@ from dataclasses import replace
 from typing import Any, NamedTuple, cast
 
 from ...types import Event, Message, TaskItem, Tool
-from ..base import TextDecPOMDP
+from ..base import NotAskedToStepError, TextDecPOMDP
 from ..facts import Facts
 from ..task import Task, Transition
 from ..tools.function import Kit
-from ..tools.toolbox import Limits, Toolbox, ToolState
+from ..tools.toolbox import Answered, Limits, Toolbox, ToolState
 from .base import TaskAround
 
 _LAST = "\n\nYour next text is your answer."
+
+
+Told = tuple[tuple[str, bool, float], ...]  # answer, whether it is one, price
 
 
 class ToolRounds(NamedTuple):
@@ -34,6 +37,7 @@ class ToolRounds(NamedTuple):
     delivered: tuple[tuple[str, str], ...] = ()  # the answers of agents that wait
     round: int = 0  # joint actions since the task asked
     turn: int = 0  # turns of the task that were played
+    beside: tuple[tuple[str, str, Told], ...] = ()  # calls beside the rounds: agent, text, what each of its calls gave
 
 
 class WithTools(TaskAround[ToolRounds]):
@@ -98,6 +102,41 @@ class WithTools(TaskAround[ToolRounds]):
         """What the agent may call."""
         return self.toolbox.tools(agent)
 
+    def call(self, agent: str, text: str) -> tuple[Answered, ...]:
+        """Run the calls of a text beside the rounds, while its agent owes one: for programs that call tools themselves.
+
+        They count for the limits and are in the agent's history. The next joint action pays their prices, which come on
+        top of `facts.turn_range`, and has their events.
+
+        Raises:
+            NotAskedToStepError: The agent owes no text.
+            ValueError: The text has no call.
+        """
+        if not self.asked(agent):
+            raise NotAskedToStepError(f"{agent} is not asked in {self.metadata['name']}, and cannot call now")
+        calls = self.toolbox.calls(agent, text)
+        if not calls:
+            raise ValueError(f"{text!r:.80} has no call; write one as <tool_call>{{...}}</tool_call>")
+        state: ToolRounds = self._now.latest.transition.state
+        tools, answered = self.toolbox.answer(state.tools, agent, calls)
+        told = tuple((answer.answer, answer.valid, answer.price) for answer in answered)
+        state = state._replace(tools=tools, beside=(*state.beside, (agent, text, told)))
+        latest = self._now.latest
+        self._now.latest = replace(latest, transition=replace(latest.transition, state=state))
+        self._now.histories[agent] += [Message("said", text), self.toolbox.message(answered)]
+        return answered
+
+    def snapshot(self) -> Any:
+        """As elsewhere.
+
+        Raises:
+            ValueError: A tool was called of whose state there can be no copy.
+        """
+        state: ToolRounds | None = self._now.latest.transition.state
+        if state is not None:
+            self.toolbox.refuse_copy(state.tools)
+        return super().snapshot()
+
     # --- the rounds ---------------------------------------------------------------------------------------------------
 
     def initial_state(self, item: TaskItem, seed: int) -> ToolRounds:
@@ -125,7 +164,7 @@ class WithTools(TaskAround[ToolRounds]):
 
     def transition(self, state: ToolRounds, actions: Mapping[str, str], seed: int) -> Transition[ToolRounds]:
         """Answer calls, or hand the answers of all to the task."""
-        tools, events, prices = state.tools, list[Event](), dict[str, float]()
+        tools, (events, prices) = state.tools, self._beside(state)
         answers, delivered = dict[str, Message](), dict(state.delivered)
         for agent, text in actions.items():
             calls = self.toolbox.calls(agent, text) if state.round < self.rounds else ()
@@ -134,7 +173,7 @@ class WithTools(TaskAround[ToolRounds]):
                 continue
             tools, answered = self.toolbox.answer(tools, agent, calls)
             events += self.toolbox.events(agent, answered)
-            prices[agent] = sum(answer.price for answer in answered)
+            prices[agent] = prices.get(agent, 0.0) + sum(answer.price for answer in answered)
             answers[agent] = self.toolbox.message(answered)
         if answers:
             following = ToolRounds(
@@ -147,6 +186,15 @@ class WithTools(TaskAround[ToolRounds]):
             over = inner.terminated or state.turn + 1 >= self.env.max_turns
             step = replace(inner, state=ToolRounds(inner.state, tools, turn=state.turn + 1), terminated=over)
         return self._charged(step, prices, tuple(events))
+
+    def _beside(self, state: ToolRounds) -> tuple[list[Event], dict[str, float]]:
+        """Events and prices of the calls beside the rounds since the last joint action."""
+        events, prices = list[Event](), dict[str, float]()
+        for agent, text, told in state.beside:
+            calls = self.toolbox.calls(agent, text)
+            events += self.toolbox.events(agent, [Answered(c, *t) for c, t in zip(calls, told, strict=True)])
+            prices[agent] = prices.get(agent, 0.0) + sum(price for _, _, price in told)
+        return events, prices
 
     def _unpaid(self, state: ToolRounds) -> Mapping[str, float] | None:
         return None if self.env.facts.joint_reward else dict.fromkeys(self.env.roster(state.inner), 0.0)
