@@ -21,7 +21,6 @@ env_ids = pytest.mark.parametrize("env_id", sorted(llm_dec_pomdp.registry))
 LONG = ("humaneval-v0", "humaneval-v1", "coophumaneval-v1", "tldr-v2", "arxiv-v2")  # nine programs a row, or a model
 
 
-@pytest.mark.usefixtures("impatient_judge")
 @pytest.mark.parametrize(
     "env_id",
     [

@@ -157,7 +157,6 @@ DECODERS: Mapping[str, Strategy] = {
 
 # --- the table --------------------------------------------------------------------------------------------------------
 
-pytestmark = pytest.mark.usefixtures("impatient_judge")
 CLOSED = {
     **HANDSHAKES,
     **{f"looks at {n}": s for n, s in SURROUNDINGS.items()},
