@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import json
 import os
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import typer.testing
 from hypothesis import HealthCheck, settings
 from servers import Server, serving
 
@@ -31,6 +33,9 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("suite")
+
+# The command line is put together once, and not for every call of a command in a test.
+typer.testing._get_command = functools.cache(typer.testing._get_command)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
