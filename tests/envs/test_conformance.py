@@ -18,23 +18,25 @@ from llm_dec_pomdp.envs.wrappers import with_protocol
 env_ids = pytest.mark.parametrize("env_id", sorted(llm_dec_pomdp.registry))
 
 
-LONG = ("humaneval-v0", "humaneval-v1", "coophumaneval-v1", "tldr-v2", "arxiv-v2")  # nine programs a row, or a model
-
-
-@pytest.mark.parametrize(
+JUDGED = ("humaneval-v0", "humaneval-v1", "coophumaneval-v1", "tldr-v2", "arxiv-v2")  # many programs, or a model
+but_long_ones = pytest.mark.parametrize(
     "env_id",
     [
-        pytest.param(env_id, marks=pytest.mark.slow if env_id in LONG else ())
+        pytest.param(env_id, marks=pytest.mark.slow if env_id in JUDGED else ())
         for env_id in sorted(llm_dec_pomdp.registry)
     ],
 )
-def test_every_law_is_kept_on_every_row(env_id: str) -> None:
-    assert llm_dec_pomdp.check_env(made(env_id, split="all"), rows=None) == list(LAWS)
 
 
+@but_long_ones
+def test_every_law_is_kept_on_every_row_over_several_turns(env_id: str) -> None:
+    assert llm_dec_pomdp.check_env(made(env_id, split="all", max_turns=3), rows=None) == list(LAWS)
+
+
+@pytest.mark.slow
 @env_ids
-def test_every_law_is_kept_over_several_turns(env_id: str) -> None:
-    assert llm_dec_pomdp.check_env(made(env_id, max_turns=3), rows=1) == list(LAWS)
+def test_every_law_is_kept_over_as_many_turns_as_usual(env_id: str) -> None:
+    assert llm_dec_pomdp.check_env(made(env_id), rows=1) == list(LAWS)
 
 
 @env_ids

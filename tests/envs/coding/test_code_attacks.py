@@ -165,7 +165,7 @@ CLOSED = {
 }
 
 
-@pytest.mark.parametrize("strategy", CLOSED.values(), ids=CLOSED)
+@pytest.mark.parametrize("strategy", list(CLOSED.values())[::4], ids=list(CLOSED)[::4])
 def test_a_hidden_solo_earns_less_than_40_percent_on_some_rows(strategy: Strategy) -> None:
     assert share("coophumaneval-v1", strategy, spread("coophumaneval-v1", FEW)) < LIMIT
 
@@ -199,6 +199,7 @@ def test_what_remains_open(aux: str, main: str) -> None:
     assert judged(f"def aux(xs):\n    {aux}\n", f"def main(xs):\n    {main}\n", item).total == 4.0
 
 
+@pytest.mark.slow
 def test_hidden_solos_solve_the_problems() -> None:
     """Else they would earn nothing for want of passed tests. What looks at frames or gives tests up may fail some."""
     [item] = spread("humaneval-v1", 1)
