@@ -12,16 +12,14 @@ from typing import Any
 
 import pytest
 from typer.testing import CliRunner
+from written_runs import run_here
 
-from llm_dec_pomdp.benchmarks.cell import run_cell
-from llm_dec_pomdp.benchmarks.runner import run_folder, write_results
 from llm_dec_pomdp.benchmarks.suite import load_suite
 from llm_dec_pomdp.cli import app
 from llm_dec_pomdp.report import page, text
 from llm_dec_pomdp.report.text import write_report
 from llm_dec_pomdp.report.viewer import live
 from llm_dec_pomdp.results.listing import list_runs
-from llm_dec_pomdp.storage.files import replace_json
 
 SUITE = """
 name = "small"
@@ -40,14 +38,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run with one trained cell."""
     parent = tmp_path_factory.mktemp("foreign")
     (parent / "small.toml").write_text(SUITE, encoding="utf-8")
-    suite = load_suite(str(parent / "small.toml"))
-    folder, [cell] = parent / "run", suite.cells()
-    with run_folder(folder):
-        replace_json(folder / "suite.json", suite.model_dump())
-        replace_json(folder / "order.json", [cell.label])
-        write_results(folder, [run_cell(cell, folder / "cells" / cell.label, traces=True)])
-        write_report(folder)
-    return folder
+    run_here(load_suite(str(parent / "small.toml")), parent / "run", traces=True)
+    return parent / "run"
 
 
 @pytest.fixture

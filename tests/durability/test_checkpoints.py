@@ -36,12 +36,6 @@ STATE: dict[str, Any] = {
 }
 
 
-@pytest.fixture(autouse=True)
-def _without_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    """That files are durable matters to a loss of power alone; a test below looks at the order of the calls."""
-    monkeypatch.setattr(os, "fsync", lambda handle: None)
-
-
 def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 

@@ -93,12 +93,6 @@ def _pairs(folder: Path) -> str:
     return str(folder / "recorded")
 
 
-@pytest.fixture(autouse=True)
-def _without_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    """That files are durable matters to a loss of power alone, and is looked at where checkpoints are tested."""
-    monkeypatch.setattr(os, "fsync", lambda handle: None)
-
-
 def equal(first: Run, second: Run) -> bool:
     """Weights and everything the algorithm keeps, bit for bit."""
     (plain, tensors), (other_plain, other_tensors) = first.state(), second.state()

@@ -20,7 +20,7 @@ from llm_dec_pomdp.serving import RemoteEnv, RemoteEnvError
 from llm_dec_pomdp.serving.sessions import Limits
 
 Serving = Callable[..., str]
-QUICK = ("tldr-v0", "keys-v0")
+QUICK = ("keys-v0",)
 
 
 @pytest.mark.parametrize(

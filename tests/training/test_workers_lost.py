@@ -25,6 +25,7 @@ def kill(worker: Any) -> None:
     os.kill(worker._process.pid, signal.SIGKILL)
 
 
+@pytest.mark.slow
 def test_a_worker_that_dies_when_the_other_has_stepped_changes_nothing(
     whole: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
