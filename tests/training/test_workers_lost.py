@@ -18,7 +18,7 @@ from llm_dec_pomdp.training.checkpoint import read_checkpoint
 from llm_dec_pomdp.training.workers import WorkerLostError, base
 from llm_dec_pomdp.training.workers.process import Processes
 
-POINTS = 5
+POINTS = 2
 
 
 def kill(worker: Any) -> None:
