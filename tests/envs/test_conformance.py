@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import sys
-import warnings
 
 import pettingzoo
 import pytest
 from every import made
-from pettingzoo.test import parallel_api_test, parallel_seed_test
 
 import llm_dec_pomdp
 from llm_dec_pomdp.envs.check import LAWS
@@ -37,17 +35,6 @@ def test_every_law_is_kept_on_every_row_over_several_turns(env_id: str) -> None:
 @env_ids
 def test_every_law_is_kept_over_as_many_turns_as_usual(env_id: str) -> None:
     assert llm_dec_pomdp.check_env(made(env_id), rows=1) == list(LAWS)
-
-
-@env_ids
-def test_pettingzoo_has_nothing_to_warn_about(env_id: str) -> None:
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        if made(env_id).facts.hierarchical:
-            warnings.filterwarnings("ignore", "No agents present but not all possible_agents")  # who was never called
-        parallel_api_test(made(env_id), num_cycles=20)
-        parallel_seed_test(lambda: made(env_id), num_cycles=5)
-    assert [str(warning.message) for warning in caught] == []
 
 
 @pytest.mark.parametrize(
