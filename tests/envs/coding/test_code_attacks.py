@@ -171,10 +171,11 @@ def test_a_hidden_solo_earns_less_than_40_percent_on_some_rows(strategy: Strateg
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("env_id", ["coophumaneval-v1", "humaneval-v1"])
 @pytest.mark.parametrize("strategy", CLOSED.values(), ids=CLOSED)
-def test_a_hidden_solo_earns_less_than_40_percent(env_id: str, strategy: Strategy) -> None:
-    assert share(env_id, strategy, spread(env_id, ROWS)) < LIMIT
+def test_a_hidden_solo_earns_less_than_40_percent(strategy: Strategy) -> None:
+    """Half of the rows are ours, half those of HumanEval."""
+    for env_id in ("coophumaneval-v1", "humaneval-v1"):
+        assert share(env_id, strategy, spread(env_id, ROWS // 2)) < LIMIT
 
 
 @pytest.mark.slow
