@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import json
 import os
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import typer.testing
 from hypothesis import HealthCheck, settings
 from servers import Server, serving
 
@@ -31,6 +33,12 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("suite")
+
+# That files are durable matters to a loss of power alone; tests look at the order of the calls where it counts.
+os.fsync = lambda handle: None
+
+# The command line is put together once, and not for every call of a command in a test.
+typer.testing._get_command = functools.cache(typer.testing._get_command)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -171,31 +179,13 @@ def small(tmp_path_factory: pytest.TempPathFactory, small_toml: str) -> Suite:
 
 @pytest.fixture(scope="session")
 def run(small: Suite, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of its run, which is not to be changed; the processes of one test run share it.
-
-    Its cells run in this process, which has loaded torch, and not in one each.
-    """
+    """The folder of its run, which is not to be changed; the processes of one test run share it."""
     from filelock import FileLock
-
-    from llm_dec_pomdp.benchmarks.cell import run_cell
-    from llm_dec_pomdp.benchmarks.cell_workers import make_room
-    from llm_dec_pomdp.benchmarks.checks import check_cells
-    from llm_dec_pomdp.benchmarks.result import find_result
-    from llm_dec_pomdp.benchmarks.runner import run_folder, write_results
-    from llm_dec_pomdp.report.text import write_report
-    from llm_dec_pomdp.storage.files import replace_json
+    from written_runs import run_here
 
     mine = tmp_path_factory.getbasetemp()
     folder = (mine.parent if "PYTEST_XDIST_WORKER" in os.environ else mine) / "small"
     with FileLock(f"{folder}.lock"):
         if not folder.exists():
-            cells = {folder / "cells" / cell.label: cell for cell in check_cells(small.cells())}
-            with run_folder(folder):
-                replace_json(folder / "suite.json", small.model_dump())
-                replace_json(folder / "order.json", [cell.label for cell in cells.values()])
-                for place, cell in cells.items():
-                    make_room(cell, place)
-                    run_cell(cell, place)
-                write_results(folder, list(map(find_result, cells)))
-            write_report(folder)
+            run_here(small, folder)
     return folder

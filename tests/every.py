@@ -7,6 +7,9 @@ from typing import Any
 import llm_dec_pomdp
 from llm_dec_pomdp.envs.registration import least_arguments
 
+# One version of every task: what is put around an environment does not depend on its reward.
+TASKS = [env_id for env_id in sorted(llm_dec_pomdp.registry) if env_id.endswith("-v0")]
+
 
 def made(env_id: str, **options: Any) -> Any:
     return llm_dec_pomdp.make(env_id, **{**least_arguments(env_id), **options})

@@ -34,6 +34,7 @@ def plays(page: str, module: str, folder: Path) -> None:
     assert run("\n".join([f"import {module}", *others]), folder) == printed
 
 
+@pytest.mark.slow
 def test_the_environment_of_the_tutorial_is_learnt(tmp_path: Path) -> None:
     plays("tutorials/environment.md", "echo", tmp_path)
 

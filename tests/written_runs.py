@@ -1,4 +1,4 @@
-"""Run folders written by hand, and what a report says of them."""
+"""Run folders written by hand or in this process, and what a report says of them."""
 
 from __future__ import annotations
 
@@ -13,19 +13,37 @@ from typing import Any, cast
 from evaluated import write_evaluation
 from rich.console import Console
 
-from llm_dec_pomdp.benchmarks.result import Result
-from llm_dec_pomdp.benchmarks.suite import Cell, EnvironmentConfig, MethodConfig, ModelConfig
+from llm_dec_pomdp.benchmarks.cell import run_cell
+from llm_dec_pomdp.benchmarks.cell_workers import make_room
+from llm_dec_pomdp.benchmarks.checks import check_cells
+from llm_dec_pomdp.benchmarks.result import Result, find_result
+from llm_dec_pomdp.benchmarks.runner import run_folder, write_results
+from llm_dec_pomdp.benchmarks.suite import Cell, EnvironmentConfig, MethodConfig, ModelConfig, Suite
 from llm_dec_pomdp.evaluation.intervals import mean_interval
 from llm_dec_pomdp.evaluation.metrics import Summary
 from llm_dec_pomdp.options import EvaluationConfig, Sampling
 from llm_dec_pomdp.report.findings import Findings
 from llm_dec_pomdp.report.terminal import summary
-from llm_dec_pomdp.report.text import report_runs
+from llm_dec_pomdp.report.text import report_runs, write_report
 from llm_dec_pomdp.results.runs import read_run
+from llm_dec_pomdp.storage.files import replace_json
 from llm_dec_pomdp.training import TrainerConfig
 from llm_dec_pomdp.types import Completion, Score, Turn
 
 TASKS = [f"t{i}" for i in range(12)]
+
+
+def run_here(suite: Suite, folder: Path, **options: Any) -> None:
+    """Run a suite as `run_suite` does, but in this process, which has loaded torch, and not in one for each cell."""
+    cells = {folder / "cells" / cell.label: cell for cell in check_cells(suite.cells())}
+    with run_folder(folder):
+        replace_json(folder / "suite.json", suite.model_dump())
+        replace_json(folder / "order.json", [cell.label for cell in cells.values()])
+        for place, cell in cells.items():
+            make_room(cell, place)
+            run_cell(cell, place, **options)
+        write_results(folder, list(map(find_result, cells)))
+    write_report(folder)
 
 
 def make_cell(

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
 from ..results.lines import Line, by_environment
@@ -46,17 +47,12 @@ def render_page(
         entries: All cells, also those without a result.
         warnings: What does not compare.
     """
-    loader = PackageLoader("llm_dec_pomdp.report", "templates")
-    templates = Environment(
-        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    templates.filters["number"] = _score
     pictures, curves = figures(found), learning_curves(found)
     style, script = viewer_style() + _file("report.css"), viewer_script() + _file("report.js")
     stored = ((line.environment, line.name, entry) for line in found.lines for entry in line.entries)
     packed, left_out = browsable(stored, MOST)
     environments = by_environment(found.lines).items()
-    page = templates.get_template("report.html.j2").render(
+    page = _template().render(
         title=title,
         about=next((run.suite["about"] for run in runs if run.suite.get("about")), ""),
         warnings=warnings,
@@ -82,6 +78,17 @@ def render_page(
         traces=packed.text(),
     )
     return visible(page)
+
+
+@functools.cache
+def _template() -> Template:
+    """The template of the page; it takes longer to compile than to fill."""
+    loader = PackageLoader("llm_dec_pomdp.report", "templates")
+    templates = Environment(
+        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    templates.filters["number"] = _score
+    return templates.get_template("report.html.j2")
 
 
 def _score(value: float | None) -> str:

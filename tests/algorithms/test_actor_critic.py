@@ -130,7 +130,9 @@ def taught(kind: type[ActorCritic], **options: Any) -> list[Any]:
     return tracks
 
 
-@pytest.mark.parametrize(("kind", "gae_lambda"), [(MAAC, 0.0), (MAAC, 1.0), (IAC, 1.0)])
+@pytest.mark.parametrize(
+    ("kind", "gae_lambda"), [(MAAC, 0.0), (MAAC, 1.0), pytest.param(IAC, 1.0, marks=pytest.mark.slow)]
+)
 def test_critics_converge_to_the_enumerated_values(kind: type[ActorCritic], gae_lambda: float) -> None:
     """What an agent said and heard tells what the other one said here, so that both kinds have the same values."""
     start, _ = exact(tables(), 0.9)
@@ -311,22 +313,21 @@ def test_lessons_move_the_critic_alone() -> None:
 # --- learning ---------------------------------------------------------------------------------------------------------
 
 
-def agreement(kind: type[ActorCritic], seed: int, **options: Any) -> float:
+def agreement(kind: type[ActorCritic], **options: Any) -> float:
     """How often two tables say the same after 80 updates of eight episodes, one per prompt."""
     team = Team({agent: Table(COLOURS, rows=8) for agent in AGENTS})
     one = kind(team, ONE_WORD, kind.Config(**options))
     env = match(ITEMS[:1])
     for step in range(80):
-        seeds = [derive(seed, step, i) for i in range(8)]
+        seeds = [derive(0, step, i) for i in range(8)]
         one.update(one.rollout.play(env, one.policy, ["t0"] * 8, seeds, ONE_WORD, 1))
     first, second = (policy.state_dict()["logits"].softmax(-1) for policy in team.trainable)
     return float((first * second).sum()) if len(first) else 0.25
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [0, 1, 2])
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_team_learns_to_say_the_same_from_one_episode_per_prompt(kind: type[ActorCritic], seed: int) -> None:
-    assert agreement(kind, seed, learning_rate=0.1) > 0.9
-    control = agreement(kind, seed, learning_rate=0.0, critic_learning_rate=0.1)
+def test_a_team_learns_to_say_the_same_from_one_episode_per_prompt(kind: type[ActorCritic]) -> None:
+    assert agreement(kind, learning_rate=0.1) > 0.9
+    control = agreement(kind, learning_rate=0.0, critic_learning_rate=0.1)
     assert control == pytest.approx(0.25)

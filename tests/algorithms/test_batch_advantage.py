@@ -49,13 +49,12 @@ def test_in_a_tree_a_text_counts_by_its_share() -> None:
     assert sum(s.share * s.advantage**2 for s in samples) == pytest.approx(sum(s.share for s in samples))
 
 
-@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))])
-def test_a_team_learns_from_groups_of_one(seed: int) -> None:
+def test_a_team_learns_from_groups_of_one() -> None:
     one = learner(learning_rate=0.1)
     env = match()
     ids = [item.id for item in env.items] * 2
     for step in range(60):
-        seeds = [1000 * seed + 100 * step + place for place in range(len(ids))]
+        seeds = [100 * step + place for place in range(len(ids))]
         one.update(one.rollout.play(env, one.team, ids, seeds, SAMPLING))
     assert agreement(one.team) > 0.9
 

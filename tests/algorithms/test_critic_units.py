@@ -112,8 +112,7 @@ def right(env: Any, team: Team) -> float:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("pay", [{}, {"slope": 10.0}])
-@pytest.mark.parametrize("kind", [IAC, MAAC])
+@pytest.mark.parametrize(("kind", "pay"), [(IAC, {}), (MAAC, {"slope": 10.0})])
 def test_a_bandit_is_learnt_whatever_its_contexts_pay(kind: type[ActorCritic], pay: dict[str, float]) -> None:
     """150 updates of 32 episodes; a uniform team is right one time in eight."""
     env = llm_dec_pomdp.make("bandit-v0", **pay)

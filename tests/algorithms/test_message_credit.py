@@ -194,7 +194,7 @@ def learner_for(env: TextDecPOMDP, **options: Any) -> MAGRPO:
 RELAY = runpy.run_path(str(Path(__file__).parents[2] / "scripts" / "relay_credit.py"))
 
 
-@pytest.mark.parametrize("protocol", ["sequential", "discussion"])
+@pytest.mark.parametrize("protocol", ["sequential", pytest.param("discussion", marks=pytest.mark.slow)])
 def test_who_knows_something_gets_the_credit(protocol: str) -> None:
     """In a team whose listener says the first word that it hears, and whose speakers are right in 7 of 10 cases."""
     env = with_protocol(llm_dec_pomdp.make("relay-v0", n_agents=4), protocol)

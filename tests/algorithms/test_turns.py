@@ -1,4 +1,4 @@
-"""Learning over several turns: solving at once pays, the control learns nothing, and no later turn is forgotten."""
+"""Learning over several turns: solving at once pays, and no later turn is forgotten."""
 
 from __future__ import annotations
 
@@ -8,13 +8,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pytest
 from models import AGENTS, ITEMS, Match, Softmax
 
 import llm_dec_pomdp
 from llm_dec_pomdp.agents import Sampling, Team
-from llm_dec_pomdp.algorithms.controls import Shuffled
 from llm_dec_pomdp.algorithms.magrpo import MAGRPO, MAGRPOConfig
 from llm_dec_pomdp.envs.turn_rewards import RULES
 from llm_dec_pomdp.training import TrainerConfig, train
@@ -34,11 +32,11 @@ class Answer(Match):
         return Score(value, {"match": value})
 
 
-def trained(kind: type[MAGRPO], seed: int, steps: int, pays: Any, **options: Any) -> Team:
+def trained(pays: Any, **options: Any) -> Team:
     team = Team({agent: Softmax(("right", "wrong"), logits=(EASY, 0.0)) for agent in AGENTS})
-    learner = kind(team, ONE_WORD, MAGRPOConfig(learning_rate=0.15, **options))
+    learner = MAGRPO(team, ONE_WORD, MAGRPOConfig(learning_rate=0.15, **options))
     env = Answer(ITEMS, max_turns=2, pays=pays)
-    train(learner, env, ONE_WORD, TrainerConfig(steps=steps, prompts_per_step=4, group_size=4), seed)
+    train(learner, env, ONE_WORD, TrainerConfig(steps=60, prompts_per_step=4, group_size=4), 0)
     return team
 
 
@@ -50,11 +48,10 @@ def log_odds(team: Team) -> list[float]:
 # --- solving at once --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2, 3, 4))])
 @pytest.mark.parametrize("gamma", [1.0, pytest.param(0.9, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("pays", RULES)
-def test_two_tables_learn_to_solve(pays: str, gamma: float, seed: int) -> None:
-    solves = math.prod(1 / (1 + math.exp(-odds)) for odds in log_odds(trained(MAGRPO, seed, 60, pays, gamma=gamma)))
+def test_two_tables_learn_to_solve(pays: str, gamma: float) -> None:
+    solves = math.prod(1 / (1 + math.exp(-odds)) for odds in log_odds(trained(pays, gamma=gamma)))
     assert solves > 0.95
 
 
@@ -89,21 +86,6 @@ def test_the_program_that_solves_at_once_has_the_highest_advantage(pays: Any) ->
     learner = MAGRPO(Team({agent: Softmax() for agent in AGENTS}), ONE_WORD)
     first = [s.advantage for s in learner.samples([Group(PROBLEM.id, tuple(episodes))]) if s.agent == "agent_0"][:4]
     assert first == pytest.approx([math.sqrt(3), *[-1 / math.sqrt(3)] * 3])
-
-
-# --- the control ------------------------------------------------------------------------------------------------------
-
-
-def drifts(steps: int, seeds: int, pays: str) -> float:
-    """Mean change of the log-odds over seeds, in its standard errors."""
-    changes = [np.mean(log_odds(trained(Shuffled, seed, steps, pays))) - EASY for seed in range(seeds)]
-    return float(np.mean(changes) / (np.std(changes, ddof=1) / math.sqrt(seeds)))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("pays", ["final", "each"])
-def test_the_control_drifts_by_no_more_than_chance(pays: str) -> None:
-    assert abs(drifts(60, 20, pays)) < 2
 
 
 # --- later turns of groups from which episodes are gone ---------------------------------------------------------------

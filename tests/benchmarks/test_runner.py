@@ -151,6 +151,7 @@ def stamps(folder: Path) -> dict[str, int]:
     return {path.parent.name: path.stat().st_mtime_ns for path in folder.glob("cells/*/result.json")}
 
 
+@pytest.mark.slow
 def test_a_resumed_run_repeats_only_what_is_not_done(small: Suite, run: Path, tmp_path: Path) -> None:
     folder = tmp_path / "run"
     shutil.copytree(run, folder)

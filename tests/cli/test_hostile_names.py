@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from llm_dec_pomdp.cli import app
-from llm_dec_pomdp.visible import visible
+from llm_dec_pomdp.visible import inline, visible
 
 MODULE = """
 from llm_dec_pomdp.envs.tasks import TaskSource
@@ -59,8 +59,8 @@ def test_playing_shows_names_as_text() -> None:
 def test_measuring_and_checking_show_names_as_text() -> None:
     assert "a_hostile:Leaves" in said("check", "a_hostile:Leaves")
     arguments = ("--items", "1", "--max-new-tokens", "4", "--split", "all", "--out", "run")
-    shown = said("eval", "a_hostile:Leaves", *arguments)
-    assert "a_hostile:Leaves" in shown
-    assert "\\x1b]0;owned" in shown
+    assert "a_hostile:Leaves" in said("eval", "a_hostile:Leaves", *arguments)
     said("report", "run")
-    assert visible(Path("run/report.md").read_text()) == Path("run/report.md").read_text()
+    report = Path("run/report.md").read_text()
+    assert visible(report) == report
+    assert inline(SHOWN) in report

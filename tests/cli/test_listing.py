@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner, Result
+from written_runs import run_here
 
+from llm_dec_pomdp.benchmarks.suite import load_suite
 from llm_dec_pomdp.cli import app
 
 SHORT = ["--items", "2", "--max-new-tokens", "4", "--device", "cpu"]
@@ -31,7 +33,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (runs.parent / "trained.txt").write_text(trained.output)
     suite = runs.parent / "suite.toml"
     suite.write_text(SUITE)
-    call("bench", str(suite), "--out", str(runs / BENCH))
+    run_here(load_suite(str(suite)), runs / BENCH)
     next(iter((runs / BENCH).rglob("result.json"))).unlink()
     status = runs / POSTS / "status.json"
     reason = "a model that could not be loaded, for reasons that fill more than one line of a terminal; " * 3

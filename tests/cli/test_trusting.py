@@ -14,6 +14,14 @@ from llm_dec_pomdp.cli import app
 
 QUICK = ("--items", "1", "--max-new-tokens", "4")
 TRAIN = ("train", "tldr-v0", *QUICK, "--steps", "1", "--prompts", "1", "--group-size", "2")
+SUITE = """
+name = "small"
+methods = [{ name = "concat" }]
+environments = [{ id = "tldr-v0" }, { id = "coophumaneval-v0" }]
+models = [{ name = "builtin:tiny" }]
+sampling = { max_new_tokens = 4 }
+evaluation = { items = 1 }
+"""
 # Names of modules that the commands, or processes that they start, import.
 SHADOWED = ("jinja2", "torch", "transformers", "peft", "typer", "rich", "pickle", "scipy", "datasets", "signal")
 SPY = "from pathlib import Path\nPath(__file__).with_suffix('.ran').touch()\nraise SystemExit('it ran')\n"
@@ -71,8 +79,8 @@ def test_files_of_the_working_folder_are_not_libraries(hostile: Path) -> None:
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="Python 3.10 has no way to tell child processes")
 def test_nor_are_they_in_processes_that_a_command_starts(hostile: Path) -> None:
     assert command(hostile, "check", "tldr-v0").returncode == 0
-    small = ["--set", "evaluation.items=1", "--set", "sampling.max_new_tokens=4", "--set", 'methods=[{name="concat"}]']
-    benched = command(hostile, "bench", "quick", *small, "--out", "bench")
+    (hostile / "suite.toml").write_text(SUITE)
+    benched = command(hostile, "bench", "suite.toml", "--out", "bench")
     assert benched.returncode == 0, benched.stderr
     assert ran(hostile) == []
 

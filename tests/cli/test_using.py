@@ -10,11 +10,14 @@ import pytest
 import torch
 from models import language_model, same, save_model, weights
 from typer.testing import CliRunner, Result
+from written_runs import run_here
 
 import llm_dec_pomdp
 from llm_dec_pomdp.agents import Team
 from llm_dec_pomdp.agents.saved import CheckpointError
+from llm_dec_pomdp.benchmarks.suite import load_suite
 from llm_dec_pomdp.cli import app
+from llm_dec_pomdp.results.runs import read_run
 
 NOBODY = "http://127.0.0.1:9/v1#x"
 SMALL = [
@@ -63,8 +66,10 @@ def test_a_script_is_a_model_on_the_command_line_and_in_suites(tmp_path: Path) -
     assert found["results"][0]["summary"]["return_percent"]["mean"] > 60
     suite = tmp_path / "suite.toml"
     suite.write_text('name = "s"\nmethods = ["concat"]\nenvironments = ["dectiger-v0"]\nmodels = ["script:optimal"]\n')
-    ran = call("bench", str(suite), "--out", str(tmp_path / "bench"), "--json")
-    assert [r["cell"]["model"]["name"] for r in json.loads(ran.stdout)["results"]] == ["script:optimal"]
+    run_here(load_suite(str(suite)), tmp_path / "bench")
+    [entry] = read_run(tmp_path / "bench").entries
+    assert entry.result is not None
+    assert entry.result.summary.return_percent.mean > 60
 
 
 # --- saved teams ------------------------------------------------------------------------------------------------------

@@ -93,12 +93,6 @@ def _pairs(folder: Path) -> str:
     return str(folder / "recorded")
 
 
-@pytest.fixture(autouse=True)
-def _without_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    """That files are durable matters to a loss of power alone, and is looked at where checkpoints are tested."""
-    monkeypatch.setattr(os, "fsync", lambda handle: None)
-
-
 def equal(first: Run, second: Run) -> bool:
     """Weights and everything the algorithm keeps, bit for bit."""
     (plain, tensors), (other_plain, other_tensors) = first.state(), second.state()
@@ -318,11 +312,11 @@ def test_bad_steps_in_a_row_are_counted_over_a_restart(tmp_path: Path, monkeypat
 
 
 @pytest.mark.slow
-def test_kill_9_at_random_moments_changes_nothing() -> None:
-    """Three of the trials of perf/resume_trials.py, which does twenty when it is run by hand."""
+def test_kill_9_at_a_random_moment_changes_nothing() -> None:
+    """One of the trials of perf/resume_trials.py, which does twenty when it is run by hand."""
     script = REPOSITORY / "perf" / "resume_trials.py"
     done = subprocess.run(
-        [sys.executable, script, *"--trials 3 --learner magrpo --tokens 12 --group 2 --seed 1 --json".split()],
+        [sys.executable, script, *"--trials 1 --learner magrpo --tokens 12 --group 2 --seed 1 --json".split()],
         capture_output=True,
         text=True,
         timeout=600,
@@ -330,4 +324,4 @@ def test_kill_9_at_random_moments_changes_nothing() -> None:
     )
     assert done.returncode == 0, done.stderr + done.stdout
     found = json.loads(done.stdout)
-    assert (found["trials"], found["equal"]) == (3, 3)
+    assert (found["trials"], found["equal"]) == (1, 1)

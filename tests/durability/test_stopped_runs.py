@@ -158,6 +158,7 @@ def test_a_team_that_is_not_done_cannot_be_measured(stopped: tuple[Path, dict[st
 TINY = ["tldr-v0", "--prompts", "1", "--group-size", "2", "--max-new-tokens", "8", "--items", "1", "--device", "cpu"]
 
 
+@pytest.mark.slow
 def test_a_finished_run_goes_on_to_more_steps_and_is_that_of_a_longer_one(tmp_path: Path) -> None:
     short, alone = tmp_path / "short", tmp_path / "alone"
     assert call("train", *TINY, "--steps", "1", "--out", str(short)).exit_code == 0

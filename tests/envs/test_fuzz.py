@@ -237,7 +237,7 @@ def fuzz(env: TextDecPOMDP, texts: Sequence[str]) -> tuple[int, int]:
 @pytest.mark.parametrize(
     "env_id",
     [
-        pytest.param(env_id, marks=pytest.mark.slow if env_id == "arxiv-v2" else ())  # a judge reads long texts
+        pytest.param(env_id, marks=pytest.mark.slow if env_id in ("tldr-v2", "arxiv-v2") else ())  # a judge reads them
         for env_id in (*WRITING, *CODE)
     ],
 )

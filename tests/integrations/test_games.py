@@ -99,7 +99,9 @@ def test_the_player_hears_the_adviser_under_a_protocol() -> None:
     assert env.step({"agent_0": "", "agent_1": "[2]"})[1]["agent_1"] == 0.2
 
 
-@pytest.mark.parametrize("sees", ["advisers", "all", "parts"])
+@pytest.mark.parametrize(
+    "sees", ["advisers", *(pytest.param(sees, marks=pytest.mark.slow) for sees in ("all", "parts"))]
+)
 def test_a_game_on_the_global_generators_keeps_the_laws_and_leaves_them_alone(sees: str) -> None:
     random.seed(3)
     before = random.getstate()

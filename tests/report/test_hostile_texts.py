@@ -142,13 +142,11 @@ def test_a_table_holds_any_text() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("part", range(20))
-def test_reports_of_2000_hostile_runs(part: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    first = 1000 + 100 * part
-    check_runs(tmp_path, first, 10)
+def test_reports_of_100_hostile_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    check_runs(tmp_path, 1000, 5)
     monkeypatch.setattr(page, "inline", lambda panel, about: "")  # drawings take most of the time
     monkeypatch.setattr(text, "save", lambda figure, *paths: None)
-    check_runs(tmp_path, first + 10, 90)
+    check_runs(tmp_path, 1005, 95)
 
 
 # --- single files -----------------------------------------------------------------------------------------------------

@@ -114,6 +114,7 @@ def test_the_example_of_the_page_plays_again_what_all_earned_alike(example: Call
     assert policy.calls == 2
 
 
+@pytest.mark.slow
 def test_the_example_of_the_page_trains_and_wastes_fewer_groups(example: Callable[[str], dict[str, Any]]) -> None:
     one_word, steps = Sampling(max_new_tokens=1), list[TrainingStep]()
     config = TrainerConfig(steps=1, prompts_per_step=len(ITEMS), group_size=2)

@@ -230,7 +230,11 @@ def test_a_layer_that_does_nothing_is_found_out(layer: str, change: str, reason:
     }
 
 
-@pytest.mark.parametrize("change", ["os.kill(os.getpid(), 9)", "__import__('time').sleep(60)"], ids=["dies", "waits"])
+@pytest.mark.parametrize(
+    "change",
+    ["os.kill(os.getpid(), 9)", pytest.param("__import__('time').sleep(60)", marks=pytest.mark.slow)],
+    ids=["dies", "waits"],
+)
 def test_a_probe_that_does_not_answer_is_an_error(change: str, monkeypatch: pytest.MonkeyPatch) -> None:
     root = str(boot._FOLDER).removesuffix("/llm_dec_pomdp/sandbox")
     code = PROBE.format(change=f"module._landlock = lambda: {change}")

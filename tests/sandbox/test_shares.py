@@ -164,6 +164,7 @@ def test_tests_have_no_more_time_than_the_program(pool: SandboxPool) -> None:
     assert (verdict.outcome, verdict.passed, verdict.total) == ("timeout", 1, 3)
 
 
+@pytest.mark.slow
 def test_tests_that_compute_for_ever_with_a_value_are_a_wrong_answer(pool: SandboxPool) -> None:
     """A sum is one C function, and no timer of Python ends it."""
     lines = ["assert c(1) == 1", "assert sum(range(c(10**10))) == 1"]

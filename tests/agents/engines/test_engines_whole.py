@@ -111,6 +111,7 @@ def test_what_is_no_answer_to_an_order_stops_the_run(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_a_server_that_takes_too_long_is_given_the_weights_again(
     server: Server, vllm: FakeVLLM, tmp_path: Path
 ) -> None:

@@ -157,7 +157,6 @@ DECODERS: Mapping[str, Strategy] = {
 
 # --- the table --------------------------------------------------------------------------------------------------------
 
-pytestmark = pytest.mark.usefixtures("impatient_judge")
 CLOSED = {
     **HANDSHAKES,
     **{f"looks at {n}": s for n, s in SURROUNDINGS.items()},
@@ -166,16 +165,17 @@ CLOSED = {
 }
 
 
-@pytest.mark.parametrize("strategy", CLOSED.values(), ids=CLOSED)
+@pytest.mark.parametrize("strategy", list(CLOSED.values())[::4], ids=list(CLOSED)[::4])
 def test_a_hidden_solo_earns_less_than_40_percent_on_some_rows(strategy: Strategy) -> None:
     assert share("coophumaneval-v1", strategy, spread("coophumaneval-v1", FEW)) < LIMIT
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("env_id", ["coophumaneval-v1", "humaneval-v1"])
 @pytest.mark.parametrize("strategy", CLOSED.values(), ids=CLOSED)
-def test_a_hidden_solo_earns_less_than_40_percent(env_id: str, strategy: Strategy) -> None:
-    assert share(env_id, strategy, spread(env_id, ROWS)) < LIMIT
+def test_a_hidden_solo_earns_less_than_40_percent(strategy: Strategy) -> None:
+    """Half of the rows are ours, half those of HumanEval."""
+    for env_id in ("coophumaneval-v1", "humaneval-v1"):
+        assert share(env_id, strategy, spread(env_id, ROWS // 2)) < LIMIT
 
 
 @pytest.mark.slow
@@ -200,6 +200,7 @@ def test_what_remains_open(aux: str, main: str) -> None:
     assert judged(f"def aux(xs):\n    {aux}\n", f"def main(xs):\n    {main}\n", item).total == 4.0
 
 
+@pytest.mark.slow
 def test_hidden_solos_solve_the_problems() -> None:
     """Else they would earn nothing for want of passed tests. What looks at frames or gives tests up may fail some."""
     [item] = spread("humaneval-v1", 1)

@@ -18,8 +18,6 @@ NAMES = ["coophumaneval", pytest.param("humaneval", marks=pytest.mark.slow)]
 ROWS = 12  # of the test split
 FEW = 5  # the default run tries every fifth row of coophumaneval alone; the full run every row of both code tasks
 
-pytestmark = pytest.mark.usefixtures("impatient_judge")
-
 # --- strategies -------------------------------------------------------------------------------------------------------
 
 COUNTS = "def aux(*given):\n    return len(given)\n"

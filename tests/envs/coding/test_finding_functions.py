@@ -118,7 +118,7 @@ PIECES = (
 FRAGMENTS = st.lists(st.sampled_from(PIECES.split("|")), max_size=30).map("".join)
 
 
-@given(FRAGMENTS | st.text(max_size=200))
+@given(FRAGMENTS | st.text(max_size=100))
 def test_finding_never_raises(text: str) -> None:
     found = find_function(text, "f")
     assert found == "" or "def" in found

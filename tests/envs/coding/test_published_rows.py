@@ -288,7 +288,6 @@ def test_the_pair_of_a_contradicting_row_fails_the_listed_asserts_alone(
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("impatient_judge")
 def test_every_pair_of_the_remaining_rows_earns_the_maximum(coop: Path) -> None:
     env = llm_dec_pomdp.make("coophumaneval-v1", tasks=coop, split="all")
     copies = [env.fork() for _ in env.items]

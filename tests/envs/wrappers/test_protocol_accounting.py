@@ -133,14 +133,6 @@ def rounds(protocol: str, n: int, max_turns: int) -> Iterator[tuple[int, int, di
         yield turn, phase, {agent: next(asked[agent]) for agent in who}
 
 
-@every
-def test_everyone_is_asked_in_its_phase_and_no_one_else(protocol: str, n: int, max_turns: int) -> None:
-    played = episode(protocol, n, max_turns)
-    assert [tuple(turn.actions) for turn in played.turns] == speakers(protocol, n) * max_turns
-    assert all(list(turn.observations) == list(turn.actions) for turn in played.turns)
-    assert len(played.turns) == under(protocol, n, max_turns).max_turns
-
-
 # --- seconds and tokens -----------------------------------------------------------------------------------------------
 
 
@@ -282,21 +274,6 @@ def test_the_history_of_the_environment_is_what_was_told_and_said(protocol: str,
 
 def spoken(turn: Turn, agent: str) -> list[str]:
     return [turn.observations[agent], turn.actions[agent].text] if agent in turn.actions else []
-
-
-@every
-def test_a_fork_at_any_step_plays_the_same_rest(protocol: str, n: int, max_turns: int) -> None:
-    env = under(protocol, n, max_turns)
-    env.reset(seed=0, options={"task_id": "t1"})
-    turns = episode(protocol, n, max_turns).turns
-    for step in range(len(turns)):
-        twin, kept = env.fork(), env.snapshot()
-        ends = [play(each, turns[step:]) for each in (twin, env)]
-        env.restore(kept)  # again and again
-        assert ends[0] == ends[1] == play(env, turns[step:])
-        env.restore(kept)
-        play(env, turns[step : step + 1])
-    assert not env.agents
 
 
 def play(env: TextDecPOMDP, turns: Sequence[Turn]) -> list[Any]:

@@ -30,7 +30,7 @@ from . import knowledge, observer, replay, sites, surroundings
 NEEDED = ("needs_aux", "needs_main", "needs_both")  # shares of the passed asserts
 DIAGNOSTICS = (*reward.DIAGNOSTICS, "held_out_passed", "held_out_total", *NEEDED)
 ENOUGH = 0.1
-STARTING = 1.0  # CPU seconds for the process and the observer
+STARTING = 10.0  # CPU seconds for the process and the observer; honest programs need up to 2.3 on a free core
 LONGER = 60  # a program may take so many times as long beside the observer as alone
 Judge = Callable[[Sequence[Job]], Sequence[Verdict]]
 

@@ -20,13 +20,12 @@ def sub_of(env: Any) -> Any:
     return env.script("optimal")
 
 
-@pytest.mark.parametrize("options", [{"grammar": "choice"}, {"specialists": ["people", "works"]}, {"context": 20}])
+@pytest.mark.parametrize("options", [{"grammar": "choice", "context": 20}, {"specialists": ["people", "works"]}])
 def test_every_option_keeps_every_law(options: dict[str, Any]) -> None:
     assert check_env(research(**options), rows=1) == list(LAWS)
 
 
-@pytest.mark.parametrize("grammar", ["free", "choice"])
-@pytest.mark.parametrize("context", [None, 20])
+@pytest.mark.parametrize(("grammar", "context"), [("free", None), ("choice", 20)])
 def test_the_same_for_one_agent_keeps_every_law(grammar: str, context: int | None) -> None:
     assert check_env(research(grammar=grammar, context=context).alone(), rows=1) == list(LAWS)
 

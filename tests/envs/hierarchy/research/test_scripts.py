@@ -14,14 +14,13 @@ from llm_dec_pomdp.rollout import Trajectories
 SPECIALISTS = {"specialists": ["people+towns", "companies+works"]}
 
 
-@pytest.mark.parametrize("grammar", ["free", "choice"])
 @pytest.mark.parametrize(
-    ("name", "value", "options"),
+    ("grammar", "name", "value", "options"),
     [
-        ("optimal", 1.0, {}),
-        ("optimal", 1.0, SPECIALISTS),
-        ("ask_everything", 1.0, {}),
-        ("never_ask", 0.1, {}),
+        ("free", "optimal", 1.0, SPECIALISTS),
+        ("choice", "optimal", 1.0, {}),
+        ("free", "ask_everything", 1.0, {}),
+        ("choice", "never_ask", 0.1, {}),
     ],
 )
 def test_a_scripted_team_earns_its_value_on_every_question(
