@@ -16,6 +16,7 @@ from llm_dec_pomdp.agents.base import Sampling, Team
 from llm_dec_pomdp.agents.engines import Prompt
 from llm_dec_pomdp.agents.language_model.decoding import sample
 from llm_dec_pomdp.agents.language_model.policy import LanguageModel
+from llm_dec_pomdp.agents.language_model.stepping import forward
 from llm_dec_pomdp.agents.loading import load_team
 
 AGENTS = ("agent_0", "agent_1")
@@ -37,6 +38,20 @@ def team_of(server: Server, folder: Path | str, sharing: str = "lora", *, train:
     url = server.url.removesuffix("/v1")
     engine = {"kind": "vllm", "url": url, "model": "base", "adapters": str(folder), "tries": 2, **options}
     return load_team(AGENTS, sharing=sharing, engine=engine, train=train)
+
+
+def truncated_logprobs(policy: LanguageModel, prompt: Prompt, ids: list[int], sampling: Sampling) -> list[float]:
+    """log mu of drawn tokens: at the temperature, after top-k and then top-p, renormalised, as vLLM tells them."""
+    whole = torch.tensor([[*prompt.ids, *ids]])
+    logits = forward(policy.model, [prompt.adapter], input_ids=whole).logits[0, len(prompt.ids) - 1 : -1].float()
+    logprobs, order = (logits / (sampling.temperature or 1.0)).log_softmax(-1).sort(descending=True)
+    kept = torch.zeros_like(logprobs, dtype=torch.bool)
+    kept[:, : sampling.top_k or None] = True
+    mass = torch.where(kept, logprobs.exp(), 0.0)
+    mass = mass / mass.sum(-1, keepdim=True)
+    mass = torch.where(mass.cumsum(-1) - mass < sampling.top_p, mass, 0.0)
+    places = (order == torch.tensor(ids)[:, None]).int().argmax(-1, keepdim=True)
+    return (mass / mass.sum(-1, keepdim=True)).gather(1, places).log()[:, 0].tolist()
 
 
 class FakeVLLM:
@@ -123,6 +138,6 @@ class FakeVLLM:
         choice: dict[str, Any] = {
             "stop_reason": reason,
             "token_ids": drawn.ids,
-            "logprobs": {"token_logprobs": drawn.logprobs},
+            "logprobs": {"token_logprobs": truncated_logprobs(policy, prompt, drawn.ids, sampling)},
         }
         return 200, json.dumps({"model": body["model"], "choices": [choice]}).encode()

@@ -246,14 +246,12 @@ class VLLM:
     def generate(self, prompts: Sequence[Prompt], sampling: Sampling, stop_ids: frozenset[int]) -> list[list[Sampled]]:
         """See `Engine`. A server that was started anew is given the weights again.
 
+        Its log-probabilities are those of what top_p and top_k leave, so that the importance of a draw has the mass
+        that was kept as a factor: pi / mu = pi_trainer / pi_server times that mass.
+
         Raises:
-            EngineError: No usable text after all tries; or what is trained would learn from truncated draws.
+            EngineError: No usable text after all tries.
         """
-        if (self._names or self._label) and (sampling.top_p < 1 or sampling.top_k):
-            raise EngineError(
-                f"top_p is {sampling.top_p} and top_k is {sampling.top_k}, and vLLM tells log-probabilities of what "
-                "such limits leave, which cannot be learnt from; set top_p to 1 and top_k to 0, or leave the engine out"
-            )
         for _ in range(self.config.tries + 1):
             with contextlib.suppress(_WeightsGoneError):
                 drawn = self._draw(prompts, sampling, stop_ids)

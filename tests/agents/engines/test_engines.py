@@ -4,24 +4,25 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from fake_vllm import AGENTS, FakeVLLM, flat, only_policy, team_of
+from fake_vllm import AGENTS, FakeVLLM, flat, only_policy, team_of, truncated_logprobs
 from models import ITEMS, Match, match
 from servers import Reply, Server
 
 from llm_dec_pomdp.agents.base import Sampling, Team
-from llm_dec_pomdp.agents.engines import EngineError, make_engine
+from llm_dec_pomdp.agents.engines import EngineError, Prompt, make_engine
 from llm_dec_pomdp.agents.loading import load_team
 from llm_dec_pomdp.algorithms.magrpo import MAGRPO, MAGRPOConfig
 from llm_dec_pomdp.config import ConfigError
 from llm_dec_pomdp.rollout import Trajectories
 from llm_dec_pomdp.training import TrainerConfig, restore, train
 from llm_dec_pomdp.training.checkpoint import Checkpoints
-from llm_dec_pomdp.types import Score, TaskItem
+from llm_dec_pomdp.types import Completion, Score, TaskItem
 
 SHORT = Sampling(max_new_tokens=6)
 
@@ -75,6 +76,35 @@ def test_stop_strings_end_the_texts_of_a_server_as_those_of_the_own_loop(
     assert [(c.text, c.token_ids, c.truncated) for c in drawn] == [(c.text, c.token_ids, c.truncated) for c in wanted]
     assert not all(c.truncated for c in wanted)
     assert not any("e" in c.text for c in wanted)
+
+
+def test_what_was_drawn_from_a_part_of_the_vocabulary_weighs_as_much_as_was_kept(
+    server: Server, vllm: FakeVLLM, tmp_path: Path
+) -> None:
+    """The own loop draws the same; what it learns with the mass that it kept as weights is what is learnt here."""
+    sampling = Sampling(temperature=0.8, top_p=0.7, top_k=9, max_new_tokens=6)
+    weights: list[torch.Tensor] = []
+    for team in (team_of(server, tmp_path), load_team(AGENTS, sharing="lora")):
+        groups = Trajectories().play(Letters(ITEMS), team, ["t0"], [3], sampling, 4)
+        policy, learner = (
+            only_policy(team),
+            MAGRPO(team, sampling, MAGRPO.Config(learning_rate=1e-2, importance="token")),
+        )
+        samples = learner.samples(groups)
+        if weights:  # with its log-probabilities, which are those before truncation, less the mass that was kept
+            samples = [replace(s, completion=_after(policy, s.agent, s.completion, sampling)) for s in samples]
+        [updater] = learner.updaters
+        updater.step(samples)
+        weights.append(flat(team))
+    assert not torch.equal(weights[0], flat(load_team(AGENTS, sharing="lora")))
+    torch.testing.assert_close(*weights, atol=1e-4, rtol=0)
+
+
+def _after(policy: Any, agent: str, drawn: Completion, sampling: Sampling) -> Completion:
+    prompt = Prompt(list(drawn.prompt_ids), [0], policy.adapters[agent])
+    after = truncated_logprobs(policy, prompt, list(drawn.token_ids), sampling)
+    assert sum(after) > sum(drawn.logprobs)  # more than all tokens have before
+    return replace(drawn, logprobs=tuple(after))
 
 
 @pytest.mark.parametrize("lost", [1, 2])  # one that somebody unloaded, or all of a server that was started anew
@@ -180,12 +210,9 @@ def test_a_run_without_its_server_is_saved_and_goes_on_with_another(
 
 
 def test_what_the_server_cannot_do_is_refused(server: Server, vllm: FakeVLLM, tmp_path: Path) -> None:
-    env = match()
     with pytest.raises(ConfigError, match="adapters is ''"):
         team_of(server, "")
     team = team_of(server, tmp_path)
-    with pytest.raises(EngineError, match=r"top_p is 0\.5"):
-        Trajectories().play(env, team, ["t0"], [1], Sampling(top_p=0.5, max_new_tokens=6), 2)
     with pytest.raises(ValueError, match="importance is 'none'"):
         MAGRPO(team, SHORT, MAGRPOConfig(importance="none"))
     assert only_policy(team).sampler_differs

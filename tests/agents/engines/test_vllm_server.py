@@ -17,10 +17,11 @@ from pathlib import Path
 
 import pytest
 import torch
-from fake_vllm import AGENTS, flat, only_policy
+from fake_vllm import AGENTS, flat, only_policy, truncated_logprobs
 
 import llm_dec_pomdp
 from llm_dec_pomdp.agents.base import Sampling
+from llm_dec_pomdp.agents.engines import Prompt
 from llm_dec_pomdp.agents.language_model.policy import LanguageModel
 from llm_dec_pomdp.agents.loading import load_team
 from llm_dec_pomdp.algorithms.magrpo import MAGRPO, MAGRPOConfig
@@ -61,6 +62,24 @@ def as_of(group: Group, policy: LanguageModel, gaps: list[float]) -> Group:
 def said(groups: Sequence[Group]) -> list[str]:
     episodes = [episode for group in groups for episode in group.episodes]
     return [c.text for episode in episodes for turn in episode.turns for c in turn.actions.values()]
+
+
+@pytest.mark.parametrize("sharing", ["lora"])
+def test_truncated_draws_have_the_log_probabilities_of_the_own_truncation(sharing: str, tmp_path: Path) -> None:
+    engine = {"kind": "vllm", "url": URL, "model": "base", "adapters": str(tmp_path)}
+    there = load_team(AGENTS, MODEL, engine=engine, sharing=sharing, device="cpu", dtype="float32")
+    policy, env = only_policy(there), llm_dec_pomdp.make("tldr-v0")
+    sampling = Sampling(temperature=0.7, top_p=0.6, top_k=50, max_new_tokens=24)
+    groups = Trajectories().play(env, there, [env.items[0].id], [5], sampling, 4)
+    gaps: list[float] = []
+    for turn in (turn for episode in groups[0].episodes for turn in episode.turns):
+        for agent, drawn in turn.actions.items():
+            prompt = Prompt(list(drawn.prompt_ids), [0], (policy.adapters or {})[agent])
+            with torch.inference_mode():
+                known = truncated_logprobs(policy, prompt, list(drawn.token_ids), sampling)
+            gaps += [abs(a - b) for a, b in zip(drawn.logprobs, known, strict=True)]
+    print(json.dumps({"truncated_tokens": len(gaps), "mean_gap": statistics.fmean(gaps), "largest": max(gaps)}))  # noqa: T201
+    assert statistics.fmean(gaps) < MEAN_GAP
 
 
 @pytest.mark.parametrize(("sharing", "rate", "posts"), [("lora", 1e-3, 2), ("shared", 1e-5, 1)])
