@@ -14,13 +14,17 @@ from .trust import Trust, allow
 def export(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run, or of one of its cells.")],
     place: Annotated[Path, typer.Argument(metavar="OUT", help="New folder; one folder per agent goes into it.")],
+    hub: Annotated[
+        str | None,
+        typer.Option(metavar="OWNER/NAME", help="Also upload it to this repository of the hub, made private if new."),
+    ] = None,
     trust: Trust = False,
 ) -> None:
     """Write a trained team as plain folders of transformers or peft, with tokenizer and model card.
 
     Example: [bold]llm-dec-pomdp export runs/my-run my-team[/]
     """
-    from ..results.export import export_run, trained_cell
+    from ..results.export import export_run, trained_cell, upload
 
     with usage():
         allow([trained_cell(run)[0]], run, trust=trust)
@@ -31,3 +35,8 @@ def export(
         except OSError as error:
             stop(str(error), code=1)
     out.print(f"{', '.join(agents)} from {source} in {place}")
+    if hub is not None:
+        try:
+            out.print(f"uploaded to {upload(place, hub)}")
+        except ConnectionError as error:
+            stop(str(error), code=1)

@@ -98,6 +98,31 @@ def export_run(run: Path, place: Path) -> tuple[Path, list[str]]:
     return source, written
 
 
+def upload(place: Path, repository: str) -> str:
+    """Upload an exported team to the hub, as one commit; returns where it is.
+
+    Args:
+        place: What `export_run` wrote.
+        repository: OWNER/NAME; made private where it is new. Its token is the one that huggingface_hub knows.
+
+    Raises:
+        ConnectionError: The hub does not take it; what was exported stays.
+    """
+    from huggingface_hub import HfApi
+
+    api = HfApi()
+    try:
+        api.create_repo(repository, private=True, exist_ok=True)
+        commit = api.upload_folder(repo_id=repository, folder_path=place, commit_message="A team of llm_dec_pomdp")
+    except Exception as error:  # a dozen unrelated types
+        reason = str(error).strip().partition("\n")[0]
+        raise ConnectionError(
+            f"the hub does not take {repository!r} ({type(error).__name__}: {reason}); log in with `hf auth login` "
+            f"and upload again: hf upload {repository} {place}"
+        ) from error
+    return str(commit.repo_url)
+
+
 def trained_cell(run: Path) -> tuple[Cell, Path]:
     """The only trained cell of a run, and its folder; nothing that it names is loaded.
 
