@@ -321,11 +321,11 @@ def _type_of(about: Mapping[str, Any]) -> Any:
     """The type of an argument, of its schema; what cannot be said is a text."""
     if choices := about.get("enum"):
         return Literal[tuple(choices)]
-    if options := about.get("anyOf"):  # such as a number or null
-        return _type_of(next((option for option in options if option.get("type") != "null"), {}))
-    kind = about.get("type", "object" if "$ref" in about else "string")
-    if isinstance(kind, list):
-        kind = next((option for option in kind if option != "null"), "string")
+    for option in about.get("anyOf", ()):  # such as a number or null
+        if option.get("type") != "null":
+            return _type_of(option)
+    kinds: Any = about.get("type", "object" if "$ref" in about else "string")
+    kind = kinds if isinstance(kinds, str) else str(next((option for option in kinds if option != "null"), "string"))
     if kind == "array":
         return list[_type_of(about.get("items", {}))]
     return _TYPES.get(kind, str)
