@@ -173,8 +173,8 @@ class _Session:
     def __init__(self, target: str | tuple[str, ...], headers: dict[str, str]) -> None:
         self._target, self._headers = target, headers
         self._over, self._ready = asyncio.Event(), asyncio.Event()
-        self._task = asyncio.run_coroutine_threadsafe(self._live(), _loop(os.getpid()))
         self.client: Any = None
+        self._task = asyncio.run_coroutine_threadsafe(self._live(), _loop(os.getpid()))
 
     async def _live(self) -> None:
         async with contextlib.AsyncExitStack() as stack:

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import inspect
 import itertools
+import keyword
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -247,7 +248,7 @@ def role_environment(
         seed: Of the chance in all episodes.
 
     Raises:
-        ValueError: There is no such role, or a tool whose name cannot be that of a method.
+        ValueError: There is no such role, or a tool or argument whose name cannot be that of a method.
     """
     tools = [*Role(env, role, others).tools, *([_SAY] if answer == "say" else [])]
     methods = {tool.name: _method(tool) for tool in tools}
@@ -295,6 +296,8 @@ def _method(tool: Tool) -> Callable[..., str]:
     needed, parameters = schema.get("required", ()), [inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)]
     lines = [" ".join(tool.description.split()) or tool.name, "", "Args:"]
     for name, about in schema.get("properties", {}).items():
+        if not name.isidentifier() or keyword.iskeyword(name):
+            raise ValueError(f"the argument {name!r} of the tool {tool.name!r} cannot be one of a method; rename it")
         default = inspect.Parameter.empty if name in needed else None
         kind, annotation = inspect.Parameter.POSITIONAL_OR_KEYWORD, _type_of(about)
         parameters.append(inspect.Parameter(name, kind, default=default, annotation=annotation))
@@ -302,7 +305,7 @@ def _method(tool: Tool) -> Callable[..., str]:
     ordered = sorted(parameters, key=lambda p: p.default is None)  # those with a default come last
 
     def call(self: _Playing, /, *values: Any, **named: Any) -> str:
-        given = {**dict(zip(schema.get("properties", {}), values, strict=False)), **named}
+        given = {**dict(zip([p.name for p in ordered[1:]], values, strict=False)), **named}
         if tool is _SAY:
             return self.role.say(str(given.get("text", "")))
         return self.role.call(tool.name, {k: v for k, v in given.items() if v is not None or k in needed})
@@ -318,7 +321,11 @@ def _type_of(about: Mapping[str, Any]) -> Any:
     """The type of an argument, of its schema; what cannot be said is a text."""
     if choices := about.get("enum"):
         return Literal[tuple(choices)]
-    kind = about.get("type", "string")
+    for option in about.get("anyOf", ()):  # such as a number or null
+        if option.get("type") != "null":
+            return _type_of(option)
+    kinds: Any = about.get("type", "object" if "$ref" in about else "string")
+    kind = kinds if isinstance(kinds, str) else str(next((option for option in kinds if option != "null"), "string"))
     if kind == "array":
         return list[_type_of(about.get("items", {}))]
-    return _TYPES.get(kind, str) if isinstance(kind, str) else str
+    return _TYPES.get(kind, str)

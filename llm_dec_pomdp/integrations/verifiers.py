@@ -14,7 +14,7 @@ verifiers finds an environment as a module of its own at the top level, which `w
 Each role of the team is an agent config under its name (`--env.summary.model ...`). An agent is told in one
 conversation what it is told here; where its history begins anew, so does its conversation. When the episode is over,
 every trace has the return of its agent as the reward "return" (the same for all, where the reward is joint) and the
-last infos as metrics. What could not be scored is an error of the episode. Agents chat without tools, in a local
+last infos as metrics. What could not be scored is an error of the episode. They chat without tools, in a local
 process unless the config says otherwise: the runtime that verifiers takes by default is a remote sandbox.
 
 With `role` a package has one agent with tools, while the others play by a fixed policy:

@@ -86,6 +86,7 @@ def test_transformers_reads_the_schema_of_a_tool_from_its_method() -> None:
     assert schema["parameters"]["required"] == ["word"]
     assert schema["parameters"]["properties"]["word"] == {"type": "string", "description": "What it says."}
     assert schema["parameters"]["properties"]["corner"]["enum"] == ["top", "bottom"]
+    assert schema["parameters"]["properties"]["days"]["items"] == {"type": "integer"}
 
 
 def test_the_last_message_may_be_what_the_agent_says() -> None:

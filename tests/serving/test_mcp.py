@@ -57,6 +57,22 @@ class Client:
         return result["content"][0]["text"], result["isError"]
 
 
+def converse(to: app.App, session: str, message: Any) -> Any:
+    """The answer to a message over a WebSocket that shares a session."""
+    waiting = [{"type": "websocket.connect"}, {"type": "websocket.receive", "text": json.dumps(message)}]
+    sent: list[Any] = []
+
+    async def receive() -> Any:
+        return waiting.pop(0) if waiting else {"type": "websocket.disconnect"}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    scope = {"type": "websocket", "path": "/ws", "query_string": f"session_id={session}".encode()}
+    asyncio.run(to({**scope, "headers": [(b"host", b"localhost")]}, receive, send))
+    return json.loads(sent[1]["text"])
+
+
 def test_a_client_begins_an_episode_and_calls_the_tools_of_its_agent() -> None:
     client, env = Client(with_tools(users={"notes": ["summary"]})), with_tools()
     told, _ = env.reset(options={"index": 1})
@@ -101,19 +117,8 @@ def test_a_program_and_agents_share_an_episode() -> None:
     assert client.call("read_notes", f"session_id={name}&agent=elaboration")[0] == "1. a\n2. b"
     assert client.call("read_notes", f"session_id={name}&agent=summary")[0] == "There are no notes."
     client.send(b"", f"session_id={name}", "DELETE")  # an agent that goes, and not the episode
-    sent: list[Any] = []
     step = {"type": "step", "data": {"texts": {"agent_0": "A fern.", "agent_1": "calculate('1')"}}}
-    waiting = [{"type": "websocket.connect"}, {"type": "websocket.receive", "text": json.dumps(step)}]
-
-    async def receive() -> Any:
-        return waiting.pop(0) if waiting else {"type": "websocket.disconnect"}
-
-    async def send(message: Any) -> None:
-        sent.append(message)
-
-    scope = {"type": "websocket", "path": "/ws", "query_string": f"session_id={name}".encode()}
-    asyncio.run(client.app({**scope, "headers": [(b"host", b"localhost")]}, receive, send))
-    data = json.loads(sent[1]["text"])["data"]
+    data = converse(client.app, name, step)["data"]
     assert data["reward"] == -0.5
     outputs = [details["output"] for kind, _, details in data["observation"]["events"] if kind == "result"]
     assert outputs[:2] + outputs[-1:] == ["kept as note 1", "kept as note 2", "1"]
@@ -201,6 +206,10 @@ def test_what_is_refused_elsewhere_is_refused_here(
     assert len(client.app._sessions) == 0  # pyright: ignore[reportPrivateUsage]
 
 
+def test_a_conversation_in_a_session_that_is_not_there_is_told_so() -> None:
+    assert converse(Client(with_tools()).app, "guessed", {})["data"]["code"] == "SESSION_ERROR"
+
+
 def test_a_session_too_many_is_an_error_and_there_are_no_streams() -> None:
     client = Client(with_tools(), sessions=1)
     client.ask("initialize")
@@ -215,7 +224,7 @@ def half() -> str:
 
 
 def test_the_client_of_mcp_calls_tools(serving: Callable[..., str]) -> None:
-    mcp = pytest.importorskip("mcp", reason="mcp is not installed: pip install 'llm-dec-pomdp[mcp]'")
+    mcp = pytest.importorskip("mcp.client.client", reason="mcp 2 is not installed: pip install 'llm-dec-pomdp[mcp]'")
     url = serving(WithTools(make("tldr-v0"), [notes(), kit("halves", half)]))
 
     async def played() -> list[Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -100,6 +101,17 @@ def test_wrong_options_are_named() -> None:
         WithTools(given(), [calculator()])
     with pytest.raises(TypeError, match="sequential"):
         WithTools(Sequential(llm_dec_pomdp.make("tldr-v0")), [calculator()])
+
+
+def test_tools_that_keep_something_elsewhere_cannot_be_copied_once_they_were_called() -> None:
+    env = WithTools(llm_dec_pomdp.make("tldr-v0"), [calculator(), replace(notes(), copies=False)])
+    env.reset(seed=0)
+    env.fork().step(dict.fromkeys(env.agents, CALL))
+    env.step({"agent_0": "note('a')", "agent_1": CALL})
+    with pytest.raises(ValueError, match="'notes'"):
+        env.fork()
+    env.reset(seed=0)
+    env.snapshot()
 
 
 def test_roles_may_have_unlike_tools() -> None:
