@@ -30,7 +30,7 @@ training = { steps = 2, prompts_per_step = 1, group_size = 2, save_every = 1 }
 evaluation = { items = 1, every = 1 }
 """
 CELL = "cells/*/"
-PATIENCE = 120  # seconds after which a test that hangs is broken off
+PATIENCE = 600  # seconds after which a test that hangs is broken off
 
 
 @pytest.fixture(scope="module")
