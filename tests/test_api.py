@@ -87,12 +87,6 @@ def test_a_training_goes_on_from_its_folder_bit_for_bit(tmp_path: Path) -> None:
         trained(6, checkpoints=tmp_path, group_size=8)
 
 
-def test_weights_of_a_checkpoint_are_loaded(tmp_path: Path) -> None:
-    team = trained(2, checkpoints=tmp_path)
-    again = llm_dec_pomdp.load_team(tiger(), "builtin:table", weights=tmp_path / "step-000002")
-    assert same(weights(team), weights(again))
-
-
 def test_what_is_wrong_is_said_before_anything_is_played() -> None:
     team = llm_dec_pomdp.load_team(tiger(), "builtin:table")
     with pytest.raises(ConfigError, match="algorithm 'single' does not learn"):

@@ -111,7 +111,7 @@ def test_the_example_of_the_manual(installed: Path) -> None:
     assert printed == "0 5\n"
 
 
-@pytest.mark.parametrize("protocol", [Centralized, Sequential])
+@pytest.mark.parametrize("protocol", [Centralized, pytest.param(Sequential, marks=pytest.mark.slow)])
 def test_it_can_be_played_under_a_protocol(acme: ModuleType, protocol: Any) -> None:
     assert check_env(protocol(acme.Meet())) == list(LAWS)
 

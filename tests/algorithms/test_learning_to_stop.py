@@ -42,7 +42,7 @@ def test_a_team_that_loses_by_going_on_learns_to_stop(name: str, options: dict[s
 LEARNERS = [name for name in algorithms if find_algorithm(name).load().learns()]
 CONTROLS = {"shuffled", "mgrpo_shuffled"}  # learn from rewards of others
 LEARNERS.remove("reward_model")  # learns from recordings what others are paid
-RELATIVES = ("mareinforce", "marloo", "maremax")  # magrpo with another baseline
+RELATIVES = ("mareinforce", "marloo", "maremax", "grpo", "iac", "shuffled")  # of magrpo, maac and mgrpo_shuffled
 
 
 @pytest.mark.parametrize(

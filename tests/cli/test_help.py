@@ -22,10 +22,9 @@ def shown(*arguments: str) -> str:
     ("line", "completed"),
     [
         ("train tl", {"tldr-v0", "tldr-v1", "tldr-v2"}),
-        ("eval dect", {"dectiger-v0"}),
-        ("list dect", {"dectiger-v0"}),
+        pytest.param("list dect", {"dectiger-v0"}, marks=pytest.mark.slow),
         ("train tldr-v0 --algorithm mar", {"mareinforce", "marloo", "maremax"}),
-        ("bench qu", {"quick"}),
+        pytest.param("bench qu", {"quick"}, marks=pytest.mark.slow),
     ],
 )
 def test_names_are_completed_without_torch(line: str, completed: set[str]) -> None:

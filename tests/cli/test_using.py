@@ -193,9 +193,9 @@ def test_the_report_shows_what_everybody_wrote_in_turn(tmp_path: Path) -> None:
     "command",
     [
         ["eval", "tldr-v0", "--items", "1", "--model", NOBODY],
-        ["play", "tldr-v0", "--model", NOBODY],
+        pytest.param(["play", "tldr-v0", "--model", NOBODY], marks=pytest.mark.slow),
         ["check", "http://127.0.0.1:9"],
-        ["eval", "http://127.0.0.1:9"],
+        pytest.param(["eval", "http://127.0.0.1:9"], marks=pytest.mark.slow),
     ],
 )
 def test_a_server_that_is_down_is_a_sentence(

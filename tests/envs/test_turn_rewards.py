@@ -107,7 +107,7 @@ def test_the_range_of_rewards_is_that_of_the_rule(
     assert env.facts.score_range == (0.0, 4.0)
 
 
-@pytest.mark.parametrize("pays", RULES)
+@pytest.mark.parametrize("pays", ["shifted", "each"])
 def test_the_laws_hold(pays: str) -> None:
     assert check_env(llm_dec_pomdp.make("tldr-v0", max_turns=2, pays=pays), rows=1) == list(LAWS)
 

@@ -50,6 +50,7 @@ class Lines(Silent):
         self.said.append(text.partition(": ")[2])
 
 
+@pytest.mark.slow
 def test_a_stage_with_another_rate_prints_it(tmp_path: Path) -> None:
     cold = {"name": "mareinforce", "steps": 2, "options": {"learning_rate": 0.01}}
     members = [

@@ -49,7 +49,14 @@ def test_a_model_takes_the_place_of_the_one_before_and_leaves_no_file(
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("asked", ["completions", "weight_info", "collective_rpc", "reset_prefix_cache"])
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "completions",
+        "collective_rpc",
+        *(pytest.param(asked, marks=pytest.mark.slow) for asked in ("weight_info", "reset_prefix_cache")),
+    ],
+)
 def test_a_server_that_starts_anew_at_any_point_gets_the_weights_again(
     server: Server, vllm: FakeVLLM, tmp_path: Path, asked: str
 ) -> None:

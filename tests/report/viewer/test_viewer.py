@@ -304,7 +304,7 @@ def test_what_the_schema_lets_through_is_shown_and_named(shown: Shown) -> None:
     assert page.locator(".marked .edge").count() > 0
 
 
-@pytest.mark.parametrize("width", [360, 800, 1600])
+@pytest.mark.parametrize("width", [360, pytest.param(1600, marks=pytest.mark.slow)])
 def test_the_page_fits_the_screen(shown: Shown, width: int) -> None:
     wide = team("x" * 500)
     wide["events"] += [{"id": f"m{n}", "t": 99, "type": "message", "agent": f"agent_{n}" * 9} for n in range(40)]
