@@ -160,7 +160,7 @@ class Toolbox:
             return state, Answered(call, f"{call.name} may be called {limits.calls} times, and was", False, 0.0)
         place, function = self._places[call.name]
         owner = agent if self.kits[place].private else ""
-        before = next((s for p, a, s in state.states if (p, a) == (place, owner)), self.kits[place].initial)
+        before = self.state_of(state, self.kits[place], agent)
         after, answer, valid = _called(function, before, call, limits)
         others = tuple(entry for entry in state.calls if entry[:2] != (agent, call.name))
         state = state._replace(calls=(*others, (agent, call.name, count + 1)))
@@ -168,6 +168,11 @@ class Toolbox:
             kept = tuple(entry for entry in state.states if entry[:2] != (place, owner))
             state = state._replace(states=(*kept, (place, owner, after)))
         return state, Answered(call, _cut(answer, limits.characters), valid, limits.price)
+
+    def state_of(self, state: ToolState, kit: Kit, agent: str) -> Any:
+        """What a kit of the toolbox has become for an agent."""
+        key = self.kits.index(kit), agent if kit.private else ""
+        return next((after for *place, after in state.states if tuple(place) == key), kit.initial)
 
     def notice(self, agent: str) -> str:
         """How to call what the agent has, in words; "" where it has nothing."""
