@@ -92,9 +92,10 @@ def stated(fact: Ask, text: str) -> str | None:
 
 def value_in(of: World, fact: Ask, text: str) -> str | None:
     """The value of a fact by a text: what is stated, else the only name of its kind."""
-    relation, subjects = fact
-    names = [name for name in of.named(text, relation.value) if name not in subjects]
-    return stated(fact, text) or (names[0] if len(names) == 1 else None)
+    if value := stated(fact, text):
+        return value
+    names = [name for name in of.named(text, fact[0].value) if name not in fact[1]]
+    return names[0] if len(names) == 1 else None
 
 
 # --- options ----------------------------------------------------------------------------------------------------------
