@@ -128,6 +128,7 @@ from .scripts import (
 from .worlds import SKILLS
 
 Grammar = Literal["free", "choice"]
+Orders = tuple[tuple[str, str], ...]  # whom main has asked, and for what
 MOST = 64  # invocations
 SUB_TURNS = 6  # texts of an invocation, the last of which has to be its report
 CALLS = 24  # of each tool, by an invocation
@@ -142,7 +143,7 @@ class Lead(NamedTuple):
 
     kinds: tuple[str, ...]
 
-    def ask(self, state: tuple[tuple[str, str], ...], to: str, subtask: str) -> tuple[tuple[tuple[str, str], ...], str]:
+    def ask(self, state: Orders, to: str, subtask: str) -> tuple[Orders, str]:
         """Ask a sub-agent to find something out. What you ask at once is worked on at the same time.
 
         Args:
@@ -350,8 +351,9 @@ class Research(Hierarchy[QuestionState]):
         return Message("told", "\n\n".join(filter(None, blocks)))
 
     def describe(self, state: QuestionState) -> Mapping[str, Any]:
-        """What every invocation did."""
-        return {"invocations": [{**w._asdict(), "calls": [u._asdict() for u in w.calls]} for w in state.invocations]}
+        """What every invocation did, and what main called."""
+        works = [{**work._asdict(), "calls": [used._asdict() for used in work.calls]} for work in state.invocations]
+        return {"invocations": works, "calls": [used._asdict() for used in state.calls]}
 
     # --- the course of a question --------------------------------------------------------------------------------
 

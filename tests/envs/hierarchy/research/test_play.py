@@ -22,30 +22,41 @@ GRAMMARS = pytest.mark.parametrize("grammar", ["free", "choice"])
 
 
 @GRAMMARS
+def test_the_optimal_team_earns_the_maximum_on_every_question(grammar: str) -> None:
+    env = research(grammar=grammar, split="all")
+    for index in range(len(env.items)):
+        rewards, _ = play(env, env.script("optimal"), index=index)
+        assert list(rewards.values()) == pytest.approx([1.0] * len(rewards))  # 0.1 + 0.4 + 0.5 for who was asked
+
+
+@GRAMMARS
 @pytest.mark.parametrize(
     ("name", "value", "options"),
     [
-        ("optimal", 1.0, {}),
         ("optimal", 1.0, {"specialists": ["reader+analyst+calculator"]}),
         ("ask_everything", 1.0, {}),
         ("never_ask", 0.1, {}),
     ],
 )
-def test_a_scripted_team_earns_its_value_on_every_question(
+def test_other_teams_earn_their_value_on_every_kind_of_question(
     grammar: str, name: str, value: float, options: dict[str, Any]
 ) -> None:
-    env = research(grammar=grammar, split="all", **options)
-    for index in range(len(env.items)):
-        rewards, _ = play(env, env.script(name), index=index)
-        assert rewards["agent_0"] == pytest.approx(value)
-        if name == "optimal":  # 0.1 + 0.4 + 0.5 for everybody who was asked
-            assert list(rewards.values()) == pytest.approx([1.0] * len(rewards))
+    env = research(grammar=grammar, split="test", **options)
+    for index in range(20):
+        assert play(env, env.script(name), index=index)[0]["agent_0"] == pytest.approx(value)
+
+
+def test_questions_are_chosen_by_what_they_need() -> None:
+    env = research(needs=[1, 6])
+    needed = [len(play(env, env.script("optimal"), index=index)[0]) - 1 for index in range(len(env.items))]
+    assert sorted(set(needed)) == [1, 6]
+    assert needed.count(6) == 12
 
 
 @GRAMMARS
 def test_one_agent_alone_can_earn_as_much(grammar: str) -> None:
-    env = research(grammar=grammar, split="all").alone()
-    for index in range(len(env.items)):
+    env = research(grammar=grammar, split="test").alone()
+    for index in range(20):
         assert play(env, env.script("optimal"), index=index)[0] == pytest.approx({"agent_0": 1.0})
 
 
