@@ -48,11 +48,6 @@ class Known(NamedTuple):
         """It can be asked for, and is not known."""
         return bool(self.subjects) and self.value is None and self.step.relation in RELATIONS
 
-    @property
-    def question(self) -> str:
-        """The step as a question about its subjects."""
-        return RELATIONS[self.step.relation].question.format(**dict(zip("xy", self.subjects, strict=False)))
-
 
 @functools.lru_cache(maxsize=4096)
 def _steps(lines: str) -> tuple[Step, ...]:
