@@ -29,7 +29,7 @@ from llm_dec_pomdp.envs.hierarchy.research.questions import embedded
 from llm_dec_pomdp.envs.hierarchy.research.worlds import most_worlds, world
 from llm_dec_pomdp.envs.tools.search import Index
 
-SENTENCES = (350, 100_000)
+SENTENCES = (250, 100_000)
 QUERIES = 200
 COUNT = 5
 FORKS = 64
@@ -42,7 +42,7 @@ def sentences(count: int) -> list[str]:
     number = 0
     while len(texts) < count:
         again, place = divmod(number, most_worlds())
-        texts += [p.text if not again else f"{p.text} So it was in {1000 + again}." for p in world(place).passages]
+        texts += [text if not again else f"{text} So it was in {1000 + again}." for text in world(place).texts]
         number += 1
     return texts[:count]
 
@@ -83,7 +83,7 @@ def memory(count: int) -> dict[str, float]:
         tracemalloc.start()
         env = llm_dec_pomdp.make("research-v0", tasks=tasks)
         env.reset(seed=0)
-        env.step({"agent_0": "ASK sub: what is there?"})
+        env.step({"agent_0": 'ask("reader", "What is there?")'})
         _search(env)
     gc.collect()
     one, one_resident = tracemalloc.get_traced_memory()[0] / 1e6, _resident_mb()
@@ -98,7 +98,7 @@ def memory(count: int) -> dict[str, float]:
 
 
 def _search(env: Any) -> None:
-    env.step({agent: "SEARCH: who founded it?" if env.asked(agent) else "" for agent in env.agents})
+    env.step({agent: 'search("who founded it?")' if env.asked(agent) else "" for agent in env.agents})
 
 
 def _resident_mb() -> float:

@@ -16,7 +16,7 @@ import llm_dec_pomdp
 from llm_dec_pomdp.types import Event
 
 LANE, LINE, CHARACTERS = 300, 17, 40  # width of a column, height of a line of text, characters that fit beside it
-PLAYED = ("research-v0", "optimal", "train/2/19")  # environment, scripted team, task: two sub-agents at once
+PLAYED = ("research-v0", "optimal", "train/2/3")  # environment, scripted team, task: two sub-agents at once
 PICTURE = Path(__file__).parent.parent / "docs" / "hierarchy_rollout.svg"
 HEAD = (
     '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="13">\n'

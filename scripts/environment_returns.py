@@ -52,7 +52,6 @@ SOURCES: Mapping[str, tuple[Source, ...]] = {
     "humaneval": (Source(("smollm2.json",), "humaneval-v0", "concat"),),
     "coophumaneval": (Source(("smollm2_coophumaneval.json",), "coophumaneval-v0", "concat"),),
     "keys": (Source(("learners.json",), "keys-v0"),),
-    "research": (Source(("research_smollm2.json", "research_smollm2_seeds.json"), "research-v0"),),
     "relay": (Source(("messages.json",), "relay-v0 sequential"),),
     "scouts": (Source(("stopping.json", "stopping_learners.json"), "scouts-v0", "untrained"),),
     **{

@@ -37,7 +37,7 @@ def play(
     """Take one role yourself, for all agents that have it; a policy plays the rest. An empty line ends your text.
 
     Examples: [bold]llm-dec-pomdp play tldr-v0 --role elaboration[/]
-              [bold]llm-dec-pomdp play research-v0 --role sub --model script:optimal[/]
+              [bold]llm-dec-pomdp play research-v0 --role reader --model script:optimal[/]
     """
     from ..agents.assembly import MemberConfig, assemble_team, check_model
     from ..agents.base import Team

@@ -315,16 +315,16 @@ def test_bench_and_report_say_what_failed_and_what_is_noise(tmp_path: Path, monk
 
 
 def test_playing_main_and_playing_all_sub_agents() -> None:
-    words = ["play", "research-v0", "--task", "train/2/1", "--model", "script:optimal"]
-    asks = "ASK sub: Who wrote Horwin by Night?\nASK sub: In which town was Tilda Harvik born?\n\n"
-    main = call(*words, text=asks + "STOP\n\n")
+    words = ["play", "research-v0", "--task", "train/2/7", "--model", "script:optimal"]
+    asks = 'ask("reader", "Who taught Greta Stakel?")\nask("reader", "In which town is the home of Edda Tader?")\n\n'
+    main = call(*words, text=asks + "I stop.\n\n")
     assert main.exit_code == 0, main.output
-    assert "It was Tilda Harvik that wrote Horwin by Night." in main.output
+    assert "reports: Edda Tader" in main.output
     assert "0.10 of 1" in main.output
-    sub = call(*words, "--role", "sub", text="SEARCH: Horwin by Night\n\nREPORT: Nobody.\n\n" + "REPORT: No.\n\n" * 3)
+    sub = call(*words, "--role", "reader", text='search("Greta Stakel")\n\nNobody.\n\n' + "No.\n\n" * 7)
     assert sub.exit_code == 0, sub.output
     assert "you are told, as agent_1" in sub.output
-    assert "Tilda Harvik that wrote Horwin by Night" in sub.output
+    assert "Edda Tader taught Greta Stakel." in sub.output
 
 
 def test_playing_a_role(tmp_path: Path) -> None:

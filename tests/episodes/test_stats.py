@@ -81,10 +81,10 @@ def test_repetitions_are_those_that_every_pair_compared_would_give() -> None:
 def test_a_wrong_report_is_amplified_where_its_claim_is_said_again() -> None:
     def say(agent: str, history: Any) -> str:
         if agent != "agent_0":
-            return "REPORT: It was Bogus Person."
-        if "You may ask 4" in history[-1].text or len(history) == 1:
-            return "ASK sub: Who wrote Horwin by Night?"
-        return "ANSWER: Bogus Person" if len(history) > 3 else "ASK sub: Where was Bogus Person born?"
+            return "It was Bogus Person."
+        if len(history) == 1:
+            return 'ask("reader", "Who taught Greta Stakel?")'
+        return "Bogus Person" if len(history) > 3 else 'ask("reader", "Where was Bogus Person born?")'
 
     _, trace = played("research-v0", policy=Scripted(say))
     assert [e["content"]["expert"] for e in trace["events"] if e["type"] == "return"] == ["0", "0"]

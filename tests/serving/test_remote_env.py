@@ -93,7 +93,7 @@ def test_one_agent_may_play_a_hierarchy_alone(serving: Serving) -> None:
     assert there is not None
     assert here is not None
     assert there.facts.roles == here.facts.roles
-    assert repr(played(there, lambda *_: "SEARCH: x", seed=1)) == repr(played(here, lambda *_: "SEARCH: x", seed=1))
+    assert repr(played(there, lambda *_: "search('x')", seed=1)) == repr(played(here, lambda *_: "search('x')", seed=1))
     assert RemoteEnv(serving(make("tldr-v0"))).alone() is None
 
 

@@ -1,4 +1,4 @@
-"""What hierarchies share: a main agent, the invocations of its sub-agents, and one agent that has the tools itself.
+"""What hierarchies share: a main agent, and the invocations of its sub-agents.
 
 Main calls sub-agents. Each call is an agent of its own, which joins with a fresh history, does its subtask, reports,
 and stays until the end, because its reward depends on main's answer. Rewards are individual, come at the end, and are
@@ -11,13 +11,9 @@ those of M-GRPO (arXiv:2511.13288, section 3):
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from ...types import Event, Score
-from ..base import TextDecPOMDP
-from ..episode import S
-from ..facts import Facts
 from ..task import Task, Transition
 
 MAIN = "agent_0"
@@ -78,23 +74,6 @@ class Hierarchy(Task[H]):
                 valid=invocation.usable, correct=correct, expert=invocation.expert
             )
         return Transition(state, score.total, score, terminated=True, rewards=rewards, events=tuple(events))
-
-
-class SingleAgent(Task[S]):
-    """The task of a hierarchy for one agent that has the tools itself: the baseline of the hierarchy.
-
-    Args:
-        team: The hierarchy, whose rows it plays.
-        declared: What it declares; its name follows that of the hierarchy.
-        max_turns: H.
-    """
-
-    def __init__(self, team: Hierarchy[Any], declared: Facts, max_turns: int) -> None:
-        name = f"{team.metadata['name']}/alone"
-        self.metadata = {**team.metadata, "name": name}
-        self.declared = replace(declared, name=name)
-        TextDecPOMDP.__init__(self, 1, max_turns, team.render_mode)  # has rows already
-        self._items = team.items
 
 
 def spawned(agent: str, role: str, subtask: str) -> Event:

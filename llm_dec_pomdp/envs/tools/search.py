@@ -98,6 +98,6 @@ class Passages(NamedTuple):
         return self._listed(range(max(0, number - 1), min(len(self.texts), number + 2)))
 
 
-@functools.lru_cache(maxsize=8)
+@functools.lru_cache(maxsize=64)
 def _index_of(texts: tuple[str, ...]) -> Index:
     return Index(texts)

@@ -160,7 +160,7 @@ class Toolbox:
             return state, Answered(call, f"{call.name} may be called {limits.calls} times, and was", False, 0.0)
         place, function = self._places[call.name]
         owner = agent if self.kits[place].private else ""
-        before = next((s for p, a, s in state.states if (p, a) == (place, owner)), self.kits[place].initial)
+        before = self.state_of(state, self.kits[place], agent)
         seconds = 0.0 if self.kits[place].bounded else limits.seconds
         after, answer, valid = _called(function, before, call, seconds)
         others = tuple(entry for entry in state.calls if entry[:2] != (agent, call.name))
@@ -179,6 +179,11 @@ class Toolbox:
                     "they keep elsewhere cannot be copied with it; use tools without a state (of an MCP server: "
                     "stateless=True) for forks, snapshots and served environments"
                 )
+
+    def state_of(self, state: ToolState, kit: Kit, agent: str) -> Any:
+        """What a kit of the toolbox has become for an agent."""
+        key = self.kits.index(kit), agent if kit.private else ""
+        return next((after for *place, after in state.states if tuple(place) == key), kit.initial)
 
     def notice(self, agent: str) -> str:
         """How to call what the agent has, in words; "" where it has nothing."""

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ....seeding import generator
 from ....types import Event, Message, Score, TaskItem
-from ...base import Say
+from ...base import Say, TextDecPOMDP
 from ...facts import Facts
-from ...task import Transition
-from ..base import MAIN, SingleAgent, parts_of_main
+from ...task import Task, Transition
+from ..base import MAIN, parts_of_main
 from .lookup import number_of, refuse_foreign, world
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ class KeysAloneState(NamedTuple):
     turn: int = 0  # joint actions played
 
 
-class KeysAlone(SingleAgent[KeysAloneState]):
+class KeysAlone(Task[KeysAloneState]):
     """One agent looks both hops up; H is one turn for each delegation and one to answer, or what the team's H allows.
 
     Args:
@@ -39,8 +39,8 @@ class KeysAlone(SingleAgent[KeysAloneState]):
 
     def __init__(self, team: Keys) -> None:
         self.lookup = team.lookup
-        declared = Facts(
-            name=team.declared.name,
+        self.declared = Facts(
+            name=f"{team.declared.name}/alone",
             roles=("single",),
             components=team.declared.components,
             diagnostics=("invocations",),
@@ -48,7 +48,9 @@ class KeysAlone(SingleAgent[KeysAloneState]):
             vocabulary=self.lookup.vocabulary,
             scripts=("optimal",),
         )
-        super().__init__(team, declared, min(self.lookup.delegations + 1, (team.max_turns + 1) // 2))
+        self.metadata = {**team.metadata, "name": self.declared.name}
+        TextDecPOMDP.__init__(self, 1, min(self.lookup.delegations + 1, (team.max_turns + 1) // 2), team.render_mode)
+        self._items = team.items  # as they were read
 
     @property
     def facts(self) -> Facts:

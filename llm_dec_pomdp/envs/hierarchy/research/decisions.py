@@ -7,7 +7,7 @@ decision, and so is the one with which it goes on to its answer.
 | figure | of | counted |
 |---|---|---|
 | spawned when it helped | invocations while a step was open | at most one for each step that could be asked for |
-| asked the right one | invocations, where there are specialists | its part of the corpus has the step's fact |
+| asked the right one | invocations, where there are specialists | it has the skill that the step needs |
 | said what was needed | subtasks; reports of who was shown the value | the subject is named; the value is |
 | kept what it was told | answers with no step open | the answer is right |
 | stopped in time | decisions to end, and others when it had to | to end with no step open, or with nobody left to ask |
@@ -26,8 +26,8 @@ from typing import NamedTuple
 
 from ....types import Episode, Event, Group, TaskItem, known_means
 from ..base import MAIN
-from .questions import Hop, facts_of, hops_of
-from .worlds import RELATIONS, Fact, world
+from .questions import Known, steps_of, truth_of_steps, world_of
+from .worlds import RELATIONS
 
 FIGURES = (
     "spawned when it helped",
@@ -38,20 +38,12 @@ FIGURES = (
 )
 
 
-class Limits(NamedTuple):
+class Bounds(NamedTuple):
     """What main may do."""
 
     kinds: Sequence[str]  # specialists
-    invocations: int  # of each
+    invocations: int
     turns: int
-
-
-class HopFact(NamedTuple):
-    """A step of a question: what is asked for, about whom, and what is true."""
-
-    hop: Hop
-    subject: str
-    fact: Fact
 
 
 class Decision(NamedTuple):
@@ -64,48 +56,45 @@ class Decision(NamedTuple):
     """
 
     asks: tuple[Event, ...]
-    open: tuple[HopFact, ...]
+    open: tuple[Known, ...]
     could_ask: bool
 
 
-def decision_means(items: Sequence[TaskItem], limits: Limits, groups: Sequence[Group]) -> dict[str, float]:
+def decision_means(items: Sequence[TaskItem], bounds: Bounds, groups: Sequence[Group]) -> dict[str, float]:
     """The mean of each figure, as a share, over the episodes in which there is something to count."""
     by_id = {item.id: item for item in items}
-    episodes = [e for group in groups for e in group.episodes if by_id[e.item_id].fields.get("hops")]
-    return known_means([decisions(by_id[e.item_id], limits, e) for e in episodes])
+    episodes = [e for group in groups for e in group.episodes if steps_of(by_id[e.item_id])]
+    return known_means([decisions(by_id[e.item_id], bounds, e) for e in episodes])
 
 
-def decisions(item: TaskItem, limits: Limits, episode: Episode) -> dict[str, float]:
+def decisions(item: TaskItem, bounds: Bounds, episode: Episode) -> dict[str, float]:
     """The five figures of an episode; NaN where there is nothing to count."""
-    steps, taken = steps_of(item), decisions_of(item, limits, episode)
+    steps, taken = askable_of(item), decisions_of(item, bounds, episode)
     figures = (
         _spawned(taken),
-        _asked(limits, steps, taken),
-        _said(episode, steps, taken),
+        _asked(bounds, steps, taken),
+        _said(item, episode, steps, taken),
         _kept(episode, taken),
         _stopped(taken),
     )
     return dict(zip(FIGURES, figures, strict=True))
 
 
-def steps_of(item: TaskItem) -> tuple[HopFact, ...]:
-    """The steps of the question with what is true of them; () where they are not known."""
-    hops = hops_of(item)
-    facts = facts_of(item, world(int(item.fields["corpus"].partition(":")[2]))) if hops else ()
-    subjects = (hop.subject or facts[hop.after].value for hop in hops)
-    return tuple(HopFact(*step) for step in zip(hops, subjects, facts, strict=True))
+def askable_of(item: TaskItem) -> tuple[Known, ...]:
+    """The steps of the question that take an invocation, with what is true of them; () where they are not known."""
+    return tuple(step for step in truth_of_steps(item) if step.step.relation in RELATIONS)
 
 
-def decisions_of(item: TaskItem, limits: Limits, episode: Episode) -> list[Decision]:
+def decisions_of(item: TaskItem, bounds: Bounds, episode: Episode) -> list[Decision]:
     """What main decided, in order; its texts after it has gone on to its answer are part of that."""
-    asked, still_open, taken = 0, steps_of(item), list[Decision]()
+    asked, still_open, taken = 0, askable_of(item), list[Decision]()
     for number, turn in enumerate(episode.turns, 1):
         if MAIN in turn.actions and not (taken and not taken[-1].asks):
             asks = tuple(event for event in turn.events if event.kind == "spawn")
-            taken.append(Decision(asks, still_open, asked < limits.invocations and number < limits.turns))
+            taken.append(Decision(asks, still_open, asked < bounds.invocations and number < bounds.turns))
             asked += len(asks)
         reports = [event.details["report"] for event in turn.events if event.kind == "return"]
-        still_open = tuple(s for s in still_open if not any(_names(report, s.fact.value) for report in reports))
+        still_open = tuple(s for s in still_open if not any(_names(report, str(s.value)) for report in reports))
     return taken
 
 
@@ -117,40 +106,27 @@ def _spawned(taken: Sequence[Decision]) -> float:
     return helped / sum(len(decision.asks) for decision in asking)
 
 
-def _asked(limits: Limits, steps: Sequence[HopFact], taken: Sequence[Decision]) -> float:
-    if len(limits.kinds) < 2:
+def _asked(bounds: Bounds, steps: Sequence[Known], taken: Sequence[Decision]) -> float:
+    if len(bounds.kinds) < 2:
         return math.nan
     right = [
-        RELATIONS[_about(ask, decision.open, steps).hop.relation].subject in ask.details["role"].split("+")
+        RELATIONS[_about(ask, decision.open, steps).step.relation].skill in ask.details["role"].split("+")
         for decision in taken
         for ask in decision.asks
     ]
     return fmean(right) if right else math.nan
 
 
-def _said(episode: Episode, steps: Sequence[HopFact], taken: Sequence[Decision]) -> float:
+def _said(item: TaskItem, episode: Episode, steps: Sequence[Known], taken: Sequence[Decision]) -> float:
     needed: list[bool] = []
-    for decision in taken:
-        for ask in decision.asks:
-            step = _about(ask, decision.open, steps)
-            needed.append(_names(ask.details["subtask"], step.subject))
-            texts = _texts_of(ask.agent, episode)
-            sentences = RELATIONS[step.hop.relation].sentences
-            if any(sentence.format(x=step.subject, y=step.fact.value) in texts for sentence in sentences):
-                events = [event for turn in episode.turns for event in turn.events if event.agent == ask.agent]
-                reports = [event.details["report"] for event in events if event.kind == "return"]
-                needed.append(any(_names(report, step.fact.value) for report in reports))
+    for ask, step in ((ask, _about(ask, d.open, steps)) for d in taken for ask in d.asks):
+        needed.append(all(_names(ask.details["subtask"], subject) for subject in step.subjects))
+        events = [event for turn in episode.turns for event in turn.events if event.agent == ask.agent]
+        shown = "\n".join(event.details["output"] for event in events if event.kind == "result")
+        stated = world_of(item).fact(step.step.relation, step.subjects).sentence or str(step.value)
+        if _names(shown, stated) and RELATIONS[step.step.relation].skill in ask.details["role"].split("+"):
+            needed.append(any(_names(e.details["report"], str(step.value)) for e in events if e.kind == "return"))
     return fmean(needed) if needed else math.nan
-
-
-def _texts_of(agent: str, episode: Episode) -> str:
-    """What an agent was told, what it said, and what its tools returned."""
-    texts: list[str] = []
-    for turn in episode.turns:
-        texts += [by_agent[agent] for by_agent in (turn.told, turn.observations) if agent in by_agent]
-        texts += [turn.actions[agent].text] if agent in turn.actions else []
-        texts += [e.details["output"] for e in turn.events if e.agent == agent and e.kind == "result"]
-    return "\n".join(texts)
 
 
 def _kept(episode: Episode, taken: Sequence[Decision]) -> float:
@@ -169,20 +145,21 @@ def _stopped(taken: Sequence[Decision]) -> float:
     )
 
 
-def _askable(still_open: Sequence[HopFact]) -> list[HopFact]:
-    """The open steps whose subject is known: that of the question, or of a step that is not open."""
-    values = {step.fact.value for step in still_open}
-    return [step for step in still_open if step.hop.subject or step.subject not in values]
+def _askable(still_open: Sequence[Known]) -> list[Known]:
+    """The open steps whose subjects are known: those of the question, or of steps that are not open."""
+    values = {step.value for step in still_open}
+    named = [{s for s, ref in zip(step.subjects, step.step.subjects, strict=True) if s != ref} for step in still_open]
+    return [step for step, following in zip(still_open, named, strict=True) if not following & values]
 
 
-def _about(ask: Event, still_open: Sequence[HopFact], steps: Sequence[HopFact]) -> HopFact:
+def _about(ask: Event, still_open: Sequence[Known], steps: Sequence[Known]) -> Known:
     """The step that a subtask is about."""
     text = ask.details["subtask"]
     words = set(re.findall(r"\w+", text.lower()))
     candidates = [*_askable(still_open), *still_open, *steps]
 
-    def fit(step: HopFact) -> tuple[bool, bool]:
-        return bool(RELATIONS[step.hop.relation].words & words), _names(text, step.subject)
+    def fit(step: Known) -> tuple[bool, bool]:
+        return bool(RELATIONS[step.step.relation].words & words), all(_names(text, name) for name in step.subjects)
 
     return max(candidates, key=fit)  # of equals the first
 

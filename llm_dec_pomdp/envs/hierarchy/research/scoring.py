@@ -14,12 +14,14 @@ import warnings
 from collections.abc import Callable, Sequence
 
 from ....types import TaskItem
-from .corpus import Corpus, corpus
-from .questions import Invocation, facts_of
-from .worlds import Fact, World, questions_about, world
+from ...tools.sql import Database
+from .corpus import corpus
+from .questions import COMPARISONS, Invocation, facts_of, steps_of, world_of
+from .worlds import RELATIONS, Fact, World, questions_about
 
 ANSWER_WORDS = 40  # of main's answer; what follows is not read
-_DEPTH = 3  # hops of a subtask
+_DEPTH = 3  # steps of a subtask
+_COMPUTE = ("python", "query")  # tools that can
 
 ReportJudge = Callable[[str, int], str]
 """An outside judge of reports: from (prompt, number of the try) to an answer with a number."""
@@ -32,29 +34,31 @@ class WorldTruth:
     """What is known of an embedded question."""
 
     def __init__(self, item: TaskItem) -> None:
-        self.world: World = world(int(item.fields["corpus"].partition(":")[2]))
+        self.world: World = world_of(item)
         self.answer = item.fields["answer"].partition("\n")[0]
-        self.facts = facts_of(item, self.world)
-        named = self.world.named(item.prompt)
+        self.facts = facts_of(item)
+        compares = steps_of(item)[-1].relation in COMPARISONS
         # Names that an answer may mention beside its own; in a comparison there are none.
-        aside = () if self.answer in named else (*named, *(fact.value for fact in self.facts))
-        self._aside = tuple(name for name in aside if name != self.answer)
+        self._aside = () if compares else (*self.world.named(item.prompt), *(fact.value for fact in self.facts))
 
     def expert(self, work: Invocation) -> float:
-        """1 where the report holds what the subtask asked for, and the facts behind it were retrieved; else 0.
+        """1 where the report holds what the subtask asked for, and a call showed the facts behind it; else 0.
 
         A subtask asks for the end of the longest chains that begin at a name in it and follow relations whose words are
-        in it.
+        in it, or for the sum or the difference of the two numbers in it.
         """
-        named = self.world.named(work.subtask)
-        words = _words(work.subtask)
-        ends: list[tuple[Fact, ...]] = []
+        named = (*self.world.named(work.subtask), *self.world.named(work.subtask, "numbers"))
+        words, ends = _words(work.subtask), list[tuple[Fact, ...]]()
         for name in named:
             ends += self._chains(name, words, ())
+        for relation in (relation for relation in RELATIONS.values() if relation.program and relation.words & words):
+            if len(named) == 2 and all(name.isdigit() for name in named):
+                ends.append((self.world.fact(relation.name, named),))
         longest = max(map(len, ends), default=0)
         return float(
             any(
-                all(_retrieved(fact, work) for fact in chain) and self._holds(work.reported, chain[-1].value, named)
+                all(_shown(self.world, fact, work) for fact in chain)
+                and self._holds(work.reported, chain[-1].value, named)
                 for chain in ends
                 if len(chain) == longest
             )
@@ -65,24 +69,25 @@ class WorldTruth:
         return self._holds(_beginning(answer), self.answer, self._aside)
 
     def hits(self, works: Sequence[Invocation]) -> float:
-        """Share of the hops whose facts were retrieved."""
-        return sum(any(_retrieved(fact, work) for work in works) for fact in self.facts) / len(self.facts)
+        """Share of the steps whose facts were shown."""
+        return sum(any(_shown(self.world, fact, work) for work in works) for fact in self.facts) / len(self.facts)
 
     def supported(self, works: Sequence[Invocation]) -> bool:
-        """Whether each fact is in a report that retrieved it, or one report that retrieved all has the answer."""
+        """Whether each fact is in a report of who was shown it, or one report of who was shown all has the answer."""
 
         def whole(work: Invocation) -> bool:
-            return all(_retrieved(f, work) for f in self.facts) and self._holds(work.reported, self.answer, self._aside)
+            return self.right(work.reported) and all(_shown(self.world, fact, work) for fact in self.facts)
 
         def has(work: Invocation, fact: Fact) -> bool:
-            return _retrieved(fact, work) and self._holds(work.reported, fact.value, self.world.named(work.subtask))
+            aside = (*self.world.named(work.subtask), *self.world.named(work.subtask, "numbers"))
+            return self._holds(work.reported, fact.value, aside) and _shown(self.world, fact, work)
 
         return any(map(whole, works)) or all(any(has(work, fact) for work in works) for fact in self.facts)
 
     def _chains(self, name: str, words: set[str], before: tuple[Fact, ...]) -> list[tuple[Fact, ...]]:
         chains: list[tuple[Fact, ...]] = []
         used = {fact.relation for fact in before}
-        for relation in questions_about(self.world.kind_of[name]):
+        for relation in questions_about(self.world.kind_of.get(name, "")):
             if relation.words & words and relation.name not in used and len(before) < _DEPTH:
                 fact = self.world.facts[relation.name, name]
                 chains += [(*before, fact), *self._chains(fact.value, words, (*before, fact))]
@@ -90,22 +95,40 @@ class WorldTruth:
 
     def _holds(self, text: str, value: str, aside: Sequence[str]) -> bool:
         """Whether a text names a value and nothing else of its kind; names in `aside` are allowed."""
-        named = set(self.world.named(text, self.world.kind_of.get(value)))
+        named = set(self.world.named(text, self.world.kind_of.get(value, "numbers")))
         return named - (set(aside) - {value}) == {value}
+
+
+def _shown(of: World, fact: Fact, work: Invocation) -> bool:
+    """Whether a call gave the sentence that states a fact, or, of tables, another answer if the fact were another."""
+    relation = RELATIONS[fact.relation]
+    if relation.sentences:
+        return any(fact.sentence in used.answer for used in work.ran if used.tool in ("search", "read"))
+    if relation.program:
+        return any(fact.value in of.named(used.answer, "numbers") for used in work.ran if used.tool in _COMPUTE)
+    falsified = relation.falsify(*fact.subjects)
+    return any(_depends(of.script, falsified, used.input) for used in work.ran if used.tool == "query")
+
+
+@functools.lru_cache(maxsize=4096)
+def _depends(script: str, falsified: str, statement: str) -> bool:
+    """Whether the answer of a statement is another one after a fact was falsified."""
+    answers = {Database(text, writable=False).query((), statement)[1] for text in (script, f"{script}\n{falsified}")}
+    return len(answers) > 1
 
 
 class PublishedTruth:
     """What is known of a task whose facts are not."""
 
     def __init__(self, item: TaskItem) -> None:
-        self.corpus: Corpus = corpus(item.fields["corpus"])
+        self.support = corpus(item.fields["corpus"]).support
         self.answer = normal(item.fields["answer"].partition("\n")[0])
 
     def expert(self, work: Invocation) -> float:
-        """Share of the names and numbers of the report that stand in what it retrieved, or in its subtask."""
-        read = _words(" ".join([work.subtask, *(self._text(place) for place in work.retrieved)]))
+        """Share of the names and numbers of the report that stand in what calls gave, or in its subtask."""
+        read = _words(f"{work.subtask} {_given([work])}")
         claims = {word for word in re.findall(r"\w+", work.reported) if word[:1].isupper() or word[:1].isdigit()}
-        return sum(claim.lower() in read for claim in claims) / len(claims) if claims and work.retrieved else 0.0
+        return sum(claim.lower() in read for claim in claims) / len(claims) if claims and work.ran else 0.0
 
     def right(self, answer: str) -> bool:
         """Whether the text holds the answer, punctuation ignored; where that is yes or no the first word counts."""
@@ -115,36 +138,33 @@ class PublishedTruth:
         return self._stands_in(text)
 
     def hits(self, works: Sequence[Invocation]) -> float:
-        """Share of the supporting passages that were retrieved; where none are known, whether one has the answer."""
-        seen = {place for work in works for place in work.retrieved}
-        support = self.corpus.support
-        if support:
-            return len(seen & support) / len(support)
-        return float(any(self._stands_in(self._text(place)) for place in seen))
+        """Share of the supporting passages that calls gave; where none are known, whether one gave the answer."""
+        given = _given(works)
+        if self.support:
+            return sum(passage in given for passage in self.support) / len(self.support)
+        return float(self._stands_in(given))
 
     def supported(self, works: Sequence[Invocation]) -> bool:
-        """Whether all supporting passages were retrieved; where none are known, a report has the answer from one."""
-        if self.corpus.support or self.answer in ("yes", "no"):
-            return self.hits(works) == 1.0 if self.corpus.support else any(work.retrieved for work in works)
-        return any(
-            self.right(work.reported) and any(self._stands_in(self._text(place)) for place in work.retrieved)
-            for work in works
-        )
+        """Whether all supporting passages were given; where none are known, a report has the answer from a call."""
+        if self.support or self.answer in ("yes", "no"):
+            return self.hits(works) == 1.0 if self.support else any(work.ran for work in works)
+        return any(self.right(work.reported) and self._stands_in(_given([work])) for work in works)
 
     def _stands_in(self, text: str) -> bool:
         return bool(self.answer) and f" {self.answer} " in f" {normal(text)} "
 
-    def _text(self, place: int) -> str:
-        passage = self.corpus.passages[place]
-        return f"{passage.title}. {passage.text}"
+
+def _given(works: Sequence[Invocation]) -> str:
+    """All that calls gave."""
+    return "\n".join(used.answer for work in works for used in work.ran)
 
 
 def truth_of(item: TaskItem) -> WorldTruth | PublishedTruth:
     """What is known of a task.
 
     `expert` says how well an invocation did its subtask, in [0, 1]; `right` whether a text gives the answer and no
-    other beside it; `hits` which share of what is behind the answer was retrieved; `supported` whether the answer
-    follows from the reports, and these from what was retrieved.
+    other beside it; `hits` which share of what is behind the answer calls have given; `supported` whether the answer
+    follows from the reports, and these from what calls gave.
     """
     return _truth(item.prompt, tuple(item.fields.items()))
 
@@ -152,17 +172,17 @@ def truth_of(item: TaskItem) -> WorldTruth | PublishedTruth:
 @functools.lru_cache(maxsize=1024)
 def _truth(prompt: str, fields: tuple[tuple[str, str], ...]) -> WorldTruth | PublishedTruth:
     item = TaskItem("", prompt, fields=dict(fields))
-    return WorldTruth(item) if item.fields.get("hops") else PublishedTruth(item)
+    return WorldTruth(item) if steps_of(item) else PublishedTruth(item)
 
 
-def judged(judge: ReportJudge, item: TaskItem, work: Invocation) -> float:
+def judged(judge: ReportJudge, work: Invocation) -> float:
     """A judge's score of a report, in [0, 1]; NaN, with a warning, where three tries give no number or raise.
 
     The judge is not shown the answer of the task.
     """
     prompt = (
         f"A sub-agent was to find out: {work.subtask}\n\nIt was shown:\n"
-        f"{corpus(item.fields['corpus']).listed(work.retrieved) or '(nothing)'}\n\nIt reports: {work.reported}\n\n"
+        f"{_given([work]) or '(nothing)'}\n\nIt reports: {work.reported}\n\n"
         f"How well does the report do the task, by what was shown alone? Answer with one number from 0 to {BEST}."
     )
     failures: list[str] = []
@@ -181,12 +201,12 @@ def judged(judge: ReportJudge, item: TaskItem, work: Invocation) -> float:
 
 
 def redundancy(works: Sequence[Invocation]) -> float:
-    """Share of the invocations that retrieved only what earlier ones had; 0 without invocations."""
-    seen: set[int] = set()
-    idle = 0
+    """Share of the invocations whose calls gave only what earlier ones had given; 0 without invocations."""
+    seen, idle = set[str](), 0
     for work in works:
-        idle += not set(work.retrieved) - seen
-        seen |= set(work.retrieved)
+        given = {line for used in work.ran for line in used.answer.split("\n")}
+        idle += given <= seen
+        seen |= given
     return idle / len(works) if works else 0.0
 
 
@@ -194,10 +214,6 @@ def normal(text: str) -> str:
     """Lower case without punctuation, articles and extra spaces, as in the published evaluations of such data sets."""
     bare = "".join(sign for sign in text.lower() if sign not in set(string.punctuation))
     return " ".join(word for word in bare.split() if word not in ("a", "an", "the"))
-
-
-def _retrieved(fact: Fact, work: Invocation) -> bool:
-    return not set(fact.passages).isdisjoint(work.retrieved)
 
 
 def _beginning(text: str) -> str:

@@ -1,8 +1,9 @@
-"""Procedural worlds: who lives where, who founded what, and some 350 sentences that say so.
+"""Procedural worlds: who lives where, who founded what. Texts say one half of it, tables the other.
 
 A world follows from its number alone. No two worlds share a name, so that facts learnt in one are of no use in another.
-A few facts are contradicted by a rumour, which says that it is one. Every subject of a relation has one value, so that
-a chain of relations has one right answer.
+About people there are sentences (some 250), and a few of them are contradicted by a rumour, which says that it is one.
+What can be counted and compared stands in three tables of a database. Every subject of a relation has one value, so
+that a chain of relations has one right answer.
 """
 
 from __future__ import annotations
@@ -11,13 +12,12 @@ import functools
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from ....seeding import derive, uniforms
-from .corpus import Passage
 
-KINDS = ("people", "towns", "companies", "works")  # of entities; parts of a corpus are called so, too
-VALUES = ("years", "rivers")  # kinds of values that have no page of their own
+KINDS = ("people", "towns", "companies", "works")  # of entities that have a page or a row
+SKILLS = ("reader", "analyst", "calculator")  # who finds what texts say, what tables say, and what follows from numbers
 
 RUMOURS = (
     "An unsigned letter claims: ",
@@ -28,25 +28,64 @@ RUMOURS = (
 
 @dataclass(frozen=True)
 class Relation:
-    """A relation from a subject to its value."""
+    """A relation from a subject to its value. Sums and differences are relations of two numbers."""
 
     name: str  # in the tasks
     subject: str  # kind of the subject
     value: str  # kind of the value
-    sentences: tuple[str, ...]  # statements with the subject {x} and the value {y}
-    question: str  # about the subject {x}
-    noun: str  # the value as a part of a longer question
     words: frozenset[str]  # words by which a text may ask for it
+    question: str  # about the subject {x}, or the two numbers {x} and {y}
+    noun: str  # the value as a part of a longer question
+    sentences: tuple[str, ...] = ()  # statements with the subject {x} and the value {y}; () where texts do not say it
+    table: str = ""  # whose column says it; "" where tables do not
+    column: str = ""
+    counts: bool = False  # the value is the number of rows that have the subject in the column
+    program: str = ""  # Python that computes it; "" where it is no calculation
+    compared: tuple[str, str] = ("", "")  # "most" or "least", and a question that compares two subjects
+    computed: tuple[str, str] = ("", "")  # name of a calculation, and a question that asks for it about two subjects
+
+    @property
+    def skill(self) -> str:
+        """Who can find the value."""
+        return SKILLS[0] if self.sentences else SKILLS[1] if self.table else SKILLS[2]
+
+    @property
+    def place(self) -> tuple[str, str]:
+        """Table and column."""
+        return self.table, self.column
+
+    def select(self, subject: str) -> str:
+        """The statement of SQL that finds the value."""
+        if self.counts:
+            return f"SELECT count(*) FROM {self.table} WHERE {self.column} = '{subject}'"
+        return f"SELECT {self.column} FROM {self.table} WHERE name = '{subject}'"
+
+    def falsify(self, subject: str) -> str:
+        """A statement of SQL after which the value is another one."""
+        if not self.counts:
+            return f"UPDATE {self.table} SET {self.column} = NULL WHERE name = '{subject}'"
+        row = f"SELECT min(rowid) FROM {self.table} WHERE {self.column} <> '{subject}'"
+        return f"UPDATE {self.table} SET {self.column} = '{subject}' WHERE rowid = ({row})"
 
 
-def _relations(table: str) -> Iterator[Relation]:
-    for block in table.strip().split("\n\n"):
-        (name, subject, value, words), (question, noun), sentences = (row.split(" | ") for row in block.split("\n"))
-        yield Relation(name, subject, value, tuple(sentences), question, noun, frozenset(words.split()))
+def _relations(blocks: str) -> Iterator[Relation]:
+    for block in blocks.strip().split("\n\n"):
+        (name, subject, value, words), (question, noun), source, *more = (row.split(" | ") for row in block.split("\n"))
+        first, _, counted = source[0].rpartition(" ")
+        says: dict[str, Any] = {"sentences": tuple(source)}
+        if subject == "numbers":
+            says = {"program": source[0]}
+        elif re.fullmatch(r"(count )?\w+\.\w+", source[0]):
+            table, column = counted.split(".")
+            says = {"table": table, "column": column, "counts": bool(first)}
+        for compare, compared, compute, computed in more:
+            says |= {"compared": (compare, compared), "computed": (compute, computed)}
+        yield Relation(name, subject, value, frozenset(words.split()), question, noun, **says)
 
 
-# Three lines each: name, kinds of subject and value, words; question and noun; sentences.
-_TABLE = """
+# Lines: name, kinds of subject and value, words; question and noun; the sentences, the column or the program; for
+# numbers also a question that compares and one that computes.
+_RELATIONS = """
 birthplace | people | towns | born birth birthplace
 In which town was {x} born? | the town in which {x} was born
 {x} was born in {y}. | {x}, born in {y}, has two sisters. | Born in {y}, {x} soon left.
@@ -67,14 +106,6 @@ founder | companies | people | founder founded start started
 Who founded {x}? | the founder of {x}
 {x} was founded by {y}. | {x}, founded by {y}, grew. | It was {y} that founded {x}.
 
-seat | companies | towns | based seat headquarters office
-In which town is {x} based? | the town in which {x} is based
-{x} is based in {y}. | Based in {y}, {x} has two offices. | {x} has long been based in {y}.
-
-year | companies | years | year opened opening earlier older when
-In which year was {x} opened? | the year in which {x} was opened
-In {y} {x} was opened with a dance. | {x} was opened in {y}. | Opened in {y}, {x} began with two rooms.
-
 director | companies | people | directs director directed head leads leader
 Who directs {x}? | the person who directs {x}
 {y} directs {x}. | It is {y} that directs {x}. | The person who directs {x} is called {y}.
@@ -82,10 +113,6 @@ Who directs {x}? | the person who directs {x}
 author | works | people | wrote author written writer
 Who wrote {x}? | the author of {x}
 {y} wrote {x}. | {y} wrote {x} in a year. | It was {y} that wrote {x}.
-
-setting | works | towns | set setting plays takes
-In which town is {x} set? | the town in which {x} is set
-{x} is set in {y}. | The story of {x} is set in {y}. | Readers know that {x} is set in {y}.
 
 publisher | works | companies | published publisher publishes
 Which company published {x}? | the company that published {x}
@@ -95,11 +122,62 @@ mayor | towns | people | mayor
 Who is the mayor of {x}? | the mayor of {x}
 The mayor of {x} is {y}. | {y} is the mayor of {x}. | In {x} the mayor is called {y}.
 
+seat | companies | towns | based seat headquarters office
+In which town is {x} based? | the town in which {x} is based
+companies.seat
+
+setting | works | towns | set setting plays takes
+In which town is {x} set? | the town in which {x} is set
+works.setting
+
 river | towns | rivers | river flows water
 Which river flows by {x}? | the river that flows by {x}
-The {y} flows by {x}. | By {x} flows the {y}. | {x} lies where the {y} flows.
+towns.river
+
+opened | companies | numbers | year opened opening earlier older when
+In which year was {x} opened? | the year in which {x} was opened
+companies.opened
+least | Which was opened earlier, {x} or {y}? | difference | How many years lie between the openings of {x} and {y}?
+
+staff | companies | numbers | employees staff
+How many employees has {x}? | the number of employees of {x}
+companies.employees
+most | Which has more employees, {x} or {y}? | sum | How many employees do {x} and {y} have together?
+
+pages | works | numbers | pages long
+How many pages has {x}? | the number of pages of {x}
+works.pages
+most | Which has more pages, {x} or {y}? | difference | By how many pages do {x} and {y} differ?
+
+population | towns | numbers | inhabitants population
+How many inhabitants has {x}? | the number of inhabitants of {x}
+towns.inhabitants
+most | Which has more inhabitants, {x} or {y}? | sum | How many inhabitants do {x} and {y} have together?
+
+companies_in | towns | numbers | companies firms
+How many companies are based in {x}? | the number of companies in {x}
+count companies.seat
+most | Which has more companies, {x} or {y}? | sum | How many companies do {x} and {y} have together?
+
+works_in | towns | numbers | stories works
+How many works are set in {x}? | the number of works that are set in {x}
+count works.setting
+most | In which are more works set, {x} or {y}? | sum | How many works are set in {x} and {y} together?
+
+towns_on | rivers | numbers | towns
+How many towns lie on {x}? | the number of towns on {x}
+count towns.river
+most | On which lie more towns, {x} or {y}? | sum | How many towns lie on {x} and {y} together?
+
+sum | numbers | numbers | sum total plus
+What is the sum of {x} and {y}? | the sum of {x} and {y}
+{x} + {y}
+
+difference | numbers | numbers | difference minus
+What is the difference of {x} and {y}? | the difference of {x} and {y}
+abs({x} - {y})
 """
-RELATIONS = {relation.name: relation for relation in _relations(_TABLE)}
+RELATIONS = {relation.name: relation for relation in _relations(_RELATIONS)}
 
 # Sentences that answer no question, in the words of those that do.
 FILLERS = {
@@ -129,8 +207,8 @@ FILLERS = {
 
 
 def questions_about(kind: str) -> Iterable[Relation]:
-    """The relations of subjects of a kind."""
-    return (relation for relation in RELATIONS.values() if relation.subject == kind)
+    """The relations of subjects of a kind, without calculations."""
+    return (relation for relation in RELATIONS.values() if relation.subject == kind and not relation.program)
 
 
 # --- worlds -----------------------------------------------------------------------------------------------------------
@@ -142,7 +220,7 @@ _SURNAMES, _RIVERS = 24, 8
 _EACH = _SURNAMES + COUNTS["towns"] + _RIVERS  # names that a world takes from the stock
 _FACTS_WITH_RUMOUR = 14
 _SEED = 20_251_113
-_DRAWS = 4096  # of a world, more than any takes
+_DRAWS = 1 << 15  # more than a world or its questions take
 _FIRST_NAMES = (
     "Ada Bruno Clara David Edda Felix Greta Hugo Ida Jonas Karla Leo Mina Nils Olga Paul Rosa Simon Tilda Viktor"
 ).split()
@@ -153,13 +231,16 @@ _MIDDLES = "a e i o u al el in or un ar".split()
 _ENDS = "ben der fen kel len mar nor pel rick sten tor vik win zel".split()
 
 
+_RANGES = {"opened": (1801, 1989), "staff": (5, 900), "pages": (60, 900), "population": (1000, 90_000)}
+
+
 class Fact(NamedTuple):
     """That a subject has a value."""
 
     relation: str  # its name
-    subject: str  # an entity
-    value: str  # an entity, a year or a river
-    passages: tuple[int, ...]  # indices of the passages that state it
+    subjects: tuple[str, ...]  # an entity, or two numbers
+    value: str  # an entity, a river or a number
+    sentence: str = ""  # that states it; "" where texts do not
 
 
 @dataclass(frozen=True)
@@ -167,20 +248,30 @@ class World:
     """A world."""
 
     number: int  # it follows from this
-    names: Mapping[str, tuple[str, ...]]  # every name by kind, also of values that have no page
+    names: Mapping[str, tuple[str, ...]]  # every name by kind
     facts: Mapping[tuple[str, str], Fact]  # by relation and subject
-    passages: tuple[Passage, ...]  # its corpus, page by page
+    texts: tuple[str, ...]  # sentences, page by page
+    script: str  # SQL that makes the tables
 
     @functools.cached_property
     def kind_of(self) -> Mapping[str, str]:
         """Kind by name."""
         return {name: kind for kind, names in self.names.items() for name in names}
 
+    def fact(self, relation: str, subjects: tuple[str, ...]) -> Fact:
+        """What is true; KeyError where the relation has no such subjects."""
+        if not RELATIONS[relation].program:
+            return self.facts[relation, subjects[0]]
+        x, y = map(int, subjects)
+        return Fact(relation, subjects, str(x + y if relation == "sum" else abs(x - y)))
+
     def named(self, text: str, kind: str | None = None) -> tuple[str, ...]:
         """The names of this world in a text, in order, each once; of a kind only, where one is given.
 
-        Of names within names the longest counts.
+        Of names within names the longest counts. The kind "numbers" has those without a sign.
         """
+        if kind == "numbers":
+            return tuple(dict.fromkeys(re.findall(r"(?<![\w.])\d{1,12}\b", text.replace(",", ""))))
         names = dict.fromkeys(match.group() for match in self._names.finditer(text))
         return tuple(name for name in names if kind is None or self.kind_of[name] == kind)
 
@@ -233,27 +324,48 @@ def world(number: int) -> World:
     values = {
         (relation.name, subject): value
         for relation in RELATIONS.values()
+        if not (relation.counts or relation.program)
         for subject, value in zip(names[relation.subject], _values(relation, names, draws), strict=True)
     }
-    doubted = set(draws.shuffled(list(values))[:_FACTS_WITH_RUMOUR])
-    passages: list[Passage] = []
-    stated: dict[tuple[str, str], int] = {}
+    for r in (relation for relation in RELATIONS.values() if relation.counts):
+        found = [value for (name, _), value in values.items() if RELATIONS[name].place == r.place]
+        values |= {(r.name, subject): str(found.count(subject)) for subject in names[r.subject]}
+    return World(number, names, *_told(values, names, draws), _script(values, names))
+
+
+def _told(
+    values: Mapping[tuple[str, str], str], names: Mapping[str, Sequence[str]], draws: Draws
+) -> tuple[Mapping[tuple[str, str], Fact], tuple[str, ...]]:
+    """All facts, and the texts that state what is not in tables, with rumours and sentences that say nothing."""
+    facts = {(name, subject): Fact(name, (subject,), value) for (name, subject), value in values.items()}
+    spoken = [key for key in values if RELATIONS[key[0]].sentences]
+    doubted = set(draws.shuffled(spoken)[:_FACTS_WITH_RUMOUR])
+    texts: list[str] = []
     for kind in KINDS:
         for name in names[kind]:
-            page: list[tuple[str, tuple[str, str] | None]] = [
-                (sentence, key)
-                for key, value in values.items()
-                if key[1] == name
-                for sentence in _sentences(key, value, names, draws, doubted=key in doubted)
-            ]
+            page: list[str] = []
+            for key in (key for key in spoken if key[1] == name):
+                sentence, *rumours = _sentences(key, values[key], names, draws, doubted=key in doubted)
+                facts[key] = facts[key]._replace(sentence=sentence)
+                page += [sentence, *rumours]
             if draws.below(4) == 0:
-                page.append((draws.pick(FILLERS[kind]).format(x=name), None))
-            for sentence, key in draws.shuffled(page):
-                if key is not None and not sentence.startswith(RUMOURS):
-                    stated[key] = len(passages)
-                passages.append(Passage(sentence, name, kind))
-    facts = {key: Fact(*key, value, (stated[key],)) for key, value in values.items()}
-    return World(number, names, facts, tuple(passages))
+                page.append(draws.pick(FILLERS[kind]).format(x=name))
+            texts += draws.shuffled(page)
+    return facts, tuple(texts)
+
+
+def _script(values: Mapping[tuple[str, str], str], names: Mapping[str, Sequence[str]]) -> str:
+    """SQL that makes a table of each kind that has columns."""
+    statements: list[str] = []
+    for kind in KINDS:
+        columns = [r for r in RELATIONS.values() if r.subject == kind and r.table and not r.counts]
+        if columns:
+            typed = [f"{r.column} {'INTEGER' if r.value == 'numbers' else 'TEXT'}" for r in columns]
+            statements.append(f"CREATE TABLE {kind} ({', '.join(['name TEXT', *typed])});")
+            rows = [(name, *(values[r.name, name] for r in columns)) for name in names[kind]]
+            quoted = [f"({', '.join(v if v.isdigit() else repr(v) for v in row)})" for row in rows]
+            statements.append(f"INSERT INTO {kind} VALUES {', '.join(quoted)};")
+    return "\n".join(statements)
 
 
 def _names(number: int, draws: Draws) -> dict[str, tuple[str, ...]]:
@@ -266,21 +378,18 @@ def _names(number: int, draws: Draws) -> dict[str, tuple[str, ...]]:
     companies = [f"{bases[i % len(bases)]} {draws.pick(_TRADES)}" for i in range(COUNTS["companies"])]
     places = draws.shuffled([(title, town) for title in _TITLES for town in towns])
     works = [title.format(town) for title, town in places[: COUNTS["works"]]]
-    years = draws.shuffled(range(1801, 1990))[: COUNTS["companies"]]
-    return {
-        "people": tuple(people),
-        "towns": tuple(towns),
-        "companies": tuple(companies),
-        "works": tuple(works),
-        "years": tuple(map(str, years)),
-        "rivers": tuple(rivers),
-    }
+    named = {"people": people, "towns": towns, "companies": companies, "works": works, "rivers": rivers}
+    return {kind: tuple(names) for kind, names in named.items()}
 
 
 def _values(relation: Relation, names: Mapping[str, tuple[str, ...]], draws: Draws) -> Iterable[str]:
-    """The value of every subject of a relation. Nobody teaches two people, and all companies differ in age."""
-    if relation.value == "years":
-        return names["years"]
+    """The value of every subject of a relation. Nobody teaches two people, and no two numbers are the same."""
+    if relation.value == "numbers":
+        low, high = _RANGES[relation.name]
+        numbers: dict[int, None] = {}
+        while len(numbers) < len(names[relation.subject]):
+            numbers[low + draws.below(high - low + 1)] = None
+        return map(str, numbers)
     if relation.value == relation.subject:
         ring = draws.shuffled(names[relation.value])
         following = dict(zip(ring, [*ring[1:], ring[0]], strict=True))
@@ -289,7 +398,7 @@ def _values(relation: Relation, names: Mapping[str, tuple[str, ...]], draws: Dra
 
 
 def _sentences(
-    key: tuple[str, str], value: str, names: Mapping[str, tuple[str, ...]], draws: Draws, *, doubted: bool
+    key: tuple[str, str], value: str, names: Mapping[str, Sequence[str]], draws: Draws, *, doubted: bool
 ) -> list[str]:
     """The sentence that states a fact, and the rumour that contradicts it where it is doubted."""
     relation = RELATIONS[key[0]]

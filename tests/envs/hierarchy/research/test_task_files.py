@@ -17,10 +17,10 @@ from llm_dec_pomdp.envs.hierarchy.research import corpus as corpora
 from llm_dec_pomdp.envs.tasks import TaskError
 
 PASSAGES = [
-    {"text": "Marie Curie was born in Warsaw.", "title": "Marie Curie", "part": "people"},
-    {"text": "She studied in Paris.", "title": "Marie Curie", "part": "people"},
-    {"text": "Warsaw lies on the Vistula.", "title": "Warsaw", "part": "places"},
-    {"text": "Paris lies on the Seine.", "title": "Paris", "part": "places"},
+    {"text": "Marie Curie was born in Warsaw.", "title": "Marie Curie"},
+    {"text": "She studied in Paris.", "title": "Marie Curie"},
+    {"text": "Warsaw lies on the Vistula.", "title": "Warsaw"},
+    {"text": "Paris lies on the Seine.", "title": "Paris"},
 ]
 QUESTION = {"question": "On which river lies the birthplace of Marie Curie?", "answer": "the Vistula"}
 HOTPOT = {  # the form of HotpotQA and 2WikiMultihopQA, with rows written for this test
@@ -61,15 +61,17 @@ def write(tmp_path: Path) -> Callable[..., str]:
 def two_steps(agent: str, history: Any) -> str:
     """A sub-agent that looks for its subtask and reports the first passage that it finds."""
     if len(history) == 1:
-        return "SEARCH: " + history[0].text.split("\n")[0].removeprefix("Find out: ")
-    return "REPORT: " + history[-1].text.split("\n")[0].partition("] ")[2]
+        return f'search("{history[0].text.splitlines()[0].removeprefix("Find out: ")}")'
+    return history[-1].text.splitlines()[0].partition("] ")[2]
 
 
 def solve(env: Any) -> Any:
     return play(
         env,
         main_says(
-            "ASK sub: birthplace born Curie\nASK sub: Warsaw lies river", "ANSWER: On the Vistula.", sub=two_steps
+            'ask("reader", "birthplace born Curie")\nask("reader", "Warsaw lies river")',
+            "On the Vistula.",
+            sub=two_steps,
         ),
         index=0,
     )
@@ -86,14 +88,10 @@ def test_a_file_with_a_corpus_beside_it_is_played(write: Callable[..., str]) -> 
 def test_a_folder_of_text_files_is_a_corpus(write: Callable[..., str], tmp_path: Path) -> None:
     write("texts/people/Marie Curie.txt", "Marie Curie was born in Warsaw.", "", "She studied in Paris.")
     write("texts/places/Warsaw.txt", "Warsaw lies on the Vistula.")
-    env = research(
-        tasks=write("mine.jsonl", {**QUESTION, "corpus": str(tmp_path / "texts")}), specialists=["people", "places"]
-    )
-    say = main_says("ASK people: Curie born\nASK places: Warsaw lies", "ANSWER: Vistula", sub=two_steps)
-    rewards, events = play(env, say, index=0)
-    assert rewards["agent_0"] == pytest.approx(1.0)
-    found = [event.details["output"].split("\n")[0] for event in events if event.kind == "result"]
-    assert found == ["[0] Marie Curie was born in Warsaw.", "[2] Warsaw lies on the Vistula."]
+    env = research(tasks=write("mine.jsonl", {**QUESTION, "corpus": str(tmp_path / "texts")}), specialists=["reader"])
+    assert solve(env)[0]["agent_0"] == pytest.approx(1.0)
+    texts = ("Marie Curie was born in Warsaw.", "Marie Curie: She studied in Paris.", "Warsaw lies on the Vistula.")
+    assert corpora.corpus(env.items[0].fields["corpus"]).texts == texts
 
 
 @pytest.mark.parametrize("form", [{}, AS_COLUMNS], ids=["pairs", "columns"])
@@ -102,7 +100,7 @@ def test_rows_of_published_sets_are_played_from_a_file(write: Callable[..., str]
     rewards, _ = solve(env)
     assert env.item.id == "5a7a"
     assert rewards["agent_0"] == pytest.approx(1.0)
-    unread, _ = play(env, main_says("ANSWER: Vistula", sub=two_steps), index=0)
+    unread, _ = play(env, main_says("Vistula", sub=two_steps), index=0)
     assert unread["agent_0"] == pytest.approx(0.1)  # right, but nobody read what it rests on
     assert env.last_score.diagnostics["right"] == 1.0
 
@@ -126,8 +124,8 @@ def test_the_hub_is_asked_for_the_published_set(write: Callable[..., str], monke
 
 def test_yes_and_no_are_answers(write: Callable[..., str]) -> None:
     env = research(tasks=write("mine.jsonl", {**HOTPOT, "question": "Was she born in Warsaw?", "answer": "yes"}))
-    for text, right in (("Yes, she was.", 1.0), ("No, yes is wrong.", 0.0), ("", 0.0)):
-        play(env, main_says(f"ANSWER: {text}", sub=two_steps), index=0)
+    for text, right in (("Yes, she was.", 1.0), ("No, yes is wrong.", 0.0), ("Perhaps.", 0.0)):
+        play(env, main_says(text, sub=two_steps), index=0)
         assert env.last_score.diagnostics["right"] == right
 
 
@@ -138,10 +136,10 @@ def test_without_known_facts_a_report_is_worth_what_stands_in_what_it_retrieved(
     write: Callable[..., str], report: str, expert: float
 ) -> None:
     def sub(agent: str, history: Any) -> str:
-        return "SEARCH: Curie born" if len(history) == 1 else f"REPORT: {report}"
+        return 'search("Curie born")' if len(history) == 1 else report
 
     env = research(tasks=write("mine.jsonl", HOTPOT))
-    play(env, main_says("ASK sub: where?", "STOP", sub=sub), index=0)
+    play(env, main_says('ask("reader", "where?")', "I stop.", sub=sub), index=0)
     assert env.last_score.diagnostics["expert"] == expert
 
 
@@ -167,7 +165,7 @@ BAD_CORPORA: dict[str, tuple[Any, str]] = {
     "no text": ({"title": "x"}, r"line 2, field 'text': is missing; give it text or remove the line"),
     "empty text": ({"text": " "}, r"line 2, field 'text': is ' '"),
     "number": ({"text": 4}, r"line 2, field 'text': is 4; give it text"),
-    "part": ({"text": "x", "part": 3}, r"line 2, field 'part': is 3"),
+    "title": ({"text": "x", "title": 3}, r"line 2, field 'title': is 3"),
     "support": ({"text": "x", "support": "yes"}, r"field 'support': is 'yes'; it is true or false"),
 }
 
@@ -232,9 +230,3 @@ def test_only_regular_files_of_a_limited_size_are_read(
 def test_options_need_embedded_questions(write: Callable[..., str]) -> None:
     with pytest.raises(TaskError, match="grammar 'choice'"):
         research(tasks=write("mine.jsonl", HOTPOT), grammar="choice")
-
-
-def test_a_specialist_without_a_part_is_refused(write: Callable[..., str]) -> None:
-    write("texts.jsonl", *PASSAGES)
-    with pytest.raises(TaskError, match="has no part 'peple'; did you mean people"):
-        research(tasks=write("mine.jsonl", {**QUESTION, "corpus": "texts.jsonl"}), specialists=["peple"])
