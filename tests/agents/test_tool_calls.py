@@ -118,9 +118,7 @@ def test_a_server_is_evaluated_by_the_command_line(server: Server, tmp_path: Pat
     done = subprocess.run([*command, *options], capture_output=True, text=True, timeout=200, check=False)
     assert done.returncode == 0, done.stderr
     [result] = json.loads(done.stdout)["results"]
-    assert result["summary"]["return_percent"]["mean"] == pytest.approx(
-        21.25
-    )  # one right answer of eight
+    assert result["summary"]["return_percent"]["mean"] == pytest.approx(21.25)  # one right answer of eight
     assert result["summary"]["response_seconds"] > 0
 
 
