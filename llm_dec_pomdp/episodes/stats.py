@@ -39,7 +39,7 @@ DIMENSIONS: Mapping[str, Sequence[str]] = {
 ALIKE = 0.8  # Jaccard similarity of the words of near-duplicates
 _NO_NAMES = frozenset(
     "A An And As At But By For From He Her His How I If In It Its No Not Of On Or She So That The Their There These "
-    "They This Those To We What When Where Which Who Why With Yes You".split()
+    "They This Those To We What When Where Which Who Why With Yes You STOP".split()
 )
 
 

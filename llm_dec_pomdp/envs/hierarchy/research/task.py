@@ -554,7 +554,8 @@ def cut(text: str, words: int) -> str:
 
 
 def last_words(text: str, count: int) -> str:
-    """The last words of a text, its line breaks kept."""
+    """The last words of a text, its line breaks kept; of 100 characters each at most, on average."""
+    text = text[-100 * count :]
     starts = [
         place for place, sign in enumerate(text) if not sign.isspace() and (not place or text[place - 1].isspace())
     ]
