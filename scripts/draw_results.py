@@ -4,7 +4,7 @@
 
 overview.svg: left the return of every training update of SmolLM2 on tldr-v0, mean and range of the seeds over five
 updates, and what held-out abstracts earn before and after; right regret on the textbook problems at horizon 3, means
-with 95 % t intervals over the seeds. learners_seeds.svg and research_seeds.svg: what every seed earned.
+with 95 % t intervals over the seeds. learners_seeds.svg: what every seed earned.
 """
 
 from __future__ import annotations
@@ -103,23 +103,6 @@ def learners(axes: Axes, problem: str) -> None:
     strip(axes, dict(ranked), problem, "return, %")
 
 
-def research(axes: Axes) -> None:
-    """Right answers of the research team, by seed."""
-    files = ("research_smollm2.json", "research_smollm2_seeds.json", "research_smollm2_single.json")
-    cells = [c for name in files for c in read(name)]
-    names = {
-        "main only": "main alone trained",
-        "joint": "main and sub-agents trained",
-        "single": "one agent with the tools",
-    }
-    start = [100 * c["summary"]["solved"] for c in cells if c["cell"]["training"]["steps"] == 3]
-    earned = {"start of the team (control)": start}
-    for label, shown in names.items():
-        earned[shown] = [100 * c["summary"]["solved"] for c in cells if c["cell"]["method"]["label"] == label]
-    strip(axes, earned, "research-v0, SmolLM2-135M", "right answers to 40 held-out questions, %")
-    axes.set_xlim(0, 100)
-
-
 def main() -> None:
     """Draw all."""
     with mpl.rc_context(STYLE):
@@ -131,9 +114,6 @@ def main() -> None:
         for axes, problem in zip(both, ("dectiger-v0", "tldr-v0"), strict=True):
             learners(axes, problem)
         save(figure, "learners_seeds.svg")
-        figure, axes = plt.subplots(figsize=(7.5, 2.4), layout="constrained")
-        research(axes)
-        save(figure, "research_seeds.svg")
 
 
 def save(figure: Figure, name: str) -> None:
