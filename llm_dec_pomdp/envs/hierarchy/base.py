@@ -81,15 +81,15 @@ class Hierarchy(Task[H]):
 
 
 class SingleAgent(Task[S]):
-    """The task of a hierarchy for one agent that has the tools itself: the baseline of the hierarchy.
+    """A task for one agent that has the tools, or knows what all know: the baseline of the team.
 
     Args:
-        team: The hierarchy, whose rows it plays.
+        team: The task of the team, whose rows it plays.
         declared: What it declares; its name follows that of the hierarchy.
         max_turns: H.
     """
 
-    def __init__(self, team: Hierarchy[Any], declared: Facts, max_turns: int) -> None:
+    def __init__(self, team: Task[Any], declared: Facts, max_turns: int) -> None:
         name = f"{team.metadata['name']}/alone"
         self.metadata = {**team.metadata, "name": name}
         self.declared = replace(declared, name=name)
