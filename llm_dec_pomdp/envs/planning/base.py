@@ -13,6 +13,7 @@ since its last turn is not charged, and the team's first turn is one more. A mes
 from __future__ import annotations
 
 import copy
+import functools
 import math
 import operator
 from abc import abstractmethod
@@ -119,7 +120,7 @@ class Dialogue(Task[State]):
         self.source = TaskSource(  # type: ignore[misc]  # embedded rows are drawn in that size
             self.declared.name.partition("-")[0],
             required=("prompt", *self.row_fields),
-            sample=Drawn(self.draw, self.size(), count),
+            sample=functools.partial(drawn, self.draw, self.size(), count),
         )
         self._known: tuple[int, tuple[TaskItem, ...], Facts] | None = None  # facts, for which H and tasks
         super().__init__(tasks, **common)
@@ -185,6 +186,14 @@ class Dialogue(Task[State]):
         twin = copy.copy(self)
         twin.first, twin.alone_in_it, twin._known = 0, True, None
         return twin
+
+    def choices_of_one(self, history: Sequence[Message] = ()) -> Sequence[str]:
+        """What one that acts for all can do: the acts of all."""
+        item, found = self.items[0], dict[str, None]()
+        for agent in self.possible_agents:
+            texts = self.choices(agent, history)
+            found |= dict.fromkeys(text for text in texts if self.read(item, agent, text)[0] is not None)
+        return list(found)
 
     # --- the task ----------------------------------------------------------------------------------------------------
 
@@ -388,11 +397,11 @@ class KnowsAll(SingleAgent[State]):
         lines = [line for text in told.values() for line in text.split("\n")]
         if not state.turns:
             members = self.team.possible_agents
-            known = [f"{self.team.named(m)} knows: {self.team.knows(state.item, m)}" for m in members]
             roles = {self.team.role(m).partition(" ")[0]: m for m in reversed(members)}
-            texts = [self.team.explained(state, m) for m in reversed(roles.values())]
-            lines = [*texts, "You act for all, at once.", *known, lines[-1]]
-        return {MAIN: "\n".join(dict.fromkeys(lines))}
+            explained = [self.team.explained(state, m) for m in reversed(roles.values())]
+            known = [f"{self.team.named(m)} knows: {self.team.knows(state.item, m)}" for m in members]
+            return {MAIN: "\n".join([*explained, "You act for all, at once.", *known, lines[-1]])}
+        return {MAIN: "\n".join([*dict.fromkeys(line for line in lines if line != lines[-1]), lines[-1]])}
 
     def transition(self, state: State, actions: Mapping[str, str], seed: int) -> Transition[State]:
         """Its text is that of every member: each does what it can do."""
@@ -408,10 +417,7 @@ class KnowsAll(SingleAgent[State]):
 
     def choices(self, agent: str, history: Sequence[Message] = ()) -> Sequence[str]:
         """The acts of all members."""
-        texts = (text for member in self.team.possible_agents for text in self.team.choices(member, history))
-        item = self.items[0]
-        members = self.team.possible_agents
-        return [t for t in dict.fromkeys(texts) if any(self.team.read(item, m, t)[0] is not None for m in members)]
+        return self.team.choices_of_one(history)
 
     def tools(self, agent: str) -> tuple[Tool, ...]:
         """Those of all members."""
@@ -430,22 +436,16 @@ class KnowsAll(SingleAgent[State]):
             if not all(heard.values()):
                 raise ValueError(f"who plays {self.metadata['name']} is told what all know, not {told[0]!r:.60}")
             texts = [self.team.plays(m, heard[m], heard, len(told), told) for m in heard]
-            return next((t for t in texts if t != NOTHING), NOTHING)
+            return "\n".join(t for t in dict.fromkeys(texts) if t != NOTHING) or NOTHING
 
         return say
 
 
-class Drawn(NamedTuple):
-    """The embedded tasks of a size; a function that can be pickled."""
-
-    draw: Callable[..., TaskItem]
-    size: tuple[int, ...]
-    training: int  # rows for training
-
-    def __call__(self) -> tuple[TaskItem, ...]:
-        """Rows of both splits; every row has a seed of its own."""
-        numbers = {split: self.training * share // 3 for split, share in COUNTS.items()}
-        return tuple(self.draw(*self.size, split, n) for split, count in numbers.items() for n in range(count))
+@functools.cache
+def drawn(draw: Callable[..., TaskItem], size: tuple[int, ...], training: int) -> tuple[TaskItem, ...]:
+    """The embedded tasks of a size, of which so many are for training; every row has a seed of its own."""
+    numbers = {split: training * share // 3 for split, share in COUNTS.items()}
+    return tuple(draw(*size, split, n) for split, count in numbers.items() for n in range(count))
 
 
 def whole(name: str, value: Any, least: int, most: int | None = None) -> int:

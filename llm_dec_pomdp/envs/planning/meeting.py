@@ -45,10 +45,10 @@ Example:
     >>> import llm_dec_pomdp
     >>> env = llm_dec_pomdp.make("meeting-v0", n_agents=2, days=1, hours=3, common=1)
     >>> print(env.reset(options={"index": 0})[0]["agent_0"].splitlines()[1])
-    You know: Monday 9 10 best Monday 9
+    You know: Monday 10 best Monday 10
     >>> _ = env.step({"agent_0": "TELL", "agent_1": "When can you?"})
     >>> env.history("agent_1")[-1].text.splitlines()[0]
-    'Person 1: Monday 9 10 best Monday 9'
+    'Person 1: Monday 10 best Monday 10'
 """
 
 from __future__ import annotations
@@ -147,11 +147,12 @@ class Meeting(Dialogue):
         slots = [(day, FIRST_HOUR + hour) for day in range(days) for hour in range(hours)]
         order = [slots[int(place)] for place in random.permutation(len(slots))]
         free = [set(order[:common]) for _ in range(people)]
-        for slot in order[common:]:
-            chances, busy = random.random(people).tolist(), int(random.integers(people))
-            for person, chance in enumerate(chances):
-                if chance < 0.5 and person != busy:  # not free for all
-                    free[person].add(slot)
+        chances = random.random((len(slots), people))
+        chances[range(len(slots)), random.integers(people, size=len(slots))] = 1  # not free for all
+        for slot, row in zip(order[common:], chances.tolist(), strict=False):
+            for own, chance in zip(free, row, strict=True):
+                if chance < 0.5:
+                    own.add(slot)
         lines: list[str] = []
         for own in free:
             liked = order[:common] if random.integers(2) else sorted(own)
@@ -189,14 +190,14 @@ class Meeting(Dialogue):
 
     def introduction(self, item: TaskItem, agent: str, variant: int) -> str:
         """Who is there, and how to book."""
-        me, others = self.role(agent), len(self.possible_agents) - 1
+        me = f"{self.role(agent)} of {len(self.possible_agents)}"
         return (
-            f"You are {me} and meet {others} others. Each knows its own free hours, and which it likes best. Send a "
-            "message, or say BOOK and an hour: all must book the same one, free for all, in the same turn.",
-            f"As {me} you plan a meeting with {others} more. Nobody sees another calendar. Write to them, or BOOK an "
-            "hour; it takes place if everybody books it at once and nobody is busy then.",
-            f"{others} people want to meet you, {me}. Tell them when you can and what suits you best, and once it is "
-            "clear BOOK the hour, all of you in one turn.",
+            f"You are {me}. Each knows its own free hours, and which of them it likes best. Send a message, or say "
+            "BOOK and an hour: all must book the same one, free for all, in the same turn.",
+            f"As {me} you plan a meeting. Nobody sees another calendar. Write to the others, or BOOK an hour; it takes "
+            "place if everybody books it at once and nobody is busy then.",
+            f"The others want to meet you, {me}. Tell them when you can and what suits you best, and once it is clear "
+            "BOOK the hour, all of you in one turn.",
         )[variant]
 
     def read(self, item: TaskItem, agent: str, text: str) -> tuple[Slot | None, str]:

@@ -19,6 +19,8 @@ from llm_dec_pomdp.types import Episode
 
 SMALL: Mapping[str, dict[str, Any]] = {
     "meeting-v0": {"n_agents": 2, "days": 1, "hours": 2, "common": 1, "max_turns": 3},
+    "repair-v0": {"settings": 2, "accounts": 1, "faults": 2, "max_turns": 4},
+    "trip-v0": {"wishes": 2, "events": 4, "max_turns": 4},
 }
 ids = pytest.mark.parametrize("env_id", sorted(SMALL))
 
