@@ -27,6 +27,7 @@ STEP_SHARE = 0.01  # of sampling
 MAKE_TARGET_MS = 20.0
 WRITING = ("tldr-v0", "arxiv-v0", "tldr-v1", "arxiv-v1", "telegrams-v0")
 CLASSICS = ("dectiger-v0",)  # a step costs at most one of telegrams-v0
+PLANNING = ("meeting-v0", "repair-v0", "trip-v0")  # the same
 CODE = ("humaneval-v0", "coophumaneval-v0", "mbpp-v0", "humaneval-v1", "coophumaneval-v1")
 CLASSIC_ACTIONS = {"agent_0": "I listen.", "agent_1": "Let me listen."}
 MAKE = """
@@ -56,11 +57,12 @@ def make_ms(env_id: str) -> tuple[float, float]:
 def step_us(env_id: str) -> tuple[float, float]:
     """Microseconds of a reset and of a step with the reference texts, which reach every level; least of 40 rounds.
 
-    A task without references is told `CLASSIC_ACTIONS`.
+    Agents of a task without references say `CLASSIC_ACTIONS`, or in dialogue all that they know.
     """
     env = llm_dec_pomdp.make(env_id)
     said = [dict(zip(env.possible_agents, item.reference, strict=False)) for item in env.items[:16]]
-    gold = [texts or CLASSIC_ACTIONS for texts in said]
+    other = dict.fromkeys(env.possible_agents, "TELL") if env_id in PLANNING else CLASSIC_ACTIONS
+    gold = [texts or other for texts in said]
     rounds: list[tuple[float, float]] = []
     for _ in range(40):
         resets = steps = 0.0
@@ -115,8 +117,8 @@ def memory_mb(env_id: str, episodes: int) -> dict[str, float]:
 
 def measure(episodes: int) -> dict[str, Any]:
     """All figures as one object."""
-    result: dict[str, Any] = {"make": {}, "step": {}, "classics": {}, "memory": {}}
-    for env_id in (*WRITING, *CODE, *CLASSICS):
+    result: dict[str, Any] = {"make": {}, "step": {}, "classics": {}, "planning": {}, "memory": {}}
+    for env_id in (*WRITING, *CODE, *CLASSICS, *PLANNING):
         first, again = make_ms(env_id)
         result["make"][env_id] = {"first_ms": first, "again_ms": again, "ratio": MAKE_TARGET_MS / first}
     for env_id in WRITING:
@@ -124,10 +126,11 @@ def measure(episodes: int) -> dict[str, Any]:
         sampling = sampling_us(env_id)
         ratio = STEP_SHARE * sampling / step
         result["step"][env_id] = {"us": step, "reset_us": reset, "sampling_us": sampling, "ratio": ratio}
-    for env_id in CLASSICS:
-        reset, step = step_us(env_id)
-        ratio = result["step"]["telegrams-v0"]["us"] / step
-        result["classics"][env_id] = {"us": step, "reset_us": reset, "ratio": ratio}
+    for kind, env_ids in (("classics", CLASSICS), ("planning", PLANNING)):
+        for env_id in env_ids:
+            reset, step = step_us(env_id)
+            ratio = result["step"]["telegrams-v0"]["us"] / step
+            result[kind][env_id] = {"us": step, "reset_us": reset, "ratio": ratio}
     result["memory"]["tldr-v0"] = {"episodes": episodes, **memory_mb("tldr-v0", episodes)}
     return result
 
@@ -150,8 +153,8 @@ def main() -> None:
     for env_id, row in result["step"].items():
         times = f"{row['us']:6.0f} us   sampling {row['sampling_us']:7.0f} us   reset {row['reset_us']:4.0f} us"
         print(f"  {env_id:18} {times}   ratio {row['ratio']:5.2f}")
-    print("step of a textbook problem (target: one of telegrams-v0)")
-    for env_id, row in result["classics"].items():
+    print("step of a textbook problem, or of a dialogue (target: one of telegrams-v0)")
+    for env_id, row in (*result["classics"].items(), *result["planning"].items()):
         print(f"  {env_id:18} {row['us']:6.0f} us   reset {row['reset_us']:4.0f} us   ratio {row['ratio']:5.2f}")
     for env_id, row in result["memory"].items():
         print(f"memory over {row['episodes']} episodes of {env_id}: {row['early_mb']:.1f} -> {row['late_mb']:.1f} MB")

@@ -33,6 +33,7 @@ FAMILIES = {
     "Hierarchies": ("keys", "research"),
     "Textbook problems": ("dectiger", "broadcast", "recycling", "gridsmall", "firefighting", "boxpushing"),
     "When to stop": ("scouts",),
+    "Planning in dialogue": ("meeting", "repair", "trip"),
     "Small games": ("relay", "bandit", "pennies", "kuhn"),
 }
 HEADINGS = (

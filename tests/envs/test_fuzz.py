@@ -28,7 +28,7 @@ from llm_dec_pomdp.envs.wrappers import PROTOCOLS, with_protocol
 from llm_dec_pomdp.envs.writing.reward import lexicon
 from llm_dec_pomdp.types import Score
 
-FOR_ANY_NUMBER = ("telegrams-v0", "relay-v0")  # of agents
+FOR_ANY_NUMBER = ("telegrams-v0", "relay-v0", "meeting-v0")  # of agents
 AGENTS = 2  # for whom texts are dealt out; one agent plays half of them
 BATCH = 16  # texts: four episodes of two turns and two agents
 # A text without a form ends an episode of a hierarchy or of a game for two at once, and whoever is not heard to look
