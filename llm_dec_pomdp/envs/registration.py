@@ -68,9 +68,10 @@ def make(env_id: str, **kwargs: Any) -> TextDecPOMDP:
     if "max_cycles" in kwargs:
         kwargs["max_turns"] = kwargs.pop("max_cycles")
     around = ("stopping", "reward")
-    stopping, reward = (kwargs.pop(name, None) for name in around)
     registered = spec(env_id := with_version(env_id))
     takes = arguments(registered.load())
+    named = isinstance(kwargs.get("reward"), str) and "reward" in (takes or ())  # of those that the task offers
+    stopping, reward = (None if named and name == "reward" else kwargs.pop(name, None) for name in around)
     if takes is not None and (unknown := [name for name in kwargs if name not in takes]):
         raise ValueError(f"{env_id} takes no argument {unknown[0]!r}; {nearest(unknown[0], [*takes, *around])}")
     env: TextDecPOMDP = registered.build(**kwargs)
@@ -168,3 +169,4 @@ register("keys-v0", "llm_dec_pomdp.envs.hierarchy.keys.task:Keys")
 register("scouts-v0", "llm_dec_pomdp.envs.small.scouts:Scouts")
 register("pennies-v0", "llm_dec_pomdp.envs.small.pennies:Pennies")
 register("kuhn-v0", "llm_dec_pomdp.envs.small.kuhn:Kuhn")
+register("calls-v0", "llm_dec_pomdp.envs.calls.task:Calls")
