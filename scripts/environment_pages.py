@@ -31,7 +31,7 @@ FAMILIES = {
     "Writing": ("tldr", "arxiv", "telegrams"),
     "Code": ("humaneval", "coophumaneval", "mbpp"),
     "Hierarchies": ("keys", "research"),
-    "Function calls": ("calls",),
+    "Function calls": ("calls", "memory"),
     "Textbook problems": ("dectiger", "broadcast", "recycling", "gridsmall", "firefighting", "boxpushing"),
     "When to stop": ("scouts",),
     "Small games": ("relay", "bandit", "pennies", "kuhn"),

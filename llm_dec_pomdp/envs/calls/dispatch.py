@@ -24,7 +24,7 @@ from ...types import Event, Message, Score, TaskItem, Tool
 from ..facts import Facts
 from ..task import Task, TaskOptions, Transition
 from ..tasks import Tasks
-from ..tools import Answered, Call, Kit, Limits, Toolbox, ToolState
+from ..tools import Call, Kit, Limits, Toolbox, ToolState
 
 LEAD = "agent_0"
 LETTERS = "ABCD"
@@ -62,7 +62,7 @@ class State(NamedTuple):
     works: tuple[Work, ...] = ()
     made: tuple[Made, ...] = ()
     right: tuple[bool, ...] = ()  # by user turn that has ended
-    told: frozenset[str] = frozenset()  # specialists that know what they are
+    told: frozenset[str] = frozenset()  # instructions that specialists know
     offers: tuple[tuple[str, tuple[str, ...]], ...] = ()  # by agent the texts to choose among
     earned: float = 0.0
 
@@ -127,8 +127,12 @@ class Dispatch(Task[State]):
         """Whether all is as it should be at the end of the present user turn."""
 
     @abstractmethod
-    def helpful(self, state: State) -> float:
-        """Share of the calls of the row that the team has made: what the reward "call" pays."""
+    def missing(self, state: State, user: int) -> int:
+        """How many calls of the row in a user turn were not made in it."""
+
+    @abstractmethod
+    def calls_of(self, item: TaskItem) -> int:
+        """How many calls the row has."""
 
     def applications(self, item: TaskItem) -> Sequence[str]:
         """The applications that the dispatcher is told of."""
@@ -138,15 +142,17 @@ class Dispatch(Task[State]):
         """The texts that an agent may choose among; () where it writes freely."""
         return ()
 
-    def run(self, state: State, agent: str, calls: Sequence[Call]) -> tuple[ToolState, tuple[Answered, ...]]:
-        """The states of the applications after calls, and the answers."""
-        return self.toolbox.answer(state.tools, agent, calls)
+    def shown(self, item: TaskItem, user: int) -> Toolbox:
+        """The tools that agents are told of in a user turn."""
+        return self.toolbox
 
     # --- what follows from it ----------------------------------------------------------------------------------------
 
     def tools(self, agent: str) -> tuple[Tool, ...]:
         """Those of its application; none where agents choose by letter."""
-        return () if self.chooses else self.toolbox.tools(agent)
+        state = self._now.latest.transition.state
+        box = self.toolbox if state is None else self.shown(state.item, state.user)
+        return () if self.chooses else box.tools(agent)
 
     def initial_state(self, item: TaskItem, seed: int) -> State:
         """The user has spoken."""
@@ -156,14 +162,14 @@ class Dispatch(Task[State]):
     def _greeting(self, item: TaskItem) -> Message:
         said = f"The user: {self.words(item)[0]}"
         if self.single_agent:
-            notice = "" if self.chooses else f"\n\n{self.toolbox.notice(LEAD)}\nAnswer in words when all is done."
+            notice = "" if self.chooses else f"\n\n{self.shown(item, 0).notice(LEAD)}\nAnswer in words when all is done."
             return Message("told", f"{said}{notice}")
         names = self.applications(item)
         return Message(
             "told",
             f"You pass the wishes of a user on to applications: {', '.join(names)}. Each knows only your orders, and "
-            f"you know only its reports. An order is a line such as {names[0]}: what to do. When all is done, answer in "
-            f"words.\n\n{said}",
+            f"you know only its reports. An order is a line such as {names[0]}: what to do. When all is done, answer "
+            f"in words.\n\n{said}",
         )
 
     def told(self, state: State) -> Mapping[str, str | Message]:
@@ -202,8 +208,8 @@ class Dispatch(Task[State]):
         elif orders := self._orders(text):
             works = tuple(Work(agent) for agent in orders)
             messages = tuple((agent, self._brief(state, agent, words)) for agent, words in orders.items())
-            told = state.told | orders.keys()
-            return state._replace(works=works, messages=messages, told=frozenset() if self.chooses else told)
+            told = frozenset() if self.chooses else state.told | {self._instruction(state, agent) for agent in orders}
+            return state._replace(works=works, messages=messages, told=told)
         if not text.strip():
             return state._replace(messages=((LEAD, Message("told", MORE)),))
         right, words = (*state.right, self.right(state)), self.words(state.item)
@@ -220,11 +226,14 @@ class Dispatch(Task[State]):
             orders.setdefault(by_name[name.lower()], []).append(words.strip())
         return {agent: "\n".join(words) for agent, words in orders.items()}
 
+    def _instruction(self, state: State, agent: str) -> str:
+        box = self.shown(state.item, state.user)
+        notice = "" if self.chooses else f"\n\n{box.notice(agent)}\nThen report what they gave, in words."
+        return f"You are the application {self.role(agent)}.{notice}\n\n"
+
     def _brief(self, state: State, agent: str, words: str) -> Message:
-        if agent in state.told:
-            return Message("told", f"Order: {words}")
-        notice = "" if self.chooses else f"\n\n{self.toolbox.notice(agent)}\nThen report what they gave, in words."
-        return Message("told", f"You are the application {self.role(agent)}.{notice}\n\nOrder: {words}")
+        instruction = self._instruction(state, agent)  # again where there are other tools
+        return Message("told", f"{'' if instruction in state.told else instruction}Order: {words}")
 
     def _work(self, state: State, texts: Mapping[str, str], events: list[Event]) -> State:
         """Specialists call and report; the dispatcher is told when the last one has."""
@@ -249,10 +258,11 @@ class Dispatch(Task[State]):
 
     def _called(self, state: State, agent: str, calls: Sequence[Call], events: list[Event]) -> State:
         """The state after calls, whose answers are told."""
-        tools, answers = self.run(state, agent, calls)
-        events += self.toolbox.events(agent, answers)
-        made = (Made(state.user, a.call.name, arguments_of(self.toolbox, a.call), a.answer, a.valid) for a in answers)
-        message = (agent, self.toolbox.message(answers))
+        box = self.toolbox
+        tools, answers = box.answer(state.tools, agent, calls)
+        events += box.events(agent, answers)
+        made = (Made(state.user, a.call.name, arguments_of(box, a.call), a.answer, a.valid) for a in answers)
+        message = (agent, box.message(answers))
         return state._replace(tools=tools, made=(*state.made, *made), messages=(*state.messages, message))
 
     def _offered(self, state: State) -> State:
@@ -273,7 +283,12 @@ class Dispatch(Task[State]):
         """By name of the reward: the whole row, the share of user turns that were right, or of calls that were made."""
         count = len(self.words(state.item))
         outcome = float(len(state.right) == count and all(state.right))
-        return {"outcome": outcome, "process": sum(state.right) / count, "call": self.helpful(state)}
+        return {"outcome": outcome, "process": sum(state.right) / count, "call": self._helpful(state)}
+
+    def _helpful(self, state: State) -> float:
+        every = self.calls_of(state.item)
+        missing = sum(self.missing(state, user) for user in range(len(self.words(state.item))))
+        return (every - missing) / every if every else 0.0
 
 
 DECLARED = Facts(

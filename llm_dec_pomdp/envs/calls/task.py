@@ -168,12 +168,13 @@ class Calls(Dispatch):
         now = {name: place[i] for i, name in enumerate(APPLICATIONS)}
         return now == states_after(state.item.fields["world"], state.item.fields["turns"])[state.user]
 
-    def helpful(self, state: State) -> float:
-        """Calls of the row that were made in their user turn."""
-        turns = turns_of(state.item.fields["turns"])
-        missing = sum(len(self._missing(state, user)) for user in range(len(turns)))
-        every = sum(len(turn.calls) for turn in turns)
-        return (every - missing) / every if every else 0.0
+    def calls_of(self, item: TaskItem) -> int:
+        """See `Dispatch`."""
+        return sum(len(turn.calls) for turn in turns_of(item.fields["turns"]))
+
+    def missing(self, state: State, user: int) -> int:
+        """See `Dispatch`."""
+        return len(self._missing(state, user))
 
     def _missing(self, state: State, user: int) -> list[Asked]:
         """Calls of a user turn that were not made in it."""
@@ -284,7 +285,7 @@ def _heard(history: Sequence[Message]) -> str:
 
 def shuffled(texts: tuple[str, ...], label: int) -> tuple[str, ...]:
     """The texts in an order that a number decides."""
-    return tuple(texts[i] for i in generator(label, "order").permutation(len(texts)).tolist())
+    return tuple(texts[int(i)] for i in generator(label, "order").permutation(len(texts)))
 
 
 def another(values: Sequence[Any], value: Any, label: int) -> Any:
