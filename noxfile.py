@@ -41,6 +41,7 @@ CONTRACT = ("llm_dec_pomdp/envs/base.py", "llm_dec_pomdp/envs/wrappers/", "noxfi
 _ADAPTERS, _SCRIPTS = "llm_dec_pomdp/integrations/", "examples/libraries/"
 USES = {  # which files a session with other libraries is about, beside the contract
     "openenv": ("llm_dec_pomdp/serving/", f"{_ADAPTERS}openenv"),
+    "bfcl": ("llm_dec_pomdp/envs/calls/",),
     "suites": (f"{_ADAPTERS}games", f"{_ADAPTERS}gem", f"{_ADAPTERS}textarena"),
     "verifiers": (f"{_ADAPTERS}verifiers",),
     "library(stable_baselines3)": (_SCRIPTS,),
@@ -107,6 +108,14 @@ def suites(session: nox.Session) -> None:
     session.run(*PYTEST, *(f"tests/integrations/test_{name}.py" for name in names))
     if "table" in session.posargs:
         session.run("python", "scripts/try_suites.py")
+
+
+@nox.session(reuse_venv=True)
+def bfcl(session: nox.Session) -> None:
+    """Play all rows of BFCL v4, and compare 500 mutated answers with the published checker."""
+    _install(session, ".")
+    session.install("--no-deps", "bfcl-eval==2026.3.23")
+    session.run(*PYTEST, "tests/envs/calls/test_bfcl.py", "tests/envs/test_memory.py")
 
 
 @nox.session(reuse_venv=True)

@@ -26,6 +26,9 @@ _log = logging.getLogger(__name__)
 registry = Registry("environment", group="llm_dec_pomdp.envs")
 """All environments that are known, by id, those of installed packages too."""
 
+OPTIONAL: dict[str, str] = {"bfcl-v0": "llm_dec_pomdp.envs.calls.bfcl:BFCL"}
+"""Environments that need a distribution which is not installed with the package; they are in no list."""
+
 
 def register(env_id: str, entry_point: str | Callable[..., TextDecPOMDP], **kwargs: Any) -> None:
     """Make an environment known under an id.
@@ -43,6 +46,8 @@ def spec(env_id: str) -> Spec:
     """What is registered under `env_id`, or a spec of the "module:Class" or address. An unknown id is a KeyError."""
     if env_id.startswith(("http://", "https://")):
         return Spec(env_id, "llm_dec_pomdp.serving.address:served", {"url": env_id})
+    if env_id in OPTIONAL:
+        return Spec(env_id, OPTIONAL[env_id])
     return Spec(env_id, env_id) if ":" in env_id else registry.find(env_id)
 
 
@@ -110,7 +115,7 @@ def arguments(build: Callable[..., Any]) -> Collection[str] | None:
 
 def with_version(env_id: str) -> str:
     """The first version of an id that has none, which is v0, the task as published; any other as it is."""
-    if ":" in env_id or env_id in registry:
+    if ":" in env_id or env_id in registry or env_id in OPTIONAL:
         return env_id
     versions = [int(name.rpartition("-v")[2]) for name in registry if re.fullmatch(rf"{re.escape(env_id)}-v\d+", name)]
     if not versions:

@@ -99,7 +99,8 @@ class Dispatch(Task[State]):
     ) -> None:
         if reward not in get_args(Reward):
             raise ValueError(f"reward is {reward!r}; {nearest(str(reward), get_args(Reward))}")
-        self.reward, self.single_agent = reward, bool(single_agent)
+        self.reward: Reward = reward
+        self.single_agent = bool(single_agent)
         names = [kit.name for kit in kits]
         agents = [LEAD if single_agent else f"agent_{i}" for i in range(1, len(kits) + 1)]
         self.specialists = {} if single_agent else dict(zip(names, agents, strict=True))
@@ -162,7 +163,9 @@ class Dispatch(Task[State]):
     def _greeting(self, item: TaskItem) -> Message:
         said = f"The user: {self.words(item)[0]}"
         if self.single_agent:
-            notice = "" if self.chooses else f"\n\n{self.shown(item, 0).notice(LEAD)}\nAnswer in words when all is done."
+            notice = (
+                "" if self.chooses else f"\n\n{self.shown(item, 0).notice(LEAD)}\nAnswer in words when all is done."
+            )
             return Message("told", f"{said}{notice}")
         names = self.applications(item)
         return Message(
@@ -208,7 +211,7 @@ class Dispatch(Task[State]):
         elif orders := self._orders(text):
             works = tuple(Work(agent) for agent in orders)
             messages = tuple((agent, self._brief(state, agent, words)) for agent, words in orders.items())
-            told = frozenset() if self.chooses else state.told | {self._instruction(state, agent) for agent in orders}
+            told = state.told if self.chooses else state.told | {self._instruction(state, agent) for agent in orders}
             return state._replace(works=works, messages=messages, told=told)
         if not text.strip():
             return state._replace(messages=((LEAD, Message("told", MORE)),))

@@ -130,7 +130,8 @@ def test_a_blank_text_of_the_dispatcher_ends_nothing() -> None:
 
 def test_one_agent_alone_calls_all_tools() -> None:
     env = with_protocol(made(reward="process"), "centralized")
-    assert len(llm_dec_pomdp.make("calls-v0", split="test").alone().items) == 100
+    whole: Any = llm_dec_pomdp.make("calls-v0", split="test").alone()
+    assert len(whole.items) == 100
     (told,) = env.reset()[0].values()
     assert told.startswith("The user: Pay what Eva asks for by mail to Ben.\n\nYou may call tools")
     assert len(env.tools("agent_0")) == 11
