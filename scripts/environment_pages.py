@@ -31,6 +31,7 @@ FAMILIES = {
     "Writing": ("tldr", "arxiv", "telegrams"),
     "Code": ("humaneval", "coophumaneval", "mbpp"),
     "Hierarchies": ("keys", "research"),
+    "Function calls": ("calls", "memory"),
     "Textbook problems": ("dectiger", "broadcast", "recycling", "gridsmall", "firefighting", "boxpushing"),
     "When to stop": ("scouts",),
     "Planning in dialogue": ("meeting", "repair", "trip"),

@@ -26,6 +26,9 @@ _log = logging.getLogger(__name__)
 registry = Registry("environment", group="llm_dec_pomdp.envs")
 """All environments that are known, by id, those of installed packages too."""
 
+OPTIONAL: dict[str, str] = {"bfcl-v0": "llm_dec_pomdp.envs.calls.bfcl:BFCL"}
+"""Environments that need a distribution which is not installed with the package; they are in no list."""
+
 
 def register(env_id: str, entry_point: str | Callable[..., TextDecPOMDP], **kwargs: Any) -> None:
     """Make an environment known under an id.
@@ -43,6 +46,8 @@ def spec(env_id: str) -> Spec:
     """What is registered under `env_id`, or a spec of the "module:Class" or address. An unknown id is a KeyError."""
     if env_id.startswith(("http://", "https://")):
         return Spec(env_id, "llm_dec_pomdp.serving.address:served", {"url": env_id})
+    if env_id in OPTIONAL:
+        return Spec(env_id, OPTIONAL[env_id])
     return Spec(env_id, env_id) if ":" in env_id else registry.find(env_id)
 
 
@@ -68,9 +73,10 @@ def make(env_id: str, **kwargs: Any) -> TextDecPOMDP:
     if "max_cycles" in kwargs:
         kwargs["max_turns"] = kwargs.pop("max_cycles")
     around = ("stopping", "reward")
-    stopping, reward = (kwargs.pop(name, None) for name in around)
     registered = spec(env_id := with_version(env_id))
     takes = arguments(registered.load())
+    named = isinstance(kwargs.get("reward"), str) and "reward" in (takes or ())  # of those that the task offers
+    stopping, reward = (None if named and name == "reward" else kwargs.pop(name, None) for name in around)
     if takes is not None and (unknown := [name for name in kwargs if name not in takes]):
         raise ValueError(f"{env_id} takes no argument {unknown[0]!r}; {nearest(unknown[0], [*takes, *around])}")
     env: TextDecPOMDP = registered.build(**kwargs)
@@ -109,7 +115,7 @@ def arguments(build: Callable[..., Any]) -> Collection[str] | None:
 
 def with_version(env_id: str) -> str:
     """The first version of an id that has none, which is v0, the task as published; any other as it is."""
-    if ":" in env_id or env_id in registry:
+    if ":" in env_id or env_id in registry or env_id in OPTIONAL:
         return env_id
     versions = [int(name.rpartition("-v")[2]) for name in registry if re.fullmatch(rf"{re.escape(env_id)}-v\d+", name)]
     if not versions:
@@ -171,3 +177,5 @@ register("kuhn-v0", "llm_dec_pomdp.envs.small.kuhn:Kuhn")
 register("meeting-v0", "llm_dec_pomdp.envs.planning.meeting:Meeting")
 register("trip-v0", "llm_dec_pomdp.envs.planning.trip:Travel")
 register("repair-v0", "llm_dec_pomdp.envs.planning.repair:Repair")
+register("calls-v0", "llm_dec_pomdp.envs.calls.task:Calls")
+register("memory-v0", "llm_dec_pomdp.envs.memory:Memory")

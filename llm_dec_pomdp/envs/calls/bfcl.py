@@ -1,0 +1,380 @@
+"""bfcl-v0: The multi-turn rows of BFCL v4 for a dispatcher and a specialist for each application.
+
+| fact | value |
+|---|---|
+| agents | agent_0 "dispatcher", then a specialist for each of eight classes: "GorillaFileSystem", "MathAPI", ... |
+| turns | `max_turns` H = 200 |
+| data | 800 rows of the distribution `bfcl-eval` (Apache-2.0); the same for training and test |
+| options | `category` "base", "miss_func", "miss_param", "long_context" (200 rows each) or "" for all; see calls-v0 |
+| return | 0 to 1.0 |
+
+Install. `pip install --no-deps bfcl-eval==2026.3.23`; its requirements are not needed.
+
+Observation, action: as in calls-v0. The dispatcher is told the words of the user and the classes of the row. Nobody is
+told of functions that a row leaves out, until it brings them back; as published, a call of them runs all the same (the
+calls of multi_turn_miss_func_49 need that).
+
+Reward (one float for the team), `reward` as in calls-v0. A user turn is right, as published, where afterwards all
+public attributes of all classes of the row equal those after the calls of the row, and what these gave in this turn is
+among what the team's calls gave so far; a turn without calls in the row is right. `outcome` is 1 where all are: all or
+nothing, as published.
+
+Differences to what is published. An unknown function or argument, and a missing one, is answered by our words. A text
+has 16 calls at most, of which each is answered with 6000 characters at most; what is compared is not cut.
+
+Teams. `script:gold` orders the calls of the row and earns 1.
+
+Source: the Berkeley Function-Calling Leaderboard v4, https://gorilla.cs.berkeley.edu; the split into agents is this
+suite's own.
+
+Version history: v0, the first.
+
+Example:
+    >>> import llm_dec_pomdp
+    >>> env = llm_dec_pomdp.make("bfcl-v0", category="base")
+    >>> len(env.items)
+    200
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import importlib
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Literal, NamedTuple, cast, get_args
+
+from typing_extensions import Unpack
+
+from ...registries import UnknownNameError, nearest
+from ...types import Message, TaskItem, Tool
+from ..base import Say, TextDecPOMDP
+from ..tasks import Tasks, TaskSource
+from ..tools import Call, Function, Kit, Limits, Toolbox, ToolState, read_calls
+from ..tools.function import ArgumentsError
+from .dispatch import DECLARED, LEAD, Dispatch, DispatchOptions, State, arguments_of
+from .published import rows
+
+Category = Literal["", "base", "miss_func", "miss_param", "long_context"]
+CLASSES: Mapping[str, tuple[str, str]] = {  # module, and file of descriptions
+    "GorillaFileSystem": ("gorilla_file_system", "gorilla_file_system"),
+    "MathAPI": ("math_api", "math_api"),
+    "MessageAPI": ("message_api", "message_api"),
+    "TwitterAPI": ("posting_api", "posting_api"),
+    "TicketAPI": ("ticket_api", "ticket_api"),
+    "TradingBot": ("trading_bot", "trading_bot"),
+    "TravelAPI": ("travel_booking", "travel_booking"),
+    "VehicleControlAPI": ("vehicle_control", "vehicle_control"),
+}
+_MODULES = "bfcl_eval.eval_checker.multi_turn_eval.func_source_code"
+_TYPES = {"dict": "object", "float": "number"}
+_MORE = "I have updated some more functions you can choose from. What about now?"
+_DONE = "Done."
+_AT_ONCE = 16  # calls of an order of `script:gold`
+
+
+class Instance(NamedTuple):
+    """An object of a class: how it begins, and its calls so far, from which it follows."""
+
+    name: str
+    config: str = ""  # JSON; "" for none
+    long: bool = False
+    calls: tuple[tuple[str, str], ...] = ()  # functions and their arguments as JSON
+
+
+class Row(NamedTuple):
+    """A row as it is played."""
+
+    words: tuple[str, ...]
+    classes: tuple[str, ...]
+    configs: Mapping[str, str]
+    long: bool
+    hidden: tuple[frozenset[str], ...]  # functions that are not there, by user turn
+    gold: tuple[tuple[str, ...], ...]  # calls by user turn
+
+
+@functools.lru_cache(maxsize=1024)
+def row_of(text: str) -> Row:
+    """The row of the field `row`, a line of JSON."""
+    row = json.loads(text.splitlines()[0])
+    return Row(
+        tuple(row["words"]),
+        tuple(row["classes"]),
+        {name: json.dumps(config) for name, config in row["configs"].items()},
+        row["long"],
+        tuple(map(frozenset, row["hidden"])),
+        tuple(tuple(str(call) for call in turn) for turn in row["gold"]),
+    )
+
+
+@functools.cache
+def _tasks() -> tuple[TaskItem, ...]:
+    items: list[TaskItem] = []
+    for category in get_args(Category)[1:]:
+        right = {r["id"]: r["ground_truth"] for r in rows(f"possible_answer/BFCL_v4_multi_turn_{category}")}
+        for row in rows(f"BFCL_v4_multi_turn_{category}"):
+            missed: Mapping[str, list[str]] = row.get("missed_function", {})
+            words = ["\n".join(m["content"] for m in turn) or _MORE for turn in row["question"]]
+            later = [
+                [n for start, names in missed.items() if int(start) > turn for n in names] for turn in range(len(words))
+            ]
+            played = {
+                "words": words,
+                "classes": row["involved_classes"],
+                "configs": row["initial_config"],
+                "long": category == "long_context",
+                "hidden": [[*row.get("excluded_function", ()), *names] for names in later],
+                "gold": right[row["id"]],
+            }
+            items.append(TaskItem(row["id"], words[0], "test", fields={"row": json.dumps(played)}))
+    return tuple(items)
+
+
+# --- objects ----------------------------------------------------------------------------------------------------------
+
+
+@functools.lru_cache(maxsize=256)
+def played(instance: Instance) -> tuple[Any, tuple[str, ...]]:
+    """The object after its calls, which nobody may change, and what each gave."""
+    made = getattr(importlib.import_module(f"{_MODULES}.{CLASSES[instance.name][0]}"), instance.name)()
+    if hasattr(made, "_load_scenario"):
+        made._load_scenario(json.loads(instance.config or "{}"), long_context=instance.long)
+    return made, tuple(_called(made, name, json.loads(arguments)) for name, arguments in instance.calls)
+
+
+def _called(made: Any, name: str, arguments: Mapping[str, Any]) -> str:
+    """What a function gives, as text; see `execute_multi_turn_func_call` of the distribution."""
+    try:
+        result = getattr(made, name)(**copy.deepcopy(dict(arguments)))
+        if isinstance(result, dict):
+            try:
+                return json.dumps(result)
+            except (TypeError, ValueError):
+                return str(result)  # pyright: ignore[reportUnknownArgumentType]
+        return str(result)
+    except Exception as error:
+        return f"Error during execution: {error}"
+
+
+def attributes(made: Any) -> dict[str, Any]:
+    """The public attributes of an object, which are compared."""
+    return {name: value for name, value in vars(made).items() if not name.startswith("_")}
+
+
+class _Run:
+    """A function of a class: the object follows from its calls."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __call__(self, state: Instance, arguments: Mapping[str, Any]) -> tuple[Instance, str]:
+        after = state._replace(calls=(*state.calls, (self.name, json.dumps(dict(arguments)))))
+        return after, played(after)[1][-1]
+
+
+class _Accepted:
+    """The arguments as they are, where their names are right; the class looks at their values."""
+
+    def __init__(self, tool: Tool) -> None:
+        self.tool = tool
+
+    def __call__(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+        schema = self.tool.json_schema
+        known, needed = schema["properties"], schema.get("required", ())
+        if unknown := [name for name in arguments if name not in known]:
+            raise ArgumentsError(
+                f"unknown argument {unknown[0]!r:.60} of {self.tool.name}; it takes {', '.join(known)}"
+            )
+        if missing := [name for name in needed if name not in arguments]:
+            raise ArgumentsError(f"the argument {missing[0]!r} of {self.tool.name} is missing")
+        return arguments
+
+
+@functools.cache
+def kits() -> tuple[Kit, ...]:
+    """The functions of the eight classes."""
+    made: list[Kit] = []
+    for name, (_, file) in CLASSES.items():
+        functions: list[Function] = []
+        for about in rows(f"multi_turn_func_doc/{file}"):
+            description = about["description"].partition("Tool description: ")[2] or about["description"]
+            tool = Tool(about["name"], description, schema=json.dumps(_schema(about["parameters"])))
+            functions.append(Function(tool, _Run(tool.name), _Accepted(tool)))
+        made.append(Kit(name, tuple(functions), Instance(name)))
+    return tuple(made)
+
+
+def _schema(value: Any) -> Any:
+    """A JSON schema, whose types have other names in the distribution."""
+    if not isinstance(value, dict):
+        return value
+    table = cast("dict[str, Any]", value)
+    return {k: _TYPES.get(v, v) if k == "type" and isinstance(v, str) else _schema(v) for k, v in table.items()}
+
+
+# --- the task ---------------------------------------------------------------------------------------------------------
+
+
+class BFCL(Dispatch):
+    """The multi-turn rows of BFCL v4; the module is the manual.
+
+    Args:
+        category: Whose rows are played.
+        tasks, common: See `Dispatch`.
+
+    Raises:
+        ModuleNotFoundError: The distribution is not installed; the message has the command.
+    """
+
+    source = TaskSource("bfcl", required=("prompt", "row"), sample=_tasks, every_split=True)
+    declared = replace(DECLARED, name="bfcl-v0", hidden_fields=("row",), scripts=("gold",))
+
+    def __init__(self, tasks: Tasks = "sample", *, category: Category = "", **common: Unpack[DispatchOptions]) -> None:
+        if category not in get_args(Category):
+            raise ValueError(f"category is {category!r}; {nearest(category, get_args(Category))}")
+        self.category = category
+        common.setdefault("max_turns", 200)
+        limits = {f.tool.name: Limits(seconds=0, characters=6000) for kit in kits() for f in kit.functions}
+        super().__init__(kits(), limits, tasks, **common)
+
+    def alone(self) -> TextDecPOMDP:
+        """The same rows for one agent."""
+        return BFCL(self.items, split="all", single_agent=True, reward=self.reward, render_mode=self.render_mode)
+
+    def prepare(self, items: tuple[TaskItem, ...]) -> tuple[TaskItem, ...]:
+        """The rows of the category."""
+        return tuple(item for item in items if item.id.startswith(f"multi_turn_{self.category}") or not self.category)
+
+    def problem(self, item: TaskItem) -> str:
+        """A row that cannot be read."""
+        try:
+            row = row_of(item.fields["row"])
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            return f"field 'row': {type(error).__name__}: {error}; give a row of this environment"
+        unknown = [name for name in row.classes if name not in CLASSES]
+        return f"field 'row': there is no class {unknown[0]!r}; {nearest(unknown[0], CLASSES)}" if unknown else ""
+
+    def words(self, item: TaskItem) -> Sequence[str]:
+        """As the row has them."""
+        return row_of(item.fields["row"]).words
+
+    def applications(self, item: TaskItem) -> Sequence[str]:
+        """The classes of the row."""
+        return row_of(item.fields["row"]).classes
+
+    def tools_at_first(self, item: TaskItem) -> ToolState:
+        """Objects as the row begins."""
+        row = row_of(item.fields["row"])
+        begun = ((i, "", Instance(name, row.configs.get(name, ""), row.long)) for i, name in enumerate(CLASSES))
+        return ToolState(tuple(entry for entry in begun if entry[2].name in row.classes))
+
+    def shown(self, item: TaskItem, user: int) -> Toolbox:
+        """Without the functions that the row leaves out."""
+        hidden = row_of(item.fields["row"]).hidden
+        return self._without(hidden[min(user, len(hidden) - 1)])
+
+    def _without(self, hidden: frozenset[str]) -> Toolbox:
+        left = [replace(k, functions=tuple(f for f in k.functions if f.tool.name not in hidden)) for k in kits()]
+        known = {f.tool.name for kit in left for f in kit.functions}
+        limits = {name: limit for name, limit in self.toolbox.limits.items() if name in known}
+        return Toolbox(left, limits, self.toolbox.users)
+
+    # --- what is right -----------------------------------------------------------------------------------------------
+
+    def right(self, state: State) -> bool:
+        """The published checks of a user turn."""
+        row = row_of(state.item.fields["row"])
+        gold = row.gold[state.user]
+        if not gold:
+            return True
+        if not any(made.user == state.user for made in state.made):
+            return False
+        after, before = (gold_instances(row, state.user + 1), gold_instances(row, state.user))
+        now = {i.name: i for _, _, i in state.tools.states}
+        wanted, given = Counter[str](), Counter[str]()
+        for name in row.classes:
+            made, results = played(now[name])
+            expected, all_results = played(after[name])
+            if attributes(made) != attributes(expected):
+                return False
+            wanted.update(all_results[len(before[name].calls) :])
+            given.update(results)
+        return not wanted - given
+
+    def calls_of(self, item: TaskItem) -> int:
+        """See `Dispatch`."""
+        return sum(map(len, row_of(item.fields["row"]).gold))
+
+    def missing(self, state: State, user: int) -> int:
+        """See `Dispatch`."""
+        made = {(m.tool, m.arguments) for m in state.made if m.valid and m.user == user}
+        calls = (call for text in row_of(state.item.fields["row"]).gold[user] for call in read_calls(text))
+        return sum((call.name, arguments_of(self.toolbox, call)) not in made for call in calls)
+
+    # --- a team without a model --------------------------------------------------------------------------------------
+
+    def script(self, name: str) -> Say:
+        """ "gold" orders the calls of the row."""
+        return self._gold if name == "gold" else super().script(name)
+
+    @functools.cached_property
+    def _known(self) -> Mapping[str, Sequence[TaskItem]]:
+        known: dict[str, list[TaskItem]] = {}
+        for item in self.items:  # some rows begin with the same words
+            known.setdefault(self._greeting(item).text, []).append(item)
+        return known
+
+    def _texts(self, calls: Sequence[str]) -> list[str]:
+        """What the dispatcher says in a user turn: orders for calls of the same class that follow each other."""
+        orders: list[tuple[str, list[str]]] = []
+        for text in calls:
+            owner = _owners()[text.partition("(")[0].strip()]
+            if not orders or (not self.single_agent and orders[-1][0] != owner) or len(orders[-1][1]) == _AT_ONCE:
+                orders.append((owner, []))
+            orders[-1][1].append(text)
+        lists = [(owner, f"[{', '.join(texts)}]") for owner, texts in orders]
+        return [*(text if self.single_agent else f"{owner}: {text}" for owner, text in lists), _DONE]
+
+    def _gold(self, agent: str, history: Sequence[Message]) -> str:
+        if agent != LEAD:
+            text = history[-1].text
+            told = text.partition("\n\nOrder: ")[2] or text.removeprefix("Order: ")
+            return _DONE if history[-1].role == "tool" else told
+        later = [place for place, m in enumerate(history) if m.role == "told" and m.text.startswith("The user: ")]
+        heard = [history[place].text.removeprefix("The user: ") for place in later if place]
+        for item in self._known.get(history[0].text, ()):
+            row = row_of(item.fields["row"])
+            if list(row.words[1 : len(heard) + 1]) == heard:
+                texts = self._texts(row.gold[len(heard)])
+                said = sum(message.role == "said" for message in history[max(later, default=0) :])
+                return texts[min(said, len(texts) - 1)]
+        raise UnknownNameError(f'no request {history[0].text[-60:]!r} is known; the team "gold" plays its tasks')
+
+
+@functools.cache
+def _owners() -> Mapping[str, str]:
+    return {f.tool.name: kit.name for kit in kits() for f in kit.functions}
+
+
+@functools.lru_cache(maxsize=4096)
+def _gold_calls(gold: tuple[tuple[str, ...], ...]) -> tuple[tuple[str, str, str], ...]:
+    box = Toolbox(kits())
+    calls: list[Call] = [call for turn in gold for text in turn for call in read_calls(text)]
+    return tuple((_owners()[call.name], call.name, arguments_of(box, call)) for call in calls)
+
+
+def gold_instances(row: Row, turns: int) -> dict[str, Instance]:
+    """The objects after the calls of the first user turns of a row."""
+    calls = _gold_calls(row.gold[:turns])
+    return {
+        name: Instance(
+            name,
+            row.configs.get(name, ""),
+            row.long,
+            tuple((tool, given) for owner, tool, given in calls if owner == name),
+        )
+        for name in row.classes
+    }

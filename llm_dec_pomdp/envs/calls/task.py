@@ -1,0 +1,329 @@
+"""calls-v0: A dispatcher hears what a user wants, and five specialists call the tools of their applications.
+
+| fact | value |
+|---|---|
+| agents | agent_0 "dispatcher", then "calendar", "bank", "mail", "shop" and "files" |
+| turns | `max_turns` H = 60: dispatcher and specialists speak in turn; 12 to 24 where all goes well |
+| offline | 200 / 100 requests (train / test) of 2 to 6 calls in 1 to 3 user turns |
+| options | `reward` "outcome", "process" or "call"; `grammar` "free" or "choice"; `single_agent` |
+| files | rows of `prompt`, `world`, and `turns`: words and calls of every user turn, a line of JSON each |
+| return | 0 to 1.0 |
+
+Observation. The dispatcher alone is told the words of the user, and the names of the applications. A specialist is told
+the orders that it gets, its own tools and what its calls give; later the dispatcher is told its report. So every value
+that one application knows and another needs passes through the words of three agents.
+
+Action. The dispatcher writes orders, a line `bank: pay 24 to Eva` each, or an answer in words, which ends the user
+turn. A specialist writes calls (docs/tools.md) in up to 3 texts for an order, and a text without calls is its report. A
+blank text of the dispatcher does nothing.
+
+Reward (one float for the team). A user turn is right where all applications are afterwards as the calls of the row
+leave them, whatever else was looked up; texts that are sent or written hold the bare value.
+
+| `reward` | earned |
+|---|---|
+| outcome | 1 at the end, where all user turns were right |
+| process | 1 / their number at the end of every user turn that was right |
+| call | 1 / their number for each call of the row, when it is made in its user turn for the first time |
+
+All three are diagnostics of every score, whatever is paid: `outcome`, `process`, `call`; and `calls`, how many were
+made.
+
+Options. In `grammar="choice"` agents say a letter. The dispatcher chooses among the order that is needed next, the same
+with a wrong value, an order to another application, and ending the user turn; a specialist among the call that its
+order means, one with a wrong argument, another tool and none. What its calls give is its report, and its history begins
+anew with each order. The letters follow from row and order alone. `single_agent` (protocol "centralized") gives one
+agent the words and all tools.
+
+Teams. `script:gold` earns 1. `script:parrot` passes the words of the user on to all applications, which do what they
+understand. `script:random` orders and calls at random.
+
+Source: this suite's own.
+
+Version history: v0, the first.
+
+Example:
+    >>> import llm_dec_pomdp
+    >>> env = llm_dec_pomdp.make("calls-v0")
+    >>> env.reset(options={"index": 0})[0]["agent_0"].splitlines()[-1]
+    'The user: Pay the amount in the mail of Eva to Eva.'
+    >>> order = {**dict.fromkeys(env.agents, ""), "agent_0": "mail: what does Eva write?"}
+    >>> env.step(order)[0]["agent_3"].splitlines()[-1]
+    'Order: what does Eva write?'
+    >>> call = {**dict.fromkeys(env.agents, ""), "agent_3": 'read_mail(sender="Eva")'}
+    >>> env.step(call)[0]["agent_3"]
+    'Eva writes: amount 24'
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Literal, get_args
+
+from typing_extensions import Unpack
+
+from ...registries import UnknownNameError, nearest
+from ...seeding import derive, generator
+from ...types import Message, TaskItem
+from ..base import Say, TextDecPOMDP
+from ..tasks import Tasks, TaskSource
+from ..tools import ToolState
+from .applications import APPLICATIONS, KITS, LIMITS, TOOLS, Asked, asked, run, understood
+from .applications import State as AppState
+from .dispatch import DECLARED, LEAD, Dispatch, DispatchOptions, State, offered_in
+from .generator import (
+    AMOUNTS,
+    COUNTS,
+    DAYS,
+    FILES,
+    ITEMS,
+    PAPERS,
+    PEOPLE,
+    TITLES,
+    UserTurn,
+    embedded,
+    turns_of,
+    world_of,
+)
+
+Grammar = Literal["free", "choice"]
+DONE = "Done."
+REFUSED = "I cannot do that."
+_VALUES: Mapping[str, Sequence[Any]] = {  # of arguments
+    **dict.fromkeys(("person", "sender", "to"), PEOPLE),
+    "item": ITEMS,
+    "title": TITLES,
+    "day": DAYS,
+    "amount": AMOUNTS,
+    "count": COUNTS,
+}
+
+
+class Calls(Dispatch):
+    """Orders, calls and reports in five applications; the module is the manual.
+
+    Args:
+        grammar: "free" or "choice".
+        tasks, common: See `Dispatch`.
+    """
+
+    source = TaskSource("calls", required=("prompt", "world", "turns"), sample=embedded)
+    declared = replace(
+        DECLARED, name="calls-v0", hidden_fields=("world", "turns"), scripts=("gold", "parrot", "random")
+    )
+
+    def __init__(
+        self, tasks: Tasks = "sample", *, grammar: Grammar = "free", **common: Unpack[DispatchOptions]
+    ) -> None:
+        if grammar not in get_args(Grammar):
+            raise ValueError(f"grammar is {grammar!r}; {nearest(str(grammar), get_args(Grammar))}")
+        self.grammar: Grammar = grammar
+        self.chooses = grammar == "choice"
+        if self.chooses:  # words of the user are no option
+            self.declared = replace(self.declared, scripts=("gold", "random"))
+        super().__init__(KITS, LIMITS, tasks, **common)
+
+    def alone(self) -> TextDecPOMDP:
+        """The same rows for one agent."""
+        options: dict[str, Any] = {"reward": self.reward, "grammar": self.grammar, "render_mode": self.render_mode}
+        return Calls(self.items, split="all", single_agent=True, **options)
+
+    # --- rows --------------------------------------------------------------------------------------------------------
+
+    def problem(self, item: TaskItem) -> str:
+        """A world or calls that cannot be read, or that fail."""
+        try:
+            states = world_of(item.fields["world"])
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            return f'field \'world\': {error}; give a line of JSON such as {{"calendar": [["Ada", 12]]}}'
+        try:
+            turns = turns_of(item.fields["turns"])
+            for call in (call for turn in turns for call in turn.calls):
+                states, _ = run(states, call)
+        except (ValueError, KeyError, TypeError, IndexError) as error:
+            return (
+                f"field 'turns': {type(error).__name__}: {error}; give lines such as "
+                '{"words": "Ask Ada.", "calls": [["send_mail", {"to": "Ada", "text": "12"}]]}'
+            )
+        return "" if turns else "field 'turns': holds no user turn"
+
+    def words(self, item: TaskItem) -> Sequence[str]:
+        """As the row has them."""
+        later = (turn.words for turn in turns_of(item.fields["turns"])[1:])
+        return [" ".join(words.split()) for words in (item.prompt, *later)]
+
+    def tools_at_first(self, item: TaskItem) -> ToolState:
+        """The world of the row."""
+        world = world_of(item.fields["world"])
+        return ToolState(tuple((place, "", world[name]) for place, name in enumerate(APPLICATIONS)))
+
+    # --- what is right -----------------------------------------------------------------------------------------------
+
+    def right(self, state: State) -> bool:
+        """The applications are as the calls of the row leave them."""
+        place = {kit: state_of for kit, _, state_of in state.tools.states}
+        now = {name: place[i] for i, name in enumerate(APPLICATIONS)}
+        return now == states_after(state.item.fields["world"], state.item.fields["turns"])[state.user]
+
+    def calls_of(self, item: TaskItem) -> int:
+        """See `Dispatch`."""
+        return sum(len(turn.calls) for turn in turns_of(item.fields["turns"]))
+
+    def missing(self, state: State, user: int) -> int:
+        """See `Dispatch`."""
+        return len(self._missing(state, user))
+
+    def _missing(self, state: State, user: int) -> list[Asked]:
+        """Calls of a user turn that were not made in it."""
+        made = {(m.tool, m.arguments) for m in state.made if m.valid and m.user == user}
+        calls = turns_of(state.item.fields["turns"])[user].calls
+        return [call for call in calls if (call.tool, json.dumps(dict(call.arguments), sort_keys=True)) not in made]
+
+    # --- choices -----------------------------------------------------------------------------------------------------
+
+    def offers(self, state: State, agent: str, told: str) -> tuple[str, ...]:
+        """See "Options" of the module."""
+        if agent != LEAD:
+            return offered_calls(self.role(agent), told.rpartition("Order: ")[2])
+        turn = turns_of(state.item.fields["turns"])[state.user] if state.user < len(self.words(state.item)) else None
+        if turn is None:
+            return ()
+        call = next(iter(self._missing(state, state.user)), turn.calls[-1])
+        label = derive(0, state.item.id, state.user, turn.calls.index(call))
+        wrong, other = altered(call, label), another(APPLICATIONS, call.application, label)
+        if self.single_agent:
+            return shuffled((call.text, wrong.text, drawn_call(other, label).text, DONE), label)
+        return shuffled((_ordered(call), _ordered(wrong), f"{other}: {call.order}", DONE), label)
+
+    # --- teams without a model ---------------------------------------------------------------------------------------
+
+    def script(self, name: str) -> Say:
+        """The teams of the module."""
+        if name not in self.declared.scripts:
+            return super().script(name)
+        teams = {"gold": self._gold, "parrot": self._parrot, "random": self._random}
+
+        def say(agent: str, history: Sequence[Message]) -> str:
+            offered, text = offered_in(history[-1].text), teams[name](agent, history)
+            if not offered:
+                return text
+            return offered.get(text) or sorted(offered.values())[derive(0, *map(str, history)) % len(offered)]
+
+        return say
+
+    @functools.cached_property
+    def _known(self) -> Mapping[str, tuple[UserTurn, ...]]:
+        return {self.words(item)[0]: turns_of(item.fields["turns"]) for item in self.items}
+
+    def _gold(self, agent: str, history: Sequence[Message]) -> str:
+        if agent != LEAD:
+            return self._understood(agent, history)
+        prompt = history[0].text.partition("The user: ")[2].partition("\n")[0]
+        if prompt not in self._known:
+            raise UnknownNameError(f'no request {prompt[:60]!r} is known; the team "gold" plays the tasks that it has')
+        write = _written if self.single_agent else _ordered
+        texts = [text for turn in self._known[prompt] for text in (*map(write, turn.calls), DONE)]
+        said = sum(message.role == "said" for message in history)
+        return texts[min(said, len(texts) - 1)]
+
+    def _understood(self, agent: str, history: Sequence[Message]) -> str:
+        """What a specialist does that understands orders by their usual words: a call, then what it gave."""
+        if history[-1].role == "tool":
+            return history[-1].text
+        call = understood(self.role(agent), history[-1].text.rpartition("Order: ")[2])
+        return call.text if call else REFUSED
+
+    def _parrot(self, agent: str, history: Sequence[Message]) -> str:
+        """The words of the user go to all applications, once."""
+        if agent != LEAD:
+            return self._understood(agent, history)
+        words = _heard(history)
+        if self.single_agent or "reports: " in history[-1].text:
+            return DONE
+        return "\n".join(f"{name}: {words}" for name in APPLICATIONS)
+
+    def _random(self, agent: str, history: Sequence[Message]) -> str:
+        """An application and a call by chance, which follows from the history."""
+        label = derive(0, agent, *map(str, history))
+        application = APPLICATIONS[label % len(APPLICATIONS)] if agent == LEAD else self.role(agent)
+        call = drawn_call(application, label)
+        if label % 4 == 0:
+            return DONE
+        return _ordered(call) if agent == LEAD and not self.single_agent else call.text
+
+
+@functools.lru_cache(maxsize=4096)
+def states_after(world: str, turns: str) -> tuple[dict[str, AppState], ...]:
+    """The states of the applications after every user turn of a row."""
+    states, after = dict(world_of(world)), list[dict[str, AppState]]()
+    for turn in turns_of(turns):
+        for call in turn.calls:
+            states, _ = run(states, call)
+        after.append(states)
+    return tuple(after)
+
+
+def _ordered(call: Asked) -> str:
+    return f"{call.application}: {call.order}"
+
+
+def _written(call: Asked) -> str:
+    return call.text
+
+
+def _heard(history: Sequence[Message]) -> str:
+    """What the user said last."""
+    heard = (m.text.rpartition("The user: ")[2] for m in history if "The user: " in m.text)
+    return [words.partition("\n")[0] for words in heard][-1]
+
+
+# --- calls that are offered -------------------------------------------------------------------------------------------
+
+
+def shuffled(texts: tuple[str, ...], label: int) -> tuple[str, ...]:
+    """The texts in an order that a number decides."""
+    return tuple(texts[int(i)] for i in generator(label, "order").permutation(len(texts)))
+
+
+def another(values: Sequence[Any], value: Any, label: int) -> Any:
+    """A value that is another one, decided by a number."""
+    others = [other for other in values if other != value]
+    return others[derive(label, "another") % len(others)]
+
+
+def altered(call: Asked, label: int) -> Asked:
+    """The call with another value of one argument."""
+    place = derive(label, "argument") % len(call.arguments)
+    name, value = call.arguments[place]
+    if name == "text" and value.isdigit():
+        values: Sequence[Any] = [str(number) for number in (*DAYS, *AMOUNTS)]
+    else:
+        values = _VALUES.get(name) or (FILES if call.tool == "read_file" else PAPERS)
+    changed = (name, another(values, value, label))
+    return call._replace(arguments=(*call.arguments[:place], changed, *call.arguments[place + 1 :]))
+
+
+def drawn_call(application: str, label: int, but: str = "") -> Asked:
+    """A call of an application, of another tool than `but`, decided by a number."""
+    tools = [tool for tool, owner in TOOLS.items() if owner == application and tool != but]
+    tool = tools[derive(label, "tool") % len(tools)]
+    schema = next(f.tool.json_schema for kit in KITS for f in kit.functions if f.tool.name == tool)
+    arguments: dict[str, Any] = {}
+    for name in schema["properties"]:
+        values = _VALUES.get(name) or (DAYS if name == "text" else FILES if tool == "read_file" else PAPERS)
+        value = values[derive(label, name) % len(values)]
+        arguments[name] = str(value) if name == "text" else value
+    return asked(tool, **arguments)
+
+
+@functools.lru_cache(maxsize=1 << 14)
+def offered_calls(application: str, words: str) -> tuple[str, ...]:
+    """The call that an order means, a wrong argument, another tool, and none; three calls where it means nothing."""
+    label = derive(0, application, words)
+    call = understood(application, words)
+    meant = call or drawn_call(application, label)
+    other = drawn_call(application, label, but=meant.tool)
+    return shuffled((meant.text, altered(meant, label).text, other.text, REFUSED), label)

@@ -1,0 +1,122 @@
+"""bfcl-v0 against the published checker: gold of all rows, and mutated answers. Needs the distribution `bfcl-eval`."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+import llm_dec_pomdp
+from llm_dec_pomdp.envs.calls.bfcl import BFCL, _owners, row_of  # pyright: ignore[reportPrivateUsage]
+from llm_dec_pomdp.envs.calls.published import COMMAND, installed
+from llm_dec_pomdp.envs.check import LAWS
+from llm_dec_pomdp.types import TaskItem
+
+needs_bfcl = pytest.mark.skipif(not installed(), reason=f"needs {COMMAND}")
+MUTATED = 500
+
+
+@pytest.mark.skipif(installed(), reason="the distribution is there")
+def test_without_the_distribution_an_error_names_the_command() -> None:
+    with pytest.raises(ModuleNotFoundError, match="pip install --no-deps bfcl-eval"):
+        llm_dec_pomdp.make("bfcl-v0")
+
+
+def earned(env: Any, item: TaskItem, calls: list[list[str]]) -> float:
+    """The return of one agent that makes these calls, a text for each user turn, and answers."""
+    env.reset(options={"task_id": item.id})
+    for turn in calls:
+        for start in range(0, len(turn), 16):
+            env.step({"agent_0": f"[{', '.join(turn[start : start + 16])}]"})
+        env.step({"agent_0": "Done."})
+    return env.last_score.total
+
+
+@needs_bfcl
+@pytest.mark.slow
+@pytest.mark.parametrize("category", ["base", "miss_func", "miss_param", "long_context"])
+def test_gold_earns_all_of_every_row(category: Any) -> None:
+    env = BFCL(category=category)
+    assert len(env.items) == 200
+    script = env.script("gold")
+    for item in env.items:
+        env.reset(options={"task_id": item.id})
+        while env.agents:
+            env.step({a: script(a, env.history(a)) if env.asked(a) else "" for a in env.agents})
+        assert env.last_score is not None
+        assert (item.id, env.last_score.total, env.last_score.diagnostics["call"]) == (item.id, 1.0, 1.0)
+
+
+def mutated(gold: list[list[str]], draw: random.Random) -> list[list[str]]:
+    """The calls of a row with one or two of them gone, twice, moved to another turn or with another argument."""
+    calls = [list(turn) for turn in gold]
+    for _ in range(draw.randrange(1, 3)):
+        full = [turn for turn in calls if turn]
+        if not full:
+            break
+        turn = draw.choice(full)
+        place = draw.randrange(len(turn))
+        kind = draw.randrange(5)
+        if kind == 0:
+            turn.pop(place)
+        elif kind == 1:
+            turn.insert(place, turn[place])
+        elif kind == 2:
+            draw.choice(calls).append(turn.pop(place))
+        elif kind == 3:
+            turn.reverse()
+        else:
+            turn[place] = re.sub(r"(?<=[=(])'(?=\w)", "'x", re.sub(r"=(\d)", r"=1\1", turn[place]), count=1)
+    return calls
+
+
+@needs_bfcl
+@pytest.mark.slow
+def test_mutated_answers_earn_what_the_published_checker_says() -> None:
+    from bfcl_eval.eval_checker.multi_turn_eval.multi_turn_checker import (  # pyright: ignore[reportMissingImports]
+        multi_turn_checker,  # pyright: ignore[reportUnknownVariableType]
+    )
+
+    env, draw = BFCL(single_agent=True), random.Random(0)
+    known = _owners()
+    verdicts: list[bool] = []
+    for number in range(MUTATED):
+        item = draw.choice(env.items)
+        row = row_of(item.fields["row"])
+        calls = mutated([list(turn) for turn in row.gold], draw)
+        calls = [[text for text in turn if text.partition("(")[0].strip() in known] for turn in calls]
+        entry: Mapping[str, Any] = {
+            "id": item.id,
+            "initial_config": {name: json.loads(config) for name, config in row.configs.items()},
+            "involved_classes": list(row.classes),
+        }
+        gold = [list(turn) for turn in row.gold]
+        verdict = multi_turn_checker([[t] if t else [] for t in calls], gold, entry, "", f"m{number}")  # pyright: ignore[reportUnknownVariableType]
+        assert (item.id, calls, earned(env, item, calls) == 1.0) == (item.id, calls, verdict["valid"])
+        verdicts.append(bool(verdict["valid"]))  # pyright: ignore[reportUnknownArgumentType]
+    assert 0.1 < sum(verdicts) / MUTATED < 0.9
+
+
+@needs_bfcl
+@pytest.mark.parametrize("options", [{"single_agent": True}, {}])
+def test_every_law_is_kept(options: dict[str, Any]) -> None:
+    assert llm_dec_pomdp.check_env(llm_dec_pomdp.make("bfcl-v0", category="base", **options), rows=1) == list(LAWS)
+
+
+@needs_bfcl
+def test_functions_that_are_missing_are_told_when_they_are_there() -> None:
+    env: Any = BFCL(category="miss_func")
+    env.reset(options={"task_id": "multi_turn_miss_func_0"})
+    files = "agent_1"
+    quiet = dict.fromkeys(env.agents, "")
+    for turn in range(4):
+        env.step({**quiet, "agent_0": "GorillaFileSystem: look"})
+        told = env.history(files)[-1].text
+        assert ("- sort(" in told) is (turn == 3)
+        assert ("You are the application" in told) is (turn in (0, 3))
+        env.step({**quiet, files: "nothing"})
+        env.step({**quiet, "agent_0": "Done."})
