@@ -20,7 +20,7 @@ from typing import Any, Literal, NamedTuple, get_args
 from typing_extensions import Unpack
 
 from ...registries import nearest
-from ...types import Event, Message, Score, TaskItem, Tool
+from ...types import Event, Group, Message, Score, TaskItem, Tool
 from ..facts import Facts
 from ..task import Task, TaskOptions, Transition
 from ..tasks import Tasks
@@ -279,6 +279,25 @@ class Dispatch(Task[State]):
             offers.append((agent, texts))
             messages.append((agent, message._replace(text=f"{message.text}\n\n{lines}\n{CHOOSE}")))
         return state._replace(offers=tuple(offers), messages=tuple(messages))
+
+    def measure(self, groups: Sequence[Group]) -> Mapping[str, Mapping[str, float]]:
+        """Calls of an episode; shares of those of no tool, with wrong arguments, and made before by the same agent."""
+        known = {f.tool.name for kit in self.toolbox.kits for f in kit.functions}
+        episodes = [episode for group in groups for episode in group.episodes]
+        wrong = repeated = invalid = every = 0
+        for episode in episodes:
+            events = [event for turn in episode.turns for event in turn.events]
+            made = [(e.agent, e.details["tool"], e.details["input"]) for e in events if e.kind == "call"]
+            results = [e.details for e in events if e.kind == "result"]
+            every += len(made)
+            repeated += len(made) - len(set(made))
+            wrong += sum(details["tool"] not in known for details in results)
+            invalid += sum(details["valid"] == "false" and details["tool"] in known for details in results)
+        if not every:
+            return {}
+        shares = {"wrong names %": wrong, "wrong arguments %": invalid, "repeated %": repeated}
+        table = {name: 100 * count / every for name, count in shares.items()}
+        return {"function calls": {"calls": every / len(episodes), **table}}
 
     # --- what it is worth --------------------------------------------------------------------------------------------
 

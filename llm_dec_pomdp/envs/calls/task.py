@@ -38,6 +38,9 @@ agent the words and all tools.
 Teams. `script:gold` earns 1. `script:parrot` passes the words of the user on to all applications, which do what they
 understand. `script:random` orders and calls at random.
 
+Measured (`env.measure`) are the calls of an episode, and the shares of calls of tools that are not there, with wrong
+arguments, and that the same agent had made before.
+
 Source: this suite's own.
 
 Version history: v0, the first.

@@ -8,11 +8,13 @@ from typing import Any
 import pytest
 
 import llm_dec_pomdp
+from llm_dec_pomdp.agents import Sampling, Scripted
 from llm_dec_pomdp.envs.calls.applications import APPLICATIONS, asked, understood
 from llm_dec_pomdp.envs.calls.generator import embedded, turns_of
 from llm_dec_pomdp.envs.check import LAWS
 from llm_dec_pomdp.envs.tasks import TaskError
 from llm_dec_pomdp.envs.wrappers import with_protocol
+from llm_dec_pomdp.rollout import Trajectories
 
 BANK, MAIL = "agent_2", "agent_3"
 ROW = {
@@ -113,6 +115,17 @@ def test_wrong_calls_are_answered_and_change_nothing() -> None:
         "Ben was paid 24",
     ]
     assert [call[4] for call in json.loads(env.state())["hidden"]["calls"]] == [False, False, False, True]
+
+
+def test_calls_are_counted_and_so_are_wrong_and_repeated_ones() -> None:
+    env = made(single_agent=True)
+    texts = iter(['[price("moon"), fly(), pay(1), read_mail("Eva")]', 'read_mail("Eva")', "Done.", "Done."])
+    policy = Scripted(lambda agent, history: next(texts))
+    groups = Trajectories("own").play(env, policy, ["a"], [0], Sampling())
+    assert env.measure(groups) == {
+        "function calls": {"calls": 5, "wrong names %": 20, "wrong arguments %": 40, "repeated %": 20}
+    }
+    assert env.measure([]) == {}
 
 
 def test_a_specialist_reports_after_three_texts_with_calls() -> None:
