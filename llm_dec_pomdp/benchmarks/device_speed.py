@@ -20,6 +20,7 @@ from ..agents.base import Sampling
 from ..agents.engines import Prompt
 from ..agents.language_model.policy import LanguageModel
 from ..agents.loading import load_team
+from ..algorithms.objectives import Clipped
 from ..algorithms.options import UpdaterOptions
 from ..algorithms.samples import Sample
 from ..algorithms.updater import WATCHED, updaters_of
@@ -133,7 +134,9 @@ def _learning(team: Any, texts: int, new_tokens: int, parameters: int, most: flo
             ids = tuple((7 * seed + 3 * token) % len(policy.tokenizer) for token in range(new_tokens))
             text = Completion("", tuple(prompt.ids), ids, (-1.0,) * new_tokens)
             samples.append(Sample(AGENTS[place % 2], text, (-1.0) ** seed))
-    [updater] = updaters_of(team, 1.0, UpdaterOptions(learning_rate=0.0, micro_batch=texts, importance="none"))
+    [updater] = updaters_of(
+        team, 1.0, UpdaterOptions(learning_rate=0.0, micro_batch=texts, objective=Clipped(importance="none"))
+    )
     updater.updates = WATCHED  # the first updates read their texts once more
     updater.step(samples)
     _reset_memory(device)
