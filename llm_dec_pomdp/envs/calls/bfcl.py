@@ -161,7 +161,7 @@ def _called(made: Any, name: str, arguments: Mapping[str, Any]) -> str:
 
 def attributes(made: Any) -> dict[str, Any]:
     """The public attributes of an object, which are compared."""
-    every: dict[str, Any] = vars(made)
+    every = cast("dict[str, Any]", vars(made))
     return {name: value for name, value in every.items() if not name.startswith("_")}
 
 
