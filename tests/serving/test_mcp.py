@@ -131,14 +131,14 @@ def test_a_program_and_agents_share_an_episode() -> None:
 
 
 def test_in_another_environment_a_call_is_the_text_of_a_turn() -> None:
-    client, env = Client(make("research-v0")), make("research-v0")
+    client, env, subtask = Client(make("research-v0")), make("research-v0"), "Who taught Greta Stakel?"
     client.ask("initialize", query="index=1")
     env.reset(options={"index": 1})
-    assert client.call("ask", name="sub", subtask="Who wrote Horwin by Night?") == ("", False)
-    assert client.call("ask", name="sub", subtask="Who?")[0] == "agent_0 cannot call now; agent_1 has to write"
-    env.step({"agent_0": "ASK sub: Who wrote Horwin by Night?"})
-    found, *_ = env.step({"agent_0": "", "agent_1": "SEARCH: Horwin by Night"})
-    assert client.call("search", "agent=agent_1", query="Horwin by Night") == (found["agent_1"], False)
+    assert client.call("ask", to="reader", subtask=subtask) == ("", False)
+    assert client.call("ask", to="reader", subtask="Who?")[0] == "agent_0 cannot call now; agent_1 has to write"
+    env.step({"agent_0": f'ask("reader", "{subtask}")'})
+    found, *_ = env.step({"agent_0": "", "agent_1": f'search("{subtask}")'})
+    assert client.call("search", "agent=agent_1", query=subtask) == (found["agent_1"], False)
 
 
 @pytest.mark.parametrize(
