@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from waiting import wait_until
 
@@ -77,13 +78,13 @@ class Lines(Silent):
         self.said.append(text)
 
 
-def tasks() -> list[int]:
-    """The processes in which cells run now."""
-    found: list[int] = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        with contextlib.suppress(OSError):
-            if path.read_bytes().startswith(b"ray::_Actor"):
-                found.append(int(path.parent.name))
+def tasks(parent: int) -> list[psutil.Process]:
+    """The processes below another one in which cells run now; other tests may use Ray at the same time."""
+    found: list[psutil.Process] = []
+    for process in psutil.Process(parent).children(recursive=True):
+        with contextlib.suppress(psutil.Error):
+            if "ray::_Actor" in " ".join(process.cmdline()[:1]):
+                found.append(process)
     return found
 
 
@@ -100,15 +101,15 @@ def test_cells_on_two_machines_give_the_numbers_of_processes_here(
 def test_a_cell_that_is_killed_runs_again_from_its_checkpoint(
     cluster: Any, alone: dict[str, Any], tmp_path: Path
 ) -> None:
-    killed: list[int] = []
+    killed: list[psutil.Process] = []
     steps: dict[str, int] = {}
 
     def act(label: str) -> None:
         steps[label] = steps.get(label, 0) + 1
         if not killed and steps[label] == 4:
-            killed.extend(tasks())
-            for pid in killed:
-                os.kill(pid, signal.SIGKILL)
+            killed.extend(tasks(os.getpid()))
+            for process in killed:
+                process.kill()
 
     lines = Lines(act)
     run_suite(SUITE, tmp_path / "run", lines, executor="ray", address=cluster.address)
@@ -152,6 +153,7 @@ def test_ctrl_c_lets_cells_save_and_leaves_no_process(alone: dict[str, Any], tmp
     command = [sys.executable, "-c", RUN, json.dumps(long), str(folder)]
     process = subprocess.Popen(command, stderr=subprocess.DEVNULL, start_new_session=True)
     wait_until(lambda: any(map(read_lines, folder.glob("cells/*/train.jsonl"))), process)
+    ours = tasks(process.pid)
     os.killpg(process.pid, signal.SIGINT)
     assert process.wait(60) == 75
     begun = [path for path in folder.glob("cells/*/train.jsonl") if read_lines(path)]
@@ -161,7 +163,8 @@ def test_ctrl_c_lets_cells_save_and_leaves_no_process(alone: dict[str, Any], tmp
     assert {json.loads(p.read_text())["reason"] for p in folder.glob("cells/*/failure.json")} == {
         "stopped by a signal, goes on with bench --resume"
     }
-    assert tasks() == []
+    assert ours
+    assert psutil.wait_procs(ours, timeout=30)[1] == []
 
 
 def test_an_address_where_nothing_listens_is_refused_before_anything_is_made(tmp_path: Path) -> None:

@@ -75,7 +75,8 @@ def test_the_second_ctrl_c_ends_a_training_at_once_and_leaves_the_terminal_in_or
 def test_one_ctrl_c_lets_the_cell_of_a_benchmark_save_its_step(tmp_path: Path) -> None:
     """A terminal sends it to the runner and to the processes of the cells."""
     folder = tmp_path / "run"
-    terminal = Terminal("bench", "quick", "--set", "sampling.max_new_tokens=16", "--set", "training.steps=10", "--out", str(folder))
+    small = ["--set", "sampling.max_new_tokens=16", "--set", "training.steps=10"]
+    terminal = Terminal("bench", "quick", *small, "--out", str(folder))
     terminal.wait_for(lambda text: " 1/10" in text)
     terminal.press(CTRL_C)
     assert terminal.code() == 75
