@@ -26,7 +26,7 @@ from typing_extensions import Unpack
 
 from ...registries import nearest
 from ...seeding import derive
-from ...types import Event, Group, Message, Scale, Score, TaskItem, Tool
+from ...types import Group, Message, Scale, Score, TaskItem, Tool
 from ..base import Say, TextDecPOMDP
 from ..facts import Facts
 from ..task import Task, TaskOptions, Transition
@@ -248,15 +248,8 @@ class Dialogue(Task[State]):
             acted.worth or 0.0,
             acted.worth is not None,
         )
-        listening = () if state.over or state.turns >= self.max_turns else actions
-        events = tuple(
-            Event("read", reader, {"of": writer})
-            for reader in listening
-            for writer, text in said.items()
-            if text != NOTHING and reader != writer
-        )
         reward = (acted.worth or 0.0) - self.turn_cost * charged - self.word_cost * words
-        return Transition(state, reward, self._score(state), terminated=state.over, events=events)
+        return Transition(state, reward, self._score(state), terminated=state.over)
 
     def _message(self, item: TaskItem, agent: str, text: str) -> tuple[str, int]:
         """What the others hear of a text, and how many words it has."""
