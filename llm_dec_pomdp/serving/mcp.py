@@ -136,11 +136,11 @@ def _read(body: bytes) -> Data:
 
 def _address(query: bytes) -> dict[str, str]:
     """What an address says; RefusedError where it says something else."""
-    said = dict(parse_qsl(query.decode("latin-1"), keep_blank_values=True))
+    parameters = dict(parse_qsl(query.decode("latin-1"), keep_blank_values=True))
     known = ("agent", "session_id", *_BEGINS)
-    if unknown := sorted(set(said) - set(known)):
+    if unknown := sorted(set(parameters) - set(known)):
         raise RefusedError(400, f"the address has {unknown[0]!r:.60}; {nearest(unknown[0][:60], known)}")
-    return said
+    return parameters
 
 
 def _agent(env: TextDecPOMDP, address: Mapping[str, str]) -> str:

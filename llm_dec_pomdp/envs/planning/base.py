@@ -40,6 +40,14 @@ LIMIT = 40  # words of a message
 LONGEST = 600  # characters of a message
 VARIANTS = 3  # sentences for the same thing
 TELL = "TELL"  # stands for all that its author knows
+DECLARED = Facts(
+    name="planning",
+    components=("plan", "turns", "words"),
+    diagnostics=("turns_played", "words_said"),
+    score_range=(-1.0, 1.0),
+    hears_others=True,
+    scripts=("optimal", "tells_all", "silent"),
+)  # what the tasks share
 ALONE = "agent_0"  # who acts for all, where one agent knows what all know
 NOTHING = "-"  # what somebody is heard to say who says nothing
 COUNTS = {"train": 3, "test": 1}  # tasks of each split for every three of training
@@ -302,12 +310,12 @@ class Dialogue(Task[State]):
     # --- teams without a model ---------------------------------------------------------------------------------------
 
     @abstractmethod
-    def plays(self, agent: str, own: str, heard: Mapping[str, str], turn: int, told: Sequence[str]) -> str:
+    def plays(self, agent: str, private: str, heard: Mapping[str, str], turn: int, told: Sequence[str]) -> str:
         """What the optimal team says after the first turn.
 
         Args:
             agent: Who speaks.
-            own: What it alone knows.
+            private: What it alone knows.
             heard: What the others have told of what they know, by agent; those who have not are missing.
             turn: How many turns were played, at least 1.
             told: All that it was told, in order.
@@ -320,8 +328,8 @@ class Dialogue(Task[State]):
 
         def say(agent: str, history: Sequence[Message]) -> str:
             told = [message.text for message in history if message.role == "told"]
-            own = "\n".join(_lines_after(_KNOWN, told[0]))
-            if not own:
+            private = "\n".join(_lines_after(_KNOWN, told[0]))
+            if not private:
                 name_of = self.metadata["name"]
                 raise ValueError(f"{agent} of {name_of} is told at first what it knows, not {told[0]!r:.60}")
             if len(told) == 1:
@@ -331,7 +339,7 @@ class Dialogue(Task[State]):
                 for other in self.possible_agents
                 if other != agent
             }
-            return self.plays(agent, own, heard, len(told) - 1, told)
+            return self.plays(agent, private, heard, len(told) - 1, told)
 
         return say
 
@@ -357,8 +365,8 @@ class KnowsAll(Task[State]):
     @property
     def facts(self) -> Facts:
         """As of the team, with the optimum of one that knows all."""
-        known, own = self.team.facts, self.declared
-        return replace(known, name=own.name, roles=own.roles, hears_others=False, scripts=own.scripts)
+        known, declared = self.team.facts, self.declared
+        return replace(known, name=declared.name, roles=declared.roles, hears_others=False, scripts=declared.scripts)
 
     @property
     def max_turns(self) -> int:

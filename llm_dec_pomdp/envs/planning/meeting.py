@@ -63,9 +63,8 @@ from typing_extensions import Unpack
 
 from ...seeding import generator
 from ...types import Message, TaskItem
-from ..facts import Facts
 from ..tasks import Tasks
-from .base import LABELS, NOTHING, TELL, Acted, Dialogue, DialogueOptions, fits, whole
+from .base import DECLARED, LABELS, NOTHING, TELL, Acted, Dialogue, DialogueOptions, fits, whole
 
 DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday")
 FIRST_HOUR = 9
@@ -101,13 +100,9 @@ class Meeting(Dialogue):
     """
 
     row_fields = ("calendars",)
-    declared = Facts(
+    declared = replace(
+        DECLARED,
         name="meeting-v0",
-        components=("plan", "turns", "words"),
-        diagnostics=("turns_played", "words_said"),
-        score_range=(-1.0, 1.0),
-        hears_others=True,
-        scripts=("optimal", "tells_all", "silent"),
     )
 
     def __init__(
@@ -150,13 +145,13 @@ class Meeting(Dialogue):
         chances = random.random((len(slots), people))
         chances[range(len(slots)), random.integers(people, size=len(slots))] = 1  # not free for all
         for slot, row in zip(order[common:], chances.tolist(), strict=False):
-            for own, chance in zip(free, row, strict=True):
+            for private, chance in zip(free, row, strict=True):
                 if chance < 0.5:
-                    own.add(slot)
+                    private.add(slot)
         lines: list[str] = []
-        for own in free:
-            liked = order[:common] if random.integers(2) else sorted(own)
-            lines.append(_told(Calendar(frozenset(own), liked[int(random.integers(len(liked)))])))
+        for private in free:
+            liked = order[:common] if random.integers(2) else sorted(private)
+            lines.append(_told(Calendar(frozenset(private), liked[int(random.integers(len(liked)))])))
         return TaskItem(f"{split}-{number}", "Find an hour to meet.", split, fields={"calendars": "\n".join(lines)})
 
     def problem(self, item: TaskItem) -> str:
@@ -239,9 +234,9 @@ class Meeting(Dialogue):
         days = [f"I cannot on {day}" for day in DAYS[: self.days]]
         return [TELL, *free, *best, *days, *(f"BOOK {slot}" for slot in slots), NOTHING]
 
-    def plays(self, agent: str, own: str, heard: Mapping[str, str], turn: int, told: Sequence[str]) -> str:
+    def plays(self, agent: str, private: str, heard: Mapping[str, str], turn: int, told: Sequence[str]) -> str:
         """Book the best hour of those that are free for all who have told theirs; another one at every turn."""
-        calendars = [read_calendar(own), *(read_calendar(text) for a, text in heard.items() if a != agent)]
+        calendars = [read_calendar(private), *(read_calendar(text) for a, text in heard.items() if a != agent)]
         known = [calendar for calendar in calendars if calendar.free]
         worth = _worth(known)
         order = sorted(worth, key=lambda slot: (-worth[slot], slot)) or sorted(known[0].free)

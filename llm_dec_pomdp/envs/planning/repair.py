@@ -68,10 +68,9 @@ from typing_extensions import Unpack
 
 from ...seeding import generator
 from ...types import Message, TaskItem, Tool
-from ..facts import Facts
 from ..tasks import Tasks
 from ..tools.calls import read_calls
-from .base import LABELS, NOTHING, TELL, Acted, Dialogue, DialogueOptions, whole
+from .base import DECLARED, LABELS, NOTHING, TELL, Acted, Dialogue, DialogueOptions, whole
 
 ASSISTANT, CUSTOMER = "agent_0", "agent_1"
 SETTINGS = ("airplane", "sim", "data", "roaming", "apn", "vpn", "saver", "wifi")
@@ -108,14 +107,10 @@ class Repair(Dialogue):
 
     most_wrong = 2
     row_fields = ("manual", "phone")
-    declared = Facts(
+    declared = replace(
+        DECLARED,
         name="repair-v0",
         roles=("assistant", "customer"),
-        components=("plan", "turns", "words"),
-        diagnostics=("turns_played", "words_said"),
-        score_range=(-1.0, 1.0),
-        hears_others=True,
-        scripts=("optimal", "tells_all", "silent"),
     )
 
     def __init__(
@@ -263,15 +258,15 @@ class Repair(Dialogue):
         sets, calls = ([text for text in acts if text.startswith(word)] for word in ("SET", "fix"))
         return [*acts, *map("\n".join, itertools.product(calls, sets))]
 
-    def plays(self, agent: str, own: str, heard: Mapping[str, str], turn: int, told: Sequence[str]) -> str:
+    def plays(self, agent: str, private: str, heard: Mapping[str, str], turn: int, told: Sequence[str]) -> str:
         """Mend the next fault, or the one after it while the other mends that; without words try what there is."""
         known = [heard.get(ASSISTANT, ""), heard.get(CUSTOMER, "")]
-        known[agent == CUSTOMER] = own
+        known[agent == CUSTOMER] = private
         manual, _, broken = known[0].partition(_NOW)
         if not manual or not known[1]:
             tried = [f"fix_{name}()" for name, value in read_pairs(broken) if value == BROKEN]
             if agent == CUSTOMER:
-                tried = [f"SET {name} {_other(value)}" for name, value in read_pairs(own)]
+                tried = [f"SET {name} {_other(value)}" for name, value in read_pairs(private)]
             return tried[(turn - 1) % len(tried)] if tried else NOTHING
         phone = dict.fromkeys(ACCOUNTS, OK) | dict(read_pairs(known[1])) | dict(read_pairs(broken))
         faults = World(tuple(read_pairs(manual)), phone).faults
@@ -299,7 +294,7 @@ def mend(faults: Sequence[Pair], mended: int, acts: Sequence[Pair]) -> int:
 def shortest(faults: tuple[Pair, ...]) -> int:
     """The least number of turns that mend all faults: breadth-first search over faults mended and all joint acts."""
     by_owner = [[pair for pair in faults if _owner(pair) == agent] for agent in (ASSISTANT, CUSTOMER)]
-    joint = [tuple(filter(None, acts)) for acts in itertools.product(*([None, *own] for own in by_owner))]
+    joint = [tuple(filter(None, acts)) for acts in itertools.product(*([None, *private] for private in by_owner))]
     reached, turns = {0}, 0
     while len(faults) not in reached:
         reached = {mend(faults, mended, tried) for mended in reached for tried in joint}

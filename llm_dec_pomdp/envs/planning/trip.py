@@ -67,9 +67,8 @@ from typing_extensions import Unpack
 
 from ...seeding import generator
 from ...types import Message, TaskItem
-from ..facts import Facts
 from ..tasks import Tasks
-from .base import LABELS, NOTHING, TELL, Acted, Dialogue, DialogueOptions, fits, whole
+from .base import DECLARED, LABELS, NOTHING, TELL, Acted, Dialogue, DialogueOptions, fits, whole
 
 TRAVELLER, GUIDE = "agent_0", "agent_1"
 NAMES = ("harbour", "abbey", "market", "tower", "garden", "theatre", "island", "castle")
@@ -108,14 +107,10 @@ class Travel(Dialogue):
     """
 
     row_fields = ("wishes", "events")
-    declared = Facts(
+    declared = replace(
+        DECLARED,
         name="trip-v0",
         roles=("traveller", "guide"),
-        components=("plan", "turns", "words"),
-        diagnostics=("turns_played", "words_said"),
-        score_range=(-1.0, 1.0),
-        hears_others=True,
-        scripts=("optimal", "tells_all", "silent"),
     )
 
     def __init__(
@@ -255,15 +250,15 @@ class Travel(Dialogue):
         """The traveller tells its wishes; the guide has nothing to say that the traveller needs."""
         return TELL if agent == TRAVELLER else NOTHING
 
-    def plays(self, agent: str, own: str, heard: Mapping[str, str], turn: int, told: Sequence[str]) -> str:
+    def plays(self, agent: str, private: str, heard: Mapping[str, str], turn: int, told: Sequence[str]) -> str:
         """The guide proposes what is best by the wishes that it has heard, then the next; the traveller accepts."""
         proposed = "The guide proposes" in told[-1]
         if agent == TRAVELLER:
             return "ACCEPT" if proposed else NOTHING
         if proposed:  # one that plays both
             return NOTHING
-        known = _worth(heard[TRAVELLER], own) if heard[TRAVELLER] else {}
-        trips = sorted(known, key=lambda trip: (-known[trip], trip)) or possible(read_events(own))
+        known = _worth(heard[TRAVELLER], private) if heard[TRAVELLER] else {}
+        trips = sorted(known, key=lambda trip: (-known[trip], trip)) or possible(read_events(private))
         if not trips or (heard[TRAVELLER] and turn % 2 == 0):
             return NOTHING  # the traveller has been asked
         return f"PROPOSE {', '.join(trips[(turn - 1) // 2 % len(trips)])}"
