@@ -350,8 +350,8 @@ class BFCL(Dispatch):
             row = row_of(item.fields["row"])
             if list(row.words[1 : len(heard) + 1]) == heard:
                 texts = self._texts(row.gold[len(heard)])
-                said = sum(message.role == "said" for message in history[max(later, default=0) :])
-                return texts[min(said, len(texts) - 1)]
+                spoken = sum(message.role == "said" for message in history[max(later, default=0) :])
+                return texts[min(spoken, len(texts) - 1)]
         raise UnknownNameError(f'no request {history[0].text[-60:]!r} is known; the team "gold" plays its tasks')
 
 

@@ -161,18 +161,18 @@ class Dispatch(Task[State]):
         return self._offered(state._replace(messages=((LEAD, self._greeting(item)),)))
 
     def _greeting(self, item: TaskItem) -> Message:
-        said = f"The user: {self.words(item)[0]}"
+        spoken = f"The user: {self.words(item)[0]}"
         if self.single_agent:
             notice = (
                 "" if self.chooses else f"\n\n{self.shown(item, 0).notice(LEAD)}\nAnswer in words when all is done."
             )
-            return Message("told", f"{said}{notice}")
+            return Message("told", f"{spoken}{notice}")
         names = self.applications(item)
         return Message(
             "told",
             f"You pass the wishes of a user on to applications: {', '.join(names)}. Each knows only your orders, and "
             f"you know only its reports. An order is a line such as {names[0]}: what to do. When all is done, answer "
-            f"in words.\n\n{said}",
+            f"in words.\n\n{spoken}",
         )
 
     def told(self, state: State) -> Mapping[str, str | Message]:

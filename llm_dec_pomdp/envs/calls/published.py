@@ -57,5 +57,5 @@ def memory_rows() -> tuple[TaskItem, ...]:
 @functools.cache
 def _conversations(scenario: str) -> str:
     talks = rows(f"memory_prereq_conversation/memory_{scenario}")
-    said = (message["content"] for talk in talks for turn in talk["question"] for message in turn)
-    return "\n".join(" ".join(text.split()) for text in said)
+    contents = (message["content"] for talk in talks for turn in talk["question"] for message in turn)
+    return "\n".join(" ".join(text.split()) for text in contents)
