@@ -145,6 +145,7 @@ def test_an_integration_tells_and_scores_what_the_environment_does(example: Exam
     assert module["score"](env, first.id, dict.fromkeys(gold, "")) == 0.0
 
 
+@pytest.mark.slow
 def test_a_protocol_keeps_the_laws_and_is_learnt_under(example: Example, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(PROTOCOLS, "_specs", dict(PROTOCOLS))  # the name is for this test
     learner = example("protocol")["NotedMAGRPO"]

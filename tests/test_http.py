@@ -7,8 +7,9 @@ import contextlib
 import email.utils
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -101,6 +102,16 @@ def drip(server: Server, before: bytes, piece: bytes) -> Talk:
     return talk
 
 
+def mostly_slow(cases: Mapping[str, Any], *quick: str) -> list[Any]:
+    """Parameters with their names as ids; all but some in the full run alone."""
+    return [
+        pytest.param(
+            *(case if isinstance(case, tuple) else (case,)), id=name, marks=() if name in quick else pytest.mark.slow
+        )
+        for name, case in cases.items()
+    ]
+
+
 DRIPS = {
     "status": (b"", b"H"),
     "headers": (b"HTTP/1.1 200 OK\r\nX: ", b"x"),
@@ -112,7 +123,7 @@ DRIPS = {
 }
 
 
-@pytest.mark.parametrize(("before", "piece"), DRIPS.values(), ids=DRIPS)
+@pytest.mark.parametrize(("before", "piece"), mostly_slow(DRIPS, "headers", "endless body"))
 def test_a_server_that_drips_is_given_up_in_time(server: Server, before: bytes, piece: bytes) -> None:
     server.answers = [drip(server, before, piece)]
     with pytest.raises(RemoteError, match=r"timed out after \d+ bytes"):
@@ -157,7 +168,7 @@ BROKEN = {
 }
 
 
-@pytest.mark.parametrize("answer", BROKEN.values(), ids=BROKEN)
+@pytest.mark.parametrize("answer", mostly_slow(BROKEN, "a wrong chunk", "brackets"))
 def test_whatever_breaks_is_asked_again_and_has_one_type(server: Server, answer: bytes) -> None:
     server.answers = [answer]
     with pytest.raises(RemoteError, match="gave no usable answer in 2 tries"):

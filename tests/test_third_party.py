@@ -101,6 +101,7 @@ def test_the_two_names_of_max_turns_are_not_given_together() -> None:
         llm_dec_pomdp.make("tldr-v0", max_turns=2, max_cycles=5)
 
 
+@pytest.mark.slow
 def test_register_makes_it_known_under_any_id() -> None:
     assert run(REGISTER, PROJECT).splitlines() == list(LAWS)
 

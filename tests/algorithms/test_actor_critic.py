@@ -131,7 +131,7 @@ def taught(kind: type[ActorCritic], **options: Any) -> list[Any]:
 
 
 @pytest.mark.parametrize(
-    ("kind", "gae_lambda"), [(MAAC, 0.0), (MAAC, 1.0), pytest.param(IAC, 1.0, marks=pytest.mark.slow)]
+    ("kind", "gae_lambda"), [(MAAC, 0.0), *(pytest.param(kind, 1.0, marks=pytest.mark.slow) for kind in (MAAC, IAC))]
 )
 def test_critics_converge_to_the_enumerated_values(kind: type[ActorCritic], gae_lambda: float) -> None:
     """What an agent said and heard tells what the other one said here, so that both kinds have the same values."""
@@ -142,6 +142,7 @@ def test_critics_converge_to_the_enumerated_values(kind: type[ActorCritic], gae_
         assert track.values.tolist() == pytest.approx([start[0], later], abs=0.01)
 
 
+@pytest.mark.slow
 def test_a_critic_of_texts_converges_to_what_they_are_worth() -> None:
     for track in taught(MAAC, estimates="q", gae_lambda=0.0):
         (a, b), (c, d) = ([MENU.index(texts[agent].text) for agent in AGENTS] for texts in track.texts)

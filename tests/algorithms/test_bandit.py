@@ -49,6 +49,7 @@ def models(kind: type[MAGRPO]) -> float:
     return mean_reward(trained(team, kind, sampling, learning_rate=0.01), sampling)
 
 
+@pytest.mark.slow
 def test_two_language_models_agree_on_a_word() -> None:
     assert models(MAGRPO) > 0.9
 

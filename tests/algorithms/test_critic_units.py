@@ -86,6 +86,7 @@ def group_of(team: Team, rewards: Sequence[float]) -> Group:
     return Group("t", tuple(episodes), roles=dict(zip(AGENTS, ("left", "right"), strict=True)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "body"), [(IAC, "shared"), (MAAC, "own")])
 def test_policies_learn_the_same_in_any_unit_of_the_reward(kind: type[ActorCritic], body: str) -> None:
     team = separate_team(1, double=True)

@@ -42,11 +42,10 @@ def test_a_team_that_loses_by_going_on_learns_to_stop(name: str, options: dict[s
 LEARNERS = [name for name in algorithms if find_algorithm(name).load().learns()]
 CONTROLS = {"shuffled", "mgrpo_shuffled"}  # learn from rewards of others
 LEARNERS.remove("reward_model")  # learns from recordings what others are paid
-RELATIVES = ("mareinforce", "marloo", "maremax", "grpo", "iac", "shuffled")  # of magrpo, maac and mgrpo_shuffled
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.slow) if name in RELATIVES else name for name in LEARNERS]
+    "name", [name if name in ("magrpo", "madpo") else pytest.param(name, marks=pytest.mark.slow) for name in LEARNERS]
 )
 def test_every_learner_moves_the_decision_to_stop(name: str) -> None:
     """A look costs 20 and shows 9 at most; there is one decision, so that whatever is learnt is learnt about it."""

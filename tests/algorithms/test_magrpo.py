@@ -42,7 +42,12 @@ def close(first: Sequence[torch.Tensor], second: Sequence[torch.Tensor], rtol: f
 
 
 @pytest.mark.parametrize(
-    "options", [{}, {"average": "sequences"}, {"ratio": "sequence"}, {"entropy": 0.1}], ids=["t", "s", "r", "e"]
+    "options",
+    [
+        {"entropy": 0.1},
+        *(pytest.param(o, marks=pytest.mark.slow) for o in ({}, {"average": "sequences"}, {"ratio": "sequence"})),
+    ],
+    ids=["e", "t", "s", "r"],
 )
 def test_the_size_of_a_forward_pass_does_not_matter(team: Team, groups: list[Group], options: dict[str, Any]) -> None:
     """With one sequence per pass there is no padding at all, so the amount of padding does not matter either."""

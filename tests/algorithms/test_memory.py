@@ -66,7 +66,14 @@ def updated(team: Team, **options: Any) -> tuple[MAGRPO, list[dict[str, torch.Te
     return learner, weights(team), metrics
 
 
-@pytest.mark.parametrize("options", [{}, {"epochs": 3}, {"minibatches": 2}, {"beta": 0.1, "epochs": 2}], ids=str)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"beta": 0.1, "epochs": 2},
+        *(pytest.param(other, marks=pytest.mark.slow) for other in ({}, {"epochs": 3}, {"minibatches": 2})),
+    ],
+    ids=str,
+)
 def test_an_update_on_a_small_device_is_that_of_a_smaller_micro_batch(options: dict[str, Any]) -> None:
     learner, found, metrics = updated(on_small_device(separate_team(seed=3), 2), micro_batch=8, **options)
     _, wanted, wanted_metrics = updated(separate_team(seed=3), micro_batch=2, **options)

@@ -126,7 +126,7 @@ def some_logits(request: Request) -> Array:
 
 
 @pytest.mark.parametrize("options", [{"alternatives": 2}, {"silence": True}, {"alternatives": 0, "silence": True}])
-@pytest.mark.parametrize("protocol", ["sequential", "discussion"])
+@pytest.mark.parametrize("protocol", ["sequential", pytest.param("discussion", marks=pytest.mark.slow)])
 def test_the_mean_gradient_is_that_of_the_expected_return(protocol: str, options: dict[str, Any]) -> None:
     """Of messages and of scored texts; the exact one is that of REINFORCE over all trajectories."""
     env = with_protocol(Priced(ITEMS), protocol)
@@ -194,6 +194,7 @@ def learner_for(env: TextDecPOMDP, **options: Any) -> MAGRPO:
 RELAY = runpy.run_path(str(Path(__file__).parents[2] / "scripts" / "relay_credit.py"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("protocol", ["sequential", pytest.param("discussion", marks=pytest.mark.slow)])
 def test_who_knows_something_gets_the_credit(protocol: str) -> None:
     """In a team whose listener says the first word that it hears, and whose speakers are right in 7 of 10 cases."""

@@ -107,6 +107,7 @@ def test_loss_and_gradient_are_those_of_bradley_and_terry(tmp_path: Path) -> Non
     torch.testing.assert_close(own, gradients(one.team)[0], rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_it_tells_apart_pairs_of_tasks_that_it_never_learnt_from(tmp_path: Path) -> None:
     one = learner(tmp_path, held_out=0.4, learning_rate=3e-3, max_grad_norm=1.0)
     ids = [item.id for item in ITEMS]

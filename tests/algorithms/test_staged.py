@@ -42,7 +42,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> str:
     return save_model(tmp_path_factory.mktemp("model"), seed=3)
 
 
-@pytest.mark.parametrize("kind", ["tables", "models", "adapters"])
+@pytest.mark.parametrize("kind", ["tables", *(pytest.param(k, marks=pytest.mark.slow) for k in ("models", "adapters"))])
 def test_preferences_and_divergences_are_from_the_team_at_the_start_of_the_stage(kind: str, folder: str) -> None:
     for name, options in (("madpo", {}), ("magrpo", {"beta": 0.1})):
         team = {

@@ -48,6 +48,7 @@ def log_odds(team: Team) -> list[float]:
 # --- solving at once --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gamma", [1.0, pytest.param(0.9, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("pays", RULES)
 def test_two_tables_learn_to_solve(pays: str, gamma: float) -> None:

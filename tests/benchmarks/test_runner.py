@@ -240,6 +240,7 @@ class Broken(Algorithm):
 '''
 
 
+@pytest.mark.slow
 def test_a_cell_that_fails_or_is_killed_is_reported_and_the_others_run(
     small: Suite, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

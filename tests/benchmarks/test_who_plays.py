@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 
+import pytest
 from evaluated import last_episodes
 
 from llm_dec_pomdp.agents import Policy, Request, Sampling, Team
@@ -41,6 +42,7 @@ class Loud(Algorithm):
         return {}
 
 
+@pytest.mark.slow
 def test_training_evaluation_and_latency_are_those_of_the_policy(small: Suite, tmp_path: Path) -> None:
     methods = [MethodConfig(name=f"{__name__}:Loud")]
     suite = small.model_copy(update={"methods": methods, "environments": small.environments[:1]})

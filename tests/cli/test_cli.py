@@ -206,6 +206,7 @@ def test_a_trained_team_is_measured_again_and_trained_on(tmp_path: Path) -> None
     assert json.loads(curve.read_text().splitlines()[0])["return_percent"]["mean"] == means[0]
 
 
+@pytest.mark.slow
 def test_a_team_is_measured_as_its_run_was_and_what_options_change_is_said(tmp_path: Path) -> None:
     rows, run = tmp_path / "rows.jsonl", str(tmp_path / "run")
     rows.write_text("".join(json.dumps({"id": i, "abstract": f"text {i}"}) + "\n" for i in range(6)))
@@ -243,6 +244,7 @@ def test_defaults_agree_in_commands_suites_and_functions() -> None:
     assert team.sampling.model_dump() == drawn
 
 
+@pytest.mark.slow
 def test_a_team_that_was_trained_under_a_protocol_is_measured_under_it(tmp_path: Path) -> None:
     run = tmp_path / "run"
     table = ["--model", "builtin:table", "--set", "credit=message", "--set", "budget=9", "--protocol", "sequential"]
@@ -351,6 +353,7 @@ def test_doctor_tells_what_holds_and_tries_programs() -> None:
     assert found["honest"] == 0  # judged with all programs only
 
 
+@pytest.mark.slow
 def test_doctor_fails_when_a_program_gets_through(monkeypatch: pytest.MonkeyPatch) -> None:
     from llm_dec_pomdp.sandbox import doctor
 

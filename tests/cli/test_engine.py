@@ -48,6 +48,7 @@ def test_the_server_runs_in_its_own_environment_with_flags_of_ours_and_those_tha
     assert 'url = "http://127.0.0.1:81"' in done.stderr
 
 
+@pytest.mark.slow
 def test_a_server_has_a_key_and_answers_no_web_page_of_others(
     environment: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -18,6 +18,7 @@ def shown(*arguments: str) -> str:
     return result.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("line", "completed"),
     [

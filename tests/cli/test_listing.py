@@ -12,6 +12,8 @@ from written_runs import run_here
 from llm_dec_pomdp.benchmarks.suite import load_suite
 from llm_dec_pomdp.cli import app
 
+pytestmark = pytest.mark.slow  # the runs that are listed are trained first
+
 SHORT = ["--items", "2", "--max-new-tokens", "4", "--device", "cpu"]
 GAME, POSTS, BENCH = "train-firefighting-v0-20261125-142344", "train-tldr-v0-20261125-142317", "bench-20261125-142831"
 SUITE = 'name = "s"\nseeds = [0, 1]\nenvironments = ["dectiger-v0"]\nmethods = ["concat"]\n'

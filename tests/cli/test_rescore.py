@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
 from typer.testing import CliRunner, Result
 
 from llm_dec_pomdp.cli import app
@@ -32,6 +33,7 @@ def rescored(tmp_path: Path, name: str, env_id: str) -> dict[str, float]:
     return {"return": after["return_percent"]["mean"], **{k: v["mean"] for k, v in after["components"].items()}}
 
 
+@pytest.mark.slow
 def test_texts_earn_under_another_version_what_they_earn_when_said_there(tmp_path: Path) -> None:
     under_v0 = measured(tmp_path, "tldr-v0", "zero", "builtin:tiny")
     under_v1 = measured(tmp_path, "tldr-v1", "one", "builtin:tiny")

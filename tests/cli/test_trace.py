@@ -50,6 +50,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return played(tmp_path_factory.mktemp("runs") / "run", traces=True, methods=2)
 
 
+@pytest.mark.slow
 def test_a_run_becomes_traces_that_play_again(run: Path, tmp_path: Path) -> None:
     place = str(tmp_path / "t.jsonl")
     assert call("export", str(run), place, "--texts", "hashed", "--token-ids").stdout.startswith("4 traces in ")
@@ -73,6 +74,7 @@ def test_every_evaluation_has_its_traces_with_token_ids(run: Path) -> None:
     assert [len(group.episodes) for group in groups] == [1, 1, 3, 3]  # two tasks, under two protocols
 
 
+@pytest.mark.slow
 def test_a_run_without_them_becomes_traces_too_but_for_token_ids(tmp_path: Path) -> None:
     run = played(tmp_path / "run", traces=False, methods=1)
     place = tmp_path / "t.jsonl"

@@ -87,6 +87,7 @@ def test_a_team_comes_back_from_wherever_it_was_saved(tmp_path: Path) -> None:
     assert same(weights(first), weights(newest))
 
 
+@pytest.mark.slow
 def test_a_shared_model_comes_back_from_an_export_where_every_agent_has_a_copy(tmp_path: Path) -> None:
     run, env = tmp_path / "run", llm_dec_pomdp.make("tldr-v0")
     assert call("train", "tldr-v0", *SMALL, "--sharing", "shared", "--out", str(run)).exit_code == 0
@@ -114,6 +115,7 @@ def test_what_is_no_saved_team_is_not_replaced(tmp_path: Path) -> None:
     assert "load_team(env, model, weights=...)" in ran.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing`:FutureWarning")  # peft asks for it
 def test_peft_loads_a_saved_adapter_with_its_base(tmp_path: Path) -> None:
     from peft import AutoPeftModelForCausalLM
@@ -189,6 +191,7 @@ def test_the_report_shows_what_everybody_wrote_in_turn(tmp_path: Path) -> None:
 # --- a server that is down --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "command",
     [

@@ -235,6 +235,7 @@ def test_a_damaged_newest_is_skipped_and_named(damage: str, tmp_path: Path, capl
         read_checkpoint(tmp_path / "step-000002")
 
 
+@pytest.mark.slow
 def test_every_flipped_byte_of_the_manifest_is_noticed(tmp_path: Path) -> None:
     saved(tmp_path, 1)
     path = tmp_path / "step-000001" / MANIFEST

@@ -37,7 +37,6 @@ from llm_dec_pomdp.types import Completion, Turn
 REPOSITORY = Path(__file__).resolve().parents[2]
 LEARNERS = [name for name in algorithms if find_algorithm(name).load().learns()]
 LEARNERS.remove("imitation")  # of a teacher, which this task has not: see test_imitation
-KINDS = ("magrpo", "madpo", "maac", "reward_model")  # of samples, of pairs, with a critic, of rows: others keep no more
 SAMPLING = Sampling(max_new_tokens=4)
 STEPS = 6
 
@@ -132,7 +131,7 @@ def killed_and_resumed(folder: Path, *of: Any, **options: Any) -> Run:
 
 
 @pytest.mark.parametrize(
-    "name", [name if name in KINDS else pytest.param(name, marks=pytest.mark.slow) for name in LEARNERS]
+    "name", [name if name in ("magrpo", "maac") else pytest.param(name, marks=pytest.mark.slow) for name in LEARNERS]
 )
 def test_a_resumed_run_equals_one_that_was_not_stopped(name: str, tmp_path: Path, alone: Run) -> None:
     whole = alone if name == "magrpo" else Run(tmp_path / "alone", name).go()
@@ -143,6 +142,7 @@ def test_a_resumed_run_equals_one_that_was_not_stopped(name: str, tmp_path: Path
     assert not same(weights(whole.team), weights(Run(tmp_path / "new", name).team))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
     [

@@ -47,6 +47,7 @@ def test_a_script_checks_its_own_class_without_the_law_that_needs_a_module(echo:
     assert "the law 'processes' of acme/echo-v0 was not checked: Echo of this script" in done.stderr
 
 
+@pytest.mark.slow
 def test_a_module_that_checks_when_it_is_imported_is_checked_once_in_every_process(echo: Path) -> None:
     done = run("-c", COMMAND, "check", "echo:Echo", folder=echo.parent)
     assert done.returncode == 0, done.stderr

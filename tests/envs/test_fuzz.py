@@ -44,7 +44,7 @@ WRITING = [env_id for env_id in FLAT if not made(env_id).facts.judges_code]
 CODE = sorted(set(FLAT) - set(WRITING))
 # How many texts for every environment, whole batches all, in the full run and in the default run.
 FULL = {"writing": 1056, "code": 320, "protocols": 320}
-BRIEF = {"writing": 384, "code": 96, "protocols": 32}
+BRIEF = {"writing": 192, "code": 96, "protocols": 32}
 brief_and_full = pytest.mark.parametrize(
     "counts", [BRIEF, pytest.param(FULL, marks=pytest.mark.slow)], ids=["brief", "full"]
 )
@@ -246,7 +246,7 @@ def test_every_task_takes_any_text(env_id: str, counts: dict[str, int]) -> None:
     env = two_turns(env_id)
     played, passed = fuzz(env, drawn(texts, count, env_id))
     assert played >= SHARE * count * len(env.possible_agents) / AGENTS
-    assert passed >= (10 if counts is FULL else 3)
+    assert passed >= (10 if counts is FULL else 1)
 
 
 @pytest.mark.parametrize("protocol", sorted(set(PROTOCOLS) - {"parallel"}))

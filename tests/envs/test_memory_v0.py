@@ -102,6 +102,7 @@ def returns(team: str, notes: int) -> float:
     return fmean(found)
 
 
+@pytest.mark.slow
 def test_whole_pieces_do_not_fit_and_facts_do() -> None:
     assert returns("gold", notes=1) == 1.0
     assert returns("first", notes=20) == 1.0

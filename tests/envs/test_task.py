@@ -178,7 +178,13 @@ class Forgetful(Treasure):
         return replace(super().transition(state, actions, seed), anew=frozenset({"agent_0"}))
 
 
-@pytest.mark.parametrize("protocol", ["parallel", "sequential", "discussion", "centralized"])
+@pytest.mark.parametrize(
+    "protocol",
+    [
+        "parallel",
+        *(pytest.param(other, marks=pytest.mark.slow) for other in ("sequential", "discussion", "centralized")),
+    ],
+)
 def test_a_history_may_begin_anew(protocol: str) -> None:
     assert "forks" in check_env(with_protocol(treasure(Forgetful), protocol))
 

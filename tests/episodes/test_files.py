@@ -161,6 +161,7 @@ def test_a_gigabyte_is_refused_without_reading_it(beginning: bytes, tmp_path: Pa
         list(read(tmp_path / "t"))
 
 
+@pytest.mark.slow
 def test_a_circle_of_ten_thousand_agents_is_seen() -> None:
     count = 10_000
     events = [{"id": str(n), "t": 0, "type": "message", "agent": f"a{n}"} for n in range(count)]

@@ -40,6 +40,7 @@ def test_a_suite_measures_a_single_task_a_hundred_times() -> None:
     assert {cell.evaluation.samples for cell in check_cells(Suite.model_validate(few).cells())} == {3}
 
 
+@pytest.mark.slow
 def test_train_and_eval_play_a_textbook_game_with_a_table_and_a_hundred_episodes(tmp_path: Path) -> None:
     for command in ("train", "eval"):
         size = ["--steps", "1"] if command == "train" else []

@@ -99,6 +99,7 @@ def test_the_player_hears_the_adviser_under_a_protocol() -> None:
     assert env.step({"agent_0": "", "agent_1": "[2]"})[1]["agent_1"] == 0.2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "sees", ["advisers", *(pytest.param(sees, marks=pytest.mark.slow) for sees in ("all", "parts"))]
 )
@@ -138,6 +139,7 @@ def test_silence_that_pays_after_a_move_is_named() -> None:
         check_env(high_card(silence=0.25))
 
 
+@pytest.mark.slow
 def test_the_lowest_score_is_that_of_silence() -> None:
     env = high_card(silence=-0.5)
     assert "bounds" in check_env(env)

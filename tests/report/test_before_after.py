@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from playwright.sync_api import Page
 from written_runs import make_cell, write_run
 
@@ -50,6 +51,7 @@ def test_texts_of_the_least_and_the_most_trained_team_stand_under_the_roles(tmp_
     assert before_and_after(baseline) is None
 
 
+@pytest.mark.slow
 def test_the_page_marks_the_words_that_differ(tmp_path: Path, opened: Callable[..., Page]) -> None:
     report_runs([run_with_texts(tmp_path / "run")], tmp_path / "out")
     page = opened(tmp_path / "out" / "report.html")

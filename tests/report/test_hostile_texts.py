@@ -132,6 +132,7 @@ def check_runs(folder: Path, first: int, count: int) -> None:
         assert found.status == "failed"
 
 
+@pytest.mark.slow
 def test_reports_of_hostile_runs(tmp_path: Path) -> None:
     check_runs(tmp_path, 0, 8)
 

@@ -43,6 +43,7 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]
     return out, write_appendix(out, findings(read_run(folder / "run").entries))
 
 
+@pytest.mark.slow
 def test_every_figure_is_there_as_svg_and_as_pdf(exported: tuple[Path, list[str]]) -> None:
     files = sorted((exported[0] / "figures").iterdir())
     names = [path.name for path in files if path.suffix == ".svg"]
@@ -56,6 +57,7 @@ def test_every_figure_is_there_as_svg_and_as_pdf(exported: tuple[Path, list[str]
     assert {"magrpo", "concat", "training episodes"} <= texts  # text, not outlines
 
 
+@pytest.mark.slow
 def test_every_table_is_there_as_csv_and_as_latex(exported: tuple[Path, list[str]]) -> None:
     with (exported[0] / "tables" / "01_Return.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
@@ -100,6 +102,7 @@ def test_marl_eval_reads_as_many_runs_and_steps_of_every_algorithm(exported: tup
     assert constant == pytest.approx(0.3 + 1 / 300)
 
 
+@pytest.mark.slow
 def test_methods_that_lack_an_environment_are_named(tmp_path: Path) -> None:
     run = write_run(
         tmp_path / "run",

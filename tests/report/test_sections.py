@@ -106,6 +106,7 @@ def test_the_scale_of_a_classic_is_from_the_random_team_to_the_optimum() -> None
                 assert env.facts.score_scale.percent(env.facts.optimum) == pytest.approx(100)
 
 
+@pytest.mark.slow
 def test_intervals_over_episodes_cover_the_exact_return() -> None:
     """That of the random team is known from the tables; of 60 intervals about 57 hold it."""
     env: Classic = llm_dec_pomdp.make("broadcast-v0", max_turns=2)
@@ -141,6 +142,7 @@ def outputs(run: Path) -> tuple[Findings, dict[str, str]]:
     return report_and_texts(run)
 
 
+@pytest.mark.slow
 def test_every_output_shows_the_regret_and_the_section_of_the_page(outputs: tuple[Findings, dict[str, str]]) -> None:
     found, texts = outputs
     assert [one["method"] for one in found.to_dict()["lines"]] == ["magrpo", "random"]

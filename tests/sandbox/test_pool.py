@@ -40,7 +40,7 @@ def test_an_idle_judge_that_was_killed_is_replaced(pool: SandboxPool) -> None:
     assert judge_of(pool) != killed
 
 
-@pytest.mark.parametrize("who", ["judge", "keeper", "zygote"])
+@pytest.mark.parametrize("who", ["judge", *(pytest.param(w, marks=pytest.mark.slow) for w in ("keeper", "zygote"))])
 def test_a_job_whose_process_was_killed_is_tried_again(who: str, pool: SandboxPool) -> None:
     judge = judge_of(pool)
     with ThreadPoolExecutor(1) as thread:
@@ -142,6 +142,7 @@ def test_nothing_is_left_in_the_temporary_folder(tmp_path: Path, monkeypatch: py
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_pools_that_start_at_the_same_moment_keep_their_folders() -> None:
     pools = [SandboxPool(workers=1) for _ in range(6)]
     with ThreadPoolExecutor(len(pools)) as threads:
@@ -213,11 +214,13 @@ for child in (
 """
 
 
+@pytest.mark.slow
 def test_a_forked_child_and_its_parent_both_judge(tmp_path: Path) -> None:
     process = run_code(FORK, tmp_path)
     assert (process.communicate(timeout=60)[1], process.returncode) == ("", 0)
 
 
+@pytest.mark.slow
 def test_a_process_that_ends_leaves_no_folder(tmp_path: Path) -> None:
     code = (
         "from llm_dec_pomdp.sandbox import Job, SandboxPool\n"

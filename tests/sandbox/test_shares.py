@@ -157,6 +157,7 @@ def test_asserts_are_numbered_in_the_order_of_the_source() -> None:
 # --- time of the tests ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_tests_have_no_more_time_than_the_program(pool: SandboxPool) -> None:
     lines = ["assert c(1) == [None]", "for x in c(1_000_000):", "    assert not x", "assert c(1) == [None]"]
     limits = Limits(cpu_seconds=1.0, case_seconds=1.0, memory_mb=256)

@@ -57,6 +57,7 @@ def processes_of(folder: str) -> list[int]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("then", "processes"),
     [pytest.param(IDLE, 6, marks=pytest.mark.slow), (BUSY, 8), (FORKED, 8)],

@@ -170,6 +170,7 @@ def test_copies_in_a_process_share_a_session_and_pickles_have_their_own(serving:
         there.reset()
 
 
+@pytest.mark.slow
 def test_an_environment_that_is_gone_gives_its_session_back(serving: Serving) -> None:
     url = serving(make("telegrams-v0"), limits=Limits(sessions=1))
     for seed in range(3):

@@ -112,6 +112,7 @@ def test_who_asks_nothing_whole_is_cut_off(text: bytes, serving: Serving, monkey
         assert connection.recv(1) == b""
 
 
+@pytest.mark.slow
 def test_who_takes_no_answer_is_cut_off(serving: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server, "_LOOK", 0.2)
     env = make("telegrams-v0")

@@ -80,6 +80,7 @@ def test_the_suites_of_hierarchies_can_run(name: str) -> None:
     check_cells(load_suite(name, ["seeds=[0]"]).cells())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("source", "said"),
     [pytest.param("script:uniform", "no labels", marks=pytest.mark.slow), ("script:optimal", "with labels")],

@@ -280,6 +280,7 @@ def test_the_mean_return_and_what_was_scored_last(groups: list[Group], mean: flo
     assert mean_scores(groups, match()) == (mean, 100 * last, {"match": last})
 
 
+@pytest.mark.slow
 def test_the_mean_return_of_trees_is_that_of_trajectories() -> None:
     """The right colour ends an episode; a plain mean over the leaves is a quarter too low."""
     team, env = softmax_team(), match(max_turns=2)

@@ -28,6 +28,7 @@ MEMBERS = [
 # --- the same numbers -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_main_and_sub_agents_in_processes_of_their_own_learn_as_in_one(whole: dict[str, Any], tmp_path: Path) -> None:
     assert ran(hierarchy(), tmp_path) == whole
     assert [step["metrics"]["skipped"] for step in whole["train.jsonl"]] == [0] * 6

@@ -149,6 +149,7 @@ def counting_team(agent: str) -> Team:
     return Team({agent: Counting()})
 
 
+@pytest.mark.slow
 def test_a_worker_computes_with_the_threads_that_its_policy_would_have_here() -> None:
     """Models of like size share the cores when both are asked, and each has all of them when it is asked alone."""
     both = [Request(agent, conversation("how many")) for agent in AGENTS]
@@ -179,6 +180,7 @@ def failing_team() -> Team:
     return Team({"agent_0": Failing()})
 
 
+@pytest.mark.slow
 def test_an_error_in_a_worker_is_raised_here_with_where_it_came_from() -> None:
     with Processes() as executor:
         team = executor.load_team(["agent_0"], "builtin:nonsense")

@@ -298,16 +298,18 @@ def _drawn_events(size: tuple[int, int, int], split: str, number: int) -> str:
         lengths = random.integers(1, _LONGEST + 1, size=events).tolist()
         prices = random.integers(1, 20, size=events).tolist()
         kinds = random.random((events, max(wishes, 6))).argsort(axis=1)[:, :2].tolist()
-        text = "\n".join(
-            f"{name} {OFFERS[first]} {OFFERS[second]} {hour}-{min(hour + length, _HOURS[1])} {price}"
+        known = {
+            name: Event((OFFERS[first], OFFERS[second]), hour, min(hour + length, _HOURS[1]), price)
             for name, (first, second), hour, length, price in zip(
                 NAMES[:events], kinds, hours, lengths, prices, strict=True
             )
-        )
-        known = read_events(text)
+        }
         wanted = [_offered(known, trip).intersection(OFFERS[:wishes]) for trip in possible(known)]
         if wanted and max(map(len, wanted)) < len(set[str]().union(*wanted)):
-            return text
+            return "\n".join(
+                f"{name} {' '.join(event.offers)} {event.begins}-{event.ends} {event.price}"
+                for name, event in known.items()
+            )
 
 
 def _offered(events: Mapping[str, Event], trip: Trip) -> set[str]:

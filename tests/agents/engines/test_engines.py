@@ -47,7 +47,7 @@ def trained(team: Team, rate: float) -> tuple[list[str], torch.Tensor]:
     return said, flat(team)
 
 
-@pytest.mark.parametrize(("sharing", "rate"), [("lora", 1e-2), ("shared", 1e-3)])
+@pytest.mark.parametrize(("sharing", "rate"), [pytest.param("lora", 1e-2, marks=pytest.mark.slow), ("shared", 1e-3)])
 def test_training_with_a_server_is_training_with_the_own_loop(
     server: Server, vllm: FakeVLLM, tmp_path: Path, sharing: str, rate: float
 ) -> None:
@@ -172,6 +172,7 @@ def test_a_server_that_is_busy_for_a_moment_is_asked_again(server: Server, vllm:
     assert len(group.episodes) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("sharing", "order", "loads"),
     [

@@ -49,6 +49,7 @@ def test_a_model_takes_the_place_of_the_one_before_and_leaves_no_file(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "asked",
     [
@@ -85,6 +86,7 @@ def test_a_server_that_keeps_a_part_of_its_own_weights_is_found_out_before_any_t
         texts(team_of(server, tmp_path, "shared"))
 
 
+@pytest.mark.slow
 def test_a_server_with_weights_of_another_run_ends_this_one(server: Server, vllm: FakeVLLM, tmp_path: Path) -> None:
     first, second = (team_of(server, tmp_path, "shared") for _ in range(2))
     texts(first)

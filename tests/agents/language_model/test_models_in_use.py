@@ -142,6 +142,7 @@ def texts(policy: LanguageModel) -> list[list[tuple[int, ...]]]:
     return [[c.token_ids for c in answer] for answer in policy.generate(REQUESTS, SHORT)]
 
 
+@pytest.mark.slow
 def test_a_rollout_that_runs_out_of_memory_goes_on_with_half_the_rows(
     small_device: Any, caplog: pytest.LogCaptureFixture
 ) -> None:

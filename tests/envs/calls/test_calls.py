@@ -245,6 +245,8 @@ def test_words_that_are_passed_on_are_no_orders() -> None:
     assert sum(returns(llm_dec_pomdp.make("calls-v0", reward="call"), "parrot", 50)) / 50 < 0.1
 
 
-@pytest.mark.parametrize("options", [{"single_agent": True}, {"grammar": "choice", "reward": "call"}])
+@pytest.mark.parametrize(
+    "options", [pytest.param({"single_agent": True}, marks=pytest.mark.slow), {"grammar": "choice", "reward": "call"}]
+)
 def test_every_law_is_kept_by_every_option(options: dict[str, Any]) -> None:
     assert llm_dec_pomdp.check_env(llm_dec_pomdp.make("calls-v0", **options), rows=1) == list(LAWS)

@@ -308,6 +308,7 @@ def test_the_first_levels_are_those_of_v0(aux: str, main: str, total: float) -> 
     assert judged(aux, main).total == pytest.approx(total)
 
 
+@pytest.mark.slow
 def test_what_matters_is_seen_beyond_the_executions_that_a_verdict_lists() -> None:
     item = problem("def main(x):\n    pass\n", "for i in range(1_100):", "    assert c(i) == 2 * i + 1")
     main = "def main(x):\n    return 2 * x + 1 if x < 950 else 4 * aux(x) + 2 * (x % 2) + 1\n"

@@ -13,6 +13,7 @@ import llm_dec_pomdp
 from llm_dec_pomdp.cli import app
 from llm_dec_pomdp.envs.coding import trial
 from llm_dec_pomdp.envs.tasks import TaskError
+from llm_dec_pomdp.sandbox import worker
 
 ROW = {
     "prompt": 'def add(x):\n    """Add one."""\n',
@@ -42,6 +43,7 @@ UNUSABLE: dict[str, tuple[dict[str, Any], str]] = {
 WAITS = ("endless asserts", "an endless module", "an endless problem")  # for limits of the judge
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("changes", "field"),
     [pytest.param(*UNUSABLE[name], id=name, marks=pytest.mark.slow if name in WAITS else ()) for name in UNUSABLE],
@@ -53,7 +55,8 @@ def test_a_row_that_no_program_can_pass_is_named(changes: dict[str, Any], field:
 
 
 @pytest.mark.slow  # the judge waits for its limit
-def test_tests_that_sleep_are_named() -> None:
+def test_tests_that_sleep_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker, "GRACE", 1.0)
     env = llm_dec_pomdp.make("mbpp-v0", tasks=[row(test=CHECK.format("__import__('time').sleep(1000)"))])
     with pytest.raises(TaskError, match="field 'test'"):
         env.task.try_rows()

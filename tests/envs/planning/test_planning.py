@@ -26,7 +26,7 @@ ids = pytest.mark.parametrize("env_id", sorted(SMALL))
 
 
 def small(env_id: str, **options: Any) -> Any:
-    return llm_dec_pomdp.make(env_id, **{**SMALL[env_id], **options})
+    return llm_dec_pomdp.make(env_id, **{"count": 30, **SMALL[env_id], **options})
 
 
 def episodes(env: Any, script: str) -> list[Episode]:
@@ -64,6 +64,7 @@ def test_no_joint_texts_earn_more_than_the_optimum_and_the_optimal_team_earns_it
 
 
 @ids
+@pytest.mark.slow
 @pytest.mark.parametrize("words", ["fixed", "paraphrased"])
 def test_the_optimal_team_earns_the_optimum_of_every_embedded_task(env_id: str, words: str) -> None:
     env: Any = llm_dec_pomdp.make(env_id, split="all", words=words)

@@ -67,6 +67,7 @@ def test_the_model_pays_and_the_score_stays_that_of_the_task() -> None:
     assert infos["agent_0"]["diagnostic/learned"] == paid
 
 
+@pytest.mark.slow
 def test_it_keeps_the_laws() -> None:
     assert check_env(LearnedReward(duo(max_turns=2), letters)) == list(LAWS)
 

@@ -296,7 +296,7 @@ def test_the_laws_hold_under_every_protocol(protocol: str, max_turns: int) -> No
     assert check_env(trio(protocol, max_turns=max_turns)) == list(LAWS)
 
 
-DEFAULT_RUN = ("tldr-v0", "humaneval-v0")  # one task that is judged by formula, and one by running code
+DEFAULT_RUN = ("tldr-v0", "mbpp-v0")  # one task that is judged by formula, and one by running code
 
 
 @pytest.mark.parametrize("protocol", sorted(set(PROTOCOLS) - {"parallel"}))

@@ -56,6 +56,7 @@ def test_it_shows_nothing_where_nobody_can_stop() -> None:
     assert "stopping" not in measure(llm_dec_pomdp.make("telegrams-v0"), [Group("t", (ended([1.0], by_stop=False),))])
 
 
+@pytest.mark.slow
 def test_the_scripted_teams_of_the_suite_make_their_looks() -> None:
     looks = {}
     for cell in load_suite("stopping").cells():

@@ -255,7 +255,7 @@ def test_sizes_that_make_no_task_are_refused(option: str, low: int) -> None:
 # --- laws -------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("options", [{"context": 7}, {"delegations": 1}])
+@pytest.mark.parametrize("options", [{"context": 7}, pytest.param({"delegations": 1}, marks=pytest.mark.slow)])
 def test_the_laws_hold_with_options_too(options: dict[str, int]) -> None:
     env = keys(**options)
     assert check_env(env, rows=1)

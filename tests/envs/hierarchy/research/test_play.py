@@ -21,6 +21,7 @@ ASK = 'ask("reader", "Who taught Greta Stakel?")'
 GRAMMARS = pytest.mark.parametrize("grammar", ["free", "choice"])
 
 
+@pytest.mark.slow
 @GRAMMARS
 def test_the_optimal_team_earns_the_maximum_on_every_question(grammar: str) -> None:
     env = research(grammar=grammar, split="all")

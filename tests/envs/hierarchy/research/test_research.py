@@ -26,7 +26,7 @@ def test_every_option_keeps_every_law(options: dict[str, Any]) -> None:
     assert check_env(research(**options), rows=1) == list(LAWS)
 
 
-@pytest.mark.parametrize("options", [{}, {"grammar": "choice", "context": 20}])
+@pytest.mark.parametrize("options", [pytest.param({}, marks=pytest.mark.slow), {"grammar": "choice", "context": 20}])
 def test_the_same_for_one_agent_keeps_every_law(options: dict[str, Any]) -> None:
     assert check_env(research(**options).alone(), rows=1) == list(LAWS)
 

@@ -77,6 +77,7 @@ def solve(env: Any) -> Any:
     )
 
 
+@pytest.mark.slow
 def test_a_file_with_a_corpus_beside_it_is_played(write: Callable[..., str]) -> None:
     write("texts.jsonl", *PASSAGES)
     env = research(tasks=write("mine.jsonl", {**QUESTION, "corpus": "texts.jsonl"}))

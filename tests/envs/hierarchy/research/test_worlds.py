@@ -77,6 +77,7 @@ def test_steps_lead_to_the_one_right_answer() -> None:
             assert f" {last.value} " not in item.prompt.replace("?", " ")
 
 
+@pytest.mark.slow
 def test_the_five_best_passages_hold_the_fact_of_every_step_that_texts_tell() -> None:
     for item in embedded():
         texts = world_of(item).texts
