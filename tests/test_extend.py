@@ -116,6 +116,7 @@ def test_a_critic_learns_what_a_history_is_worth(example: Example) -> None:
     assert again.updaters[0].values(readings) == [low, high]
 
 
+@pytest.mark.slow
 def test_an_engine_draws_with_the_weights_of_now(example: Example, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ENGINES, "_specs", dict(ENGINES))  # the name is for this test
     example("engine")

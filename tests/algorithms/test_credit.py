@@ -213,7 +213,7 @@ def test_two_tables_agree_on_a_word(options: dict[str, Any]) -> None:
     [
         LATER_TURNS[0],
         pytest.param(LATER_TURNS[1], marks=pytest.mark.slow),
-        LATER_TURNS[2],
+        pytest.param(LATER_TURNS[2], marks=pytest.mark.slow),
     ],
     ids=["frozen", "resampled", "cross-tree"],
 )

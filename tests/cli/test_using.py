@@ -166,6 +166,7 @@ def test_a_training_in_python_shows_how_far_it_is(tmp_path: Path, capfd: pytest.
     assert out == ""
 
 
+@pytest.mark.slow
 def test_a_training_says_how_its_file_was_split_and_what_changed(tmp_path: Path) -> None:
     rows = tmp_path / "rows.jsonl"
     rows.write_text("".join(json.dumps({"prompt": f"I lost my key number {k}."}) + "\n" for k in range(40)))

@@ -76,6 +76,7 @@ def test_latex_takes_names_as_text() -> None:
     assert r"a\_b \& \{c\} \textbackslash d $<$\$ & 1 \\" in text
 
 
+@pytest.mark.slow
 def test_rliable_reads_a_matrix_of_seeds_and_environments_for_every_method(exported: tuple[Path, list[str]]) -> None:
     scores = json.loads((exported[0] / "rliable.json").read_text())
     assert scores["environments"] == ["tldr-v0"]
@@ -84,6 +85,7 @@ def test_rliable_reads_a_matrix_of_seeds_and_environments_for_every_method(expor
     }
 
 
+@pytest.mark.slow
 def test_marl_eval_reads_as_many_runs_and_steps_of_every_algorithm(exported: tuple[Path, list[str]]) -> None:
     data: dict[str, Any] = json.loads((exported[0] / "marl_eval.json").read_text())
     algorithms = data["llm_dec_pomdp"]["tldr-v0"]

@@ -89,6 +89,7 @@ def test_workers_that_die_again_and_again_end_the_run_and_not_its_checkpoint(
     assert ran(hierarchy(), tmp_path, "local") == whole
 
 
+@pytest.mark.slow
 def test_workers_end_with_the_block_that_started_them(monkeypatch: pytest.MonkeyPatch) -> None:
     watched = Watched(monkeypatch, lambda *what: None)
     with pytest.raises(ZeroDivisionError), Processes() as executor:

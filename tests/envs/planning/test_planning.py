@@ -81,7 +81,7 @@ def test_the_optimal_team_earns_the_optimum_of_every_embedded_task(env_id: str, 
 
 @ids
 def test_silence_earns_less_and_the_optimum_is_unknown_where_words_cost_or_turns_are_few(env_id: str) -> None:
-    env = llm_dec_pomdp.make(env_id)
+    env = llm_dec_pomdp.make(env_id, count=30)
     silent = [episode.total for episode in episodes(env, "silent")]
     assert env.facts.optimum is not None
     assert sum(silent) / len(silent) < env.facts.optimum - 0.3
