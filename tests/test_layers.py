@@ -244,3 +244,18 @@ def test_playing_an_environment_loads_nothing_heavy() -> None:
     loaded = loaded_after(f"{made}.reset(seed=0)")
     assert f"{NAME}.envs.coding.humaneval" in loaded
     assert not loaded & {*HEAVY, "datasets"}
+
+
+@pytest.mark.slow  # torch is loaded
+def test_a_table_learns_without_the_library_of_language_models() -> None:
+    """Which takes twice as long to load as torch."""
+    loaded = loaded_after(
+        "import llm_dec_pomdp.training\n"
+        "from llm_dec_pomdp.agents import Sampling\n"
+        "from llm_dec_pomdp.agents.loading import load_team\n"
+        "from llm_dec_pomdp.algorithms.registration import build_algorithm\n"
+        "team = load_team(['a'], 'builtin:table', menus={'a': ['x', 'y']})\n"
+        "build_algorithm('magrpo', {}, team, Sampling())"
+    )
+    assert "torch" in loaded
+    assert "transformers" not in loaded

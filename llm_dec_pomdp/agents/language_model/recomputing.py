@@ -13,7 +13,6 @@ from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any
 
 from torch.utils.checkpoint import checkpoint
-from transformers.modeling_layers import GradientCheckpointingLayer
 
 if TYPE_CHECKING:
     from .adapters import Rows
@@ -26,6 +25,8 @@ def recomputed(model: Any) -> Generator[None]:
     Raises:
         ValueError: The model has no layers that can do so.
     """
+    from transformers.modeling_layers import GradientCheckpointingLayer  # seconds, for models alone
+
     layers: list[Any] = [module for module in model.modules() if isinstance(module, GradientCheckpointingLayer)]
     if not layers:
         raise ValueError(f"{type(model).__name__} has no layers for gradient checkpointing; switch it off")
