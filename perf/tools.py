@@ -1,6 +1,6 @@
-"""What a call of each ready tool costs, beside drawing the text that makes it with `builtin:tiny`.
+"""What a call of each ready tool costs, beside drawing the text that makes it.
 
-    python perf/tools.py [--json] [--calls 10000] [--slow-calls 200] [--runs 3]
+    python perf/tools.py [--json] [--model builtin:tiny] [--calls 10000] [--slow-calls 200] [--runs 3]
 
 A text is read, its call checked, run and answered, as in `WithTools`; calls of `python`, each of which is judged in
 processes of their own, are counted by --slow-calls. A text of 24 tokens is drawn 32 at once. The sides take turns, and
@@ -53,11 +53,11 @@ def calling(kit: Kit, text: str, count: int) -> None:
         assert answered and answered[0].valid, answered
 
 
-def drawing() -> Callable[[], object]:
+def drawing(model: str) -> Callable[[], object]:
     """Draws TEXTS texts of at most TOKENS tokens."""
     env = llm_dec_pomdp.make("tldr-v0")
     env.reset(seed=0)
-    team = load_team(["agent_0"], "builtin:tiny", device="cpu")
+    team = load_team(["agent_0"], model, device="cpu")
     request = Request("agent_0", tuple(env.history("agent_0")), tuple(derive(0, n) for n in range(TEXTS)))
     return functools.partial(team.generate, [request], Sampling(max_new_tokens=TOKENS))
 
@@ -66,11 +66,12 @@ def main() -> None:
     """Print a row for every tool."""
     parser = argparse.ArgumentParser(description="What a call of each ready tool costs.")
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--model", default="builtin:tiny", help="that draws the texts")
     parser.add_argument("--calls", type=int, default=10_000)
     parser.add_argument("--slow-calls", type=int, default=200)
     parser.add_argument("--runs", type=int, default=3)
     given = parser.parse_args()
-    timer, draw = Timer("wall"), drawing()
+    timer, draw = Timer("wall"), drawing(given.model)
     rows = {}
     for name, (kit, text) in tools().items():
         count = given.slow_calls if name in SLOW else given.calls

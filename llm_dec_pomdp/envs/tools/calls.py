@@ -149,12 +149,15 @@ def _python(text: str) -> Iterator[Call]:
         named = {keyword.arg: _value(keyword.value) for keyword in node.keywords if keyword.arg is not None}
         if len(named) < len(node.keywords):
             raise ValueError("an argument stands twice, or ** is used")
-        yield Call(ast.unparse(node.func), named, tuple(map(_value, node.args)))
+        name = node.func.id if isinstance(node.func, ast.Name) else ast.unparse(node.func)
+        yield Call(name, named, tuple(map(_value, node.args)))
 
 
 def _value(node: ast.expr) -> Any:
     """A literal as JSON has it: tuples become lists, and true, false and null are read too."""
     if isinstance(node, ast.Name) and node.id in ("true", "false", "null"):
         return {"true": True, "false": False, "null": None}[node.id]
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return node.value
     value = ast.literal_eval(node)
     return json.loads(json.dumps(value, allow_nan=False))
