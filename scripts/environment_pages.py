@@ -78,7 +78,8 @@ def page(name: str) -> str:
         more = _parts(env_id)
         history += _take(more[2], "Version history: ")
         parts += _version(env_id, more, known=[*facts, *body])
-    parts += ["## Version history", *_bullets(history), "## Source", *map(_sentence, source)]
+    parts += ["## Version history", *_bullets(history)] if later else []
+    parts += ["## Source", *map(_sentence, source)]
     return MADE + _linked("\n\n".join(parts), name) + "\n"
 
 
