@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import matplotlib as mpl
-from environment_pages import DOCS, FAMILIES, played
+from environment_pages import DOCS, FAMILIES, played, some
 from environment_returns import Reached, reached
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgba
@@ -36,9 +36,9 @@ def canvas(width: float, height: float) -> tuple[Figure, Axes]:
 
 
 def draw_episode(name: str) -> Figure:
-    """A lane for every agent, and in it what it said, turn by turn; of many turns the first three and the last one."""
+    """A lane for every agent, and in it what it said, turn by turn."""
     env, _, episode = played(name)
-    drawn = episode.turns if len(episode.turns) <= 8 else (*episode.turns[:3], episode.turns[-1])
+    drawn = list(some(episode.turns).values())
     colours: dict[str, str] = {}
     agents = list(dict.fromkeys(agent for turn in drawn for agent in turn.actions))
     figure, axes = canvas(WIDTH, LANE * len(agents) + 4)

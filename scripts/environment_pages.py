@@ -22,7 +22,7 @@ from llm_dec_pomdp.envs.base import TextDecPOMDP
 from llm_dec_pomdp.envs.registration import least_arguments, manual, registry
 from llm_dec_pomdp.envs.wrappers import Sequential
 from llm_dec_pomdp.rollout import Demonstrations, Trajectories
-from llm_dec_pomdp.types import Episode, Message
+from llm_dec_pomdp.types import Episode, Message, Turn
 
 DOCS = Path(__file__).parent.parent / "docs"
 GALLERY = DOCS / "environments" / "README.md"
@@ -167,15 +167,20 @@ def _repeat(agent: str, history: Sequence[Message]) -> str:
     return next(iter(re.findall("red|green|blue|black", history[-1].text)), "pass")
 
 
-def episode(name: str, whole: int = 5, first: int = 3) -> str:
-    """What everybody is told and says, of many turns in the first ones and the last one; long texts are cut."""
+def some(turns: Sequence[Turn]) -> dict[int, Turn]:
+    """By number the turns that are shown: of many the first three and the last one."""
+    return {n: turn for n, turn in enumerate(turns, 1) if len(turns) <= 8 or n <= 3 or n == len(turns)}
+
+
+def episode(name: str) -> str:
+    """What everybody is told and says; long texts are cut."""
     env, team, shown = played(name)
     lines: list[str] = []
-    for number, turn in enumerate(shown.turns, 1):
-        if len(shown.turns) > whole and first < number < len(shown.turns):
-            lines += ["..."] if number == first + 1 else []
-            continue
+    before = 0
+    for number, turn in some(shown.turns).items():
+        lines += ["..."] if number > before + 1 else []
         lines += [f"turn {number}"] if len(shown.turns) > 1 else []
+        before = number
         lines += _told({env.role(agent): text for agent, text in turn.observations.items()})
         for agent, completion in turn.actions.items():
             lines += _spoken(f"{env.role(agent)} says", completion.text)
