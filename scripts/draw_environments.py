@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import matplotlib as mpl
-from environment_pages import DOCS, FAMILIES, played
+from environment_pages import DOCS, FAMILIES, played, some
 from environment_returns import Reached, reached
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgba
@@ -38,18 +38,19 @@ def canvas(width: float, height: float) -> tuple[Figure, Axes]:
 def draw_episode(name: str) -> Figure:
     """A lane for every agent, and in it what it said, turn by turn."""
     env, _, episode = played(name)
+    drawn = list(some(episode.turns).values())
     colours: dict[str, str] = {}
-    agents = list(dict.fromkeys(agent for turn in episode.turns for agent in turn.actions))
+    agents = list(dict.fromkeys(agent for turn in drawn for agent in turn.actions))
     figure, axes = canvas(WIDTH, LANE * len(agents) + 4)
-    column = (WIDTH - LABEL) / len(episode.turns)
+    column = (WIDTH - LABEL) / len(drawn)
     for row, agent in enumerate(agents):
         y = LANE * row + LANE / 2 + 2
         colour = colours.setdefault(env.role(agent), (BLUE, ORANGE, GREEN)[len(colours) % 3])
         axes.text(0, y, env.role(agent), color=GREY, fontsize=FONT, va="center")
-        turns = [number for number, turn in enumerate(episode.turns) if agent in turn.actions]
+        turns = [number for number, turn in enumerate(drawn) if agent in turn.actions]
         end = LABEL  # of what is drawn of the lane
-        for turn, after in zip(turns, [*turns[1:], len(episode.turns)], strict=True):
-            text = " ".join(episode.turns[turn].actions[agent].text.split())
+        for turn, after in zip(turns, [*turns[1:], len(drawn)], strict=True):
+            text = " ".join(drawn[turn].actions[agent].text.split())
             x = LABEL + turn * column
             axes.plot([end, x], [y, y], color=GREY, alpha=0.35, linewidth=0.8)
             end = x + min(column * (after - turn), max(column, len(text) * LETTER + 10))

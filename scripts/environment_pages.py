@@ -20,9 +20,9 @@ from llm_dec_pomdp.agents import Sampling, Scripted
 from llm_dec_pomdp.envs import turn_rewards
 from llm_dec_pomdp.envs.base import TextDecPOMDP
 from llm_dec_pomdp.envs.registration import least_arguments, manual, registry
-from llm_dec_pomdp.envs.wrappers import Sequential, stopping
+from llm_dec_pomdp.envs.wrappers import Sequential
 from llm_dec_pomdp.rollout import Demonstrations, Trajectories
-from llm_dec_pomdp.types import Episode, Message
+from llm_dec_pomdp.types import Episode, Message, Turn
 
 DOCS = Path(__file__).parent.parent / "docs"
 GALLERY = DOCS / "environments" / "README.md"
@@ -78,7 +78,8 @@ def page(name: str) -> str:
         more = _parts(env_id)
         history += _take(more[2], "Version history: ")
         parts += _version(env_id, more, known=[*facts, *body])
-    parts += ["## Version history", *_bullets(history), "## Source", *map(_sentence, source)]
+    parts += ["## Version history", *_bullets(history)] if later else []
+    parts += ["## Source", *map(_sentence, source)]
     return MADE + _linked("\n\n".join(parts), name) + "\n"
 
 
@@ -166,12 +167,20 @@ def _repeat(agent: str, history: Sequence[Message]) -> str:
     return next(iter(re.findall("red|green|blue|black", history[-1].text)), "pass")
 
 
+def some(turns: Sequence[Turn]) -> dict[int, Turn]:
+    """By number the turns that are shown: of many the first three and the last one."""
+    return {n: turn for n, turn in enumerate(turns, 1) if len(turns) <= 8 or n <= 3 or n == len(turns)}
+
+
 def episode(name: str) -> str:
     """What everybody is told and says; long texts are cut."""
     env, team, shown = played(name)
     lines: list[str] = []
-    for number, turn in enumerate(shown.turns, 1):
+    before = 0
+    for number, turn in some(shown.turns).items():
+        lines += ["..."] if number > before + 1 else []
         lines += [f"turn {number}"] if len(shown.turns) > 1 else []
+        before = number
         lines += _told({env.role(agent): text for agent, text in turn.observations.items()})
         for agent, completion in turn.actions.items():
             lines += _spoken(f"{env.role(agent)} says", completion.text)
@@ -191,15 +200,22 @@ def _told(texts: Mapping[str, str]) -> list[str]:
     return shown
 
 
-def _spoken(who: str, text: str, most: int = 300, width: int = 74) -> list[str]:
-    """A short text beside its speaker, others below; the middle is left out, since tasks end with what is asked for."""
-    cut = text
-    if len(text) > most:
-        cut = f"{text[: most // 2].rpartition(' ')[0]} [...] {text[-most // 2 :].partition(' ')[2]}"
-    lines = [part for line in cut.splitlines() if line.strip() for part in textwrap.wrap(line, width)]
-    if len(lines) <= 1 and len(who) + len(cut) < width:
-        return [f"  {who}: {cut.strip()}"]
+def _spoken(who: str, text: str, width: int = 74) -> list[str]:
+    """A short text beside its speaker, others below."""
+    lines = [part for line in _cut(text) for part in textwrap.wrap(line, width)]
+    if len(lines) <= 1 and len(who) + len("".join(lines)) < width:
+        return [f"  {who}: {''.join(lines).strip()}"]
     return [f"  {who}:", *(f"    {line}" for line in lines)]
+
+
+def _cut(text: str, longest: int = 110, most: int = 6) -> list[str]:
+    """The lines of a text, without the middle of long ones and without the middle ones of many."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    if len(lines) > most + 1:
+        lines = [*lines[: most // 2], "[...]", *lines[-most // 2 :]]
+    half = longest // 2
+    ends = [(line[:half].rpartition(" ")[0], line[-half:].partition(" ")[2]) for line in lines]
+    return [line if len(line) <= longest else " [...] ".join(end) for line, end in zip(lines, ends, strict=True)]
 
 
 # --- links -----------------------------------------------------------------------------------------------------------
@@ -246,7 +262,7 @@ def _page(named: str) -> str:
 def gallery() -> str:
     """The page as it is, with what is generated in it anew."""
     text = GALLERY.read_text(encoding="utf-8")
-    parts = {"gallery": _cards(), "turns": turn_rewards.__doc__ or "", "stopping": stopping.__doc__ or ""}
+    parts = {"gallery": _cards(), "turns": turn_rewards.__doc__ or ""}
     for part, new in parts.items():
         head, tail = f"<!-- {part}, by scripts/build_docs.py -->", f"<!-- end of {part} -->"
         before, _, rest = text.partition(head)

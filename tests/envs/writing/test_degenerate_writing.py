@@ -1,4 +1,4 @@
-"""What the writing tasks pay for texts that tell nothing; figures of all: docs/rewards.md."""
+"""What the writing tasks pay for texts that tell nothing; figures of all: docs/results/archive/rewards.md."""
 
 from __future__ import annotations
 

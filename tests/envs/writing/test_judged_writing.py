@@ -192,7 +192,7 @@ def smollm2() -> str:
 
 
 LIMIT, DAMAGED, REFERENCES = 0.40, 0.60, 0.90
-FEW = {"tldr": 3, "arxiv": 1}  # rows; docs/rewards.md has figures of more
+FEW = {"tldr": 3, "arxiv": 1}  # rows; docs/results/archive/rewards.md has more
 
 
 @pytest.mark.slow
