@@ -336,6 +336,20 @@ def test_playing_a_role(tmp_path: Path) -> None:
     assert "of 3" in result.stdout
 
 
+@pytest.mark.parametrize(
+    ("texts", "total"),
+    [("TELL\n\nBOOK Wednesday 11\n\n", "0.95"), ("hello\n\nBOOK Sunday 77\n\nBOOK Wednesday 11\n\n", "0.90")],
+    ids=["well", "after an hour that there is not"],
+)
+def test_playing_one_of_those_who_meet(texts: str, total: str) -> None:
+    """By hand: all three are free on Tuesday at 11 and on Wednesday at 11, which the first likes best."""
+    words = ["play", "meeting-v0", "--task", "test-24", "--role", "person 1", "--model", "script:optimal"]
+    result = call(*words, text=texts)
+    assert result.exit_code == 0, result.output
+    assert f"{total} of 1" in result.stdout
+    assert ("BOOK needs a day and an hour" in result.stdout) == ("Sunday" in texts)
+
+
 # --- doctor -----------------------------------------------------------------------------------------------------------
 
 
