@@ -79,8 +79,8 @@ def speed(repeat: int) -> dict[str, Any]:
     jobs = {row["task_id"]: to_job(row) for row in rows}
     best: dict[str, dict[str, float]] = {}
     started = time.perf_counter()
-    with SandboxPool(1) as one, SandboxPool(2) as two:
-        one.run(list(jobs.values())[:1])
+    with SandboxPool(1) as serial, SandboxPool(2) as two:
+        serial.run(list(jobs.values())[:1])
         start_seconds = time.perf_counter() - started
         two.run(list(jobs.values())[:8])
 
@@ -89,7 +89,7 @@ def speed(repeat: int) -> dict[str, Any]:
 
         for _ in range(repeat):
             for name, judge, workers in (
-                ("this judge", ours(one), 1),
+                ("this judge", ours(serial), 1),
                 ("this judge", ours(two), 2),
                 ("plain spawn", spawn, 1),
                 ("plain spawn", spawn, 2),
@@ -100,7 +100,7 @@ def speed(repeat: int) -> dict[str, Any]:
                 label = f"{name}, {workers} worker{'s' * (workers > 1)}"
                 if label not in best or found["per_second"] > best[label]["per_second"]:
                     best[label] = found
-        return {"start_seconds": start_seconds, "slowness": one.slowness, "load": os.getloadavg()[0], "ways": best}
+        return {"start_seconds": start_seconds, "slowness": serial.slowness, "load": os.getloadavg()[0], "ways": best}
 
 
 def growth(count: int) -> dict[str, Any]:

@@ -172,13 +172,13 @@ def episode(name: str) -> str:
     lines: list[str] = []
     for number, turn in enumerate(shown.turns, 1):
         lines += [f"turn {number}"] if len(shown.turns) > 1 else []
-        lines += _told({env.role(agent): text for agent, text in turn.observations.items()})
+        lines += _observations({env.role(agent): text for agent, text in turn.observations.items()})
         for agent, completion in turn.actions.items():
             lines += _spoken(f"{env.role(agent)} says", completion.text)
     return "\n".join([f"Played by {team}; it earns {shown.total:.4g}.", "", "```text", *lines, "```"])
 
 
-def _told(texts: Mapping[str, str]) -> list[str]:
+def _observations(texts: Mapping[str, str]) -> list[str]:
     """What all are told stands once, with what each is told beside it."""
     whole = [[line for line in text.splitlines() if line.strip()] for text in texts.values()]
     same = 0

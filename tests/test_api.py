@@ -101,9 +101,9 @@ def test_a_team_acts_on_what_an_environment_tells() -> None:
     env = tiger()
     team = llm_dec_pomdp.load_team(env, "builtin:table")
     observations, _ = env.reset(seed=0)
-    said = team.act(observations, ONE, seed=3)
-    assert said == team.act({agent: env.history(agent) for agent in env.agents}, ONE, seed=3)
-    observations, rewards, *_ = env.step(said)
+    actions = team.act(observations, ONE, seed=3)
+    assert actions == team.act({agent: env.history(agent) for agent in env.agents}, ONE, seed=3)
+    observations, rewards, *_ = env.step(actions)
     assert set(rewards) == set(env.possible_agents)
 
 
@@ -112,7 +112,7 @@ def test_groups_and_numbers_are_short_to_look_at() -> None:
     team = llm_dec_pomdp.load_team(env, "builtin:table")
     groups = llm_dec_pomdp.collect(team, env, samples=2, sampling=ONE)
     shown = [groups[0], groups[0].episodes[0], team, llm_dec_pomdp.evaluate(team, env, sampling=ONE), env]
-    assert all(len(repr(one)) < 250 for one in shown), shown
+    assert all(len(repr(row)) < 250 for row in shown), shown
     assert repr(groups[0].episodes[0]).startswith(f"Episode({env.items[0].id!r}, 2 turns, return ")
     assert repr(env) == "<dectiger-v0: explorer 1, explorer 2; tasks: 1, turns: 2>"
 

@@ -185,10 +185,10 @@ def role_environment(
     def played(state: Any) -> tuple[Role, str]:
         """The role where a rollout is, and what it is told there."""
         playing = Role(env, role, others)
-        told = playing.reset(derive(0, state.task_id), task_id=state.task_id)
+        message = playing.reset(derive(0, state.task_id), task_id=state.task_id)
         for text in state.texts:
-            told = playing.say(text)
-        return playing, told
+            message = playing.say(text)
+        return playing, message
 
     class RoleTask(vf.Task[vf.TaskData, RoleState]):
         """A task, scored by the return of the agent."""
@@ -227,9 +227,9 @@ def role_environment(
             types = library("mcp.types", "verifiers")
             playing, _ = played(self.state)
             text = written(name, arguments)
-            told = await asyncio.to_thread(playing.say, text)
+            message = await asyncio.to_thread(playing.say, text)
             self.state.texts = [*self.state.texts, text]
-            return types.CallToolResult(content=[types.TextContent(type="text", text=whole(told))])
+            return types.CallToolResult(content=[types.TextContent(type="text", text=whole(message))])
 
     class Tasks(vf.Taskset[RoleTask, TasksConfig]):
         """The tasks, each with what the role is told first."""
@@ -240,8 +240,8 @@ def role_environment(
 
         def load(self) -> Iterable[Any]:
             for item in make(env_id, split=self.config.split, **options).items:
-                _, told = played(RoleState(task_id=item.id))
-                yield RoleTask(vf.TaskData(id=item.id, name=item.id, prompt=told), self.config.task)
+                _, prompt = played(RoleState(task_id=item.id))
+                yield RoleTask(vf.TaskData(id=item.id, name=item.id, prompt=prompt), self.config.task)
 
     agent = (vf.AgentConfig, vf.AgentConfig(harness={"id": "null"}, runtime={"type": "subprocess"}))
     create: Any = create_model

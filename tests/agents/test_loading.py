@@ -183,8 +183,8 @@ def test_on_an_accelerator_weights_that_are_trained_are_in_single_precision(
     ],
 )
 def test_a_model_on_a_server_refuses_what_only_a_model_here_can_do(option: str, value: Any) -> None:
-    said = f"{option} is {value}, but 'http://localhost/v1#name' runs on a server; leave"
-    with pytest.raises(ModelError, match=re.escape(said)):
+    message = f"{option} is {value}, but 'http://localhost/v1#name' runs on a server; leave"
+    with pytest.raises(ModelError, match=re.escape(message)):
         load_team(AGENTS, "http://localhost/v1#name", **{option: value})
 
 
@@ -207,7 +207,7 @@ def test_the_models_of_roles_are_loaded_on_devices_in_turn() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"device": "cpu,meta", "sharing": "lora"}, "which has one model; give one device"),
         ({"ranks": 2}, "ranks is 2, but the model is loaded into one process; train with --executor"),
@@ -218,10 +218,10 @@ def test_the_models_of_roles_are_loaded_on_devices_in_turn() -> None:
     ],
 )
 def test_what_does_not_go_together_is_refused_before_anything_is_loaded(
-    options: dict[str, object], said: str, monkeypatch: pytest.MonkeyPatch
+    options: dict[str, object], message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("llm_dec_pomdp.agents.loading.load_model", None)
-    with pytest.raises(ConfigError, match=said):
+    with pytest.raises(ConfigError, match=message):
         load_team(AGENTS, **options)
 
 

@@ -37,19 +37,19 @@ def learner(env: TextDecPOMDP, rate: float = 0.3) -> MAGRPO:
 
 def test_it_begins_uniform_and_records_what_it_drew() -> None:
     table = Table(["left", "stay", "right"])
-    [said] = table.generate([ASKED], ONE)
+    [completions] = table.generate([ASKED], ONE)
     assert table.knows_entropy
     for text in table.menu:
-        assert sum(completion.text == text for completion in said) == pytest.approx(2000 / 3, abs=80)
-    assert all(completion.logprobs == (pytest.approx(-math.log(3)),) for completion in said)
-    assert [c.text for c in said] == [c.text for c in table.generate([ASKED], ONE)[0]]
+        assert sum(completion.text == text for completion in completions) == pytest.approx(2000 / 3, abs=80)
+    assert all(completion.logprobs == (pytest.approx(-math.log(3)),) for completion in completions)
+    assert [c.text for c in completions] == [c.text for c in table.generate([ASKED], ONE)[0]]
 
 
 def test_what_is_learnt_of_a_history_is_what_it_draws_there_and_nowhere_else() -> None:
     table = Table(["left", "right"])
-    said = table.generate([ASKED], ONE)[0]
-    logprobs, mask = table.token_logprobs([("agent_0", said[0])], 1.0)
-    assert logprobs.tolist() == [list(said[0].logprobs)]
+    drawn = table.generate([ASKED], ONE)[0]
+    logprobs, mask = table.token_logprobs([("agent_0", drawn[0])], 1.0)
+    assert logprobs.tolist() == [list(drawn[0].logprobs)]
     assert mask.tolist() == [[1.0]]
     with torch.no_grad():
         table.table[0] = torch.tensor([0.0, 2.0])
@@ -102,10 +102,10 @@ def test_a_training_goes_on_bit_for_bit(tmp_path: Path) -> None:
         train(mine, env, ONE, config, 0, lambda step: texts.append(step.texts), checkpoints=places, done=done)
         return mine, texts
 
-    whole, said = trained(6, tmp_path / "whole")
+    whole, expected = trained(6, tmp_path / "whole")
     _, first = trained(3, tmp_path / "halves")
     halves, second = trained(6, tmp_path / "halves")
-    assert first + second == said
+    assert first + second == expected
     for ours, theirs in zip(whole.team.trainable, halves.team.trainable, strict=True):
         assert all(torch.equal(ours.state_dict()[name], theirs.state_dict()[name]) for name in ours.state_dict())
 

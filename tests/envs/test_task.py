@@ -159,8 +159,8 @@ def test_events_and_the_reward_of_the_team_are_on_the_turns() -> None:
     assert first == second  # of a group, chance is shared
     assert [event.kind for turn in first for event in turn.events][:1] == ["spawn"]
     assert {abs(turn.reward) for turn in first} == {1.0}
-    own = Trajectories("own").play(treasure(), team, ["d0"], [3], Sampling(), 12)
-    assert {turn.reward for episode in own[0].episodes for turn in episode.turns} == {1.0, -1.0}
+    played = Trajectories("own").play(treasure(), team, ["d0"], [3], Sampling(), 12)
+    assert {turn.reward for episode in played[0].episodes for turn in episode.turns} == {1.0, -1.0}
 
 
 def test_a_fork_shares_the_chance_to_come() -> None:

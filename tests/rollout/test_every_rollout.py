@@ -73,20 +73,20 @@ def test_the_first_texts_are_those_of_trajectories_side_by_side(rollout: Rollout
 
 
 def test_rollouts_are_values() -> None:
-    assert [ROLLOUTS.index(one) for one in ROLLOUTS] == list(range(len(ROLLOUTS)))
+    assert [ROLLOUTS.index(rollout) for rollout in ROLLOUTS] == list(range(len(ROLLOUTS)))
     assert pickle.loads(pickle.dumps(ROLLOUTS)) == ROLLOUTS
 
 
 @pytest.mark.parametrize(
-    ("make", "said"),
+    ("make", "message"),
     [
         (lambda: Trajectories("mine"), "chance is 'mine', which does not exist; known: own, shared"),  # type: ignore[arg-type]
         (lambda: Tree("crossed"), "pairing is 'crossed', which does not exist; did you mean cross"),  # type: ignore[arg-type]
         (lambda: Counterfactual("none"), "continuation is 'none', which does not exist"),  # type: ignore[arg-type]
     ],
 )
-def test_a_word_that_does_not_exist_is_refused(make: Callable[[], Rollout], said: str) -> None:
-    with pytest.raises(ValueError, match=re.escape(said)):
+def test_a_word_that_does_not_exist_is_refused(make: Callable[[], Rollout], message: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(message)):
         make()
 
 

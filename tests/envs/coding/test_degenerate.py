@@ -148,6 +148,6 @@ def test_code_strategies_solve_the_problems(name: str) -> None:
     """Else they would stay below the limit for want of passed tests. Tables do not; nor does a helper that is called
     on what it is not made for, where it changes its argument."""
     [item] = spread(f"{name}-v1", 1)
-    for strategy, said in CODE.items():
+    for strategy, texts in CODE.items():
         if not strategy.startswith("table") and strategy != "aux called, errors ignored":
-            assert solves(f"{name}-v1", said, item), strategy
+            assert solves(f"{name}-v1", texts, item), strategy

@@ -40,7 +40,9 @@ def test_v1_pays_less_than_40_percent_for_what_words_show(name: str, strategy: s
     assert share(name, "v1", STRATEGIES[strategy]) < LIMIT
 
 
-@pytest.mark.parametrize(("name", "strategy"), [(name, said) for name, paid in PAID_BY_V0.items() for said in paid])
+@pytest.mark.parametrize(
+    ("name", "strategy"), [(name, strategy) for name, paid in PAID_BY_V0.items() for strategy in paid]
+)
 def test_v0_pays_for_what_v1_does_not(name: str, strategy: str) -> None:
     assert share(name, "v0", STRATEGIES[strategy]) > LIMIT
 

@@ -65,8 +65,12 @@ def test_what_happened_is_told_by_events() -> None:
     env = research()
     _, events = play(env, env.script("optimal"), index=CHAIN)
     kinds = [(event.kind, event.agent) for event in events]
-    one = ["spawn", "call", "result", "return"]
-    assert kinds == [*((k, "agent_1") for k in one), *((k, "agent_2") for k in one), ("answer", "agent_0")]
+    invocation = ["spawn", "call", "result", "return"]
+    assert kinds == [
+        *((k, "agent_1") for k in invocation),
+        *((k, "agent_2") for k in invocation),
+        ("answer", "agent_0"),
+    ]
     assert dict(events[0].details) == {"role": "reader", "by": "agent_0", "subtask": FIRST}
     assert events[1].details["tool"] == "search"
 
