@@ -93,8 +93,8 @@ def nothing() -> None:
 
 def adapters_row() -> dict[str, Any]:
     """Two agents on one base against one."""
-    alone, two = measured("train", 1), measured("train", 2)
-    return limit(two / alone, 1.15, one_agent_mb=alone / 1e6, two_agents_mb=two / 1e6)
+    single, double = measured("train", 1), measured("train", 2)
+    return limit(double / single, 1.15, one_agent_mb=single / 1e6, two_agents_mb=double / 1e6)
 
 
 def critics_row() -> dict[str, Any]:

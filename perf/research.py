@@ -86,7 +86,7 @@ def memory(count: int) -> dict[str, float]:
         env.step({"agent_0": 'ask("reader", "What is there?")'})
         _search(env)
     gc.collect()
-    single, one_resident = tracemalloc.get_traced_memory()[0] / 1e6, _resident_mb()
+    single, single_resident = tracemalloc.get_traced_memory()[0] / 1e6, _resident_mb()
     forks = [env.fork() for _ in range(FORKS)]
     for fork in forks:
         _search(fork)
@@ -94,7 +94,12 @@ def memory(count: int) -> dict[str, float]:
     many, many_resident = tracemalloc.get_traced_memory()[0] / 1e6, _resident_mb()
     tracemalloc.stop()
     allocated = {"one_mb": single, "many_mb": many, "allocated_ratio": many / single}
-    return {**allocated, "one_rss": one_resident, "many_rss": many_resident, "ratio": many_resident / one_resident}
+    return {
+        **allocated,
+        "one_rss": single_resident,
+        "many_rss": many_resident,
+        "ratio": many_resident / single_resident,
+    }
 
 
 def _search(env: Any) -> None:

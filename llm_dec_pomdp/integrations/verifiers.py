@@ -212,7 +212,7 @@ def role_environment(
 
         def register(self, mcp: Any) -> None:
             mcp.list_tools, mcp.call_tool = self._listed, self._called
-            self._one_by_one = asyncio.Lock()  # the state is replaced as a whole
+            self._lock = asyncio.Lock()  # the state is replaced as a whole
 
         async def _listed(self) -> list[Any]:
             types = library("mcp.types", "verifiers")
@@ -220,7 +220,7 @@ def role_environment(
             return [types.Tool(name=t.name, description=t.description, input_schema=t.json_schema) for t in tools]
 
         async def _called(self, name: str, arguments: dict[str, Any], context: Any = None) -> Any:
-            async with self._one_by_one:
+            async with self._lock:
                 return await self._with_state(self._play)(name, arguments)
 
         async def _play(self, name: str, arguments: dict[str, Any]) -> Any:
@@ -247,15 +247,15 @@ def role_environment(
     create: Any = create_model
     config = create("RoleConfig", __base__=vf.EnvConfig, agent=agent)
 
-    class One(vf.Env[config]):
+    class RoleEnv(vf.Env[config]):
         """The role, played by one agent."""
 
         async def run(self, task: Any, agents: Any) -> None:
             await agents.agent.run(task)
 
-    for exported in (Tasks, One, Tools):
+    for exported in (Tasks, RoleEnv, Tools):
         exported.__module__ = module
-    return Tasks, One, Tools
+    return Tasks, RoleEnv, Tools
 
 
 # --- packages ---------------------------------------------------------------------------------------------------------
@@ -285,7 +285,7 @@ def write_package(
     given = {"role": role, "others": others, "module": module} if role else {}
     parts = {**given, "protocol": protocol, **options}
     arguments = ", ".join([json.dumps(env_id), *(f"{key}={value!r}" for key, value in parts.items())])
-    built, names = ("role_environment", "Tasks, One, Tools") if role else ("environment", "Tasks, Team")
+    built, names = ("role_environment", "Tasks, RoleEnv, Tools") if role else ("environment", "Tasks, Team")
     exported = ", ".join(f'"{name}"' for name in names.split(", "))
     (folder / f"{module}.py").write_text(
         f'"""{env_id} of llm_dec_pomdp."""\n\nfrom llm_dec_pomdp.integrations.verifiers import {built}\n\n'

@@ -244,10 +244,10 @@ def test_attention_is_computed_as_asked_with_the_same_result(folder: str) -> Non
 
 
 def test_a_saved_folder_is_loaded(folder: str) -> None:
-    model, own_tokenizer = load_model(folder, device="cpu")
+    model, loaded_tokenizer = load_model(folder, device="cpu")
     wanted = network(3)
     assert all(torch.equal(a, b) for a, b in zip(model.parameters(), wanted.parameters(), strict=True))
-    assert own_tokenizer.chat_template == tokenizer().chat_template
+    assert loaded_tokenizer.chat_template == tokenizer().chat_template
 
 
 @pytest.mark.parametrize(("dtype", "wanted"), [("auto", torch.float32), ("bfloat16", torch.bfloat16)])

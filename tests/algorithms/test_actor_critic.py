@@ -37,8 +37,8 @@ SHARES = {"go": (0.75, 0.25), "same": (0.25, 0.75), "other": (0.25, 0.75)}  # of
 LOGITS = {seen: tuple(math.log(share) for share in shares) for seen, shares in SHARES.items()}
 
 
-def history(agent_said: Sequence[str], seen: Sequence[str]) -> tuple[Message, ...]:
-    texts = [text for pair in itertools.zip_longest(seen, agent_said) for text in pair if text is not None]
+def history(answers: Sequence[str], seen: Sequence[str]) -> tuple[Message, ...]:
+    texts = [text for pair in itertools.zip_longest(seen, answers) for text in pair if text is not None]
     return conversation(*texts)
 
 

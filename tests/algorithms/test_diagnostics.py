@@ -94,8 +94,8 @@ def minibatches(seed: int, updates: int = 1, counts: Sequence[int] = (4, 8)) -> 
 
 def test_every_minibatch_has_its_share_of_every_agent() -> None:
     for part in minibatches(0):
-        said_by = [agent for agent, _ in part]
-        assert [said_by.count(agent) for agent in AGENTS] == [2, 4]  # one and two prompts of two texts
+        speakers = [agent for agent, _ in part]
+        assert [speakers.count(agent) for agent in AGENTS] == [2, 4]  # one and two prompts of two texts
 
 
 def test_the_order_follows_the_seed_of_the_run_and_the_number_of_the_update() -> None:

@@ -23,7 +23,7 @@ from llm_dec_pomdp.training import TrainerConfig, restore, train
 from llm_dec_pomdp.training.checkpoint import Checkpoints
 from llm_dec_pomdp.types import Completion, Episode, Event, Group, Turn
 
-ONE = Sampling(max_new_tokens=1)
+ONE_WORD = Sampling(max_new_tokens=1)
 
 
 class Pupil(Softmax):
@@ -37,14 +37,14 @@ def pupils(**options: Any) -> Team:
     return Team({agent: Pupil(**options) for agent in AGENTS})
 
 
-def learner(team: Team, sampling: Sampling = ONE, **options: Any) -> Imitation:
+def learner(team: Team, sampling: Sampling = ONE_WORD, **options: Any) -> Imitation:
     return Imitation(team, sampling, Imitation.Config(**{"max_grad_norm": 1e9, "source": "script:gold", **options}))
 
 
 def test_the_gradient_is_that_of_the_cross_entropy() -> None:
     team = pupils()
     algorithm = learner(team, learning_rate=0.0)
-    metrics = algorithm.update(algorithm.rollout.play(match(), team, ["t0", "t1"], [0, 1], ONE, 2))
+    metrics = algorithm.update(algorithm.rollout.play(match(), team, ["t0", "t1"], [0, 1], ONE_WORD, 2))
     wanted = torch.full((4,), 0.25)
     wanted[0] -= 1  # d(-log p(red)) / d logits
     for found in gradients(team):
@@ -55,15 +55,17 @@ def test_the_gradient_is_that_of_the_cross_entropy() -> None:
 def test_the_teacher_speaks_and_the_team_learns_to() -> None:
     team = pupils()
     algorithm = learner(team, learning_rate=0.2)
-    train(algorithm, match(), ONE, TrainerConfig(steps=40, prompts_per_step=2, group_size=1), 0)
-    groups = Trajectories().play(match(), algorithm.policy, ["t0"], [0], ONE, 50)
+    train(algorithm, match(), ONE_WORD, TrainerConfig(steps=40, prompts_per_step=2, group_size=1), 0)
+    groups = Trajectories().play(match(), algorithm.policy, ["t0"], [0], ONE_WORD, 50)
     assert sum(e.total for e in groups[0].episodes) > 45
     assert all(p.state_dict()["logits"].softmax(-1)[0] > 0.95 for p in team.trainable)
 
 
 def test_policies_are_not_asked_while_the_teacher_speaks() -> None:
     recorder = Recorder()
-    [group] = Demonstrations("script:gold").play(match(), Team(dict.fromkeys(AGENTS, recorder)), ["t1"], [0], ONE, 2)
+    [group] = Demonstrations("script:gold").play(
+        match(), Team(dict.fromkeys(AGENTS, recorder)), ["t1"], [0], ONE_WORD, 2
+    )
     assert recorder.calls == []
     assert {c.text for e in group.episodes for c in e.turns[0].actions.values()} == {"red"}
 
@@ -71,7 +73,7 @@ def test_policies_are_not_asked_while_the_teacher_speaks() -> None:
 def test_who_cannot_be_shown_a_text_is_refused_in_a_sentence() -> None:
     team = softmax_team()
     algorithm = learner(team)
-    groups = algorithm.rollout.play(match(), team, ["t1"], [0], ONE)
+    groups = algorithm.rollout.play(match(), team, ["t1"], [0], ONE_WORD)
     with pytest.raises(ValueError, match="no policy of the team can be shown a text"):
         algorithm.update(groups)
 
@@ -79,7 +81,7 @@ def test_who_cannot_be_shown_a_text_is_refused_in_a_sentence() -> None:
 def test_members_that_cannot_learn_stay_as_they_are() -> None:
     team = Team({"agent_0": Pupil(), "agent_1": Scripted(lambda agent, history: "blue")})
     algorithm = learner(team)
-    [group] = algorithm.rollout.play(match(), team, ["t1"], [0], ONE)
+    [group] = algorithm.rollout.play(match(), team, ["t1"], [0], ONE_WORD)
     assert {s.agent for s in algorithm.samples([group])} == {"agent_0"}
 
 
@@ -97,13 +99,13 @@ def test_a_teacher_that_does_not_exist_is_refused() -> None:
 def test_recorded_episodes_are_said_again_word_for_word(options: dict[str, int], tmp_path: Path) -> None:
     env = Keys(delegations=2, entities=6, **options)
     ids = [item.id for item in env.items[:4]]
-    recorded = Trajectories().play(env, Uniform(env.choices), ids, range(4), ONE, 3)
+    recorded = Trajectories().play(env, Uniform(env.choices), ids, range(4), ONE_WORD, 3)
     file = tmp_path / "episodes.jsonl"
     items = {item.id: item for item in env.items}
     with TraceWriter(file) as writer:
         for episode in (episode for group in recorded for episode in group.episodes):
             writer.write_episode(episode, Header.of(env), items[episode.item_id])
-    played = Demonstrations(str(file)).play(env, words(env), ids, range(9, 13), ONE, 12)
+    played = Demonstrations(str(file)).play(env, words(env), ids, range(9, 13), ONE_WORD, 12)
 
     def texts_of(groups: list[Group]) -> list[set[tuple[str, ...]]]:
         return [{tuple(c.text for t in e.turns for c in t.actions.values()) for e in g.episodes} for g in groups]
@@ -111,7 +113,7 @@ def test_recorded_episodes_are_said_again_word_for_word(options: dict[str, int],
     assert texts_of(played) == texts_of(recorded)
     assert all(c.token_ids for g in played for e in g.episodes for t in e.turns for c in t.actions.values())
     with pytest.raises(ValueError, match=f"holds no episode of task {env.items[5].id!r}, but of 4 others"):
-        Demonstrations(str(file)).play(env, words(env), [env.items[5].id], [0], ONE)
+        Demonstrations(str(file)).play(env, words(env), [env.items[5].id], [0], ONE_WORD)
 
 
 def test_a_file_of_something_else_is_refused(tmp_path: Path) -> None:
@@ -166,7 +168,7 @@ def test_one_side_learns_alone() -> None:
 def test_demonstrations_of_one_task_differ_where_the_environment_draws() -> None:
     env = llm_dec_pomdp.make("research-v0", grammar="choice", split="train")
     team = Team(dict.fromkeys(env.possible_agents, Recorder()))
-    [group] = Demonstrations("script:optimal").play(env, team, [env.items[0].id], [0], ONE, 8)
+    [group] = Demonstrations("script:optimal").play(env, team, [env.items[0].id], [0], ONE_WORD, 8)
     assert len({episode.turns[0].observations["agent_0"] for episode in group.episodes}) > 1  # options in their order
 
 
@@ -179,7 +181,7 @@ def words(env: Keys) -> Team:
 
 
 def accuracy(env: Keys, team: Team) -> float:
-    groups = Trajectories().play(env, team, [item.id for item in env.items[:32]], range(32), ONE)
+    groups = Trajectories().play(env, team, [item.id for item in env.items[:32]], range(32), ONE_WORD)
     return sum(group.episodes[0].total == 1.0 for group in groups) / 32
 
 
@@ -188,7 +190,7 @@ def test_a_word_model_learns_what_an_optimal_team_says_and_knows_it_of_new_quest
     env, test = (Keys(split=split, delegations=2, entities=6) for split in ("train", "test"))
     team = words(env)
     algorithm = learner(team, source="script:optimal", learning_rate=3e-3)
-    train(algorithm, env, ONE, TrainerConfig(steps=80, prompts_per_step=16, group_size=1), 0)
+    train(algorithm, env, ONE_WORD, TrainerConfig(steps=80, prompts_per_step=16, group_size=1), 0)
     assert accuracy(test, team) > 0.9
 
 
@@ -200,7 +202,7 @@ def test_a_run_goes_on_bit_for_bit(tmp_path: Path) -> None:
         algorithm = learner(team, source="script:uniform", learning_rate=1e-3)
         places = Checkpoints(tmp_path / folder, {"learner": "imitation"})
         config = TrainerConfig(steps=steps, prompts_per_step=4, group_size=1, save_every=1)
-        train(algorithm, env, ONE, config, 3, checkpoints=places, done=restore(algorithm, env, places))
+        train(algorithm, env, ONE_WORD, config, 3, checkpoints=places, done=restore(algorithm, env, places))
         return team
 
     whole = run(4, "whole")

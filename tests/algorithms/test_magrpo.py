@@ -107,7 +107,7 @@ def test_what_another_agent_says_does_not_matter_to_ones_own_gradient() -> None:
     played = [both(sampled(0, 1), sampled(2)), both(sampled(2), sampled(1))]
     other = [both(sampled(0, 1), sampled(0, 0, 0, 0)), both(sampled(2), sampled(2, 2))]
     team = softmax_team(**THREE)
-    first, second = (updated(team, [group([1.0, 0.0], said_by_both)])[1] for said_by_both in (played, other))
+    first, second = (updated(team, [group([1.0, 0.0], actions)])[1] for actions in (played, other))
     assert torch.equal(first[0], second[0])
     assert not torch.equal(first[1], second[1])
 

@@ -27,7 +27,7 @@ from llm_dec_pomdp.types import Completion, Episode, Group, TaskItem
 
 MAIN_WORDS, SUB_WORDS = ("r0", "r1", "ANS"), ("k0", "k1")
 ITEM = TaskItem("w", "Q e0 r0 r0", "train", fields={"facts": "0 1\n1 1"})  # r0 keeps an entity: one look-up answers
-ONE = Sampling(max_new_tokens=1)
+ONE_WORD = Sampling(max_new_tokens=1)
 
 
 def keys(delegations: int = 1) -> Keys:
@@ -41,7 +41,7 @@ def tables(delegations: int = 1, main: Sequence[float] = (0.3, -0.4, 0.1), sub: 
 
 
 def learner(team: Team, **options: Any) -> MGRPO:
-    return MGRPO(team, ONE, MGRPO.Config(**{"max_grad_norm": 1e9, "learning_rate": 0.0, **options}))
+    return MGRPO(team, ONE_WORD, MGRPO.Config(**{"max_grad_norm": 1e9, "learning_rate": 0.0, **options}))
 
 
 # --- the exact gradient -----------------------------------------------------------------------------------------------
@@ -64,7 +64,7 @@ class Dictated(Policy):
 
 
 def dictated(words: Sequence[str]) -> Episode:
-    [group] = Trajectories().play(keys(), Dictated(words), ["w"], [0], ONE)
+    [group] = Trajectories().play(keys(), Dictated(words), ["w"], [0], ONE_WORD)
     return group.episodes[0]
 
 
@@ -183,7 +183,7 @@ def run(algorithm: MGRPO, env: Any, steps: int, folder: Path, seed: int = 3) -> 
     done = restore(algorithm, env, places)
     config = TrainerConfig(steps=steps, prompts_per_step=2, group_size=4, save_every=1)
     seen: list[Any] = []
-    train(algorithm, env, ONE, config, seed, seen.append, checkpoints=places, done=done)
+    train(algorithm, env, ONE_WORD, config, seed, seen.append, checkpoints=places, done=done)
     return seen
 
 
@@ -212,7 +212,7 @@ def test_a_run_goes_on_bit_for_bit_in_the_middle_of_uneven_groups(tmp_path: Path
 def test_a_main_agent_that_always_does_the_same(main: Sequence[float], invocations: float) -> None:
     team = tables(2, main=main)
     algorithm = learner(team, learning_rate=0.1)
-    groups = Trajectories().play(keys(2), team, ["w", "w"], [0, 1], ONE, 4)
+    groups = Trajectories().play(keys(2), team, ["w", "w"], [0, 1], ONE_WORD, 4)
     before = weights(team)
     metrics = algorithm.update(groups)
     assert metrics["invocations"] == invocations
@@ -225,7 +225,7 @@ def test_a_main_agent_that_always_does_the_same(main: Sequence[float], invocatio
 def test_a_sub_agent_that_is_of_no_use_lets_main_learn(text: str) -> None:
     scripted = Scripted(lambda agent, history: text)
     team = Team({"agent_0": Softmax(MAIN_WORDS), "agent_1": scripted, "agent_2": scripted})
-    groups = Trajectories().play(keys(2), team, ["w"], [5], ONE, 8)
+    groups = Trajectories().play(keys(2), team, ["w"], [5], ONE_WORD, 8)
     assert all(
         message in {"Q e0 r0 r0", "R none"}
         for e in groups[0].episodes
@@ -244,14 +244,14 @@ def test_tokens_of_reports_and_tools_are_in_no_loss() -> None:
     model = language_model(3)
     team = Team(dict.fromkeys(["agent_0", "agent_1", "agent_2"], model))
     groups = Trajectories().play(keys(2), team, ["w"], [0], Sampling(max_new_tokens=3), 6)
-    said_tokens = sum(len(c.token_ids) for e in groups[0].episodes for t in e.turns for c in t.actions.values())
+    sampled_tokens = sum(len(c.token_ids) for e in groups[0].episodes for t in e.turns for c in t.actions.values())
     metrics = MGRPO(team, Sampling(max_new_tokens=3), MGRPO.Config(alignment="none")).update(groups)
-    assert metrics["tokens"] == said_tokens
+    assert metrics["tokens"] == sampled_tokens
 
 
 def test_an_entropy_of_main_and_of_its_sub_agents_is_reported_apart() -> None:
     team = tables(2, main=(0.0, 0.0, 0.0), sub=(20.0, 0.0))
-    groups = Trajectories().play(keys(2), team, ["w"], [0], ONE, 32)
+    groups = Trajectories().play(keys(2), team, ["w"], [0], ONE_WORD, 32)
     metrics = learner(team).update(groups)
     assert metrics["surprisal_main"] == pytest.approx(1.0986, abs=1e-3)
     assert metrics["surprisal_sub"] == pytest.approx(0.0, abs=1e-3)

@@ -276,8 +276,8 @@ def test_hashed_splits_stay_when_rows_are_added(write: Write) -> None:
 
 def test_hashed_splits_of_rows_without_id_do_not_depend_on_the_order(write: Write) -> None:
     plain = [{"prompt": f"question {i}", "answer": "yes"} for i in range(100)]
-    first, two = write(plain, "one/rows.jsonl"), write(plain[::-1], "two/rows.jsonl")
-    tests = [{item.prompt for item in load_tasks(SOURCE, path, "test")} for path in (first, two)]
+    first, second = write(plain, "one/rows.jsonl"), write(plain[::-1], "two/rows.jsonl")
+    tests = [{item.prompt for item in load_tasks(SOURCE, path, "test")} for path in (first, second)]
     assert tests[0] == tests[1]
 
 

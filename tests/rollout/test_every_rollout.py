@@ -116,9 +116,9 @@ def test_the_example_of_the_page_plays_again_what_all_earned_alike(example: Call
 
 @pytest.mark.slow
 def test_the_example_of_the_page_trains_and_wastes_fewer_groups(example: Callable[[str], dict[str, Any]]) -> None:
-    one_word, steps = Sampling(max_new_tokens=1), list[TrainingStep]()
+    sampling, steps = Sampling(max_new_tokens=1), list[TrainingStep]()
     config = TrainerConfig(steps=1, prompts_per_step=len(ITEMS), group_size=2)
     for kind in (MAGRPO, example("rollout")["Persistent"]):
-        train(kind(softmax_team(), one_word), match(), one_word, config, 0, steps.append)
+        train(kind(softmax_team(), sampling), match(), sampling, config, 0, steps.append)
     plain, persistent = (step.metrics["groups_without_signal"] for step in steps)
     assert persistent < plain

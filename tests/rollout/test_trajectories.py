@@ -251,11 +251,11 @@ def test_with_a_chance_of_their_own_all_episodes_begin_as_their_seeds_say() -> N
 
 def test_chance_changes_no_text_where_the_environment_draws_nothing() -> None:
     team = Team(dict.fromkeys(AGENTS, RandomText()))
-    shared_one, independent = (
+    shared, independent = (
         Trajectories(chance).play(match(max_turns=2), team, IDS, range(len(IDS)), SAMPLING, 3)
         for chance in ("shared", "own")
     )
-    assert shared_one == independent
+    assert shared == independent
 
 
 def test_an_environment_that_ignores_its_seed_is_named_where_chance_is_shared() -> None:

@@ -189,13 +189,13 @@ class Dialogue(Task[State]):
         """One agent that knows all and acts for all."""
         return KnowsAll(self)
 
-    def for_one(self) -> Self:
+    def for_single_agent(self) -> Self:
         """A copy in which acts count at once, and nobody hears a message."""
         twin = copy.copy(self)
         twin.first, twin.alone_in_it, twin._known = 0, True, None
         return twin
 
-    def choices_of_one(self, history: Sequence[Message] = ()) -> Sequence[str]:
+    def single_agent_choices(self, history: Sequence[Message] = ()) -> Sequence[str]:
         """What one that acts for all can do: the acts of all."""
         item, found = self.items[0], dict[str, None]()
         for agent in self.possible_agents:
@@ -360,7 +360,7 @@ class KnowsAll(Task[State]):
     """
 
     def __init__(self, team: Dialogue) -> None:
-        self.team = team.for_one()
+        self.team = team.for_single_agent()
         name = f"{team.metadata['name']}/alone"
         self.metadata = {**team.metadata, "name": name}
         self.declared = replace(team.declared, name=name, roles=("planner",), hears_others=False, scripts=("optimal",))
@@ -424,7 +424,7 @@ class KnowsAll(Task[State]):
 
     def choices(self, agent: str, history: Sequence[Message] = ()) -> Sequence[str]:
         """The acts of all members."""
-        return self.team.choices_of_one(history)
+        return self.team.single_agent_choices(history)
 
     def tools(self, agent: str) -> tuple[Tool, ...]:
         """Those of all members."""

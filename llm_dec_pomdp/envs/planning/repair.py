@@ -252,9 +252,9 @@ class Repair(Dialogue):
         known, acts = (f"{name} is {value}" for name, value in pairs), (f"SET {name} {value}" for name, value in pairs)
         return [TELL, *known, *acts, NOTHING]
 
-    def choices_of_one(self, history: Sequence[Message] = ()) -> Sequence[str]:
+    def single_agent_choices(self, history: Sequence[Message] = ()) -> Sequence[str]:
         """Those of both, and a tool and a setting in one text."""
-        acts = super().choices_of_one(history)
+        acts = super().single_agent_choices(history)
         sets, calls = ([text for text in acts if text.startswith(word)] for word in ("SET", "fix"))
         return [*acts, *map("\n".join, itertools.product(calls, sets))]
 

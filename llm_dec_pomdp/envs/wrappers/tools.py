@@ -25,7 +25,7 @@ from .base import TaskAround
 _LAST = "\n\nYour next text is your answer."
 
 
-Told = tuple[tuple[str, bool, float], ...]  # answer, whether it is one, price
+Results = tuple[tuple[str, bool, float], ...]  # answer, whether it is one, price
 
 
 class ToolRounds(NamedTuple):
@@ -37,7 +37,9 @@ class ToolRounds(NamedTuple):
     delivered: tuple[tuple[str, str], ...] = ()  # the answers of agents that wait
     round: int = 0  # joint actions since the task asked
     turn: int = 0  # turns of the task that were played
-    beside: tuple[tuple[str, str, Told], ...] = ()  # calls beside the rounds: agent, text, what each of its calls gave
+    beside: tuple[
+        tuple[str, str, Results], ...
+    ] = ()  # calls beside the rounds: agent, text, what each of its calls gave
 
 
 class WithTools(TaskAround[ToolRounds]):

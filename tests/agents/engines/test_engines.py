@@ -133,7 +133,7 @@ def test_weights_that_did_not_change_are_not_loaded_again(server: Server, vllm: 
     assert [order for order, _ in vllm.orders[2:]] == ["load_lora_adapter"] * 2 + ["unload_lora_adapter"] * 2
 
 
-ONE = {"token_ids": [5], "logprobs": {"token_logprobs": [-0.5]}}
+ONE_TOKEN = {"token_ids": [5], "logprobs": {"token_logprobs": [-0.5]}}
 
 
 @pytest.mark.parametrize(
@@ -141,8 +141,8 @@ ONE = {"token_ids": [5], "logprobs": {"token_logprobs": [-0.5]}}
     [
         (b"<html>", "without choices.*2 tries|2 tries.*without choices"),
         (json.dumps({"model": "base", "choices": []}).encode(), "without choices"),
-        (json.dumps({"model": "other", "choices": [ONE]}).encode(), "a text of 'other'.*was asked"),
-        (json.dumps({"choices": [ONE | {"token_ids": [5, 6]}]}).encode(), "KeyError.*model"),
+        (json.dumps({"model": "other", "choices": [ONE_TOKEN]}).encode(), "a text of 'other'.*was asked"),
+        (json.dumps({"choices": [ONE_TOKEN | {"token_ids": [5, 6]}]}).encode(), "KeyError.*model"),
         (
             b'{"model": "MODEL", "choices": [{"token_ids": [5, 6], "logprobs": {"token_logprobs": [-1]}}]}',
             "2 token ids",

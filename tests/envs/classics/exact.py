@@ -67,11 +67,11 @@ class Solver:
     def _best(self, past: Past, stage: int, floor: float) -> tuple[float, Any] | None:
         """The best continuation, where it is worth more than `floor`."""
         best: tuple[float, Any] | None = None
-        first, two, _ = past.weights.shape
+        first, second, _ = past.weights.shape
         bounds = np.array(
-            [[self._bound_of_actions(past.weights[i, j], stage) for j in range(two)] for i in range(first)]
+            [[self._bound_of_actions(past.weights[i, j], stage) for j in range(second)] for i in range(first)]
         )
-        for bound, rules in ordered_rules(bounds.reshape(first, two, *self.acting)):
+        for bound, rules in ordered_rules(bounds.reshape(first, second, *self.acting)):
             if bound <= floor + CLOSE:
                 break
             named = self._named(past, rules)
@@ -99,9 +99,9 @@ class Solver:
 
     def _following(self, past: Past, rules: tuple[Rule, Rule]) -> Past:
         """What is known after the joint action and what each agent observed then."""
-        first, two, states = past.weights.shape
+        first, second, states = past.weights.shape
         seen = tuple(len(names) for names in self.model.observations)
-        weights = np.zeros((first, seen[0], two, seen[1], states))
+        weights = np.zeros((first, seen[0], second, seen[1], states))
         for i, j, joint in self._joint(rules):
             following = past.weights[i, j] @ self.transitions[joint]
             weights[i, :, j] = (following[:, None] * self.watching[joint]).T.reshape(*seen, states)
@@ -109,7 +109,7 @@ class Solver:
             tuple(tuple((*history, o) for history in histories) for histories in types for o in range(count))
             for types, count in zip(past.members, seen, strict=True)
         )
-        return clustered(Past(weights.reshape(first * seen[0], two * seen[1], states), members))
+        return clustered(Past(weights.reshape(first * seen[0], second * seen[1], states), members))
 
     # --- bounds --------------------------------------------------------------------------------------------------
 
@@ -143,7 +143,7 @@ def ordered_rules(values: Array) -> Iterator[tuple[float, tuple[Rule, Rule]]]:
     Args:
         values: What pairs of types add under pairs of actions, shape (C1, C2, A1, A2).
     """
-    first_types, two, actions, _ = values.shape
+    first_types, second_types, actions, _ = values.shape
     rest = np.zeros((first_types + 1, *values.shape[1:2], values.shape[3]))  # the most that types from here on can add
     for place in reversed(range(first_types)):
         rest[place] = rest[place + 1] + values[place].max(axis=1)
@@ -156,7 +156,7 @@ def ordered_rules(values: Array) -> Iterator[tuple[float, tuple[Rule, Rule]]]:
             most = (after + rest[len(first) + 1]).max(axis=-1).sum(axis=-1)
             for action in range(actions):
                 heapq.heappush(heap, (-round(most[action], 9), next(count), (*first, action), after[action], ()))
-        elif len(second) < two:
+        elif len(second) < second_types:
             row = sums[len(second)]
             for action, loss in enumerate(row.max() - row):
                 heapq.heappush(heap, (round(bound + loss, 9), next(count), first, sums, (*second, action)))

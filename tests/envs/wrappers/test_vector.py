@@ -81,8 +81,8 @@ def test_the_copies_play_what_single_environments_play() -> None:
         actions = [{"agent_0": f"so {turn}", "agent_1": f"but {i} " * 9} for i in range(3)]
         observations, rewards, *_ = envs.step(actions)
         for i, env in enumerate(singles):
-            alone, own_rewards, *_ = env.step(actions[i])
-            assert rewards[i] == own_rewards["agent_0"]
+            alone, single_rewards, *_ = env.step(actions[i])
+            assert rewards[i] == single_rewards["agent_0"]
             assert observations[i] == (alone if env.agents else env.reset()[0])  # type: ignore[index]
 
 

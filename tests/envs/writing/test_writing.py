@@ -193,7 +193,7 @@ def test_the_lexicon_is_whole() -> None:
 
 
 @pytest.mark.parametrize(
-    ("first", "two", "value"),
+    ("first", "second", "value"),
     [
         ("", "", 1.0),
         ("the", "of", 1.0),
@@ -203,8 +203,8 @@ def test_the_lexicon_is_whole() -> None:
         ("cat cow the", "cat dog of", 1 / 3),
     ],
 )
-def test_jaccard(first: str, two: str, value: float) -> None:
-    assert PublishedPair(first, two).jaccard() == pytest.approx(value)
+def test_jaccard(first: str, second: str, value: float) -> None:
+    assert PublishedPair(first, second).jaccard() == pytest.approx(value)
 
 
 @given(st.text() | st.text("aZ0_ß٣İΣ.'’- \n\x1c\u3000"))
