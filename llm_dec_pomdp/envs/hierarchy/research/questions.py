@@ -29,7 +29,7 @@ _FORMS = (
 )
 
 
-class Step(NamedTuple):
+class QuestionStep(NamedTuple):
     """A step of a question."""
 
     relation: str  # its name, or that of a comparison
@@ -39,7 +39,7 @@ class Step(NamedTuple):
 class Known(NamedTuple):
     """What is known of a step."""
 
-    step: Step
+    step: QuestionStep
     subjects: tuple[str, ...] = ()  # () while they are not known
     value: str | None = None
 
@@ -50,17 +50,17 @@ class Known(NamedTuple):
 
 
 @functools.lru_cache(maxsize=4096)
-def _steps(lines: str) -> tuple[Step, ...]:
+def _steps(lines: str) -> tuple[QuestionStep, ...]:
     rows = [line.split("|") for line in lines.split("\n") if "|" in line]
-    return tuple(Step(relation, tuple(subjects)) for relation, *subjects in rows)
+    return tuple(QuestionStep(relation, tuple(subjects)) for relation, *subjects in rows)
 
 
-def steps_of(item: TaskItem) -> tuple[Step, ...]:
+def steps_of(item: TaskItem) -> tuple[QuestionStep, ...]:
     """The steps of a task; () where they are not known."""
     return _steps(item.fields.get("steps", ""))
 
 
-def knowledge(steps: Sequence[Step], lookup: Callable[[Relation, tuple[str, ...]], str | None]) -> list[Known]:
+def knowledge(steps: Sequence[QuestionStep], lookup: Callable[[Relation, tuple[str, ...]], str | None]) -> list[Known]:
     """What is known of every step, by a function that gives the value of a relation where it is known."""
     known: list[Known] = []
     for step in steps:

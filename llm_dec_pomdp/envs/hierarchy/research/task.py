@@ -96,7 +96,7 @@ from typing_extensions import Unpack
 
 from ....registries import nearest
 from ....seeding import derive
-from ....types import Event, Group, Message, Score, TaskItem, Tool
+from ....types import Event, Group, Message, Reviewer, Score, TaskItem, Tool
 from ...base import Say, TextDecPOMDP
 from ...facts import Facts
 from ...task import Task, TaskOptions, Transition
@@ -111,7 +111,7 @@ from ..base import MAIN, Hierarchy, parts_of_main, spawned
 from .corpus import corpus, from_published, placed
 from .decisions import Bounds, decision_means
 from .questions import Invocation, QuestionState, Used, embedded, facts_of, steps_of
-from .scoring import ReportJudge, judged, redundancy, truth_of
+from .scoring import judged, redundancy, truth_of
 from .scripts import (
     ERRING,
     LETTERS,
@@ -220,7 +220,7 @@ class Research(Hierarchy[QuestionState]):
         cost_per_invocation: float = 0.0,
         cost_per_turn: float = 0.0,
         context: int | None = None,
-        expert: ReportJudge | None = None,
+        expert: Reviewer | None = None,
         needs: Sequence[int] = (),
         **common: Unpack[TaskOptions],
     ) -> None:
