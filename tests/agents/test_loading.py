@@ -210,10 +210,10 @@ def test_the_models_of_roles_are_loaded_on_devices_in_turn() -> None:
     ("options", "message"),
     [
         ({"device": "cpu,meta", "sharing": "lora"}, "which has one model; give one device"),
-        ({"ranks": 2}, "ranks is 2, but the model is loaded into one process; train with --executor"),
+        ({"ranks": 2}, "ranks is 2"),
         (
             {"engine": {"kind": "vllm", "url": "http://localhost:8000", "model": "base", "adapters": "x"}},
-            "sharing is 'separate', which trains all weights of a model for each role, and a server has one model",
+            "sharing is 'separate'",
         ),
     ],
 )
@@ -261,10 +261,10 @@ def test_the_dtype_is_as_asked(folder: str, dtype: str, wanted: torch.dtype) -> 
     [
         ("{here}", {"dtype": "float23"}, "dtype 'float23' does not exist; did you mean float32"),
         ("{saved}", {"device": "tpu9"}, "could not be loaded on tpu9"),
-        ("builtin:tyny", {}, "no built-in model 'builtin:tyny'; did you mean builtin:tiny"),
+        ("builtin:tyny", {}, "'builtin:tyny'; did you mean builtin:tiny"),
         ("{here}/nothing.gguf", {}, r"nothing\.gguf' does not exist"),
         ("{here}/broken.gguf", {"device": "cpu"}, r"broken\.gguf"),
-        ("{here}/nowhere", {"device": "cpu"}, "nowhere' is no folder here, and no id of the hub; give builtin:tiny"),
+        ("{here}/nowhere", {"device": "cpu"}, "nowhere' is no folder here"),
         ("{here}/empty", {"device": "cpu"}, r"empty' has no config\.json and no weights.* and no tokenizer"),
         ("{here}/half", {"device": "cpu"}, r"half' has no weights .* and no tokenizer .*; save it"),
         ("{here}/exported", {"device": "cpu"}, r"exported' has no config\.json.*agent_0.*--team"),

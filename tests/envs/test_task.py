@@ -256,12 +256,12 @@ class Broken(Treasure):
 @pytest.mark.parametrize(
     ("word", "message"),
     [
-        ("pays", r"agents are paid \{'agent_0': 1.0, 'agent_1': 0.0\}, and the environment declares one joint reward"),
-        ("stranger", r"the roster has 'agent_7', which is no possible agent; did you mean agent_"),
-        ("twice", r"the roster \['agent_0', 'agent_0'\] has an agent twice|has an agent twice"),
-        ("tells", r"'agent_2' is told something and is not there; there are \['agent_0', 'agent_1'\]"),
-        ("number", r"'agent_0' is told 7; what agents are told is text or a Message"),
-        ("forgets", r"the history of 'agent_2' begins anew, and it is told nothing; say what it knows"),
+        ("pays", r"paid \{'agent_0': 1.0, 'agent_1': 0.0\}"),
+        ("stranger", r"'agent_7', which is no possible agent"),
+        ("twice", r"has an agent twice"),
+        ("tells", r"'agent_2' is told something and is not there"),
+        ("number", r"'agent_0' is told 7"),
+        ("forgets", r"the history of 'agent_2' begins anew"),
         ("says", r"only an agent itself says something"),
     ],
 )

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from programs import Strategy, alone, around, each, main, share, shown_answers, solver, solves, spread
 
-LIMIT, REFERENCES = 0.40, 0.90
+LIMIT = 0.40
 NAMES = ["coophumaneval", pytest.param("humaneval", marks=pytest.mark.slow)]
 ROWS = 12  # of the test split
 FEW = 5  # the default run tries every fifth row of coophumaneval alone; the full run every row of both code tasks
@@ -125,13 +125,6 @@ def cells() -> list[Any]:
 def test_a_degenerate_strategy_stays_below_40_percent(name: str, strategy: str, every: int) -> None:
     rows = spread(f"{name}-v1", ROWS)[::every]
     assert share(f"{name}-v1", {**CODE, **DISGUISED}[strategy], rows) < LIMIT
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_references_stay_above_90_percent(name: str) -> None:
-    rows = spread(f"{name}-v1", ROWS)
-    assert len(rows) >= 10
-    assert share(f"{name}-v1", lambda item: item.reference, rows) > REFERENCES
 
 
 @pytest.mark.parametrize("name", ["coophumaneval", "humaneval"])

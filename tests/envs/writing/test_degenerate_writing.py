@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from writing_strategies import NAMES, STRATEGIES, reference, rows, share
+from writing_strategies import NAMES, STRATEGIES, share
 
-LIMIT, REFERENCES = 0.40, 0.90
+LIMIT = 0.40
 PAID_BY_V0 = {
     "tldr": ("one sentence repeated", "list of connectives", "copy of the source", "something else"),
     "arxiv": ("copy of the source", "list of connectives", "something else"),
@@ -26,12 +26,6 @@ SEEN_BY_WORDS = (
     "first is the second's beginning",
     "second is the first repeated",
 )
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_references_stay_above_90_percent(name: str) -> None:
-    assert len(rows(name)) >= 10
-    assert share(name, "v1", reference) > REFERENCES
 
 
 @pytest.mark.parametrize("strategy", SEEN_BY_WORDS)
