@@ -27,8 +27,8 @@ def main() -> None:
 
     def show(step: TrainingStep) -> None:
         if step.number % 10 == 0 or step.number == steps:
-            told = {name: round(step.metrics[name], 2) for name in ("d_mean", "sub_reward_mean", "surprisal_main")}
-            print(f"step {step.number:3}  return {step.return_percent:5.1f} %  {told}")
+            measured = {name: round(step.metrics[name], 2) for name in ("d_mean", "sub_reward_mean", "surprisal_main")}
+            print(f"step {step.number:3}  return {step.return_percent:5.1f} %  {measured}")
 
     train("mgrpo", entropy=0.05, d=3, steps=steps, group_size=16, seed=1, on_step=show)
 

@@ -159,8 +159,8 @@ class _Stage:
     @property
     def text(self) -> str:
         """One line."""
-        how_far = f"{self._done} of {self._total} in {time.monotonic() - self._started:.0f} s"
-        return f"{self.label}: {how_far}{', ' if self._note else ''}{self._note}"
+        progress = f"{self._done} of {self._total} in {time.monotonic() - self._started:.0f} s"
+        return f"{self.label}: {progress}{', ' if self._note else ''}{self._note}"
 
 
 @contextlib.contextmanager

@@ -135,6 +135,10 @@ class Likelihood(NamedTuple):
         return self.total / self.tokens if self.tokens else -math.inf
 
 
+Reviewer = Callable[[str, int], str]
+"""An expert outside the team: from (prompt, number of the try) to its answer."""
+
+
 class TextJudge(Protocol):
     """A frozen language model that says how likely texts are."""
 

@@ -60,9 +60,9 @@ def step_us(env_id: str) -> tuple[float, float]:
     Agents of a task without references say `CLASSIC_ACTIONS`, or in dialogue all that they know.
     """
     env = llm_dec_pomdp.make(env_id)
-    said = [dict(zip(env.possible_agents, item.reference, strict=False)) for item in env.items[:16]]
+    references = [dict(zip(env.possible_agents, item.reference, strict=False)) for item in env.items[:16]]
     other = dict.fromkeys(env.possible_agents, "TELL") if env_id in PLANNING else CLASSIC_ACTIONS
-    gold = [texts or other for texts in said]
+    gold = [texts or other for texts in references]
     rounds: list[tuple[float, float]] = []
     for _ in range(40):
         resets = steps = 0.0

@@ -75,13 +75,13 @@ def our_steps(learner: str, prompts: int, new_tokens: int, **options: Any) -> Ca
     env = letters_env(prompts)
     team = Team({agent: LanguageModel(tiny.model(seed), tiny.tokenizer()) for seed, agent in enumerate(AGENTS, 1)})
     sampling = Sampling(temperature=1.0, top_k=50, max_new_tokens=new_tokens)
-    own = build_algorithm(learner, {"learning_rate": 1e-3, **options}, team, sampling)
+    algorithm = build_algorithm(learner, {"learning_rate": 1e-3, **options}, team, sampling)
     ids = [item.id for item in env.items]
 
     def steps() -> None:
         for _ in range(UPDATES):
-            seeds = [derive(own.updaters[0].updates, i) for i in range(prompts)]
-            metrics = own.update(Trajectories().play(env, team, ids, seeds, sampling, GROUP))
+            seeds = [derive(algorithm.updaters[0].updates, i) for i in range(prompts)]
+            metrics = algorithm.update(Trajectories().play(env, team, ids, seeds, sampling, GROUP))
             _check_tokens(metrics["tokens"] * len(AGENTS), prompts * GROUP * len(AGENTS) * new_tokens)
 
     return steps

@@ -93,14 +93,14 @@ def nothing() -> None:
 
 def adapters_row() -> dict[str, Any]:
     """Two agents on one base against one."""
-    one, two = measured("train", 1), measured("train", 2)
-    return limit(two / one, 1.15, one_agent_mb=one / 1e6, two_agents_mb=two / 1e6)
+    single, double = measured("train", 1), measured("train", 2)
+    return limit(double / single, 1.15, one_agent_mb=single / 1e6, two_agents_mb=double / 1e6)
 
 
 def critics_row() -> dict[str, Any]:
     """Critics that are adapters on the base of the policies, against none; the larger of the two learners."""
     mb = {name: measured("train", 2, name) / 1e6 for name in ("magrpo", "iac", "maac")}
-    return limit(max(mb["iac"], mb["maac"]) / mb["magrpo"], 1.1, **{f"{name}_mb": own for name, own in mb.items()})
+    return limit(max(mb["iac"], mb["maac"]) / mb["magrpo"], 1.1, **{f"{name}_mb": size for name, size in mb.items()})
 
 
 def logprobs_row() -> dict[str, Any]:

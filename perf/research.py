@@ -86,15 +86,20 @@ def memory(count: int) -> dict[str, float]:
         env.step({"agent_0": 'ask("reader", "What is there?")'})
         _search(env)
     gc.collect()
-    one, one_resident = tracemalloc.get_traced_memory()[0] / 1e6, _resident_mb()
+    single, single_resident = tracemalloc.get_traced_memory()[0] / 1e6, _resident_mb()
     forks = [env.fork() for _ in range(FORKS)]
     for fork in forks:
         _search(fork)
     gc.collect()
     many, many_resident = tracemalloc.get_traced_memory()[0] / 1e6, _resident_mb()
     tracemalloc.stop()
-    allocated = {"one_mb": one, "many_mb": many, "allocated_ratio": many / one}
-    return {**allocated, "one_rss": one_resident, "many_rss": many_resident, "ratio": many_resident / one_resident}
+    allocated = {"one_mb": single, "many_mb": many, "allocated_ratio": many / single}
+    return {
+        **allocated,
+        "one_rss": single_resident,
+        "many_rss": many_resident,
+        "ratio": many_resident / single_resident,
+    }
 
 
 def _search(env: Any) -> None:

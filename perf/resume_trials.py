@@ -178,8 +178,8 @@ def main() -> None:
             rows.append(row)
             if not arguments.json:
                 end = "equal" if not row["differs"] else f"DIFFERS in {', '.join(row['differs'])}"
-                how = f"killed after {row['seconds']:5.2f} s, went on from step {row['from_step']}"
-                print(f"{row['trial']:3}  {row['learner']:12} {how}: {end}", flush=True)
+                description = f"killed after {row['seconds']:5.2f} s, went on from step {row['from_step']}"
+                print(f"{row['trial']:3}  {row['learner']:12} {description}: {end}", flush=True)
     equal = sum(not row["differs"] for row in rows)
     if arguments.json:
         print(json.dumps({"trials": len(rows), "equal": equal, "rows": rows}))

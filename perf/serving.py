@@ -71,9 +71,9 @@ def p95(times: list[float]) -> float:
 
 def measure(url: str, process: int, sessions: int, seconds: float) -> dict[str, Any]:
     """All figures of one server."""
-    own = llm_dec_pomdp.make(ENV_ID, split="all")
-    gold = [dict(zip(own.possible_agents, item.reference, strict=True)) for item in own.items]
-    here = [episode_ms(own, gold, number % len(gold)) for number in range(2000)]
+    local = llm_dec_pomdp.make(ENV_ID, split="all")
+    gold = [dict(zip(local.possible_agents, item.reference, strict=True)) for item in local.items]
+    here = [episode_ms(local, gold, number % len(gold)) for number in range(2000)]
     envs = [RemoteEnv(url) for _ in range(sessions)]
     times: list[float] = []
     begun = time.monotonic()

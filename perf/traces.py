@@ -87,7 +87,7 @@ class Workload:
     def ways(self) -> dict[str, Callable[[Path], None]]:
         """By name; the first two are those that the others are held against."""
         return {
-            "all texts": partial(self._write_plain, lambda one: all_texts(one, self._items[one.item_id])),
+            "all texts": partial(self._write_plain, lambda episode: all_texts(episode, self._items[episode.item_id])),
             "told and said": partial(self._write_plain, texts_alone),
             "inline": partial(self._write_traces, "inline"),
             "hashed": partial(self._write_traces, "hashed"),

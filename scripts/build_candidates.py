@@ -44,13 +44,13 @@ def function(source: str) -> ast.FunctionDef:
 
 def written(name: str, like: ast.FunctionDef, body: Sequence[ast.stmt]) -> str:
     """A function with the parameters of another."""
-    made = copy.deepcopy(like)
-    made.name, made.body = name, [copy.deepcopy(statement) for statement in body]
+    function = copy.deepcopy(like)
+    function.name, function.body = name, [copy.deepcopy(statement) for statement in body]
     if name == "aux":
-        made.returns = None
-        for argument in made.args.args:
+        function.returns = None
+        for argument in function.args.args:
             argument.annotation = None
-    return ast.unparse(ast.fix_missing_locations(made)) + "\n"
+    return ast.unparse(ast.fix_missing_locations(function)) + "\n"
 
 
 def statements(source: str) -> list[ast.stmt]:

@@ -199,10 +199,10 @@ def boxpushing() -> Iterator[str]:
 
     def ahead(state: str, agent: int) -> str:
         """What an agent faces."""
-        own, direction = int(state[2 * agent]), state[2 * agent + 1]
-        there = own + STEPS[direction]
+        place, direction = int(state[2 * agent]), state[2 * agent + 1]
+        there = place + STEPS[direction]
         if direction == "N":
-            return "small-box" if own in (1, 4) else "large-box"
+            return "small-box" if place in (1, 4) else "large-box"
         if direction == "S" or not 1 <= there <= 4:
             return "wall"
         return "other-agent" if str(there) == state[2 - 2 * agent] else "empty-field"

@@ -13,7 +13,7 @@ import importlib
 from collections.abc import Mapping, Sequence
 
 import environment_pages
-from environment_pages import DOCS, MADE
+from environment_pages import DOCS, GENERATED
 
 from llm_dec_pomdp.envs.registration import registry
 
@@ -31,7 +31,7 @@ def audit_page() -> str:
     for kind, found in audit().items():
         ids = dict.fromkeys(finding["id"] for finding in found)
         parts += [f"## {kind.capitalize()}: {len(found)} asserts in {len(ids)} rows", *_rows(found, list(ids))]
-    return MADE + "\n\n".join(parts) + "\n"
+    return GENERATED + "\n\n".join(parts) + "\n"
 
 
 def _rows(found: Sequence[Mapping[str, str]], ids: Sequence[str]) -> list[str]:

@@ -63,13 +63,13 @@ def noisy_texts(item: TaskItem, name: str, rng: random.Random) -> list[str]:
     return [" ".join(_resized(first, second, rng)), " ".join(_resized(second, first, rng))]
 
 
-def _resized(own: list[str], other: list[str], rng: random.Random) -> list[str]:
+def _resized(words: list[str], other: list[str], rng: random.Random) -> list[str]:
     kind = rng.random()
     if kind < 0.55:
-        return own
+        return words
     if kind < 0.8:
-        return own[: rng.randint(2, len(own))]
-    return own + other[: rng.randint(1, 3)]
+        return words[: rng.randint(2, len(words))]
+    return words + other[: rng.randint(1, 3)]
 
 
 def conversations(rng: random.Random) -> list[Conversation]:
@@ -84,9 +84,9 @@ def conversations(rng: random.Random) -> list[Conversation]:
                 texts = noisy_texts(item, name, rng)
                 if protocol == "centralized":
                     texts = [env.facts.join(texts)]
-                said = dict(zip(env.agents, texts, strict=True))
-                found += [Conversation(env.history(a), said[a]) for a in env.agents if env.asked(a)]
-                env.step(said)
+                answers = dict(zip(env.agents, texts, strict=True))
+                found += [Conversation(env.history(a), answers[a]) for a in env.agents if env.asked(a)]
+                env.step(answers)
     return found
 
 

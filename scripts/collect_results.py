@@ -34,7 +34,7 @@ def boiled(entry: Entry, samples: int) -> dict[str, Any]:
         "curve": [{name: point[name] for name in CURVE} | spent(steps, point["step"]) for point in entry.curve()],
         "training_return_percent": [round(step["return_percent"], 2) for step in steps],
         "returns": {task: round(value, 4) for task, value in entry.returns().items()},
-        "samples": [said(episode) for episode in entry.episodes()[:samples]],
+        "samples": [sample_of(episode) for episode in entry.episodes()[:samples]],
     }
     return kept | ({"rescored": others} if (others := rescored(entry.folder)) else {})
 
@@ -55,7 +55,7 @@ def without_folders(value: Any) -> Any:
     return Path(value).name if isinstance(value, str) and Path(value).is_absolute() else value
 
 
-def said(episode: Episode) -> dict[str, Any]:
+def sample_of(episode: Episode) -> dict[str, Any]:
     """What the agents said and what it earned; what they were told belongs to the task set."""
     turns = [
         {

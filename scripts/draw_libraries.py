@@ -31,10 +31,10 @@ def table(tasks: Runs) -> list[list[str]]:
             first, last = runs[0], [run["last"] for run in runs]
             over = mean_interval(last)
             mean = f"{over.mean:.2f}" + (f" ({over.low:.2f} to {over.high:.2f})" if len(last) >= LEAST_SEEDS else "")
-            own = {name: number for name, number in first["versions"].items() if name not in COMMON} or {
+            libraries = {name: number for name, number in first["versions"].items() if name not in COMMON} or {
                 "pettingzoo": first["versions"]["pettingzoo"]
             }
-            versions = ", ".join(f"{name} {number}" for name, number in own.items())
+            versions = ", ".join(f"{name} {number}" for name, number in libraries.items())
             command = re.sub(r" --(seed|out) \S+", "", first["command"]).removeprefix("examples/libraries/")
             seeds = ", ".join(f"{value:.2f}" for value in last)
             body.append([task, learner, versions, f"`{command}`", f"{first['episodes']:,}", seeds, mean])

@@ -57,10 +57,10 @@ def arrow(x: int, y: int, height: int) -> str:
     )
 
 
-def card(x: int, y: int, who: str, told: str, said: str, fill: str, lines: int) -> str:
+def card(x: int, y: int, who: str, observed: str, text: str, fill: str, lines: int) -> str:
     """An agent: what it is asked on its own colour, what it says on white."""
-    asked = textwrap.wrap(f"is told the post, and: “{told}”", 40)
-    answer = textwrap.wrap(said, 40)
+    asked = textwrap.wrap(f"is told the post, and: “{observed}”", 40)
+    answer = textwrap.wrap(text, 40)
     top = y + 38 + 3 * LINE
     return "\n".join(
         [
@@ -77,7 +77,7 @@ def draw() -> str:
     """The picture as SVG."""
     played = example()
     env, texts = played["env"], played["texts"]
-    told = {agent: env.observe(env.item, agent).strip().splitlines()[-1] for agent in AGENTS}
+    observed = {agent: env.observe(env.item, agent).strip().splitlines()[-1] for agent in AGENTS}
     post = [line.split(": ", 1)[1] for line in env.item.prompt.splitlines() if line.startswith(("TITLE", "POST"))]
     beginning = textwrap.shorten(". ".join(post), 170, placeholder=" ...")
     lines = max(len(textwrap.wrap(texts[agent], 40)) for agent in AGENTS)
@@ -94,7 +94,7 @@ def draw() -> str:
         who = f"{agent}: {env.role(agent)}"
         shapes += [
             arrow(x + HALF // 2, 78, cards - 80),
-            card(x, cards, who, told[agent], texts[agent], fill, lines),
+            card(x, cards, who, observed[agent], texts[agent], fill, lines),
             arrow(x + HALF // 2, bottom + 2, 32),
         ]
     shapes += [

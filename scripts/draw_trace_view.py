@@ -34,13 +34,15 @@ class Counted(Policy):
 
     def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[list[Completion]]:
         """Ask the script, and count."""
-        return [[counted(said) for said in answers] for answers in self._script.generate(requests, sampling)]
+        return [
+            [counted(completion) for completion in answers] for answers in self._script.generate(requests, sampling)
+        ]
 
 
-def counted(said: Completion) -> Completion:
+def counted(completion: Completion) -> Completion:
     """The same with a token and a second for every word."""
-    words = len(said.text.split())
-    return dataclasses.replace(said, token_ids=(0,) * words, seconds=float(words))
+    words = len(completion.text.split())
+    return dataclasses.replace(completion, token_ids=(0,) * words, seconds=float(words))
 
 
 def an_episode() -> Trace:

@@ -83,8 +83,11 @@ def _row(episode: Episode) -> dict[str, Any]:
     turns = [
         {
             "observations": dict(turn.observations),
-            "actions": {agent: said.text for agent, said in turn.actions.items()},
-            "tokens": {agent: [len(said.prompt_ids), len(said.token_ids)] for agent, said in turn.actions.items()},
+            "actions": {agent: completion.text for agent, completion in turn.actions.items()},
+            "tokens": {
+                agent: [len(completion.prompt_ids), len(completion.token_ids)]
+                for agent, completion in turn.actions.items()
+            },
             "reward": turn.reward,
             "score": turn.score.total if turn.score else None,
             "components": dict(turn.score.components) if turn.score else None,

@@ -44,14 +44,14 @@ class Remembering(Policy):
 
     def __init__(self, inner: Policy) -> None:
         self._inner = inner
-        self._said: dict[Any, list[Completion]] = {}
+        self._drawn: dict[Any, list[Completion]] = {}
 
     def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[list[Completion]]:
         """Ask the inner policy for what is new."""
-        keys = [(one.agent, tuple(one.history), tuple(one.seeds)) for one in requests]
-        new = {key: one for key, one in zip(keys, requests, strict=True) if key not in self._said}
-        self._said |= zip(new, self._inner.generate(list(new.values()), sampling), strict=True)
-        return [self._said[key] for key in keys]
+        keys = [(request.agent, tuple(request.history), tuple(request.seeds)) for request in requests]
+        new = {key: request for key, request in zip(keys, requests, strict=True) if key not in self._drawn}
+        self._drawn |= zip(new, self._inner.generate(list(new.values()), sampling), strict=True)
+        return [self._drawn[key] for key in keys]
 
 
 @dataclass(frozen=True)
@@ -63,35 +63,39 @@ class Ruled(Policy):
 
     def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[list[Completion]]:
         """Ask the inner policy where the rule does not stop."""
-        stops = [self._stops(one.history) for one in requests]
+        stops = [self._stops(request.history) for request in requests]
         asked = iter(
-            self.inner.generate([one for one, stop in zip(requests, stops, strict=True) if not stop], sampling)
+            self.inner.generate([request for request, stop in zip(requests, stops, strict=True) if not stop], sampling)
         )
         return [
-            [Completion(MARK)] * len(one.seeds) if stop else [self._marked(c) for c in next(asked)]
-            for one, stop in zip(requests, stops, strict=True)
+            [Completion(MARK)] * len(request.seeds) if stop else [self._marked(c) for c in next(asked)]
+            for request, stop in zip(requests, stops, strict=True)
         ]
 
     def _stops(self, history: Sequence[Message]) -> bool:
-        told = [message.text for message in history if message.role == "told"]
+        observations = [message.text for message in history if message.role == "told"]
         if self.rule == "when tests pass":
-            counted = _TESTS.search(told[-1])
+            counted = _TESTS.search(observations[-1])
             return counted is not None and counted[1] == counted[2] != "0"
-        return self.rule == "when feedback repeats" and len(told) > 2 and told[-1] == told[-2]
+        return self.rule == "when feedback repeats" and len(observations) > 2 and observations[-1] == observations[-2]
 
-    def _marked(self, said: Completion) -> Completion:
-        return said if self.rule == "own" else dataclasses.replace(said, text=said.text.replace(MARK, ""))
+    def _marked(self, completion: Completion) -> Completion:
+        return (
+            completion
+            if self.rule == "own"
+            else dataclasses.replace(completion, text=completion.text.replace(MARK, ""))
+        )
 
 
 def replayed(env: Stopping) -> Scripted:
     """The replay team; see the module."""
     items = {env.env.told(env.env.initial_state(item, 0))["agent_1"]: item for item in env.items}
-    prompts = {str(told): item for told, item in items.items()}
+    prompts = {str(prompt): item for prompt, item in items.items()}
 
     def say(agent: str, history: Sequence[Message]) -> str:
         if agent == "agent_0":
             return UNUSED_HELPER
-        item = next(one for told, one in prompts.items() if history[0].text.startswith(told))
+        item = next(candidate for prompt, candidate in prompts.items() if history[0].text.startswith(prompt))
         turn = sum(message.role == "told" for message in history)
         ready = 1 + derive(0, item.id) % 3
         return by_itself(item) if turn >= ready else UNFINISHED.format(name=item.fields["entry_point"])
@@ -110,14 +114,14 @@ def by_itself(item: TaskItem) -> str:
 def row(episodes: Sequence[Episode]) -> dict[str, Any]:
     """Means over episodes."""
     final = [e.final for e in episodes]
-    said = [[c for turn in e.turns for c in turn.actions.values()] for e in episodes]
+    completions = [[c for turn in e.turns for c in turn.actions.values()] for e in episodes]
     return {
-        "final score": fmean(one.total if one else 0.0 for one in final),
-        "all tests passed": fmean(one is not None and tests_passed(one) == 1.0 for one in final),
+        "final score": fmean(score.total if score else 0.0 for score in final),
+        "all tests passed": fmean(score is not None and tests_passed(score) == 1.0 for score in final),
         "turns": fmean(len(e.turns) for e in episodes),
-        "generated tokens": fmean(sum(len(c.token_ids) for c in texts) for texts in said),
-        "prompt tokens": fmean(sum(len(c.prompt_ids) for c in texts) for texts in said),
-        "characters said": fmean(sum(len(c.text) for c in texts) for texts in said),
+        "generated tokens": fmean(sum(len(c.token_ids) for c in texts) for texts in completions),
+        "prompt tokens": fmean(sum(len(c.prompt_ids) for c in texts) for texts in completions),
+        "characters said": fmean(sum(len(c.text) for c in texts) for texts in completions),
         "return": fmean(e.total for e in episodes),
         "stopped": fmean(any(event.kind == "stop" for event in e.turns[-1].events) for e in episodes),
         "scores": [[turn.score.total if turn.score else None for turn in e.turns] for e in episodes],

@@ -60,14 +60,14 @@ class Values:
 def numbers(parts: Sequence[str]) -> Array:
     """Of each part the logarithms of one more than its characters, different words and ends of sentences."""
     counts = [(len(part), len(set(part.lower().split())), len(re.findall(r"[.!?]", part))) for part in parts]
-    return np.array([math.log1p(count) for own in counts for count in own])
+    return np.array([math.log1p(count) for row in counts for count in row])
 
 
 def differences(pairs: Mapping[str, Sequence[Any]], tasks: Sequence[str]) -> Array:
     """Numbers of the preferred joint text less those of the other one [pairs, 6]."""
     rows = [
-        numbers([said[0] for said in pair.chosen.texts.values()])
-        - numbers([said[0] for said in pair.rejected.texts.values()])
+        numbers([texts[0] for texts in pair.chosen.texts.values()])
+        - numbers([texts[0] for texts in pair.rejected.texts.values()])
         for task in tasks
         for pair in pairs[task]
     ]
@@ -78,9 +78,9 @@ def fitted(rows: Array) -> Array:
     """The weights w that minimise the mean of - log sigmoid(row . w) + RIDGE |w|^2 / 2, by Newton's method."""
     weights: Array = np.zeros(rows.shape[1])
     for _ in range(50):
-        told = 1 / (1 + np.exp(-rows @ weights))
-        gradient = -((1 - told) @ rows) / len(rows) + RIDGE * weights
-        curvature = (rows.T * (told * (1 - told))) @ rows / len(rows) + RIDGE * np.eye(len(weights))
+        likelihood = 1 / (1 + np.exp(-rows @ weights))
+        gradient = -((1 - likelihood) @ rows) / len(rows) + RIDGE * weights
+        curvature = (rows.T * (likelihood * (1 - likelihood))) @ rows / len(rows) + RIDGE * np.eye(len(weights))
         weights = weights - np.linalg.solve(curvature, gradient)
     return weights
 
@@ -166,9 +166,9 @@ def table(runs: Sequence[Mapping[str, Any]]) -> str:
     """What test texts earn by both rewards, means over seeds with 95 % intervals."""
     lines = ["| trained on | update | learnt, nats | true, % |", "|---|---|---|---|"]
     for kind in dict.fromkeys(run["reward"] for run in runs):
-        own = [run for run in runs if run["reward"] == kind]
-        for step in own[0]["tested"]:
-            cells = [shown([run["tested"][step][name] for run in own]) for name in ("learnt", "true")]
+        selected = [run for run in runs if run["reward"] == kind]
+        for step in selected[0]["tested"]:
+            cells = [shown([run["tested"][step][name] for run in selected]) for name in ("learnt", "true")]
             lines.append(f"| {kind} | {step} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
@@ -190,15 +190,15 @@ def main() -> None:
     """Train, or draw."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     what = parser.add_subparsers(required=True)
-    one = what.add_parser("train", help="one run")
-    one.add_argument("--source", type=Path, required=True, help="a run whose episodes were recorded")
-    one.add_argument("--posts", type=int, default=20, help="posts from whose pairs the reward is learnt")
-    one.add_argument("--steps", type=int, default=24)
-    one.add_argument("--early", type=int, default=8, help="update after which test posts are measured too")
-    one.add_argument("--seed", type=int, default=0)
-    one.add_argument("--true", action="store_true", help="train on the true reward instead")
-    one.add_argument("--out", type=Path, required=True)
-    one.set_defaults(work=train)
+    train_parser = what.add_parser("train", help="one run")
+    train_parser.add_argument("--source", type=Path, required=True, help="a run whose episodes were recorded")
+    train_parser.add_argument("--posts", type=int, default=20, help="posts from whose pairs the reward is learnt")
+    train_parser.add_argument("--steps", type=int, default=24)
+    train_parser.add_argument("--early", type=int, default=8, help="update after which test posts are measured too")
+    train_parser.add_argument("--seed", type=int, default=0)
+    train_parser.add_argument("--true", action="store_true", help="train on the true reward instead")
+    train_parser.add_argument("--out", type=Path, required=True)
+    train_parser.set_defaults(work=train)
     all_runs = what.add_parser("draw", help="all runs in one file and a figure")
     all_runs.add_argument("runs", type=Path)
     all_runs.add_argument("--out", type=Path, required=True)

@@ -97,10 +97,10 @@ def train_theirs(
     torch.manual_seed(seed)
     policies: list[Any] = list(team.members.values())
     order = [task_id for number in range(1, steps + 1) for task_id in tasks_of_step(env, PROMPTS, number, seed)]
-    how = {"num_train_epochs": 1, "agent_learning_rate": rate, "num_agents": 2, "agent_devices": "cpu"}
-    how |= {"num_generations": GROUP, "max_new_tokens": sampling.max_new_tokens, "temperature": 1.0, "top_p": 1.0}
-    how |= {"top_k": 0, "num_turns": 1, "eval_interval": 0}
-    how |= {"rollout_buffer_size": PROMPTS, "train_batch_size": PROMPTS}
+    options = {"num_train_epochs": 1, "agent_learning_rate": rate, "num_agents": 2, "agent_devices": "cpu"}
+    options |= {"num_generations": GROUP, "max_new_tokens": sampling.max_new_tokens, "temperature": 1.0, "top_p": 1.0}
+    options |= {"top_k": 0, "num_turns": 1, "eval_interval": 0}
+    options |= {"rollout_buffer_size": PROMPTS, "train_batch_size": PROMPTS}
     rewards: list[float] = []
     tokens = 0
     reward = adapter.joint_reward(env)
@@ -116,7 +116,7 @@ def train_theirs(
         train_dataset=adapter.task_dataset(env, order),
         formatters=adapter.formatters(env, policies[0].tokenizer),
         reward_func=noted,
-        args=TheirConfig(**how),
+        args=TheirConfig(**options),
         wandb_config=None,
     )
     trainer.verbose = False

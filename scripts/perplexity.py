@@ -26,25 +26,27 @@ from llm_dec_pomdp.results.runs import read_run
 from llm_dec_pomdp.types import Message
 
 
-def perplexity(judge: ModelJudge, said: Sequence[tuple[str, str]]) -> Interval:
+def perplexity(judge: ModelJudge, pairs: Sequence[tuple[str, str]]) -> Interval:
     """Perplexity of texts, over texts; empty ones are left out.
 
     Args:
         judge: Who finds them likely or not.
         said: What an agent was told, and its text.
     """
-    found = judge.log_likelihoods([(Message("told", told),) for told, _ in said], [text for _, text in said])
-    mean = mean_interval([one.mean for one in found if one.tokens])
+    found = judge.log_likelihoods(
+        [(Message("told", observation),) for observation, _ in pairs], [text for _, text in pairs]
+    )
+    mean = mean_interval([likelihood.mean for likelihood in found if likelihood.tokens])
     return Interval(*(math.exp(-nats) for nats in (mean.mean, mean.high, mean.low)))
 
 
 def by_agent(judge: ModelJudge, episodes: Path) -> dict[str, Interval]:
     """Perplexity of each agent's texts in a file of episodes."""
-    said: dict[str, list[tuple[str, str]]] = {}
+    pairs: dict[str, list[tuple[str, str]]] = {}
     for turn in (turn for episode in map(to_episode, read(episodes)) for turn in episode.turns):
         for agent, completion in turn.actions.items():
-            said.setdefault(agent, []).append((turn.observations.get(agent, ""), completion.text))
-    return {agent: perplexity(judge, texts) for agent, texts in said.items()}
+            pairs.setdefault(agent, []).append((turn.observations.get(agent, ""), completion.text))
+    return {agent: perplexity(judge, texts) for agent, texts in pairs.items()}
 
 
 def main() -> None:

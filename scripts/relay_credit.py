@@ -43,15 +43,15 @@ class Relaying(Policy):
     def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[list[Completion]]:
         """One text per seed, of one token, so that it may be learnt from."""
         texts = [[self._say(r.history[-1].text, seed) for seed in r.seeds] for r in requests]
-        return [[Completion(text, (0,), (0,), (0.0,)) for text in own] for own in texts]
+        return [[Completion(text, (0,), (0,), (0.0,)) for text in drawn] for drawn in texts]
 
-    def _say(self, told: str, seed: int) -> str:
+    def _say(self, observation: str, seed: int) -> str:
         u, which = uniforms(seed, 2)
         any_word = WORDS[int(which * len(WORDS))]
-        if told.startswith(("The word is", "You do not know")):
-            known = next((word for word in WORDS if f"word is {word}." in told), NOTHING)
+        if observation.startswith(("The word is", "You do not know")):
+            known = next((word for word in WORDS if f"word is {word}." in observation), NOTHING)
             return known if u < 0.7 else any_word
-        return next((line for line in told.splitlines() if line in WORDS), any_word)
+        return next((line for line in observation.splitlines() if line in WORDS), any_word)
 
 
 def sizes(env: Any, team: Team, sampling: Sampling, rollout: Messages, episodes: int = 4) -> dict[str, float]:

@@ -43,9 +43,9 @@ def main() -> None:
     page, gone = PAGE.read_text(encoding="utf-8"), 0
     for distribution in sys.argv[1:]:
         for what, program, expected in programs(page, distribution):
-            said = printed(program)
-            gone += said != expected
-            print(f"{distribution}: {what} {'as described' if said == expected else f'NOT as described: {said}'}")
+            output = printed(program)
+            gone += output != expected
+            print(f"{distribution}: {what} {'as described' if output == expected else f'NOT as described: {output}'}")
     raise SystemExit(1 if gone else 0)
 
 

@@ -100,11 +100,11 @@ def imitate(
     """Fit the model to episodes of which half read the board and half guess."""
     chats: list[list[dict[str, object]]] = []
     for number in range(2 * tasks):
-        told = [{"role": "user", "content": role.reset(index=number // 2)}]
+        messages = [{"role": "user", "content": role.reset(index=number // 2)}]
         if number % 2:
             word = role.call("read_board", {})
-            told += [called("read_board", {}), {"role": "tool", "name": "read_board", "content": word}]
-        chats.append([*told, called("say", {"text": word if number % 2 else WORDS[number // 2 % 4]})])
+            messages += [called("read_board", {}), {"role": "tool", "name": "read_board", "content": word}]
+        chats.append([*messages, called("say", {"text": word if number % 2 else WORDS[number // 2 % 4]})])
     rows = tokenizer.apply_chat_template(chats, padding=True, return_dict=True, return_tensors="pt")
     labels = rows["input_ids"].masked_fill(rows["attention_mask"] == 0, -100)
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)

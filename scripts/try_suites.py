@@ -116,8 +116,8 @@ def section(suite: str, seconds: float) -> str:
     title, distribution, games = SUITES[suite]
     rows: list[tuple[str, str, str]] = []
     for name, make in games():
-        players, said = tried(make, seconds)
-        plain = " ".join(re.sub("\x1b\\[[0-9;]*m|[*`]", "", said).split()).replace("|", "\\|").replace("<", "&lt;")
+        players, outcome = tried(make, seconds)
+        plain = " ".join(re.sub("\x1b\\[[0-9;]*m|[*`]", "", outcome).split()).replace("|", "\\|").replace("<", "&lt;")
         rows.append((name, players, plain[:240]))
         print(*rows[-1], flush=True)
     return f"## {title} {metadata.version(distribution)}\n\n{shown(rows)}"
@@ -125,14 +125,16 @@ def section(suite: str, seconds: float) -> str:
 
 def shown(rows: Sequence[tuple[str, str, str]]) -> str:
     """Of rows of name, players and outcome: what keeps all laws, what breaks one, and why others were not tried."""
-    kept = [f"`{name}`" + (f" ({players})" if players != "1" else "") for name, players, said in rows if said == KEPT]
+    kept = [
+        f"`{name}`" + (f" ({players})" if players != "1" else "") for name, players, outcome in rows if outcome == KEPT
+    ]
     reasons: dict[str, list[str]] = {}
     broken: list[str] = []
-    for name, players, said in rows:
-        if said.startswith(NOT_TRIED):
-            reasons.setdefault(said.removeprefix(f"{NOT_TRIED}: "), []).append(f"`{name}`")
-        elif said != KEPT:
-            broken.append(f"| `{name}` | {players} | {said} |")
+    for name, players, outcome in rows:
+        if outcome.startswith(NOT_TRIED):
+            reasons.setdefault(outcome.removeprefix(f"{NOT_TRIED}: "), []).append(f"`{name}`")
+        elif outcome != KEPT:
+            broken.append(f"| `{name}` | {players} | {outcome} |")
     alike = [f"| {reason} | {', '.join(names)} |" for reason, names in reasons.items()]
     tables = [
         f"{len(rows)} tried: {len(kept)} keep all laws, {len(broken)} break one, "

@@ -126,9 +126,9 @@ def browser() -> Iterator[Browser]:
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as started:
-        made = started.chromium.launch(executable_path=path, args=QUIET)
-        yield made
-        made.close()
+        launched = started.chromium.launch(executable_path=path, args=QUIET)
+        yield launched
+        launched.close()
 
 
 @pytest.fixture
@@ -141,7 +141,9 @@ def opened(browser: Browser) -> Iterator[Callable[..., Page]]:
     def open_page(path: Path, width: int = 1280) -> Page:
         page = browser.new_page(viewport={"width": width, "height": 900})
         page.set_default_timeout(10_000)
-        page.on("console", lambda said: complaints.append(said.text) if said.type in ("error", "warning") else None)
+        page.on(
+            "console", lambda message: complaints.append(message.text) if message.type in ("error", "warning") else None
+        )
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.on("dialog", lambda dialog: complaints.append(dialog.message))
         page.on("request", lambda request: asked.add(request.url))

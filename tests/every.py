@@ -11,5 +11,5 @@ from llm_dec_pomdp.envs.registration import least_arguments
 TASKS = [env_id for env_id in sorted(llm_dec_pomdp.registry) if env_id.endswith("-v0")]
 
 
-def made(env_id: str, **options: Any) -> Any:
+def make_least(env_id: str, **options: Any) -> Any:
     return llm_dec_pomdp.make(env_id, **{**least_arguments(env_id), **options})

@@ -67,7 +67,9 @@ def match(items: Sequence[TaskItem] = ITEMS, **kwargs: Any) -> Match:
 
 def episode(rewards: Sequence[float], texts: Sequence[Mapping[str, Completion]]) -> Episode:
     """An episode with the given reward and completions at every turn."""
-    turns = tuple(Turn(dict.fromkeys(said, "?"), said, reward) for reward, said in zip(rewards, texts, strict=True))
+    turns = tuple(
+        Turn(dict.fromkeys(actions, "?"), actions, reward) for reward, actions in zip(rewards, texts, strict=True)
+    )
     return Episode("t", 0, turns, terminated=True)
 
 
@@ -147,7 +149,7 @@ class Softmax(Policy):
             self.logits.copy_(state["logits"])
 
 
-def said(*ids: int, logprob: float = 0.0) -> Completion:
+def sampled(*ids: int, logprob: float = 0.0) -> Completion:
     """A completion of the given token ids, for policies that look at nothing else."""
     return Completion("x", (0,), ids, (logprob,) * len(ids))
 

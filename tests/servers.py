@@ -21,11 +21,11 @@ def reply(text: object, finish_reason: str = "stop") -> Reply:
 
 def reply_with_calls(*calls: tuple[str, dict[str, str]]) -> Reply:
     """What a server answers that calls tools in its own format."""
-    made = [
+    entries = [
         {"id": f"x{number}", "type": "function", "function": {"name": name, "arguments": json.dumps(arguments)}}
         for number, (name, arguments) in enumerate(calls)
     ]
-    message = {"role": "assistant", "content": None, "tool_calls": made}
+    message = {"role": "assistant", "content": None, "tool_calls": entries}
     return 200, json.dumps({"choices": [{"index": 0, "message": message, "finish_reason": "tool_calls"}]}).encode()
 
 

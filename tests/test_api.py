@@ -18,7 +18,7 @@ from llm_dec_pomdp.envs.base import TextDecPOMDP
 from llm_dec_pomdp.training import TrainingStep
 from llm_dec_pomdp.training.checkpoint import CheckpointError
 
-ONE = llm_dec_pomdp.Sampling(max_new_tokens=1)
+ONE_WORD = llm_dec_pomdp.Sampling(max_new_tokens=1)
 
 
 def tiger() -> TextDecPOMDP:
@@ -27,16 +27,16 @@ def tiger() -> TextDecPOMDP:
 
 def trained(steps: int, **options: Any) -> llm_dec_pomdp.Team:
     team = llm_dec_pomdp.load_team(tiger(), "builtin:table")
-    llm_dec_pomdp.train(team, tiger(), steps=steps, learning_rate=0.1, sampling=ONE, **options)
+    llm_dec_pomdp.train(team, tiger(), steps=steps, learning_rate=0.1, sampling=ONE_WORD, **options)
     return team
 
 
 def test_a_team_learns_and_is_measured_in_five_lines() -> None:
     env, steps = tiger(), list[TrainingStep]()
     team = llm_dec_pomdp.load_team(env, "builtin:table")
-    before = llm_dec_pomdp.evaluate(team, env, samples=64, sampling=ONE)
-    llm_dec_pomdp.train(team, env, "marloo", steps=20, learning_rate=0.3, sampling=ONE, on_step=steps.append)
-    after = llm_dec_pomdp.evaluate(team, env, samples=64, sampling=ONE)
+    before = llm_dec_pomdp.evaluate(team, env, samples=64, sampling=ONE_WORD)
+    llm_dec_pomdp.train(team, env, "marloo", steps=20, learning_rate=0.3, sampling=ONE_WORD, on_step=steps.append)
+    after = llm_dec_pomdp.evaluate(team, env, samples=64, sampling=ONE_WORD)
     assert after.return_percent.mean > before.return_percent.mean + 5
     assert [step.number for step in steps] == list(range(1, 21))
 
@@ -49,7 +49,7 @@ def test_an_evaluation_is_that_of_the_command_line(tmp_path: Path) -> None:
     result = json.loads(written.read_text(encoding="utf-8"))
     env = llm_dec_pomdp.make("dectiger-v0")
     team = llm_dec_pomdp.load_team(env, "builtin:table")
-    summary = llm_dec_pomdp.evaluate(team, env, samples=3, sampling=ONE, seed=7)
+    summary = llm_dec_pomdp.evaluate(team, env, samples=3, sampling=ONE_WORD, seed=7)
     assert result["summary"]["return_percent"]["mean"] == summary.return_percent.mean
     assert set(result["summary"]["measured"]) == set(summary.measured)
 
@@ -69,14 +69,14 @@ def test_a_team_is_measured_as_it_was_trained(tmp_path: Path) -> None:
 def test_the_sampling_of_an_agent_is_saved_with_its_team(tmp_path: Path) -> None:
     change = {"agent_0": llm_dec_pomdp.Sampling(temperature=0.5)}
     team = llm_dec_pomdp.load_team(tiger(), "builtin:table", sampling=change)
-    llm_dec_pomdp.train(team, tiger(), steps=1, prompts_per_step=1, sampling=ONE, checkpoints=tmp_path / "trained")
+    llm_dec_pomdp.train(team, tiger(), steps=1, prompts_per_step=1, sampling=ONE_WORD, checkpoints=tmp_path / "trained")
     team.save(tmp_path / "saved")
     for place in ("saved", "trained/step-000001"):
         again = llm_dec_pomdp.load_team(tiger(), "builtin:table", weights=tmp_path / place)
-        assert again.sampling_of("agent_0", again.sampling) == ONE.model_copy(update={"temperature": 0.5})
-        assert again.sampling_of("agent_1", again.sampling) == ONE
+        assert again.sampling_of("agent_0", again.sampling) == ONE_WORD.model_copy(update={"temperature": 0.5})
+        assert again.sampling_of("agent_1", again.sampling) == ONE_WORD
     with pytest.raises(ConfigError, match="'agent_7'"):
-        llm_dec_pomdp.load_team(tiger(), "builtin:table", sampling={"agent_7": ONE})
+        llm_dec_pomdp.load_team(tiger(), "builtin:table", sampling={"agent_7": ONE_WORD})
 
 
 def test_a_training_goes_on_from_its_folder_bit_for_bit(tmp_path: Path) -> None:
@@ -101,18 +101,18 @@ def test_a_team_acts_on_what_an_environment_tells() -> None:
     env = tiger()
     team = llm_dec_pomdp.load_team(env, "builtin:table")
     observations, _ = env.reset(seed=0)
-    said = team.act(observations, ONE, seed=3)
-    assert said == team.act({agent: env.history(agent) for agent in env.agents}, ONE, seed=3)
-    observations, rewards, *_ = env.step(said)
+    actions = team.act(observations, ONE_WORD, seed=3)
+    assert actions == team.act({agent: env.history(agent) for agent in env.agents}, ONE_WORD, seed=3)
+    observations, rewards, *_ = env.step(actions)
     assert set(rewards) == set(env.possible_agents)
 
 
 def test_groups_and_numbers_are_short_to_look_at() -> None:
     env = tiger()
     team = llm_dec_pomdp.load_team(env, "builtin:table")
-    groups = llm_dec_pomdp.collect(team, env, samples=2, sampling=ONE)
-    shown = [groups[0], groups[0].episodes[0], team, llm_dec_pomdp.evaluate(team, env, sampling=ONE), env]
-    assert all(len(repr(one)) < 250 for one in shown), shown
+    groups = llm_dec_pomdp.collect(team, env, samples=2, sampling=ONE_WORD)
+    shown = [groups[0], groups[0].episodes[0], team, llm_dec_pomdp.evaluate(team, env, sampling=ONE_WORD), env]
+    assert all(len(repr(row)) < 250 for row in shown), shown
     assert repr(groups[0].episodes[0]).startswith(f"Episode({env.items[0].id!r}, 2 turns, return ")
     assert repr(env) == "<dectiger-v0: explorer 1, explorer 2; tasks: 1, turns: 2>"
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from models import AGENTS, Softmax, episode, gradients, language_model, match, said, softmax_team
+from models import AGENTS, Softmax, episode, gradients, language_model, match, sampled, softmax_team
 
 from llm_dec_pomdp.agents import Sampling, Team
 from llm_dec_pomdp.agents.engines import ENGINES
@@ -33,8 +33,8 @@ def test_a_credit_gives_long_texts_less(example: Example) -> None:
     groups = play(team)
     plain, brief = (kind(team, ONE_WORD).samples(groups) for kind in (MAGRPO, example("credit")["Brief"]))
     assert any(sample.advantage for sample in plain)
-    for one, other in zip(plain, brief, strict=True):
-        assert other.advantage == pytest.approx(one.advantage / (1 + len(one.completion.token_ids) / 100))
+    for sample, other in zip(plain, brief, strict=True):
+        assert other.advantage == pytest.approx(sample.advantage / (1 + len(sample.completion.token_ids) / 100))
 
 
 def test_later_tokens_count_more(example: Example) -> None:
@@ -49,8 +49,8 @@ def text(words: str) -> Completion:
 
 def test_pairs_are_those_that_a_learner_says(example: Example) -> None:
     learner = example("pairs")["ShortestOfTheBest"](softmax_team(), ONE_WORD)
-    told = [(1.0, "a b c"), (1.0, "a"), (0.0, "b"), (1.0, "a b")]
-    group = Group("t", tuple(episode([reward], [{"agent_0": text(words)}]) for reward, words in told))
+    played = [(1.0, "a b c"), (1.0, "a"), (0.0, "b"), (1.0, "a b")]
+    group = Group("t", tuple(episode([reward], [{"agent_0": text(words)}]) for reward, words in played))
     assert [(t.completion.text, t.sign) for pair in learner.pairs([group]) for t in pair] == [("a", 1), ("a b c", -1)]
 
 
@@ -58,11 +58,11 @@ def test_an_objective_of_pairs_has_its_own_gradient(example: Example) -> None:
     kind = example("pair_objective")["IPO"]
     team = softmax_team(words=["a", "b", "c"])
     learner = kind(team, ONE_WORD, kind.Config(beta=0.5, max_grad_norm=1e9, learning_rate=0.0))
-    played = [episode([reward], [dict.fromkeys(AGENTS, said(k))]) for reward, k in ((1.0, 0), (0.0, 1))]
+    played = [episode([reward], [dict.fromkeys(AGENTS, sampled(k))]) for reward, k in ((1.0, 0), (0.0, 1))]
     metrics = learner.update([Group("t", tuple(played))])
     assert metrics["preference_loss"] == pytest.approx(1.0)  # (0 - 1)^2 at the reference
-    for own in gradients(team):
-        torch.testing.assert_close(own, torch.tensor([-2.0, 2.0, 0.0]))
+    for gradient in gradients(team):
+        torch.testing.assert_close(gradient, torch.tensor([-2.0, 2.0, 0.0]))
 
 
 def test_an_objective_of_texts_keeps_the_gradient_of_what_is_clipped(example: Example) -> None:
@@ -70,7 +70,7 @@ def test_an_objective_of_texts_keeps_the_gradient_of_what_is_clipped(example: Ex
     for kind in (MAGRPO, example("text_objective")["CISPO"]):
         team = Team({"agent_0": Softmax()})
         [updater] = kind(team, ONE_WORD, MAGRPOConfig(learning_rate=0.5, epochs=2)).updaters
-        updater.step([Sample("agent_0", said(0), 1.0)])  # in the second pass its ratio is above 1.2
+        updater.step([Sample("agent_0", sampled(0), 1.0)])  # in the second pass its ratio is above 1.2
         last.append(float(gradients(team)[0].abs().max()))
     assert last[0] == 0
     assert last[1] > 0.1
@@ -104,8 +104,8 @@ def test_a_critic_learns_what_a_history_is_worth(example: Example) -> None:
     updater: Any = learner.updaters[0]
     readings = [("agent_0", (0,)), ("agent_0", (1, 2, 3))]
     worth = (10.0, 30.0)
-    told = zip(readings, worth, strict=True)
-    lessons = [Lesson(agent, Completion("", ids), 0.0, target=value) for (agent, ids), value in told]
+    pairs = zip(readings, worth, strict=True)
+    lessons = [Lesson(agent, Completion("", ids), 0.0, target=value) for (agent, ids), value in pairs]
     for _ in range(40):
         updater.observe(worth)
         updater.step(lessons)

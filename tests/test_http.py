@@ -64,9 +64,9 @@ class Server:
 
 @pytest.fixture
 def server() -> Iterator[Server]:
-    made = Server()
-    yield made
-    made.close()
+    started = Server()
+    yield started
+    started.close()
 
 
 def ask(server: Server, *, tries: int = 1, timeout: float = 5.0, api_key: str | None = None) -> str:
@@ -225,8 +225,8 @@ def test_waits_grow_where_the_server_says_nothing_and_have_a_limit(
     server: Server, waits: Waits, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(http, "_LONGEST_WAIT", 5.0)
-    said = (), ("Retry-After: soon",), ("Retry-After: 999",)
-    server.answers = [*(full(b"", "503 Busy", *headers) for headers in said), full(GOOD)]
+    answers = (), ("Retry-After: soon",), ("Retry-After: 999",)
+    server.answers = [*(full(b"", "503 Busy", *headers) for headers in answers), full(GOOD)]
     assert ask(server, tries=4) == "well"
     assert waits == [(0.0, False), (0.25, False), (0.5, False), (5.0, False)]
 

@@ -240,8 +240,8 @@ def test_importing_the_package_loads_nothing_heavy_and_no_environment() -> None:
 
 
 def test_playing_an_environment_loads_nothing_heavy() -> None:
-    made = f"from {NAME}.envs.registration import *\nfor name in registry: make(name, **least_arguments(name))"
-    loaded = loaded_after(f"{made}.reset(seed=0)")
+    code = f"from {NAME}.envs.registration import *\nfor name in registry: make(name, **least_arguments(name))"
+    loaded = loaded_after(f"{code}.reset(seed=0)")
     assert f"{NAME}.envs.coding.humaneval" in loaded
     assert not loaded & {*HEAVY, "datasets"}
 

@@ -33,13 +33,13 @@ def copy_to(folder: Path) -> None:
 
 @pytest.mark.slow
 def test_the_wheel_made_from_the_sdist_holds_what_git_has(tmp_path: Path) -> None:
-    source, made = tmp_path / "source", tmp_path / "made"
+    source, built = tmp_path / "source", tmp_path / "made"
     copy_to(source)
     # Of the sdist too: without further arguments, the wheel is built from it.
-    command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(made), str(source)]
+    command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(built), str(source)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    (wheel,) = made.glob("*.whl")
+    (wheel,) = built.glob("*.whl")
     assert wheel.name.startswith(f"llm_dec_pomdp-{llm_dec_pomdp.__version__}-")
     with zipfile.ZipFile(wheel) as opened:
         packed = {name for name in opened.namelist() if ".dist-info/" not in name}

@@ -16,8 +16,8 @@ def test_a_log_has_a_line_at_the_beginning_and_the_end_of_a_stage_and_for_what_i
         advance(2, "return 40 %")
         progress.say("a: [bold] is :leaves: as it is")
         advance(1, "")
-    said = [line.partition(" ")[2] for line in log.getvalue().splitlines()]
-    assert said == ["a: train", "a: [bold] is :leaves: as it is", "a: train: 3 of 3 in 0 s, return 40 %"]
+    lines = [line.partition(" ")[2] for line in log.getvalue().splitlines()]
+    assert lines == ["a: train", "a: [bold] is :leaves: as it is", "a: train: 3 of 3 in 0 s, return 40 %"]
 
 
 def test_a_log_is_never_silent_for_long() -> None:

@@ -45,15 +45,15 @@ def test_derived_seeds_are_63_bit(seed: int, address: list[int | str]) -> None:
 
 
 @given(st.integers(), labels, labels)
-def test_different_addresses_give_different_seeds(seed: int, one: list[int | str], two: list[int | str]) -> None:
-    assert (derive(seed, *one) == derive(seed, *two)) == (one == two)
+def test_different_addresses_give_different_seeds(seed: int, first: list[int | str], second: list[int | str]) -> None:
+    assert (derive(seed, *first) == derive(seed, *second)) == (first == second)
 
 
 @pytest.mark.parametrize(
-    ("one", "two"), [((1,), ("1",)), (("ab",), ("a", "b")), (("a", "b"), ("b", "a")), ((), ("",)), ((0,), (0, 0))]
+    ("first", "second"), [((1,), ("1",)), (("ab",), ("a", "b")), (("a", "b"), ("b", "a")), ((), ("",)), ((0,), (0, 0))]
 )
-def test_addresses_are_not_confused(one: tuple[int | str, ...], two: tuple[int | str, ...]) -> None:
-    assert derive(7, *one) != derive(7, *two)
+def test_addresses_are_not_confused(first: tuple[int | str, ...], second: tuple[int | str, ...]) -> None:
+    assert derive(7, *first) != derive(7, *second)
 
 
 def test_a_generator_follows_from_its_address() -> None:

@@ -26,6 +26,6 @@ llm_dec_pomdp.train(team, env, steps="many")
 def test_a_type_checker_outside_the_clone_knows_the_functions_of_the_package(tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(PROGRAM, encoding="utf-8")
     command = [sys.executable, "-m", "pyright", "--pythonpath", sys.executable, "program.py"]
-    said = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False).stdout
-    assert re.findall(r'is "(.*)"', said) == ["TextDecPOMDP", "dict[str, str]", "float", "float"], said
-    assert re.findall(r":(\d+):\d+ - error", said) == ["10"], said
+    output = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False).stdout
+    assert re.findall(r'is "(.*)"', output) == ["TextDecPOMDP", "dict[str, str]", "float", "float"], output
+    assert re.findall(r":(\d+):\d+ - error", output) == ["10"], output

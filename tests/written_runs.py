@@ -68,8 +68,8 @@ def write_run(folder: Path, *cells: tuple[Cell, float], version: str = "0.1.0", 
         place.mkdir(parents=True)
         (place / "cell.json").write_text(json.dumps(cell.to_dict()))
         rewards = [3.0 * share + 0.01 * ((number + cell.seed) % 3) for number in range(len(TASKS))]
-        said = {"agent_0": Completion("</script><script>alert(1)</script> & text")}
-        turns = [Turn({"agent_0": "a post"}, said, r, Score(r, {"structure": r})) for r in rewards]
+        actions = {"agent_0": Completion("</script><script>alert(1)</script> & text")}
+        turns = [Turn({"agent_0": "a post"}, actions, r, Score(r, {"structure": r})) for r in rewards]
         write_evaluation(place, zip(TASKS, turns, strict=True))
         interval = mean_interval([100 * reward / 3 for reward in rewards])
         summary = Summary(interval, {"structure": interval}, 1.0, 10.0, 2.0, 5.0, 6.0, 0.0, 12, 0)

@@ -17,7 +17,7 @@ from torchrl.modules import MultiAgentMLP, ProbabilisticActor
 from torchrl.objectives import ClipPPOLoss, ValueEstimators
 from two_tasks import TASKS, finish
 
-SEEN, SAID, VALUE = ("agent", "observation"), ("agent", "action"), ("agent", "state_value")
+SEEN, ACTION, VALUE = ("agent", "observation"), ("agent", "action"), ("agent", "state_value")
 
 
 def main(task: str, steps: int = 6000, seed: int = 0, out: Path | None = None) -> None:
@@ -25,7 +25,7 @@ def main(task: str, steps: int = 6000, seed: int = 0, out: Path | None = None) -
     torch.manual_seed(seed)
     warnings.filterwarnings("ignore", message="PettingZoo in TorchRL is tested using")
     env = PettingZooWrapper(TASKS[task](), seed=seed)
-    seen, actions = env.observation_spec[SEEN].shape[-1], env.full_action_spec[SAID].space.n
+    seen, actions = env.observation_spec[SEEN].shape[-1], env.full_action_spec[ACTION].space.n
     nets = [
         MultiAgentMLP(seen, outputs, 2, centralized=central, share_params=True, depth=2, num_cells=64)
         for outputs, central in ((actions, False), (1, True))
@@ -34,13 +34,13 @@ def main(task: str, steps: int = 6000, seed: int = 0, out: Path | None = None) -
         TensorDictModule(nets[0], [SEEN], [("agent", "logits")]),
         spec=env.full_action_spec,
         in_keys={"logits": ("agent", "logits")},
-        out_keys=[SAID],
+        out_keys=[ACTION],
         distribution_class=torch.distributions.Categorical,
         return_log_prob=True,
     )
     loss = ClipPPOLoss(policy, TensorDictModule(nets[1], [SEEN], [VALUE]), entropy_coeff=0.0, normalize_advantage=True)
     keys = {name: ("agent", name) for name in ("reward", "done", "terminated")}
-    loss.set_keys(action=SAID, value=VALUE, **keys)
+    loss.set_keys(action=ACTION, value=VALUE, **keys)
     loss.make_value_estimator(ValueEstimators.GAE, gamma=1.0, lmbda=0.95)
     optimizer = torch.optim.Adam(loss.parameters(), lr=1e-3, eps=1e-5)
     for batch in Collector(env, policy, frames_per_batch=200, total_frames=steps):

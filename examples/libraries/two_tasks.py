@@ -46,9 +46,9 @@ class Noted(NumericWrapper):
         return seen, {agent: reward / self.unit for agent, reward in rewards.items()}, *rest
 
 
-def first_words(agent: str, told: str) -> list[str]:
+def first_words(agent: str, text: str) -> list[str]:
     """What can be said: the first words of the post, fewer or more of them."""
-    words = told.partition("POST: ")[2].rpartition("\n\n")[0].split()
+    words = text.partition("POST: ")[2].rpartition("\n\n")[0].split()
     return [" ".join(words[:count]) for count in WORDS]
 
 
@@ -77,8 +77,8 @@ def bounds(task: str) -> tuple[float, float]:
     env = llm_dec_pomdp.make(task)
     earned = np.zeros((len(WORDS), len(WORDS)))
     for item in env.items:
-        told, _ = env.reset(options={"task_id": item.id})
-        texts = first_words("agent_0", told["agent_0"])
+        observations, _ = env.reset(options={"task_id": item.id})
+        texts = first_words("agent_0", observations["agent_0"])
         for pair in itertools.product(range(len(WORDS)), repeat=2):
             env.reset(options={"task_id": item.id})
             _, rewards, *_ = env.step(dict(zip(env.possible_agents, (texts[i] for i in pair), strict=True)))

@@ -90,7 +90,7 @@ class Progress:
         present = before if outcome.agents is None else tuple(outcome.agents)
         if present != before:
             self._check_roster(present, possible)
-        messages = {agent: _message(agent, told) for agent, told in outcome.told.items() if told}
+        messages = {agent: _message(agent, content) for agent, content in outcome.told.items() if content}
         asked = messages.keys() if outcome.asked is None else outcome.asked
         for what, names in (("told something", messages), ("asked", asked)):
             if missing := sorted(set(names) - set(present)):
@@ -120,14 +120,14 @@ class Progress:
             raise EpisodeError(f"the roster {list(present)} has an agent twice; every agent is there once")
 
 
-def _message(agent: str, told: str | Message) -> Message:
-    if isinstance(told, Message):
-        if told.role == "said":
-            raise EpisodeError(f"{agent!r} is given the message {told!r:.80}; only an agent itself says something")
-        return told
-    if not isinstance(told, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise EpisodeError(f"{agent!r} is told {told!r:.60}; what agents are told is text or a Message")
-    return Message("told", told)
+def _message(agent: str, content: str | Message) -> Message:
+    if isinstance(content, Message):
+        if content.role == "said":
+            raise EpisodeError(f"{agent!r} is given the message {content!r:.80}; only an agent itself says something")
+        return content
+    if not isinstance(content, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise EpisodeError(f"{agent!r} is told {content!r:.60}; what agents are told is text or a Message")
+    return Message("told", content)
 
 
 def paid(after: Transition[Any], there: Sequence[str], *, joint: bool) -> dict[str, float]:

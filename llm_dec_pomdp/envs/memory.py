@@ -245,19 +245,19 @@ class Memory(Task[State]):
         writers: Mapping[str, Callable[[str], str]] = {
             "gold": _facts,
             "first": self._first,
-            "last": lambda told: KEEP,
+            "last": lambda observation: KEEP,
             "random": self._random,
         }
         if name not in writers:
             return super().script(name)
         return lambda agent, history: writers[name](history[-1].text) if agent == WRITER else _found(history[-1].text)
 
-    def _first(self, told: str) -> str:
-        return KEEP if len(_notes_in(told)) < self.notes else SKIP
+    def _first(self, observation: str) -> str:
+        return KEEP if len(_notes_in(observation)) < self.notes else SKIP
 
-    def _random(self, told: str) -> str:
+    def _random(self, observation: str) -> str:
         """Where all places are taken, every second piece takes one by chance."""
-        notes, label = _notes_in(told), derive(0, told)
+        notes, label = _notes_in(observation), derive(0, observation)
         if len(notes) < self.notes:
             return KEEP
         return SKIP if label % 2 else f"forget: {1 + label // 2 % len(notes)}\n{KEEP}"
@@ -285,9 +285,9 @@ def _plain(text: str) -> str:
     return re.sub(r"[,./\-_*^()]", "", text).lower().replace("'", '"')
 
 
-def _notes_in(told: str) -> list[str]:
+def _notes_in(observation: str) -> list[str]:
     """The notes that an agent is told."""
-    return re.findall(r"^\d+\. (.*)$", told, re.MULTILINE)
+    return re.findall(r"^\d+\. (.*)$", observation, re.MULTILINE)
 
 
 def _facts_in(text: str) -> Iterator[tuple[Kind, str]]:
@@ -296,18 +296,18 @@ def _facts_in(text: str) -> Iterator[tuple[Kind, str]]:
             yield kind, value
 
 
-def _facts(told: str) -> str:
+def _facts(observation: str) -> str:
     """One note of all facts so far, where the piece has one."""
-    piece, _, notes = told.partition("Your notes (")
+    piece, _, notes = observation.partition("Your notes (")
     if not (new := dict(_facts_in(piece))):
         return SKIP
     facts = dict(_facts_in(notes)) | new
     return "forget: 1\nnote: " + "; ".join(f"{kind.words} {value}" for kind, value in facts.items())
 
 
-def _found(told: str) -> str:
+def _found(observation: str) -> str:
     """The answer to the question by the last note that has it."""
-    notes, _, question = told.rpartition("\n\n")
+    notes, _, question = observation.rpartition("\n\n")
     pattern = {kind: re.escape(kind.question).replace(r"\{\}", ".*") for kind in KINDS}
     known = [value for kind, value in _facts_in(notes) if re.fullmatch(pattern[kind], question)]
     return known[-1] if known else "I do not know."

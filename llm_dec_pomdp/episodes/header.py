@@ -137,7 +137,7 @@ def plain_text(content: str | Mapping[str, Any]) -> str:
 
 
 @functools.lru_cache(maxsize=8)
-def _made(env_id: str, options: str, protocol: str) -> TextDecPOMDP:
+def _environment(env_id: str, options: str, protocol: str) -> TextDecPOMDP:
     return with_protocol(make(env_id, **json.loads(options)), protocol)
 
 
@@ -165,6 +165,6 @@ def environment_of(header: Mapping[str, Any], *, trusted: bool = False) -> TextD
             "yourself (replay(trace, env))"
         )
     try:
-        return _made(env_id, json.dumps(options), header["protocol"])
+        return _environment(env_id, json.dumps(options), header["protocol"])
     except (ImportError, KeyError, TypeError, ValueError) as error:
         raise TraceError(f"event 'e0', field header: {env_id} cannot be made: {error}") from error

@@ -77,7 +77,7 @@ class _Graph:
         self.now = 0.0  # seconds
         self._roles, self._token_ids = roles, token_ids
         self._latest: dict[str, tuple[str, str]] = {}  # what an agent did last: event, type
-        self._said: dict[str, dict[str, Any]] = {}  # what it said last
+        self._messages: dict[str, dict[str, Any]] = {}  # what it said last
         self._waiting: dict[str, list[tuple[str, str]]] = {}  # edges into what an agent does next: from, type
         self._reads: dict[str, list[str]] = {}  # messages that stand in what an agent is told next
         self._spawner: dict[str, str] = {}
@@ -102,13 +102,13 @@ class _Graph:
             }
             event = self.add("message", agent, self.now + completion.seconds, turn=number, **fields)
             self._follow(agent, event["id"], "message")
-            self._said[agent] = event
+            self._messages[agent] = event
         self.now += max((completion.seconds for completion in turn.actions.values()), default=0.0)
         for happened in turn.events:
             self._happen(number, happened)
         event = self.add("aggregate", ENVIRONMENT, turn=number, **_paid(turn))
         for agent in turn.actions:
-            self._edge(self._said[agent]["id"], event["id"], "aggregate")
+            self._edge(self._messages[agent]["id"], event["id"], "aggregate")
         if not turn.actions:
             self._edge(self._before[0], event["id"], "temporal")
         self._before = (event["id"], "causal")
@@ -150,7 +150,7 @@ class _Graph:
         self._wait(agent, event["id"], "spawn")
 
     def _read(self, reader: str, writer: str) -> None:
-        message = self._said.get(writer)
+        message = self._messages.get(writer)
         if message is None or reader in message.get("read_by", ()):
             return
         message.setdefault("read_by", []).append(reader)

@@ -185,10 +185,10 @@ def role_environment(
     def played(state: Any) -> tuple[Role, str]:
         """The role where a rollout is, and what it is told there."""
         playing = Role(env, role, others)
-        told = playing.reset(derive(0, state.task_id), task_id=state.task_id)
+        message = playing.reset(derive(0, state.task_id), task_id=state.task_id)
         for text in state.texts:
-            told = playing.say(text)
-        return playing, told
+            message = playing.say(text)
+        return playing, message
 
     class RoleTask(vf.Task[vf.TaskData, RoleState]):
         """A task, scored by the return of the agent."""
@@ -212,7 +212,7 @@ def role_environment(
 
         def register(self, mcp: Any) -> None:
             mcp.list_tools, mcp.call_tool = self._listed, self._called
-            self._one_by_one = asyncio.Lock()  # the state is replaced as a whole
+            self._lock = asyncio.Lock()  # the state is replaced as a whole
 
         async def _listed(self) -> list[Any]:
             types = library("mcp.types", "verifiers")
@@ -220,16 +220,16 @@ def role_environment(
             return [types.Tool(name=t.name, description=t.description, input_schema=t.json_schema) for t in tools]
 
         async def _called(self, name: str, arguments: dict[str, Any], context: Any = None) -> Any:
-            async with self._one_by_one:
+            async with self._lock:
                 return await self._with_state(self._play)(name, arguments)
 
         async def _play(self, name: str, arguments: dict[str, Any]) -> Any:
             types = library("mcp.types", "verifiers")
             playing, _ = played(self.state)
             text = written(name, arguments)
-            told = await asyncio.to_thread(playing.say, text)
+            message = await asyncio.to_thread(playing.say, text)
             self.state.texts = [*self.state.texts, text]
-            return types.CallToolResult(content=[types.TextContent(type="text", text=whole(told))])
+            return types.CallToolResult(content=[types.TextContent(type="text", text=whole(message))])
 
     class Tasks(vf.Taskset[RoleTask, TasksConfig]):
         """The tasks, each with what the role is told first."""
@@ -240,22 +240,22 @@ def role_environment(
 
         def load(self) -> Iterable[Any]:
             for item in make(env_id, split=self.config.split, **options).items:
-                _, told = played(RoleState(task_id=item.id))
-                yield RoleTask(vf.TaskData(id=item.id, name=item.id, prompt=told), self.config.task)
+                _, prompt = played(RoleState(task_id=item.id))
+                yield RoleTask(vf.TaskData(id=item.id, name=item.id, prompt=prompt), self.config.task)
 
     agent = (vf.AgentConfig, vf.AgentConfig(harness={"id": "null"}, runtime={"type": "subprocess"}))
     create: Any = create_model
     config = create("RoleConfig", __base__=vf.EnvConfig, agent=agent)
 
-    class One(vf.Env[config]):
+    class RoleEnv(vf.Env[config]):
         """The role, played by one agent."""
 
         async def run(self, task: Any, agents: Any) -> None:
             await agents.agent.run(task)
 
-    for exported in (Tasks, One, Tools):
+    for exported in (Tasks, RoleEnv, Tools):
         exported.__module__ = module
-    return Tasks, One, Tools
+    return Tasks, RoleEnv, Tools
 
 
 # --- packages ---------------------------------------------------------------------------------------------------------
@@ -285,7 +285,7 @@ def write_package(
     given = {"role": role, "others": others, "module": module} if role else {}
     parts = {**given, "protocol": protocol, **options}
     arguments = ", ".join([json.dumps(env_id), *(f"{key}={value!r}" for key, value in parts.items())])
-    built, names = ("role_environment", "Tasks, One, Tools") if role else ("environment", "Tasks, Team")
+    built, names = ("role_environment", "Tasks, RoleEnv, Tools") if role else ("environment", "Tasks, Team")
     exported = ", ".join(f'"{name}"' for name in names.split(", "))
     (folder / f"{module}.py").write_text(
         f'"""{env_id} of llm_dec_pomdp."""\n\nfrom llm_dec_pomdp.integrations.verifiers import {built}\n\n'

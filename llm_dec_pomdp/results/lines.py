@@ -200,10 +200,10 @@ def _told_apart(method: str, configurations: Sequence[str]) -> list[str]:
             differing.append(key)
     short_names = [key.rpartition(".")[2] for key in differing]
     titles = {k: n if short_names.count(n) == 1 else k for k, n in zip(differing, short_names, strict=True)}
-    return [", ".join([method, *(_said(titles[key], v[key]) for key in differing if key in v)]) for v in values]
+    return [", ".join([method, *(_in_words(titles[key], v[key]) for key in differing if key in v)]) for v in values]
 
 
-def _said(name: str, value: Any) -> str:
+def _in_words(name: str, value: Any) -> str:
     if name == "trained":
         return "trained" if value else "not trained"
     return f"{name}={value if isinstance(value, str) else json.dumps(value)}"

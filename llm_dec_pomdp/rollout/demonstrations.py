@@ -95,7 +95,7 @@ def _recorded(name: str) -> Mapping[str, Sequence[Recorded]]:
             f"no teacher {name!r}: there is no such file, nor the folder of a run; {nearest(name, TEACHERS)}"
         )
     shape = (
-        "a row has `task`, and `said` with a text, or a list of texts, for every agent; or it is an episode as a "
+        "a row has `task`, and `texts` with a text, or a list of texts, for every agent; or it is an episode as a "
         "run or a trace keeps it (`task_id`, `events`), with its texts"
     )
     episodes = (episode for path in files for episode in read_rows(path, _demonstration, "episode", shape))
@@ -103,4 +103,4 @@ def _recorded(name: str) -> Mapping[str, Sequence[Recorded]]:
 
 
 def _demonstration(row: Any) -> Recorded:
-    return recorded_episode(row) if "events" in row else Recorded(str(row["task"]), texts_of(row["said"]))
+    return recorded_episode(row) if "events" in row else Recorded(str(row["task"]), texts_of(row["texts"]))

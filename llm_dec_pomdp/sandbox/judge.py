@@ -306,7 +306,7 @@ def slowness() -> float:
     return min(4.0, max(1.0, best / _REFERENCE))
 
 
-class Judge:
+class JudgeLoop:
     """The loop of the process."""
 
     def __init__(self, options: dict[str, Any]) -> None:
@@ -376,7 +376,7 @@ def main(options: dict[str, Any]) -> None:
     if options["core"] is not None:
         with contextlib.suppress(OSError, AttributeError):  # judge and solution take turns and share a core's cache
             os.sched_setaffinity(0, {options["core"]})
-    this = Judge(options)
+    this = JudgeLoop(options)
     this.zygote.open()
     for kind, value in ((resource.RLIMIT_AS, MEMORY), (resource.RLIMIT_CORE, 0)):
         with contextlib.suppress(ValueError, OSError):

@@ -187,7 +187,7 @@ class RemoteEnv(TextDecPOMDP):
         self.possible_agents = agents
         self.observation_spaces = dict(zip(agents, self.observation_spaces.values(), strict=True))
         self.action_spaces = dict(zip(agents, self.action_spaces.values(), strict=True))
-        self._place, self._described, self._told = place, described, Data()
+        self._place, self._described, self._hidden_data = place, described, Data()
         self._facts = {described["max_turns"]: to_facts(described["facts"])}  # by max_turns, which they may follow
         self._items: tuple[TaskItem, ...] | None = None
         self._answer = Data()
@@ -199,7 +199,7 @@ class RemoteEnv(TextDecPOMDP):
     def _moved(self, answer: Data) -> Outcome:
         """Move to the place and the hidden state of an answer."""
         outcome = to_outcome(answer["outcome"])
-        self._place, self._told = self._at(answer["place"]), answer["hidden"]
+        self._place, self._hidden_data = self._at(answer["place"]), answer["hidden"]
         return outcome
 
     def _at(self, number: int) -> _Place:
@@ -243,15 +243,15 @@ class RemoteEnv(TextDecPOMDP):
         return self._moved(self._call("step", texts=texts, max_turns=self.max_turns))
 
     def _hidden(self) -> Mapping[str, Any]:
-        return self._told
+        return self._hidden_data
 
     def snapshot(self) -> Any:
         """The episode as a value for `restore`; the server holds it as long as the snapshot is there."""
-        return super().snapshot(), self._place, self._told
+        return super().snapshot(), self._place, self._hidden_data
 
     def restore(self, snapshot: Any) -> None:
         """Go back to a snapshot of this environment or of a fork of it."""
-        copied, self._place, self._told = snapshot
+        copied, self._place, self._hidden_data = snapshot
         super().restore(copied)
 
     def fork(self) -> TextDecPOMDP:

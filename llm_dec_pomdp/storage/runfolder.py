@@ -26,7 +26,7 @@ from .secrets import masked
 from .signals import Interrupted, before_the_end
 
 LOCK, STATUS = "lock", "status.json"
-State = Literal["running", "interrupted", "failed", "done"]
+Status = Literal["running", "interrupted", "failed", "done"]
 T = TypeVar("T")
 
 
@@ -167,16 +167,16 @@ def _refuse_content(folder: Path) -> None:
 class _Status:
     """What `status.json` says."""
 
-    state: State
+    state: Status
     reason: str
     time: float
 
 
-def _note(folder: Path, state: State, reason: str = "") -> None:
+def _note(folder: Path, state: Status, reason: str = "") -> None:
     replace_json(folder / STATUS, asdict(_Status(state, reason, time.time())))
 
 
-def read_status(folder: Path) -> tuple[State, str, float] | None:
+def read_status(folder: Path) -> tuple[Status, str, float] | None:
     """State, reason and time of the last change of a run; None when the folder holds none.
 
     A run that says running and has no living process was killed.

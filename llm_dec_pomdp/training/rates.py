@@ -27,7 +27,7 @@ class Watch:
     def __init__(self) -> None:
         self._first = 0.0  # distinct-2
         self._seen = 0  # steps that reported it
-        self._said = False
+        self._warned = False
 
     def look(self, metrics: Mapping[str, float], rates: Mapping[str, float]) -> str:
         """What is wrong, and what to do; "" where nothing is, or where it was said before.
@@ -46,9 +46,9 @@ class Watch:
             self._first, self._seen = self._first or share, self._seen + 1
             if self._seen <= STEPS and share < FALL * self._first:
                 findings.append(f"distinct-2 of the texts fell from {self._first:.2f} to {share:.2f}")
-        if not findings or self._said or not any(rates.values()):
+        if not findings or self._warned or not any(rates.values()):
             return ""
-        self._said = True
+        self._warned = True
         return (
             f"{' and '.join(findings)}: {in_words(rates)} may ruin what the model knew; try "
             f"learning_rate={max(rates.values()) / 10:g}"

@@ -44,12 +44,12 @@ def adapted(folder: str, **options: Any) -> LanguageModel:
 
 def kept_bytes(policy: LanguageModel, samples: Sequence[tuple[str, Completion]]) -> int:
     """What the forward pass of an update keeps for the way back, beside the model."""
-    own = {t.untyped_storage().data_ptr() for t in (*policy.model.parameters(), *policy.model.buffers())}
+    pointers = {t.untyped_storage().data_ptr() for t in (*policy.model.parameters(), *policy.model.buffers())}
     storages: dict[int, torch.UntypedStorage] = {}
 
     def note(tensor: torch.Tensor) -> torch.Tensor:
         storage = tensor.untyped_storage()
-        if storage.data_ptr() not in own:
+        if storage.data_ptr() not in pointers:
             storages[storage.data_ptr()] = storage
         return tensor
 

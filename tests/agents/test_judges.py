@@ -25,8 +25,8 @@ def by_hand(judge: ModelJudge, prompt: list[int], text: str) -> Likelihood:
     whole = torch.tensor([[*prompt, *ids, judge._end]])
     with torch.no_grad():
         nats = judge.policy.model(whole).logits[0].float().log_softmax(-1)
-    said = [nats[len(prompt) + i - 1, one].item() for i, one in enumerate([*ids, judge._end])]
-    return Likelihood(sum(said[:-1]), len(ids), said[-1])
+    logprobs = [nats[len(prompt) + i - 1, token].item() for i, token in enumerate([*ids, judge._end])]
+    return Likelihood(sum(logprobs[:-1]), len(ids), logprobs[-1])
 
 
 @pytest.mark.parametrize("prefix", ["red left", "", conversation("say red")])
@@ -36,8 +36,8 @@ def test_likelihoods_are_those_of_one_forward_pass(prefix: Any) -> None:
     prompt = prompts.plain_ids(prefix) if isinstance(prefix, str) else prompts.encode(prefix)
     other = "blue blue blue blue"  # a longer prefix in the same batch
     found = judge.log_likelihoods([*[prefix] * len(TEXTS), other], [*TEXTS, "left"])
-    for text, one in zip(TEXTS, found, strict=False):
-        assert one == pytest.approx(by_hand(judge, prompt, text), abs=1e-4)
+    for text, likelihood in zip(TEXTS, found, strict=False):
+        assert likelihood == pytest.approx(by_hand(judge, prompt, text), abs=1e-4)
     assert found[-1] == pytest.approx(by_hand(judge, prompts.plain_ids(other), "left"), abs=1e-4)
     assert found[3].mean == -math.inf
 
@@ -53,9 +53,9 @@ def test_what_exceeds_the_context_is_cut_and_noted() -> None:
 
 
 def test_the_name_holds_a_hash_of_the_weights() -> None:
-    one, same, other = (ModelJudge(language_model(seed), "folder/model.gguf") for seed in (0, 0, 1))
-    assert one.name == same.name != other.name
-    assert one.name.startswith("model@")
+    first, same, other = (ModelJudge(language_model(seed), "folder/model.gguf") for seed in (0, 0, 1))
+    assert first.name == same.name != other.name
+    assert first.name.startswith("model@")
 
 
 def test_adapters_are_no_part_of_the_base_below_them() -> None:
@@ -87,7 +87,7 @@ def test_a_server_that_echoes_log_probabilities_judges(server: Server) -> None:
     judge = load_judge(f"{server.url}#small")
     assert judge.name == f"{server.url}#small"
     found = judge.log_likelihoods(["abc", "ab"], ["de", "cde"])
-    assert [(one.total, one.tokens) for one in found] == [(-7.0, 2), (-9.0, 3)]
+    assert [(likelihood.total, likelihood.tokens) for likelihood in found] == [(-7.0, 2), (-9.0, 3)]
     assert math.isnan(found[0].end)
     assert {path.rpartition("/")[2] for path in server.paths} == {"completions"}
 

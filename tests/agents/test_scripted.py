@@ -26,10 +26,10 @@ def test_scripted_has_no_tokens_to_train_on() -> None:
 
 
 def test_random_text_depends_on_nothing_but_the_seed() -> None:
-    [said] = texts(RandomText(), Request("a", conversation("x"), tuple(range(20))))
-    assert len(set(said)) == 20
+    [completions] = texts(RandomText(), Request("a", conversation("x"), tuple(range(20))))
+    assert len(set(completions)) == 20
     assert texts(RandomText(), Request("b", conversation("y"), (1, 2)), Request("b", conversation("z"), (7,)))[1] == [
-        said[7]
+        completions[7]
     ]
 
 

@@ -22,7 +22,7 @@ from llm_dec_pomdp.training.checkpoint import Checkpoints
 from llm_dec_pomdp.types import Completion, conversation
 
 ASKED = Request("agent_0", conversation("left or right?"), tuple(range(2000)))
-ONE = Sampling(max_new_tokens=1)
+ONE_WORD = Sampling(max_new_tokens=1)
 
 
 def menus(env: TextDecPOMDP) -> dict[str, Any]:
@@ -32,28 +32,28 @@ def menus(env: TextDecPOMDP) -> dict[str, Any]:
 def learner(env: TextDecPOMDP, rate: float = 0.3) -> MAGRPO:
     team = load_team(env.possible_agents, "builtin:table", menus=menus(env))
     credit = JointCredit(advantage="leave_one_out")
-    return MAGRPO(team, ONE, MAGRPOConfig(learning_rate=rate, credit=credit))
+    return MAGRPO(team, ONE_WORD, MAGRPOConfig(learning_rate=rate, credit=credit))
 
 
 def test_it_begins_uniform_and_records_what_it_drew() -> None:
     table = Table(["left", "stay", "right"])
-    [said] = table.generate([ASKED], ONE)
+    [completions] = table.generate([ASKED], ONE_WORD)
     assert table.knows_entropy
     for text in table.menu:
-        assert sum(completion.text == text for completion in said) == pytest.approx(2000 / 3, abs=80)
-    assert all(completion.logprobs == (pytest.approx(-math.log(3)),) for completion in said)
-    assert [c.text for c in said] == [c.text for c in table.generate([ASKED], ONE)[0]]
+        assert sum(completion.text == text for completion in completions) == pytest.approx(2000 / 3, abs=80)
+    assert all(completion.logprobs == (pytest.approx(-math.log(3)),) for completion in completions)
+    assert [c.text for c in completions] == [c.text for c in table.generate([ASKED], ONE_WORD)[0]]
 
 
 def test_what_is_learnt_of_a_history_is_what_it_draws_there_and_nowhere_else() -> None:
     table = Table(["left", "right"])
-    said = table.generate([ASKED], ONE)[0]
-    logprobs, mask = table.token_logprobs([("agent_0", said[0])], 1.0)
-    assert logprobs.tolist() == [list(said[0].logprobs)]
+    drawn = table.generate([ASKED], ONE_WORD)[0]
+    logprobs, mask = table.token_logprobs([("agent_0", drawn[0])], 1.0)
+    assert logprobs.tolist() == [list(drawn[0].logprobs)]
     assert mask.tolist() == [[1.0]]
     with torch.no_grad():
         table.table[0] = torch.tensor([0.0, 2.0])
-    [again, elsewhere] = table.generate([ASKED, Request("agent_0", conversation("or?"), ASKED.seeds)], ONE)
+    [again, elsewhere] = table.generate([ASKED, Request("agent_0", conversation("or?"), ASKED.seeds)], ONE_WORD)
     share = sum(completion.text == "right" for completion in again) / 2000
     assert share == pytest.approx(1 / (1 + math.exp(-2)), abs=0.03)
     assert sum(completion.text == "right" for completion in elsewhere) == pytest.approx(1000, abs=100)
@@ -85,7 +85,7 @@ def test_it_learns_to_listen_where_opening_is_dear() -> None:
     env = llm_dec_pomdp.make("dectiger-v0", max_turns=1)
     steps: list[float] = []
     config = TrainerConfig(steps=20, prompts_per_step=2, group_size=8)
-    train(learner(env), env, ONE, config, 0, lambda step: steps.append(step.mean_return))
+    train(learner(env), env, ONE_WORD, config, 0, lambda step: steps.append(step.mean_return))
     assert max(steps[:3]) < -20
     assert min(steps[-3:]) > -25
     assert max(steps[-3:]) > -10
@@ -99,13 +99,13 @@ def test_a_training_goes_on_bit_for_bit(tmp_path: Path) -> None:
         places = Checkpoints(folder, {})
         done = restore(mine, env, places)
         config = TrainerConfig(steps=steps, prompts_per_step=2, group_size=4)
-        train(mine, env, ONE, config, 0, lambda step: texts.append(step.texts), checkpoints=places, done=done)
+        train(mine, env, ONE_WORD, config, 0, lambda step: texts.append(step.texts), checkpoints=places, done=done)
         return mine, texts
 
-    whole, said = trained(6, tmp_path / "whole")
+    whole, expected = trained(6, tmp_path / "whole")
     _, first = trained(3, tmp_path / "halves")
     halves, second = trained(6, tmp_path / "halves")
-    assert first + second == said
+    assert first + second == expected
     for ours, theirs in zip(whole.team.trainable, halves.team.trainable, strict=True):
         assert all(torch.equal(ours.state_dict()[name], theirs.state_dict()[name]) for name in ours.state_dict())
 

@@ -29,8 +29,8 @@ def called(name: str, **arguments: str) -> str:
 
 
 def test_a_tool_is_described_as_servers_want_it() -> None:
-    [one] = definitions([SEARCH])
-    assert one["function"]["parameters"] == {
+    [definition] = definitions([SEARCH])
+    assert definition["function"]["parameters"] == {
         "type": "object",
         "properties": {"query": {"type": "string", "description": "Words."}},
         "required": ["query"],
@@ -145,13 +145,13 @@ class Letters:
         return jinja2.Template(self.chat_template).render(messages=messages, **variables)
 
 
-@pytest.mark.parametrize(("template", "told"), [(TEMPLATE, True), (TEMPLATE.partition("endif %}")[2], False)])
-def test_a_chat_template_with_a_place_for_tools_is_told_of_them(template: str, told: bool) -> None:
+@pytest.mark.parametrize(("template", "shows_tools"), [(TEMPLATE, True), (TEMPLATE.partition("endif %}")[2], False)])
+def test_a_chat_template_with_a_place_for_tools_is_told_of_them(template: str, shows_tools: bool) -> None:
     prompts = Prompts(Letters(template), frozenset(), {})
     history = [Message("told", "q"), Message("said", called("search", query="x")), Message("tool", "[1] x", "search")]
     shown = "".join(map(chr, prompts.encode(history, tools=(SEARCH,))))
-    assert shown.endswith(f"<assistant>{history[1].text}</assistant><tool>[1] x</tool><assistant>") is told
-    assert ("TOOLS" in shown and "Words." in shown) is told
+    assert shown.endswith(f"<assistant>{history[1].text}</assistant><tool>[1] x</tool><assistant>") is shows_tools
+    assert ("TOOLS" in shown and "Words." in shown) is shows_tools
     begun = prompts.encode(history[:1], tools=(SEARCH,))
     ids = [*begun, *map(ord, history[1].text)]
     assert "".join(map(chr, prompts.encode(history, ids, (SEARCH,)))) == shown

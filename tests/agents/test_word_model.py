@@ -30,8 +30,8 @@ def test_the_seed_decides_the_first_weights() -> None:
 
 
 def test_agents_of_a_role_share_a_model() -> None:
-    made = team(roles=("main", "sub", "sub"))
-    assert made.members["b"] is made.members["c"] is not made.members["a"]
+    assembled = team(roles=("main", "sub", "sub"))
+    assert assembled.members["b"] is assembled.members["c"] is not assembled.members["a"]
 
 
 def test_every_word_is_a_token_and_a_history_is_its_words_in_order() -> None:
@@ -70,16 +70,16 @@ def test_any_well_formed_text_is_as_likely_as_any_other() -> None:
     def choices(agent: str, history: Any) -> list[str]:
         return [f"{agent} {history[-1].text} {k}" for k in range(3)]
 
-    made = assemble_team(("a",), ("r",), [MemberConfig(agents=["a"], model="script:uniform")], choices=choices)
-    [said] = made.generate([Request("a", conversation("x"), tuple(range(300)))], Sampling())
-    counts = [sum(c.text == f"a x {k}" for c in said) for k in range(3)]
+    assembled = assemble_team(("a",), ("r",), [MemberConfig(agents=["a"], model="script:uniform")], choices=choices)
+    [completions] = assembled.generate([Request("a", conversation("x"), tuple(range(300)))], Sampling())
+    counts = [sum(c.text == f"a x {k}" for c in completions) for k in range(3)]
     assert sum(counts) == 300
     assert min(counts) > 70
-    [again] = made.generate([Request("a", conversation("x"), (7,))], Sampling())
-    assert again[0].text == said[7].text
+    [again] = assembled.generate([Request("a", conversation("x"), (7,))], Sampling())
+    assert again[0].text == completions[7].text
 
 
 def test_script_uniform_wants_an_environment_that_lists_texts() -> None:
-    made = assemble_team(("a",), ("r",), [MemberConfig(agents=["a"], model="script:uniform")])
+    assembled = assemble_team(("a",), ("r",), [MemberConfig(agents=["a"], model="script:uniform")])
     with pytest.raises(ValueError, match="script:uniform says one of a few texts"):
-        made.generate([Request("a", conversation("x"))], Sampling())
+        assembled.generate([Request("a", conversation("x"))], Sampling())

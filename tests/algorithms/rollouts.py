@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from models import said
+from models import sampled
 
 from llm_dec_pomdp.types import Completion, Episode, Event, Group, Turn
 
@@ -17,9 +17,9 @@ def rollout(main: float, *subs: float | tuple[float, str], seed: int = 0) -> Epi
     paid = {"agent_0": main} | {agent: reward for agent, (reward, _) in zip(agents, pairs, strict=True)}
     unpaid = dict.fromkeys(paid, 0.0)
     texts: list[dict[str, Completion]] = [
-        {"agent_0": said(0)},
-        {a: said(1 if reward > 0.3 else 3) for a, (reward, _) in zip(agents, pairs, strict=True)},
-        {"agent_0": said(2 if main else 3)},
+        {"agent_0": sampled(0)},
+        {a: sampled(1 if reward > 0.3 else 3) for a, (reward, _) in zip(agents, pairs, strict=True)},
+        {"agent_0": sampled(2 if main else 3)},
     ]
     turns = (
         Turn({"agent_0": "?"}, texts[0], 0.0, rewards={"agent_0": 0.0}, events=spawns),
@@ -35,4 +35,4 @@ def query(*rollouts: Episode, name: str = "q") -> Group:
 
 def rewards_of_subs(*rewards: Sequence[float]) -> Group:
     """A group in which main earns nothing and its sub-agents earn these, by rollout."""
-    return query(*(rollout(0.0, *own, seed=k) for k, own in enumerate(rewards)))
+    return query(*(rollout(0.0, *pairs, seed=k) for k, pairs in enumerate(rewards)))

@@ -34,11 +34,11 @@ KINDS = [IAC, MAAC]
 FIRST = np.array([[0.5, -1.0], [0.25, 2.0]])
 SECOND = {"same": np.array([[1.0, 0.0], [-2.0, 3.0]]), "other": np.array([[0.0, 4.0], [1.0, -1.0]])}
 SHARES = {"go": (0.75, 0.25), "same": (0.25, 0.75), "other": (0.25, 0.75)}  # of agent_0; agent_1 has them reversed
-LOGITS = {told: tuple(math.log(share) for share in shares) for told, shares in SHARES.items()}
+LOGITS = {seen: tuple(math.log(share) for share in shares) for seen, shares in SHARES.items()}
 
 
-def history(agent_said: Sequence[str], told: Sequence[str]) -> tuple[Message, ...]:
-    texts = [text for pair in itertools.zip_longest(told, agent_said) for text in pair if text is not None]
+def history(answers: Sequence[str], seen: Sequence[str]) -> tuple[Message, ...]:
+    texts = [text for pair in itertools.zip_longest(seen, answers) for text in pair if text is not None]
     return conversation(*texts)
 
 
@@ -48,18 +48,18 @@ def tables() -> Team:
     for number, agent in enumerate(AGENTS):
         table: Any = team.members[agent]
         rows = {number_of(history((), ("go",))): LOGITS["go"]}
-        rows |= {number_of(history((s,), ("go", told))): LOGITS[told] for s in MENU for told in SECOND}
-        logits = torch.tensor([own[::-1] if number else own for own in rows.values()])
+        rows |= {number_of(history((s,), ("go", seen))): LOGITS[seen] for s in MENU for seen in SECOND}
+        logits = torch.tensor([row[::-1] if number else row for row in rows.values()])
         table.load_state_dict({"logits": logits, "histories": torch.tensor(list(rows))})
     return team
 
 
-def probabilities(told: str, number: int) -> np.ndarray:
-    return np.array(SHARES[told][::-1] if number else SHARES[told])
+def probabilities(seen: str, number: int) -> np.ndarray:
+    return np.array(SHARES[seen][::-1] if number else SHARES[seen])
 
 
-def completion(team: Team, agent: str, said: Sequence[str], told: Sequence[str], action: int) -> Completion:
-    number = number_of(history(said, told))
+def completion(team: Team, agent: str, answers: Sequence[str], seen: Sequence[str], action: int) -> Completion:
+    number = number_of(history(answers, seen))
     table: Any = team.members[agent]
     given = Completion(MENU[action], (number,), (action,), (0.0,))
     with torch.no_grad():
@@ -71,27 +71,30 @@ def every_episode(team: Team) -> list[tuple[float, Episode]]:
     """All 16 episodes of the game with their probabilities."""
     found: list[tuple[float, Episode]] = []
     for a, b, c, d in itertools.product(range(2), repeat=4):
-        told = "same" if a == b else "other"
+        seen = "same" if a == b else "other"
         turns = [
             Turn(dict.fromkeys(AGENTS, "go"), _texts(team, (), ("go",), (a, b)), float(FIRST[a, b])),
             Turn(
-                dict.fromkeys(AGENTS, told),
-                _texts(team, ((MENU[a],), (MENU[b],)), ("go", told), (c, d)),
-                float(SECOND[told][c, d]),
+                dict.fromkeys(AGENTS, seen),
+                _texts(team, ((MENU[a],), (MENU[b],)), ("go", seen), (c, d)),
+                float(SECOND[seen][c, d]),
             ),
         ]
         weight = probabilities("go", 0)[a] * probabilities("go", 1)[b]
-        weight *= probabilities(told, 0)[c] * probabilities(told, 1)[d]
+        weight *= probabilities(seen, 0)[c] * probabilities(seen, 1)[d]
         found.append((weight, Episode("t", 0, tuple(turns), True)))
     return found
 
 
-def _texts(team: Team, said: Any, told: Sequence[str], actions: tuple[int, int]) -> dict[str, Completion]:
-    return {agent: completion(team, agent, said[i] if said else (), told, actions[i]) for i, agent in enumerate(AGENTS)}
+def _texts(team: Team, answers: Any, seen: Sequence[str], actions: tuple[int, int]) -> dict[str, Completion]:
+    return {
+        agent: completion(team, agent, answers[i] if answers else (), seen, actions[i])
+        for i, agent in enumerate(AGENTS)
+    }
 
 
-def second_value(told: str) -> float:
-    return float(probabilities(told, 0) @ SECOND[told] @ probabilities(told, 1))
+def second_value(seen: str) -> float:
+    return float(probabilities(seen, 0) @ SECOND[seen] @ probabilities(seen, 1))
 
 
 def make(kind: type[ActorCritic], team: Team, **options: Any) -> Any:
@@ -116,17 +119,17 @@ def exact(team: Team, gamma: float) -> tuple[dict[int, float], dict[tuple[int, i
 def taught(kind: type[ActorCritic], **options: Any) -> list[Any]:
     """The decisions of the game, as the critic values them after 120 steps on every episode as often as it is drawn."""
     team = tables()
-    one = make(kind, team, gamma=0.9, critic_learning_rate=0.2, schedule="linear", horizon=120, **options)
+    algorithm = make(kind, team, gamma=0.9, critic_learning_rate=0.2, schedule="linear", horizon=120, **options)
     copies = [(round(256 * weight), episode) for weight, episode in every_episode(team)]
     assert sum(count for count, _ in copies) == 256
     episodes = [replace(episode) for count, episode in copies for _ in range(count)]
-    tracks = one.tracks(Group("t", tuple(episodes), roles=ROLES), 0)
+    tracks = algorithm.tracks(Group("t", tuple(episodes), roles=ROLES), 0)
     for _ in range(120):
-        one._value(tracks)
-        one._credit(tracks)
-        for updater in one.critics:
-            updater.step(one.lessons(tracks))
-    one._value(tracks)
+        algorithm._value(tracks)
+        algorithm._credit(tracks)
+        for updater in algorithm.critics:
+            updater.step(algorithm.lessons(tracks))
+    algorithm._value(tracks)
     return tracks
 
 
@@ -146,15 +149,15 @@ def test_critics_converge_to_the_enumerated_values(kind: type[ActorCritic], gae_
 def test_a_critic_of_texts_converges_to_what_they_are_worth() -> None:
     for track in taught(MAAC, estimates="q", gae_lambda=0.0):
         (a, b), (c, d) = ([MENU.index(texts[agent].text) for agent in AGENTS] for texts in track.texts)
-        told = "same" if a == b else "other"
-        worth = [FIRST[a, b] + 0.9 * second_value(told), SECOND[told][c, d]]
+        seen = "same" if a == b else "other"
+        worth = [FIRST[a, b] + 0.9 * second_value(seen), SECOND[seen][c, d]]
         assert track.values.tolist() == pytest.approx(worth, abs=0.03)
 
 
-def valued(one: Any, group: Group) -> list[Any]:
-    tracks = one.tracks(group, 0)
-    one._value(tracks)
-    one._credit(tracks)
+def valued(algorithm: Any, group: Group) -> list[Any]:
+    tracks = algorithm.tracks(group, 0)
+    algorithm._value(tracks)
+    algorithm._credit(tracks)
     return tracks
 
 
@@ -176,18 +179,18 @@ def exact_gradient(team: Team, gamma: float) -> list[torch.Tensor]:
     return list(torch.autograd.grad(total, [policy.table for policy in policies]))
 
 
-def mean_gradient(one: Any, team: Team, critic: Mapping[str, Any]) -> list[torch.Tensor]:
+def mean_gradient(algorithm: Any, team: Team, critic: Mapping[str, Any]) -> list[torch.Tensor]:
     """The expectation of sum_k gamma^k A_k grad log pi(a_k), with values that `critic` gives."""
     policies: list[Any] = list(team.members.values())
     total = torch.zeros(())
-    gamma = one.config.gamma
+    gamma = algorithm.config.gamma
     for weight, episode in every_episode(team):
         group = Group("t", (episode,), roles=ROLES)
-        tracks = one.tracks(group, 0)
+        tracks = algorithm.tracks(group, 0)
         for track in tracks:
             track.readings = [("agent_0", (k,)) for k in range(2)]
             track.values = np.array([critic["value"](track, k) for k in range(2)])
-        one._credit(tracks)
+        algorithm._credit(tracks)
         for track in tracks:
             for k, texts in enumerate(track.texts):
                 for agent, text in texts.items():
@@ -225,23 +228,23 @@ def test_the_mean_gradient_is_that_of_the_expected_return(
     kind: type[ActorCritic], gae_lambda: float, critic: dict[str, Any]
 ) -> None:
     team = tables()
-    one = make(kind, team, gamma=0.8, gae_lambda=gae_lambda)
-    for mine, true in zip(mean_gradient(one, team, critic), exact_gradient(team, 0.8), strict=True):
+    algorithm = make(kind, team, gamma=0.8, gae_lambda=gae_lambda)
+    for mine, true in zip(mean_gradient(algorithm, team, critic), exact_gradient(team, 0.8), strict=True):
         torch.testing.assert_close(mine, true, rtol=1e-5, atol=1e-6)
 
 
 def test_an_exact_critic_of_texts_has_the_gradient_of_the_expected_return() -> None:
     """Where the return less Q would be 0 on average, and teach nothing."""
     team = tables()
-    one = make(MAAC, team, gamma=0.8, estimates="q", gae_lambda=1.0)
+    algorithm = make(MAAC, team, gamma=0.8, estimates="q", gae_lambda=1.0)
 
     def value(track: Any, k: int) -> float:
         (a, b), (c, d) = ([MENU.index(texts[agent].text) for agent in AGENTS] for texts in track.texts)
-        told = "same" if a == b else "other"
-        return FIRST[a, b] + 0.8 * second_value(told) if k == 0 else SECOND[told][c, d]
+        seen = "same" if a == b else "other"
+        return FIRST[a, b] + 0.8 * second_value(seen) if k == 0 else SECOND[seen][c, d]
 
     true = exact_gradient(team, 0.8)
-    for mine, expected in zip(mean_gradient(one, team, {"value": value}), true, strict=True):
+    for mine, expected in zip(mean_gradient(algorithm, team, {"value": value}), true, strict=True):
         torch.testing.assert_close(mine, expected, rtol=1e-5, atol=1e-6)
     assert min(float(gradient.abs().max()) for gradient in true) > 0.05
 
@@ -252,15 +255,15 @@ def test_an_exact_critic_of_texts_has_the_gradient_of_the_expected_return() -> N
 def by_hand(**options: Any) -> tuple[Any, list[Any]]:
     """A learner whose critic says 1 and 2; rewards 3 and 5."""
     team = tables()
-    one = make(IAC, team, gamma=0.5, gae_lambda=0.25, **options)
+    algorithm = make(IAC, team, gamma=0.5, gae_lambda=0.25, **options)
     _, episode = every_episode(team)[0]
     rewards = (3.0, 5.0)
     turns = tuple(Turn(t.observations, t.actions, r) for t, r in zip(episode.turns, rewards, strict=True))
     group = Group("t", (Episode("t", 0, turns, True),))
     turn_of = {turns[k].actions["agent_0"].prompt_ids[0]: k for k in range(2)}
-    for updater in one.updaters:
+    for updater in algorithm.updaters:
         updater.values = lambda readings: [(1.0, 2.0)[turn_of[ids[0]]] for _, ids in readings]
-    return one, valued(one, group)
+    return algorithm, valued(algorithm, group)
 
 
 def test_advantages_and_targets_by_hand() -> None:
@@ -276,12 +279,12 @@ def test_advantages_and_targets_by_hand() -> None:
 def test_nothing_follows_the_last_turn_whatever_the_critic_would_say_of_it(kind: type[ActorCritic]) -> None:
     """Dec-Tiger tells what was heard after the last turn too."""
     env = llm_dec_pomdp.make("dectiger-v0", max_turns=1)
-    one = make(kind, Team({agent: Table(env.choices(agent), rows=8) for agent in AGENTS}))
-    groups = one.rollout.play(env, one.policy, [env.items[0].id] * 3, range(3), ONE_WORD, 1)
-    for updater in one.critics:
+    algorithm = make(kind, Team({agent: Table(env.choices(agent), rows=8) for agent in AGENTS}))
+    groups = algorithm.rollout.play(env, algorithm.policy, [env.items[0].id] * 3, range(3), ONE_WORD, 1)
+    for updater in algorithm.critics:
         updater.values = lambda readings: [70.0] * len(readings)
     for group in groups:
-        for track in valued(one, group):
+        for track in valued(algorithm, group):
             assert track.targets.tolist() == [group.episodes[0].total]
 
 
@@ -301,8 +304,8 @@ def test_a_policy_without_a_critic_is_refused_with_what_to_do() -> None:
 
 def test_lessons_move_the_critic_alone() -> None:
     team = tables()
-    one = make(IAC, team, critic_learning_rate=0.1)
-    updater: CriticUpdater = one.updaters[0]
+    algorithm = make(IAC, team, critic_learning_rate=0.1)
+    updater: CriticUpdater = algorithm.updaters[0]
     reading = ("agent_0", (5,))
     lesson = Lesson("agent_0", Completion("", (5,)), 0.0, target=1.0)
     text = completion(team, "agent_0", (), ("go",), 0)
@@ -317,11 +320,11 @@ def test_lessons_move_the_critic_alone() -> None:
 def agreement(kind: type[ActorCritic], **options: Any) -> float:
     """How often two tables say the same after 80 updates of eight episodes, one per prompt."""
     team = Team({agent: Table(COLOURS, rows=8) for agent in AGENTS})
-    one = kind(team, ONE_WORD, kind.Config(**options))
+    algorithm = kind(team, ONE_WORD, kind.Config(**options))
     env = match(ITEMS[:1])
     for step in range(80):
         seeds = [derive(0, step, i) for i in range(8)]
-        one.update(one.rollout.play(env, one.policy, ["t0"] * 8, seeds, ONE_WORD, 1))
+        algorithm.update(algorithm.rollout.play(env, algorithm.policy, ["t0"] * 8, seeds, ONE_WORD, 1))
     first, second = (policy.state_dict()["logits"].softmax(-1) for policy in team.trainable)
     return float((first * second).sum()) if len(first) else 0.25
 

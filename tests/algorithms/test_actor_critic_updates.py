@@ -32,10 +32,12 @@ def group_of(team: Team, *rewards: tuple[float, ...], terminated: bool = True) -
     for number, earned in enumerate(rewards):
         turns: list[Turn] = []
         for t, reward in enumerate(earned):
-            told = {agent: f"say {'red ' * t}{colour}" for agent, colour in zip(AGENTS, ("left", "right"), strict=True)}
-            requests = [Request(agent, conversation(text), (10 * number + t,)) for agent, text in told.items()]
-            said = [own for [own] in team.generate(requests, SAMPLING)]
-            turns.append(Turn(told, dict(zip(AGENTS, said, strict=True)), reward))
+            observations = {
+                agent: f"say {'red ' * t}{colour}" for agent, colour in zip(AGENTS, ("left", "right"), strict=True)
+            }
+            requests = [Request(agent, conversation(text), (10 * number + t,)) for agent, text in observations.items()]
+            completions = [completion for [completion] in team.generate(requests, SAMPLING)]
+            turns.append(Turn(observations, dict(zip(AGENTS, completions, strict=True)), reward))
         episodes.append(Episode("t", number, tuple(turns), terminated))
     return Group("t", tuple(episodes), roles={"agent_0": "left", "agent_1": "right"})
 
@@ -47,32 +49,32 @@ TWO_TURNS = ((0.0, 1.0), (1.0, 0.0), (0.5, 2.0))
 def test_one_update_is_one_step_whatever_the_number_of_turns(kind: type[ActorCritic]) -> None:
     """A step per turn would take the later turns with weights that did not sample them."""
     team = separate_team(1)
-    one = learner(kind, team)
+    algorithm = learner(kind, team)
     group = group_of(team, *TWO_TURNS)
-    metrics = one.update([group])
-    steps = {float(s["step"]) for u in one.updaters for s in u.state_dict()["optimizer"]["state"].values()}
+    metrics = algorithm.update([group])
+    steps = {float(s["step"]) for u in algorithm.updaters for s in u.state_dict()["optimizer"]["state"].values()}
     assert steps == {1.0}
-    said = [text for e in group.episodes for turn in e.turns for text in turn.actions.values()]
-    assert metrics["tokens"] == sum(len(text.token_ids) for text in said) / len(AGENTS)
+    completions = [text for e in group.episodes for turn in e.turns for text in turn.actions.values()]
+    assert metrics["tokens"] == sum(len(text.token_ids) for text in completions) / len(AGENTS)
 
 
 def test_a_critic_of_the_team_learns_each_joint_history_once_and_not_once_for_every_agent() -> None:
     team = separate_team(1)
-    one = learner(MAAC, team, epochs=3)
+    algorithm = learner(MAAC, team, epochs=3)
     heard: list[list[Any]] = []
-    values = one.updaters[0].critic.values
-    one.updaters[0].critic.values = lambda readings: heard.append(list(readings)) or values(readings)
-    one.update([group_of(team, *TWO_TURNS)])
+    values = algorithm.updaters[0].critic.values
+    algorithm.updaters[0].critic.values = lambda readings: heard.append(list(readings)) or values(readings)
+    algorithm.update([group_of(team, *TWO_TURNS)])
     with_gradient = [reading for batch in heard[1:] for reading in batch]
     assert len(with_gradient) == 3 * len(set(with_gradient)) == 3 * 4  # three second turns, one first one
-    assert [hasattr(updater, "critic") for updater in one.updaters] == [True, False]
+    assert [hasattr(updater, "critic") for updater in algorithm.updaters] == [True, False]
 
 
 def test_a_critic_of_the_team_reads_all_turns_of_all_by_role_in_agent_order() -> None:
     team = separate_team(1)
-    one = learner(MAAC, team)
+    algorithm = learner(MAAC, team)
     group = group_of(team, (0.0, 1.0))
-    [track] = one.tracks(group, 0)
+    [track] = algorithm.tracks(group, 0)
     first, _ = group.episodes[0].turns
     lines = ["left is told:\nsay left", "right is told:\nsay right"]
     assert track.asked[0].history[0].text == "\n\n".join(lines)
@@ -104,14 +106,14 @@ def test_equal_advantages_leave_the_policy_alone_and_teach_the_critic(kind: type
     """Divided by a small number, their rounding would be a gradient."""
     team = separate_team(1)
     before = weights(team)
-    one = learner(kind, team)
-    metrics = one.update([group_of(team, (0.1 + 0.2,), (0.3,))])
+    algorithm = learner(kind, team)
+    metrics = algorithm.update([group_of(team, (0.1 + 0.2,), (0.3,))])
     assert metrics["value_loss"] == pytest.approx(0.0, abs=1e-12)  # the mean so far is what the critic says at first
     group = group_of(team, (1.0,), (1.0,))
-    one.update([group])
+    algorithm.update([group])
     assert same(before, weights(team))
-    tracks = one.tracks(group, 0)
-    one._value(tracks)
+    tracks = algorithm.tracks(group, 0)
+    algorithm._value(tracks)
     assert all(0.301 < track.values[0] < 1.0 for track in tracks)
 
 
@@ -136,11 +138,13 @@ def test_the_gradient_does_not_depend_on_the_micro_batch(kind: type[ActorCritic]
     results: list[list[torch.Tensor]] = []
     for size in (1, 3, 16):
         mine = copy_of(team)
-        one = learner(kind, mine, micro_batch=size, body=body)
-        for critic in one.critics:
+        algorithm = learner(kind, mine, micro_batch=size, body=body)
+        for critic in algorithm.critics:
             torch.nn.init.constant_(critic.critic.weight, 0.1)
-        one.update([group])
-        heads = [p.grad.flatten().double() for u in one.critics for p in u.critic.parameters() if p.grad is not None]
+        algorithm.update([group])
+        heads = [
+            p.grad.flatten().double() for u in algorithm.critics for p in u.critic.parameters() if p.grad is not None
+        ]
         results.append([*gradients(mine), torch.cat(heads)])
     for other in results[1:]:
         for a, b in zip(results[0], other, strict=True):
@@ -149,12 +153,12 @@ def test_the_gradient_does_not_depend_on_the_micro_batch(kind: type[ActorCritic]
 
 def test_every_lesson_is_in_one_minibatch_of_a_pass() -> None:
     team = separate_team(1)
-    one = learner(IAC, team, minibatches=2, epochs=2)
-    updater = one.updaters[0]
+    algorithm = learner(IAC, team, minibatches=2, epochs=2)
+    updater = algorithm.updaters[0]
     taken: list[Any] = []
     compute = updater._gradient
     updater._gradient = lambda *given: taken.append(list(updater._part)) or compute(*given)
-    one.update([group_of(team, *TWO_TURNS)])
+    algorithm.update([group_of(team, *TWO_TURNS)])
     assert len(taken) == 4
     for first, second in (taken[:2], taken[2:]):
         assert sorted(s.target for s in (*first, *second)) == sorted(
@@ -176,44 +180,44 @@ def test_what_is_masked_for_the_policy_still_teaches_the_critic(minibatches: int
         )
         for e in cut.episodes
     ]
-    one = learner(IAC, team, minibatches=minibatches, truncated="mask")
+    algorithm = learner(IAC, team, minibatches=minibatches, truncated="mask")
     taken: dict[int, list[float]] = {}
-    for place, updater in enumerate(one.updaters):
+    for place, updater in enumerate(algorithm.updaters):
         compute = updater._gradient
         updater._gradient = lambda *given, compute=compute, updater=updater, place=place: (
             taken.setdefault(place, []).extend(s.target for s in updater._part) or compute(*given)
         )
     before = weights(team)
-    one.update([replace(cut, episodes=tuple(episodes))])
+    algorithm.update([replace(cut, episodes=tuple(episodes))])
     assert same(weights(team), before)
     assert [len(targets) for targets in taken.values()] == [6, 6]  # 3 episodes of 2 turns
 
 
 def test_explained_variance_is_of_each_critic_and_0_where_targets_are_equal() -> None:
     team = separate_team(1)
-    one = learner(IAC, team, gae_lambda=1.0, learning_rate=0.0)
-    assert one.update([group_of(team, (0.3,), (0.3,))])["explained_variance"] == 0.0
-    said = iter([1.0, 2.0, 4.0, 0.0, 0.0, 0.0])
-    for updater in one.updaters:
-        updater.values = lambda readings: [next(said) for _ in readings]
+    algorithm = learner(IAC, team, gae_lambda=1.0, learning_rate=0.0)
+    assert algorithm.update([group_of(team, (0.3,), (0.3,))])["explained_variance"] == 0.0
+    estimates = iter([1.0, 2.0, 4.0, 0.0, 0.0, 0.0])
+    for updater in algorithm.updaters:
+        updater.values = lambda readings: [next(estimates) for _ in readings]
     targets, values = np.array([1.0, 3.0, 5.0]), np.array([1.0, 2.0, 4.0])
     expected = (1 - (targets - values).var() / targets.var() + 0.0) / 2  # the other one said nothing
-    found = one.update([group_of(team, *((target,) for target in targets))])["explained_variance"]
+    found = algorithm.update([group_of(team, *((target,) for target in targets))])["explained_variance"]
     assert found == pytest.approx(expected)
 
 
 def test_texts_after_the_same_history_are_compared_by_a_critic_of_texts() -> None:
     """The return less Q is 0 once Q is right; what Q says of a text, less what it says of its neighbours, is not."""
     team = separate_team(1)
-    one = learner(IAC, team, estimates="q", normalise=False)
+    algorithm = learner(IAC, team, estimates="q", normalise=False)
     group = group_of(team, (1.0,), (2.0,), (6.0,))
     texts = [turn.actions[a] for a in AGENTS for e in group.episodes for turn in e.turns]
     read = [(a, c.prompt_ids + c.token_ids) for a, c in zip(np.repeat(AGENTS, 3).tolist(), texts, strict=True)]
     exact = dict(zip(read, (1.0, 2.0, 6.0) * 2, strict=True))
-    for updater in one.updaters:
+    for updater in algorithm.updaters:
         updater.values = lambda readings: [exact[reading] for reading in readings]
-    tracks = one.tracks(group, 0)
-    one._value(tracks)
-    one._credit(tracks)
+    tracks = algorithm.tracks(group, 0)
+    algorithm._value(tracks)
+    algorithm._credit(tracks)
     assert [float(t.advantages[0]) for t in tracks[::2]] == [1.0 - 4.0, 2.0 - 3.5, 6.0 - 1.5]
     assert [float(t.targets[0]) for t in tracks[::2]] == [1.0, 2.0, 6.0]

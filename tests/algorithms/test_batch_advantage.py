@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 import pytest
-from models import AGENTS, episode, match, said, softmax_team
+from models import AGENTS, episode, match, sampled, softmax_team
 from updates import agreement
 
 from llm_dec_pomdp.agents import Sampling
@@ -23,7 +23,7 @@ def learner(**options: Any) -> MAGRPO:
 
 def alone(*rewards: float) -> Group:
     """A group of one episode, paid at every turn."""
-    return Group("t", (episode(rewards, [{agent: said(0) for agent in AGENTS} for _ in rewards]),))
+    return Group("t", (episode(rewards, [{agent: sampled(0) for agent in AGENTS} for _ in rewards]),))
 
 
 def test_dense_rewards_of_single_episodes_by_hand() -> None:
@@ -41,22 +41,22 @@ def test_what_has_no_score_is_in_no_mean_and_equal_returns_teach_nothing() -> No
 
 
 def test_in_a_tree_a_text_counts_by_its_share() -> None:
-    one = learner(tree=True)
-    groups = one.rollout.play(match(max_turns=2), one.team, ["t0", "t1"], [0, 1], SAMPLING, 2)
-    samples = one.samples(groups)
+    algorithm = learner(tree=True)
+    groups = algorithm.rollout.play(match(max_turns=2), algorithm.team, ["t0", "t1"], [0, 1], SAMPLING, 2)
+    samples = algorithm.samples(groups)
     assert {s.share for s in samples} > {1.0}
     assert sum(s.share * s.advantage for s in samples) == pytest.approx(0.0, abs=1e-9)
     assert sum(s.share * s.advantage**2 for s in samples) == pytest.approx(sum(s.share for s in samples))
 
 
 def test_a_team_learns_from_groups_of_one() -> None:
-    one = learner(learning_rate=0.1)
+    algorithm = learner(learning_rate=0.1)
     env = match()
     ids = [item.id for item in env.items] * 2
     for step in range(60):
         seeds = [100 * step + place for place in range(len(ids))]
-        one.update(one.rollout.play(env, one.team, ids, seeds, SAMPLING))
-    assert agreement(one.team) > 0.9
+        algorithm.update(algorithm.rollout.play(env, algorithm.team, ids, seeds, SAMPLING))
+    assert agreement(algorithm.team) > 0.9
 
 
 def test_groups_of_one_are_enough() -> None:

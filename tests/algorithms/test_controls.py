@@ -28,12 +28,12 @@ from llm_dec_pomdp.types import Branch, Completion, Decision, Episode, Group, Tu
 ONE_WORD = Sampling(max_new_tokens=1)
 
 
-def said(text: str) -> Completion:
+def completion(text: str) -> Completion:
     return Completion(text, (0,), (1,), (-1.0,))
 
 
 def episode(seed: int, *rewards: float) -> Episode:
-    turns = tuple(Turn({"agent_0": "?"}, {"agent_0": said(f"turn {t}")}, r) for t, r in enumerate(rewards))
+    turns = tuple(Turn({"agent_0": "?"}, {"agent_0": completion(f"turn {t}")}, r) for t, r in enumerate(rewards))
     return Episode("a", seed, turns, terminated=True)
 
 
@@ -52,11 +52,11 @@ def test_whole_returns_change_places_also_with_episodes_that_ended() -> None:
 def test_returns_of_a_decision_change_places_among_its_branches() -> None:
     learner = MAGRPO(softmax_team(), ONE_WORD, MAGRPOConfig(credit=CrossedCredit()))
     branches = tuple(Branch((i, j), (float(2 * i + j), 7.0)) for i in range(2) for j in range(2))
-    texts = (said("x"), said("y"))
+    texts = (completion("x"), completion("y"))
     decision = Decision(0, {"agent_0": texts, "agent_1": texts}, 2, branches)
     groups = [Group("a", (episode(seed, 0.0),), (decision,)) for seed in range(20)]
     given = exchange.rewards(groups, learner.compared)
-    orders = [[sum(branch.rewards) for branch in one.decisions[0].branches] for one in given]
+    orders = [[sum(branch.rewards) for branch in group.decisions[0].branches] for group in given]
     assert len(set(map(tuple, orders))) > 5
     assert all(sorted(order) == [7.0, 8.0, 9.0, 10.0] for order in orders)
 
@@ -166,8 +166,8 @@ def test_the_mean_gradient_of_a_control_is_zero(
 def test_of_recorded_pairs_either_text_is_preferred_as_often() -> None:
     pairs = [Group("a", (episode(seed, 1.0), episode(seed, 0.0))) for seed in range(400)]
     given = exchange.labels(pairs)
-    assert 160 < sum(one.episodes == pair.episodes for one, pair in zip(given, pairs, strict=True)) < 240
-    assert all(sorted(e.total for e in one.episodes) == [0.0, 1.0] for one in given)
+    assert 160 < sum(group.episodes == pair.episodes for group, pair in zip(given, pairs, strict=True)) < 240
+    assert all(sorted(e.total for e in group.episodes) == [0.0, 1.0] for group in given)
 
 
 def test_what_imitation_is_shown_are_texts_of_other_tasks_after_its_own_prompt() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from models import COLOURS, ITEMS, Match, Softmax, gradients, language_model, said
+from models import COLOURS, ITEMS, Match, Softmax, gradients, language_model, sampled
 from updates import agreement
 
 from llm_dec_pomdp.agents import Sampling, Team
@@ -118,7 +118,7 @@ def test_crossed_advantages_from_the_texts() -> None:
     env = Bystander(QUESTIONS)
     learner = make(tables(env), credit="crossed", advantage="mean")
     [group] = play(learner, env, ids=["t1"])
-    texts = [[c.text for c in said] for said in group.decisions[0].actions.values()]
+    texts = [[c.text for c in completions] for completions in group.decisions[0].actions.values()]
     found = advantages(learner, [group])
     for i, agent in enumerate(env.possible_agents):
         q = [
@@ -156,9 +156,9 @@ def tree(scores: Sequence[float] = (1.0, 2.0, 3.0, 7.0)) -> Group:
     leaves = [Branch((g,), (s,)) for g, s in zip((0, 1, 0, 1), scores, strict=True)]
     root = [Branch((g,), (0.0, (scores[2 * g] + scores[2 * g + 1]) / 2)) for g in range(2)]
     decisions = (
-        Decision(0, {"agent_0": (said(0), said(1))}, 2, tuple(root)),
-        Decision(1, {"agent_0": (said(0, 0), said(1, 1))}, 2, tuple(leaves[:2]), 0.5),
-        Decision(1, {"agent_0": (said(0, 0), said(2, 2))}, 2, tuple(leaves[2:]), 0.5),
+        Decision(0, {"agent_0": (sampled(0), sampled(1))}, 2, tuple(root)),
+        Decision(1, {"agent_0": (sampled(0, 0), sampled(1, 1))}, 2, tuple(leaves[:2]), 0.5),
+        Decision(1, {"agent_0": (sampled(0, 0), sampled(2, 2))}, 2, tuple(leaves[2:]), 0.5),
     )
     return Group("t", (Episode("t", 0, (), True),), decisions)
 
@@ -269,8 +269,8 @@ def episodes_needed(env: Red, team: Team, seed: int, **options: Any) -> int:
 
 def mean_needed(kind: type[Red], *, shared: bool, seeds: int = 4, **options: Any) -> float:
     def team(env: Red) -> Team:
-        one = Softmax()
-        return Team({agent: one if shared else Softmax() for agent in env.possible_agents})
+        policy = Softmax()
+        return Team({agent: policy if shared else Softmax() for agent in env.possible_agents})
 
     def needed(seed: int) -> int:
         env = kind(QUESTIONS)
@@ -282,12 +282,12 @@ def mean_needed(kind: type[Red], *, shared: bool, seeds: int = 4, **options: Any
 @pytest.mark.slow
 def test_counterfactual_credit_needs_fewer_episodes_where_others_are_noise() -> None:
     """Five agents that decide and one that does not, a table each: about a quarter fewer (369 against 485)."""
-    joint, own = (mean_needed(Red, shared=False, **o) for o in ({}, {"credit": "counterfactual"}))
-    assert own < 0.85 * joint
+    joint, counterfactual = (mean_needed(Red, shared=False, **o) for o in ({}, {"credit": "counterfactual"}))
+    assert counterfactual < 0.85 * joint
 
 
 @pytest.mark.slow
 def test_counterfactual_credit_needs_fewer_episodes_where_a_bystander_shares_the_weights() -> None:
     """One agent that decides and one that does not, with one table: about a tenth fewer (393 against 431)."""
-    joint, own = (mean_needed(OneRed, shared=True, seeds=8, **o) for o in ({}, {"credit": "counterfactual"}))
-    assert own < 0.97 * joint
+    joint, counterfactual = (mean_needed(OneRed, shared=True, seeds=8, **o) for o in ({}, {"credit": "counterfactual"}))
+    assert counterfactual < 0.97 * joint

@@ -79,10 +79,12 @@ def group_of(team: Team, rewards: Sequence[float]) -> Group:
     """Episodes of one turn with these rewards, of which each begins differently."""
     episodes: list[Episode] = []
     for number, reward in enumerate(rewards):
-        told: dict[str, str] = dict.fromkeys(AGENTS, f"say {'red ' * (number % 2)}left")
-        requests = [Request(agent, conversation(text), (number,)) for agent, text in told.items()]
-        said = [own for [own] in team.generate(requests, SAMPLING)]
-        episodes.append(Episode("t", number, (Turn(told, dict(zip(AGENTS, said, strict=True)), reward),), True))
+        observations: dict[str, str] = dict.fromkeys(AGENTS, f"say {'red ' * (number % 2)}left")
+        requests = [Request(agent, conversation(text), (number,)) for agent, text in observations.items()]
+        completions = [completion for [completion] in team.generate(requests, SAMPLING)]
+        episodes.append(
+            Episode("t", number, (Turn(observations, dict(zip(AGENTS, completions, strict=True)), reward),), True)
+        )
     return Group("t", tuple(episodes), roles=dict(zip(AGENTS, ("left", "right"), strict=True)))
 
 
@@ -94,9 +96,9 @@ def test_policies_learn_the_same_in_any_unit_of_the_reward(kind: type[ActorCriti
     learnt: list[list[dict[str, torch.Tensor]]] = []
     for scale, offset in ((1.0, 0.0), (100.0, 0.0), (1.0, 100.0)):
         mine = copy_of(team)
-        one = kind(mine, SAMPLING, kind.Config(body=body, learning_rate=0.01))
+        algorithm = kind(mine, SAMPLING, kind.Config(body=body, learning_rate=0.01))
         for earned in rewards:
-            one.update([group_of(team, [scale * reward + offset for reward in earned])])
+            algorithm.update([group_of(team, [scale * reward + offset for reward in earned])])
         learnt.append(weights(mine))
     for other in learnt[1:]:
         for a, b in zip(learnt[0], other, strict=True):
@@ -107,8 +109,12 @@ def test_policies_learn_the_same_in_any_unit_of_the_reward(kind: type[ActorCriti
 def right(env: Any, team: Team) -> float:
     """How often a team says the word of a context."""
     requests = [Request("agent_0", conversation(item.prompt), tuple(range(64))) for item in env.items]
-    said = team.generate(requests, ONE_WORD)
-    return float(np.mean([c.text == i.fields["word"] for own, i in zip(said, env.items, strict=True) for c in own]))
+    drawn = team.generate(requests, ONE_WORD)
+    return float(
+        np.mean(
+            [c.text == i.fields["word"] for completions, i in zip(drawn, env.items, strict=True) for c in completions]
+        )
+    )
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from models import AGENTS, Softmax, group, said, weights
+from models import AGENTS, Softmax, group, sampled, weights
 from updates import THREE, gradient, make, score_function, table_team, texts
 
 from llm_dec_pomdp.agents import Team
@@ -17,7 +17,7 @@ from llm_dec_pomdp.types import Completion, Group
 
 def test_the_numbers_by_hand() -> None:
     """Two groups of which one has signal, and a text that was cut off."""
-    first = [said(0, 1, logprob=-1.0), replace(said(2, 2, 2, logprob=-2.0), truncated=True)]
+    first = [sampled(0, 1, logprob=-1.0), replace(sampled(2, 2, 2, logprob=-2.0), truncated=True)]
     groups = [group([1.0, 0.0], [{"agent_0": c} for c in first]), group([1.0, 1.0], texts([0], [1]))]
     metrics = make(table_team()).update(groups)
     wanted = {
@@ -43,8 +43,8 @@ def test_a_group_that_nobody_could_score_is_without_signal() -> None:
 
 def cut_off() -> Group:
     """Three texts that earn 1, 0 and 5, of which the last was cut off: advantages -1, -2 and 3."""
-    long = replace(said(2, 2, 2), truncated=True)
-    return group([1.0, 0.0, 5.0], [{"agent_0": c} for c in (said(0), said(1), long)])
+    long = replace(sampled(2, 2, 2), truncated=True)
+    return group([1.0, 0.0, 5.0], [{"agent_0": c} for c in (sampled(0), sampled(1), long)])
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_masked_texts_leave_the_loss_and_stay_in_the_baseline(options: dict[str,
 
 
 def test_where_all_texts_are_masked_nothing_is_learnt() -> None:
-    team, groups = table_team(), [group([1.0, 0.0], [{"agent_0": replace(said(k), truncated=True)} for k in (0, 1)])]
+    team, groups = table_team(), [group([1.0, 0.0], [{"agent_0": replace(sampled(k), truncated=True)} for k in (0, 1)])]
     before = weights(team)[0]["logits"]
     metrics = make(team, truncated="mask", learning_rate=0.1).update(groups)
     assert torch.equal(before, weights(team)[0]["logits"])
@@ -83,8 +83,8 @@ def minibatches(seed: int, updates: int = 1, counts: Sequence[int] = (4, 8)) -> 
     groups: list[Group] = []
     for agent, count in zip(AGENTS, counts, strict=True):
         for prompt in range(count):
-            one = group([1.0, 0.0], [{agent: Completion("x", (prompt,), (k,), (-1.0,))} for k in (0, 1)])
-            groups.append(replace(one, episodes=tuple(replace(e, seed=seed) for e in one.episodes)))
+            pair = group([1.0, 0.0], [{agent: Completion("x", (prompt,), (k,), (-1.0,))} for k in (0, 1)])
+            groups.append(replace(pair, episodes=tuple(replace(e, seed=seed) for e in pair.episodes)))
     learner = make(Team(dict.fromkeys(AGENTS, Watched(**THREE))), minibatches=4, micro_batch=99)
     for _ in range(updates):
         seen.clear()
@@ -94,8 +94,8 @@ def minibatches(seed: int, updates: int = 1, counts: Sequence[int] = (4, 8)) -> 
 
 def test_every_minibatch_has_its_share_of_every_agent() -> None:
     for part in minibatches(0):
-        said_by = [agent for agent, _ in part]
-        assert [said_by.count(agent) for agent in AGENTS] == [2, 4]  # one and two prompts of two texts
+        speakers = [agent for agent, _ in part]
+        assert [speakers.count(agent) for agent in AGENTS] == [2, 4]  # one and two prompts of two texts
 
 
 def test_the_order_follows_the_seed_of_the_run_and_the_number_of_the_update() -> None:

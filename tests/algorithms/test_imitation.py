@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from models import AGENTS, Recorder, Softmax, gradients, match, said, same, softmax_team, weights
+from models import AGENTS, Recorder, Softmax, gradients, match, same, sampled, softmax_team, weights
 
 import llm_dec_pomdp
 from llm_dec_pomdp.agents import Request, Sampling, Scripted, Team
@@ -23,7 +23,7 @@ from llm_dec_pomdp.training import TrainerConfig, restore, train
 from llm_dec_pomdp.training.checkpoint import Checkpoints
 from llm_dec_pomdp.types import Completion, Episode, Event, Group, Turn
 
-ONE = Sampling(max_new_tokens=1)
+ONE_WORD = Sampling(max_new_tokens=1)
 
 
 class Pupil(Softmax):
@@ -37,14 +37,14 @@ def pupils(**options: Any) -> Team:
     return Team({agent: Pupil(**options) for agent in AGENTS})
 
 
-def learner(team: Team, sampling: Sampling = ONE, **options: Any) -> Imitation:
+def learner(team: Team, sampling: Sampling = ONE_WORD, **options: Any) -> Imitation:
     return Imitation(team, sampling, Imitation.Config(**{"max_grad_norm": 1e9, "source": "script:gold", **options}))
 
 
 def test_the_gradient_is_that_of_the_cross_entropy() -> None:
     team = pupils()
-    one = learner(team, learning_rate=0.0)
-    metrics = one.update(one.rollout.play(match(), team, ["t0", "t1"], [0, 1], ONE, 2))
+    algorithm = learner(team, learning_rate=0.0)
+    metrics = algorithm.update(algorithm.rollout.play(match(), team, ["t0", "t1"], [0, 1], ONE_WORD, 2))
     wanted = torch.full((4,), 0.25)
     wanted[0] -= 1  # d(-log p(red)) / d logits
     for found in gradients(team):
@@ -54,33 +54,35 @@ def test_the_gradient_is_that_of_the_cross_entropy() -> None:
 
 def test_the_teacher_speaks_and_the_team_learns_to() -> None:
     team = pupils()
-    one = learner(team, learning_rate=0.2)
-    train(one, match(), ONE, TrainerConfig(steps=40, prompts_per_step=2, group_size=1), 0)
-    groups = Trajectories().play(match(), one.policy, ["t0"], [0], ONE, 50)
+    algorithm = learner(team, learning_rate=0.2)
+    train(algorithm, match(), ONE_WORD, TrainerConfig(steps=40, prompts_per_step=2, group_size=1), 0)
+    groups = Trajectories().play(match(), algorithm.policy, ["t0"], [0], ONE_WORD, 50)
     assert sum(e.total for e in groups[0].episodes) > 45
     assert all(p.state_dict()["logits"].softmax(-1)[0] > 0.95 for p in team.trainable)
 
 
 def test_policies_are_not_asked_while_the_teacher_speaks() -> None:
     recorder = Recorder()
-    [group] = Demonstrations("script:gold").play(match(), Team(dict.fromkeys(AGENTS, recorder)), ["t1"], [0], ONE, 2)
+    [group] = Demonstrations("script:gold").play(
+        match(), Team(dict.fromkeys(AGENTS, recorder)), ["t1"], [0], ONE_WORD, 2
+    )
     assert recorder.calls == []
     assert {c.text for e in group.episodes for c in e.turns[0].actions.values()} == {"red"}
 
 
 def test_who_cannot_be_shown_a_text_is_refused_in_a_sentence() -> None:
     team = softmax_team()
-    one = learner(team)
-    groups = one.rollout.play(match(), team, ["t1"], [0], ONE)
+    algorithm = learner(team)
+    groups = algorithm.rollout.play(match(), team, ["t1"], [0], ONE_WORD)
     with pytest.raises(ValueError, match="no policy of the team can be shown a text"):
-        one.update(groups)
+        algorithm.update(groups)
 
 
 def test_members_that_cannot_learn_stay_as_they_are() -> None:
     team = Team({"agent_0": Pupil(), "agent_1": Scripted(lambda agent, history: "blue")})
-    one = learner(team)
-    [group] = one.rollout.play(match(), team, ["t1"], [0], ONE)
-    assert {s.agent for s in one.samples([group])} == {"agent_0"}
+    algorithm = learner(team)
+    [group] = algorithm.rollout.play(match(), team, ["t1"], [0], ONE_WORD)
+    assert {s.agent for s in algorithm.samples([group])} == {"agent_0"}
 
 
 def test_a_teacher_that_does_not_exist_is_refused() -> None:
@@ -97,26 +99,26 @@ def test_a_teacher_that_does_not_exist_is_refused() -> None:
 def test_recorded_episodes_are_said_again_word_for_word(options: dict[str, int], tmp_path: Path) -> None:
     env = Keys(delegations=2, entities=6, **options)
     ids = [item.id for item in env.items[:4]]
-    recorded = Trajectories().play(env, Uniform(env.choices), ids, range(4), ONE, 3)
+    recorded = Trajectories().play(env, Uniform(env.choices), ids, range(4), ONE_WORD, 3)
     file = tmp_path / "episodes.jsonl"
     items = {item.id: item for item in env.items}
     with TraceWriter(file) as writer:
         for episode in (episode for group in recorded for episode in group.episodes):
             writer.write_episode(episode, Header.of(env), items[episode.item_id])
-    played = Demonstrations(str(file)).play(env, words(env), ids, range(9, 13), ONE, 12)
+    played = Demonstrations(str(file)).play(env, words(env), ids, range(9, 13), ONE_WORD, 12)
 
-    def said(groups: list[Group]) -> list[set[tuple[str, ...]]]:
+    def texts_of(groups: list[Group]) -> list[set[tuple[str, ...]]]:
         return [{tuple(c.text for t in e.turns for c in t.actions.values()) for e in g.episodes} for g in groups]
 
-    assert said(played) == said(recorded)
+    assert texts_of(played) == texts_of(recorded)
     assert all(c.token_ids for g in played for e in g.episodes for t in e.turns for c in t.actions.values())
     with pytest.raises(ValueError, match=f"holds no episode of task {env.items[5].id!r}, but of 4 others"):
-        Demonstrations(str(file)).play(env, words(env), [env.items[5].id], [0], ONE)
+        Demonstrations(str(file)).play(env, words(env), [env.items[5].id], [0], ONE_WORD)
 
 
 def test_a_file_of_something_else_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "rows.jsonl"
-    file.write_text('{"task": "t", "said": {"agent_0": "a"}}\n{"prompt": "x"}\n', encoding="utf-8")
+    file.write_text('{"task": "t", "texts": {"agent_0": "a"}}\n{"prompt": "x"}\n', encoding="utf-8")
     with pytest.raises(ValueError, match=r"rows.jsonl, row 2: is no episode \(KeyError: 'task'\)"):
         learner(pupils(), source=str(file))
 
@@ -125,7 +127,7 @@ def test_a_file_of_something_else_is_refused(tmp_path: Path) -> None:
 
 
 def turn(text: int, event: Event | None) -> Turn:
-    return Turn({"agent_0": "?"}, {"agent_0": said(text)}, 0.0, events=(event,) if event else ())
+    return Turn({"agent_0": "?"}, {"agent_0": sampled(text)}, 0.0, events=(event,) if event else ())
 
 
 SPAWN, ANSWER = Event("spawn", "agent_1", {"by": "agent_0"}), Event("answer", "agent_0")
@@ -151,8 +153,8 @@ def test_kinds_of_turns_weigh_as_told(shares: Mapping[str, float], wanted: list[
 
 
 def test_one_side_learns_alone() -> None:
-    calls = Turn({"agent_0": "?"}, {"agent_0": said(0)}, 0.0, events=(SPAWN,))
-    reports = Turn({"agent_1": "?"}, {"agent_1": said(1)}, 0.0)
+    calls = Turn({"agent_0": "?"}, {"agent_0": sampled(0)}, 0.0, events=(SPAWN,))
+    reports = Turn({"agent_1": "?"}, {"agent_1": sampled(1)}, 0.0)
     group = Group("q", (Episode("q", 0, (calls, reports, turn(2, ANSWER)), terminated=True),))
 
     def taught(*train: str) -> list[tuple[str, int]]:
@@ -166,7 +168,7 @@ def test_one_side_learns_alone() -> None:
 def test_demonstrations_of_one_task_differ_where_the_environment_draws() -> None:
     env = llm_dec_pomdp.make("research-v0", grammar="choice", split="train")
     team = Team(dict.fromkeys(env.possible_agents, Recorder()))
-    [group] = Demonstrations("script:optimal").play(env, team, [env.items[0].id], [0], ONE, 8)
+    [group] = Demonstrations("script:optimal").play(env, team, [env.items[0].id], [0], ONE_WORD, 8)
     assert len({episode.turns[0].observations["agent_0"] for episode in group.episodes}) > 1  # options in their order
 
 
@@ -179,7 +181,7 @@ def words(env: Keys) -> Team:
 
 
 def accuracy(env: Keys, team: Team) -> float:
-    groups = Trajectories().play(env, team, [item.id for item in env.items[:32]], range(32), ONE)
+    groups = Trajectories().play(env, team, [item.id for item in env.items[:32]], range(32), ONE_WORD)
     return sum(group.episodes[0].total == 1.0 for group in groups) / 32
 
 
@@ -187,8 +189,8 @@ def accuracy(env: Keys, team: Team) -> float:
 def test_a_word_model_learns_what_an_optimal_team_says_and_knows_it_of_new_questions() -> None:
     env, test = (Keys(split=split, delegations=2, entities=6) for split in ("train", "test"))
     team = words(env)
-    one = learner(team, source="script:optimal", learning_rate=3e-3)
-    train(one, env, ONE, TrainerConfig(steps=80, prompts_per_step=16, group_size=1), 0)
+    algorithm = learner(team, source="script:optimal", learning_rate=3e-3)
+    train(algorithm, env, ONE_WORD, TrainerConfig(steps=80, prompts_per_step=16, group_size=1), 0)
     assert accuracy(test, team) > 0.9
 
 
@@ -197,10 +199,10 @@ def test_a_run_goes_on_bit_for_bit(tmp_path: Path) -> None:
 
     def run(steps: int, folder: str) -> Team:
         team = words(env)
-        one = learner(team, source="script:uniform", learning_rate=1e-3)
+        algorithm = learner(team, source="script:uniform", learning_rate=1e-3)
         places = Checkpoints(tmp_path / folder, {"learner": "imitation"})
         config = TrainerConfig(steps=steps, prompts_per_step=4, group_size=1, save_every=1)
-        train(one, env, ONE, config, 3, checkpoints=places, done=restore(one, env, places))
+        train(algorithm, env, ONE_WORD, config, 3, checkpoints=places, done=restore(algorithm, env, places))
         return team
 
     whole = run(4, "whole")

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from models import AGENTS, Softmax, language_model, network, said, softmax_team, tokenizer
+from models import AGENTS, Softmax, language_model, network, sampled, softmax_team, tokenizer
 from updates import SAMPLING
 
 from llm_dec_pomdp.agents import Policy, Team
@@ -92,21 +92,21 @@ def test_unlike_members_have_unlike_rates_and_a_critic_of_another_rate_is_not_th
 
 
 def test_a_run_goes_on_with_the_rate_that_it_was_saved_with(monkeypatch: pytest.MonkeyPatch) -> None:
-    def made() -> Any:
+    def make_updater() -> Any:
         [updater] = updaters_of(Team({"agent_0": Rated()}), 1.0, UpdaterOptions())
         return updater
 
-    told = [Sample("agent_0", said(0), 1.0), Sample("agent_0", said(1), -1.0)]
-    whole = made()
-    whole.step(told)
+    samples = [Sample("agent_0", sampled(0), 1.0), Sample("agent_0", sampled(1), -1.0)]
+    whole = make_updater()
+    whole.step(samples)
     state, logits = copy.deepcopy((whole.state_dict(), whole.policy.state_dict()))
     monkeypatch.setattr(Rated, "default_learning_rate", 0.5)
-    resumed = made()
+    resumed = make_updater()
     assert resumed.learning_rates() == {"agent_0": 0.5}
     resumed.policy.load_state_dict(logits)
     resumed.load_state_dict(state)
     assert resumed.learning_rates() == {"agent_0": 0.07}
-    assert whole.step(told) == resumed.step(told)
+    assert whole.step(samples) == resumed.step(samples)
     assert whole.policy.logits.tolist() == resumed.policy.logits.tolist()
 
 

@@ -18,8 +18,8 @@ from models import (
     episode,
     gradients,
     match,
-    said,
     same,
+    sampled,
     separate_team,
     softmax_team,
     weights,
@@ -38,7 +38,7 @@ START: dict[str, Any] = {"words": ["a", "b", "c"], "logits": [0.3, -0.2, 0.5]}
 def pair_group(chosen: Sequence[Sequence[int]], rejected: Sequence[Sequence[int]], gap: float = 1.0) -> Group:
     """A group of two episodes; in each every agent says the given ids."""
     played = [
-        episode([reward], [{agent: said(*ids) for agent, ids in zip(AGENTS, texts, strict=True)}])
+        episode([reward], [{agent: sampled(*ids) for agent, ids in zip(AGENTS, texts, strict=True)}])
         for reward, texts in ((0.0, rejected), (gap, chosen))
     ]
     return Group("t", tuple(played))
@@ -76,7 +76,7 @@ def test_the_gradient_of_each_agent_is_that_of_the_loss_with_the_others_held(
     """Of texts of one token too, of texts that differ in the last one, and of an agent that says the same in both."""
     team = softmax_team(**START)
     start = torch.tensor(START["logits"])
-    one = learner(team, beta=0.7, pairs="all", **options)
+    algorithm = learner(team, beta=0.7, pairs="all", **options)
     move(team, [0.4, 0.0, -0.3], [-0.2, 0.6, 0.0])
     given = [(((0, 1), (2,)), ((2,), (1, 1))), (((1,), (0, 2)), ((0, 0), (0, 1))), (((0,), (2,)), ((1,), (2,)))]
     twin = softmax_team(**START)
@@ -96,19 +96,19 @@ def test_the_gradient_of_each_agent_is_that_of_the_loss_with_the_others_held(
     expected = torch.stack(losses).mean()
     whole = expected + torch.stack(kept).sum() / len(given)
     whole.backward()  # the product policy's: each agent's part of it holds the others as they are
-    metrics = one.update([pair_group(chosen, rejected) for chosen, rejected in given])
+    metrics = algorithm.update([pair_group(chosen, rejected) for chosen, rejected in given])
     assert metrics["preference_loss"] == pytest.approx(expected.item(), abs=1e-6)
-    for own, exact in zip(gradients(team), gradients(twin), strict=True):
-        torch.testing.assert_close(own, exact)
+    for gradient, exact in zip(gradients(team), gradients(twin), strict=True):
+        torch.testing.assert_close(gradient, exact)
 
 
 def test_with_one_agent_it_is_dpo() -> None:
     policy = Softmax(**START)
-    one = learner(Team({"agent_0": policy}), beta=0.3)
-    move(one.team, [0.1, -0.5, 0.2])
+    algorithm = learner(Team({"agent_0": policy}), beta=0.3)
+    move(algorithm.team, [0.1, -0.5, 0.2])
     now, start = policy.logits.detach().log_softmax(-1), torch.tensor(START["logits"]).log_softmax(-1)
-    played = [episode([reward], [{"agent_0": said(*ids)}]) for reward, ids in ((0.0, (1,)), (2.0, (0, 2)))]
-    metrics = one.update([Group("t", tuple(played))])
+    played = [episode([reward], [{"agent_0": sampled(*ids)}]) for reward, ids in ((0.0, (1,)), (2.0, (0, 2)))]
+    metrics = algorithm.update([Group("t", tuple(played))])
     # as libraries compute it: chosen and rejected log-ratios of policy and of reference
     logits = (now[[0, 2]].sum() - now[1]) - (start[[0, 2]].sum() - start[1])
     assert metrics["preference_loss"] == pytest.approx(-math.log(1 / (1 + math.exp(-0.3 * logits.item()))), abs=1e-6)
@@ -127,32 +127,35 @@ def test_with_one_agent_it_is_dpo() -> None:
 )
 def test_which_episodes_make_pairs(pairs: str, margin: float, expected: list[tuple[float, float]]) -> None:
     rewards = (1.0, 0.0, 3.0, 1.0, math.nan)
-    played = [episode([r], [{agent: said(k) for agent in AGENTS}]) for k, r in enumerate(rewards)]
-    one = learner(softmax_team(words=[*"abcde"]), pairs=pairs, margin=margin)
-    made = one.pairs([Group("t", tuple(played))])
-    values = [tuple(rewards[t.completion.token_ids[0]] for t in pair if t.agent == "agent_0") for pair in made]
+    played = [episode([r], [{agent: sampled(k) for agent in AGENTS}]) for k, r in enumerate(rewards)]
+    algorithm = learner(softmax_team(words=[*"abcde"]), pairs=pairs, margin=margin)
+    found = algorithm.pairs([Group("t", tuple(played))])
+    values = [tuple(rewards[t.completion.token_ids[0]] for t in pair if t.agent == "agent_0") for pair in found]
     assert sorted(values) == sorted(expected)
 
 
 @pytest.mark.parametrize("pairs", ["extremes", "all", "random"])
 def test_returns_that_differ_by_rounding_are_ties(pairs: str) -> None:
-    def made(*rewards: Sequence[float]) -> list[tuple[int, ...]]:
-        played = [episode(r, [{agent: said(k) for agent in AGENTS}] * len(r)) for k, r in enumerate(rewards)]
-        one = learner(softmax_team(words=[*"abcde"]), pairs=pairs)
-        own = one.pairs([Group("t", tuple(played))])
-        return [tuple(dict.fromkeys(t.completion.token_ids[0] for t in pair)) for pair in own]
+    def pairs_of(*rewards: Sequence[float]) -> list[tuple[int, ...]]:
+        played = [episode(r, [{agent: sampled(k) for agent in AGENTS}] * len(r)) for k, r in enumerate(rewards)]
+        algorithm = learner(softmax_team(words=[*"abcde"]), pairs=pairs)
+        found = algorithm.pairs([Group("t", tuple(played))])
+        return [tuple(dict.fromkeys(t.completion.token_ids[0] for t in pair)) for pair in found]
 
     third = (0.1, 0.2)  # 0.30000000000000004 in all
-    assert made((0.3, 0.0), third) == []
-    assert made((1e6 + 0.3, 0.0), (1e6, 0.3)) == []
+    assert pairs_of((0.3, 0.0), third) == []
+    assert pairs_of((1e6 + 0.3, 0.0), (1e6, 0.3)) == []
     if pairs == "extremes":  # of equal ones the first
-        assert made((0.3, 0.0), third, (0.0, 0.0)) == [(0, 2)]
+        assert pairs_of((0.3, 0.0), third, (0.0, 0.0)) == [(0, 2)]
 
 
 def test_a_cut_text_drops_its_pair_where_cut_texts_are_masked() -> None:
     cut = Completion("x", (0,), (1,), (0.0,), truncated=True)
     whole = pair_group(((0,), (1,)), ((1,), (2,)))
-    played = [episode([1.0], [{"agent_0": cut, "agent_1": said(0)}]), episode([0.0], [dict.fromkeys(AGENTS, said(2))])]
+    played = [
+        episode([1.0], [{"agent_0": cut, "agent_1": sampled(0)}]),
+        episode([0.0], [dict.fromkeys(AGENTS, sampled(2))]),
+    ]
     given = [whole, Group("t", tuple(played))]
     team, twin = softmax_team(**START), softmax_team(**START)
     masked = learner(team, truncated="mask").update(given)
@@ -183,14 +186,14 @@ def test_padding_and_what_shares_a_forward_pass_change_nothing() -> None:
 
 def test_log_ratios_are_at_the_temperature_of_the_sampling() -> None:
     team = softmax_team(**START)
-    one = learner(team, Sampling(temperature=0.5, max_new_tokens=6))
+    algorithm = learner(team, Sampling(temperature=0.5, max_new_tokens=6))
     move(team, [0.4, 0.0, 0.0], [0.4, 0.0, 0.0])
-    gap = one.update([pair_group(((0,), (0,)), ((1,), (1,)))])["gap"]
+    gap = algorithm.update([pair_group(((0,), (0,)), ((1,), (1,)))])["gap"]
     assert gap == pytest.approx(2 * 0.4 / 0.5, abs=1e-6)  # of two agents, at temperature 0.5; the normaliser cancels
 
 
 def alone(number: int, reward: float) -> Group:
-    return Group("t", (episode([reward], [dict.fromkeys(AGENTS, said(number))]),))
+    return Group("t", (episode([reward], [dict.fromkeys(AGENTS, sampled(number))]),))
 
 
 @pytest.mark.parametrize(
@@ -212,37 +215,37 @@ def test_without_a_pair_nothing_moves(groups: list[Group]) -> None:
 
 def test_the_reference_stays_where_it_began() -> None:
     team = softmax_team(**START)
-    one, start = learner(team), weights(team)
+    algorithm, start = learner(team), weights(team)
     for _ in range(3):
-        one.update([pair_group(((0,), (0,)), ((1,), (1,)))])
-    assert same([u.reference.state_dict() for u in one.updaters], start)  # type: ignore[union-attr]
+        algorithm.update([pair_group(((0,), (0,)), ((1,), (1,)))])
+    assert same([u.reference.state_dict() for u in algorithm.updaters], start)  # type: ignore[union-attr]
     assert not same(weights(team), start)
 
 
 def test_the_reference_is_renewed_where_that_is_due() -> None:
     team = softmax_team(**START)
-    one, after = learner(team, refresh=2), list[Any]()
+    algorithm, after = learner(team, refresh=2), list[Any]()
     for _ in range(3):
-        one.update([pair_group(((0,), (0,)), ((1,), (1,)))])
+        algorithm.update([pair_group(((0,), (0,)), ((1,), (1,)))])
         after.append(weights(team))
-    assert same([u.reference.state_dict() for u in one.updaters], after[1])  # type: ignore[union-attr]
+    assert same([u.reference.state_dict() for u in algorithm.updaters], after[1])  # type: ignore[union-attr]
 
 
 def test_a_team_learns_to_say_the_same() -> None:
     team = softmax_team()
-    one = learner(team, learning_rate=0.1, beta=0.02)
+    algorithm = learner(team, learning_rate=0.1, beta=0.02)
     env = match()
     for step in range(80):
-        one.update(one.rollout.play(env, team, ["t0"], [step], SAMPLING, 8))
+        algorithm.update(algorithm.rollout.play(env, team, ["t0"], [step], SAMPLING, 8))
     assert agreement(team) > 0.9
 
 
 def test_old_pairs_are_learnt_from_again_and_survive_a_restart() -> None:
     given = [pair_group(((0,), (1,)), ((1,), (2,))), pair_group(((2,), (1,)), ((0,), (0,)))]
     whole, parted = softmax_team(**START), softmax_team(**START)
-    one, first = learner(whole, replay=1), learner(parted, replay=1)
-    one.update(given[:1])
-    assert one.update(given[1:])["pairs"] == 2
+    algorithm, first = learner(whole, replay=1), learner(parted, replay=1)
+    algorithm.update(given[:1])
+    assert algorithm.update(given[1:])["pairs"] == 2
     first.update(given[:1])
     state = json.loads(json.dumps(first.state_dict()["rounds"]))
     saved = {**first.state_dict(), "rounds": state}
@@ -260,9 +263,9 @@ def test_pairs_of_a_file_are_learnt_from(tmp_path: Path) -> None:
     row = {"task": "t0", "chosen": dict.fromkeys(AGENTS, "red"), "rejected": dict.fromkeys(AGENTS, "left")}
     path.write_text(json.dumps(row) + "\n")
     team = separate_team()
-    one = learner(team, source=str(path), learning_rate=0.01)
+    algorithm = learner(team, source=str(path), learning_rate=0.01)
     env = match()
-    results = [one.update(one.rollout.play(env, team, ["t0"], [step], SAMPLING)) for step in range(8)]
+    results = [algorithm.update(algorithm.rollout.play(env, team, ["t0"], [step], SAMPLING)) for step in range(8)]
     assert results[0]["gap"] == 0
     assert {r["generations"] for r in results} == {0}  # what is recorded is not drawn
     assert {r["joint_rewards"] for r in results} == {2}
@@ -270,7 +273,7 @@ def test_pairs_of_a_file_are_learnt_from(tmp_path: Path) -> None:
     assert results[-1]["preferred"] == 1
     assert results[-1]["preference_loss"] < results[0]["preference_loss"]
     with pytest.raises(ValueError, match=f"holds no pair of task '{ITEMS[1].id}'"):
-        one.rollout.play(env, team, ["t1"], [0], SAMPLING)
+        algorithm.rollout.play(env, team, ["t1"], [0], SAMPLING)
 
 
 @pytest.mark.parametrize(

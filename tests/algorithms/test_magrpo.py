@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 import pytest
 import torch
-from models import AGENTS, Softmax, episode, gradients, group, language_model, match, said, softmax_team
+from models import AGENTS, Softmax, episode, gradients, group, language_model, match, sampled, softmax_team
 from updates import (
     SAMPLING,
     THREE,
@@ -109,10 +109,10 @@ def test_recorded_logprobs_do_not_matter(team: Team, groups: list[Group]) -> Non
 
 
 def test_what_another_agent_says_does_not_matter_to_ones_own_gradient() -> None:
-    played = [both(said(0, 1), said(2)), both(said(2), said(1))]
-    other = [both(said(0, 1), said(0, 0, 0, 0)), both(said(2), said(2, 2))]
+    played = [both(sampled(0, 1), sampled(2)), both(sampled(2), sampled(1))]
+    other = [both(sampled(0, 1), sampled(0, 0, 0, 0)), both(sampled(2), sampled(2, 2))]
     team = softmax_team(**THREE)
-    first, second = (updated(team, [group([1.0, 0.0], said_by_both)])[1] for said_by_both in (played, other))
+    first, second = (updated(team, [group([1.0, 0.0], actions)])[1] for actions in (played, other))
     assert torch.equal(first[0], second[0])
     assert not torch.equal(first[1], second[1])
 
@@ -126,7 +126,7 @@ BETTER, WORSE = score_function(0, 1), score_function(2)
 def test_the_gradient_of_a_language_model_is_that_of_the_tokens_it_drew(ids: tuple[tuple[int, ...], ...]) -> None:
     """Of all of them, also the last, an end in the middle and ids that no text would be read as; of padding none."""
     policy = language_model(1, double=True)
-    mine = [Completion("x", (5, 6), own, (0.0,) * len(own)) for own in ids]
+    mine = [Completion("x", (5, 6), token_ids, (0.0,) * len(token_ids)) for token_ids in ids]
     team = Team({"agent_0": policy})
     count = sum(map(len, ids))
     metrics = make(team, learning_rate=0.0).update([group([1.0, 0.0], [{"agent_0": c} for c in mine])])
@@ -171,7 +171,7 @@ def test_texts_without_advantage_take_part_in_the_mean() -> None:
 
 def test_a_shared_policy_ascends_the_sum_of_its_agents_objectives() -> None:
     shared = Team(dict.fromkeys(AGENTS, Softmax(**THREE)))
-    _, [found] = updated(shared, [group([1.0, 0.0], [both(said(0, 1), said(1)), both(said(2))])])
+    _, [found] = updated(shared, [group([1.0, 0.0], [both(sampled(0, 1), sampled(1)), both(sampled(2))])])
     torch.testing.assert_close(found, -((BETTER - WORSE) / 3 + (score_function(1) - WORSE) / 2))
 
 
@@ -256,9 +256,9 @@ def test_every_group_has_the_baseline_of_its_own(advantage: Kind) -> None:
 
 
 def test_a_rollout_of_many_texts_counts_once() -> None:
-    many = {f"agent_{i}": said(i) for i in range(3)}
+    many = {f"agent_{i}": sampled(i) for i in range(3)}
     team = Team({agent: Softmax() for agent in many})
-    found = make(team, advantage="mean").samples([group([1.0, 0.0], [many, {"agent_0": said(1)}])])
+    found = make(team, advantage="mean").samples([group([1.0, 0.0], [many, {"agent_0": sampled(1)}])])
     assert [s.advantage for s in found] == [0.5, 0.5, 0.5, -0.5]
 
 

@@ -87,8 +87,8 @@ def test_the_smaller_size_is_remembered_and_survives_a_restart(caplog: pytest.Lo
     team = on_small_device(separate_team(seed=3), 2)
     with caplog.at_level(logging.WARNING):
         learner, _, _ = updated(team, micro_batch=8)
-    said = [r.getMessage().split("; ")[1].split(" (")[0] for r in caplog.records]
-    assert said == ["micro_batch is 4 from now on", "micro_batch is 2 from now on"] * 2
+    messages = [r.getMessage().split("; ")[1].split(" (")[0] for r in caplog.records]
+    assert messages == ["micro_batch is 4 from now on", "micro_batch is 2 from now on"] * 2
     for policy in team.trainable:
         policy.sizes.clear()  # type: ignore[attr-defined]
     learner.update(played(separate_team(seed=4)))

@@ -38,10 +38,10 @@ class Listed(Policy):
 
     def __init__(self, menu: Sequence[str], chances: Callable[[Request], Array], choices: Sequence[int] = ()) -> None:
         self.menu, self.chances, self.choices = menu, chances, choices
-        self.made: list[tuple[int, int]] = []  # which of how many
+        self.taken: list[tuple[int, int]] = []  # which of how many
         self.likelihood = 1.0
         self.rows: dict[Row, Array] = {}
-        self._said: dict[tuple[Row, int], Completion] = {}
+        self._drawn: dict[tuple[Row, int], Completion] = {}
 
     def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[list[Completion]]:
         return [[self._say(request, seed) for seed in request.seeds] for request in requests]
@@ -49,31 +49,31 @@ class Listed(Policy):
     def _say(self, request: Request, seed: int) -> Completion:
         """The same history and seed give the same text, as with any policy."""
         row = (request.agent, number_of(request.history))
-        if (row, seed) not in self._said:
+        if (row, seed) not in self._drawn:
             p = self.rows[row] = self.chances(request)
             possible = np.flatnonzero(p)
             place = 0
             if len(possible) > 1:
-                place = self.choices[len(self.made)] if len(self.made) < len(self.choices) else 0
-                self.made.append((place, len(possible)))
+                place = self.choices[len(self.taken)] if len(self.taken) < len(self.choices) else 0
+                self.taken.append((place, len(possible)))
             token = int(possible[place])
             self.likelihood *= p[token]
-            self._said[row, seed] = Completion(self.menu[token], (row[1],), (token,), (math.log(p[token]),))
-        return self._said[row, seed]
+            self._drawn[row, seed] = Completion(self.menu[token], (row[1],), (token,), (math.log(p[token]),))
+        return self._drawn[row, seed]
 
     def pick(self, count: int) -> int:
         """One of so many, all equally likely."""
-        place = self.choices[len(self.made)] if len(self.made) < len(self.choices) else 0
-        self.made.append((place, count))
+        place = self.choices[len(self.taken)] if len(self.taken) < len(self.choices) else 0
+        self.taken.append((place, count))
         self.likelihood /= count
         return place
 
     def next_choices(self) -> list[int] | None:
         """Those of the next of all possible plays; None after the last."""
-        made = list(self.made)
-        while made and made[-1][0] == made[-1][1] - 1:
-            made.pop()
-        return [*(place for place, _ in made[:-1]), made[-1][0] + 1] if made else None
+        choices = list(self.taken)
+        while choices and choices[-1][0] == choices[-1][1] - 1:
+            choices.pop()
+        return [*(place for place, _ in choices[:-1]), choices[-1][0] + 1] if choices else None
 
 
 def expected_gradient(
@@ -92,9 +92,9 @@ def expected_gradient(
         begin(policy)
         [group] = rollout.play(env, Team(dict.fromkeys(env.possible_agents, policy)), ["t1"], [0], ONE_WORD, 1)
         certain += policy.likelihood
-        for agent, said, worth in worths(group):
-            row = (agent, said.prompt_ids[0])
-            total[row][:] += policy.likelihood * worth * (np.eye(len(MENU))[said.token_ids[0]] - policy.rows[row])
+        for agent, completion, worth in worths(group):
+            row = (agent, completion.prompt_ids[0])
+            total[row][:] += policy.likelihood * worth * (np.eye(len(MENU))[completion.token_ids[0]] - policy.rows[row])
         choices = policy.next_choices()
     assert certain == pytest.approx(1.0)
     return {row: gradient for row, gradient in total.items() if np.abs(gradient).max() > 1e-12}
@@ -138,8 +138,8 @@ def test_the_mean_gradient_is_that_of_the_expected_return(protocol: str, options
 
     def returned(group: Group) -> Iterable[tuple[str, Completion, float]]:
         for turn in group.episodes[0].turns:
-            for agent, said in turn.actions.items():
-                yield agent, said, group.episodes[0].total
+            for agent, completion in turn.actions.items():
+                yield agent, completion, group.episodes[0].total
 
     estimated = expected_gradient(env, some_logits, learner.rollout, credited)
     exact = expected_gradient(env, some_logits, Trajectories(), returned)
@@ -174,8 +174,8 @@ def test_with_a_budget_texts_of_long_and_of_short_episodes_weigh_alike(monkeypat
 
     def returned(group: Group) -> Iterable[tuple[str, Completion, float]]:
         for turn in group.episodes[0].turns:
-            for agent, said in turn.actions.items():
-                yield agent, said, group.episodes[0].total
+            for agent, completion in turn.actions.items():
+                yield agent, completion, group.episodes[0].total
 
     estimated = expected_gradient(env, chances, learner.rollout, credited, playing.append)
     exact = expected_gradient(env, chances, Trajectories(), returned)

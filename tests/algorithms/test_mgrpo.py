@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from models import Softmax, said
+from models import Softmax, sampled
 from rollouts import query, rewards_of_subs, rollout
 from updates import SAMPLING
 
@@ -30,14 +30,14 @@ def learner(kind: type[MGRPO] = MGRPO, **options: Any) -> MGRPO:
     )
 
 
-def worth(one: MGRPO, *groups: Group) -> list[list[tuple[float, float]]]:
+def worth(algorithm: MGRPO, *groups: Group) -> list[list[tuple[float, float]]]:
     """(advantage, weight) of every invocation, by group."""
-    credited, _ = one.credit(groups)
-    return [[(c.advantage, c.weight) for c in own if c.trajectory.kind] for own in credited]
+    credited, _ = algorithm.credit(groups)
+    return [[(c.advantage, c.weight) for c in shares if c.trajectory.kind] for shares in credited]
 
 
-def advantages(one: MGRPO, *groups: Group) -> list[list[float]]:
-    return [[advantage for advantage, _ in own] for own in worth(one, *groups)]
+def advantages(algorithm: MGRPO, *groups: Group) -> list[list[float]]:
+    return [[advantage for advantage, _ in shares] for shares in worth(algorithm, *groups)]
 
 
 # --- trajectories -----------------------------------------------------------------------------------------------------
@@ -55,7 +55,7 @@ def test_a_trajectory_is_all_that_an_agent_said_and_earned() -> None:
 
 def test_who_was_called_and_never_spoke_has_no_trajectory() -> None:
     last = Turn(
-        {"agent_0": "?"}, {"agent_0": said(0)}, 0.0, rewards={"agent_0": 0.0}, events=(Event("spawn", "agent_1"),)
+        {"agent_0": "?"}, {"agent_0": sampled(0)}, 0.0, rewards={"agent_0": 0.0}, events=(Event("spawn", "agent_1"),)
     )
     assert [t.agent for t in trajectories_of(Episode("q", 0, (last,), terminated=False))] == ["agent_0"]
 
@@ -74,13 +74,13 @@ def test_who_was_called_and_never_spoke_has_no_trajectory() -> None:
 )
 def test_rollouts_with_0_1_and_3_invocations_aligned_to_2(alignment: Alignment, wanted: list[list[float]]) -> None:
     found = align([0, 1, 3], 2, alignment, generator(0))
-    assert [sorted(own.tolist()) for own in found] == [pytest.approx(own) for own in wanted]
+    assert [sorted(values.tolist()) for values in found] == [pytest.approx(values) for values in wanted]
 
 
 def test_duplicates_are_of_the_rollout_s_own_and_weights_are_their_expectation() -> None:
     counts, d = [2, 5], 4
     drawn = [align(counts, d, "duplicate_drop", generator(seed)) for seed in range(4000)]
-    assert {float(own.sum()) for both in drawn for own in both} == {float(d)}
+    assert {float(weights.sum()) for both in drawn for weights in both} == {float(d)}
     assert min(both[0].min() for both in drawn) == 1.0
     assert max(both[1].max() for both in drawn) == 1.0
     for place, exact in enumerate(align(counts, d, "weight", generator(0))):
@@ -112,10 +112,10 @@ def test_d_is_the_99_percent_quantile_of_all_that_was_seen() -> None:
     assert running.quantile("sub") == 7
     running.count("other", [0, 0])
     assert running.quantile("other") == 1
-    one = learner()
-    one.credit([rewards_of_subs([1.0, 0.0], [1.0])])
-    assert one.running.seen == {"sub": [0, 1, 1]}
-    assert one.credit([rewards_of_subs([1.0])])[1]["d"] == 2.0
+    algorithm = learner()
+    algorithm.credit([rewards_of_subs([1.0, 0.0], [1.0])])
+    assert algorithm.running.seen == {"sub": [0, 1, 1]}
+    assert algorithm.credit([rewards_of_subs([1.0])])[1]["d"] == 2.0
 
 
 # --- advantages -------------------------------------------------------------------------------------------------------
@@ -150,8 +150,8 @@ def test_the_standard_deviation_is_that_of_the_aligned_rewards() -> None:
 )
 def test_who_shares_a_baseline(group_by: str, wanted: list[float]) -> None:
     group = query(rollout(0.0, (1.0, "a"), (0.0, "b")), rollout(0.0, (1.0, "b"), (0.0, "b")))
-    one = learner(alignment="none", advantage="mean", group_by=group_by)
-    credited, _ = one.credit([group])
+    algorithm = learner(alignment="none", advantage="mean", group_by=group_by)
+    credited, _ = algorithm.credit([group])
     found = {(c.trajectory.rollout, c.trajectory.place): c.advantage for c in credited[0] if c.trajectory.kind}
     by_kind = {(0, 0): 0.0, (0, 1): -1 / 3, (1, 0): 2 / 3, (1, 1): -1 / 3}
     places = [(0, 0), (0, 1), (1, 0), (1, 1)]
@@ -164,9 +164,9 @@ def test_who_shares_a_baseline(group_by: str, wanted: list[float]) -> None:
 @pytest.mark.parametrize("alignment", ["duplicate_drop", "mask", "weight", "none"])
 def test_queries_are_not_normalised_together(alignment: Alignment) -> None:
     uneven = [[[1.0, 0.0], [0.0], [1.0]], [[5.0], [5.0, 5.0]], [[3.0, 1.0, 1.0, 3.0]]]
-    found = advantages(learner(alignment=alignment), *(rewards_of_subs(*own) for own in uneven))
+    found = advantages(learner(alignment=alignment), *(rewards_of_subs(*earned) for earned in uneven))
     assert found[1] == [0.0] * len(found[1])
-    assert all(any(own) for own in (found[0], found[2]))
+    assert all(any(values) for values in (found[0], found[2]))
 
 
 @pytest.mark.parametrize(
@@ -190,12 +190,12 @@ def test_equal_rewards_have_advantage_0(equal: float) -> None:
 
 def test_what_could_not_be_scored_is_in_no_mean() -> None:
     group = rewards_of_subs([1.0, math.nan], [0.0])
-    one = learner(alignment="none", advantage="mean")
-    [found] = advantages(one, group)
+    algorithm = learner(alignment="none", advantage="mean")
+    [found] = advantages(algorithm, group)
     assert [found[0], found[2]] == [0.5, -0.5]
     assert math.isnan(found[1])
-    credited, metrics = one.credit([group])
-    assert len([s for s in one.samples([group], credited) if s.agent == "agent_1"]) == 2
+    credited, metrics = algorithm.credit([group])
+    assert len([s for s in algorithm.samples([group], credited) if s.agent == "agent_1"]) == 2
     assert metrics["sub_reward_mean"] == 0.5
 
 
@@ -208,9 +208,9 @@ def test_an_infinite_reward_is_refused() -> None:
 
 
 def test_all_texts_of_a_trajectory_share_its_advantage_and_are_the_sampled_ones() -> None:
-    one = learner(alignment="none", advantage="mean")
+    algorithm = learner(alignment="none", advantage="mean")
     group = query(rollout(1.0, 0.2, 0.6), rollout(0.0))
-    samples = one.samples([group], one.credit([group])[0])
+    samples = algorithm.samples([group], algorithm.credit([group])[0])
     main = [s for s in samples if s.agent == "agent_0"]
     assert [s.advantage for s in main] == [0.5, 0.5, -0.5, -0.5]
     assert len({s.trajectory for s in samples}) == 4
@@ -219,41 +219,43 @@ def test_all_texts_of_a_trajectory_share_its_advantage_and_are_the_sampled_ones(
 
 
 def test_invocations_learn_in_the_name_of_the_first_one_with_their_weights() -> None:
-    one = learner(alignment="weight", d=2)
+    algorithm = learner(alignment="weight", d=2)
     group = rewards_of_subs([1.0, 0.2, 0.6, 0.1], [0.3])
-    subs = [s for s in one.samples([group], one.credit([group])[0]) if s.agent != "agent_0"]
+    subs = [s for s in algorithm.samples([group], algorithm.credit([group])[0]) if s.agent != "agent_0"]
     assert {s.agent for s in subs} == {"agent_1"}
     assert [s.share for s in subs] == [0.5, 0.5, 0.5, 0.5, 2.0]
 
 
 def test_a_report_that_was_cut_is_learnt_from() -> None:
-    one = learner(alignment="none", advantage="mean")
+    algorithm = learner(alignment="none", advantage="mean")
     group = rewards_of_subs([1.0], [0.0])
     [_, middle, _] = group.episodes[0].turns
-    cut = replace(middle, actions={"agent_1": replace(said(1, 1, 1), truncated=True)})
+    cut = replace(middle, actions={"agent_1": replace(sampled(1, 1, 1), truncated=True)})
     first = replace(group.episodes[0], turns=(group.episodes[0].turns[0], cut, group.episodes[0].turns[2]))
     group = replace(group, episodes=(first, group.episodes[1]))
-    samples = one.samples([group], one.credit([group])[0])
+    samples = algorithm.samples([group], algorithm.credit([group])[0])
     assert [(s.completion.token_ids, s.advantage) for s in samples if s.completion.truncated] == [((1, 1, 1), 0.5)]
 
 
 @pytest.mark.parametrize(("train", "agents"), [(["main"], {"agent_0"}), (["sub"], {"agent_1"})])
 def test_either_side_may_stay_as_it_is(train: list[str], agents: set[str]) -> None:
-    one = learner(train=train)
+    algorithm = learner(train=train)
     group = query(rollout(1.0, 0.2), rollout(0.0, 0.4))
-    assert {s.agent for s in one.samples([group], one.credit([group])[0])} == agents
-    before = {k: p.state_dict()["logits"].clone() for k, p in enumerate(one.team.trainable)}
-    metrics = one.update([group])
-    moved = {k for k, p in enumerate(one.team.trainable) if not bool((before[k] == p.state_dict()["logits"]).all())}
+    assert {s.agent for s in algorithm.samples([group], algorithm.credit([group])[0])} == agents
+    before = {k: p.state_dict()["logits"].clone() for k, p in enumerate(algorithm.team.trainable)}
+    metrics = algorithm.update([group])
+    moved = {
+        k for k, p in enumerate(algorithm.team.trainable) if not bool((before[k] == p.state_dict()["logits"]).all())
+    }
     assert moved == ({0} if train == ["main"] else {1})
     assert metrics["skipped"] == 0
 
 
 def test_invocations_with_weights_of_their_own_are_refused() -> None:
-    one = MGRPO(Team({agent: Softmax() for agent in AGENTS}), SAMPLING)
+    algorithm = MGRPO(Team({agent: Softmax() for agent in AGENTS}), SAMPLING)
     with pytest.raises(ValueError, match="'agent_1' and 'agent_2'"):
-        one.update([rewards_of_subs([1.0, 0.0], [0.5])])
-    one.update([query(rollout(0.0, (1.0, "a"), (0.0, "b")), rollout(1.0, (0.0, "a")))])  # one of each kind
+        algorithm.update([rewards_of_subs([1.0, 0.0], [0.5])])
+    algorithm.update([query(rollout(0.0, (1.0, "a"), (0.0, "b")), rollout(1.0, (0.0, "a")))])  # one of each kind
 
 
 # --- the control ------------------------------------------------------------------------------------------------------
@@ -261,7 +263,7 @@ def test_invocations_with_weights_of_their_own_are_refused() -> None:
 
 def test_shuffled_rewards_stay_among_main_and_among_invocations_of_their_query() -> None:
     group = query(*(rollout(k / 10, 1 + k / 10, 2 + k / 10, seed=5) for k in range(6)))
-    plain, shuffled = (learner().trajectories(one) for one in (group, *rewards([group], "group")))
+    plain, shuffled = (learner().trajectories(played) for played in (group, *rewards([group], "group")))
     for main in (True, False):
         before, after = ([t.reward for t in found if (t.kind == "") == main] for found in (plain, shuffled))
         assert before != after

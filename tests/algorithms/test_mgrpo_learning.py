@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from models import Softmax, gradients, language_model, match, said, same, softmax_team, weights
+from models import Softmax, gradients, language_model, match, same, sampled, softmax_team, weights
 from updates import SAMPLING
 
 from llm_dec_pomdp.agents import Policy, Request, Sampling, Scripted, Team
@@ -27,7 +27,7 @@ from llm_dec_pomdp.types import Completion, Episode, Group, TaskItem
 
 MAIN_WORDS, SUB_WORDS = ("r0", "r1", "ANS"), ("k0", "k1")
 ITEM = TaskItem("w", "Q e0 r0 r0", "train", fields={"facts": "0 1\n1 1"})  # r0 keeps an entity: one look-up answers
-ONE = Sampling(max_new_tokens=1)
+ONE_WORD = Sampling(max_new_tokens=1)
 
 
 def keys(delegations: int = 1) -> Keys:
@@ -41,7 +41,7 @@ def tables(delegations: int = 1, main: Sequence[float] = (0.3, -0.4, 0.1), sub: 
 
 
 def learner(team: Team, **options: Any) -> MGRPO:
-    return MGRPO(team, ONE, MGRPO.Config(**{"max_grad_norm": 1e9, "learning_rate": 0.0, **options}))
+    return MGRPO(team, ONE_WORD, MGRPO.Config(**{"max_grad_norm": 1e9, "learning_rate": 0.0, **options}))
 
 
 # --- the exact gradient -----------------------------------------------------------------------------------------------
@@ -64,7 +64,7 @@ class Dictated(Policy):
 
 
 def dictated(words: Sequence[str]) -> Episode:
-    [group] = Trajectories().play(keys(), Dictated(words), ["w"], [0], ONE)
+    [group] = Trajectories().play(keys(), Dictated(words), ["w"], [0], ONE_WORD)
     return group.episodes[0]
 
 
@@ -79,7 +79,7 @@ def probability(words: Sequence[str], main: torch.Tensor, sub: torch.Tensor) -> 
 def test_the_mean_gradient_over_all_pairs_of_rollouts_is_the_exact_one(alignment: str) -> None:
     """K = 2, no std: (1 - 1/K) d E[R_M] for main, and for the sub-agent P(both call)(1 - 1/K) d E[R_S | called]."""
     team = tables()
-    one = learner(team, advantage="mean", ratio="trajectory", alignment=alignment, d=1)
+    algorithm = learner(team, advantage="mean", ratio="trajectory", alignment=alignment, d=1)
     episodes = {words: dictated(words) for words in OUTCOMES}
     start = [p.state_dict()["logits"].clone() for p in team.trainable]
     found = [torch.zeros(3), torch.zeros(2)]
@@ -87,7 +87,7 @@ def test_the_mean_gradient_over_all_pairs_of_rollouts_is_the_exact_one(alignment
         for policy in team.trainable:
             for parameter in policy.parameters():
                 parameter.grad = None
-        one.update([Group("w", tuple(episodes[words] for words in pair))])
+        algorithm.update([Group("w", tuple(episodes[words] for words in pair))])
         chance = probability(pair[0], *start) * probability(pair[1], *start)
         for total, policy in zip(found, team.trainable, strict=True):
             [logits] = policy.parameters()
@@ -107,9 +107,9 @@ def test_the_mean_gradient_over_all_pairs_of_rollouts_is_the_exact_one(alignment
 
 def test_the_ratio_of_a_whole_trajectory_in_the_second_pass_is_the_printed_one() -> None:
     """Two trajectories of two texts each, of which one is clipped by what its other text did."""
-    texts = [(said(0), said(0, 1)), (said(2), said(1, 2))]
+    texts = [(sampled(0), sampled(0, 1)), (sampled(2), sampled(1, 2))]
     rows = list(zip(texts, (1.0, -2.0), (1.0, 3.0), strict=True))
-    samples = [Sample("a", c, a, w, trajectory=k) for k, (own, a, w) in enumerate(rows) for c in own]
+    samples = [Sample("a", c, a, w, trajectory=k) for k, (completions, a, w) in enumerate(rows) for c in completions]
 
     def run(epochs: int, start: Sequence[float]) -> Softmax:
         policy = Softmax(("a", "b", "c"), logits=start)
@@ -126,8 +126,8 @@ def test_the_ratio_of_a_whole_trajectory_in_the_second_pass_is_the_printed_one()
     logits = once.logits.detach().clone().requires_grad_()
     objective = torch.tensor(0.0)
     clipped: list[bool] = []
-    for own, advantage, weight in rows:
-        ids = [i for c in own for i in c.token_ids]
+    for completions, advantage, weight in rows:
+        ids = [i for c in completions for i in c.token_ids]
         rho = (logits.log_softmax(-1)[ids] - old[ids]).sum().exp()
         clipped.append(not 0.9 < float(rho.detach()) < 1.1)
         objective = objective + weight / 4 * torch.minimum(rho * advantage, rho.clamp(0.9, 1.1) * advantage)
@@ -139,7 +139,7 @@ def test_the_ratio_of_a_whole_trajectory_in_the_second_pass_is_the_printed_one()
 
 
 def test_with_one_text_each_a_trajectory_s_ratio_is_that_of_the_text() -> None:
-    samples = [Sample("a", said(k, 1), a, trajectory=k) for k, a in enumerate((1.0, -0.5, 0.2))]
+    samples = [Sample("a", sampled(k, 1), a, trajectory=k) for k, a in enumerate((1.0, -0.5, 0.2))]
     found: list[torch.Tensor] = []
     given = {"epochs": 3, "learning_rate": 0.1}
     for options, kind in (
@@ -164,8 +164,8 @@ def test_without_invocations_it_is_magrpo(advantage: str) -> None:
         team = softmax_team()
         options = kind.Config(learning_rate=0.1, advantage=advantage, epochs=2)  # type: ignore[arg-type]
         steps: list[Any] = []
-        one = kind(team, SAMPLING, options)  # type: ignore[arg-type]
-        train(one, match(), SAMPLING, TrainerConfig(steps=5, prompts_per_step=3, group_size=4), 7, steps.append)
+        algorithm = kind(team, SAMPLING, options)  # type: ignore[arg-type]
+        train(algorithm, match(), SAMPLING, TrainerConfig(steps=5, prompts_per_step=3, group_size=4), 7, steps.append)
         found.append(weights(team))
         losses.append([step.metrics["loss"] for step in steps])
     assert any(losses[0])
@@ -177,13 +177,13 @@ def test_without_invocations_it_is_magrpo(advantage: str) -> None:
 # --- runs -------------------------------------------------------------------------------------------------------------
 
 
-def run(one: MGRPO, env: Any, steps: int, folder: Path, seed: int = 3) -> list[Any]:
+def run(algorithm: MGRPO, env: Any, steps: int, folder: Path, seed: int = 3) -> list[Any]:
     """Train, or go on from the newest checkpoint."""
     places = Checkpoints(folder, {"learner": "mgrpo"})
-    done = restore(one, env, places)
+    done = restore(algorithm, env, places)
     config = TrainerConfig(steps=steps, prompts_per_step=2, group_size=4, save_every=1)
     seen: list[Any] = []
-    train(one, env, ONE, config, seed, seen.append, checkpoints=places, done=done)
+    train(algorithm, env, ONE_WORD, config, seed, seen.append, checkpoints=places, done=done)
     return seen
 
 
@@ -211,10 +211,10 @@ def test_a_run_goes_on_bit_for_bit_in_the_middle_of_uneven_groups(tmp_path: Path
 )
 def test_a_main_agent_that_always_does_the_same(main: Sequence[float], invocations: float) -> None:
     team = tables(2, main=main)
-    one = learner(team, learning_rate=0.1)
-    groups = Trajectories().play(keys(2), team, ["w", "w"], [0, 1], ONE, 4)
+    algorithm = learner(team, learning_rate=0.1)
+    groups = Trajectories().play(keys(2), team, ["w", "w"], [0, 1], ONE_WORD, 4)
     before = weights(team)
-    metrics = one.update(groups)
+    metrics = algorithm.update(groups)
     assert metrics["invocations"] == invocations
     assert torch.equal(before[0]["logits"], weights(team)[0]["logits"])  # nothing to tell apart
     assert torch.equal(before[1]["logits"], weights(team)[1]["logits"]) == (invocations == 0)
@@ -225,7 +225,7 @@ def test_a_main_agent_that_always_does_the_same(main: Sequence[float], invocatio
 def test_a_sub_agent_that_is_of_no_use_lets_main_learn(text: str) -> None:
     scripted = Scripted(lambda agent, history: text)
     team = Team({"agent_0": Softmax(MAIN_WORDS), "agent_1": scripted, "agent_2": scripted})
-    groups = Trajectories().play(keys(2), team, ["w"], [5], ONE, 8)
+    groups = Trajectories().play(keys(2), team, ["w"], [5], ONE_WORD, 8)
     assert all(
         message in {"Q e0 r0 r0", "R none"}
         for e in groups[0].episodes
@@ -244,14 +244,14 @@ def test_tokens_of_reports_and_tools_are_in_no_loss() -> None:
     model = language_model(3)
     team = Team(dict.fromkeys(["agent_0", "agent_1", "agent_2"], model))
     groups = Trajectories().play(keys(2), team, ["w"], [0], Sampling(max_new_tokens=3), 6)
-    said_tokens = sum(len(c.token_ids) for e in groups[0].episodes for t in e.turns for c in t.actions.values())
+    sampled_tokens = sum(len(c.token_ids) for e in groups[0].episodes for t in e.turns for c in t.actions.values())
     metrics = MGRPO(team, Sampling(max_new_tokens=3), MGRPO.Config(alignment="none")).update(groups)
-    assert metrics["tokens"] == said_tokens
+    assert metrics["tokens"] == sampled_tokens
 
 
 def test_an_entropy_of_main_and_of_its_sub_agents_is_reported_apart() -> None:
     team = tables(2, main=(0.0, 0.0, 0.0), sub=(20.0, 0.0))
-    groups = Trajectories().play(keys(2), team, ["w"], [0], ONE, 32)
+    groups = Trajectories().play(keys(2), team, ["w"], [0], ONE_WORD, 32)
     metrics = learner(team).update(groups)
     assert metrics["surprisal_main"] == pytest.approx(1.0986, abs=1e-3)
     assert metrics["surprisal_sub"] == pytest.approx(0.0, abs=1e-3)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from models import AGENTS, episode, group, match, said, softmax_team, weights
+from models import AGENTS, episode, group, match, sampled, softmax_team, weights
 from updates import TWO_WORDS, gradient, make, table_team, texts
 
 from llm_dec_pomdp.agents import Sampling
@@ -41,7 +41,7 @@ def loss_of_objective(objective: Objective, logits: torch.Tensor) -> torch.Tenso
     ids = torch.tensor([text + [0] * (width - len(text)) for text, _ in TEXTS])
     mask = torch.tensor([[1.0] * len(text) + [0.0] * (width - len(text)) for text, _ in TEXTS], dtype=torch.float64)
     advantages = torch.tensor([advantage for _, advantage in TEXTS], dtype=torch.float64)
-    samples = [Sample("a", said(*text), advantage) for text, advantage in TEXTS]
+    samples = [Sample("a", sampled(*text), advantage) for text, advantage in TEXTS]
     logprobs = logits.log_softmax(-1)[ids]
     log_rho, counted = log_ratio(logprobs, OLD[ids], mask, objective.ratio)
     shares = torch.tensor(objective.weights(samples), dtype=torch.float64)
@@ -121,7 +121,7 @@ def test_weights_beyond_the_bound_are_dropped_where_that_is_asked() -> None:
 
 def test_trajectories_of_any_length_weigh_the_same() -> None:
     lengths = [(1, 2), (1, 4), (2, 3)]  # trajectory, tokens
-    samples = [Sample("a", said(*range(length)), 1.0, trajectory=number) for number, length in lengths]
+    samples = [Sample("a", sampled(*range(length)), 1.0, trajectory=number) for number, length in lengths]
     found = OfTrajectories(average="trajectories").weights(samples)
     assert found == pytest.approx([1 / (2 * 6), 1 / (2 * 6), 1 / (2 * 3)])
 
@@ -159,14 +159,17 @@ def test_a_group_with_signal_stays_as_it_is() -> None:
 
 
 def test_a_long_text_costs_its_agent_alone() -> None:
-    turns = [{"agent_0": said(*range(7)), "agent_1": said(0)}, {"agent_0": said(*range(10)), "agent_1": said(0, 1)}]
+    turns = [
+        {"agent_0": sampled(*range(7)), "agent_1": sampled(0)},
+        {"agent_0": sampled(*range(10)), "agent_1": sampled(0, 1)},
+    ]
     [found] = punished([Group("t", (episode([1.0, 2.0], turns),))], limit=10, buffer=4, penalty=2.0)
     assert found.episodes[0].rewards_of("agent_0") == (1.0 - 2.0 * 0.25, 2.0 - 2.0)
     assert found.episodes[0].rewards_of("agent_1") == (1.0, 2.0)
 
 
 def test_joint_actions_of_a_decision_are_punished_too() -> None:
-    actions = {"agent_0": (said(0), said(*range(10))), "agent_1": (said(0),)}
+    actions = {"agent_0": (sampled(0), sampled(*range(10))), "agent_1": (sampled(0),)}
     decision = Decision(0, actions, 1, (Branch((1, 0), (3.0, 1.0)), Branch((0, 0), (3.0,))))
     [found] = punished([Group("t", (), (decision,))], limit=10, buffer=5, penalty=1.0)
     assert [b.rewards_of("agent_0") for b in found.decisions[0].branches] == [(2.0, 1.0), (3.0,)]
@@ -183,9 +186,12 @@ def test_a_learner_learns_less_of_a_long_text() -> None:
 def test_the_returns_of_an_agent_are_compared_with_its_alone() -> None:
     learner = MAGRPO(softmax_team(), Sampling(max_new_tokens=1), MAGRPO.Config(advantage="agent"))
     played = [
-        Group("t", (replace(one, turns=(replace(one.turns[0], rewards={AGENTS[0]: earned, AGENTS[1]: 10 * earned}),)),))
+        Group(
+            "t",
+            (replace(played, turns=(replace(played.turns[0], rewards={AGENTS[0]: earned, AGENTS[1]: 10 * earned}),)),),
+        )
         for earned in (1.0, 2.0, 6.0)
-        for one in [episode([earned], [{agent: said(0) for agent in AGENTS}])]
+        for played in [episode([earned], [{agent: sampled(0) for agent in AGENTS}])]
     ]
     by_agent = {agent: [s.advantage for s in learner.samples(played) if s.agent == agent] for agent in AGENTS}
     wanted = [(r - 3) / math.sqrt(14 / 3) for r in (1, 2, 6)]

@@ -126,7 +126,7 @@ def test_under_adapters_the_reference_shares_their_base_and_they_learn_beside_it
     team = load_team(AGENTS, folder, sharing="lora", device="cpu")
     learner, before = make(team, beta=0.1, learning_rate=0.01), weights(team)
     [updater], [policy] = learner.updaters, team.trainable
-    ours, theirs = (set(map(id, one.model.parameters())) for one in (policy, updater.reference))  # type: ignore[union-attr]
+    ours, theirs = (set(map(id, each.model.parameters())) for each in (policy, updater.reference))  # type: ignore[union-attr]
     assert ours - theirs == set(map(id, policy.parameters()))
     kl = [learner.update(play(team))["kl"] for _ in range(3)]
     assert kl[0] == pytest.approx(0.0, abs=1e-6)
@@ -145,9 +145,9 @@ def test_under_adapters_the_reference_is_the_base_for_every_agent(folder: str) -
     wanted, mask = base.trainable[0].token_logprobs(pairs, 1.0)
     [updater] = learner.updaters
     found, _ = updater.reference.token_logprobs(pairs, 1.0)  # type: ignore[union-attr]
-    own, _ = team.trainable[0].token_logprobs(pairs, 1.0)
+    logprobs, _ = team.trainable[0].token_logprobs(pairs, 1.0)
     torch.testing.assert_close(found * mask, wanted * mask)
-    assert float(((own - wanted) * mask).detach().abs().max()) > 0.01
+    assert float(((logprobs - wanted) * mask).detach().abs().max()) > 0.01
 
 
 def test_of_a_whole_model_the_reference_is_a_copy_that_stays(team: Team, groups: list[Group]) -> None:
@@ -191,8 +191,8 @@ def passes(texts: int = 4, **options: Any) -> list[list[int]]:
             return super().token_logprobs(samples, temperature)
 
     seen: list[list[int]] = []
-    own = [Completion("x", (number,), (number % 3,), (0.0,)) for number in range(texts)]
-    rounds = [group([1.0, 0.0], [{"agent_0": c}, {"agent_0": c}]) for c in own]
+    completions = [Completion("x", (number,), (number % 3,), (0.0,)) for number in range(texts)]
+    rounds = [group([1.0, 0.0], [{"agent_0": c}, {"agent_0": c}]) for c in completions]
     make(Team({"agent_0": Counting(**THREE)}), **options).update(rounds)
     return seen
 

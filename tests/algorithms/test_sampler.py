@@ -105,8 +105,8 @@ def test_by_default_what_the_policy_says_is_drawn_elsewhere_is_weighed_at_the_le
 
 def test_the_ratio_of_a_trajectory_takes_the_weight_of_the_trajectory() -> None:
     """Two texts of one trajectory, 1.5 and 1.25 times as likely for the trainer, and one of another."""
-    own = [((0,), (1.5,), 1.0, 0), ((1,), (1.25,), 1.0, 0), ((2,), (0.5,), -1.0, 1)]
-    samples = [Sample("agent_0", drawn(ids, ratios), worth, trajectory=number) for ids, ratios, worth, number in own]
+    rows = [((0,), (1.5,), 1.0, 0), ((1,), (1.25,), 1.0, 0), ((2,), (0.5,), -1.0, 1)]
+    samples = [Sample("agent_0", drawn(ids, ratios), worth, trajectory=number) for ids, ratios, worth, number in rows]
     wanted = (1.875 * (FIRST + SECOND) - 0.5 * WORSE) / 2
     for order, micro_batch in (([0, 1, 2], 16), ([2, 0, 1], 1)):
         team = Team({"agent_0": Elsewhere(**THREE)})

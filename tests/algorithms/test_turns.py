@@ -42,7 +42,7 @@ def trained(pays: Any, **options: Any) -> Team:
 
 def log_odds(team: Team) -> list[float]:
     """Of the right word, for each agent."""
-    return [float(one[0] - one[1]) for one in (policy.state_dict()["logits"] for policy in team.trainable)]
+    return [float(logits[0] - logits[1]) for logits in (policy.state_dict()["logits"] for policy in team.trainable)]
 
 
 # --- solving at once --------------------------------------------------------------------------------------------------
@@ -75,11 +75,11 @@ def test_the_program_that_solves_at_once_has_the_highest_advantage(pays: Any) ->
         env.reset(options={"index": 0})
         turns: list[Turn] = []
         while env.agents:
-            said = {
+            completions = {
                 agent: Completion(text, (0,), (number,)) for agent, text in zip(AGENTS, (HELPER, main), strict=True)
             }
-            rewards = env.step({agent: one.text for agent, one in said.items()})[1]
-            turns.append(Turn(dict.fromkeys(AGENTS, "?"), said, rewards["agent_0"], env.last_score))
+            rewards = env.step({agent: completion.text for agent, completion in completions.items()})[1]
+            turns.append(Turn(dict.fromkeys(AGENTS, "?"), completions, rewards["agent_0"], env.last_score))
         return Episode(PROBLEM.id, number, tuple(turns), terminated=len(turns) == 1)
 
     episodes = [played(0, WITH_IT), *(played(number, WITHOUT_IT) for number in (1, 2, 3))]
@@ -113,5 +113,5 @@ def test_the_leave_one_out_gradient_of_a_later_turn_is_the_exact_one(survival: f
         for s in learner.samples([Group("t", tuple(map(recorded, group)))]):
             if s.completion.text == "turn 1":
                 score = s.completion.token_ids[0] - P_HIGH  # d log p / d logit
-                estimated += math.prod(chances[one] for one in group) * s.advantage * score / size
+                estimated += math.prod(chances[word] for word in group) * s.advantage * score / size
     assert estimated == pytest.approx(survival * P_HIGH * (1 - P_HIGH) * (3.0 - 1.0))

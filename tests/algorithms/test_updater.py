@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import torch
-from models import Softmax, gradients, group, language_model, said, same, softmax_team, weights
+from models import Softmax, gradients, group, language_model, same, sampled, softmax_team, weights
 from updates import SAMPLING, THREE, P, both, score_function
 
 from llm_dec_pomdp.agents import Request, Team
@@ -33,7 +33,7 @@ def updater(policy: Any = None, **options: Any) -> Updater:
 
 def samples(*pairs: tuple[Sequence[int], float], agent: str = "agent_0") -> list[Sample]:
     """Texts of the given ids, each with its advantage."""
-    return [Sample(agent, said(*ids), advantage) for ids, advantage in pairs]
+    return [Sample(agent, sampled(*ids), advantage) for ids, advantage in pairs]
 
 
 GIVEN = samples(((0, 1), 2.0), ((2,), -0.5), ((2,), -0.5))
@@ -48,28 +48,28 @@ def table(of: Updater) -> Softmax:
 
 
 def test_the_first_gradient_is_the_mean_of_the_given_advantages_by_hand() -> None:
-    one = updater()
-    metrics = one.step(GIVEN)
-    torch.testing.assert_close(table(one).logits.grad, -(2.0 * score_function(0, 1) - score_function(2)) / 4)
+    fresh = updater()
+    metrics = fresh.step(GIVEN)
+    torch.testing.assert_close(table(fresh).logits.grad, -(2.0 * score_function(0, 1) - score_function(2)) / 4)
     assert metrics["tokens"] == 4
     assert metrics["loss"] == pytest.approx(-(2 * 2.0 - 2 * 0.5) / 4)
     assert metrics["clipped"] == 0
 
 
 def test_what_is_given_a_positive_advantage_gets_likely() -> None:
-    one = updater(learning_rate=0.1)
+    fresh = updater(learning_rate=0.1)
     for number in range(60):
-        assert one.step(samples(((0,), -1.0), ((1,), 1.0), ((2,), -1.0)), seed=number)["skipped"] == 0
-    assert float(table(one).logits.detach().softmax(-1)[1]) > 0.95
+        assert fresh.step(samples(((0,), -1.0), ((1,), 1.0), ((2,), -1.0)), seed=number)["skipped"] == 0
+    assert float(table(fresh).logits.detach().softmax(-1)[1]) > 0.95
 
 
 @pytest.mark.parametrize("epochs", [1, 3])
 def test_the_rise_is_that_of_the_surprisal_of_the_same_texts_and_only_in_the_first_updates(epochs: int) -> None:
-    one = updater(learning_rate=0.5, epochs=epochs, clip_high=9.0)
+    fresh = updater(learning_rate=0.5, epochs=epochs, clip_high=9.0)
     for number in range(12):
-        before = table(one).logits.detach().log_softmax(-1)
-        metrics = one.step(GIVEN, number)
-        change = (before - table(one).logits.detach().log_softmax(-1))[[0, 1, 2, 2]]
+        before = table(fresh).logits.detach().log_softmax(-1)
+        metrics = fresh.step(GIVEN, number)
+        change = (before - table(fresh).logits.detach().log_softmax(-1))[[0, 1, 2, 2]]
         assert metrics.get("rise") == (pytest.approx(float(change.mean()), abs=1e-6) if number < 10 else None)
     assert "rise" not in updater().step(samples(((0,), 0.0)))
 
@@ -84,9 +84,9 @@ def test_texts_of_others_without_tokens_and_without_score_are_left_alone() -> No
 
 
 def test_a_text_in_half_of_the_trajectories_has_half_the_weight() -> None:
-    one, first = updater(), GIVEN[0]
-    one.step([replace(first, share=0.5), GIVEN[1]])
-    torch.testing.assert_close(table(one).logits.grad, -(score_function(0, 1) - 0.5 * score_function(2)) / 2)
+    fresh, first = updater(), GIVEN[0]
+    fresh.step([replace(first, share=0.5), GIVEN[1]])
+    torch.testing.assert_close(table(fresh).logits.grad, -(score_function(0, 1) - 0.5 * score_function(2)) / 2)
 
 
 # --- all policies of a team -------------------------------------------------------------------------------------------
@@ -103,18 +103,18 @@ def test_every_policy_steps_on_its_own_samples_and_the_metrics_are_means() -> No
 
 def test_a_learner_from_outside_takes_the_updaters_and_brings_its_own_credit() -> None:
     """Imitates the best episode that could be scored; goes on exactly where it was saved."""
-    told = group([1.0, math.nan, 0.0], [both(said(0)), both(said(2)), both(said(1))])
+    played = group([1.0, math.nan, 0.0], [both(sampled(0)), both(sampled(2)), both(sampled(1))])
     team, again = softmax_team(**THREE), softmax_team(**THREE)
     kind = runpy.run_path(str(EXAMPLES / "best_of_group.py"))["BestOfGroup"]
     learner = kind(team, SAMPLING, UpdaterOptions(learning_rate=0.1))
     for _ in range(30):
-        learner.update([told])
+        learner.update([played])
     assert all(float(state["logits"].softmax(-1)[0]) > 0.9 for state in weights(team))
     resumed = kind(again, SAMPLING, UpdaterOptions(learning_rate=0.1))
     resumed.load_state_dict(copy.deepcopy(learner.state_dict()))
     for policy, saved in zip(again.trainable, weights(team), strict=True):
         policy.load_state_dict(saved)
-    assert learner.update([told]) == resumed.update([told])
+    assert learner.update([played]) == resumed.update([played])
     assert same(weights(team), weights(again))
 
 
@@ -143,10 +143,12 @@ def test_a_restored_updater_steps_as_the_one_that_was_saved() -> None:
         [Request("agent_0", conversation(f"say {word}"), (1, 2)) for word in ("red", "blue")], SAMPLING
     )
     texts: list[Completion] = [text for texts in drawn for text in texts]
-    told = [Sample("agent_0", text, advantage) for text, advantage in zip(texts, (1.0, -1.0, 0.5, -2.0), strict=True)]
+    samples = [
+        Sample("agent_0", text, advantage) for text, advantage in zip(texts, (1.0, -1.0, 0.5, -2.0), strict=True)
+    ]
     alone = updater(policy, **options)
     for seed in (1, 2):
-        alone.step(told, seed)
+        alone.step(samples, seed)
     alone.micro_batch.size = 1
     state, trained = copy.deepcopy((alone.state_dict(), policy.state_dict()))
 
@@ -154,7 +156,7 @@ def test_a_restored_updater_steps_as_the_one_that_was_saved() -> None:
     restored = updater(other, **options)
     restored.load_state_dict(state)
     other.load_state_dict(trained)
-    assert restored.step(told, 3) == alone.step(told, 3)
+    assert restored.step(samples, 3) == alone.step(samples, 3)
     assert same([policy.state_dict()], [other.state_dict()])
     assert not same([trained], [other.state_dict()])
     assert restored.micro_batch.size == 1
@@ -162,7 +164,9 @@ def test_a_restored_updater_steps_as_the_one_that_was_saved() -> None:
 
 def test_every_token_has_its_own_advantage() -> None:
     policy = Softmax(**THREE)
-    updater(policy).step([Sample("agent_0", said(0, 2), 2.0, tokens=(1.0, -0.5)), Sample("agent_0", said(1), 3.0)])
+    updater(policy).step(
+        [Sample("agent_0", sampled(0, 2), 2.0, tokens=(1.0, -0.5)), Sample("agent_0", sampled(1), 3.0)]
+    )
     # minus the mean over three tokens of A (one-hot - p), A = 2, -1, 3 for the tokens a, c, b
     torch.testing.assert_close(policy.logits.grad, -(torch.tensor([2.0, 3.0, -1.0]) - 4.0 * P) / 3)
 
@@ -176,4 +180,4 @@ def test_every_token_has_its_own_advantage() -> None:
 )
 def test_advantages_of_tokens_that_do_not_fit_are_refused(ratio: str, tokens: tuple[float, ...], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        updater(ratio=ratio).step([Sample("agent_0", said(0), 1.0, tokens=tokens)])
+        updater(ratio=ratio).step([Sample("agent_0", sampled(0), 1.0, tokens=tokens)])

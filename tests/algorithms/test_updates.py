@@ -15,8 +15,8 @@ from models import (
     language_model,
     match,
     network,
-    said,
     same,
+    sampled,
     save_model,
     separate_team,
     softmax_team,
@@ -138,7 +138,9 @@ def test_the_gradient_of_an_adapter_is_scaled_down_without_regard_to_the_others(
 def test_a_member_whose_texts_have_no_tokens_is_left_alone(member: Any) -> None:
     team = Team({"agent_0": Softmax(**THREE), "agent_1": member})
     before, fixed = weights(team), Completion("fixed")
-    metrics = make(team, learning_rate=0.1).update([group([1.0, 0.0], [both(said(0), fixed), both(said(1), fixed)])])
+    metrics = make(team, learning_rate=0.1).update(
+        [group([1.0, 0.0], [both(sampled(0), fixed), both(sampled(1), fixed)])]
+    )
     assert moved(before, team) == [{"logits"}, set()][: len(before)]
     assert metrics["tokens"] == 2 / len(before)
 
@@ -246,7 +248,7 @@ def test_a_step_that_is_not_finite_is_skipped_and_leaves_no_trace_in_the_optimiz
 def test_one_members_accident_does_not_stop_the_other() -> None:
     team = Team({"agent_0": Broken(**THREE), "agent_1": Softmax(**THREE)})
     before = weights(team)
-    metrics = make(team, learning_rate=0.1).update([group([1.0, 0.0], [both(said(0)), both(said(1))])])
+    metrics = make(team, learning_rate=0.1).update([group([1.0, 0.0], [both(sampled(0)), both(sampled(1))])])
     assert moved(before, team) == [set(), {"logits"}]
     assert math.isnan(metrics["loss"])
     assert metrics["skipped"] == 0.5

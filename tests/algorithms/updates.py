@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
-from models import Softmax, copy_of, gradients, group, said, weights
+from models import Softmax, copy_of, gradients, group, sampled, weights
 
 from llm_dec_pomdp.agents import Request, Sampling, Team
 from llm_dec_pomdp.algorithms.magrpo import MAGRPO
@@ -30,7 +30,7 @@ def table_team() -> Team:
 
 def texts(*ids: Sequence[int]) -> list[dict[str, Completion]]:
     """What agent_0 says in one-turn episodes."""
-    return [{"agent_0": said(*i)} for i in ids]
+    return [{"agent_0": sampled(*i)} for i in ids]
 
 
 def both(first: Completion, second: Completion | None = None) -> dict[str, Completion]:

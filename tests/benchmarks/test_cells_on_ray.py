@@ -65,7 +65,7 @@ class Lines(Silent):
     """What was said, with something to do at every step of a cell."""
 
     def __init__(self, act: Callable[[str], None] = lambda label: None) -> None:
-        self.said: list[str] = []
+        self.notes: list[str] = []
         self.stages: list[str] = []
         self._act = act
 
@@ -75,7 +75,7 @@ class Lines(Silent):
         yield lambda units, note: self._act(label) if label.endswith("train") and note else None
 
     def say(self, text: str) -> None:
-        self.said.append(text)
+        self.notes.append(text)
 
 
 def tasks(parent: int) -> list[psutil.Process]:
@@ -114,7 +114,7 @@ def test_a_cell_that_is_killed_runs_again_from_its_checkpoint(
     lines = Lines(act)
     run_suite(SUITE, tmp_path / "run", lines, executor="ray", address=cluster.address)
     assert outcome(tmp_path / "run") == alone
-    assert sum("it runs again, from its newest checkpoint" in text for text in lines.said) == len(killed) > 0
+    assert sum("it runs again, from its newest checkpoint" in text for text in lines.notes) == len(killed) > 0
 
 
 def test_the_cell_of_a_machine_that_is_lost_runs_on_another(

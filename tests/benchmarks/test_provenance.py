@@ -29,8 +29,8 @@ def test_the_commit_is_that_of_the_repository_that_tracks_the_code(tmp_path: Pat
 
 
 def test_packages_and_machine_are_named() -> None:
-    said = versions()
-    assert said["packages"]["numpy"] == said["numpy"] == metadata.version("numpy")
-    assert len(said["packages"]) > 20
-    assert said["memory_gib"] > 0.1
-    assert said["cores"] >= 1
+    found = versions()
+    assert found["packages"]["numpy"] == found["numpy"] == metadata.version("numpy")
+    assert len(found["packages"]) > 20
+    assert found["memory_gib"] > 0.1
+    assert found["cores"] >= 1

@@ -86,9 +86,9 @@ def test_a_trained_team_can_be_loaded_and_says_the_same(small: Suite, run: Path)
     folder = run / "cells" / cell.label
     groups: list[Group] = []
     evaluate(cell, build_cell(cell, weights=folder / "team"), Silent(), "", groups.extend)
-    said = [[c.text for c in turn.actions.values()] for e in last_episodes(folder) for turn in e.turns]
+    texts = [[c.text for c in turn.actions.values()] for e in last_episodes(folder) for turn in e.turns]
     again = [[c.text for c in turn.actions.values()] for g in groups for e in g.episodes for turn in e.turns]
-    assert again == said
+    assert again == texts
 
 
 def test_all_methods_are_measured_on_the_same_tasks(small: Suite, run: Path) -> None:

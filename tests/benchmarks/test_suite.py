@@ -240,16 +240,16 @@ def test_a_method_that_breaks_the_contract_is_named(kind: type[Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("device", "said"), [("gpu", "'gpu' does not exist; give auto, cpu"), ("cuda:99", "CUDA devices")]
+    ("device", "message"), [("gpu", "'gpu' does not exist; give auto, cpu"), ("cuda:99", "CUDA devices")]
 )
-def test_a_device_that_is_not_there_is_told(device: str, said: str) -> None:
+def test_a_device_that_is_not_there_is_told(device: str, message: str) -> None:
     check_models([changed(), changed(model={"device": "cpu"})])
-    with pytest.raises(ConfigError, match=said):
+    with pytest.raises(ConfigError, match=message):
         check_models([changed(model={"device": device})])
 
 
 @pytest.mark.parametrize(
-    ("devices", "count", "executor", "said"),
+    ("devices", "count", "executor", "message"),
     [
         ("cuda:0,cuda:1", 2, "local", ""),
         ("cuda:0, cuda:2", 2, "local", "device 'cuda:2': there are 2 CUDA devices here"),
@@ -259,7 +259,7 @@ def test_a_device_that_is_not_there_is_told(device: str, said: str) -> None:
     ],
 )
 def test_devices_are_compared_with_what_is_there(
-    devices: str, count: int, executor: str, said: str, monkeypatch: pytest.MonkeyPatch
+    devices: str, count: int, executor: str, message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("torch.cuda.is_available", lambda: count > 0)
     monkeypatch.setattr("torch.cuda.device_count", lambda: count)
@@ -268,7 +268,7 @@ def test_devices_are_compared_with_what_is_there(
         changed(model={"members": [MemberConfig(agents=["a"], device=devices)]}),
     ]
     for cell in cells:
-        with pytest.raises(ConfigError, match=said) if said else contextlib.nullcontext():
+        with pytest.raises(ConfigError, match=message) if message else contextlib.nullcontext():
             check_models([cell], executor=executor)
 
 

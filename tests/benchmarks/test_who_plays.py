@@ -27,7 +27,10 @@ class Shouting(Policy):
 
     def generate(self, requests: Sequence[Request], sampling: Sampling) -> list[list[Completion]]:
         answers = self.team.generate(requests, sampling)
-        return [[dataclasses.replace(c, text=f"HEY {c.text}", seconds=SECONDS) for c in said] for said in answers]
+        return [
+            [dataclasses.replace(c, text=f"HEY {c.text}", seconds=SECONDS) for c in completions]
+            for completions in answers
+        ]
 
 
 class Loud(Algorithm):

@@ -250,12 +250,12 @@ def test_a_team_that_was_trained_under_a_protocol_is_measured_under_it(tmp_path:
     table = ["--model", "builtin:table", "--set", "credit=message", "--set", "budget=9", "--protocol", "sequential"]
     document("train", "relay-v0", *QUICK, "--steps", "1", "--group-size", "1", *table, "--out", str(run))
     document("eval", "relay-v0", *QUICK, "--team", str(run), "--out", str(tmp_path / "again"))
-    told = [json.loads(path.read_text())["environment"]["protocol"] for path in tmp_path.glob("*/cells/*/cell.json")]
-    assert told == ["sequential"] * 2
+    found = [json.loads(path.read_text())["environment"]["protocol"] for path in tmp_path.glob("*/cells/*/cell.json")]
+    assert found == ["sequential"] * 2
     first, again = map(last_episodes, tmp_path.glob("*/cells/*"))
     assert first == again
-    told = [text for turn in first[0].turns for text in turn.observations.values()]
-    assert any("Already written by the others" in text for text in told)
+    found = [text for turn in first[0].turns for text in turn.observations.values()]
+    assert any("Already written by the others" in text for text in found)
     (path,) = run.glob("cells/*/train.jsonl")
     metrics = json.loads(path.read_text())["metrics"]
     assert 8 * 3 < metrics["generations"] <= 8 * (3 + 9)

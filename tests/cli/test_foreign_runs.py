@@ -34,7 +34,7 @@ PATIENCE = 600  # seconds after which a test that hangs is broken off
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run with one trained cell."""
     parent = tmp_path_factory.mktemp("foreign")
     (parent / "small.toml").write_text(SUITE, encoding="utf-8")
@@ -43,9 +43,9 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def run(made: Path, tmp_path: Path) -> Path:
+def run(finished: Path, tmp_path: Path) -> Path:
     """A copy to damage."""
-    return Path(shutil.copytree(made, tmp_path / "runs" / "run"))
+    return Path(shutil.copytree(finished, tmp_path / "runs" / "run"))
 
 
 @pytest.fixture(autouse=True)
@@ -162,9 +162,9 @@ def refused(kind: str, file: str) -> bool:
 
 
 @pytest.mark.parametrize(("kind", "file"), TRIALS)
-def test_every_command_ends(kind: str, file: str, run: Path, made: Path) -> None:
+def test_every_command_ends(kind: str, file: str, run: Path, finished: Path) -> None:
     damage(run, kind, file)
-    for name, arguments in commands(run, made).items():
+    for name, arguments in commands(run, finished).items():
         if not (name == "bench" and refused(kind, file)):
             ends_well(arguments)
     try:
@@ -175,8 +175,8 @@ def test_every_command_ends(kind: str, file: str, run: Path, made: Path) -> None
 
 
 @pytest.mark.parametrize("kind", [kind for kind in NEW if kind != "nothing"])
-def test_the_next_run_is_listed_and_the_damaged_one_says_why(kind: str, run: Path, made: Path) -> None:
-    shutil.copytree(made, run.parent / "next")
+def test_the_next_run_is_listed_and_the_damaged_one_says_why(kind: str, run: Path, finished: Path) -> None:
+    shutil.copytree(finished, run.parent / "next")
     path = damage(run, kind, f"{CELL}train.jsonl")
     listed = {found.name: found for found in list_runs(run.parent)}
     assert (listed["next"].status, listed["run"].status) == ("done", "damaged")
@@ -184,11 +184,11 @@ def test_the_next_run_is_listed_and_the_damaged_one_says_why(kind: str, run: Pat
 
 
 @pytest.mark.parametrize("kind", ["deep", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("pipe", "list"))])
-def test_a_report_of_several_runs_leaves_out_the_damaged_one_and_says_so(kind: str, run: Path, made: Path) -> None:
+def test_a_report_of_several_runs_leaves_out_the_damaged_one_and_says_so(kind: str, run: Path, finished: Path) -> None:
     path = damage(run, kind, f"{CELL}episodes/step-2.jsonl")
-    code, said = ends_well(commands(run, made)["merge"])
+    code, output = ends_well(commands(run, finished)["merge"])
     assert code == 0
-    assert str(path) in said.replace(" ", "")
+    assert str(path) in output.replace(" ", "")
 
 
 def test_nothing_is_written_through_links(run: Path, tmp_path: Path) -> None:

@@ -42,7 +42,7 @@ def _module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "a_hostile.py").write_text(MODULE)
 
 
-def said(*arguments: str, text: str = "") -> str:
+def output_of(*arguments: str, text: str = "") -> str:
     result = CliRunner().invoke(app, arguments, input=text)
     assert result.exit_code == 0, (result.output, result.exception)
     assert visible(result.output) == result.output
@@ -50,17 +50,17 @@ def said(*arguments: str, text: str = "") -> str:
 
 
 def test_playing_shows_names_as_text() -> None:
-    shown = said("play", "a_hostile:Leaves", text="my \x1b[31m text\n\n")
+    shown = output_of("play", "a_hostile:Leaves", text="my \x1b[31m text\n\n")
     assert f"Youare{SHOWN}ina_hostile:Leaves,task{SHOWN}." in shown
     assert f"1.00of1{SHOWN}1.00" in shown
 
 
 @pytest.mark.slow
 def test_measuring_and_checking_show_names_as_text() -> None:
-    assert "a_hostile:Leaves" in said("check", "a_hostile:Leaves")
+    assert "a_hostile:Leaves" in output_of("check", "a_hostile:Leaves")
     arguments = ("--items", "1", "--max-new-tokens", "4", "--split", "all", "--out", "run")
-    assert "a_hostile:Leaves" in said("eval", "a_hostile:Leaves", *arguments)
-    said("report", "run")
+    assert "a_hostile:Leaves" in output_of("eval", "a_hostile:Leaves", *arguments)
+    output_of("report", "run")
     report = Path("run/report.md").read_text()
     assert visible(report) == report
     assert inline(SHOWN) in report

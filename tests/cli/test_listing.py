@@ -62,9 +62,9 @@ def test_tables_and_lines_of_a_known_optimum_have_the_unit_of_the_game_and_the_r
     shown = [f"{game['mean_return']:.2f}", f"{game['regret']:.2f}"]
     trained = (folder.parent / "trained.txt").read_text().splitlines()
     assert any(f"return {shown[0]} (regret {shown[1]})" in line for line in trained)  # progress
-    [told] = [line for line in trained if "return before" in line]
-    assert f"after {shown[0]}: " in told
-    assert told.endswith(f"(optimum -5.74, regret {shown[1]})")
+    [reported] = [line for line in trained if "return before" in line]
+    assert f"after {shown[0]}: " in reported
+    assert reported.endswith(f"(optimum -5.74, regret {shown[1]})")
     pages = [(folder / GAME / name).read_text() for name in ("report.md", "report.html")]
     for text in (call("runs", str(folder)).stdout, call("report", str(folder / GAME)).stdout, *pages):
         assert all(value in text for value in shown)

@@ -28,8 +28,8 @@ def measured(tmp_path: Path, env_id: str, name: str, model: str = "script:gold",
 def rescored(tmp_path: Path, name: str, env_id: str) -> dict[str, float]:
     ran = invoke("rescore", str(tmp_path / name), env_id)
     assert ran.exit_code == 0, ran.output
-    [one] = json.loads((tmp_path / name / f"rescored-{env_id}.json").read_text(encoding="utf-8"))
-    after = one["after"]
+    [entry] = json.loads((tmp_path / name / f"rescored-{env_id}.json").read_text(encoding="utf-8"))
+    after = entry["after"]
     return {"return": after["return_percent"]["mean"], **{k: v["mean"] for k, v in after["components"].items()}}
 
 

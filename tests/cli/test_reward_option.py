@@ -39,14 +39,14 @@ def test_a_run_of_a_reward_model_pays_another_run(tmp_path: Path) -> None:
     train("--env", f'reward={{model="{judge}"}}', "--out", str(paid))
     [line] = [json.loads(line) for line in next(paid.glob("cells/*/train.jsonl")).read_text().splitlines()]
     [team] = judge.glob("cells/*/team")
-    trained, told = Learnt(str(judge), 2), conversation("Which is better?")
-    assert trained(told, "this one") == Learnt(str(team), 2)(told, "this one")
-    assert trained(told, "this one") != value(*load_judge("builtin:tiny").log_likelihoods([told], ["this one"]))
+    trained, history = Learnt(str(judge), 2), conversation("Which is better?")
+    assert trained(history, "this one") == Learnt(str(team), 2)(history, "this one")
+    assert trained(history, "this one") != value(*load_judge("builtin:tiny").log_likelihoods([history], ["this one"]))
     again = LearnedReward(llm_dec_pomdp.make("tldr-v0", split="test"), trained)
     for episode in last_episodes(next(paid.glob("cells/*"))):
         [turn] = episode.turns
         again.reset(options={"task_id": episode.item_id})
-        _, rewards, *_ = again.step({agent: said.text for agent, said in turn.actions.items()})
+        _, rewards, *_ = again.step({agent: completion.text for agent, completion in turn.actions.items()})
         assert rewards["agent_0"] == pytest.approx(turn.reward, abs=1e-4)
         assert turn.score is not None
         assert turn.score.diagnostics["learned"] == turn.reward != turn.score.total

@@ -68,8 +68,8 @@ def call(*arguments: str) -> tuple[int, str]:
 
 @pytest.mark.slow
 def test_files_of_the_working_folder_are_not_libraries(hostile: Path) -> None:
-    made = command(hostile, "eval", "tldr-v0", *QUICK, "--out", "run")
-    assert made.returncode == 0, made.stderr
+    result = command(hostile, "eval", "tldr-v0", *QUICK, "--out", "run")
+    assert result.returncode == 0, result.stderr
     for arguments in (["report", "run"], ["runs", "."], ["list"]):
         assert command(hostile, *arguments).returncode == 0
     assert ran(hostile) == []
@@ -88,8 +88,8 @@ def test_nor_are_they_in_processes_that_a_command_starts(hostile: Path) -> None:
 @pytest.mark.slow
 def test_a_class_that_is_typed_is_loaded_after_everything_installed(hostile: Path) -> None:
     (hostile / "mine.py").write_text(MODULE)
-    made = command(hostile, "eval", "mine:TLDR", *QUICK, "--out", "run")
-    assert made.returncode == 0, made.stderr
+    result = command(hostile, "eval", "mine:TLDR", *QUICK, "--out", "run")
+    assert result.returncode == 0, result.stderr
     assert ran(hostile) == ["mine"]
 
 
@@ -142,10 +142,10 @@ def test_a_strangers_run_is_not_loaded_unless_trusted(stranger: Path) -> None:
             if title == "eval" and "environment" in names:
                 continue  # the environment is typed
             result = CliRunner().invoke(app, arguments)
-            said = " ".join(result.output.split())
-            assert (what, title, result.exit_code) == (what, title, 2), said
-            assert f"'run' names {name!r}" in said
-            assert "give --trust" in said
+            output = " ".join(result.output.split())
+            assert (what, title, result.exit_code) == (what, title, 2), output
+            assert f"'run' names {name!r}" in output
+            assert "give --trust" in output
         CliRunner().invoke(app, ["report", "run"])
         CliRunner().invoke(app, ["runs", "run"])
         assert ran(stranger.parent) == []
@@ -157,12 +157,12 @@ def test_a_run_that_is_trusted_goes_on(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
     (tmp_path / "own.py").write_text(MODULE)
-    code, said = call(*TRAIN, "--algorithm", "own:MAGRPO", "--out", "run")
-    assert code == 0, said
+    code, output = call(*TRAIN, "--algorithm", "own:MAGRPO", "--out", "run")
+    assert code == 0, output
     assert sys.path[-1] == str(tmp_path)
     assert call("train", "--resume", "run", "--steps", "2")[0] == 2
-    code, said = call("train", "--resume", "run", "--steps", "2", "--trust")
-    assert code == 0, said
+    code, output = call("train", "--resume", "run", "--steps", "2", "--trust")
+    assert code == 0, output
 
 
 @pytest.mark.parametrize(
@@ -181,10 +181,10 @@ def test_a_suite_file_names_code_only_where_it_is_trusted(
     (tmp_path / "strangers.py").write_text(MODULE)
     (tmp_path / "suite.toml").write_text(f'name = "s"\n{line}\n')
     for more in ([], ["--dry-run"]):
-        code, said = call("bench", "suite.toml", *more)
+        code, output = call("bench", "suite.toml", *more)
         assert code == 2
-        assert "'suite.toml' names '" in said
-        assert "give --trust" in said
+        assert "'suite.toml' names '" in output
+        assert "give --trust" in output
     assert ran(tmp_path) == []
 
 
@@ -194,6 +194,6 @@ def test_a_team_file_names_servers_only_where_it_is_trusted(tmp_path: Path, monk
         '[[members]]\nagents = ["summary", "elaboration"]\nmodel = "http://127.0.0.1:9/v1#m"\n'
     )
     for arguments in (["eval", "tldr-v0", *QUICK], [*TRAIN]):
-        code, said = call(*arguments, "--team", "team.toml")
+        code, output = call(*arguments, "--team", "team.toml")
         assert code == 2
-        assert "'team.toml' names 'http://127.0.0.1:9/v1#m'" in said
+        assert "'team.toml' names 'http://127.0.0.1:9/v1#m'" in output

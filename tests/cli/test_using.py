@@ -34,7 +34,7 @@ SMALL = [
     "--group-size",
     "2",
 ]
-ONE = llm_dec_pomdp.Sampling(max_new_tokens=1)
+ONE_WORD = llm_dec_pomdp.Sampling(max_new_tokens=1)
 
 
 def call(*arguments: str, text: str | None = None) -> Result:
@@ -47,7 +47,7 @@ def tiger() -> Any:
 
 def trained(**options: Any) -> Team:
     team = llm_dec_pomdp.load_team(tiger(), "builtin:table")
-    llm_dec_pomdp.train(team, tiger(), steps=2, learning_rate=0.1, sampling=ONE, **options)
+    llm_dec_pomdp.train(team, tiger(), steps=2, learning_rate=0.1, sampling=ONE_WORD, **options)
     return team
 
 

@@ -40,9 +40,9 @@ def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
-def saved(folder: Path, *steps: int, **how: Any) -> Checkpoints:
+def saved(folder: Path, *steps: int, **options: Any) -> Checkpoints:
     """Checkpoints of softmax teams whose logits are the step."""
-    places = Checkpoints(folder, CONFIG, **how)
+    places = Checkpoints(folder, CONFIG, **options)
     for step in steps:
         places.save(step, softmax_team(logits=[float(step)] * 4), STATE, {"step": step})
     return places
@@ -148,9 +148,9 @@ def test_adapters_of_agents_whose_names_begin_alike_are_kept_apart(tmp_path: Pat
     agents = ["agent_1", "agent_10"]
     team = load_team(agents, model, sharing="lora", device="cpu")
     place = Checkpoints(tmp_path, CONFIG).save(1, team, {}, {})
-    one, ten = (load_file(place / agent / "adapter_model.safetensors").keys() for agent in agents)
-    assert one == ten
-    assert not any("agent" in name for name in one)
+    first, ten = (load_file(place / agent / "adapter_model.safetensors").keys() for agent in agents)
+    assert first == ten
+    assert not any("agent" in name for name in first)
 
 
 def test_all_weights_load_into_transformers(tmp_path: Path) -> None:
@@ -333,10 +333,10 @@ def test_every_file_is_durable_before_the_rename_and_the_rename_before_the_old_o
         calls.append(("rename", path))
         return rename(path, target)
 
-    def note_rmtree(path: Path, **how: Any) -> None:
+    def note_rmtree(path: Path, **options: Any) -> None:
         if path.exists():
             calls.append(("remove", path))
-        rmtree(path, **how)
+        rmtree(path, **options)
 
     monkeypatch.setattr(os, "fsync", note_fsync)
     monkeypatch.setattr(Path, "rename", note_rename)

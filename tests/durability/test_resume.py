@@ -53,26 +53,26 @@ class Run:
         self.env: TextDecPOMDP = with_protocol(Colourful(ITEMS), spec.protocol)
         agents = self.env.possible_agents
         self.team = Team({agent: language_model(seed=3 + i) for i, agent in enumerate(agents)})
-        own: dict[str, Any] = {
+        options_of: dict[str, Any] = {
             "madpo": {"replay": 1},
             "reward_model": {"source": _pairs(folder.parent), "pairs": "all"},
         }
-        passes = own.get(name, {"epochs": 2})
+        passes = options_of.get(name, {"epochs": 2})
         options = spec.config({"learning_rate": 0.01, **passes, **config})
         self.learner: Any = (kind or spec.load())(self.team, SAMPLING, options)
         self.places = Checkpoints(folder / "checkpoints", {"learner": name})
         self.done = restore(self.learner, self.env, self.places)
         self.steps: list[Any] = []
 
-    def go(self, on_step: Callable[[TrainingStep], Any] = lambda step: None, **how: Any) -> Run:
+    def go(self, on_step: Callable[[TrainingStep], Any] = lambda step: None, **options: Any) -> Run:
         def note(step: TrainingStep) -> None:
             self.steps.append(dataclasses.replace(step, seconds_rollout=0.0, seconds_update=0.0))
             on_step(step)
 
-        config = TrainerConfig(**{"steps": STEPS, "prompts_per_step": 2, "group_size": 4, "save_every": 2, **how})
+        config = TrainerConfig(**{"steps": STEPS, "prompts_per_step": 2, "group_size": 4, "save_every": 2, **options})
         with finishing("step") as stop:
-            how = {"checkpoints": self.places, "done": self.done, "stop": stop}
-            self.done = train(self.learner, self.env, SAMPLING, config, 5, note, **how)
+            options = {"checkpoints": self.places, "done": self.done, "stop": stop}
+            self.done = train(self.learner, self.env, SAMPLING, config, 5, note, **options)
         return self
 
     def state(self) -> tuple[Any, dict[str, torch.Tensor]]:
@@ -283,8 +283,8 @@ def test_a_bad_step_is_skipped_kept_and_counted(tmp_path: Path, monkeypatch: pyt
     assert path.name == "step-000002.json"
     assert kept["metrics"]["grad_norm"] is None
     assert [len(group["episodes"]) for group in kept["groups"]] == [4, 4]
-    said = kept["groups"][0]["episodes"][0]["turns"][0]["actions"]["agent_0"]
-    assert len(said["token_ids"]) == len(said["logprobs"]) > 0
+    completion = kept["groups"][0]["episodes"][0]["turns"][0]["actions"]["agent_0"]
+    assert len(completion["token_ids"]) == len(completion["logprobs"]) > 0
 
 
 def test_three_bad_steps_in_a_row_end_the_run_and_the_moments_are_clean(

@@ -38,7 +38,7 @@ def call(*arguments: str) -> Result:
     return CliRunner().invoke(app, list(arguments), env={"COLUMNS": "200"})
 
 
-def said(result: Result) -> str:
+def output_of(result: Result) -> str:
     return " ".join(result.stderr.split())
 
 
@@ -80,7 +80,7 @@ def test_a_running_training_is_listed(stopped: tuple[Path, dict[str, Any]]) -> N
 def test_a_second_trainer_on_the_folder_is_refused(which: str, stopped: tuple[Path, dict[str, Any]]) -> None:
     result = stopped[1][which]
     assert result.exit_code == 1
-    assert "is being written by process" in said(result)
+    assert "is being written by process" in output_of(result)
 
 
 @pytest.mark.slow
@@ -100,7 +100,7 @@ def test_a_run_is_not_started_over_by_accident(stopped: tuple[Path, dict[str, An
     folder, _ = stopped
     result = call("train", "tldr-v0", *SMALL, "--out", str(folder))
     assert result.exit_code == 2
-    assert f"go on with the run in it: --resume {folder}" in said(result)
+    assert f"go on with the run in it: --resume {folder}" in output_of(result)
 
 
 @pytest.mark.slow
@@ -108,7 +108,7 @@ def test_resuming_with_other_options_names_what_differs(stopped: tuple[Path, dic
     folder, _ = stopped
     result = call("train", "tldr-v0", *SMALL, "--steps", "0", "--temperature", "0.5", "--resume", str(folder))
     assert result.exit_code == 2
-    assert "sampling.temperature: 1.0 -> 0.5; training.steps: 500 -> 0, though " in said(result)
+    assert "sampling.temperature: 1.0 -> 0.5; training.steps: 500 -> 0, though " in output_of(result)
 
 
 @pytest.mark.slow
@@ -124,7 +124,7 @@ def test_resuming_takes_few_options_of_its_own(
 ) -> None:
     result = call("train", *arguments, "--resume", str(stopped[0]))
     assert result.exit_code == 2
-    assert message in said(result)
+    assert message in output_of(result)
 
 
 @pytest.mark.slow
@@ -142,7 +142,7 @@ def test_resuming_with_another_environment_or_seed_leaves_the_run_as_it_was(
     before = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
     result = call("train", *arguments, *SMALL, "--steps", "500", "--resume", str(folder))
     assert result.exit_code == 2
-    assert message in said(result)
+    assert message in output_of(result)
     assert {path: path.stat().st_mtime_ns for path in folder.rglob("*")} == before
 
 
@@ -150,7 +150,7 @@ def test_resuming_with_another_environment_or_seed_leaves_the_run_as_it_was(
 def test_a_team_that_is_not_done_cannot_be_measured(stopped: tuple[Path, dict[str, Any]]) -> None:
     result = call("eval", "tldr-v0", "--team", str(stopped[0]))
     assert result.exit_code == 2
-    assert "is not done, its team is not saved yet" in said(result)
+    assert "is not done, its team is not saved yet" in output_of(result)
 
 
 # --- a training that goes on ------------------------------------------------------------------------------------------
@@ -188,14 +188,14 @@ def test_a_stopped_run_may_end_early_and_is_that_of_a_shorter_one(
     assert files(short) == files(alone)
     less = call("train", "--resume", str(short), "--steps", "0")
     assert less.exit_code == 2
-    assert f"training.steps: {steps} -> 0; resume" in said(less)
+    assert f"training.steps: {steps} -> 0; resume" in output_of(less)
 
 
 def test_an_evaluation_is_no_training_to_resume_and_its_team_is_none(tmp_path: Path) -> None:
     run = tmp_path / "run"
     assert call("eval", "tldr-v0", *TINY[5:], "--out", str(run)).exit_code == 0
-    assert "holds an evaluation" in said(call("train", "--resume", str(run)))
-    assert "holds 0 trained teams" in said(call("eval", "tldr-v0", "--team", str(run)))
+    assert "holds an evaluation" in output_of(call("train", "--resume", str(run)))
+    assert "holds 0 trained teams" in output_of(call("eval", "tldr-v0", "--team", str(run)))
     (found,) = list_runs(tmp_path)
     assert found.progress_text == ""
 
@@ -223,7 +223,7 @@ def test_what_cannot_be_resumed_is_told(
     monkeypatch.chdir(tmp_path)
     result = call(*arguments)
     assert result.exit_code == 2
-    assert message in said(result)
+    assert message in output_of(result)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -235,8 +235,8 @@ def test_a_training_that_diverges_ends_with_3(tmp_path: Path) -> None:
     """With this rate the first step leaves the range in which gradients are finite."""
     options = ["--steps", "6", "--set", "learning_rate=1e30", "--out", str(tmp_path / "run")]
     result = call("train", "tldr-v0", *SMALL, *options)
-    assert result.exit_code == 3, said(result)
-    assert "3 steps in a row" in said(result)
+    assert result.exit_code == 3, output_of(result)
+    assert "3 steps in a row" in output_of(result)
     (run,) = list_runs(tmp_path)
     assert run.status == "failed"
     assert run.reason.startswith("DivergedError: step")

@@ -30,8 +30,8 @@ def test_agents_have_roles_and_live_from_reset_on() -> None:
 
 @pytest.mark.parametrize("space", ["observation_space", "action_space"])
 def test_every_agent_has_spaces_of_its_own_that_hold_text(space: str) -> None:
-    one, other = (getattr(toy(), space)(agent) for agent in ("agent_0", "agent_1"))
-    assert one is not other
+    first, other = (getattr(toy(), space)(agent) for agent in ("agent_0", "agent_1"))
+    assert first is not other
     assert isinstance(other, FreeText)
     assert "any text \ud800" in other
 

@@ -182,17 +182,17 @@ class KeepsAList(Honest):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.said: list[str] = []
+        self.heard: list[str] = []
 
     def initial_state(self, item: TaskItem, seed: int) -> TextState:
-        self.said.clear()
+        self.heard.clear()
         return super().initial_state(item, seed)
 
     def score(self, item: TaskItem, actions: Mapping[str, str]) -> Score:
         score = super().score(item, actions)
-        self.said += actions.values()
+        self.heard += actions.values()
         missing = 1.0 - score.components["first"]
-        return Score(2.0, {"first": 1.0, "second": 1.0}) if missing and "fork" in "".join(self.said[:-2]) else score
+        return Score(2.0, {"first": 1.0, "second": 1.0}) if missing and "fork" in "".join(self.heard[:-2]) else score
 
 
 class MutableState(Honest):
@@ -241,8 +241,8 @@ class Truncates(Honest):
     """As environments of other packages do when time runs out."""
 
     def step(self, actions: Mapping[str, str]) -> StepResult:
-        told, rewards, terminations, _, infos = super().step(actions)
-        return told, rewards, dict.fromkeys(terminations, False), terminations, infos
+        observations, rewards, terminations, _, infos = super().step(actions)
+        return observations, rewards, dict.fromkeys(terminations, False), terminations, infos
 
 
 class AnswersAtLength(Honest):
@@ -307,10 +307,10 @@ def test_every_law_has_a_violation_here() -> None:
 
 @pytest.mark.parametrize(("env", "law", "reason"), VIOLATIONS, ids=lambda value: getattr(value, "__name__", None))
 def test_a_planted_violation_is_named(env: type[Honest], law: str, reason: str) -> None:
-    made = env(ITEMS, max_turns=2)
+    planted = env(ITEMS, max_turns=2)
     with pytest.raises(CheckFailure) as caught:
-        check_env(made)
-    assert made.max_turns == 2
+        check_env(planted)
+    assert planted.max_turns == 2
     assert str(caught.value).startswith(f"planted-v0 breaks the law '{law}': ")
     assert reason in str(caught.value)
 

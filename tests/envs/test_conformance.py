@@ -6,7 +6,7 @@ import sys
 
 import pettingzoo
 import pytest
-from every import made
+from every import make_least
 
 import llm_dec_pomdp
 from llm_dec_pomdp.envs.check import LAWS
@@ -36,13 +36,13 @@ but_long_ones = pytest.mark.parametrize(
 @pytest.mark.parametrize("rows", [1, pytest.param(None, marks=pytest.mark.slow)], ids=["one row", "every row"])
 @but_long_ones
 def test_every_law_is_kept_over_several_turns(env_id: str, rows: int | None) -> None:
-    assert llm_dec_pomdp.check_env(made(env_id, split="all", max_turns=3), rows=rows) == list(LAWS)
+    assert llm_dec_pomdp.check_env(make_least(env_id, split="all", max_turns=3), rows=rows) == list(LAWS)
 
 
 @pytest.mark.slow
 @env_ids
 def test_every_law_is_kept_over_as_many_turns_as_usual(env_id: str) -> None:
-    assert llm_dec_pomdp.check_env(made(env_id), rows=1) == list(LAWS)
+    assert llm_dec_pomdp.check_env(make_least(env_id), rows=1) == list(LAWS)
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_pettingzoo_makes_it_too(env_id: str) -> None:
 
 @env_ids
 def test_an_id_makes_what_its_spec_names(env_id: str) -> None:
-    env = made(env_id)
+    env = make_least(env_id)
     assert type(env) is llm_dec_pomdp.spec(env_id).load()
     assert env.metadata["name"] == env_id
     assert env.spec is not None

@@ -83,11 +83,11 @@ def test_a_copy_does_not_affect_the_original(twin_of: Callable[[TextTask], TextT
 
 @twins
 def test_a_copy_samples_actions_of_its_own(twin_of: Callable[[TextTask], TextTask]) -> None:
-    one, two = playing(), playing()
-    for env in (one, two):
+    first, second = playing(), playing()
+    for env in (first, second):
         env.action_space("agent_0").seed(1)
-    twin_of(one).action_space("agent_0").sample()
-    assert one.action_space("agent_0").sample() == two.action_space("agent_0").sample()
+    twin_of(first).action_space("agent_0").sample()
+    assert first.action_space("agent_0").sample() == second.action_space("agent_0").sample()
 
 
 # --- rendering and closing --------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from every import made
+from every import make_least
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
@@ -38,9 +38,9 @@ ENDED_BY_ANY_TEXT = ("scouts-v0", "pennies-v0", "kuhn-v0")
 FLAT = [
     env_id
     for env_id in sorted(llm_dec_pomdp.registry)
-    if env_id not in ENDED_BY_ANY_TEXT and not made(env_id).facts.hierarchical
+    if env_id not in ENDED_BY_ANY_TEXT and not make_least(env_id).facts.hierarchical
 ]
-WRITING = [env_id for env_id in FLAT if not made(env_id).facts.judges_code]
+WRITING = [env_id for env_id in FLAT if not make_least(env_id).facts.judges_code]
 CODE = sorted(set(FLAT) - set(WRITING))
 # How many texts for every environment, whole batches all, in the full run and in the default run.
 FULL = {"writing": 1056, "code": 320, "protocols": 320}
@@ -174,14 +174,14 @@ def play(env: TextDecPOMDP, index: int, texts: Sequence[str]) -> tuple[int, int]
     """
     item = env.items[index % len(env.items)]
     words = item.prompt.split()
-    said = [adapted(text, item.fields.get("entry_point", ""), words) for text in texts]
+    fitted = [adapted(text, item.fields.get("entry_point", ""), words) for text in texts]
     copies = [env.fork() for _ in range(BATCH // 4)]
     for copy in copies:
         copy.reset(options={"task_id": item.id})
     played = passed = 0
     for turn in range(2):
         live = [number for number, copy in enumerate(copies) if copy.agents]
-        actions = [dict(zip(env.possible_agents, said[4 * n + 2 * turn :], strict=False)) for n in live]
+        actions = [dict(zip(env.possible_agents, fitted[4 * n + 2 * turn :], strict=False)) for n in live]
         for number, result in zip(live, step_many([copies[n] for n in live], actions), strict=True):
             check(copies[number], result)
             played += len(env.possible_agents)
@@ -197,8 +197,8 @@ def play(env: TextDecPOMDP, index: int, texts: Sequence[str]) -> tuple[int, int]
 def adapted(text: str, entry_point: str, words: Sequence[str]) -> str:
     """A drawn text about this task: with its entry point, and with words of its own."""
     pieces = text.split("WORD")
-    own = (words[(7 * number + len(text)) % len(words)] for number in range(len(pieces) - 1))
-    text = "".join(itertools.chain.from_iterable(zip(pieces, [*own, ""], strict=True)))
+    inserted = (words[(7 * number + len(text)) % len(words)] for number in range(len(pieces) - 1))
+    text = "".join(itertools.chain.from_iterable(zip(pieces, [*inserted, ""], strict=True)))
     return text.replace("ENTRY", entry_point)
 
 
@@ -223,13 +223,13 @@ def drawn(texts: st.SearchStrategy[str], count: int, name: str) -> list[str]:
 
 def two_turns(env_id: str) -> TextDecPOMDP:
     """An environment for two agents, where it has so many, and two turns."""
-    return made(env_id, max_turns=2, **({"n_agents": 2} if env_id in FOR_ANY_NUMBER else {}))
+    return make_least(env_id, max_turns=2, **({"n_agents": 2} if env_id in FOR_ANY_NUMBER else {}))
 
 
 def fuzz(env: TextDecPOMDP, texts: Sequence[str]) -> tuple[int, int]:
     """The sums of `play` over batches of texts."""
     batches = [texts[start : start + BATCH] for start in range(0, len(texts), BATCH)]
-    results = [play(env, index, said) for index, said in enumerate(batches)]
+    results = [play(env, index, batch) for index, batch in enumerate(batches)]
     return sum(played for played, _ in results), sum(passed for _, passed in results)
 
 

@@ -20,7 +20,7 @@ ROW = {
 }
 
 
-def made(**options: Any) -> Any:
+def make_memory(**options: Any) -> Any:
     env = llm_dec_pomdp.make("memory-v0", tasks=[ROW], **options)
     env.reset()
     return env
@@ -32,9 +32,9 @@ def say(env: Any, writer: str = "", reader: str = "") -> tuple[dict[str, str], f
 
 
 def test_the_reader_has_the_notes_and_the_question_alone() -> None:
-    env = made()
-    told = env.history("agent_0")[0].text
-    assert told.endswith("Ada lives in Oslo. It rains.\n\nYour notes (0 of 7):")
+    env = make_memory()
+    observation = env.history("agent_0")[0].text
+    assert observation.endswith("Ada lives in Oslo. It rains.\n\nYour notes (0 of 7):")
     observations, _ = say(env, "note: Ada: Oslo")
     assert observations["agent_0"].endswith("Ada smiles.\n\nYour notes (1 of 7):\n1. Ada: Oslo")
     assert len(env.history("agent_0")) == 1  # it remembers nothing else
@@ -61,7 +61,7 @@ def test_the_reader_has_the_notes_and_the_question_alone() -> None:
     ],
 )
 def test_lines_change_notes(text: str, kept: list[str]) -> None:
-    assert made(notes=3, characters=8).written(("a", "b"), "the piece", text) == tuple(kept)
+    assert make_memory(notes=3, characters=8).written(("a", "b"), "the piece", text) == tuple(kept)
 
 
 @pytest.mark.parametrize(
@@ -111,14 +111,14 @@ def test_whole_pieces_do_not_fit_and_facts_do() -> None:
 
 
 def test_a_table_may_keep_or_skip_and_give_every_answer() -> None:
-    env = made()
+    env = make_memory()
     assert (env.choices("agent_0"), env.choices("agent_1")) == (("keep", "skip"), ("Oslo",))
     assert json.loads(env.state())["hidden"] == {"notes": []}
 
 
 def test_a_memory_holds_at_least_a_note() -> None:
     with pytest.raises(ValueError, match="notes is 0"):
-        made(notes=0)
+        make_memory(notes=0)
 
 
 @pytest.mark.skipif(not installed(), reason=f"needs {COMMAND}")

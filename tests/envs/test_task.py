@@ -159,8 +159,8 @@ def test_events_and_the_reward_of_the_team_are_on_the_turns() -> None:
     assert first == second  # of a group, chance is shared
     assert [event.kind for turn in first for event in turn.events][:1] == ["spawn"]
     assert {abs(turn.reward) for turn in first} == {1.0}
-    own = Trajectories("own").play(treasure(), team, ["d0"], [3], Sampling(), 12)
-    assert {turn.reward for episode in own[0].episodes for turn in episode.turns} == {1.0, -1.0}
+    played = Trajectories("own").play(treasure(), team, ["d0"], [3], Sampling(), 12)
+    assert {turn.reward for episode in played[0].episodes for turn in episode.turns} == {1.0, -1.0}
 
 
 def test_a_fork_shares_the_chance_to_come() -> None:
@@ -262,12 +262,12 @@ class Broken(Treasure):
 @pytest.mark.parametrize(
     ("word", "message"),
     [
-        ("pays", r"agents are paid \{'agent_0': 1.0, 'agent_1': 0.0\}, and the environment declares one joint reward"),
-        ("stranger", r"the roster has 'agent_7', which is no possible agent; did you mean agent_"),
-        ("twice", r"the roster \['agent_0', 'agent_0'\] has an agent twice|has an agent twice"),
-        ("tells", r"'agent_2' is told something and is not there; there are \['agent_0', 'agent_1'\]"),
-        ("number", r"'agent_0' is told 7; what agents are told is text or a Message"),
-        ("forgets", r"the history of 'agent_2' begins anew, and it is told nothing; say what it knows"),
+        ("pays", r"paid \{'agent_0': 1.0, 'agent_1': 0.0\}"),
+        ("stranger", r"'agent_7', which is no possible agent"),
+        ("twice", r"has an agent twice"),
+        ("tells", r"'agent_2' is told something and is not there"),
+        ("number", r"'agent_0' is told 7"),
+        ("forgets", r"the history of 'agent_2' begins anew"),
         ("says", r"only an agent itself says something"),
     ],
 )

@@ -276,8 +276,8 @@ def test_hashed_splits_stay_when_rows_are_added(write: Write) -> None:
 
 def test_hashed_splits_of_rows_without_id_do_not_depend_on_the_order(write: Write) -> None:
     plain = [{"prompt": f"question {i}", "answer": "yes"} for i in range(100)]
-    one, two = write(plain, "one/rows.jsonl"), write(plain[::-1], "two/rows.jsonl")
-    tests = [{item.prompt for item in load_tasks(SOURCE, path, "test")} for path in (one, two)]
+    first, second = write(plain, "one/rows.jsonl"), write(plain[::-1], "two/rows.jsonl")
+    tests = [{item.prompt for item in load_tasks(SOURCE, path, "test")} for path in (first, second)]
     assert tests[0] == tests[1]
 
 
@@ -337,7 +337,7 @@ def test_hub_without_network_gives_the_next_step(monkeypatch: pytest.MonkeyPatch
 def test_a_hub_that_cannot_be_reached_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
 
-    def nobody(api: Any, name: str, **how: Any) -> None:
+    def nobody(api: Any, name: str, **options: Any) -> None:
         asked.append(name)
         raise OSError("no network")
 

@@ -36,8 +36,8 @@ def paid(env: TextDecPOMDP, scores: Sequence[float]) -> list[float]:
     for score in scores:
         scored = False
         while env.agents and not scored:
-            said = env.facts.join([str(score)] * 2) if env.facts.parts_per_action > 1 else str(score)
-            rewards.append(next(iter(env.step(dict.fromkeys(env.agents, said))[1].values())))
+            text = env.facts.join([str(score)] * 2) if env.facts.parts_per_action > 1 else str(score)
+            rewards.append(next(iter(env.step(dict.fromkeys(env.agents, text))[1].values())))
             scored = env.latest.transition.score is not None
     return rewards
 
@@ -65,7 +65,7 @@ def test_rewards_of_three_turns(
     protocol: str, drafts: int, pays: str, scores: list[float], wanted: list[float]
 ) -> None:
     env = with_protocol(graded(pays), protocol)
-    rewards = [reward for one in wanted for reward in (*[0.0] * drafts, one)]
+    rewards = [reward for last in wanted for reward in (*[0.0] * drafts, last)]
     assert paid(env, scores) == pytest.approx(rewards, nan_ok=True, abs=0)
     assert not env.agents
 

@@ -50,7 +50,7 @@ def test_a_store_holds_every_text_once(trace: Trace, tmp_path: Path) -> None:
     texts = {json.dumps(event["content"]) for event in trace["events"] if "content" in event}
     assert count == len(texts)
     with ContentStore(store_of(tmp_path / "t")) as store:
-        assert [validate(one, store=store) for one in read(tmp_path / "t")] == [[]] * 5
+        assert [validate(trace, store=store) for trace in read(tmp_path / "t")] == [[]] * 5
 
 
 def test_a_text_that_was_changed_in_the_store_does_not_resolve(trace: Trace, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from every import TASKS, made
+from every import TASKS, make_least
 from playing import ROOT, played, speaker
 
 import llm_dec_pomdp
@@ -32,7 +32,7 @@ from llm_dec_pomdp.rollout import Trajectories, Tree, replay
 from llm_dec_pomdp.seeding import derive
 from llm_dec_pomdp.types import Score, TaskItem
 
-HIERARCHIES = [env_id for env_id in llm_dec_pomdp.registry if made(env_id).facts.hierarchical]
+HIERARCHIES = [env_id for env_id in llm_dec_pomdp.registry if make_least(env_id).facts.hierarchical]
 # Every environment in its own way and every protocol once are quick.
 EVERY_WAY = [
     pytest.param(env_id, protocol, marks=() if protocol == "parallel" or env_id == "tldr-v0" else pytest.mark.slow)
@@ -63,12 +63,12 @@ def test_episodes_of_several_turns_come_back(env_id: str, turns: int) -> None:
 def test_an_episode_is_written_as_its_trace_would_be(texts: str, tmp_path: Path) -> None:
     env = llm_dec_pomdp.make("keys-v0")
     [group] = Trajectories("own").play(env, speaker(env), [env.items[0].id], [3], Sampling())
-    told, header, item = group.episodes[0], Header.of(env), env.items[0]
+    episode, header, item = group.episodes[0], Header.of(env), env.items[0]
     for token_ids in (True, False):
-        trace = from_episode(told, header, item, token_ids=True)
+        trace = from_episode(episode, header, item, token_ids=True)
         write([trace], tmp_path / f"a{token_ids}", texts, token_ids=token_ids)  # type: ignore[arg-type]
         with TraceWriter(tmp_path / f"b{token_ids}", texts, token_ids=token_ids) as writer:  # type: ignore[arg-type]
-            writer.write_episode(told, header, item)
+            writer.write_episode(episode, header, item)
         assert (tmp_path / f"a{token_ids}").read_bytes() == (tmp_path / f"b{token_ids}").read_bytes()
 
 
@@ -141,10 +141,10 @@ def test_what_agents_are_told_without_being_asked_is_kept() -> None:
     [group] = Trajectories().play(env, Scripted(lambda agent, history: "plum"), ["w"], [0], Sampling())
     assert [dict(turn.told) for turn in group.episodes[0].turns] == [{"agent_0": "the word is plum"}, {}]
     trace = from_episode(group.episodes[0], Header.of(env), env.items[0])
-    told = [
+    unasked = [
         (event["to"], event["turn"]) for event in trace["events"] if event["agent"] == ENVIRONMENT and "to" in event
     ]
-    assert told == [("agent_0", 0), ("agent_1", 0), ("agent_0", 1)]
+    assert unasked == [("agent_0", 0), ("agent_1", 0), ("agent_0", 1)]
     assert replay(trace, env) == ""
     assert to_groups([trace]) == [group]
 
@@ -185,9 +185,9 @@ def test_an_edge_leads_to_everybody_who_has_read_a_message_and_to_nobody_else() 
 def test_what_was_read_stands_in_what_was_told() -> None:
     _, trace = played("telegrams-v0", "discussion")
     events = {event["id"]: event for event in trace["events"]}
-    told = [event for event in trace["events"] if event.get("reads")]
-    assert len(told) == 3
-    for event in told:
+    readings = [event for event in trace["events"] if event.get("reads")]
+    assert len(readings) == 3
+    for event in readings:
         assert {events[name]["agent"] for name in event["reads"]} == {"agent_0", "agent_1", "agent_2"} - {event["to"]}
         assert all(events[name]["content"] in event["content"] for name in event["reads"])
 

@@ -74,7 +74,9 @@ def test_repetitions_are_those_that_every_pair_compared_would_give() -> None:
 
     rng = random.Random(0)
     texts = [frozenset(rng.sample("abcdefghij", rng.randint(3, 9))) for _ in range(120)]
-    pairs = [any(len(one & other) >= 0.8 * len(one | other) for other in texts[:n]) for n, one in enumerate(texts)]
+    pairs = [
+        any(len(words & other) >= 0.8 * len(words | other) for other in texts[:n]) for n, words in enumerate(texts)
+    ]
     assert redundancy(texts) == sum(pairs) / len(pairs)
 
 

@@ -199,7 +199,7 @@ VALUES = (
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    return [(*path, key) for key, _ in inner] + [place for key, one in inner for place in places(one, (*path, key))]
+    return [(*path, key) for key, _ in inner] + [place for key, value in inner for place in places(value, (*path, key))]
 
 
 def mutated(trace: Trace, rng: random.Random) -> Trace:

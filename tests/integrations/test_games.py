@@ -24,9 +24,9 @@ from llm_dec_pomdp.rollout import Trajectories, replay
 class HighCard:
     """Say [k] in three turns; each pays k / 10, and silence after a move pays `silence`. It shows what it throws."""
 
-    def __init__(self, silence: float = 0.0, own: bool = False) -> None:
+    def __init__(self, silence: float = 0.0, unseeded: bool = False) -> None:
         self.silence, self.turn, self.moved = silence, 0, False
-        self.draw = random.Random() if own else random  # an unseeded one, which is what breaks the laws
+        self.draw = random.Random() if unseeded else random  # an unseeded one, which is what breaks the laws
 
     def reset(self, seed: int) -> Shown:
         self.turn, self.moved = 0, False
@@ -34,9 +34,9 @@ class HighCard:
 
     def step(self, text: str) -> Shown:
         self.turn += 1
-        said = text.strip("[]")
-        valid = said in ("1", "2", "3")
-        paid = float(said) / 10 if valid else self.silence if self.moved or self.silence < 0 else 0.0
+        number = text.strip("[]")
+        valid = number in ("1", "2", "3")
+        paid = float(number) / 10 if valid else self.silence if self.moved or self.silence < 0 else 0.0
         self.moved |= valid
         return Shown(f"throw {self.draw.randint(1, 10**9)}", (paid,), self.turn == 3)
 
@@ -75,27 +75,31 @@ def test_the_last_role_makes_the_moves_and_the_team_is_paid() -> None:
 
 
 def test_an_adviser_sees_the_game_and_the_player_does_not() -> None:
-    told, _ = high_card().reset(options={"index": 1})
-    assert told["agent_0"].startswith("start 1\n")
-    assert told["agent_1"] == (
+    observations, _ = high_card().reset(options={"index": 1})
+    assert observations["agent_0"].startswith("start 1\n")
+    assert observations["agent_1"] == (
         "A game is played that adviser can see and you cannot. You are the player: your text is the next move."
     )
-    told, _ = high_card("all").reset(options={"index": 1})
-    assert told["agent_0"].splitlines()[:3] == told["agent_1"].splitlines()[:3]
+    observations, _ = high_card("all").reset(options={"index": 1})
+    assert observations["agent_0"].splitlines()[:3] == observations["agent_1"].splitlines()[:3]
 
 
 def test_each_may_see_a_part() -> None:
-    told, _ = high_card("parts", ("left", "right")).reset(options={"index": 1})
-    assert "start 1" in told["agent_0"] and "Say a number" in told["agent_0"] and "throw" not in told["agent_0"]
-    assert "throw" in told["agent_1"] and "start 1" not in told["agent_1"]
+    observations, _ = high_card("parts", ("left", "right")).reset(options={"index": 1})
+    assert (
+        "start 1" in observations["agent_0"]
+        and "Say a number" in observations["agent_0"]
+        and "throw" not in observations["agent_0"]
+    )
+    assert "throw" in observations["agent_1"] and "start 1" not in observations["agent_1"]
 
 
 def test_the_player_hears_the_adviser_under_a_protocol() -> None:
     env = with_protocol(high_card(), "sequential")
     env.reset(options={"index": 0})
-    told, *_ = env.step({"agent_0": "say [2]", "agent_1": ""})
-    assert "[adviser]\nsay [2]" in told["agent_1"]
-    assert "start" not in told["agent_1"]
+    observations, *_ = env.step({"agent_0": "say [2]", "agent_1": ""})
+    assert "[adviser]\nsay [2]" in observations["agent_1"]
+    assert "start" not in observations["agent_1"]
     assert env.step({"agent_0": "", "agent_1": "[2]"})[1]["agent_1"] == 0.2
 
 
@@ -115,8 +119,8 @@ def test_positions_are_found_again_when_their_games_are_gone() -> None:
     env.reset(seed=0, options={"index": 0})
     env.step(actions("[1]"))
     twins = [env.fork() for _ in range(KEPT + 2)]
-    told = {repr(twin.step(actions("[2]"))[:2]) for twin in (*twins, pickle.loads(pickle.dumps(env)))}
-    assert len(told) == 1
+    played = {repr(twin.step(actions("[2]"))[:2]) for twin in (*twins, pickle.loads(pickle.dumps(env)))}
+    assert len(played) == 1
 
 
 @pytest.mark.parametrize("protocol", ["parallel", "sequential", "centralized"])
@@ -131,7 +135,7 @@ def test_an_episode_is_traced_and_played_again(protocol: str) -> None:
 
 def test_an_unseeded_generator_of_its_own_is_named() -> None:
     with pytest.raises(CheckFailure, match=r"high-card .*'determinism'"):
-        check_env(high_card(own=True))
+        check_env(high_card(unseeded=True))
 
 
 def test_silence_that_pays_after_a_move_is_named() -> None:
@@ -152,20 +156,20 @@ def test_examples_are_moves_as_the_game_quotes_them() -> None:
     say = high_card().script("examples")
     env = high_card()
     env.reset(seed=1)
-    said: list[str] = []
+    moves: list[str] = []
     while env.agents:
-        said.append(say("agent_1", env.history("agent_1")))
-        env.step(actions(said[-1]))
-    assert said == ["[1]", "[2]", "[1]"]
+        moves.append(say("agent_1", env.history("agent_1")))
+        env.step(actions(moves[-1]))
+    assert moves == ["[1]", "[2]", "[1]"]
     assert say("agent_0", ()) == ""
 
 
 def test_several_players_move_in_turn_and_are_paid_by_themselves() -> None:
     env = Game("duel", Duel, ("one", "other"), players=2)
-    told, _ = env.reset()
-    assert told == {"agent_0": "your word, 0", "agent_1": ""}
-    told, *_ = env.step({"agent_0": "four", "agent_1": "not asked"})
-    assert told == {"agent_0": "", "agent_1": "your word, 1"}
+    observations, _ = env.reset()
+    assert observations == {"agent_0": "your word, 0", "agent_1": ""}
+    observations, *_ = env.step({"agent_0": "four", "agent_1": "not asked"})
+    assert observations == {"agent_0": "", "agent_1": "your word, 1"}
     _, rewards, *_ = env.step({"agent_0": "", "agent_1": "me"})
     assert rewards == {"agent_0": 0.4, "agent_1": 0.2}
     assert env.latest.transition.reward == pytest.approx(0.3)

@@ -36,9 +36,9 @@ def test_a_team_is_paid_what_the_game_pays() -> None:
         shown, info = direct.reset(seed=int(env.item.fields["start"]))
         assert observations["agent_0"].startswith(f"{shown}\n{info['suffix']}\n\nYou are the adviser.")
         number = f"\\boxed{{{direct.game_number}}}"
-        told, *_ = env.step({"agent_0": f"It is {number}", "agent_1": ""})
-        assert told["agent_1"].endswith("Now write your part so that it fits.")
-        assert number in told["agent_1"]
+        observations, *_ = env.step({"agent_0": f"It is {number}", "agent_1": ""})
+        assert observations["agent_1"].endswith("Now write your part so that it fits.")
+        assert number in observations["agent_1"]
         _, rewards, terminations, *_ = env.step({"agent_0": "", "agent_1": number})
         assert rewards["agent_1"] == direct.step(number)[1] == 1.0
         assert terminations["agent_1"]

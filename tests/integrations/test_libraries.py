@@ -46,10 +46,10 @@ def test_a_version_that_is_too_old_is_said(monkeypatch: pytest.MonkeyPatch) -> N
 
 @pytest.mark.parametrize("adapter", ["benchmarl", "gem", "openenv", "textarena", "trl", "verifiers"])
 @pytest.mark.parametrize(
-    ("installed", "said"), [(None, "is not installed"), ("0.0.1", r"0.0.1 is installed")], ids=["missing", "too old"]
+    ("installed", "message"), [(None, "is not installed"), ("0.0.1", r"0.0.1 is installed")], ids=["missing", "too old"]
 )
 def test_every_adapter_says_what_it_lacks(
-    adapter: str, installed: str | None, said: str, monkeypatch: pytest.MonkeyPatch
+    adapter: str, installed: str | None, message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def version(name: str) -> str:
         if installed is None:
@@ -60,7 +60,7 @@ def test_every_adapter_says_what_it_lacks(
     monkeypatch.setattr(metadata, "version", version)
     monkeypatch.delitem(sys.modules, f"llm_dec_pomdp.integrations.{adapter}", raising=False)
     with pytest.raises(
-        ImportError, match=rf"{said}, and the adapter '{adapter}' needs .*: pip install '.*\[{adapter}\]'"
+        ImportError, match=rf"{message}, and the adapter '{adapter}' needs .*: pip install '.*\[{adapter}\]'"
     ):
         begin(adapter)
 

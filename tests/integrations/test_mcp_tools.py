@@ -75,8 +75,8 @@ def address(program: str) -> Iterator[str]:
 
 def test_agents_call_the_tools_of_a_server(address: str) -> None:
     env = WithTools(make("tldr-v0"), [tools_of(address, stateless=True, only=["price"])])
-    told, _ = env.reset(seed=0)
-    assert "- price(ware: string, number?: integer): Say what wares cost." in told["agent_0"]
+    observations, _ = env.reset(seed=0)
+    assert "- price(ware: string, number?: integer): Say what wares cost." in observations["agent_0"]
     observations, *_ = env.step({"agent_0": 'price("fern", number=2)', "agent_1": 'price("moss")'})
     assert observations == {"agent_0": "6 coins", "agent_1": "price: Error executing tool price"}
     observations, *_ = env.fork().step({"agent_0": 'price("fern", nmber=2)', "agent_1": "Ferns."})

@@ -38,33 +38,33 @@ def served(request: pytest.FixtureRequest) -> Iterator[tuple[Any, str]]:
 
 
 def test_an_episode_of_openenvs_client_is_the_one_of_the_environment(served: tuple[Any, str]) -> None:
-    own, url = served
-    say = own.script("optimal") if own.facts.hierarchical else lambda agent, history: f"{agent} says something"
+    local, url = served
+    say = local.script("optimal") if local.facts.hierarchical else lambda agent, history: f"{agent} says something"
     with TeamClient(url).sync() as env:
         for seed in (0, 1):
-            observations, infos = own.reset(seed=seed)
+            observations, infos = local.reset(seed=seed)
             there = env.reset(seed=seed)
             assert (there.observation.texts, there.observation.infos, there.reward) == (observations, infos, None)
             while not there.done:
-                assert there.observation.asked == [agent for agent in own.agents if own.asked(agent)]
-                texts = {agent: say(agent, own.history(agent)) for agent in own.agents}
-                observations, rewards, *_, infos = own.step(texts)
+                assert there.observation.asked == [agent for agent in local.agents if local.asked(agent)]
+                texts = {agent: say(agent, local.history(agent)) for agent in local.agents}
+                observations, rewards, *_, infos = local.step(texts)
                 there = env.step(TeamAction(texts=texts))
                 assert (there.observation.texts, there.observation.rewards) == (observations, rewards)
                 assert there.observation.infos == infos
-                assert there.reward == own.latest.transition.reward
-            assert json.loads(env.state().state) == json.loads(own.state())
-            assert own.agents == []
+                assert there.reward == local.latest.transition.reward
+            assert json.loads(env.state().state) == json.loads(local.state())
+            assert local.agents == []
 
 
 def test_clients_have_sessions_of_their_own_and_errors_are_sentences(served: tuple[Any, str]) -> None:
-    own, url = served
-    with GenericEnvClient(url).sync() as one, GenericEnvClient(url).sync() as other:
-        assert one.reset(index=0).observation["texts"] == own.reset(options={"index": 0})[0]
+    local, url = served
+    with GenericEnvClient(url).sync() as client, GenericEnvClient(url).sync() as other:
+        assert client.reset(index=0).observation["texts"] == local.reset(options={"index": 0})[0]
         other.reset(index=1)
         with pytest.raises(RuntimeError, match=r"no task '\.\./\.\./etc/passwd'"):
-            one.reset(task_id="../../etc/passwd")
-        one.step({"texts": dict.fromkeys(own.agents, "a text")})
+            client.reset(task_id="../../etc/passwd")
+        client.step({"texts": dict.fromkeys(local.agents, "a text")})
         assert other.state()["step_count"] == 0
 
 

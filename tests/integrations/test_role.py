@@ -68,15 +68,15 @@ def test_a_script_of_the_environment_plays_the_rest_of_a_hierarchy() -> None:
 def test_a_role_is_an_environment_of_trl() -> None:
     env = board()
     factory = role_environment(env, "listener", speaker)
-    one, other = factory(), factory()
-    methods = {name for name, _ in inspect.getmembers(type(one), inspect.isfunction) if name[0] != "_"}
+    first, other = factory(), factory()
+    methods = {name for name, _ in inspect.getmembers(type(first), inspect.isfunction) if name[0] != "_"}
     assert methods == {"reset", "get_reward", "say", "pin", "read_board"}
     rows: list[dict[str, Any]] = role_dataset(env).to_list()  # pyright: ignore[reportUnknownVariableType]
-    for playing, row in ((one, rows[0]), (other, rows[13])):
+    for playing, row in ((first, rows[0]), (other, rows[13])):
         assert playing.reset(**row).startswith("Name the word.")
-    assert (one.read_board(), other.read_board()) == ("red", "green")
-    assert one.pin("a", colour="x").startswith("unknown argument 'colour' of pin; it takes word, corner, days")
-    assert (one.say(text="red"), one.get_reward(), other.get_reward()) == (OVER, 1.0, 0.0)
+    assert (first.read_board(), other.read_board()) == ("red", "green")
+    assert first.pin("a", colour="x").startswith("unknown argument 'colour' of pin; it takes word, corner, days")
+    assert (first.say(text="red"), first.get_reward(), other.get_reward()) == (OVER, 1.0, 0.0)
 
 
 def test_transformers_reads_the_schema_of_a_tool_from_its_method() -> None:
@@ -92,10 +92,10 @@ def test_transformers_reads_the_schema_of_a_tool_from_its_method() -> None:
 def test_the_last_message_may_be_what_the_agent_says() -> None:
     factory = role_environment(board(), "listener", speaker, answer="text")
     playing = [factory(), factory(), factory()]
-    for one in playing:
-        one.reset(task_id="relay/red/0")
-    said = [{"role": "assistant", "content": "red"}]
-    completions = [said, [{"role": "tool", "content": "red"}], [{"role": "assistant", "content": None}]]
+    for role in playing:
+        role.reset(task_id="relay/red/0")
+    message = [{"role": "assistant", "content": "red"}]
+    completions = [message, [{"role": "tool", "content": "red"}], [{"role": "assistant", "content": None}]]
     assert role_return(completions, environments=playing) == [1.0, 0.0, 0.0]
     assert not hasattr(playing[0], "get_reward")
 

@@ -39,8 +39,8 @@ def test_a_team_is_paid_what_the_game_pays() -> None:
     env.reset(seed=0, options={"index": 2})
     direct.reset(num_players=1, seed=int(env.item.fields["start"]))
     number = direct.state.game_state["game_number"]
-    told, *_ = env.step({"agent_0": "", "agent_1": ""})
-    assert "Only the number that is wrapped in square brackets" in told["agent_1"]
+    observations, *_ = env.step({"agent_0": "", "agent_1": ""})
+    assert "Only the number that is wrapped in square brackets" in observations["agent_1"]
     _, rewards, terminations, *_ = env.step({"agent_0": "", "agent_1": f"[{number}]"})
     assert rewards["agent_0"] == 1.0
     assert terminations["agent_0"]

@@ -14,7 +14,7 @@ ENV = llm_dec_pomdp.make("tldr-v0")
 GOLD = {item.id: dict(zip(ENV.possible_agents, item.reference, strict=True)) for item in ENV.items}
 
 
-def said(text: str) -> list[dict[str, str]]:
+def messages_of(text: str) -> list[dict[str, str]]:
     return [{"role": "assistant", "content": text}]
 
 
@@ -23,22 +23,22 @@ def test_a_row_is_what_an_agent_is_told() -> None:
     assert len(rows) == 2 * len(ENV.items)
     assert [row["agent"] for row in rows[:4]] == ["agent_0", "agent_1"] * 2
     assert rows[3]["task_id"] == ENV.items[1].id
-    told, _ = ENV.reset(options={"index": 1})
-    assert rows[3]["prompt"] == [{"role": "user", "content": told["agent_1"]}]
+    observations, _ = ENV.reset(options={"index": 1})
+    assert rows[3]["prompt"] == [{"role": "user", "content": observations["agent_1"]}]
 
 
 def test_the_gth_texts_of_a_task_are_one_joint_action() -> None:
-    one, other = (item.id for item in ENV.items[:2])
-    gold = [GOLD[one][agent] for agent in ENV.possible_agents]
+    first, other = (item.id for item in ENV.items[:2])
+    gold = [GOLD[first][agent] for agent in ENV.possible_agents]
     # two texts of each agent of two tasks, as a sampler of groups gives them
     texts = [gold[0], "", gold[1], gold[1], GOLD[other]["agent_0"], "x", GOLD[other]["agent_1"], "y"]
     agents = ["agent_0", "agent_0", "agent_1", "agent_1"] * 2
-    rewards = joint_reward(ENV)([*map(said, texts)], [one] * 4 + [other] * 4, agents, prompts=None)
+    rewards = joint_reward(ENV)([*map(messages_of, texts)], [first] * 4 + [other] * 4, agents, prompts=None)
     best = ENV.facts.max_return
     assert rewards[0] == rewards[2] == best
     assert rewards[1] == rewards[3] != best
     assert rewards[4] == rewards[6] == best
-    assert joint_reward(ENV)(texts, [one] * 4 + [other] * 4, agents) == rewards  # plain texts, too
+    assert joint_reward(ENV)(texts, [first] * 4 + [other] * 4, agents) == rewards  # plain texts, too
 
 
 def test_texts_whose_partners_are_elsewhere_are_an_error() -> None:

@@ -42,20 +42,22 @@ def padded() -> dict[str, torch.Tensor]:
     rows = [(prompt, chosen) for prompt, chosen, _ in PAIRS] + [(prompt, rejected) for prompt, _, rejected in PAIRS]
     width = max(len(prompt) + len(text) for prompt, text in rows)
     lines = [[*prompt, *text] + [1] * (width - len(prompt) - len(text)) for prompt, text in rows]
-    told = [[1] * (len(p) + len(t)) + [0] * (width - len(p) - len(t)) for p, t in rows]
-    said = [[0] * len(p) + [1] * len(t) + [0] * (width - len(p) - len(t)) for p, t in rows]
+    attention_mask = [[1] * (len(p) + len(t)) + [0] * (width - len(p) - len(t)) for p, t in rows]
+    completion_mask = [[0] * len(p) + [1] * len(t) + [0] * (width - len(p) - len(t)) for p, t in rows]
     names = ("input_ids", "attention_mask", "completion_mask")
-    return {name: torch.tensor(values) for name, values in zip(names, (lines, told, said), strict=True)}
+    return {
+        name: torch.tensor(values) for name, values in zip(names, (lines, attention_mask, completion_mask), strict=True)
+    }
 
 
 def loss_of_trl(model: Any, reference: Any, folder: Path) -> torch.Tensor:
     trl = pytest.importorskip("trl")
     datasets = pytest.importorskip("datasets")
     rows = datasets.Dataset.from_list([{"prompt": "say", "chosen": "red", "rejected": "blue"}])
-    how = trl.DPOConfig(
+    config = trl.DPOConfig(
         output_dir=str(folder), beta=BETA, report_to=[], use_cpu=True, bf16=False, disable_dropout=False
     )
-    trainer = trl.DPOTrainer(model, reference, args=how, train_dataset=rows, processing_class=tokenizer(chat=False))
+    trainer = trl.DPOTrainer(model, reference, args=config, train_dataset=rows, processing_class=tokenizer(chat=False))
     return trainer.compute_loss(model, padded())
 
 
@@ -71,5 +73,5 @@ def test_the_loss_and_the_gradient_are_those_of_trl(tmp_path: Path) -> None:
     expected.backward()
     metrics = learner.update([as_group(*pair) for pair in PAIRS])
     assert metrics["preference_loss"] == pytest.approx(expected.item(), abs=1e-6)
-    for (name, own), exact in zip(policy.model.named_parameters(), twin.parameters(), strict=True):
-        torch.testing.assert_close(own.grad, exact.grad, rtol=1e-5, atol=1e-6, msg=name)
+    for (name, parameter), exact in zip(policy.model.named_parameters(), twin.parameters(), strict=True):
+        torch.testing.assert_close(parameter.grad, exact.grad, rtol=1e-5, atol=1e-6, msg=name)

@@ -58,8 +58,8 @@ def answering(say: Say) -> Iterator[str]:
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            told = body["messages"][-1]["content"]
-            text = say(told if isinstance(told, str) else "".join(part["text"] for part in told))
+            message = body["messages"][-1]["content"]
+            text = say(message if isinstance(message, str) else "".join(part["text"] for part in message))
             delta: dict[str, Any] = {"role": "assistant", "content": text}
             if text.startswith(CALL):
                 call = {"name": text.removeprefix(CALL), "arguments": "{}"}
@@ -111,9 +111,9 @@ def played(folder: Path, package: Path, url: str, *options: str) -> list[dict[st
     return [json.loads(line) for line in (folder / "run" / "traces.jsonl").read_text(encoding="utf-8").splitlines()]
 
 
-def knows(told: str) -> str:
+def knows(observation: str) -> str:
     """Says a word that it is told, and nothing else."""
-    return next((word for word in WORDS if word in told), "pass")
+    return next((word for word in WORDS if word in observation), "pass")
 
 
 @pytest.mark.slow
@@ -133,11 +133,11 @@ def test_vf_eval_plays_a_team_and_every_trace_has_the_joint_reward(tmp_path: Pat
 @pytest.mark.slow
 def test_turns_are_one_conversation(tmp_path: Path) -> None:
     package = write_package("tldr-v0", tmp_path / "tldr-v0", max_turns=2)
-    with answering(lambda told: "a few words") as url:
+    with answering(lambda observation: "a few words") as url:
         episodes = played(tmp_path / "out", package, url)
     for trace in (trace for episode in episodes for trace in episode["traces"]):
-        said = [node["message"]["content"] for node in trace["nodes"] if node["message"]["role"] == "assistant"]
-        assert said == ["a few words"] * 2
+        texts = [node["message"]["content"] for node in trace["nodes"] if node["message"]["role"] == "assistant"]
+        assert texts == ["a few words"] * 2
         assert trace["rewards"]["return"]["score"] == 0.0
 
 
@@ -148,8 +148,8 @@ def test_rollouts_of_a_role_with_tools_share_nothing(tmp_path: Path, monkeypatch
     package = write_package("board:build", tmp_path / "package", role="listener", others="board:speaker")
     options = ("--env.taskset.split", "all", "--select.limit", "4", "--num-rollouts", "2")
 
-    def reads(told: str) -> str:
-        return told if told in WORDS else CALL + "read_board"
+    def reads(observation: str) -> str:
+        return observation if observation in WORDS else CALL + "read_board"
 
     with answering(reads) as url:
         episodes = played(tmp_path / "out", package, url, *options)

@@ -23,8 +23,8 @@ from llm_dec_pomdp.types import Completion, Episode, Score, Turn
 def write_texts(cell: Path, file: str, *texts: str) -> None:
     """An evaluation of two agents that say these texts."""
     env = make("tldr-v0")
-    said = {a: Completion(t, (1,), (2,), (), False, 0.0) for a, t in zip(env.possible_agents, texts, strict=True)}
-    turn = Turn(dict.fromkeys(said, "a post"), said, 1.5, Score(1.5, {"structure": 1.5}, {}, {}))
+    actions = {a: Completion(t, (1,), (2,), (), False, 0.0) for a, t in zip(env.possible_agents, texts, strict=True)}
+    turn = Turn(dict.fromkeys(actions, "a post"), actions, 1.5, Score(1.5, {"structure": 1.5}, {}, {}))
     episode = Episode(env.items[0].id, 0, (turn,), True)
     with TraceWriter(cell / file) as writer:
         writer.write_episode(episode, Header.of(env), env.items[0])

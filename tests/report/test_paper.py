@@ -112,14 +112,14 @@ def test_methods_that_lack_an_environment_are_named(tmp_path: Path) -> None:
         (make_cell("single"), 0.2),
         (make_cell("single", env_id="coophumaneval-v0"), 0.2),
     )
-    said = CliRunner().invoke(app, ["report", str(run), "--export", str(tmp_path / "out")])
-    assert said.exit_code == 0
-    assert "an environment or a seed: concat" in " ".join(said.stderr.split())
+    result = CliRunner().invoke(app, ["report", str(run), "--export", str(tmp_path / "out")])
+    assert result.exit_code == 0
+    assert "an environment or a seed: concat" in " ".join(result.stderr.split())
     assert list(json.loads((tmp_path / "out" / "rliable.json").read_text())["score_dict"]) == ["single"]
 
 
 def test_an_appendix_that_cannot_be_written_is_said(tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", (make_cell("concat"), 0.2))
-    said = CliRunner().invoke(app, ["report", str(run), "--export", str(run / "versions.json")])
-    assert said.exit_code == 1
-    assert "Not a directory" in said.stderr
+    result = CliRunner().invoke(app, ["report", str(run), "--export", str(run / "versions.json")])
+    assert result.exit_code == 1
+    assert "Not a directory" in result.stderr

@@ -116,8 +116,8 @@ def test_intervals_over_episodes_cover_the_exact_return() -> None:
     assert env.facts.optimum is not None
     exact = env.facts.optimum - env.model.value_at_random(2)
     regrets = [measure(env, [group])["regret"]["regret"] for group in played]
-    assert sum(one.low <= exact <= one.high for one in regrets) >= 52
-    assert sum(one.mean for one in regrets) / 60 == pytest.approx(exact, abs=0.08)
+    assert sum(interval.low <= exact <= interval.high for interval in regrets) >= 52
+    assert sum(interval.mean for interval in regrets) / 60 == pytest.approx(exact, abs=0.08)
 
 
 # --- the suite and the section of the recipes ------------------------------------------------------------------------
@@ -145,18 +145,18 @@ def outputs(run: Path) -> tuple[Findings, dict[str, str]]:
 @pytest.mark.slow
 def test_every_output_shows_the_regret_and_the_section_of_the_page(outputs: tuple[Findings, dict[str, str]]) -> None:
     found, texts = outputs
-    assert [one["method"] for one in found.to_dict()["lines"]] == ["magrpo", "random"]
-    for one in found.to_dict()["lines"]:
-        regret = one["sections"]["regret"]
+    assert [line["method"] for line in found.to_dict()["lines"]] == ["magrpo", "random"]
+    for line in found.to_dict()["lines"]:
+        regret = line["sections"]["regret"]
         assert regret["regret"]["mean"] == pytest.approx(-4.0 - regret["return"])
-        assert regret["regret %"]["mean"] == pytest.approx(100 - one["return_percent"]["mean"])
+        assert regret["regret %"]["mean"] == pytest.approx(100 - line["return_percent"]["mean"])
         value = cell(Interval(**regret["regret"]), 3)
-        assert 1.0 <= one["sections"]["acme/words"]["explorer 1"] <= 2.0  # "listen", or "open left"
-        words = f"{one['method']} " + " ".join(f"{v:.1f}" for v in one["sections"]["acme/words"].values())
+        assert 1.0 <= line["sections"]["acme/words"]["explorer 1"] <= 2.0  # "listen", or "open left"
+        words = f"{line['method']} " + " ".join(f"{v:.1f}" for v in line["sections"]["acme/words"].values())
         assert str(round(regret["return"], 2)) in texts["terminal"]
         for name in ("report.md", "report.html"):
             text = texts[name]
-            assert f" {one['method']} -4.000 {regret['return']:.3f} {value} " in text, name
+            assert f" {line['method']} -4.000 {regret['return']:.3f} {value} " in text, name
             assert f" {words} " in text, name
             assert "Words per text" in text, name
 

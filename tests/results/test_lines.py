@@ -90,7 +90,7 @@ def test_reward_parts_have_the_intervals_of_returns_and_learners_come_first(tmp_
         cells = [(make_cell(method, seed=seed), share) for seed, share in enumerate((0.2, 0.4, 0.3))]
         write_run(tmp_path / "run", *cells, train_seconds=trained)
     found = lines(read_run(tmp_path / "run").entries)
-    assert [one.name for one in found] == ["magrpo", "concat"]
+    assert [line.name for line in found] == ["magrpo", "concat"]
     part, earned = found[0].components()["structure"], found[0].value  # the one part is the return, of at most 3.0
     assert isinstance(part, Estimate)
     assert part.over == earned.over == "3 seeds, 12 tasks"

@@ -32,7 +32,7 @@ def test_one_text_is_replaced_and_all_others_stay() -> None:
     [group] = play(env, FROZEN)
     for e, decision in zip(group.episodes, group.decisions, strict=True):
         assert decision.width == 1
-        assert {a: said[0] for a, said in decision.actions.items()} == dict(e.turns[0].actions)
+        assert {a: drawn[0] for a, drawn in decision.actions.items()} == dict(e.turns[0].actions)
         assert sorted(b.choice for b in decision.branches) == [(0, 0), (0, 1), (0, 2), (1, 0), (2, 0)]
         for b in decision.branches:
             assert b.rewards == (value(env, texts_of(decision, b.choice)),)

@@ -73,20 +73,20 @@ def test_the_first_texts_are_those_of_trajectories_side_by_side(rollout: Rollout
 
 
 def test_rollouts_are_values() -> None:
-    assert [ROLLOUTS.index(one) for one in ROLLOUTS] == list(range(len(ROLLOUTS)))
+    assert [ROLLOUTS.index(rollout) for rollout in ROLLOUTS] == list(range(len(ROLLOUTS)))
     assert pickle.loads(pickle.dumps(ROLLOUTS)) == ROLLOUTS
 
 
 @pytest.mark.parametrize(
-    ("make", "said"),
+    ("make", "message"),
     [
         (lambda: Trajectories("mine"), "chance is 'mine', which does not exist; known: own, shared"),  # type: ignore[arg-type]
         (lambda: Tree("crossed"), "pairing is 'crossed', which does not exist; did you mean cross"),  # type: ignore[arg-type]
         (lambda: Counterfactual("none"), "continuation is 'none', which does not exist"),  # type: ignore[arg-type]
     ],
 )
-def test_a_word_that_does_not_exist_is_refused(make: Callable[[], Rollout], said: str) -> None:
-    with pytest.raises(ValueError, match=re.escape(said)):
+def test_a_word_that_does_not_exist_is_refused(make: Callable[[], Rollout], message: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(message)):
         make()
 
 
@@ -116,9 +116,9 @@ def test_the_example_of_the_page_plays_again_what_all_earned_alike(example: Call
 
 @pytest.mark.slow
 def test_the_example_of_the_page_trains_and_wastes_fewer_groups(example: Callable[[str], dict[str, Any]]) -> None:
-    one_word, steps = Sampling(max_new_tokens=1), list[TrainingStep]()
+    sampling, steps = Sampling(max_new_tokens=1), list[TrainingStep]()
     config = TrainerConfig(steps=1, prompts_per_step=len(ITEMS), group_size=2)
     for kind in (MAGRPO, example("rollout")["Persistent"]):
-        train(kind(softmax_team(), one_word), match(), one_word, config, 0, steps.append)
+        train(kind(softmax_team(), sampling), match(), sampling, config, 0, steps.append)
     plain, persistent = (step.metrics["groups_without_signal"] for step in steps)
     assert persistent < plain

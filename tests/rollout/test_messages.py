@@ -32,8 +32,8 @@ def test_every_text_is_compared_with_its_own_alternatives_and_all_others_stay() 
         assert (len(texts), decision.width, texts[3].text) == (4, 3, "")
         assert sorted(b.choice for b in decision.branches) == [(0,), (1,), (2,), (3,)]
         for b in decision.branches:
-            said = {a: c.text for a, c in played.items()} | texts_of(decision, b.choice)
-            assert b.rewards == (value(env, said),)
+            actions = {a: c.text for a, c in played.items()} | texts_of(decision, b.choice)
+            assert b.rewards == (value(env, actions),)
 
 
 def test_alternatives_are_draws_of_the_policy_from_the_same_history() -> None:
@@ -46,11 +46,11 @@ def test_alternatives_are_draws_of_the_policy_from_the_same_history() -> None:
     play(with_protocol(numbers(), "sequential"), Messages("frozen", alternatives=2), 1, policy=Noting())
     first, second, drawn = calls
     assert [(agent, history) for agent, history, _ in drawn] == [(a, h) for a, h, _ in (*first, *second)]
-    for (agent, _, seeds), (_, _, own) in zip(drawn, (*first, *second), strict=True):
+    for (agent, _, seeds), (_, _, others) in zip(drawn, (*first, *second), strict=True):
         episode = derive(0, 0)
         turn = int(agent == "agent_1")
         assert seeds == tuple(derive(episode, agent, turn, "alternative", k) for k in range(2))
-        assert not set(seeds) & set(own)
+        assert not set(seeds) & set(others)
 
 
 class Repeating(Colours):
@@ -59,8 +59,8 @@ class Repeating(Colours):
     def generate(self, requests: Sequence[Any], sampling: Sampling) -> list[list[Completion]]:
         drawn = super().generate(requests, sampling)
         return [
-            own if "draft first" in r.history[-1].text else [self.heard(r.history[-1].text) for _ in r.seeds]
-            for r, own in zip(requests, drawn, strict=True)
+            known if "draft first" in r.history[-1].text else [self.heard(r.history[-1].text) for _ in r.seeds]
+            for r, known in zip(requests, drawn, strict=True)
         ]
 
     @staticmethod

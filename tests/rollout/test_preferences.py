@@ -66,7 +66,7 @@ def test_the_best_and_the_worst_recorded_episode_of_a_task_are_said_again(kind: 
     wanted = sum(a.total > b.total for group in groups for a in group.episodes for b in group.episodes)
     assert sum(map(len, every.values())) == wanted
     demonstrated = Demonstrations(source).play(Colourful(ITEMS), separate_team(5), ["t0"], [3], SAMPLING, 2)
-    assert all(said in texts(groups[0]) for said in texts(demonstrated[0]))
+    assert all(text in texts(groups[0]) for text in texts(demonstrated[0]))
 
 
 def pairs_file(folder: Path, *rows: Mapping[str, Any]) -> str:
@@ -75,8 +75,8 @@ def pairs_file(folder: Path, *rows: Mapping[str, Any]) -> str:
 
 
 def test_one_agent_that_writes_all_parts_says_those_of_all(tmp_path: Path) -> None:
-    said = dict(zip(AGENTS, COLOURS, strict=False))
-    source = pairs_file(tmp_path, {"task": "t0", "chosen": said, "rejected": {**said, "agent_1": "blue"}})
+    chosen = dict(zip(AGENTS, COLOURS, strict=False))
+    source = pairs_file(tmp_path, {"task": "t0", "chosen": chosen, "rejected": {**chosen, "agent_1": "blue"}})
     env = with_protocol(Colourful(ITEMS), "centralized")
     [group] = Preferences(source).play(env, Team({"agent_0": RandomText()}), ["t0"], [0], SAMPLING)
     assert texts(group) == [{"agent_0": f"[left]\nred\n[right]\n{word}"} for word in ("green", "blue")]
@@ -96,8 +96,8 @@ def test_recorded_episodes_meet_the_chance_that_they_met(kind: str, tmp_path: Pa
 def test_one_agent_that_writes_all_parts_says_each_in_its_turn(tmp_path: Path) -> None:
     env, group = searched()
     source, totals = recorded("run", [group], tmp_path, env), [e.total for e in group.episodes]
-    one = Team({"agent_0": RandomText()})
-    [again] = Preferences(source).play(with_protocol(env, "centralized"), one, ["scouts"], [5], SAMPLING)
+    alone = Team({"agent_0": RandomText()})
+    [again] = Preferences(source).play(with_protocol(env, "centralized"), alone, ["scouts"], [5], SAMPLING)
     wanted = [
         env.facts.join([turn.actions[agent].text if agent in turn.actions else "" for agent in env.possible_agents])
         for turn in group.episodes[totals.index(max(totals))].turns

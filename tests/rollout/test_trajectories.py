@@ -156,8 +156,8 @@ def test_an_episode_follows_from_its_seed_whatever_else_is_played() -> None:
 def test_all_texts_of_a_group_are_drawn_apart() -> None:
     _, team = shared(RandomText())
     [episodes] = texts(play(team, match(max_turns=2), ["t1"], width=5))
-    said = [text for turns in episodes for turn in turns for text in turn.values()]
-    assert len(set(said)) == len(said) == 20
+    drawn = [text for turns in episodes for turn in turns for text in turn.values()]
+    assert len(set(drawn)) == len(drawn) == 20
 
 
 def test_an_episode_carries_its_own_seed() -> None:
@@ -251,11 +251,11 @@ def test_with_a_chance_of_their_own_all_episodes_begin_as_their_seeds_say() -> N
 
 def test_chance_changes_no_text_where_the_environment_draws_nothing() -> None:
     team = Team(dict.fromkeys(AGENTS, RandomText()))
-    shared_one, own = (
+    shared, independent = (
         Trajectories(chance).play(match(max_turns=2), team, IDS, range(len(IDS)), SAMPLING, 3)
         for chance in ("shared", "own")
     )
-    assert shared_one == own
+    assert shared == independent
 
 
 def test_an_environment_that_ignores_its_seed_is_named_where_chance_is_shared() -> None:

@@ -53,8 +53,8 @@ def test_agents_that_cannot_tell_two_decision_points_apart_say_the_same() -> Non
     first, second = recorder.calls
     assert sum(d.turn == 1 for d in group.decisions) == 4
     assert [len(r.seeds) for r in second] == [2] * len(second)
-    own = [len({c.text for c in group.decisions[0].actions[agent]}) for agent in AGENTS]
-    assert len(second) == sum(own) <= 4
+    counts = [len({c.text for c in group.decisions[0].actions[agent]}) for agent in AGENTS]
+    assert len(second) == sum(counts) <= 4
     assert len(first) == 2
 
 

@@ -81,4 +81,4 @@ def value(env: Numbers, texts: Mapping[str, str]) -> float:
 
 
 def texts_of(decision: Decision, choice: Sequence[int]) -> dict[str, str]:
-    return {agent: said[k].text for (agent, said), k in zip(decision.actions.items(), choice, strict=True)}
+    return {agent: drawn[k].text for (agent, drawn), k in zip(decision.actions.items(), choice, strict=True)}

@@ -201,7 +201,7 @@ COMPARISONS = (operator.eq, operator.ne, operator.lt, operator.ge)
 
 def slow_steps(value: Any, other: Any) -> list[str]:
     """Operations on two values that took more than one second of CPU."""
-    numbers = [type(one) in NUMBERS for one in (value, other)]
+    numbers = [type(each) in NUMBERS for each in (value, other)]
     steps: list[tuple[str, Callable[[], Any]]] = [("repr", lambda: repr(value)), ("bool", lambda: bool(value))]
     steps += [(f"{op.__name__}", lambda op=op: op(value, other)) for op in COMPARISONS]
     steps += [("equals itself", lambda: value == decode(encode(value)))]

@@ -16,7 +16,7 @@ from waiting import wait_until
 
 from llm_dec_pomdp.sandbox import capabilities
 from llm_dec_pomdp.sandbox import judge as judge_module
-from llm_dec_pomdp.sandbox.judge import Judge, Record, explain, judge, read_frame, slowness, verdict, write_frame
+from llm_dec_pomdp.sandbox.judge import JudgeLoop, Record, explain, judge, read_frame, slowness, verdict, write_frame
 from llm_dec_pomdp.sandbox.rewrite import rewrite_check
 from llm_dec_pomdp.sandbox.solution import OverError, Solution, UnsupportedError, Zygote, ZygoteLostError
 
@@ -29,18 +29,18 @@ class Idle:
 
 
 def record(*results: bool, asserts: int = 2, over: str = "", **flags: Any) -> Record:
-    made = Record(cast(Solution, Idle()), 1.0, rewrite_check("assert c(1) == 1\n" * asserts))
-    made.loaded = made.done = True
+    built = Record(cast(Solution, Idle()), 1.0, rewrite_check("assert c(1) == 1\n" * asserts))
+    built.loaded = built.done = True
     for number, holds in enumerate(results):
-        made.case(None, holds, number)
-    made.over = OverError(over, "why") if over else None
+        built.case(None, holds, number)
+    built.over = OverError(over, "why") if over else None
     for name, value in flags.items():
-        setattr(made, name, value)
-    return made
+        setattr(built, name, value)
+    return built
 
 
 @pytest.mark.parametrize(
-    ("made", "outcome", "cases"),
+    ("built", "outcome", "cases"),
     [
         (record(True, True), "passed", [True, True]),
         (record(True, False), "failed", [True, False]),
@@ -56,8 +56,8 @@ def record(*results: bool, asserts: int = 2, over: str = "", **flags: Any) -> Re
         (record(True, True, unsupported=True), "passed", [True, True]),
     ],
 )
-def test_what_was_not_reached_counts_as_failed(made: Record, outcome: str, cases: list[bool]) -> None:
-    found = verdict(made)
+def test_what_was_not_reached_counts_as_failed(built: Record, outcome: str, cases: list[bool]) -> None:
+    found = verdict(built)
     assert (found["outcome"], found["cases"], found["passed"]) == (outcome, cases, sum(cases))
     assert found["total"] == len(cases)
 
@@ -67,20 +67,20 @@ def test_nothing_to_count_is_not_passed() -> None:
 
 
 def test_no_case_holds_once_the_program_is_over() -> None:
-    made = record(over="died")
-    made.tests.statements.append((made.tests.tree.body[0], range(0)))
-    late_calls = (made.start, lambda: made.case(None, True, 0), lambda: made.broke(ValueError(), 0), made.call)
+    built = record(over="died")
+    built.tests.statements.append((built.tests.tree.body[0], range(0)))
+    late_calls = (built.start, lambda: built.case(None, True, 0), lambda: built.broke(ValueError(), 0), built.call)
     for late in late_calls:
         with pytest.raises(OverError):
             late()
-    assert made.cases == []
+    assert built.cases == []
 
 
 def test_a_refused_result_makes_the_outcome_unsupported() -> None:
-    made = record(True)
-    made.failed(UnsupportedError("Thing is no plain value"), 1)
-    assert verdict(made)["outcome"] == "unsupported"
-    assert made.notes == ["c(1) == 1: UnsupportedError: Thing is no plain value"]
+    built = record(True)
+    built.failed(UnsupportedError("Thing is no plain value"), 1)
+    assert verdict(built)["outcome"] == "unsupported"
+    assert built.notes == ["c(1) == 1: UnsupportedError: Thing is no plain value"]
 
 
 def test_a_frame_survives_the_wire() -> None:
@@ -114,12 +114,12 @@ def test_slowness_is_a_factor_between_one_and_four() -> None:
 @pytest.fixture(scope="module")
 def zygote(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Zygote]:
     before = signal.signal(signal.SIGPROF, judge_module._on_case_timeout)
-    made = Zygote(str(tmp_path_factory.mktemp("zygote")), [], list(capabilities().working))
-    made.open()
+    started = Zygote(str(tmp_path_factory.mktemp("zygote")), [], list(capabilities().working))
+    started.open()
     with pytest.MonkeyPatch.context() as patch:  # this process has threads of other tests, which use CPU meanwhile
         patch.setattr(judge_module, "cpu_limit", lambda seconds: contextlib.nullcontext())
-        yield made
-    made.close()
+        yield started
+    started.close()
     signal.signal(signal.SIGPROF, before)
 
 
@@ -199,7 +199,7 @@ def test_a_zygote_that_was_lost_is_told_from_a_program_that_died(zygote: Zygote)
 def test_a_program_that_cannot_be_confined_is_not_run(tmp_path: Path) -> None:
     marker = tmp_path / "ran"
     options = {"root": str(tmp_path), "parent": os.getppid(), "site": [], "layers": ["landlock"], "core": None}
-    this = Judge(options)
+    this = JudgeLoop(options)
     this.zygote._options["folder"] = str(tmp_path / "no such folder")
     this.zygote.open()
     answer = this.answer(job(f"open({str(marker)!r}, 'w')\n", "assert c(1)"), 1.0)

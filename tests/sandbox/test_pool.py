@@ -91,7 +91,7 @@ def test_after_an_interruption_no_job_gets_the_answer_of_another(
             pool.run([SLOW])
         time.sleep(0.3)  # the answer would be there by now
         wrong = job("def f(x):\n    return 0\n", "assert c(1) == 1")
-        assert [pool.run([one])[0].outcome for one in (wrong, HONEST, wrong)] == ["failed", "passed", "failed"]
+        assert [pool.run([program])[0].outcome for program in (wrong, HONEST, wrong)] == ["failed", "passed", "failed"]
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)

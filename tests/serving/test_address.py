@@ -55,7 +55,7 @@ def test_the_tasks_are_those_of_the_server(serving: Serving) -> None:
 def test_commands_take_it(serving: Serving, tmp_path: Path) -> None:
     url = serving(make("tldr-v0", split="all"))
     small = ("--items", "2", "--max-new-tokens", "8")
-    there, here = (call("eval", one, *small, "--out", str(tmp_path / one[:4])) for one in (url, "tldr-v0"))
+    there, here = (call("eval", source, *small, "--out", str(tmp_path / source[:4])) for source in (url, "tldr-v0"))
     assert (there.exit_code, here.exit_code) == (0, 0), there.output
     results = [next((tmp_path / name).glob("cells/*/result.json")) for name in ("http", "tldr")]
     parts = [json.loads(result.read_text())["summary"]["components"] for result in results]

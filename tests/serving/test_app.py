@@ -53,8 +53,8 @@ def ask(to: app.App, path: str, *bodies: bytes, method: str = "POST", **headers:
 def converse(to: app.App, *texts: str) -> list[Any]:
     """What is answered over a WebSocket, whose client then goes away."""
     scope = {"type": "websocket", "path": "/ws", "headers": [(b"host", b"127.0.0.1:8000")]}
-    said = [{"type": "websocket.receive", "text": text} for text in texts]
-    sent = talk(to, scope, {"type": "websocket.connect"}, *said, {"type": "websocket.disconnect"})
+    received = [{"type": "websocket.receive", "text": text} for text in texts]
+    sent = talk(to, scope, {"type": "websocket.connect"}, *received, {"type": "websocket.disconnect"})
     return [json.loads(message["text"]) for message in sent if message["type"] == "websocket.send"]
 
 
@@ -159,13 +159,13 @@ def test_a_conversation_goes_on_after_what_was_wrong() -> None:
     assert [error["data"]["code"] for error in errors] == [
         *("INVALID_JSON", "INVALID_JSON", "VALIDATION_ERROR", "VALIDATION_ERROR", "VALIDATION_ERROR")
     ]
-    own = make("telegrams-v0")
-    observations, infos = own.reset(seed=0)
+    local = make("telegrams-v0")
+    observations, infos = local.reset(seed=0)
     assert begun["data"] == {
         "observation": {
             "texts": observations,
-            "roles": {agent: own.role(agent) for agent in own.agents},
-            "asked": own.agents,
+            "roles": {agent: local.role(agent) for agent in local.agents},
+            "asked": local.agents,
             "rewards": {},
             "infos": infos,
             "events": [],
@@ -174,7 +174,7 @@ def test_a_conversation_goes_on_after_what_was_wrong() -> None:
         "done": False,
     }
     assert json.loads(state["data"]["state"])["turn"] == 0
-    _, rewards, *_ = own.step(step["data"]["texts"])
+    _, rewards, *_ = local.step(step["data"]["texts"])
     assert (over["data"]["reward"], over["data"]["done"]) == (rewards["agent_0"], True)
     assert over["data"]["observation"]["rewards"] == rewards
     assert json.loads(ask(server, "/health", method="GET")[1])["sessions"] == 0

@@ -75,10 +75,10 @@ def converse(to: app.App, session: str, message: Any) -> Any:
 
 def test_a_client_begins_an_episode_and_calls_the_tools_of_its_agent() -> None:
     client, env = Client(with_tools(users={"notes": ["summary"]})), with_tools()
-    told, _ = env.reset(options={"index": 1})
+    observations, _ = env.reset(options={"index": 1})
     began = client.ask("initialize", {"protocolVersion": "2025-06-18", "capabilities": {}}, "agent=summary&index=1")
     assert (began["protocolVersion"], began["serverInfo"]["name"]) == ("2025-06-18", "tldr-v0/tools")
-    assert began["instructions"].split("\n\nYou may call")[0] == told["agent_0"].split("\n\nYou may call")[0]
+    assert began["instructions"].split("\n\nYou may call")[0] == observations["agent_0"].split("\n\nYou may call")[0]
     assert client.send(b'{"jsonrpc": "2.0", "method": "notifications/initialized"}') == (202, None)
     listed = client.ask("tools/list")["tools"]
     assert [tool["name"] for tool in listed] == ["calculate", "note", "read_notes", "forget"]
@@ -228,18 +228,18 @@ def test_the_client_of_mcp_calls_tools(serving: Callable[..., str]) -> None:
     url = serving(WithTools(make("tldr-v0"), [notes(), kit("halves", half)]))
 
     async def played() -> list[Any]:
-        async with mcp.Client(f"{url}/mcp?agent=summary") as one, mcp.Client(f"{url}/mcp") as other:
-            listed = await one.list_tools()
+        async with mcp.Client(f"{url}/mcp?agent=summary") as summariser, mcp.Client(f"{url}/mcp") as other:
+            listed = await summariser.list_tools()
             results = [
-                await one.call_tool("note", {"text": "mine"}),
-                await one.call_tool("read_notes", {}),
+                await summariser.call_tool("note", {"text": "mine"}),
+                await summariser.call_tool("read_notes", {}),
                 await other.call_tool("read_notes", {}),
-                await one.call_tool("half", {}),
-                await one.call_tool("forget", {"number": 5}),
+                await summariser.call_tool("half", {}),
+                await summariser.call_tool("forget", {"number": 5}),
             ]
             with pytest.raises(mcp.MCPError, match="no tool 'rm'"):
-                await one.call_tool("rm", {})
-            assert one.instructions and "tools" in one.instructions
+                await summariser.call_tool("rm", {})
+            assert summariser.instructions and "tools" in summariser.instructions
             return [[tool.name for tool in listed.tools], *((r.content[0].text, r.is_error) for r in results)]
 
     assert asyncio.run(played()) == [

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from every import TASKS, made
+from every import TASKS, make_least
 
 from llm_dec_pomdp.agents import RandomText, Sampling, Team
 from llm_dec_pomdp.envs import TextDecPOMDP, check_env, make
@@ -27,7 +27,7 @@ QUICK = ("keys-v0",)
     "env_id", [pytest.param(env_id, marks=() if env_id in QUICK else pytest.mark.slow) for env_id in TASKS]
 )
 def test_every_law_is_kept_through_the_wire(env_id: str, serving: Serving) -> None:
-    url = serving(made(env_id, max_turns=3))
+    url = serving(make_least(env_id, max_turns=3))
     assert check_env(RemoteEnv(url), rows=1) == list(LAWS)
 
 
@@ -37,8 +37,8 @@ def played(env: TextDecPOMDP, say: Any, **options: Any) -> list[Any]:
     while True:
         there = {agent: (env.history(agent), env.asked(agent)) for agent in env.possible_agents}
         after = env.latest.transition
-        told = (env.latest.told, after.events, after.reward, after.rewards, after.score, after.anew)
-        seen.append((env.agents, env.turn, there, told, env.item, env.state(), env.last_score))
+        outcome = (env.latest.told, after.events, after.reward, after.rewards, after.score, after.anew)
+        seen.append((env.agents, env.turn, there, outcome, env.item, env.state(), env.last_score))
         if not env.agents:
             return seen
         seen.append(env.step({agent: say(agent, env.history(agent)) for agent in env.agents}))
@@ -55,7 +55,7 @@ def played(env: TextDecPOMDP, say: Any, **options: Any) -> list[Any]:
     ],
 )
 def test_an_episode_is_the_same_in_every_part(env_id: str, options: dict[str, Any], serving: Serving) -> None:
-    env: Any = made(env_id, **options)
+    env: Any = make_least(env_id, **options)
     there, say = RemoteEnv(serving(env)), env.script("optimal") if "optimal" in env.facts.scripts else None
     if env_id in ("tldr-v0", "coophumaneval-v0"):
         say = lambda agent, history: f"{agent} writes \x00 \ud83d {len(history)}"  # noqa: E731
@@ -101,10 +101,10 @@ def test_one_agent_may_play_a_hierarchy_alone(serving: Serving) -> None:
 def test_protocols_and_rollouts_run_on_it(protocol: str, serving: Serving) -> None:
     env = make("tldr-v0")
     groups: list[Any] = []
-    for own in (with_protocol(env, protocol), with_protocol(RemoteEnv(serving(env)), protocol)):
-        team = Team(dict.fromkeys(own.possible_agents, RandomText()))
-        ids = [item.id for item in own.items[:2]]
-        groups.append(Trajectories().play(own, team, ids, [3, 4], Sampling(max_new_tokens=8), 3))
+    for playing in (with_protocol(env, protocol), with_protocol(RemoteEnv(serving(env)), protocol)):
+        team = Team(dict.fromkeys(playing.possible_agents, RandomText()))
+        ids = [item.id for item in playing.items[:2]]
+        groups.append(Trajectories().play(playing, team, ids, [3, 4], Sampling(max_new_tokens=8), 3))
     texts = [
         [(e.item_id, e.rewards, [t.observations for t in e.turns]) for g in side for e in g.episodes] for side in groups
     ]
@@ -114,7 +114,7 @@ def test_protocols_and_rollouts_run_on_it(protocol: str, serving: Serving) -> No
 def test_wrappers_of_numbers_run_on_it(serving: Serving) -> None:
     env = make("dectiger-v0")
     menus = {agent: env.choices(agent) for agent in env.possible_agents}
-    there, here = (ByteObservation(DiscreteMenu(own, menus), 200) for own in (RemoteEnv(serving(env)), env))
+    there, here = (ByteObservation(DiscreteMenu(playing, menus), 200) for playing in (RemoteEnv(serving(env)), env))
     assert repr(there.reset(seed=0)) == repr(here.reset(seed=0))
     assert repr(there.step(dict.fromkeys(here.agents, 0))) == repr(here.step(dict.fromkeys(here.agents, 0)))
 

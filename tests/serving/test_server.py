@@ -40,11 +40,11 @@ def process() -> Iterator[Any]:
         return begun, begun.stdout.readline().strip()
 
     yield start
-    for one in running:
-        one.kill()
-        one.wait()
-        assert one.stdout is not None
-        one.stdout.close()
+    for started in running:
+        started.kill()
+        started.wait()
+        assert started.stdout is not None
+        started.stdout.close()
 
 
 @pytest.mark.slow

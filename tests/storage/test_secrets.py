@@ -59,8 +59,8 @@ def test_whatever_is_stored_has_a_mask_in_its_place(tmp_path: Path, monkeypatch:
 def test_a_key_given_in_python_is_masked_in_what_its_server_says(server: Server) -> None:
     server.answer = lambda body, number: reply(f"your key is {KEY}")
     remote = Remote(server.url, "m", api_key=KEY.replace(" ", ""))
-    [[said]] = remote.generate([Request("a", conversation("hello"))], Sampling())
-    assert said.text == "your key is [key]"
+    [[completion]] = remote.generate([Request("a", conversation("hello"))], Sampling())
+    assert completion.text == "your key is [key]"
     assert server.headers[0]["Authorization"] == f"Bearer {KEY}"
     secrets._given.discard(KEY)  # pyright: ignore[reportPrivateUsage]
 

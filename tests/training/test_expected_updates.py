@@ -41,10 +41,10 @@ def test_stages_fall_over_their_own_updates() -> None:
 
 def test_without_a_run_it_has_to_be_said() -> None:
     team = softmax_team()
-    one = learner(team)
-    groups = one.rollout.play(match(), team, ["t0"], [0], SAMPLING, 4)
+    algorithm = learner(team)
+    groups = algorithm.rollout.play(match(), team, ["t0"], [0], SAMPLING, 4)
     with pytest.raises(ValueError, match="the number of updates is not known"):
-        one.update(groups)
+        algorithm.update(groups)
 
 
 def test_a_rise_over_the_whole_run_is_refused_before_anything_is_loaded() -> None:

@@ -44,10 +44,10 @@ class Lines(Silent):
     """Keeps the lines that are shown."""
 
     def __init__(self) -> None:
-        self.said: list[str] = []
+        self.notes: list[str] = []
 
     def say(self, text: str) -> None:
-        self.said.append(text.partition(": ")[2])
+        self.notes.append(text.partition(": ")[2])
 
 
 @pytest.mark.slow
@@ -60,7 +60,7 @@ def test_a_stage_with_another_rate_prints_it(tmp_path: Path) -> None:
     of = cell({"id": "dectiger-v0"}, {"name": "magrpo", "stages": [cold]}, {"name": "two", "members": members}, 3)
     lines = Lines()
     run_cell(of, tmp_path, lines)
-    assert lines.said == [
+    assert lines.notes == [
         "learning rates 0.01 (agent_0), 0.2 (agent_1)",
         "learning rates 0.3 (agent_0), 0.2 (agent_1)",
     ]
@@ -71,7 +71,7 @@ def test_a_stage_with_another_rate_prints_it(tmp_path: Path) -> None:
 # --- the watch --------------------------------------------------------------------------------------------------------
 
 
-def told(rises: Sequence[float], distinct: Sequence[float] = ()) -> list[dict[str, float]]:
+def metrics_of(rises: Sequence[float], distinct: Sequence[float] = ()) -> list[dict[str, float]]:
     """What a learner reports step by step."""
     shares = distinct or [1.0] * len(rises)
     return [{"surprisal": 3.0, "rise": r, "distinct_2": d} for r, d in zip(rises, shares, strict=True)]
@@ -85,9 +85,9 @@ def warnings(steps: Sequence[Mapping[str, float]], rates: Mapping[str, float] = 
 
 
 HEALTHY: dict[str, list[dict[str, float]]] = {
-    "a model": told([0.02, 0.05, 0.2, -0.01] * 3, [1.0, 0.95, 0.9, 0.8] * 3),
-    "texts of a word": told([0.0] * 12, [0.0] * 12),
-    "later": told([0.0] * 11, [1.0] * 10 + [0.1]),
+    "a model": metrics_of([0.02, 0.05, 0.2, -0.01] * 3, [1.0, 0.95, 0.9, 0.8] * 3),
+    "texts of a word": metrics_of([0.0] * 12, [0.0] * 12),
+    "later": metrics_of([0.0] * 11, [1.0] * 10 + [0.1]),
     "a learner that reports neither": [{"cross_entropy": 3.0}, {"cross_entropy": 9.0}],
 }
 
@@ -98,11 +98,11 @@ def test_a_healthy_run_is_left_alone(of: str) -> None:
 
 
 RUINED: dict[str, tuple[list[dict[str, float]], int, tuple[str, str]]] = {
-    "at once": (told([2.5, 3.0]), 1, ("3.00", "2.50")),
-    "later": (told([0.1, 0.2, 0.1, 1.25]), 4, ("3.00", "1.25")),
-    "repetition": (told([0.1] * 4, [0.99, 0.95, 0.38, 0.2]), 3, ("0.99", "0.38")),
+    "at once": (metrics_of([2.5, 3.0]), 1, ("3.00", "2.50")),
+    "later": (metrics_of([0.1, 0.2, 0.1, 1.25]), 4, ("3.00", "1.25")),
+    "repetition": (metrics_of([0.1] * 4, [0.99, 0.95, 0.38, 0.2]), 3, ("0.99", "0.38")),
     "repetition after steps of a teacher": (
-        [{} for _ in range(20)] + told([0.1] * 2, [0.9, 0.2]),
+        [{} for _ in range(20)] + metrics_of([0.1] * 2, [0.9, 0.2]),
         22,
         ("0.90", "0.20"),
     ),
@@ -118,7 +118,7 @@ def test_a_ruined_policy_is_warned_of_once_with_the_rate_to_try(of: str) -> None
 
 
 def test_a_control_that_does_not_move_is_left_alone() -> None:
-    assert warnings(told([3.0, 5.0], [1.0, 0.1]), dict.fromkeys(AGENTS, 0.0)) == []
+    assert warnings(metrics_of([3.0, 5.0], [1.0, 0.1]), dict.fromkeys(AGENTS, 0.0)) == []
 
 
 class Noted(Algorithm):
@@ -138,7 +138,7 @@ class Noted(Algorithm):
 def test_the_trainer_watches(caplog: pytest.LogCaptureFixture) -> None:
     config = TrainerConfig(steps=4, prompts_per_step=1, group_size=2)
     with caplog.at_level(logging.WARNING):
-        train(Noted(told([0.0, 0.0, 6.0, 9.0])), match(), Sampling(max_new_tokens=1), config, 0)
+        train(Noted(metrics_of([0.0, 0.0, 6.0, 9.0])), match(), Sampling(max_new_tokens=1), config, 0)
     [warning] = [record.getMessage() for record in caplog.records]
     assert "learning_rate=5e-05" in warning
 

@@ -82,17 +82,17 @@ def test_the_suites_of_hierarchies_can_run(name: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("source", "said"),
+    ("source", "labels"),
     [pytest.param("script:uniform", "no labels", marks=pytest.mark.slow), ("script:optimal", "with labels")],
 )
-def test_every_report_says_which_stage_used_labels(source: str, said: str, tmp_path: Path) -> None:
+def test_every_report_says_which_stage_used_labels(source: str, labels: str, tmp_path: Path) -> None:
     stages = [{**COLD, "options": {"source": source}}]
     with run_folder(tmp_path):
-        for one in (cell(3, stages=stages), cell(1, stages=())):
-            run_cell(one, tmp_path / "cells" / one.label, tracking=())
+        for trained_cell in (cell(3, stages=stages), cell(1, stages=())):
+            run_cell(trained_cell, tmp_path / "cells" / trained_cell.label, tracking=())
     found, _ = report_runs([tmp_path], tmp_path)
-    row = {"stage 1": f"imitation, updates 1-2, {said}", "stage 2": "mgrpo, updates 3-3, no labels"}
-    assert [one["sections"].get("stages") for one in found.to_dict()["lines"]] == [row, None]
+    row = {"stage 1": f"imitation, updates 1-2, {labels}", "stage 2": "mgrpo, updates 3-3, no labels"}
+    assert [line["sections"].get("stages") for line in found.to_dict()["lines"]] == [row, None]
     for name in ("report.md", "report.html"):
         text = (tmp_path / name).read_text(encoding="utf-8")
         assert all(value in text for value in row.values())

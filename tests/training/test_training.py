@@ -43,7 +43,7 @@ class Note(Algorithm):
 
 
 def run(
-    learner: Any, env: Any = None, seed: int = 0, on_step: Callable[[TrainingStep], None] | None = None, **how: int
+    learner: Any, env: Any = None, seed: int = 0, on_step: Callable[[TrainingStep], None] | None = None, **options: int
 ) -> list[TrainingStep]:
     steps: list[TrainingStep] = []
 
@@ -52,7 +52,7 @@ def run(
         if on_step is not None:
             on_step(step)
 
-    config = TrainerConfig(**{"steps": 3, "prompts_per_step": 2, "group_size": 3, **how})
+    config = TrainerConfig(**{"steps": 3, "prompts_per_step": 2, "group_size": 3, **options})
     train(learner, env or match(), SAMPLING, config, seed, note)
     return steps
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from models import AGENTS, ITEMS, Colourful, Softmax, copy_of, language_model, said, same, softmax_team, weights
+from models import AGENTS, ITEMS, Colourful, Softmax, copy_of, language_model, same, sampled, softmax_team, weights
 
 from llm_dec_pomdp.agents.base import Request, Sampling, Team
 from llm_dec_pomdp.agents.loading import ModelError, load_team
@@ -86,7 +86,7 @@ def test_nothing_is_asked_for_weights_while_a_team_plays_and_learns() -> None:
 def test_a_team_with_other_learning_rates_and_one_without_moves_alike() -> None:
     local = Team(softmax_team().members, learning_rates={"agent_1": 0.3})
     team, _ = placed(local)
-    (first, metrics), (second, others) = (step(one, learning_rate=0.1) for one in (local, team))
+    (first, metrics), (second, others) = (step(each, learning_rate=0.1) for each in (local, team))
     assert metrics == others
     assert same(weights(local), weights(team))
     found: list[dict[str, torch.Tensor]] = [{}, {}]
@@ -97,7 +97,7 @@ def test_a_team_with_other_learning_rates_and_one_without_moves_alike() -> None:
 def test_a_placed_policy_has_the_rate_that_it_would_have_here() -> None:
     local = Team({"agent_0": Table(["a", "b"]), "agent_1": Softmax()})
     team, _ = placed(local)
-    here, there = (MAGRPO(one, Sampling()).learning_rates() for one in (local, team))
+    here, there = (MAGRPO(each, Sampling()).learning_rates() for each in (local, team))
     assert here == there == {"agent_0": 0.3, "agent_1": 5e-4}
 
 
@@ -111,7 +111,7 @@ def test_what_leaves_a_worker_is_not_its_memory() -> None:
 def test_gradients_stay_where_the_weights_live() -> None:
     team, _ = placed(softmax_team())
     with pytest.raises(ValueError, match="the gradient of agent_0 stays in the worker"):
-        team.trainable[0].token_logprobs([("agent_0", said(1))], 1.0)
+        team.trainable[0].token_logprobs([("agent_0", sampled(1))], 1.0)
 
 
 def test_stand_ins_of_parameters_take_no_memory() -> None:

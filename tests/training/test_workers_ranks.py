@@ -74,8 +74,8 @@ def executor() -> Generator[Processes]:
 def test_two_ranks_learn_and_speak_as_one_process_and_go_on_from_each_other(
     sharing: str, model: str, executor: Processes
 ) -> None:
-    how = {"sharing": sharing, "device": "cpu"}
-    there, here = executor.load_team(AGENTS, model, ranks=2, **how), load_team(AGENTS, model, **how)
+    options = {"sharing": sharing, "device": "cpu"}
+    there, here = executor.load_team(AGENTS, model, ranks=2, **options), load_team(AGENTS, model, **options)
     found, wanted = learnt(there), learnt(here)
     compare(found, wanted)
     assert wanted[0]["grad_norm"] > 0.1  # which was scaled down

@@ -205,7 +205,7 @@ class VLLM:
             EngineError: It has one that somebody else gave it.
         """
 
-        def told() -> str:
+        def label_there() -> str:
             try:
                 answer = get(f"{self.config.url}/weight_info", self._headers, self.config.timeout)
             except WireError as error:
@@ -214,7 +214,7 @@ class VLLM:
                 return _STARTED  # it takes no whole models
             return str(_field(answer, "weight_version"))
 
-        label = self._asked("weight_info", told)
+        label = self._asked("weight_info", label_there)
         if label != _STARTED and not label.startswith(self._run):
             raise EngineError(
                 f"{self.config.url} was given weights of another run, or of another model of this one ({label!r}); "

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple, cast
 from ..tools import Call, Kit, Limits, kit
 
 Pairs = tuple[tuple[Any, ...], ...]
-State = tuple[Pairs, Pairs]
+AppState = tuple[Pairs, Pairs]
 LONGEST = 300  # characters of a text that is kept
 MOST = 100  # changes that an application keeps
 
@@ -42,7 +42,7 @@ def _with(pairs: Pairs, *entry: Any) -> Pairs:
     return tuple(sorted((*pairs, entry)))
 
 
-def find_event(state: State, person: str) -> tuple[State, str]:
+def find_event(state: AppState, person: str) -> tuple[AppState, str]:
     """Look up the day of the event with a person.
 
     Args:
@@ -51,7 +51,7 @@ def find_event(state: State, person: str) -> tuple[State, str]:
     return state, f"The event with {person} is on day {_found(state[0], person, 'event with')}"
 
 
-def add_event(state: State, title: str, day: int) -> tuple[State, str]:
+def add_event(state: AppState, title: str, day: int) -> tuple[AppState, str]:
     """Put a new event into the calendar.
 
     Args:
@@ -61,7 +61,7 @@ def add_event(state: State, title: str, day: int) -> tuple[State, str]:
     return (state[0], _with(state[1], title, day)), f"{title} is on day {day}"
 
 
-def move_event(state: State, person: str, day: int) -> tuple[State, str]:
+def move_event(state: AppState, person: str, day: int) -> tuple[AppState, str]:
     """Move the event with a person to another day.
 
     Args:
@@ -73,7 +73,7 @@ def move_event(state: State, person: str, day: int) -> tuple[State, str]:
     return (_with(rest, person, day), state[1]), f"The event with {person} is on day {day}"
 
 
-def last_payment(state: State, person: str) -> tuple[State, str]:
+def last_payment(state: AppState, person: str) -> tuple[AppState, str]:
     """Look up how much a person paid last.
 
     Args:
@@ -82,7 +82,7 @@ def last_payment(state: State, person: str) -> tuple[State, str]:
     return state, f"The last payment of {person} was {_found(state[0], person, 'payment of')}"
 
 
-def pay(state: State, person: str, amount: int) -> tuple[State, str]:
+def pay(state: AppState, person: str, amount: int) -> tuple[AppState, str]:
     """Pay an amount to a person.
 
     Args:
@@ -94,7 +94,7 @@ def pay(state: State, person: str, amount: int) -> tuple[State, str]:
     return (state[0], _with(state[1], person, amount)), f"{person} was paid {amount}"
 
 
-def read_mail(state: State, sender: str) -> tuple[State, str]:
+def read_mail(state: AppState, sender: str) -> tuple[AppState, str]:
     """Read the last mail of a person.
 
     Args:
@@ -103,7 +103,7 @@ def read_mail(state: State, sender: str) -> tuple[State, str]:
     return state, f"{sender} writes: {_found(state[0], sender, 'mail of')}"
 
 
-def send_mail(state: State, to: str, text: str) -> tuple[State, str]:
+def send_mail(state: AppState, to: str, text: str) -> tuple[AppState, str]:
     """Send a mail.
 
     Args:
@@ -113,7 +113,7 @@ def send_mail(state: State, to: str, text: str) -> tuple[State, str]:
     return (state[0], _with(state[1], to, text)), f"{to} was sent {text}"
 
 
-def price(state: State, item: str) -> tuple[State, str]:
+def price(state: AppState, item: str) -> tuple[AppState, str]:
     """Look up the price of an item.
 
     Args:
@@ -122,7 +122,7 @@ def price(state: State, item: str) -> tuple[State, str]:
     return state, f"The price of {item} is {_found(state[0], item, 'item')}"
 
 
-def order(state: State, item: str, count: int) -> tuple[State, str]:
+def order(state: AppState, item: str, count: int) -> tuple[AppState, str]:
     """Order an item; answers with what it costs.
 
     Args:
@@ -135,7 +135,7 @@ def order(state: State, item: str, count: int) -> tuple[State, str]:
     return (state[0], _with(state[1], item, count)), f"{count} of {item} cost {count * cost}"
 
 
-def read_file(state: State, name: str) -> tuple[State, str]:
+def read_file(state: AppState, name: str) -> tuple[AppState, str]:
     """Read a file.
 
     Args:
@@ -144,7 +144,7 @@ def read_file(state: State, name: str) -> tuple[State, str]:
     return state, f"{name} says: {_found(state[0], name, 'file')}"
 
 
-def write_file(state: State, name: str, text: str) -> tuple[State, str]:
+def write_file(state: AppState, name: str, text: str) -> tuple[AppState, str]:
     """Write a new file.
 
     Args:
@@ -224,12 +224,12 @@ def understood(application: str, words: str) -> Asked | None:
     return None
 
 
-def states_of(world: Mapping[str, Iterable[Iterable[Any]]]) -> dict[str, State]:
+def states_of(world: Mapping[str, Iterable[Iterable[Any]]]) -> dict[str, AppState]:
     """The states of the applications at the beginning, from what there is to look up in each."""
     return {name: (tuple(sorted(tuple(pair) for pair in world.get(name, ()))), ()) for name in APPLICATIONS}
 
 
-def run(states: Mapping[str, State], call: Asked) -> tuple[dict[str, State], str]:
+def run(states: Mapping[str, AppState], call: Asked) -> tuple[dict[str, AppState], str]:
     """The states after a call, and its answer; raises ValueError where it fails."""
     functions: dict[str, Callable[..., Any]] = {f.tool.name: f.run for k in KITS for f in k.functions}
     after, answer = functions[call.tool](states[call.application], dict(call.arguments))

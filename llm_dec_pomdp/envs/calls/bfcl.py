@@ -139,16 +139,16 @@ def _tasks() -> tuple[TaskItem, ...]:
 @functools.lru_cache(maxsize=256)
 def played(instance: Instance) -> tuple[Any, tuple[str, ...]]:
     """The object after its calls, which nobody may change, and what each gave."""
-    made = getattr(importlib.import_module(f"{_MODULES}.{CLASSES[instance.name][0]}"), instance.name)()
-    if hasattr(made, "_load_scenario"):
-        made._load_scenario(json.loads(instance.config or "{}"), long_context=instance.long)
-    return made, tuple(_called(made, name, json.loads(arguments)) for name, arguments in instance.calls)
+    api = getattr(importlib.import_module(f"{_MODULES}.{CLASSES[instance.name][0]}"), instance.name)()
+    if hasattr(api, "_load_scenario"):
+        api._load_scenario(json.loads(instance.config or "{}"), long_context=instance.long)
+    return api, tuple(_called(api, name, json.loads(arguments)) for name, arguments in instance.calls)
 
 
-def _called(made: Any, name: str, arguments: Mapping[str, Any]) -> str:
+def _called(api: Any, name: str, arguments: Mapping[str, Any]) -> str:
     """What a function gives, as text; see `execute_multi_turn_func_call` of the distribution."""
     try:
-        result = getattr(made, name)(**copy.deepcopy(dict(arguments)))
+        result = getattr(api, name)(**copy.deepcopy(dict(arguments)))
         if isinstance(result, dict):
             try:
                 return json.dumps(result)
@@ -159,9 +159,9 @@ def _called(made: Any, name: str, arguments: Mapping[str, Any]) -> str:
         return f"Error during execution: {error}"
 
 
-def attributes(made: Any) -> dict[str, Any]:
+def attributes(api: Any) -> dict[str, Any]:
     """The public attributes of an object, which are compared."""
-    every = cast("dict[str, Any]", vars(made))
+    every = cast("dict[str, Any]", vars(api))
     return {name: value for name, value in every.items() if not name.startswith("_")}
 
 
@@ -197,15 +197,15 @@ class _Accepted:
 @functools.cache
 def kits() -> tuple[Kit, ...]:
     """The functions of the eight classes."""
-    made: list[Kit] = []
+    applications: list[Kit] = []
     for name, (_, file) in CLASSES.items():
         functions: list[Function] = []
         for about in rows(f"multi_turn_func_doc/{file}"):
             description = about["description"].partition("Tool description: ")[2] or about["description"]
             tool = Tool(about["name"], description, schema=json.dumps(_schema(about["parameters"])))
             functions.append(Function(tool, _Run(tool.name), _Accepted(tool)))
-        made.append(Kit(name, tuple(functions), Instance(name)))
-    return tuple(made)
+        applications.append(Kit(name, tuple(functions), Instance(name)))
+    return tuple(applications)
 
 
 def _schema(value: Any) -> Any:
@@ -291,15 +291,15 @@ class BFCL(Dispatch):
         gold = row.gold[state.user]
         if not gold:
             return True
-        if not any(made.user == state.user for made in state.made):
+        if not any(call.user == state.user for call in state.calls):
             return False
         after, before = (gold_instances(row, state.user + 1), gold_instances(row, state.user))
         now = {i.name: i for _, _, i in state.tools.states}
         wanted, given = Counter[str](), Counter[str]()
         for name in row.classes:
-            made, results = played(now[name])
+            api, results = played(now[name])
             expected, all_results = played(after[name])
-            if attributes(made) != attributes(expected):
+            if attributes(api) != attributes(expected):
                 return False
             wanted.update(all_results[len(before[name].calls) :])
             given.update(results)
@@ -311,9 +311,9 @@ class BFCL(Dispatch):
 
     def missing(self, state: State, user: int) -> int:
         """See `Dispatch`."""
-        made = {(m.tool, m.arguments) for m in state.made if m.valid and m.user == user}
+        called = {(m.tool, m.arguments) for m in state.calls if m.valid and m.user == user}
         calls = (call for text in row_of(state.item.fields["row"]).gold[user] for call in read_calls(text))
-        return sum((call.name, arguments_of(self.toolbox, call)) not in made for call in calls)
+        return sum((call.name, arguments_of(self.toolbox, call)) not in called for call in calls)
 
     # --- a team without a model --------------------------------------------------------------------------------------
 
@@ -342,8 +342,8 @@ class BFCL(Dispatch):
     def _gold(self, agent: str, history: Sequence[Message]) -> str:
         if agent != LEAD:
             text = history[-1].text
-            told = text.partition("\n\nOrder: ")[2] or text.removeprefix("Order: ")
-            return _DONE if history[-1].role == "tool" else told
+            order = text.partition("\n\nOrder: ")[2] or text.removeprefix("Order: ")
+            return _DONE if history[-1].role == "tool" else order
         later = [place for place, m in enumerate(history) if m.role == "told" and m.text.startswith("The user: ")]
         heard = [history[place].text.removeprefix("The user: ") for place in later if place]
         for item in self._known.get(history[0].text, ()):

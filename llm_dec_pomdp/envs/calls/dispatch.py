@@ -34,7 +34,7 @@ ROUNDS = 3  # texts with calls for an order
 Reward = Literal["outcome", "process", "call"]
 
 
-class Made(NamedTuple):
+class PastCall(NamedTuple):
     """A call that was made."""
 
     user: int  # in which user turn
@@ -60,9 +60,9 @@ class State(NamedTuple):
     user: int = 0  # user turns that have ended
     messages: tuple[tuple[str, Message], ...] = ()  # what is told next
     works: tuple[Work, ...] = ()
-    made: tuple[Made, ...] = ()
+    calls: tuple[PastCall, ...] = ()
     right: tuple[bool, ...] = ()  # by user turn that has ended
-    told: frozenset[str] = frozenset()  # instructions that specialists know
+    known: frozenset[str] = frozenset()  # instructions that specialists know
     offers: tuple[tuple[str, tuple[str, ...]], ...] = ()  # by agent the texts to choose among
     earned: float = 0.0
 
@@ -139,7 +139,7 @@ class Dispatch(Task[State]):
         """The applications that the dispatcher is told of."""
         return [kit.name for kit in self.toolbox.kits]
 
-    def offers(self, state: State, agent: str, told: str) -> tuple[str, ...]:
+    def offers(self, state: State, agent: str, observation: str) -> tuple[str, ...]:
         """The texts that an agent may choose among; () where it writes freely."""
         return ()
 
@@ -185,7 +185,7 @@ class Dispatch(Task[State]):
 
     def describe(self, state: State) -> Mapping[str, Any]:
         """The calls so far, and which user turns were done."""
-        return {"calls": [list(made) for made in state.made], "right": list(state.right)}
+        return {"calls": [list(call) for call in state.calls], "right": list(state.right)}
 
     # --- a joint action ----------------------------------------------------------------------------------------------
 
@@ -200,7 +200,7 @@ class Dispatch(Task[State]):
         values = self.values(now)
         earned = values[self.reward]
         paid, now = earned - state.earned, self._offered(now._replace(earned=earned))
-        score = Score(earned, {"earned": earned}, {**values, "calls": float(len(now.made))})
+        score = Score(earned, {"earned": earned}, {**values, "calls": float(len(now.calls))})
         return Transition(now, paid, score, terminated=over, events=tuple(events), anew=anew)
 
     def _lead(self, state: State, text: str, events: list[Event]) -> State:
@@ -211,8 +211,8 @@ class Dispatch(Task[State]):
         elif orders := self._orders(text):
             works = tuple(Work(agent) for agent in orders)
             messages = tuple((agent, self._brief(state, agent, words)) for agent, words in orders.items())
-            told = state.told if self.chooses else state.told | {self._instruction(state, agent) for agent in orders}
-            return state._replace(works=works, messages=messages, told=told)
+            known = state.known if self.chooses else state.known | {self._instruction(state, agent) for agent in orders}
+            return state._replace(works=works, messages=messages, known=known)
         if not text.strip():
             return state._replace(messages=((LEAD, Message("told", MORE)),))
         right, words = (*state.right, self.right(state)), self.words(state.item)
@@ -236,7 +236,7 @@ class Dispatch(Task[State]):
 
     def _brief(self, state: State, agent: str, words: str) -> Message:
         instruction = self._instruction(state, agent)  # again where there are other tools
-        return Message("told", f"{'' if instruction in state.told else instruction}Order: {words}")
+        return Message("told", f"{'' if instruction in state.known else instruction}Order: {words}")
 
     def _work(self, state: State, texts: Mapping[str, str], events: list[Event]) -> State:
         """Specialists call and report; the dispatcher is told when the last one has."""
@@ -264,9 +264,9 @@ class Dispatch(Task[State]):
         box = self.toolbox
         tools, answers = box.answer(state.tools, agent, calls)
         events += box.events(agent, answers)
-        made = (Made(state.user, a.call.name, arguments_of(box, a.call), a.answer, a.valid) for a in answers)
+        added = (PastCall(state.user, a.call.name, arguments_of(box, a.call), a.answer, a.valid) for a in answers)
         message = (agent, box.message(answers))
-        return state._replace(tools=tools, made=(*state.made, *made), messages=(*state.messages, message))
+        return state._replace(tools=tools, calls=(*state.calls, *added), messages=(*state.messages, message))
 
     def _offered(self, state: State) -> State:
         """With texts to choose among, which end the messages."""
@@ -287,10 +287,10 @@ class Dispatch(Task[State]):
         wrong = repeated = invalid = every = 0
         for episode in episodes:
             events = [event for turn in episode.turns for event in turn.events]
-            made = [(e.agent, e.details["tool"], e.details["input"]) for e in events if e.kind == "call"]
+            calls = [(e.agent, e.details["tool"], e.details["input"]) for e in events if e.kind == "call"]
             results = [e.details for e in events if e.kind == "result"]
-            every += len(made)
-            repeated += len(made) - len(set(made))
+            every += len(calls)
+            repeated += len(calls) - len(set(calls))
             wrong += sum(details["tool"] not in known for details in results)
             invalid += sum(details["valid"] == "false" and details["tool"] in known for details in results)
         if not every:
@@ -337,9 +337,9 @@ def _chosen(text: str, offered: Sequence[str]) -> str:
     return offered[LETTERS.index(letter)] if letter and letter in LETTERS[: len(offered)] else ""
 
 
-def offered_in(told: str) -> dict[str, str]:
+def offered_in(observation: str) -> dict[str, str]:
     """The texts in a message that ends with a choice, and their letters; {} in another."""
-    if not told.endswith(CHOOSE):
+    if not observation.endswith(CHOOSE):
         return {}
-    lines = told.splitlines()[-1 - len(LETTERS) : -1]
+    lines = observation.splitlines()[-1 - len(LETTERS) : -1]
     return {line[2:]: line[0] for line in lines}

@@ -16,7 +16,7 @@ import numpy as np
 
 from ...seeding import generator
 from ...types import TaskItem
-from .applications import Asked, State, asked, run, states_of
+from .applications import AppState, Asked, asked, run, states_of
 
 TRAIN, TEST = 200, 100
 PEOPLE = tuple("Ada Ben Cora Dan Eva Finn Gwen Hugo Ida Jon Kim Leo".split())
@@ -49,7 +49,7 @@ def turns_of(text: str) -> tuple[UserTurn, ...]:
 
 
 @functools.lru_cache(maxsize=4096)
-def world_of(text: str) -> Mapping[str, State]:
+def world_of(text: str) -> Mapping[str, AppState]:
     """The states of the applications of the field `world`, a line of JSON; raises as `turns_of` does."""
     return states_of(json.loads(text.splitlines()[0]))
 
@@ -126,7 +126,7 @@ class Source(NamedTuple):
     words: str
 
 
-def sources(states: Mapping[str, State]) -> Iterator[Source]:
+def sources(states: Mapping[str, AppState]) -> Iterator[Source]:
     """All that there is to look up."""
     for person, _ in states["calendar"][0]:
         yield Source(asked("find_event", person=person), "day", f"the day of my event with {person}")
@@ -163,7 +163,7 @@ def _uses(kind: str, value: str, draw: np.random.Generator) -> list[tuple[str, A
 
 
 def _request(
-    calls: int, kept: tuple[str, str], states: Mapping[str, State], draw: np.random.Generator
+    calls: int, kept: tuple[str, str], states: Mapping[str, AppState], draw: np.random.Generator
 ) -> tuple[str, list[Asked]]:
     """The words and the calls of a user turn."""
     if calls == 1:
@@ -191,7 +191,7 @@ def _chosen(values: Sequence[Any], draw: np.random.Generator) -> Any:
     return values[int(draw.integers(len(values)))]
 
 
-def _kept(call: Asked, before: Mapping[str, State]) -> tuple[str, str]:
+def _kept(call: Asked, before: Mapping[str, AppState]) -> tuple[str, str]:
     """Kind and value of what a call looks up."""
     kind = next(source.kind for source in sources(before) if source.call == call)
     return kind, run(before, call)[1].split()[-1]

@@ -74,8 +74,7 @@ from ...types import Message, TaskItem
 from ..base import Say, TextDecPOMDP
 from ..tasks import Tasks, TaskSource
 from ..tools import ToolState
-from .applications import APPLICATIONS, KITS, LIMITS, TOOLS, Asked, asked, run, understood
-from .applications import State as AppState
+from .applications import APPLICATIONS, KITS, LIMITS, TOOLS, AppState, Asked, asked, run, understood
 from .dispatch import DECLARED, LEAD, Dispatch, DispatchOptions, State, offered_in
 from .generator import (
     AMOUNTS,
@@ -181,16 +180,16 @@ class Calls(Dispatch):
 
     def _missing(self, state: State, user: int) -> list[Asked]:
         """Calls of a user turn that were not made in it."""
-        made = {(m.tool, m.arguments) for m in state.made if m.valid and m.user == user}
+        called = {(m.tool, m.arguments) for m in state.calls if m.valid and m.user == user}
         calls = turns_of(state.item.fields["turns"])[user].calls
-        return [call for call in calls if (call.tool, json.dumps(dict(call.arguments), sort_keys=True)) not in made]
+        return [call for call in calls if (call.tool, json.dumps(dict(call.arguments), sort_keys=True)) not in called]
 
     # --- choices -----------------------------------------------------------------------------------------------------
 
-    def offers(self, state: State, agent: str, told: str) -> tuple[str, ...]:
+    def offers(self, state: State, agent: str, observation: str) -> tuple[str, ...]:
         """See "Options" of the module."""
         if agent != LEAD:
-            return offered_calls(self.role(agent), told.rpartition("Order: ")[2])
+            return offered_calls(self.role(agent), observation.rpartition("Order: ")[2])
         turn = turns_of(state.item.fields["turns"])[state.user] if state.user < len(self.words(state.item)) else None
         if turn is None:
             return ()

@@ -13,13 +13,13 @@ from typing_extensions import Unpack
 from ... import sandbox
 from ...registries import nearest
 from ...sandbox import Job, Verdict
-from ...types import Group, Message, Score, TaskItem
+from ...types import Group, Message, Reviewer, Score, TaskItem
 from ..facts import Facts
 from ..tasks import TaskError, Tasks
 from ..text_task import TextOptions, TextTask
 from . import analysis, reward, trial
 from .candidates import LETTERS, chosen, judged, offer, with_candidates
-from .feedback import MODES, Attempt, Expert, ask_expert
+from .feedback import MODES, Attempt, ask_expert
 from .schemes import scheme_shares
 
 REQUIRED = ("prompt", "test", "entry_point")
@@ -55,7 +55,7 @@ class CodeTask(TextTask):
         *,
         feedback: str = "level_feedback",
         feedback_tests: int = 1,
-        expert: Expert | None = None,
+        expert: Reviewer | None = None,
         expert_seconds: float = 60.0,
         candidates: bool = False,
         **common: Unpack[TextOptions],

@@ -23,16 +23,15 @@ import keyword
 import re
 import threading
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import cast
 
-from ...types import Score, TaskItem
+from ...types import Reviewer, Score, TaskItem
 from . import analysis
 from .reward import Program
 
 MODES = ("none", "plain", "passed", "level_passed", "level_feedback", "expert")
-Expert = Callable[[str, int], str]  # (prompt, number of the try) -> answer
 EXPERT_TRIES = 3
 _WORD = re.compile(r"\w{4,}")  # shorter words are too common to give the other's code away
 _LONG = 100  # the judge cuts long notes; a line that is shorter was not cut
@@ -50,7 +49,7 @@ class Attempt:
 
     def message(self, mode: str, role: str, edits: Mapping[str, str]) -> str:
         """What the agent in `role` ("aux" or "main") is told."""
-        name, function = self._own(role)
+        name, function = self._function_of(role)
         request = f"Write the complete new version of `{name}`. Write only the function."
         match mode:
             case "none":
@@ -68,7 +67,7 @@ class Attempt:
                 body = "\n".join(f"- {line}" for line in self._levels(role, reasons=mode == "level_feedback"))
         return f"{body}\n\n{request}"
 
-    def _own(self, role: str) -> tuple[str, str]:
+    def _function_of(self, role: str) -> tuple[str, str]:
         """Name and source of the function that `role` writes."""
         if role == "aux":
             return "aux", self.program.aux
@@ -76,7 +75,7 @@ class Attempt:
 
     def _levels(self, role: str, *, reasons: bool) -> list[str]:
         """One line per level that was reached."""
-        name, function = self._own(role)
+        name, function = self._function_of(role)
         if not analysis.has_return(function):
             missing = f"a function `{name}` without a return" if function else f"no function `{name}`"
             return ["definition: failed" + (f", your answer holds {missing}" if reasons else "")]
@@ -105,7 +104,7 @@ class Attempt:
     def _failures(self, role: str) -> list[str]:
         """The first failed asserts, without words that can only come from the other agent's code."""
         other = self.program.main if role == "aux" else self.program.aux
-        known = _words(f"{self._own(role)[1]}\n{self.item.prompt}\n{self.item.fields['test']}")
+        known = _words(f"{self._function_of(role)[1]}\n{self.item.prompt}\n{self.item.fields['test']}")
         secrets = _code_words(other) - known - _PYTHON
         return [_masked(line, secrets) for line in self.score.notes.get("detail", "").splitlines()[: self.shown]]
 
@@ -155,7 +154,7 @@ def _masked(line: str, secrets: set[str]) -> str:
     return _WORD.sub(mask, line)
 
 
-def ask_expert(expert: Expert, item: TaskItem, program: Program, seconds: float) -> dict[str, str]:
+def ask_expert(expert: Reviewer, item: TaskItem, program: Program, seconds: float) -> dict[str, str]:
     """Edits for both functions by an outside reviewer.
 
     Args:

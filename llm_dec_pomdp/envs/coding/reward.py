@@ -9,7 +9,7 @@ assert counts once, with the share of its executions that held.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ...sandbox import Job, Verdict
@@ -20,6 +20,7 @@ COMPONENTS = ("structure", "syntax", "tests", "cooperation")
 DIAGNOSTICS = ("tests_passed", "tests_total")
 AUX_DEFINED, MAIN_DEFINED, SYNTAX, TESTS = 0.4, 0.6, 0.5, 1.0
 CALLS_AUX, NO_WRAPPER, DROPS_RESULT = 0.5, 1.0, -0.5
+ProgramJudge = Callable[[Sequence[Job]], Sequence[Verdict]]
 
 
 @dataclass(frozen=True, slots=True)

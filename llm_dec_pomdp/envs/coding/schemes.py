@@ -17,19 +17,18 @@ aux in main, a test that calls aux, and a passed assert.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from ...sandbox import Job, Verdict, default_pool
+from ...sandbox import Verdict, default_pool
 from ...types import Episode, Group, TaskItem
 from . import analysis, reward
-from .reward import Program
+from .reward import Program, ProgramJudge
 
 if TYPE_CHECKING:
     from .base import CodeTask
 
 SCHEMES = ("fallback", "decorator", "coordinator", "strategy filter")
-Judge = Callable[[Sequence[Job]], Sequence[Verdict]]
 
 _RAISES = "def aux(*args, **kwargs):\n    raise RuntimeError('aux fails')\n"
 _NONE = "def aux(*args, **kwargs):\n    return None\n"
@@ -82,7 +81,7 @@ def _probe(calls, name):
 _PROBES = {name: f"candidate('probe of the calls so far', {name!r})" for name in ("called", "transforms", "splits")}
 
 
-def classify(item: TaskItem, program: Program, judge: Judge | None = None) -> frozenset[str]:
+def classify(item: TaskItem, program: Program, judge: ProgramJudge | None = None) -> frozenset[str]:
     """The schemes that a program shows; see the module.
 
     Args:
@@ -265,7 +264,7 @@ def program_of(env: CodeTask, item: TaskItem, episode: Episode) -> Program:
     return env.program(item, dict(zip(env.possible_agents, (parts[0], parts[-1]), strict=True)))
 
 
-def scheme_shares(env: CodeTask, groups: Sequence[Group], judge: Judge) -> dict[str, float]:
+def scheme_shares(env: CodeTask, groups: Sequence[Group], judge: ProgramJudge) -> dict[str, float]:
     """The share of each scheme among the scored episodes, of 1; see `classify`."""
     items = {item.id: item for item in env.items}
     episodes = [e for group in groups for e in group.episodes if e.final is not None and e.final.scorable]

@@ -69,7 +69,7 @@ class State(NamedTuple):
     heard: tuple[tuple[str, str], ...] = ()  # each agent and what it is told next
     turns: int = 0  # that were played
     charged: int = 0  # turns and acts that cost a turn
-    said: int = 0  # words of all messages
+    words: int = 0  # words of all messages
     worth: float = 0.0  # what was agreed on earns
     over: bool = False  # it was agreed on
 
@@ -189,13 +189,13 @@ class Dialogue(Task[State]):
         """One agent that knows all and acts for all."""
         return KnowsAll(self)
 
-    def for_one(self) -> Self:
+    def for_single_agent(self) -> Self:
         """A copy in which acts count at once, and nobody hears a message."""
         twin = copy.copy(self)
         twin.first, twin.alone_in_it, twin._known = 0, True, None
         return twin
 
-    def choices_of_one(self, history: Sequence[Message] = ()) -> Sequence[str]:
+    def single_agent_choices(self, history: Sequence[Message] = ()) -> Sequence[str]:
         """What one that acts for all can do: the acts of all."""
         item, found = self.items[0], dict[str, None]()
         for agent in self.possible_agents:
@@ -229,7 +229,7 @@ class Dialogue(Task[State]):
     def transition(self, state: State, actions: Mapping[str, str], seed: int) -> Transition[State]:
         """Read all texts, do what they say, and let the others hear the messages."""
         acts: dict[str, Any] = {}
-        said: dict[str, str] = {}
+        messages: dict[str, str] = {}
         notes: dict[str, str] = {}
         words = 0
         for agent, text in actions.items():
@@ -239,7 +239,7 @@ class Dialogue(Task[State]):
             if act is not None:
                 acts[agent] = act
             elif not self.alone_in_it:
-                said[agent], count = self._message(state.item, agent, text)
+                messages[agent], count = self._message(state.item, agent, text)
                 words += min(count, LIMIT)
                 note = note or (f"Your message has {count} words; {LIMIT} were heard." if count > LIMIT else "")
             notes[agent] = note
@@ -249,10 +249,10 @@ class Dialogue(Task[State]):
             state.item,
             state.wording,
             acted.plan,
-            tuple((agent, self._hears(agent, said, notes, acted.answers)) for agent in actions),
+            tuple((agent, self._hears(agent, messages, notes, acted.answers)) for agent in actions),
             state.turns + 1,
             state.charged + charged,
-            state.said + words,
+            state.words + words,
             acted.worth or 0.0,
             acted.worth is not None,
         )
@@ -268,8 +268,10 @@ class Dialogue(Task[State]):
             return NOTHING, 0
         return " ".join(words[:LIMIT])[:LONGEST], len(words)
 
-    def _hears(self, agent: str, said: Mapping[str, str], notes: Mapping[str, str], answers: Mapping[str, str]) -> str:
-        lines = [f"{self.named(other)}: {text}" for other, text in said.items() if other != agent]
+    def _hears(
+        self, agent: str, messages: Mapping[str, str], notes: Mapping[str, str], answers: Mapping[str, str]
+    ) -> str:
+        lines = [f"{self.named(other)}: {text}" for other, text in messages.items() if other != agent]
         return "\n".join(filter(None, [*lines, notes[agent], answers.get(agent, "")]))
 
     def named(self, agent: str) -> str:
@@ -284,9 +286,9 @@ class Dialogue(Task[State]):
         parts = {
             "plan": state.worth,
             "turns": -self.turn_cost * state.charged,
-            "words": -self.word_cost * state.said,
+            "words": -self.word_cost * state.words,
         }
-        counts = {"turns_played": float(state.turns), "words_said": float(state.said)}
+        counts = {"turns_played": float(state.turns), "words_said": float(state.words)}
         return Score(sum(parts.values()), parts, counts)
 
     def describe(self, state: State) -> Mapping[str, Any]:
@@ -310,7 +312,7 @@ class Dialogue(Task[State]):
     # --- teams without a model ---------------------------------------------------------------------------------------
 
     @abstractmethod
-    def plays(self, agent: str, private: str, heard: Mapping[str, str], turn: int, told: Sequence[str]) -> str:
+    def plays(self, agent: str, private: str, heard: Mapping[str, str], turn: int, observations: Sequence[str]) -> str:
         """What the optimal team says after the first turn.
 
         Args:
@@ -327,19 +329,21 @@ class Dialogue(Task[State]):
             return super().script(name)
 
         def say(agent: str, history: Sequence[Message]) -> str:
-            told = [message.text for message in history if message.role == "told"]
-            private = "\n".join(_lines_after(_KNOWN, told[0]))
+            observations = [message.text for message in history if message.role == "told"]
+            private = "\n".join(_lines_after(_KNOWN, observations[0]))
             if not private:
                 name_of = self.metadata["name"]
-                raise ValueError(f"{agent} of {name_of} is told at first what it knows, not {told[0]!r:.60}")
-            if len(told) == 1:
+                raise ValueError(f"{agent} of {name_of} is told at first what it knows, not {observations[0]!r:.60}")
+            if len(observations) == 1:
                 return {"tells_all": TELL, "silent": NOTHING}.get(name, self.opening(agent))
             heard = {
-                other: " ".join(line for text in told[1:] for line in _lines_after(f"{self.named(other)}:", text))
+                other: " ".join(
+                    line for text in observations[1:] for line in _lines_after(f"{self.named(other)}:", text)
+                )
                 for other in self.possible_agents
                 if other != agent
             }
-            return self.plays(agent, private, heard, len(told) - 1, told)
+            return self.plays(agent, private, heard, len(observations) - 1, observations)
 
         return say
 
@@ -356,7 +360,7 @@ class KnowsAll(Task[State]):
     """
 
     def __init__(self, team: Dialogue) -> None:
-        self.team = team.for_one()
+        self.team = team.for_single_agent()
         name = f"{team.metadata['name']}/alone"
         self.metadata = {**team.metadata, "name": name}
         self.declared = replace(team.declared, name=name, roles=("planner",), hears_others=False, scripts=("optimal",))
@@ -394,10 +398,10 @@ class KnowsAll(Task[State]):
 
     def told(self, state: State) -> Mapping[str, str]:
         """What all know, then what came of its text."""
-        told = self.team.told(state)
-        if not told:
+        observations = self.team.told(state)
+        if not observations:
             return {}
-        lines = [line for text in told.values() for line in text.split("\n")]
+        lines = [line for text in observations.values() for line in text.split("\n")]
         if not state.turns:
             members = self.team.possible_agents
             roles = {self.team.role(m).partition(" ")[0]: m for m in reversed(members)}
@@ -420,7 +424,7 @@ class KnowsAll(Task[State]):
 
     def choices(self, agent: str, history: Sequence[Message] = ()) -> Sequence[str]:
         """The acts of all members."""
-        return self.team.choices_of_one(history)
+        return self.team.single_agent_choices(history)
 
     def tools(self, agent: str) -> tuple[Tool, ...]:
         """Those of all members."""
@@ -432,13 +436,16 @@ class KnowsAll(Task[State]):
             return super().script(name)
 
         def say(agent: str, history: Sequence[Message]) -> str:
-            told = [message.text for message in history if message.role == "told"]
+            observations = [message.text for message in history if message.role == "told"]
             heard = {
-                m: " ".join(_lines_after(f"{self.team.named(m)} knows:", told[0])) for m in self.team.possible_agents
+                m: " ".join(_lines_after(f"{self.team.named(m)} knows:", observations[0]))
+                for m in self.team.possible_agents
             }
             if not all(heard.values()):
-                raise ValueError(f"who plays {self.metadata['name']} is told what all know, not {told[0]!r:.60}")
-            texts = [self.team.plays(m, heard[m], heard, len(told), told) for m in heard]
+                raise ValueError(
+                    f"who plays {self.metadata['name']} is told what all know, not {observations[0]!r:.60}"
+                )
+            texts = [self.team.plays(m, heard[m], heard, len(observations), observations) for m in heard]
             return "\n".join(t for t in dict.fromkeys(texts) if t != NOTHING) or NOTHING
 
         return say

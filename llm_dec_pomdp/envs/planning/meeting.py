@@ -120,7 +120,7 @@ class Meeting(Dialogue):
         slots = [(day, FIRST_HOUR + hour) for day in range(days) for hour in range(hours)]
         if whole("common", common, 1) > len(slots):
             raise ValueError(f"common is {common}, and {days} days of {hours} hours have {len(slots)}; lower common")
-        fits(_told(Calendar(frozenset(slots), slots[0])), f"a calendar of {days} days of {hours} hours")
+        fits(_in_words(Calendar(frozenset(slots), slots[0])), f"a calendar of {days} days of {hours} hours")
         self.slots = tuple(slots)
         roles = tuple(f"person {number}" for number in range(1, n_agents + 1))
         numbers = (*map(str, range(FIRST_HOUR + hours)), *(f"{number}:" for number in range(1, n_agents + 1)))
@@ -151,7 +151,7 @@ class Meeting(Dialogue):
         lines: list[str] = []
         for private in free:
             liked = order[:common] if random.integers(2) else sorted(private)
-            lines.append(_told(Calendar(frozenset(private), liked[int(random.integers(len(liked)))])))
+            lines.append(_in_words(Calendar(frozenset(private), liked[int(random.integers(len(liked)))])))
         return TaskItem(f"{split}-{number}", "Find an hour to meet.", split, fields={"calendars": "\n".join(lines)})
 
     def problem(self, item: TaskItem) -> str:
@@ -167,7 +167,7 @@ class Meeting(Dialogue):
 
     def _problem(self, line: str) -> str:
         calendar = read_calendar(line)
-        if calendar.best is None or _told(calendar) != " ".join(line.split()):
+        if calendar.best is None or _in_words(calendar) != " ".join(line.split()):
             return "is no calendar such as 'Monday 9 11 Tuesday 10 best Monday 9', in the order of time"
         if outside := sorted(calendar.free.difference(self.slots)):
             return f"has {_slot(outside[0])}, which {self.days} days of {self.hours} hours do not; set days and hours"
@@ -234,7 +234,7 @@ class Meeting(Dialogue):
         days = [f"I cannot on {day}" for day in DAYS[: self.days]]
         return [TELL, *free, *best, *days, *(f"BOOK {slot}" for slot in slots), NOTHING]
 
-    def plays(self, agent: str, private: str, heard: Mapping[str, str], turn: int, told: Sequence[str]) -> str:
+    def plays(self, agent: str, private: str, heard: Mapping[str, str], turn: int, observations: Sequence[str]) -> str:
         """Book the best hour of those that are free for all who have told theirs; another one at every turn."""
         calendars = [read_calendar(private), *(read_calendar(text) for a, text in heard.items() if a != agent)]
         known = [calendar for calendar in calendars if calendar.free]
@@ -257,7 +257,7 @@ def read_calendar(text: str) -> Calendar:
     return Calendar(frozenset(free), best)
 
 
-def _told(calendar: Calendar) -> str:
+def _in_words(calendar: Calendar) -> str:
     """A calendar in words; `read_calendar` reads them."""
     days: dict[int, list[str]] = {}
     for day, hour in sorted(calendar.free):

@@ -252,13 +252,13 @@ class Repair(Dialogue):
         known, acts = (f"{name} is {value}" for name, value in pairs), (f"SET {name} {value}" for name, value in pairs)
         return [TELL, *known, *acts, NOTHING]
 
-    def choices_of_one(self, history: Sequence[Message] = ()) -> Sequence[str]:
+    def single_agent_choices(self, history: Sequence[Message] = ()) -> Sequence[str]:
         """Those of both, and a tool and a setting in one text."""
-        acts = super().choices_of_one(history)
+        acts = super().single_agent_choices(history)
         sets, calls = ([text for text in acts if text.startswith(word)] for word in ("SET", "fix"))
         return [*acts, *map("\n".join, itertools.product(calls, sets))]
 
-    def plays(self, agent: str, private: str, heard: Mapping[str, str], turn: int, told: Sequence[str]) -> str:
+    def plays(self, agent: str, private: str, heard: Mapping[str, str], turn: int, observations: Sequence[str]) -> str:
         """Mend the next fault, or the one after it while the other mends that; without words try what there is."""
         known = [heard.get(ASSISTANT, ""), heard.get(CUSTOMER, "")]
         known[agent == CUSTOMER] = private
@@ -270,7 +270,7 @@ class Repair(Dialogue):
             return tried[(turn - 1) % len(tried)] if tried else NOTHING
         phone = dict.fromkeys(ACCOUNTS, OK) | dict(read_pairs(known[1])) | dict(read_pairs(broken))
         faults = World(tuple(read_pairs(manual)), phone).faults
-        counts = [line.partition(_MENDED)[2] for text in told for line in text.split("\n") if _MENDED in line]
+        counts = [line.partition(_MENDED)[2] for text in observations for line in text.split("\n") if _MENDED in line]
         left = faults[int(counts[-1]) if counts else 0 :]
         for pair in left[: 1 + (len(left) > 1 and _owner(left[0]) != _owner(left[1]))]:
             if _owner(pair) == agent:

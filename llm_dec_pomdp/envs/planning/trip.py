@@ -233,8 +233,8 @@ class Travel(Dialogue):
                 answers[GUIDE] = " ".join(filter(None, [answers.get(GUIDE), problem]))
             else:
                 plan = acts[GUIDE]
-                told = f"The guide proposes {' '.join(plan)}"
-                answers[TRAVELLER] = " ".join(filter(None, [answers.get(TRAVELLER), told]))
+                proposal = f"The guide proposes {' '.join(plan)}"
+                answers[TRAVELLER] = " ".join(filter(None, [answers.get(TRAVELLER), proposal]))
         return Acted(plan, answers)
 
     # --- teams without a model ---------------------------------------------------------------------------------------
@@ -250,9 +250,9 @@ class Travel(Dialogue):
         """The traveller tells its wishes; the guide has nothing to say that the traveller needs."""
         return TELL if agent == TRAVELLER else NOTHING
 
-    def plays(self, agent: str, private: str, heard: Mapping[str, str], turn: int, told: Sequence[str]) -> str:
+    def plays(self, agent: str, private: str, heard: Mapping[str, str], turn: int, observations: Sequence[str]) -> str:
         """The guide proposes what is best by the wishes that it has heard, then the next; the traveller accepts."""
-        proposed = "The guide proposes" in told[-1]
+        proposed = "The guide proposes" in observations[-1]
         if agent == TRAVELLER:
             return "ACCEPT" if proposed else NOTHING
         if proposed:  # one that plays both

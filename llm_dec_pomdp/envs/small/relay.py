@@ -109,8 +109,8 @@ class Relay(TextTask):
 
     def prepare(self, items: tuple[TaskItem, ...]) -> tuple[TaskItem, ...]:
         """With references: who knows the word says it, the others say `NOTHING`, and the listener says the word."""
-        return tuple(replace(item, reference=self._said(item)) for item in items)
+        return tuple(replace(item, reference=self._reference(item)) for item in items)
 
-    def _said(self, item: TaskItem) -> tuple[str, ...]:
+    def _reference(self, item: TaskItem) -> tuple[str, ...]:
         word, telling = item.fields["word"], (self.knowing(item), self.possible_agents[-1])
         return tuple(word if agent in telling else NOTHING for agent in self.possible_agents)

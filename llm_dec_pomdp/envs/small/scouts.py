@@ -266,17 +266,17 @@ class Scouts(Task[State]):
         return say
 
 
-def _reports(told: str) -> list[str]:
+def _reports(observation: str) -> list[str]:
     """What the scouts said, from what the coordinator is told."""
-    return [line.partition(_REPORTS)[2].strip() for line in told.splitlines() if line.startswith("Scout ")]
+    return [line.partition(_REPORTS)[2].strip() for line in observation.splitlines() if line.startswith("Scout ")]
 
 
-def _number_after(label: str, told: str) -> int:
+def _number_after(label: str, observation: str) -> int:
     """The number at the end of a message; ValueError where there is none."""
-    before, _, number = told.rpartition(f"{label} ")
+    before, _, number = observation.rpartition(f"{label} ")
     if not before or not number.isdigit():
         raise ValueError(
-            f"the scripts of scouts-v0 are told a message that ends with {label!r} and a number, not {told[-60:]!r}; "
-            "play it without drafts and with one text per agent"
+            f"the scripts of scouts-v0 are told a message that ends with {label!r} and a number, not "
+            f"{observation[-60:]!r}; play it without drafts and with one text per agent"
         )
     return int(number)

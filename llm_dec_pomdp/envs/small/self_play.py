@@ -116,8 +116,8 @@ def _play(
 
 
 def _node(task: Task[Any], state: Any, histories: Mapping[str, History], chance: float) -> _Node:
-    told = {
+    observations = {
         agent: (*histories.get(agent, ()), text if isinstance(text, Message) else Message("told", text))
         for agent, text in task.told(state).items()
     }
-    return _Node(state, {**histories, **told}, chance)
+    return _Node(state, {**histories, **observations}, chance)

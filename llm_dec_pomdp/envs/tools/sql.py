@@ -82,7 +82,7 @@ class Database(NamedTuple):
             with _bounded(database, writable=self.writable):
                 cursor = database.execute(statement)
                 rows = cursor.fetchmany(ROWS + 1)
-            changed = database.total_changes > before or _made(statement)
+            changed = database.total_changes > before or _changes_tables(statement)
             return ((*state, statement) if self.writable and changed else state), _table(cursor, rows)
 
 
@@ -97,7 +97,7 @@ def _opened(script: str, state: tuple[str, ...]) -> Generator[sqlite3.Connection
         yield database
 
 
-def _made(statement: str) -> bool:
+def _changes_tables(statement: str) -> bool:
     return statement.lstrip().lower().startswith(("create", "drop", "alter"))
 
 

@@ -81,9 +81,9 @@ class DiscreteMenu(NumericWrapper):
         self._now = {}
         for agent in self.agents:
             if self.asked(agent):
-                told = self.unwrapped.history(agent)[-1].text
+                observation = self.unwrapped.history(agent)[-1].text
                 n = int(self.action_spaces[agent].n)  # type: ignore[attr-defined]  # Discrete
-                self._now[agent] = self._texts(agent, self._offer(agent, told), n)
+                self._now[agent] = self._texts(agent, self._offer(agent, observation), n)
 
     def _action(self, agent: str, action: Any) -> str:
         menu = self.menu(agent)

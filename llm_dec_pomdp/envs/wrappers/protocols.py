@@ -49,7 +49,7 @@ class ProtocolWrapper(Wrapper):
         self._wrap(env, type(self).__name__.lower())
         self.phases = phases
         self._observed: Mapping[str, str] = {}  # these three are replaced and never changed, as snapshots share them
-        self._said: Mapping[str, str] = {}
+        self._actions: Mapping[str, str] = {}
         self._texts: Mapping[str, str] = {}
         super().__init__(n_agents or len(env.possible_agents), env.max_turns * phases, env.render_mode)
 
@@ -86,23 +86,23 @@ class ProtocolWrapper(Wrapper):
         return tuple(Event("read", reader, {"of": writer}) for reader, writer in pairs)
 
     def _joint_action(self) -> Mapping[str, str]:
-        return {agent: self._said.get(agent, "") for agent in self.env.agents}
+        return {agent: self._actions.get(agent, "") for agent in self.env.agents}
 
     def _begin(self, item: TaskItem, seed: int) -> Outcome:
         self._observed, _ = self.env.reset(seed=seed, options={"task_id": item.id})
-        self._said, self._texts = {}, {}
+        self._actions, self._texts = {}, {}
         return Outcome(self._ask(0), agents=self._roster())
 
     def _advance(self, item: TaskItem, actions: Mapping[str, str], seed: int) -> Outcome:
         shown = self.env.facts.shown
-        self._said = {**self._said, **actions}
-        self._texts = {agent: shown(text) for agent, text in self._said.items()}
+        self._actions = {**self._actions, **actions}
+        self._texts = {agent: shown(text) for agent, text in self._actions.items()}
         phase = (self.turn + 1) % self.phases
         if phase:
             told = self._ask(phase)
             return Outcome(told, Transition(None, events=self._reads(told)))
         self._observed, *_ = self.env.step(self._joint_action())
-        self._said, self._texts = {}, {}
+        self._actions, self._texts = {}, {}
         after = self.env.latest.transition
         told: Mapping[str, str] = self._ask(0) if self.env.agents else {}
         rewards, anew = self._rewards(after), after.anew & told.keys()
@@ -118,14 +118,14 @@ class ProtocolWrapper(Wrapper):
 
     def snapshot(self) -> Any:
         """The state of wrapper and inner environment."""
-        return super().snapshot(), self.env.snapshot(), (self._observed, self._said, self._texts)
+        return super().snapshot(), self.env.snapshot(), (self._observed, self._actions, self._texts)
 
     def restore(self, snapshot: Any) -> None:
         """Go back to a snapshot of this environment or of a fork of it."""
         outer, inner, texts = snapshot
         super().restore(outer)
         self.env.restore(inner)
-        self._observed, self._said, self._texts = texts
+        self._observed, self._actions, self._texts = texts
 
 
 class Sequential(ProtocolWrapper):
@@ -214,7 +214,7 @@ class Centralized(ProtocolWrapper):
         return GymnasiumView(self)
 
     def _joint_action(self) -> Mapping[str, str]:
-        parts = self.env.facts.split(self._said[self.possible_agents[0]])
+        parts = self.env.facts.split(self._actions[self.possible_agents[0]])
         texts = dict(zip(self.env.possible_agents, parts, strict=True))
         return {agent: texts[agent] for agent in self.env.agents}
 

@@ -131,8 +131,8 @@ class Stopping(TaskAround[Stopped]):
             frozenset() if over else step.anew,
         )
 
-    def _with_notice(self, agent: str, told: str | Message) -> str | Message:
-        return told if isinstance(told, Message) or not told else told + self._notice(agent)
+    def _with_notice(self, agent: str, content: str | Message) -> str | Message:
+        return content if isinstance(content, Message) or not content else content + self._notice(agent)
 
     def _notice(self, agent: str) -> str:
         """How to stop, for an agent that may; an environment of few words has no words for it."""

@@ -25,7 +25,7 @@ from .base import TaskAround
 _LAST = "\n\nYour next text is your answer."
 
 
-Told = tuple[tuple[str, bool, float], ...]  # answer, whether it is one, price
+Results = tuple[tuple[str, bool, float], ...]  # answer, whether it is one, price
 
 
 class ToolRounds(NamedTuple):
@@ -37,7 +37,9 @@ class ToolRounds(NamedTuple):
     delivered: tuple[tuple[str, str], ...] = ()  # the answers of agents that wait
     round: int = 0  # joint actions since the task asked
     turn: int = 0  # turns of the task that were played
-    beside: tuple[tuple[str, str, Told], ...] = ()  # calls beside the rounds: agent, text, what each of its calls gave
+    beside: tuple[
+        tuple[str, str, Results], ...
+    ] = ()  # calls beside the rounds: agent, text, what each of its calls gave
 
 
 class WithTools(TaskAround[ToolRounds]):
@@ -119,8 +121,8 @@ class WithTools(TaskAround[ToolRounds]):
             raise ValueError(f"{text!r:.80} has no call; write one as <tool_call>{{...}}</tool_call>")
         state: ToolRounds = self._now.latest.transition.state
         tools, answered = self.toolbox.answer(state.tools, agent, calls)
-        told = tuple((answer.answer, answer.valid, answer.price) for answer in answered)
-        state = state._replace(tools=tools, beside=(*state.beside, (agent, text, told)))
+        results = tuple((answer.answer, answer.valid, answer.price) for answer in answered)
+        state = state._replace(tools=tools, beside=(*state.beside, (agent, text, results)))
         latest = self._now.latest
         self._now.latest = replace(latest, transition=replace(latest.transition, state=state))
         self._now.histories[agent] += [Message("said", text), self.toolbox.message(answered)]
@@ -190,10 +192,10 @@ class WithTools(TaskAround[ToolRounds]):
     def _beside(self, state: ToolRounds) -> tuple[list[Event], dict[str, float]]:
         """Events and prices of the calls beside the rounds since the last joint action."""
         events, prices = list[Event](), dict[str, float]()
-        for agent, text, told in state.beside:
+        for agent, text, results in state.beside:
             calls = self.toolbox.calls(agent, text)
-            events += self.toolbox.events(agent, [Answered(c, *t) for c, t in zip(calls, told, strict=True)])
-            prices[agent] = prices.get(agent, 0.0) + sum(price for _, _, price in told)
+            events += self.toolbox.events(agent, [Answered(c, *t) for c, t in zip(calls, results, strict=True)])
+            prices[agent] = prices.get(agent, 0.0) + sum(price for _, _, price in results)
         return events, prices
 
     def _unpaid(self, state: ToolRounds) -> Mapping[str, float] | None:

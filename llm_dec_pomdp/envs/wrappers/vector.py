@@ -104,16 +104,16 @@ class VecEnv:
         infos: list[dict[str, Any]] = []
         for i, env in enumerate(self.envs):
             if i not in results:
-                told, info = env.reset()
+                seen, info = env.reset()
             else:
-                told, _, _, cut, info = results[i]
+                seen, _, _, cut, info = results[i]
                 rewards[i] = (env.unwrapped if isinstance(env, NumericWrapper) else env).latest.transition.reward
                 truncations[i] = not env.agents and any(cut.values())
                 terminations[i] = not env.agents and not truncations[i]
                 if not env.agents and self.autoreset is AutoresetMode.SAME_STEP:
-                    last, (told, first_info) = {"final_obs": told, "final_info": info}, env.reset()
+                    last, (seen, first_info) = {"final_obs": seen, "final_info": info}, env.reset()
                     info = {**first_info, **last}
-            observations.append(told)
+            observations.append(seen)
             infos.append(dict(info))
         self._over = np.array([not env.agents for env in self.envs])
         return self._batch(observations), rewards, terminations, truncations, infos
@@ -140,10 +140,10 @@ class VecEnv:
     def _batch(self, observations: list[dict[str, Any]]) -> Batch:
         if self._text:
             return observations
-        for told in observations:
-            if missing := [agent for agent in self.possible_agents if agent not in told]:
+        for observation in observations:
+            if missing := [agent for agent in self.possible_agents if agent not in observation]:
                 raise ValueError(f"{missing[0]!r} has no observation, since it is not there; wrap in FixedRoster")
-        return {agent: np.stack([told[agent] for told in observations]) for agent in self.possible_agents}
+        return {agent: np.stack([observation[agent] for observation in observations]) for agent in self.possible_agents}
 
 
 def make_vec(

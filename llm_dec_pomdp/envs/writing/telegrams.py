@@ -119,11 +119,11 @@ class Telegrams(TextTask):
     def respond(self, item: TaskItem, actions: Mapping[str, str], score: Score) -> Mapping[str, str]:
         """The counts of the last try, the same for all."""
         facts = score.diagnostics
-        told = (
+        message = (
             f"The telegrams carried {facts['words_carried']:.0f} of {facts['words_goal']:.0f} words, "
             f"{facts['words_twice']:.0f} of them more than once. Write the complete new version of yours."
         )
-        return dict.fromkeys(self.possible_agents, told)
+        return dict.fromkeys(self.possible_agents, message)
 
     def _goal(self, content: set[str]) -> int:
         return min(_EACH * len(self.possible_agents), len(content))

@@ -39,12 +39,12 @@ class Letters(Match):
 def trained(team: Team, rate: float) -> tuple[list[str], torch.Tensor]:
     """What was said in three steps of training, and all weights after it."""
     learner = MAGRPO(team, SHORT, MAGRPOConfig(learning_rate=rate))
-    said: list[str] = []
+    texts: list[str] = []
     for step in range(3):
         groups = Trajectories().play(Letters(ITEMS), team, ["t0"], [step], SHORT, 4)
-        said += [c.text for episode in groups[0].episodes for turn in episode.turns for c in turn.actions.values()]
+        texts += [c.text for episode in groups[0].episodes for turn in episode.turns for c in turn.actions.values()]
         learner.update(groups)
-    return said, flat(team)
+    return texts, flat(team)
 
 
 @pytest.mark.parametrize(("sharing", "rate"), [pytest.param("lora", 1e-2, marks=pytest.mark.slow), ("shared", 1e-3)])
@@ -52,9 +52,9 @@ def test_training_with_a_server_is_training_with_the_own_loop(
     server: Server, vllm: FakeVLLM, tmp_path: Path, sharing: str, rate: float
 ) -> None:
     """Up to the rounding of batches that were drawn otherwise."""
-    said, there = trained(team_of(server, tmp_path, sharing), rate)
+    texts, there = trained(team_of(server, tmp_path, sharing), rate)
     wanted, here = trained(load_team(AGENTS, sharing=sharing), rate)
-    assert said == wanted
+    assert texts == wanted
     assert (there - here).norm() < 0.01 * (here - flat(load_team(AGENTS, sharing=sharing))).norm()
     names = [name for order, name in vllm.orders if order == "load_lora_adapter"]
     if sharing == "shared":
@@ -133,7 +133,7 @@ def test_weights_that_did_not_change_are_not_loaded_again(server: Server, vllm: 
     assert [order for order, _ in vllm.orders[2:]] == ["load_lora_adapter"] * 2 + ["unload_lora_adapter"] * 2
 
 
-ONE = {"token_ids": [5], "logprobs": {"token_logprobs": [-0.5]}}
+ONE_TOKEN = {"token_ids": [5], "logprobs": {"token_logprobs": [-0.5]}}
 
 
 @pytest.mark.parametrize(
@@ -141,8 +141,8 @@ ONE = {"token_ids": [5], "logprobs": {"token_logprobs": [-0.5]}}
     [
         (b"<html>", "without choices.*2 tries|2 tries.*without choices"),
         (json.dumps({"model": "base", "choices": []}).encode(), "without choices"),
-        (json.dumps({"model": "other", "choices": [ONE]}).encode(), "a text of 'other'.*was asked"),
-        (json.dumps({"choices": [ONE | {"token_ids": [5, 6]}]}).encode(), "KeyError.*model"),
+        (json.dumps({"model": "other", "choices": [ONE_TOKEN]}).encode(), "a text of 'other'.*was asked"),
+        (json.dumps({"choices": [ONE_TOKEN | {"token_ids": [5, 6]}]}).encode(), "KeyError.*model"),
         (
             b'{"model": "MODEL", "choices": [{"token_ids": [5, 6], "logprobs": {"token_logprobs": [-1]}}]}',
             "2 token ids",

@@ -100,7 +100,7 @@ def test_a_server_with_weights_of_another_run_ends_this_one(server: Server, vllm
 
 
 @pytest.mark.parametrize(
-    ("order", "answer", "said"),
+    ("order", "answer", "message"),
     [
         ("weight_info", (200, b'{"weight_ver'), "weight_info.*2 tries: an answer without 'weight_version'"),
         ("weight_info", (200, b"[]"), "an answer without 'weight_version'"),
@@ -111,11 +111,11 @@ def test_a_server_with_weights_of_another_run_ends_this_one(server: Server, vllm
     ],
 )
 def test_what_is_no_answer_to_an_order_stops_the_run(
-    server: Server, vllm: FakeVLLM, tmp_path: Path, order: str, answer: Reply, said: str
+    server: Server, vllm: FakeVLLM, tmp_path: Path, order: str, answer: Reply, message: str
 ) -> None:
     team = team_of(server, tmp_path, "shared")  # which asks for `weight_info` alone
     server.answer = lambda body, n: answer if server.paths[n].endswith(order) else vllm.answer(server.paths[n], body)
-    with pytest.raises(EngineError, match=said):
+    with pytest.raises(EngineError, match=message):
         texts(team)
     assert list(tmp_path.iterdir()) == []
 
@@ -142,7 +142,7 @@ def test_a_server_that_takes_too_long_is_given_the_weights_again(
 
 
 @pytest.mark.parametrize(
-    ("sharing", "status", "said"),
+    ("sharing", "status", "message"),
     [
         ("shared", 404, "takes no whole models.*404.*--all-weights"),
         ("separate", 200, "a model for each role, and a server has one"),
@@ -150,15 +150,15 @@ def test_a_server_that_takes_too_long_is_given_the_weights_again(
     ],
 )
 def test_a_server_that_takes_no_whole_models_is_told_before_anything_is_loaded(
-    server: Server, tmp_path: Path, sharing: str, status: int, said: str | None, monkeypatch: pytest.MonkeyPatch
+    server: Server, tmp_path: Path, sharing: str, status: int, message: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class LoadedError(Exception):
         pass
 
-    def load_model(*given: Any, **how: Any) -> None:
+    def load_model(*given: Any, **options: Any) -> None:
         raise LoadedError
 
     monkeypatch.setattr("llm_dec_pomdp.agents.loading.load_model", load_model)
     server.answer = lambda body, number: (status, b'{"detail": "Not Found"}')
-    with pytest.raises(ConfigError, match=said) if said else pytest.raises(LoadedError):
+    with pytest.raises(ConfigError, match=message) if message else pytest.raises(LoadedError):
         team_of(server, tmp_path, sharing)

@@ -42,7 +42,7 @@ DIFFERENCE = 0.01  # of two steps in the weights, relative: Adam gives tiny grad
 def as_of(group: Group, policy: LanguageModel, gaps: list[float]) -> Group:
     """The same texts with the log-probabilities that a policy gives them; what they differ by is noted."""
 
-    def own(agent: str, drawn: Completion) -> Completion:
+    def with_own_logprobs(agent: str, drawn: Completion) -> Completion:
         with torch.inference_mode():
             logprobs, _ = policy.token_logprobs([(agent, drawn)], SHORT.temperature)
         known = tuple(logprobs[0].tolist())
@@ -51,7 +51,9 @@ def as_of(group: Group, policy: LanguageModel, gaps: list[float]) -> Group:
 
     def played(episode: Episode) -> Episode:
         turns = [
-            dataclasses.replace(turn, actions={agent: own(agent, drawn) for agent, drawn in turn.actions.items()})
+            dataclasses.replace(
+                turn, actions={agent: with_own_logprobs(agent, drawn) for agent, drawn in turn.actions.items()}
+            )
             for turn in episode.turns
         ]
         return dataclasses.replace(episode, turns=tuple(turns))
@@ -59,7 +61,7 @@ def as_of(group: Group, policy: LanguageModel, gaps: list[float]) -> Group:
     return dataclasses.replace(group, episodes=tuple(map(played, group.episodes)))
 
 
-def said(groups: Sequence[Group]) -> list[str]:
+def texts_of(groups: Sequence[Group]) -> list[str]:
     episodes = [episode for group in groups for episode in group.episodes]
     return [c.text for episode in episodes for turn in episode.turns for c in turn.actions.values()]
 
@@ -106,7 +108,7 @@ def test_two_steps_of_training_equal_those_of_the_own_engine(
 
     only_policy(there).load_state_dict(only_policy(here).state_dict())
     greedy = Sampling(temperature=0.0, max_new_tokens=24)
-    texts = [said(Trajectories().play(env, team, tasks, [0, 1][:posts], greedy, 1)) for team in (there, here)]
+    texts = [texts_of(Trajectories().play(env, team, tasks, [0, 1][:posts], greedy, 1)) for team in (there, here)]
     equal = sum(a == b for a, b in zip(*texts, strict=True))
     measured = {
         "sharing": sharing,

@@ -34,14 +34,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def policy(folder: str, sharing: Any, dtype: str) -> LanguageModel:
-    [one] = load_team(AGENTS, folder, sharing=sharing, device="cpu", dtype=dtype).policies
-    assert isinstance(one, LanguageModel)
+    [loaded] = load_team(AGENTS, folder, sharing=sharing, device="cpu", dtype=dtype).policies
+    assert isinstance(loaded, LanguageModel)
     drawn = torch.Generator().manual_seed(0)
-    for name, parameter in one.model.named_parameters():
+    for name, parameter in loaded.model.named_parameters():
         if "lora_B" in name:  # which begins with zeros
             with torch.no_grad():
                 parameter.copy_(0.02 * torch.randn(parameter.shape, generator=drawn))
-    return one
+    return loaded
 
 
 def test_adapters_on_a_base_in_half_precision_keep_no_more_than_all_weights_do(folder: str) -> None:
@@ -58,21 +58,21 @@ def plain(self: Any, x: torch.Tensor) -> torch.Tensor:
     return result + torch.nn.functional.linear(low, up)
 
 
-def gradients(one: LanguageModel) -> list[torch.Tensor]:
-    one.model.zero_grad()
-    logprobs, mask = one.token_logprobs(SAMPLES, 1.0)
+def gradients(language_model: LanguageModel) -> list[torch.Tensor]:
+    language_model.model.zero_grad()
+    logprobs, mask = language_model.token_logprobs(SAMPLES, 1.0)
     (logprobs * mask).sum().backward()
-    return [logprobs.detach(), *(p.grad.clone() for p in one.parameters() if p.grad is not None)]
+    return [logprobs.detach(), *(p.grad.clone() for p in language_model.parameters() if p.grad is not None)]
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
 def test_gradients_are_bit_for_bit_those_of_plain_autograd(
     folder: str, dtype: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    one = policy(folder, "lora", dtype)
-    ours = gradients(one)
+    language_model = policy(folder, "lora", dtype)
+    ours = gradients(language_model)
     monkeypatch.setattr(MixedLinear, "forward", plain)
-    wanted = gradients(one)
-    assert len(ours) == len(wanted) == 1 + len(list(one.parameters()))
+    wanted = gradients(language_model)
+    assert len(ours) == len(wanted) == 1 + len(list(language_model.parameters()))
     assert all(torch.equal(a, b) for a, b in zip(ours, wanted, strict=True))
     assert all(part.abs().sum() > 0 for part in ours)

@@ -62,9 +62,12 @@ def test_a_critic_on_a_base_with_adapters_leaves_the_policy_as_it_is(folder: str
     texts = pairs(policy)
 
     def shown() -> Any:
-        said = [[(c.text, c.logprobs) for c in own] for own in policy.generate(requests, Sampling(max_new_tokens=6))]
+        drawn = [
+            [(c.text, c.logprobs) for c in completions]
+            for completions in policy.generate(requests, Sampling(max_new_tokens=6))
+        ]
         names = {agent: weights.tensors for agent, weights in policy.weight_files(AGENTS).items()}
-        return said, names, policy.token_logprobs(texts, 1.0)[0].detach()
+        return drawn, names, policy.token_logprobs(texts, 1.0)[0].detach()
 
     before, weights = shown(), {name: tensor.clone() for name, tensor in policy.state_dict().items()}
     critic = stirred(policy.critic(GROUPS, separate=True))
@@ -114,19 +117,23 @@ def test_critics_on_adapters_go_on_after_a_restart_bit_for_bit(folder: str) -> N
         team = load_team(AGENTS, folder, sharing="lora")
         return IAC(team, Sampling(max_new_tokens=4), CriticOptions(body="own", learning_rate=0.01, epochs=2))
 
-    def step(one: Any, number: int) -> None:
-        one.update(one.rollout.play(Colourful(ITEMS), one.policy, ["t0", "t1"], [number, number + 10], one.sampling, 2))
+    def step(algorithm: Any, number: int) -> None:
+        algorithm.update(
+            algorithm.rollout.play(
+                Colourful(ITEMS), algorithm.policy, ["t0", "t1"], [number, number + 10], algorithm.sampling, 2
+            )
+        )
 
     whole, first, second = learner(), learner(), learner()
-    for one in (whole, first):
-        step(one, 0)
+    for algorithm in (whole, first):
+        step(algorithm, 0)
     state = first.state_dict()
     second.team.trainable[0].load_state_dict(weights(first.team)[0])
     second.load_state_dict(state)
-    for one in (whole, second):
-        step(one, 1)
+    for algorithm in (whole, second):
+        step(algorithm, 1)
     assert same(weights(whole.team), weights(second.team))
-    ends = [one.state_dict()["updaters"][0] for one in (whole, second)]
+    ends = [algorithm.state_dict()["updaters"][0] for algorithm in (whole, second)]
     assert same(*([end["critic"]] for end in ends))
     assert ends[0]["critic"]["head.weight"].abs().max() > 0
     assert ends[0]["unit"] == ends[1]["unit"]

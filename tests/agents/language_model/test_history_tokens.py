@@ -57,7 +57,7 @@ def played(protocol: str = "parallel", rollout: str = "side by side") -> tuple[l
     return ROLLOUTS[rollout].play(env, team, ["t0", "t1"], [1, 2], SAMPLING, 2), policy
 
 
-def said(agent: str, episode: Episode) -> list[Completion]:
+def completions_of(agent: str, episode: Episode) -> list[Completion]:
     return [turn.actions[agent] for turn in episode.turns if agent in turn.actions]
 
 
@@ -74,7 +74,7 @@ def test_a_prompt_begins_with_what_was_shown_and_sampled(protocol: str, rollout:
     groups, policy = played(protocol, rollout)
     for episode in (e for group in groups for e in group.episodes):
         for agent in {agent for turn in episode.turns for agent in turn.actions}:
-            for before, after in itertools.pairwise(said(agent, episode)):
+            for before, after in itertools.pairwise(completions_of(agent, episode)):
                 begun = before.prompt_ids + before.token_ids
                 assert after.prompt_ids[: len(begun)] == begun
     for requests, answered in zip(policy.calls, policy.answers, strict=True):
@@ -102,7 +102,7 @@ def test_a_model_with_a_real_tokenizer(sharing: Any) -> None:
     alike = []
     for agent, episode in itertools.product(AGENTS, group.episodes):
         policy: Any = team.members[agent]
-        first, second, third = said(agent, episode)
+        first, second, third = completions_of(agent, episode)
         for before, after in ((first, second), (second, third)):
             begun = before.prompt_ids + before.token_ids
             assert after.prompt_ids[: len(begun)] == begun
@@ -162,9 +162,9 @@ def test_without_a_template_texts_stand_apart() -> None:
 
 
 def with_template(template: str) -> LanguageModel:
-    own = tokenizer()
-    own.chat_template = template
-    return LanguageModel(network(), own)
+    templated = tokenizer()
+    templated.chat_template = template
+    return LanguageModel(network(), templated)
 
 
 MESSAGES = "{%% for m in messages %%}{{ m['role'] }} {{ %s }} <eos> {%% endfor %%}assistant"
@@ -199,7 +199,7 @@ def test_the_end_of_a_long_history_is_kept_on_request() -> None:
 def test_what_is_remembered_is_the_same_again_and_has_a_bound() -> None:
     policy = language_model()
     known = ((), (Tool("search", "Finds.", (("query", "Words."),)),))
-    first = [policy.encode(HISTORY, ids=[*SHOWN, one, EOS], tools=tools) for one in (RED, BLUE) for tools in known]
+    first = [policy.encode(HISTORY, ids=[*SHOWN, word, EOS], tools=tools) for word in (RED, BLUE) for tools in known]
     assert [ids[len(SHOWN)] for ids in first] == [RED, RED, BLUE, BLUE]
     first[0].append(BLUE)
     assert policy.encode(HISTORY, ids=[*SHOWN, RED, EOS]) == first[1] == first[0][:-1]

@@ -107,8 +107,8 @@ def test_a_prompt_that_just_fits_is_taken_and_one_token_more_names_the_lengths()
 
 
 def test_a_prompt_that_is_too_long_is_shown_and_how_to_shorten_it_said() -> None:
-    said = r"it begins 'green red red.*keep only the end of long prompts with .*truncate_prompts"
-    with pytest.raises(PromptTooLongError, match=said):
+    message = r"it begins 'green red red.*keep only the end of long prompts with .*truncate_prompts"
+    with pytest.raises(PromptTooLongError, match=message):
         narrow().encode(conversation("green " + "red " * 50))
 
 

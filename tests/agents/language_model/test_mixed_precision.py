@@ -74,12 +74,12 @@ def test_gradients_are_those_of_float32_to_the_precision_of_bfloat16(
     exact = LanguageModel(policy.model, tokenizer())
     samples = pairs(policy)
     gradients = []
-    for one in (policy, exact):
+    for model in (policy, exact):
         policy.model.zero_grad()
-        logprobs, mask = one.token_logprobs(samples, 1.0)
+        logprobs, mask = model.token_logprobs(samples, 1.0)
         (logprobs * mask).sum().backward()
-        assert all(p.grad is not None and p.grad.dtype == torch.float32 for p in one.parameters())
-        gradients.append(torch.cat([p.grad.flatten() for p in one.parameters()]))
+        assert all(p.grad is not None and p.grad.dtype == torch.float32 for p in model.parameters())
+        gradients.append(torch.cat([p.grad.flatten() for p in model.parameters()]))
     difference = (gradients[0] - gradients[1]).norm() / gradients[1].norm()
     assert 1e-5 < difference < 0.06
 

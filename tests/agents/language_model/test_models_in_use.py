@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import torch
-from models import AGENTS, network, said, tokenizer
+from models import AGENTS, network, sampled, tokenizer
 from requests_of_agents import REQUESTS, SHORT
 from transformers import AutoModelForCausalLM, JambaConfig, MambaConfig, OpenAIGPTConfig
 
@@ -50,15 +50,15 @@ def test_variables_reach_the_chat_template() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"enable_thinkin": False}, "has enable_thinkin = False, .* did you mean enable_thinking?"),
         ({"messages": []}, r"has messages = \[\], which is no variable of this model's chat template that can be set"),
         ({"tokenize": True}, "has tokenize = True"),
     ],
 )
-def test_a_variable_that_the_template_does_not_have_is_refused(options: dict[str, Any], said: str) -> None:
-    with pytest.raises(ValueError, match=said):
+def test_a_variable_that_the_template_does_not_have_is_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         thinking(chat_template_kwargs=options)
 
 
@@ -68,9 +68,9 @@ def test_a_model_without_a_template_has_no_variables() -> None:
 
 
 def test_paper_keeps_qwen3_from_thinking() -> None:
-    told = {c.model.name: c.model.chat_template_kwargs for c in load_suite("paper").cells()}
-    assert {name: not options.get("enable_thinking", True) for name, options in told.items()} == {
-        name: name.startswith("Qwen/Qwen3") for name in told
+    by_name = {c.model.name: c.model.chat_template_kwargs for c in load_suite("paper").cells()}
+    assert {name: not options.get("enable_thinking", True) for name, options in by_name.items()} == {
+        name: name.startswith("Qwen/Qwen3") for name in by_name
     }
 
 
@@ -102,15 +102,15 @@ def test_options_of_a_suite_and_of_a_member_reach_their_models(thinker: str, sha
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"batch_rows": 0}, "batch_rows = 0"),
         ({"chat_template_kwargs": 3}, "chat_template_kwargs = 3"),
         ({"batch_row": 3}, "batch_row: no such key; did you mean batch_rows"),
     ],
 )
-def test_wrong_options_are_named(options: dict[str, Any], said: str) -> None:
-    with pytest.raises(ConfigError, match=said):
+def test_wrong_options_are_named(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
         build(ModelConfig, options, source="suite")
 
 
@@ -213,4 +213,4 @@ def test_a_family_that_cannot_be_driven_is_named(config: Any) -> None:
     with pytest.raises(ValueError, match=message):
         policy.generate([Request("a", conversation("red"))], Sampling(max_new_tokens=2))
     with pytest.raises(ValueError, match=message), contextlib.suppress(NotImplementedError):
-        policy.token_logprobs([("a", said(5, 6))], 1.0)
+        policy.token_logprobs([("a", sampled(5, 6))], 1.0)

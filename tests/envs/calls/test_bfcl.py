@@ -115,8 +115,8 @@ def test_functions_that_are_missing_are_told_when_they_are_there() -> None:
     quiet = dict.fromkeys(env.agents, "")
     for turn in range(4):
         env.step({**quiet, "agent_0": "GorillaFileSystem: look"})
-        told = env.history(files)[-1].text
-        assert ("- sort(" in told) is (turn == 3)
-        assert ("You are the application" in told) is (turn in (0, 3))
+        observation = env.history(files)[-1].text
+        assert ("- sort(" in observation) is (turn == 3)
+        assert ("You are the application" in observation) is (turn in (0, 3))
         env.step({**quiet, files: "nothing"})
         env.step({**quiet, "agent_0": "Done."})

@@ -31,7 +31,7 @@ ROW = {
 }
 
 
-def made(**options: Any) -> Any:
+def make_calls(**options: Any) -> Any:
     return llm_dec_pomdp.make("calls-v0", tasks=[ROW], **options)
 
 
@@ -52,7 +52,7 @@ DONE = ({"agent_0": "All is done."},)
 
 
 def test_words_of_the_user_reach_specialists_through_orders_alone() -> None:
-    env = made()
+    env = make_calls()
     observations, _ = env.reset()
     assert observations["agent_0"].endswith("The user: Pay what Eva asks for by mail to Ben.")
     assert [agent for agent in env.agents if observations[agent]] == ["agent_0"]
@@ -78,7 +78,7 @@ def test_words_of_the_user_reach_specialists_through_orders_alone() -> None:
     ],
 )
 def test_each_reward_pays_when_it_says(reward: str, paid: list[float]) -> None:
-    env = made(reward=reward)
+    env = make_calls(reward=reward)
     assert play(env, *READ, *PAY, *DONE, *IDA, *DONE) == pytest.approx(paid)
     assert env.last_score.diagnostics == pytest.approx({"outcome": 1, "process": 1, "call": 1, "calls": 3})
     assert not env.agents
@@ -98,17 +98,19 @@ def test_each_reward_pays_when_it_says(reward: str, paid: list[float]) -> None:
 def test_what_is_right_after_each_user_turn(
     steps: list[dict[str, str]], outcome: float, process: float, call: float
 ) -> None:
-    env = made()
+    env = make_calls()
     play(env, *steps)
     found = env.last_score.diagnostics
     assert [found[name] for name in ("outcome", "process", "call")] == pytest.approx([outcome, process, call])
 
 
 def test_wrong_calls_are_answered_and_change_nothing() -> None:
-    env = made()
+    env = make_calls()
     play(env, PAY[0])
-    told, _ = say(env, **{BANK: '[pay(person="Ben", amount=0), pay(person="Ben"), read_mail("Eva"), pay("Ben", 24)]'})
-    assert [line for line in told[BANK].splitlines() if not line.startswith("<")] == [
+    observations, _ = say(
+        env, **{BANK: '[pay(person="Ben", amount=0), pay(person="Ben"), read_mail("Eva"), pay("Ben", 24)]'}
+    )
+    assert [line for line in observations[BANK].splitlines() if not line.startswith("<")] == [
         "pay: the amount is 0; pay at least 1",
         "the argument 'amount' of pay is missing; it takes person, amount",
         "there is no tool 'read_mail'; known: last_payment, pay",
@@ -118,7 +120,7 @@ def test_wrong_calls_are_answered_and_change_nothing() -> None:
 
 
 def test_calls_are_counted_and_so_are_wrong_and_repeated_ones() -> None:
-    env = made(single_agent=True)
+    env = make_calls(single_agent=True)
     texts = iter(['[price("moon"), fly(), pay(1), read_mail("Eva")]', 'read_mail("Eva")', "Done.", "Done."])
     policy = Scripted(lambda agent, history: next(texts))
     groups = Trajectories("own").play(env, policy, ["a"], [0], Sampling())
@@ -129,24 +131,24 @@ def test_calls_are_counted_and_so_are_wrong_and_repeated_ones() -> None:
 
 
 def test_a_specialist_reports_after_three_texts_with_calls() -> None:
-    env = made()
+    env = make_calls()
     play(env, READ[0], READ[1], READ[1], READ[1])
-    told, _ = say(env, **READ[1])
-    assert told["agent_0"] == 'mail reports: read_mail("Eva")'
+    observations, _ = say(env, **READ[1])
+    assert observations["agent_0"] == 'mail reports: read_mail("Eva")'
 
 
 def test_a_blank_text_of_the_dispatcher_ends_nothing() -> None:
-    env = made(reward="process")
+    env = make_calls(reward="process")
     env.reset()
     assert say(env) == ({**dict.fromkeys(env.agents, ""), "agent_0": "Give an order, or answer the user."}, 0.0)
 
 
 def test_one_agent_alone_calls_all_tools() -> None:
-    env = with_protocol(made(reward="process"), "centralized")
+    env = with_protocol(make_calls(reward="process"), "centralized")
     whole: Any = llm_dec_pomdp.make("calls-v0", split="test").alone()
     assert len(whole.items) == 100
-    (told,) = env.reset()[0].values()
-    assert told.startswith("The user: Pay what Eva asks for by mail to Ben.\n\nYou may call tools")
+    (observation,) = env.reset()[0].values()
+    assert observation.startswith("The user: Pay what Eva asks for by mail to Ben.\n\nYou may call tools")
     assert len(env.tools("agent_0")) == 11
     steps = ('read_mail("Eva")', 'pay("Ben", 24)\npay("Ida", 5)', "Done.", "bank: 5 to Ida")
     assert [say(env, agent_0=text)[1] for text in steps] == [0, 0, 0, 0.5]
@@ -197,20 +199,20 @@ def offered(text: str) -> list[str]:
 
 
 def test_agents_choose_among_right_and_wrong_orders_and_calls() -> None:
-    env = made(grammar="choice")
-    told = env.reset()[0]["agent_0"]
-    texts = offered(told)
+    env = make_calls(grammar="choice")
+    observation = env.reset()[0]["agent_0"]
+    texts = offered(observation)
     assert {"mail: read the mail of Eva", "Done."} < set(texts)
     assert sum(text.endswith(": read the mail of Eva") for text in texts) == 2
-    letter = next(line[0] for line in told.splitlines() if line[2:] == "mail: read the mail of Eva")
-    told = say(env, agent_0=letter)[0][MAIL]
-    texts = offered(told)
+    letter = next(line[0] for line in observation.splitlines() if line[2:] == "mail: read the mail of Eva")
+    observation = say(env, agent_0=letter)[0][MAIL]
+    texts = offered(observation)
     assert {'read_mail(sender="Eva")', "I cannot do that."} < set(texts)
     assert [text.split("(")[0] for text in texts] == ["I cannot do that.", "read_mail", "read_mail", "send_mail"]
-    letter = next(line[0] for line in told.splitlines() if line[2:] == 'read_mail(sender="Eva")')
-    told = say(env, **{MAIL: letter})[0]["agent_0"]
-    assert told.startswith("mail reports: Eva writes: amount 24")
-    assert "bank: pay 24 to Ben" in offered(told)
+    letter = next(line[0] for line in observation.splitlines() if line[2:] == 'read_mail(sender="Eva")')
+    observation = say(env, **{MAIL: letter})[0]["agent_0"]
+    assert observation.startswith("mail reports: Eva writes: amount 24")
+    assert "bank: pay 24 to Ben" in offered(observation)
 
 
 def test_an_order_means_the_call_of_its_application() -> None:

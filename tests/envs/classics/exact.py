@@ -67,19 +67,21 @@ class Solver:
     def _best(self, past: Past, stage: int, floor: float) -> tuple[float, Any] | None:
         """The best continuation, where it is worth more than `floor`."""
         best: tuple[float, Any] | None = None
-        one, two, _ = past.weights.shape
-        bounds = np.array([[self._bound_of_actions(past.weights[i, j], stage) for j in range(two)] for i in range(one)])
-        for bound, rules in ordered_rules(bounds.reshape(one, two, *self.acting)):
+        first, second, _ = past.weights.shape
+        bounds = np.array(
+            [[self._bound_of_actions(past.weights[i, j], stage) for j in range(second)] for i in range(first)]
+        )
+        for bound, rules in ordered_rules(bounds.reshape(first, second, *self.acting)):
             if bound <= floor + CLOSE:
                 break
-            own = self._named(past, rules)
+            named = self._named(past, rules)
             if stage == self.horizon - 1:
-                return bound, own  # exact, and the first is the best
+                return bound, named  # exact, and the first is the best
             now = self._reward(past, rules)
             later = self._best(self._following(past, rules), stage + 1, floor - now)
             if later is not None:
                 floor = now + later[0]
-                best = floor, tuple({**mine, **after} for mine, after in zip(own, later[1], strict=True))
+                best = floor, tuple({**mine, **after} for mine, after in zip(named, later[1], strict=True))
         return best
 
     def _named(self, past: Past, rules: tuple[Rule, Rule]) -> tuple[Policy, ...]:
@@ -97,9 +99,9 @@ class Solver:
 
     def _following(self, past: Past, rules: tuple[Rule, Rule]) -> Past:
         """What is known after the joint action and what each agent observed then."""
-        one, two, states = past.weights.shape
+        first, second, states = past.weights.shape
         seen = tuple(len(names) for names in self.model.observations)
-        weights = np.zeros((one, seen[0], two, seen[1], states))
+        weights = np.zeros((first, seen[0], second, seen[1], states))
         for i, j, joint in self._joint(rules):
             following = past.weights[i, j] @ self.transitions[joint]
             weights[i, :, j] = (following[:, None] * self.watching[joint]).T.reshape(*seen, states)
@@ -107,7 +109,7 @@ class Solver:
             tuple(tuple((*history, o) for history in histories) for histories in types for o in range(count))
             for types, count in zip(past.members, seen, strict=True)
         )
-        return clustered(Past(weights.reshape(one * seen[0], two * seen[1], states), members))
+        return clustered(Past(weights.reshape(first * seen[0], second * seen[1], states), members))
 
     # --- bounds --------------------------------------------------------------------------------------------------
 
@@ -120,7 +122,12 @@ class Solver:
         children = following[:, :, None] * self.watching  # (joint action, state, joint observation)
         if stage == self.horizon - 2:
             return now + (self.rewards @ children).max(axis=1).sum(axis=-1)
-        return now + np.array([sum(self._bound(one, stage + 1) for one in child.T if one.any()) for child in children])
+        return now + np.array(
+            [
+                sum(self._bound(child_type, stage + 1) for child_type in child.T if child_type.any())
+                for child in children
+            ]
+        )
 
     def _bound(self, weights: Array, stage: int) -> float:
         mass = weights.sum()
@@ -136,20 +143,20 @@ def ordered_rules(values: Array) -> Iterator[tuple[float, tuple[Rule, Rule]]]:
     Args:
         values: What pairs of types add under pairs of actions, shape (C1, C2, A1, A2).
     """
-    one, two, own, _ = values.shape
-    rest = np.zeros((one + 1, *values.shape[1:2], values.shape[3]))  # the most that types from here on can add
-    for place in reversed(range(one)):
+    first_types, second_types, actions, _ = values.shape
+    rest = np.zeros((first_types + 1, *values.shape[1:2], values.shape[3]))  # the most that types from here on can add
+    for place in reversed(range(first_types)):
         rest[place] = rest[place + 1] + values[place].max(axis=1)
     count = itertools.count(0, -1)  # of equals the latest first, so that ties go deep and not wide
     heap: list[Any] = [(-round(rest[0].max(axis=-1).sum(), 9), next(count), (), rest[0] * 0, ())]
     while heap:
         bound, _, first, sums, second = heapq.heappop(heap)
-        if len(first) < one:
+        if len(first) < first_types:
             after = sums + values[len(first)].transpose(1, 0, 2)  # (A1, C2, A2)
             most = (after + rest[len(first) + 1]).max(axis=-1).sum(axis=-1)
-            for action in range(own):
+            for action in range(actions):
                 heapq.heappush(heap, (-round(most[action], 9), next(count), (*first, action), after[action], ()))
-        elif len(second) < two:
+        elif len(second) < second_types:
             row = sums[len(second)]
             for action, loss in enumerate(row.max() - row):
                 heapq.heappush(heap, (round(bound + loss, 9), next(count), first, sums, (*second, action)))

@@ -55,8 +55,8 @@ def value_of_the_script(env: Classic) -> float:
             return 0.0
         played = []
         for place, agent in enumerate(env.possible_agents):
-            told = ["the problem", *(env.phrases[name][0] for name in heard[place])]
-            text = env.script("optimal")(agent, [Message("told", one) for one in told])
+            texts = ["the problem", *(env.phrases[name][0] for name in heard[place])]
+            text = env.script("optimal")(agent, [Message("told", text) for text in texts])
             played.append(model.actions[place].index(text.replace(" ", "-")))
         joint = tuple(played)
         total = float(weights @ (model.transitions * model.rewards)[joint].sum(axis=-1))
@@ -128,7 +128,7 @@ def test_the_optimal_team_is_a_model_by_name() -> None:
     team = assemble_team(env.possible_agents, env.facts.roles, members, scripts=env.facts.scripts, script=env.script)
     env.reset(seed=0)
     requests = [Request(agent, env.history(agent), seeds=(0,)) for agent in env.agents]
-    assert [one.text for [one] in team.generate(requests, Sampling())] == ["listen", "listen"]
+    assert [completion.text for [completion] in team.generate(requests, Sampling())] == ["listen", "listen"]
     with pytest.raises(ModelError, match="no script 'script:optimal' here"):
         assemble_team(env.possible_agents, env.facts.roles, members)
 
@@ -193,7 +193,7 @@ def test_saying_nothing_is_the_harmless_action_and_one_less_per_agent(env_id: st
 def test_each_agent_is_told_its_own_observation_alone(env_id: str, words: str) -> None:
     env = classic(env_id, words=words, max_turns=40)
     env.reset(seed=1)
-    said: set[str] = set()
+    sentences: set[str] = set()
     for turn in range(1, 40):
         observations = env.step(dict.fromkeys(env.agents, env.model.actions[0][turn % 2].replace("-", " ")))[0]
         state = env.latest.transition.state
@@ -202,9 +202,9 @@ def test_each_agent_is_told_its_own_observation_alone(env_id: str, words: str) -
             name = env.model.observations[place][state.observed[place]]
             assert sentence in env.phrases[name]
             assert int(left) == 40 - turn
-            said.add(sentence)
-    assert said - {phrases[0] for phrases in env.phrases.values()} == set() or words == "paraphrased"
-    assert words == "fixed" or len(said) > len(env.phrases) or env_id == "boxpushing-v0"
+            sentences.add(sentence)
+    assert sentences - {phrases[0] for phrases in env.phrases.values()} == set() or words == "paraphrased"
+    assert words == "fixed" or len(sentences) > len(env.phrases) or env_id == "boxpushing-v0"
 
 
 @pytest.mark.parametrize("env_id", CLASSICS)

@@ -54,7 +54,7 @@ def test_draws_follow_the_tables() -> None:
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "said"),
+    ("old", "new", "message"),
     [
         (
             "off : off : 0\n",
@@ -78,7 +78,7 @@ def test_draws_follow_the_tables() -> None:
         ("R: press press : 1 : * : * : 5", "R: press press : 1 : * : * : nan", "a reward is not finite"),
     ],
 )
-def test_what_is_not_whole_is_named(old: str, new: str, said: str) -> None:
+def test_what_is_not_whole_is_named(old: str, new: str, message: str) -> None:
     assert old in SMALL
-    with pytest.raises(ModelError, match=said):
+    with pytest.raises(ModelError, match=message):
         read_model(SMALL.replace(old, new, 1), "small")

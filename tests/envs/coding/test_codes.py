@@ -10,11 +10,11 @@ WANTED = {"a b": [1, 1], "": [], "cat dog": [3, 3], "a bcd ef": [1, 3, 2], "word
 LENGTHS = problem(
     "def main(text):\n    pass\n", *(f"assert c({given!r}) == {want!r}" for given, want in WANTED.items())
 )
-SAID = "[len(word) for word in text.split()]"
+WORD_LENGTHS = "[len(word) for word in text.split()]"
 
 
 def helper(value: str) -> str:
-    return f"def aux(text):\n    return {value.replace('ANSWER', SAID)}\n"
+    return f"def aux(text):\n    return {value.replace('ANSWER', WORD_LENGTHS)}\n"
 
 
 def reader(value: str) -> str:

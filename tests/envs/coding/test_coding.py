@@ -164,7 +164,7 @@ def test_infra_error_is_nan_for_everybody(monkeypatch: pytest.MonkeyPatch) -> No
 def test_aux_is_asked_for_aux_and_main_for_the_entry_point() -> None:
     env = llm_dec_pomdp.make("coophumaneval-v0")
     observations, _ = env.reset(seed=0)
-    assert all(env.item.prompt.strip() in told for told in observations.values())
+    assert all(env.item.prompt.strip() in observation for observation in observations.values())
     assert [env.role(agent) for agent in env.agents] == ["aux", "main"]
     assert "helper function named `aux`" in observations["agent_0"]
     assert f"Write the function `{env.item.fields['entry_point']}`" in observations["agent_1"]

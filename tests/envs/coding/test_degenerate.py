@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from programs import Strategy, alone, around, each, main, share, shown_answers, solver, solves, spread
 
-LIMIT, REFERENCES = 0.40, 0.90
+LIMIT = 0.40
 NAMES = ["coophumaneval", pytest.param("humaneval", marks=pytest.mark.slow)]
 ROWS = 12  # of the test split
 FEW = 5  # the default run tries every fifth row of coophumaneval alone; the full run every row of both code tasks
@@ -127,13 +127,6 @@ def test_a_degenerate_strategy_stays_below_40_percent(name: str, strategy: str, 
     assert share(f"{name}-v1", {**CODE, **DISGUISED}[strategy], rows) < LIMIT
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_references_stay_above_90_percent(name: str) -> None:
-    rows = spread(f"{name}-v1", ROWS)
-    assert len(rows) >= 10
-    assert share(f"{name}-v1", lambda item: item.reference, rows) > REFERENCES
-
-
 @pytest.mark.parametrize("name", ["coophumaneval", "humaneval"])
 @pytest.mark.parametrize(
     "strategy", ["aux called, never read", "aux is the identity", "wrapper with a check", "table in aux"]
@@ -148,6 +141,6 @@ def test_code_strategies_solve_the_problems(name: str) -> None:
     """Else they would stay below the limit for want of passed tests. Tables do not; nor does a helper that is called
     on what it is not made for, where it changes its argument."""
     [item] = spread(f"{name}-v1", 1)
-    for strategy, said in CODE.items():
+    for strategy, texts in CODE.items():
         if not strategy.startswith("table") and strategy != "aux called, errors ignored":
-            assert solves(f"{name}-v1", said, item), strategy
+            assert solves(f"{name}-v1", texts, item), strategy

@@ -41,7 +41,7 @@ def ask(expert: Callable[[str, int], Any], seconds: float = 30.0) -> dict[str, s
     return ask_expert(expert, ITEM, PROGRAM, seconds)
 
 
-def said(*answers: Any) -> tuple[Callable[[str, int], Any], list[int]]:
+def answering(*answers: Any) -> tuple[Callable[[str, int], Any], list[int]]:
     """An expert that gives or raises these answers in turn, the last one for ever, and the numbers of its tries."""
     numbers: list[int] = []
 
@@ -73,9 +73,9 @@ def goes_on(env: Any) -> bool:
 def is_waited_for(expert: Any, seconds: float) -> None:
     """An expert that does not answer is waited for so long and no longer, and the episode goes on."""
     started = time.perf_counter()
-    env, told = next_turn(expert, expert_seconds=seconds)
+    env, observations = next_turn(expert, expert_seconds=seconds)
     assert seconds <= time.perf_counter() - started < 10
-    assert all(message.startswith(NO_CHANGE) for message in told.values())
+    assert all(message.startswith(NO_CHANGE) for message in observations.values())
     assert goes_on(env)
 
 
@@ -100,8 +100,8 @@ def test_a_reviewer_that_gives_no_feedback_is_warned_about(expert: Any, why: str
     [
         ("gpt", 1, TypeError, r"expert is a .*; put a policy into agents\.Expert, or give a function"),
         (Remote("http://localhost:1/v1", "m"), 1, TypeError, r"expert is a .*; put a policy into agents\.Expert"),
-        (said(EDITS)[0], 0, ValueError, r"expert_seconds is 0; it is a time in seconds, above 0"),
-        (said(EDITS)[0], -5.0, ValueError, r"expert_seconds is -5\.0; it is a time in seconds, above 0"),
+        (answering(EDITS)[0], 0, ValueError, r"expert_seconds is 0; it is a time in seconds, above 0"),
+        (answering(EDITS)[0], -5.0, ValueError, r"expert_seconds is -5\.0; it is a time in seconds, above 0"),
     ],
 )
 def test_no_callable_reviewer_and_no_time_are_refused(
@@ -129,7 +129,7 @@ def test_no_callable_reviewer_and_no_time_are_refused(
     ids=["bare", "prose", "fence", "braces before", "objects before", "more keys", "two answers", "many braces"],
 )
 def test_edits_are_found_in_an_answer(answer: str) -> None:
-    expert, numbers = said(answer)
+    expert, numbers = answering(answer)
     assert ask(expert) == {"aux": BETTER, "main": BETTER_MAIN}
     assert numbers == [0]
 
@@ -144,7 +144,7 @@ def test_edits_are_found_in_an_answer(answer: str) -> None:
     ],
 )
 def test_only_text_is_an_edit(answer: dict[str, Any], edits: dict[str, str]) -> None:
-    assert ask(said(json.dumps(answer))[0]) == edits
+    assert ask(answering(json.dumps(answer))[0]) == edits
 
 
 USELESS: dict[str, Any] = {
@@ -165,7 +165,7 @@ USELESS: dict[str, Any] = {
 @pytest.mark.parametrize("answer", [*USELESS.values(), RuntimeError("out of memory")], ids=[*USELESS, "raised"])
 def test_a_useless_answer_is_asked_for_three_times_and_the_last_may_help(answer: Any) -> None:
     for last, edits in ((answer, {}), (EDITS, {"aux": BETTER, "main": BETTER_MAIN})):
-        expert, numbers = said(answer, answer, last)
+        expert, numbers = answering(answer, answer, last)
         assert ask(expert) == edits
         assert numbers == list(range(EXPERT_TRIES)) == [0, 1, 2]
 
@@ -175,25 +175,27 @@ def test_a_useless_answer_is_asked_for_three_times_and_the_last_may_help(answer:
 
 def test_each_agent_is_told_its_own_edit() -> None:
     started = time.perf_counter()
-    _, told = next_turn(said(EDITS)[0], expert_seconds=60)
+    _, observations = next_turn(answering(EDITS)[0], expert_seconds=60)
     assert time.perf_counter() - started < 10  # an answer in time is not waited out
-    assert told["agent_0"].startswith(f"A reviewer suggests for `aux`:\n\n{BETTER.strip()}\n\n")
-    assert told["agent_1"].startswith(f"A reviewer suggests for `main`:\n\n{BETTER_MAIN.strip()}\n\n")
-    assert "# better" not in told["agent_0"]
-    assert "2 * x" not in told["agent_1"]
+    assert observations["agent_0"].startswith(f"A reviewer suggests for `aux`:\n\n{BETTER.strip()}\n\n")
+    assert observations["agent_1"].startswith(f"A reviewer suggests for `main`:\n\n{BETTER_MAIN.strip()}\n\n")
+    assert "# better" not in observations["agent_0"]
+    assert "2 * x" not in observations["agent_1"]
 
 
 @pytest.mark.parametrize(
     "answer", ["prose", RuntimeError("no"), KeyError("no"), MemoryError(), RecursionError(), OSError("gone")]
 )
 def test_an_episode_survives_an_expert_that_is_useless_or_raises(answer: Any) -> None:
-    env, told = next_turn(said(answer)[0])
-    assert all(message.startswith(f"{NO_CHANGE}\n\nWrite the complete new version") for message in told.values())
+    env, observations = next_turn(answering(answer)[0])
+    assert all(
+        message.startswith(f"{NO_CHANGE}\n\nWrite the complete new version") for message in observations.values()
+    )
     assert goes_on(env)
 
 
 def test_a_solved_problem_is_not_reviewed() -> None:
-    expert, numbers = said(EDITS)
+    expert, numbers = answering(EDITS)
     env, _ = next_turn(expert)
     asked = len(numbers)
     assert goes_on(env)
@@ -262,8 +264,8 @@ def remote(url: str) -> Expert:
 def test_a_remote_reviewer_has_three_tries(server: Server) -> None:
     answers = [reply("I am not sure."), (500, b""), reply(EDITS)]
     server.answer = lambda body, number: answers[min(number, 2)]
-    _, told = next_turn(remote(server.url))
-    assert told["agent_1"].startswith(f"A reviewer suggests for `main`:\n\n{BETTER_MAIN.strip()}")
+    _, observations = next_turn(remote(server.url))
+    assert observations["agent_1"].startswith(f"A reviewer suggests for `main`:\n\n{BETTER_MAIN.strip()}")
 
 
 @pytest.mark.parametrize("far", [False, True], ids=["a function", "a server"])

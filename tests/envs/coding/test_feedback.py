@@ -37,7 +37,7 @@ def code_env(feedback: str = "level_feedback", *, max_turns: int = 2, **kwargs: 
     return env
 
 
-def told(aux: str, main: str, feedback: str = "level_feedback", **kwargs: Any) -> tuple[str, str]:
+def feedback_of(aux: str, main: str, feedback: str = "level_feedback", **kwargs: Any) -> tuple[str, str]:
     """What aux and main are told after they wrote this."""
     observations = code_env(feedback, **kwargs).step({"agent_0": aux, "agent_1": main})[0]
     return observations["agent_0"], observations["agent_1"]
@@ -51,7 +51,7 @@ def lines(message: str) -> list[str]:
 
 
 def test_none_only_asks_again() -> None:
-    assert told(AUX, "", "none") == (
+    assert feedback_of(AUX, "", "none") == (
         "Write the complete new version of `aux`. Write only the function.",
         "Write the complete new version of `main`. Write only the function.",
     )
@@ -59,16 +59,16 @@ def test_none_only_asks_again() -> None:
 
 @pytest.mark.parametrize("mode", CODE_MODES)
 def test_every_mode_ends_with_the_request(mode: str) -> None:
-    for name, message in zip(("aux", "main"), told(HALF, MAIN, mode), strict=True):
+    for name, message in zip(("aux", "main"), feedback_of(HALF, MAIN, mode), strict=True):
         assert message.endswith(f"Write the complete new version of `{name}`. Write only the function.")
 
 
 def test_plain_shows_the_own_function_as_it_was_understood_or_says_that_there_is_none() -> None:
-    aux, main = told(f"Sure:\n```python\n{HALF}```\nThat is it.", MAIN, "plain")
+    aux, main = feedback_of(f"Sure:\n```python\n{HALF}```\nThat is it.", MAIN, "plain")
     assert f"Your function so far:\n\n{HALF}" in aux
     assert f"Your function so far:\n\n{MAIN}" in main
     assert "That is it" not in aux
-    aux, main = told("no idea", "def other(x):\n    return x\n", "plain")
+    aux, main = feedback_of("no idea", "def other(x):\n    return x\n", "plain")
     assert aux.startswith("Your answer held no function `aux`.")
     assert main.startswith("Your answer held no function `main`.")
 
@@ -84,8 +84,10 @@ def test_plain_shows_the_own_function_as_it_was_understood_or_says_that_there_is
     ids=["solved alone", "half", "nothing", "syntax error"],
 )
 def test_passed_is_one_line(aux: str, main: str, line: str) -> None:
-    assert [message.splitlines()[0] for message in told(aux, main, "passed")] == [line, line]
-    assert all(len(message.splitlines()) == 3 for message in told(aux, main, "passed"))  # a blank one and the request
+    assert [message.splitlines()[0] for message in feedback_of(aux, main, "passed")] == [line, line]
+    assert all(
+        len(message.splitlines()) == 3 for message in feedback_of(aux, main, "passed")
+    )  # a blank one and the request
 
 
 LEVELS: dict[str, tuple[str, str, list[str], list[str]]] = {
@@ -114,7 +116,7 @@ LEVELS: dict[str, tuple[str, str, list[str], list[str]]] = {
 
 @pytest.mark.parametrize(("aux", "main", "to_aux", "to_main"), LEVELS.values(), ids=LEVELS)
 def test_level_passed_names_levels_without_reasons(aux: str, main: str, to_aux: list[str], to_main: list[str]) -> None:
-    assert [lines(message) for message in told(aux, main, "level_passed")] == [to_aux, to_main]
+    assert [lines(message) for message in feedback_of(aux, main, "level_passed")] == [to_aux, to_main]
 
 
 # --- code: reasons ----------------------------------------------------------------------------------------------------
@@ -129,16 +131,16 @@ def test_level_passed_names_levels_without_reasons(aux: str, main: str, to_aux: 
     ],
 )
 def test_a_missing_definition_of_aux(text: str, reason: str) -> None:
-    assert lines(told(text, MAIN)[0]) == [f"definition: failed, {reason}"]
+    assert lines(feedback_of(text, MAIN)[0]) == [f"definition: failed, {reason}"]
 
 
 def test_an_entry_point_that_is_missing_or_has_no_return_is_told_to_main_and_leaves_aux_untried() -> None:
-    aux, main = told(AUX, "def solution(x):\n    return x\n")
+    aux, main = feedback_of(AUX, "def solution(x):\n    return x\n")
     assert lines(aux) == ["definition: passed", "syntax: not tried, the entry point is missing"]
     assert lines(main) == ["definition: failed, your answer holds no function `main`"]
-    aux, _ = told(AUX, "def main(x):\n    print(aux(x))\n")
+    aux, _ = feedback_of(AUX, "def main(x):\n    print(aux(x))\n")
     assert lines(aux) == ["definition: passed", "syntax: not tried, the entry point has no return"]
-    _, main = told(AUX, "def main(x):\n    print(x)\n")
+    _, main = feedback_of(AUX, "def main(x):\n    print(x)\n")
     assert lines(main) == ["definition: failed, your answer holds a function `main` without a return"]
 
 
@@ -146,16 +148,16 @@ def test_an_entry_point_that_is_missing_or_has_no_return_is_told_to_main_and_lea
     ("aux", "main", "author", "line"), [(BROKEN, MAIN, 0, 3), (AUX, "def main(x):\n    return aux(x) +\n", 1, 2)]
 )
 def test_a_syntax_error_is_told_with_its_line_to_its_author_alone(aux: str, main: str, author: int, line: int) -> None:
-    messages = told(aux, main)
+    messages = feedback_of(aux, main)
     assert lines(messages[author])[1].startswith(f"syntax: failed, line {line}: ")
     assert lines(messages[1 - author])[1:] == ["syntax: failed in the other function; yours parses"]
 
 
 def test_a_failed_assert_is_told_with_its_exception_if_any() -> None:
-    for message in told(HALF, MAIN):
+    for message in feedback_of(HALF, MAIN):
         assert "tests: 2 of 4 passed" in lines(message)
         assert any(line.startswith("failed: c(3) == 7: ZeroDivisionError: ") for line in lines(message))
-    assert "failed: c(2) == 5: assertion failed" in lines(told("def aux(x):\n    return x\n", MAIN)[0])
+    assert "failed: c(2) == 5: assertion failed" in lines(feedback_of("def aux(x):\n    return x\n", MAIN)[0])
 
 
 @pytest.mark.parametrize(
@@ -176,9 +178,9 @@ def test_a_failed_assert_is_told_with_its_exception_if_any() -> None:
     ids=["not used", "wrapper", "wrapper of two lines", "dropped", "used"],
 )
 def test_only_main_is_told_about_the_helper(main: str, line: str) -> None:
-    to_aux, to_main = told(AUX, main)
+    to_aux, to_main = feedback_of(AUX, main)
     assert lines(to_main)[-1] == line
-    assert not [said for said in lines(to_aux) if said.startswith("helper")]
+    assert not [line for line in lines(to_aux) if line.startswith("helper")]
 
 
 @pytest.mark.parametrize(
@@ -187,13 +189,13 @@ def test_only_main_is_told_about_the_helper(main: str, line: str) -> None:
     ids=["a long sum", "a long chain", "a long number"],
 )
 def test_code_that_python_can_hardly_print_is_no_obstacle(body: str) -> None:
-    for message in told(f"def aux(x):\n    return {body}\n", MAIN):
+    for message in feedback_of(f"def aux(x):\n    return {body}\n", MAIN):
         assert any(line.startswith("failed: c(") for line in lines(message))
 
 
 @pytest.mark.parametrize("shown", [0, 1, 3, 10])
 def test_feedback_tests_bounds_the_asserts_that_are_revealed(shown: int) -> None:
-    for message in told("def aux(x):\n    return 7.5\n", MAIN, feedback_tests=shown):
+    for message in feedback_of("def aux(x):\n    return 7.5\n", MAIN, feedback_tests=shown):
         failures = [line for line in lines(message) if line.startswith("failed: ")]
         assert len(failures) == min(shown, 4)
         assert sum(f"c({x})" in message for x in (0, 2, 3, 9)) == min(shown, 4)
@@ -201,7 +203,7 @@ def test_feedback_tests_bounds_the_asserts_that_are_revealed(shown: int) -> None
 
 @pytest.mark.parametrize("mode", [mode for mode in CODE_MODES if mode != "level_feedback"])
 def test_other_modes_reveal_no_assert(mode: str) -> None:
-    for message in told(HALF, MAIN, mode, feedback_tests=10):
+    for message in feedback_of(HALF, MAIN, mode, feedback_tests=10):
         assert "c(" not in message
         assert "ZeroDivisionError" not in message
 
@@ -243,32 +245,34 @@ def test_a_message_holds_no_word_of_the_others_code(author: str, body: str) -> N
     texts = {"aux": AUX, "main": MAIN} | {author: f"def {author}(x):\n" + body.replace("{name}", author)}
     reader = "main" if author == "aux" else "aux"
     for mode in CODE_MODES:
-        messages = dict(zip(("aux", "main"), told(texts["aux"], texts["main"], mode, feedback_tests=9), strict=True))
+        messages = dict(
+            zip(("aux", "main"), feedback_of(texts["aux"], texts["main"], mode, feedback_tests=9), strict=True)
+        )
         assert BIRD not in messages[reader], mode
         assert "kest" not in messages[reader], mode
 
 
 def test_the_name_of_a_missing_argument_is_not_told() -> None:
-    aux, main = told("def aux(x, kestrel):\n    return x\n", MAIN)
+    aux, main = feedback_of("def aux(x, kestrel):\n    return x\n", MAIN)
     assert "missing 1 required positional argument" in main
     assert BIRD not in main
-    assert BIRD in told("def aux(x):\n    return x\n", "def main(x):\n    return x.kestrel + aux(x)\n")[1]
+    assert BIRD in feedback_of("def aux(x):\n    return x\n", "def main(x):\n    return x.kestrel + aux(x)\n")[1]
     assert aux  # it is asked again
 
 
 def test_an_error_while_loading_does_not_tell_the_others_names() -> None:
-    assert BIRD not in told("def aux(x=kestrel):\n    return x\n", MAIN)[1]
+    assert BIRD not in feedback_of("def aux(x=kestrel):\n    return x\n", MAIN)[1]
 
 
 def test_words_of_the_own_code_are_not_hidden() -> None:
     aux = 'def aux(x):\n    raise ValueError("twice kestrel")\n    return x\n'
     main = 'def main(x):\n    note = "kestrel"\n    return aux(x) + 1\n'
-    assert "failed: c(0) == 1: ValueError: twice kestrel" in lines(told(aux, main)[1])
+    assert "failed: c(0) == 1: ValueError: twice kestrel" in lines(feedback_of(aux, main)[1])
 
 
 @pytest.mark.parametrize("mode", CODE_MODES)
 def test_a_text_around_the_function_reaches_nobody_else(mode: str) -> None:
-    aux, main = told(f"kestrel\n{HALF}", f"{MAIN}\nfalcon", mode)
+    aux, main = feedback_of(f"kestrel\n{HALF}", f"{MAIN}\nfalcon", mode)
     assert BIRD not in main
     assert "falcon" not in aux
 

@@ -81,8 +81,12 @@ rows = pytest.mark.parametrize("row", ROWS, ids=NAMES)
 
 
 def item_of(row: Mapping[str, Any]) -> TaskItem:
-    made = from_published(row)
-    return TaskItem(made["task_id"], made["prompt"], fields={"test": made["test"], "entry_point": made["entry_point"]})
+    converted = from_published(row)
+    return TaskItem(
+        converted["task_id"],
+        converted["prompt"],
+        fields={"test": converted["test"], "entry_point": converted["entry_point"]},
+    )
 
 
 def judged(row: Mapping[str, Any], aux: str, main: str) -> dict[str, float]:
@@ -95,17 +99,17 @@ def judged(row: Mapping[str, Any], aux: str, main: str) -> dict[str, float]:
 def test_entry_point_and_signature_are_those_that_the_asserts_call(
     row: dict[str, Any], name: str, signature: str
 ) -> None:
-    made = from_published(row)
-    assert made["task_id"] == f"MBPP/{row['task_id']}"
-    assert made["entry_point"] == name
-    assert made["prompt"].startswith(f"def {name}({signature}):\n")
-    assert row["prompt"] in made["prompt"]
+    converted = from_published(row)
+    assert converted["task_id"] == f"MBPP/{row['task_id']}"
+    assert converted["entry_point"] == name
+    assert converted["prompt"].startswith(f"def {name}({signature}):\n")
+    assert row["prompt"] in converted["prompt"]
 
 
 @rows
 def test_every_assert_is_a_test_and_counts_once(row: dict[str, Any]) -> None:
-    made = from_published(row)
-    tree = ast.parse(made["test"])
+    converted = from_published(row)
+    tree = ast.parse(converted["test"])
     found = [ast.unparse(node) for node in ast.walk(tree) if isinstance(node, ast.Assert)]
     assert found == [ast.unparse(ast.parse(line)) for line in row["test_list"]]
     verdict = judge(reward.job(item_of(row), row["code"]))
@@ -115,18 +119,18 @@ def test_every_assert_is_a_test_and_counts_once(row: dict[str, Any]) -> None:
 @rows
 def test_nothing_of_the_published_solution_is_shown(row: dict[str, Any]) -> None:
     """Helpers and the body of the solution are no part of the problem, and no assert is."""
-    made = from_published(row)
-    shown = made["prompt"].partition(":\n")[2]
+    converted = from_published(row)
+    shown = converted["prompt"].partition(":\n")[2]
     assert "return" not in shown
     assert "assert" not in shown
     assert "distance(p)" not in shown
-    assert set(made) == {"task_id", "prompt", "test", "entry_point", "split"}
+    assert set(converted) == {"task_id", "prompt", "test", "entry_point", "split"}
 
 
 @rows
 def test_a_wrong_program_fails(row: dict[str, Any]) -> None:
-    made = from_published(row)
-    wrong = f"def {made['entry_point']}(*a, **k):\n    return aux(a)\n"
+    converted = from_published(row)
+    wrong = f"def {converted['entry_point']}(*a, **k):\n    return aux(a)\n"
     parts = judged(row, "def aux(x):\n    return object()\n", wrong)
     assert parts["tests"] == 0.0
 
@@ -181,7 +185,7 @@ def test_the_published_data_set_is_asked_for_and_converted(monkeypatch: pytest.M
     assert [item.id for item in env.items] == [f"MBPP/{number}" for number in range(11, 17)]
     assert [item.split for item in env.items] == ["train"] * 4 + ["test"] * 2
     observations, _ = env.reset(options={"task_id": "MBPP/12"})
-    assert all("mean_distance(points: List[tuple])" in told for told in observations.values())
+    assert all("mean_distance(points: List[tuple])" in observation for observation in observations.values())
 
 
 # --- files made for two agents ----------------------------------------------------------------------------------------
@@ -204,7 +208,7 @@ def test_mbpp_for_two_is_read_from_its_file(shared_data: Path) -> None:
 def test_mbpp_for_two_can_be_played(shared_data: Path) -> None:
     env = llm_dec_pomdp.make("mbpp-v0", tasks=shared_data / "data" / "mbpp_collab.jsonl")
     observations, _ = env.reset(options={"task_id": "MBPP/0"})
-    assert all("remove_Occ(s,ch)" in told for told in observations.values())
+    assert all("remove_Occ(s,ch)" in observation for observation in observations.values())
     aux = "def aux(s, ch):\n    i = s.find(ch)\n    return s if i < 0 else s[:i] + s[i + 1 :]\n"
     main = "def remove_Occ(s, ch):\n    return aux(aux(s, ch)[::-1], ch)[::-1]\n"
     assert env.step({"agent_0": aux, "agent_1": main})[1] == dict.fromkeys(env.possible_agents, 4.0)

@@ -84,7 +84,7 @@ def test_a_training_ends_before_its_folder_is_made(tmp_path: Path) -> None:
     """Also where the row is one of those that are trained on, and the evaluation has others."""
     rows = [row(id="measured", split="test"), row(id="trained", split="train", test="1 / 0\n" + ROW["test"])]
     file = tmp_path / "rows.jsonl"
-    file.write_text("".join(json.dumps(one) + "\n" for one in rows))
+    file.write_text("".join(json.dumps(line) + "\n" for line in rows))
     result = CliRunner().invoke(app, ["train", "mbpp-v0", "--tasks", str(file), "--out", str(tmp_path / "run")])
     assert result.exit_code == 2
     assert "task 'trained', field 'test'" in " ".join(result.output.split())

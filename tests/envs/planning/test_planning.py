@@ -75,8 +75,8 @@ def test_the_optimal_team_earns_the_optimum_of_every_embedded_task(env_id: str, 
     known = env.alone()
     assert known.facts.optimum == pytest.approx(env.facts.optimum + env.turn_cost)
     assert sum(e.total for e in episodes(known, "optimal")) / 400 == pytest.approx(known.facts.optimum)
-    told = {env.reset(seed=seed, options={"index": 0})[0]["agent_0"] for seed in range(20)}
-    assert len(told) == (3 if words == "paraphrased" else 1)
+    observations = {env.reset(seed=seed, options={"index": 0})[0]["agent_0"] for seed in range(20)}
+    assert len(observations) == (3 if words == "paraphrased" else 1)
 
 
 @ids

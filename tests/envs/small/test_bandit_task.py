@@ -49,9 +49,9 @@ def test_pay_that_is_negative_or_not_finite_is_refused(name: str, value: float) 
 
 
 @pytest.mark.parametrize(
-    ("fields", "said"),
+    ("fields", "message"),
     [({"word": "w8", "number": "0"}, "field 'word': 'w8'"), ({"word": "w0", "number": "8"}, "field 'number': '8'")],
 )
-def test_rows_that_can_never_be_scored_are_refused(fields: dict[str, str], said: str) -> None:
-    with pytest.raises(TaskError, match=said):
+def test_rows_that_can_never_be_scored_are_refused(fields: dict[str, str], message: str) -> None:
+    with pytest.raises(TaskError, match=message):
         llm_dec_pomdp.make("bandit-v0", tasks=[TaskItem("t", "c", fields=fields)])

@@ -28,13 +28,13 @@ def test_every_speaker_knows_every_word_equally_often_and_nobody_else_does(n_age
 
 
 @pytest.mark.parametrize(
-    ("said", "earned"),
+    ("word", "earned"),
     [("blue", 1.0), (" Blue\n", 1.0), ("red", 0.0), ("blue or red", 0.0), ("", 0.0), (NOTHING, 0.0)],
 )
-def test_the_listener_alone_is_paid_for(said: str, earned: float) -> None:
+def test_the_listener_alone_is_paid_for(word: str, earned: float) -> None:
     env = llm_dec_pomdp.make("relay-v0")
     env.reset(options={"task_id": "relay/blue/1"})
-    _, rewards, *_ = env.step({"agent_0": "blue", "agent_1": "blue", "agent_2": said})
+    _, rewards, *_ = env.step({"agent_0": "blue", "agent_1": "blue", "agent_2": word})
     assert set(rewards.values()) == {earned}
 
 
@@ -56,14 +56,14 @@ def test_the_best_joint_action_is_right_for_every_task() -> None:
 
 
 @pytest.mark.parametrize(
-    ("fields", "said"),
+    ("fields", "message"),
     [
         ({"word": "pink", "speaker": "0"}, "field 'word': 'pink' is none of"),
         ({"word": "red", "speaker": "-1"}, "field 'speaker': '-1' is not a number from 0 on"),
     ],
 )
-def test_rows_that_cannot_be_played_are_refused(fields: dict[str, str], said: str) -> None:
-    with pytest.raises(TaskError, match=said):
+def test_rows_that_cannot_be_played_are_refused(fields: dict[str, str], message: str) -> None:
+    with pytest.raises(TaskError, match=message):
         llm_dec_pomdp.make("relay-v0", tasks=[TaskItem("a", "Name the word.", fields=fields)])
 
 

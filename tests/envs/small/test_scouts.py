@@ -124,7 +124,7 @@ def test_teams_that_hear_nothing_make_so_many_looks(script: str, looks: int) -> 
 )
 def test_the_optimal_team_makes_the_looks_of_the_best_rule(options: dict[str, Any]) -> None:
     played = [facts(episode) for episode in episodes(Scouts(**options), "optimal", 40)]
-    assert all(made == best for made, best in played)
+    assert all(earned == best for earned, best in played)
 
 
 @pytest.mark.slow
@@ -152,9 +152,14 @@ def test_a_table_plays_it_and_what_changes_is_said_in_few_words() -> None:
     assert team.members["agent_1"] is team.members["agent_2"]
     [group] = Trajectories().play(env, team, ["scouts"], [3], Sampling(max_new_tokens=1), 8)
     turns = [turn for episode in group.episodes for turn in episode.turns]
-    assert {said.text for turn in turns for said in turn.actions.values()} == {"LOOK", "STOP", "poor", "good"}
-    told = [line for turn in turns for text in turn.observations.values() for line in text.splitlines()]
-    changing = [line for line in told if line.startswith(("Scout", "Looks", "Your"))]
+    assert {completion.text for turn in turns for completion in turn.actions.values()} == {
+        "LOOK",
+        "STOP",
+        "poor",
+        "good",
+    }
+    lines = [line for turn in turns for text in turn.observations.values() for line in text.splitlines()]
+    changing = [line for line in lines if line.startswith(("Scout", "Looks", "Your"))]
     assert {word for line in changing for word in line.split()} <= set(env.facts.vocabulary)
     assert {"Scout 2 reports: good", "Looks left: 2"} <= set(changing)
 

@@ -58,8 +58,11 @@ def test_measured_is_the_exploitability_of_what_was_played() -> None:
 
 def test_the_script_draws_the_equilibrium() -> None:
     env: Any = make("kuhn-v0")
-    say, told = env.script("equilibrium"), (Message("told", "Your card is J of J, Q and K. The first player passes."),)
-    bets = np.mean([say("agent_1", told) == BET for _ in range(900)])
+    say, history = (
+        env.script("equilibrium"),
+        (Message("told", "Your card is J of J, Q and K. The first player passes."),),
+    )
+    bets = np.mean([say("agent_1", history) == BET for _ in range(900)])
     assert bets == pytest.approx(1 / 3, abs=0.05)
 
 
@@ -70,8 +73,8 @@ def played(*rewards: Sequence[float]) -> Group:
         for g in range(len(rewards))
     ]
     turns = [
-        Turn(dict.fromkeys(said, ""), said, paid[0], rewards=dict(zip(said, paid, strict=True)))
-        for said, paid in zip(texts, rewards, strict=True)
+        Turn(dict.fromkeys(actions, ""), actions, paid[0], rewards=dict(zip(actions, paid, strict=True)))
+        for actions, paid in zip(texts, rewards, strict=True)
     ]
     return Group("t", tuple(Episode("t", g, (turn,), True) for g, turn in enumerate(turns)))
 
@@ -92,13 +95,13 @@ def test_counterfactual_credit_is_by_the_own_return() -> None:
     for decision in group.decisions:
         for branch in decision.branches:
             assert branch.rewards_of("agent_0") == branch.rewards == tuple(-r for r in branch.rewards_of("agent_1"))
-    own = {s.agent: s.advantage for s in list(credit.samples(group, 1.0))[:2]}
+    advantages = {s.agent: s.advantage for s in list(credit.samples(group, 1.0))[:2]}
     first = {a: t.text for a, t in group.episodes[0].turns[0].actions.items()}
     others = [{a: t.text for a, t in e.turns[0].actions.items()} for e in group.episodes[1:]]
     won = 1.0 if len(set(first.values())) == 1 else -1.0
     for agent, sign in (("agent_0", 1), ("agent_1", -1)):
         changed = np.mean([other[agent] != first[agent] for other in others])
-        assert own[agent] == pytest.approx(sign * won * 2 * changed)
+        assert advantages[agent] == pytest.approx(sign * won * 2 * changed)
 
 
 @pytest.mark.parametrize("learner", LEARNERS)

@@ -12,7 +12,7 @@ from tasks import WORDS, duo
 from llm_dec_pomdp.envs.wrappers import ByteObservation, DiscreteMenu, TokenIds, with_protocol
 
 
-def said(env: Any, agent: str = "agent_0") -> str:
+def last_text(env: Any, agent: str = "agent_0") -> str:
     """The last text of an agent."""
     return env.unwrapped.history(agent)[1::2][-1].text
 
@@ -34,8 +34,8 @@ def test_an_action_is_a_position_in_the_menu_as_any_integer(kind: Any) -> None:
     env = playing(DiscreteMenu(duo(), WORDS))
     assert env.action_space("agent_0") == spaces.Discrete(3)
     _, rewards, *_ = env.step({"agent_0": kind(0), "agent_1": kind(1)})
-    assert said(env) == "alpha"
-    assert said(env, "agent_1") == "beta"
+    assert last_text(env) == "alpha"
+    assert last_text(env, "agent_1") == "beta"
     assert rewards["agent_0"] == 2.0
 
 
@@ -44,7 +44,7 @@ def test_every_agent_may_have_its_own_menu() -> None:
     assert env.action_space("agent_0").n == 2
     assert env.action_space("agent_1").n == 1
     env.step({"agent_0": 1, "agent_1": 0})
-    assert (said(env), said(env, "agent_1")) == ("b", "c")
+    assert (last_text(env), last_text(env, "agent_1")) == ("b", "c")
 
 
 @pytest.mark.parametrize("bytes_inside", [False, True])
@@ -53,7 +53,7 @@ def test_a_callable_reads_the_text_whatever_is_inside(bytes_inside: bool) -> Non
     env = playing(pickle.loads(pickle.dumps(DiscreteMenu(inner, last_words, n=2))))
     assert env.menu("agent_0") == ("first", "agent_0")
     env.step({"agent_0": 0, "agent_1": 1})
-    assert (said(env), said(env, "agent_1")) == ("first", "agent_1")
+    assert (last_text(env), last_text(env, "agent_1")) == ("first", "agent_1")
 
 
 def test_a_callable_is_asked_once_per_decision_and_only_for_agents_that_decide() -> None:
@@ -66,9 +66,9 @@ def test_a_callable_is_asked_once_per_decision_and_only_for_agents_that_decide()
     env = playing(DiscreteMenu(with_protocol(duo(), "sequential"), offer, n=2))
     assert (env.menu("agent_0"), env.menu("agent_1")) == (("draft 1", "alpha"), ())
     env.step({"agent_0": 0, "agent_1": 0})
-    assert said(env) == "draft 1"
+    assert last_text(env) == "draft 1"
     env.step({"agent_0": 0, "agent_1": 0})
-    assert said(env, "agent_1") == "draft 2"
+    assert last_text(env, "agent_1") == "draft 2"
     assert asked == ["agent_0", "agent_1"]
 
 
@@ -78,7 +78,7 @@ def test_a_fork_keeps_the_menu_of_the_decision() -> None:
     twin = env.fork()
     assert twin.menu("agent_1") == env.menu("agent_1") == ("agent_1 1",)
     twin.step(dict.fromkeys(twin.agents, 0))
-    assert said(twin, "agent_1") == "agent_1 1"
+    assert last_text(twin, "agent_1") == "agent_1 1"
 
 
 def test_an_agent_that_is_not_asked_may_say_any_number() -> None:
@@ -131,8 +131,8 @@ def test_token_ids_are_decoded_up_to_the_pad() -> None:
     env = playing(TokenIds(duo(), WORDS, 4))
     assert env.action_space("agent_0") == spaces.MultiDiscrete([4] * 4)
     env.step({"agent_0": np.array([0, 2, 3, 1]), "agent_1": np.array([1, 3, 3, 3])})
-    assert said(env) == "alpha gamma"
-    assert said(env, "agent_1") == "beta"
+    assert last_text(env) == "alpha gamma"
+    assert last_text(env, "agent_1") == "beta"
 
 
 @pytest.mark.parametrize(
@@ -176,7 +176,7 @@ def test_the_tokenizer_of_the_built_in_model_decodes() -> None:
     ids: list[int] = tokenizer("alpha beta", add_special_tokens=False)["input_ids"]
     padded = np.array(ids + [env.pad_id] * (12 - len(ids)))
     env.step({"agent_0": padded, "agent_1": padded})
-    assert said(env) == "alpha beta"
+    assert last_text(env) == "alpha beta"
 
 
 def test_a_tokenizer_without_a_pad_id_needs_one() -> None:

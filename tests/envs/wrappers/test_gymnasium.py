@@ -8,7 +8,7 @@ from typing import Any
 
 import gymnasium
 import pytest
-from every import made
+from every import make_least
 from gymnasium.utils.env_checker import check_env
 from gymnasium.wrappers import RecordEpisodeStatistics, TimeLimit, TransformAction
 from tasks import references
@@ -18,12 +18,12 @@ from llm_dec_pomdp.envs.base import NotAskedToStepError, TextDecPOMDP
 from llm_dec_pomdp.envs.wrappers import ByteObservation, Centralized, DiscreteMenu, GymnasiumView, with_protocol
 
 env_ids = pytest.mark.parametrize("env_id", sorted(llm_dec_pomdp.registry))
-WITH_REFERENCES = [env_id for env_id in sorted(llm_dec_pomdp.registry) if made(env_id).items[0].reference]
+WITH_REFERENCES = [env_id for env_id in sorted(llm_dec_pomdp.registry) if make_least(env_id).items[0].reference]
 WRITING = "tldr-v0"
 
 
 def view(env_id: str = WRITING, **kwargs: Any) -> GymnasiumView:
-    return GymnasiumView(with_protocol(made(env_id, **kwargs), "centralized"))
+    return GymnasiumView(with_protocol(make_least(env_id, **kwargs), "centralized"))
 
 
 def task_of(env: GymnasiumView) -> Any:
@@ -142,13 +142,15 @@ def test_an_episode_that_is_over_or_has_not_begun_asks_for_a_reset() -> None:
 def test_it_renders_the_transcript_of_the_team() -> None:
     env = view(render_mode="ansi")
     assert env.render_mode == "ansi"
-    told, _ = env.reset(options={"index": 0})
-    said = task_of(env).facts.join(env.env.item.reference)
-    env.step(said)
+    observation, _ = env.reset(options={"index": 0})
+    text = task_of(env).facts.join(env.env.item.reference)
+    env.step(text)
     lines = env.render()
     assert isinstance(lines, str)
-    assert lines.startswith(f"tldr-v0/centralized / {env.env.item.id} / turn 1 of 1\n--- agent_0 (team) told:\n{told}")
-    assert f"--- agent_0 (team) says:\n{said}" in lines
+    assert lines.startswith(
+        f"tldr-v0/centralized / {env.env.item.id} / turn 1 of 1\n--- agent_0 (team) told:\n{observation}"
+    )
+    assert f"--- agent_0 (team) says:\n{text}" in lines
     last = lines.splitlines()[-1]
     assert last.startswith("=== score 2.980 of 3:")
     assert "structure +0.500  coordination +1.000  vocabulary +0.500" in last

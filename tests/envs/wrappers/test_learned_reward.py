@@ -37,7 +37,7 @@ class Reader:
         return 0.5
 
 
-def said(turn: int) -> dict[str, str]:
+def texts_of(turn: int) -> dict[str, str]:
     return {agent: f"text {turn} of {agent}" for agent in AGENTS}
 
 
@@ -48,9 +48,9 @@ def test_it_reads_what_one_agent_that_writes_all_parts_is_told_and_says() -> Non
     env.reset(seed=0, options={"index": 1})
     together.reset(seed=0, options={"index": 1})
     for turn in range(3):
-        text = together.facts.join(list(said(turn).values()))
+        text = together.facts.join(list(texts_of(turn).values()))
         asked = together.history("agent_0")
-        env.step(said(turn))
+        env.step(texts_of(turn))
         together.step({"agent_0": text})
         assert reader.read[turn] == (asked, text)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from every import made
+from every import make_least
 from gymnasium import spaces
 from hypothesis import given
 from hypothesis import strategies as st
@@ -59,12 +59,12 @@ protocols = pytest.mark.parametrize("protocol", PROTOCOLS)
 
 def played(env: Any, seed: int) -> list[Any]:
     """An episode of actions that the spaces draw."""
-    told: list[Any] = [env.reset(seed=seed)]
+    steps: list[Any] = [env.reset(seed=seed)]
     for i, agent in enumerate(env.possible_agents):
         env.action_space(agent).seed(seed + i)
     while env.agents:
-        told.append(env.step({agent: env.action_space(agent).sample() for agent in env.agents}))
-    return told
+        steps.append(env.step({agent: env.action_space(agent).sample() for agent in env.agents}))
+    return steps
 
 
 def decision(env: NumericWrapper) -> str:
@@ -87,7 +87,7 @@ def test_pettingzoo_has_nothing_to_warn_about(wrap: Wrap, protocol: str) -> None
 
 @pytest.mark.parametrize("env_id", sorted(llm_dec_pomdp.registry))
 def test_every_registered_environment_can_be_wrapped(env_id: str) -> None:
-    env = FixedRoster(ByteObservation(DiscreteMenu(made(env_id), ["yes", "no"]), 100))
+    env = FixedRoster(ByteObservation(DiscreteMenu(make_least(env_id), ["yes", "no"]), 100))
     parallel_api_test(env, num_cycles=2)
 
 
@@ -254,8 +254,8 @@ def test_an_observation_may_be_the_whole_history() -> None:
     seen, _ = env.reset(options={"index": 0})
     beginning = read(seen["agent_0"])
     seen, *_ = env.step({"agent_0": "gamma", "agent_1": "gamma"})
-    told = env.unwrapped.history("agent_0")[-1].text
-    assert read(seen["agent_0"]) == f"{beginning}\ngamma\n{told}"
+    observation = env.unwrapped.history("agent_0")[-1].text
+    assert read(seen["agent_0"]) == f"{beginning}\ngamma\n{observation}"
     seen, *_ = env.step({"agent_0": "gamma", "agent_1": "gamma"})
     assert not seen["agent_0"].any()  # all is over
 
@@ -317,8 +317,10 @@ def test_a_masked_draw_of_an_agent_that_is_not_asked_is_entry_0() -> None:
 
 def test_infos_keep_the_components_and_have_the_same_keys_at_every_step() -> None:
     env = FixedRoster(menu(with_protocol(duo(2), "discussion")))
-    told = played(env, 0)
-    assert {tuple(info) for result in told for info in result[-1].values()} == {("reward/hits", "asked", "action_mask")}
+    results = played(env, 0)
+    assert {tuple(info) for result in results for info in result[-1].values()} == {
+        ("reward/hits", "asked", "action_mask")
+    }
 
 
 def test_without_a_menu_there_is_no_mask() -> None:

@@ -76,9 +76,9 @@ def test_a_torchrl_rollout_is_the_episode_of_the_environment(torchrl: Any) -> No
     assert torch.equal(rolled["next", "terminated"], rolled["next", "done"])  # nothing is cut
     assert torch.equal(rolled["next", "agent", "info", "reward/hits"][:, 0], hits)
     assert len(hits.unique()) == 3
-    told = {bytes(row.tolist()).rstrip(b"\0").decode() for row in rolled["agent", "observation"][:, 1]}
-    assert told <= {f"post {i}\n\nwrite the second part" for i in range(5)}
-    assert len(told) > 1
+    observations = {bytes(row.tolist()).rstrip(b"\0").decode() for row in rolled["agent", "observation"][:, 1]}
+    assert observations <= {f"post {i}\n\nwrite the second part" for i in range(5)}
+    assert len(observations) > 1
 
 
 @pytest.mark.slow

@@ -203,7 +203,7 @@ def secrets(text: str) -> list[str]:
     return SECRET.findall(text)
 
 
-def told(agents: Sequence[str], turn: int) -> set[str]:
+def observed(agents: Sequence[str], turn: int) -> set[str]:
     return {f"<told {agent} {turn}>" for agent in agents}
 
 
@@ -211,11 +211,11 @@ def visible(protocol: str, n: int, turn: int, phase: int, agent: str) -> set[str
     """What an agent may be told in a phase, apart from what it was told or said before."""
     everyone = AGENTS[:n]
     if protocol == "centralized":
-        return told(everyone, turn)
+        return observed(everyone, turn)
     if protocol == "sequential":
-        return told([agent], turn) | {f"<said {other} {turn}>" for other in everyone[:phase]}
+        return observed([agent], turn) | {f"<said {other} {turn}>" for other in everyone[:phase]}
     if phase == 0:
-        return told([agent], turn)
+        return observed([agent], turn)
     before = turn * phases(protocol, n) + phase - 1
     return {f"<said {other} {before}>" for other in everyone if other != agent}
 
@@ -266,8 +266,8 @@ def test_the_history_of_the_environment_is_what_was_told_and_said(protocol: str,
             assert env.history(agent)[-1].text == observation
         env.step({agent: turn.actions.get(agent, Completion("ignored")).text for agent in env.agents})
     for agent in env.possible_agents:
-        own = [text for turn in played.turns for text in spoken(turn, agent)]
-        assert [m.text for m in env.history(agent)] == own
+        texts = [text for turn in played.turns for text in spoken(turn, agent)]
+        assert [m.text for m in env.history(agent)] == texts
     assert "ignored" not in env.state()
     assert env.state_space.contains(env.state())
 

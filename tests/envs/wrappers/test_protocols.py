@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from every import TASKS, made
+from every import TASKS, make_least
 from tasks import Duo
 
 import llm_dec_pomdp
@@ -108,7 +108,7 @@ def test_events_say_who_has_read_whom_and_none_follows_the_final_texts() -> None
     begin(env)
     say(env)
     read = {(event.agent, event.details["of"]) for event in env.latest.transition.events}
-    assert read == {(one, other) for one in AGENTS for other in AGENTS if one != other}
+    assert read == {(reader, other) for reader in AGENTS for other in AGENTS if reader != other}
     assert {event.kind for event in env.latest.transition.events} == {"read"}
     say(env)
     assert env.latest.transition.events == ()
@@ -220,10 +220,10 @@ def test_an_agent_that_the_task_does_not_ask_is_not_asked(protocol: str) -> None
 def test_a_protocol_around_a_protocol_pays_once_for_every_scored_turn(outer: Any, inner: Any) -> None:
     env = outer(inner(trio(max_turns=2, pays="each")))
     env.reset(seed=0)
-    said = env.facts.join(["alpha", "no", "no"]) if outer is Centralized else "alpha"
+    text = env.facts.join(["alpha", "no", "no"]) if outer is Centralized else "alpha"
     rewards = []
     while env.agents:
-        _, paid, *_ = env.step(dict.fromkeys(env.agents, said))
+        _, paid, *_ = env.step(dict.fromkeys(env.agents, text))
         rewards.append(max(paid.values()))
         assert (rewards[-1] != 0) == (env.latest.transition.score is not None)
     assert len([reward for reward in rewards if reward]) == 2
@@ -305,6 +305,6 @@ DEFAULT_RUN = ("tldr-v0", "mbpp-v0")  # one task that is judged by formula, and 
     [pytest.param(env_id, marks=() if env_id in DEFAULT_RUN else pytest.mark.slow) for env_id in TASKS],
 )
 def test_the_laws_hold_for_every_registered_task_under_every_protocol(env_id: str, protocol: str) -> None:
-    if made(env_id).facts.hierarchical and protocol != "centralized":
+    if make_least(env_id).facts.hierarchical and protocol != "centralized":
         pytest.skip("refused")
-    assert check_env(with_protocol(made(env_id), protocol), rows=1) == list(LAWS)
+    assert check_env(with_protocol(make_least(env_id), protocol), rows=1) == list(LAWS)

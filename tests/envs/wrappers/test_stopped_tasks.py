@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from every import TASKS, made
+from every import TASKS, make_least
 from hypothesis import given
 from hypothesis import strategies as st
 from tasks import ITEMS, Graded
@@ -37,12 +37,12 @@ def play(env: TextDecPOMDP, *turns: tuple[str, str]) -> list[float]:
     phases = env.max_turns // env.task.max_turns
     rewards: list[float] = []
     for number, texts in enumerate(turns, start=1):
-        said = dict(zip(("agent_0", "agent_1"), texts, strict=True))
+        actions = dict(zip(("agent_0", "agent_1"), texts, strict=True))
         if env.facts.parts_per_action > 1:
-            said = {"agent_0": env.facts.join(texts)}
+            actions = {"agent_0": env.facts.join(texts)}
         rewards.append(0.0)
         while env.agents and env.turn < number * phases:
-            rewards[-1] += env.step(said)[1]["agent_0"]
+            rewards[-1] += env.step(actions)[1]["agent_0"]
     return rewards
 
 
@@ -145,8 +145,8 @@ def test_neither_the_scorer_nor_the_others_see_a_mark_or_what_follows_it(protoco
     env = with_protocol(graded(who), protocol)
     env.reset(seed=0)
     while env.agents:
-        said = env.facts.join([text, "ok"]) if env.facts.parts_per_action > 1 else text
-        for seen in env.step({agent: said if agent == "agent_0" else "ok" for agent in env.agents})[0].values():
+        action = env.facts.join([text, "ok"]) if env.facts.parts_per_action > 1 else text
+        for seen in env.step({agent: action if agent == "agent_0" else "ok" for agent in env.agents})[0].values():
             assert "tail" not in seen
             assert "<stop>" not in seen.replace("with <stop> to make", "").replace("say <stop> alone", "")
     assert env.last_score is not None
@@ -154,15 +154,15 @@ def test_neither_the_scorer_nor_the_others_see_a_mark_or_what_follows_it(protoco
 
 
 def test_those_who_may_stop_are_told_how_where_there_are_words_for_it() -> None:
-    told, _ = graded("second").reset(seed=0)
-    assert "<stop>" not in told["agent_0"]
-    assert told["agent_1"].endswith(
+    observations, _ = graded("second").reset(seed=0)
+    assert "<stop>" not in observations["agent_0"]
+    assert observations["agent_1"].endswith(
         "A turn costs 0.1. End your text with <stop> to make it the last, or say <stop> "
         "alone to keep what was delivered before."
     )
     env = llm_dec_pomdp.make("keys-v0", stopping={"cost": 0.1})
-    told, _ = env.reset(options={"index": 0})
-    assert told == {"agent_0": "Q e12 r2 r1"}
+    observations, _ = env.reset(options={"index": 0})
+    assert observations == {"agent_0": "Q e12 r2 r1"}
     assert "<stop>" in env.facts.vocabulary
 
 
@@ -192,8 +192,8 @@ def test_every_law_is_kept(protocol: str, who: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("env_id", TASKS)
 def test_every_environment_keeps_the_laws_when_it_may_be_stopped(env_id: str) -> None:
-    turns = {} if made(env_id).max_turns > 1 else {"max_turns": 3}
-    env = made(env_id, stopping={"cost": 0.1}, **turns)
+    turns = {} if make_least(env_id).max_turns > 1 else {"max_turns": 3}
+    env = make_least(env_id, stopping={"cost": 0.1}, **turns)
     assert check_env(env, rows=1) == list(LAWS)
 
 

@@ -36,7 +36,9 @@ def test_texts_are_a_list_of_dicts() -> None:
     envs = make_vec(duo, 3)
     observations, infos = envs.reset(options=[{"index": i} for i in (0, 1, 4)])
     assert isinstance(observations, list)
-    assert [told["agent_0"] for told in observations] == [f"post {i}\n\nwrite the first part" for i in (0, 1, 4)]
+    assert [observation["agent_0"] for observation in observations] == [
+        f"post {i}\n\nwrite the first part" for i in (0, 1, 4)
+    ]
     assert infos == [{agent: {"reward/hits": 0.0, "asked": 1.0} for agent in HIT}] * 3
 
 
@@ -77,11 +79,11 @@ def test_the_copies_play_what_single_environments_play() -> None:
     assert observations == [env.reset(seed=7 + i)[0] for i, env in enumerate(singles)]
     for turn in range(4):
         actions = [{"agent_0": f"so {turn}", "agent_1": f"but {i} " * 9} for i in range(3)]
-        told, rewards, *_ = envs.step(actions)
+        observations, rewards, *_ = envs.step(actions)
         for i, env in enumerate(singles):
-            own, own_rewards, *_ = env.step(actions[i])
-            assert rewards[i] == own_rewards["agent_0"]
-            assert told[i] == (own if env.agents else env.reset()[0])  # type: ignore[index]
+            alone, single_rewards, *_ = env.step(actions[i])
+            assert rewards[i] == single_rewards["agent_0"]
+            assert observations[i] == (alone if env.agents else env.reset()[0])  # type: ignore[index]
 
 
 def test_every_wrapped_environment_is_built_anew_by_a_callable() -> None:
@@ -98,11 +100,11 @@ def test_every_wrapped_environment_is_built_anew_by_a_callable() -> None:
 def test_same_step_returns_the_next_episode_and_keeps_the_last_words_of_the_old_one() -> None:
     envs = make_vec(numbers, 2)
     envs.reset(seed=0)
-    told, rewards, terminations, truncations, infos = envs.step({"agent_0": [0, 2], "agent_1": [1, 2]})
+    observations, rewards, terminations, truncations, infos = envs.step({"agent_0": [0, 2], "agent_1": [1, 2]})
     assert (terminations.tolist(), truncations.tolist()) == ([True, True], [False, False])
     assert rewards.tolist() == [2.0, 0.0]
-    assert isinstance(told, dict)
-    assert told["agent_0"].any(axis=1).all()
+    assert isinstance(observations, dict)
+    assert observations["agent_0"].any(axis=1).all()
     for info, hits in zip(infos, (2.0, 0.0), strict=True):
         assert not info["final_obs"]["agent_0"].any()
         assert info["final_info"]["agent_0"]["reward/hits"] == hits
@@ -114,12 +116,12 @@ def test_same_step_returns_the_next_episode_and_keeps_the_last_words_of_the_old_
 def test_next_step_resets_one_step_later_and_ignores_that_action() -> None:
     envs = make_vec(duo, 2, max_turns=2, autoreset=AutoresetMode.NEXT_STEP)
     envs.reset(seed=0)
-    told, rewards, terminations, _, infos = envs.step([HIT, MISS])
-    assert told[0] == {"agent_0": "", "agent_1": ""}  # type: ignore[index]
+    observations, rewards, terminations, _, infos = envs.step([HIT, MISS])
+    assert observations[0] == {"agent_0": "", "agent_1": ""}  # type: ignore[index]
     assert terminations.tolist() == [True, False]
     assert infos[0]["agent_0"]["reward/hits"] == 2.0
-    told, rewards, terminations, truncations, infos = envs.step([HIT, MISS])
-    assert told[0]["agent_0"].startswith("post")  # type: ignore[index]
+    observations, rewards, terminations, truncations, infos = envs.step([HIT, MISS])
+    assert observations[0]["agent_0"].startswith("post")  # type: ignore[index]
     assert rewards.tolist() == [0.0, 0.0]
     assert terminations.tolist() == [False, True]
     assert truncations.tolist() == [False, False]
@@ -177,7 +179,7 @@ def test_seeds_may_be_given_one_by_one_and_options_for_all() -> None:
     envs = make_vec(duo, 3)
     assert envs.reset(seed=[5, 5, 6])[0] == [duo().reset(seed=seed)[0] for seed in (5, 5, 6)]
     observations, _ = envs.reset(options={"task_id": "t3"})
-    assert [told["agent_1"][:6] for told in observations] == ["post 3"] * 3  # type: ignore[union-attr]
+    assert [observation["agent_1"][:6] for observation in observations] == ["post 3"] * 3  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,8 @@ from llm_dec_pomdp.rollout import Trajectories
 from llm_dec_pomdp.types import Episode, Event, Group, Score, Turn
 
 
-def looked(made: float, best: float) -> Episode:
-    score = Score(0.0, {}, {"looks": made, "optimal_looks": best})
+def looked(looks: float, best: float) -> Episode:
+    score = Score(0.0, {}, {"looks": looks, "optimal_looks": best})
     return Episode("scouts", 0, (Turn({}, {}, 0.0, score), Turn({}, {}, 0.0)), True)
 
 

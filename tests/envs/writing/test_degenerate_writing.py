@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from writing_strategies import NAMES, STRATEGIES, reference, rows, share
+from writing_strategies import NAMES, STRATEGIES, share
 
-LIMIT, REFERENCES = 0.40, 0.90
+LIMIT = 0.40
 PAID_BY_V0 = {
     "tldr": ("one sentence repeated", "list of connectives", "copy of the source", "something else"),
     "arxiv": ("copy of the source", "list of connectives", "something else"),
@@ -28,19 +28,15 @@ SEEN_BY_WORDS = (
 )
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_references_stay_above_90_percent(name: str) -> None:
-    assert len(rows(name)) >= 10
-    assert share(name, "v1", reference) > REFERENCES
-
-
 @pytest.mark.parametrize("strategy", SEEN_BY_WORDS)
 @pytest.mark.parametrize("name", NAMES)
 def test_v1_pays_less_than_40_percent_for_what_words_show(name: str, strategy: str) -> None:
     assert share(name, "v1", STRATEGIES[strategy]) < LIMIT
 
 
-@pytest.mark.parametrize(("name", "strategy"), [(name, said) for name, paid in PAID_BY_V0.items() for said in paid])
+@pytest.mark.parametrize(
+    ("name", "strategy"), [(name, strategy) for name, paid in PAID_BY_V0.items() for strategy in paid]
+)
 def test_v0_pays_for_what_v1_does_not(name: str, strategy: str) -> None:
     assert share(name, "v0", STRATEGIES[strategy]) > LIMIT
 

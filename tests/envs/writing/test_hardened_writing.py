@@ -33,9 +33,9 @@ def test_every_component_is_multiplied_by_the_same_factor(env_id: str) -> None:
     between = 0
     for row, item in enumerate(env.items):
         first, second = item.reference
-        source, own = env.source_text(item).split(), second.split()
-        copied = min(len(source), 2 * len(own) // 5)
-        score = scored(env, first, " ".join([*own[: len(own) - copied], *source[:copied]]), row)
+        source, words = env.source_text(item).split(), second.split()
+        copied = min(len(source), 2 * len(words) // 5)
+        score = scored(env, first, " ".join([*words[: len(words) - copied], *source[:copied]]), row)
         share = math.prod(score.diagnostics[name] for name in PROPERTIES)
         between += 0.0 < share < 1.0
         assert score.components["structure"] == pytest.approx(0.5 * share)

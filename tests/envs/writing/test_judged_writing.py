@@ -77,11 +77,11 @@ def test_ramps_saturate_and_each_can_stop_the_reward(env_id: str, after: float, 
 
 
 @versions
-@pytest.mark.parametrize("said", ["", "too short", "the of and " * 60])
-def test_texts_that_earn_nothing_by_their_words_are_not_judged(env_id: str, said: str) -> None:
+@pytest.mark.parametrize("text", ["", "too short", "the of and " * 60])
+def test_texts_that_earn_nothing_by_their_words_are_not_judged(env_id: str, text: str) -> None:
     judge = Counts()
     env: Any = llm_dec_pomdp.make(env_id, judge=judge)
-    score = env.score(env.items[0], dict.fromkeys(env.possible_agents, said))
+    score = env.score(env.items[0], dict.fromkeys(env.possible_agents, text))
     assert score.total == 0.0
     assert set(score.diagnostics) == set(env.facts.diagnostics)
     assert judge.asked == []
@@ -160,8 +160,8 @@ def test_parallel_episodes_are_judged_together_and_paid_as_alone(protocol: str, 
     for number, copy in enumerate(copies):
         copy.reset(options={"index": number})
     while copies[0].agents:
-        said = [with_protocol_gold(copy) for copy in copies]
-        step_many(copies, said)
+        actions = [with_protocol_gold(copy) for copy in copies]
+        step_many(copies, actions)
     assert len(judge.asked) == 1
     assert len(judge.asked[0]) == 12
     alone = lenient("tldr-v2", Counts())

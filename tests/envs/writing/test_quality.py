@@ -31,8 +31,8 @@ def of(name: str, first: str, second: str = FULL, source: str = "") -> float:
     return properties(first, second, source)[name]
 
 
-def between(x: float, zero: float, one: float) -> float:
-    return min(1.0, max(0.0, (x - zero) / (one - zero)))
+def between(x: float, zero: float, full: float) -> float:
+    return min(1.0, max(0.0, (x - zero) / (full - zero)))
 
 
 def categories_as_words(text: str) -> int:
@@ -66,19 +66,19 @@ def test_punctuation_and_case_do_not_hide_a_repetition() -> None:
     assert of("variety", "So it is. SO IT IS! so it is? So, it; is") == of("variety", "so it is " * 4)
 
 
-@pytest.mark.parametrize("own", [0, 1, 4, 8, 16, 24, 56])
-def test_originality_and_independence_fall_with_the_share_of_copied_5_grams(own: int) -> None:
-    value = pytest.approx(between(20 / (20 + own), 0.90, 0.40))  # 20 copied 5-grams of 20 + own
-    assert of("originality", f"{words('source', 24)} {words('own', own)}", FULL, SOURCE) == value
+@pytest.mark.parametrize("new_words", [0, 1, 4, 8, 16, 24, 56])
+def test_originality_and_independence_fall_with_the_share_of_copied_5_grams(new_words: int) -> None:
+    value = pytest.approx(between(20 / (20 + new_words), 0.90, 0.40))  # 20 copied 5-grams of 20 + own
+    assert of("originality", f"{words('source', 24)} {words('own', new_words)}", FULL, SOURCE) == value
     shared = words("shared", 24)
-    assert of("independence", f"{shared} {words('own', own)}", f"{words('more', 40)} {shared}") == value
+    assert of("independence", f"{shared} {words('own', new_words)}", f"{words('more', 40)} {shared}") == value
 
 
 @given(st.lists(st.tuples(st.integers(0, 30), st.integers(1, 12), st.integers(0, 8)), min_size=1, max_size=8))
 def test_independence_is_the_share_of_5_grams_for_any_patchwork(patches: list[tuple[int, int, int]]) -> None:
     """Copied runs of any length at any place, each followed by own words."""
-    copied, own = SOURCE.split(), iter(words("own", 100).split())
-    text = [word for start, size, new in patches for word in [*copied[start : start + size], *islice(own, new)]]
+    copied, fresh = SOURCE.split(), iter(words("own", 100).split())
+    text = [word for start, size, new in patches for word in [*copied[start : start + size], *islice(fresh, new)]]
     runs = [text[i : i + 5] for i in range(len(text) - 4)]
     known = [copied[i : i + 5] for i in range(len(copied) - 4)]
     share = sum(run in known for run in runs) / max(len(runs), 1)
@@ -170,8 +170,8 @@ def test_every_property_of_any_texts_lies_between_0_and_1(first: str, second: st
 
 @given(TEXTS, TEXTS, TEXTS)
 def test_all_but_independence_treat_both_texts_alike(first: str, second: str, source: str) -> None:
-    one, other = properties(first, second, source), properties(second, first, source)
-    assert {**one, "independence": 0} == {**other, "independence": 0}
+    forward, other = properties(first, second, source), properties(second, first, source)
+    assert {**forward, "independence": 0} == {**other, "independence": 0}
 
 
 @given(TEXTS, TEXTS, TEXTS)

@@ -193,7 +193,7 @@ def test_the_lexicon_is_whole() -> None:
 
 
 @pytest.mark.parametrize(
-    ("one", "two", "value"),
+    ("first", "second", "value"),
     [
         ("", "", 1.0),
         ("the", "of", 1.0),
@@ -203,8 +203,8 @@ def test_the_lexicon_is_whole() -> None:
         ("cat cow the", "cat dog of", 1 / 3),
     ],
 )
-def test_jaccard(one: str, two: str, value: float) -> None:
-    assert PublishedPair(one, two).jaccard() == pytest.approx(value)
+def test_jaccard(first: str, second: str, value: float) -> None:
+    assert PublishedPair(first, second).jaccard() == pytest.approx(value)
 
 
 @given(st.text() | st.text("aZ0_ß٣İΣ.'’- \n\x1c\u3000"))
@@ -230,8 +230,8 @@ def test_connectives_that_are_words_of_the_texts_need_not_be_looked_for(first: s
 def test_tldr_counts_connectives_in_the_second_text_only() -> None:
     plain = text("z", 30, 400)
     assert parts(text("q", 10, 200, tail=EVERY_CATEGORY), plain, TLDR)["coherence"] == 0.0
-    told = parts(text("q", 10, 200), text("z", 30, 400, tail=EVERY_CATEGORY), TLDR)
-    assert told["coherence"] == pytest.approx(0.38)
+    found = parts(text("q", 10, 200), text("z", 30, 400, tail=EVERY_CATEGORY), TLDR)
+    assert found["coherence"] == pytest.approx(0.38)
 
 
 def test_arxiv_counts_connectives_in_both_texts() -> None:
@@ -319,7 +319,7 @@ def test_an_unknown_length_ratio_is_answered_with_the_nearest() -> None:
 def test_both_agents_see_the_source_and_different_requests(env_id: str) -> None:
     env = llm_dec_pomdp.make(env_id)
     observations, _ = env.reset(seed=0)
-    assert all(env.item.prompt.strip() in told for told in observations.values())
+    assert all(env.item.prompt.strip() in observation for observation in observations.values())
     assert observations["agent_0"] != observations["agent_1"]
 
 

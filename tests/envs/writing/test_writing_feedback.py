@@ -74,16 +74,16 @@ def test_levels_of_a_text_up_to_the_one_that_failed(first: str, second: str, lev
 )
 def test_reasons_give_the_measure_and_the_range(stop: str, reason: str) -> None:
     first, second, levels = STOPS[stop]
-    told_lines = lines(heard(writing_env("tldr-v0"), first, second))
-    assert [line.partition(", ")[0] for line in told_lines] == levels
-    assert reason in told_lines[-1]
+    feedback_lines = lines(heard(writing_env("tldr-v0"), first, second))
+    assert [line.partition(", ")[0] for line in feedback_lines] == levels
+    assert reason in feedback_lines[-1]
 
 
 def test_arxiv_gives_its_own_ranges() -> None:
-    told_lines = lines(heard(writing_env("arxiv-v0"), words("a", 150), words("b", 210)))
-    assert "128 to 256 are wanted" in told_lines[0]
-    assert "1.3 to 1.6 times is best" in told_lines[1]
-    assert "0.7 to 1.3 times is best" in told_lines[2]
+    feedback_lines = lines(heard(writing_env("arxiv-v0"), words("a", 150), words("b", 210)))
+    assert "128 to 256 are wanted" in feedback_lines[0]
+    assert "1.3 to 1.6 times is best" in feedback_lines[1]
+    assert "0.7 to 1.3 times is best" in feedback_lines[2]
 
 
 @pytest.mark.parametrize("env_id", WRITING)

@@ -35,10 +35,10 @@ def rows(name: str) -> tuple[TaskItem, ...]:
     return environment(f"{name}-v1", SPLIT).items
 
 
-def earned(name: str, version: str, index: int, said: Pair, **options: Any) -> float:
+def earned(name: str, version: str, index: int, texts: Pair, **options: Any) -> float:
     """Reward of two texts as a share of the maximum."""
     env = environment(f"{name}-{version}", **options)
-    return env.score(rows(name)[index], dict(zip(env.possible_agents, said, strict=True))).total / env.facts.max_return
+    return env.score(rows(name)[index], dict(zip(env.possible_agents, texts, strict=True))).total / env.facts.max_return
 
 
 def share(name: str, version: str, strategy: Strategy, count: int | None = None, **options: Any) -> float:

@@ -40,25 +40,37 @@ def hostile(draw: random.Random, name: str) -> Trace:
     """A trace in which every text, id and name is hostile."""
     types = ["message", "spawn", "despawn", "tool_call", "tool_result", "return", "aggregate", draw.choice(HOSTILE)]
 
-    def said() -> str:
+    def some_text() -> str:
         return "".join(draw.choice(HOSTILE) for _ in range(draw.randint(1, 3)))
 
     events: list[dict[str, Any]] = []
     for number in range(30):
-        event: dict[str, Any] = {"id": said() + str(number % 25), "t": draw.choice([0, 1, 2.5, math.nan])}
+        event: dict[str, Any] = {"id": some_text() + str(number % 25), "t": draw.choice([0, 1, 2.5, math.nan])}
         event |= {"type": draw.choice(types), "agent": draw.choice(HOSTILE), "to": draw.choice(HOSTILE)}
-        event |= {"content": draw.choice([said(), {said(): said()}, [said()], None, 3]), "tool": said(), said(): said()}
         event |= {
-            "turn": draw.choice([0, said()]),
-            "reward": draw.choice([1.0, math.inf, said()]),
-            "tokens": said(),
+            "content": draw.choice([some_text(), {some_text(): some_text()}, [some_text()], None, 3]),
+            "tool": some_text(),
+            some_text(): some_text(),
         }
-        players = {name: {"role": draw.choice([said(), None, 3, {}])} for name in HOSTILE}
-        events.append(event | {"header": {"players": draw.choice([said(), players])}, "score": said()})
+        event |= {
+            "turn": draw.choice([0, some_text()]),
+            "reward": draw.choice([1.0, math.inf, some_text()]),
+            "tokens": some_text(),
+        }
+        players = {name: {"role": draw.choice([some_text(), None, 3, {}])} for name in HOSTILE}
+        events.append(event | {"header": {"players": draw.choice([some_text(), players])}, "score": some_text()})
     ids = [event["id"] for event in events] + ["nowhere"]
-    edges = [(draw.choice(ids), draw.choice(ids), draw.choice(["message", "causal", said()])) for _ in range(60)]
-    costs = {"tokens": 1, "wall_clock_s": math.nan, said(): 2.0}
-    return trace(events, edges, said() + name, task_id=said(), rewards={said(): 1.0}, costs=costs, topology=said())
+    edges = [(draw.choice(ids), draw.choice(ids), draw.choice(["message", "causal", some_text()])) for _ in range(60)]
+    costs = {"tokens": 1, "wall_clock_s": math.nan, some_text(): 2.0}
+    return trace(
+        events,
+        edges,
+        some_text() + name,
+        task_id=some_text(),
+        rewards={some_text(): 1.0},
+        costs=costs,
+        topology=some_text(),
+    )
 
 
 def test_what_is_written_is_visible_text() -> None:

@@ -38,9 +38,9 @@ def test_the_page_is_whole_refers_to_nothing_and_holds_the_traces() -> None:
 
 
 def test_a_text_stands_in_the_page_once() -> None:
-    said = "as often as it was said " * 3
-    events = [{"type": "message", "agent": f"a{number}", "content": said} for number in range(9)]
-    assert packed(render([trace(events, [])]))["texts"] == [said]
+    repeated = "as often as it was said " * 3
+    events = [{"type": "message", "agent": f"a{number}", "content": repeated} for number in range(9)]
+    assert packed(render([trace(events, [])]))["texts"] == [repeated]
 
 
 def test_traces_of_one_name_can_be_told_apart() -> None:
@@ -77,9 +77,9 @@ def test_what_has_no_room_leaves_the_page_as_it_was() -> None:
 
 def rows(place: Page | Locator) -> list[str]:
     """Who did what, of the rows in order."""
-    made = place.locator(".row").all()
+    shown = place.locator(".row").all()
     return [
-        text for _, text in sorted((int(row.get_attribute("aria-posinset") or 0), row.inner_text()) for row in made)
+        text for _, text in sorted((int(row.get_attribute("aria-posinset") or 0), row.inner_text()) for row in shown)
     ]
 
 

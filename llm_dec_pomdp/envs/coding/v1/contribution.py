@@ -19,12 +19,12 @@ import inspect
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from ....sandbox import Job, Verdict
 from ....types import Score, TaskItem
 from .. import analysis, reward
-from ..reward import Program
+from ..reward import Program, ProgramJudge
 from . import knowledge, observer, replay, sites, surroundings
 
 NEEDED = ("needs_aux", "needs_main", "needs_both")  # shares of the passed asserts
@@ -32,7 +32,6 @@ DIAGNOSTICS = (*reward.DIAGNOSTICS, "held_out_passed", "held_out_total", *NEEDED
 ENOUGH = 0.1
 STARTING = 10.0  # CPU seconds for the process and the observer; honest programs need up to 2.3 on a free core
 LONGER = 60  # a program may take so many times as long beside the observer as alone
-Judge = Callable[[Sequence[Job]], Sequence[Verdict]]
 
 OBSERVED = """
 {name} = (lambda scope: (
@@ -43,7 +42,7 @@ OBSERVED = """
 _BOUND = re.compile(r">>>[ \t]*\w+[ \t]*=[ \t]*(.+)")
 
 
-def score(item: TaskItem, program: Program, judge: Judge) -> Score:
+def score(item: TaskItem, program: Program, judge: ProgramJudge) -> Score:
     """The joint reward of a program, 0 to 4, for a problem with `entry_point` and `test`; NaN when the judge failed."""
     parts, problem = reward.first_levels(item, program)
     if problem:

@@ -73,7 +73,7 @@ def decisions(item: TaskItem, bounds: Bounds, episode: Episode) -> dict[str, flo
     figures = (
         _spawned(taken),
         _asked(bounds, steps, taken),
-        _said(item, episode, steps, taken),
+        _claims_kept(item, episode, steps, taken),
         _kept(episode, taken),
         _stopped(taken),
     )
@@ -117,7 +117,7 @@ def _asked(bounds: Bounds, steps: Sequence[Known], taken: Sequence[Decision]) ->
     return fmean(right) if right else math.nan
 
 
-def _said(item: TaskItem, episode: Episode, steps: Sequence[Known], taken: Sequence[Decision]) -> float:
+def _claims_kept(item: TaskItem, episode: Episode, steps: Sequence[Known], taken: Sequence[Decision]) -> float:
     needed: list[bool] = []
     for ask, step in ((ask, _about(ask, d.open, steps)) for d in taken for ask in d.asks):
         needed.append(all(_names(ask.details["subtask"], subject) for subject in step.subjects))

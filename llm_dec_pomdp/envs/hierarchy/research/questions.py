@@ -29,7 +29,7 @@ _FORMS = (
 )
 
 
-class Step(NamedTuple):
+class QuestionStep(NamedTuple):
     """A step of a question."""
 
     relation: str  # its name, or that of a comparison
@@ -39,7 +39,7 @@ class Step(NamedTuple):
 class Known(NamedTuple):
     """What is known of a step."""
 
-    step: Step
+    step: QuestionStep
     subjects: tuple[str, ...] = ()  # () while they are not known
     value: str | None = None
 
@@ -50,17 +50,17 @@ class Known(NamedTuple):
 
 
 @functools.lru_cache(maxsize=4096)
-def _steps(lines: str) -> tuple[Step, ...]:
+def _steps(lines: str) -> tuple[QuestionStep, ...]:
     rows = [line.split("|") for line in lines.split("\n") if "|" in line]
-    return tuple(Step(relation, tuple(subjects)) for relation, *subjects in rows)
+    return tuple(QuestionStep(relation, tuple(subjects)) for relation, *subjects in rows)
 
 
-def steps_of(item: TaskItem) -> tuple[Step, ...]:
+def steps_of(item: TaskItem) -> tuple[QuestionStep, ...]:
     """The steps of a task; () where they are not known."""
     return _steps(item.fields.get("steps", ""))
 
 
-def knowledge(steps: Sequence[Step], told: Callable[[Relation, tuple[str, ...]], str | None]) -> list[Known]:
+def knowledge(steps: Sequence[QuestionStep], lookup: Callable[[Relation, tuple[str, ...]], str | None]) -> list[Known]:
     """What is known of every step, by a function that gives the value of a relation where it is known."""
     known: list[Known] = []
     for step in steps:
@@ -73,7 +73,7 @@ def knowledge(steps: Sequence[Step], told: Callable[[Relation, tuple[str, ...]],
             compared = [(int(found.value or 0), found.subjects[0]) for found in before if found]
             known.append(Known(step, subjects, COMPARISONS[step.relation](compared)[1]))
         else:
-            known.append(Known(step, subjects, told(RELATIONS[step.relation], subjects)))
+            known.append(Known(step, subjects, lookup(RELATIONS[step.relation], subjects)))
     return known
 
 
@@ -131,10 +131,10 @@ def _about(number: int, split: str) -> list[TaskItem]:
     while len(items) < EACH:
         place = len(items)
         what, *lengths = _FORMS[place % len(_FORMS)]
-        made = _chained(of, draws, *lengths) if what == "ask" else _paired(of, draws, what, *lengths)
-        if made is None or made[0] in items:
+        question_and_lines = _chained(of, draws, *lengths) if what == "ask" else _paired(of, draws, what, *lengths)
+        if question_and_lines is None or question_and_lines[0] in items:
             continue
-        question, lines = made
+        question, lines = question_and_lines
         fields = {"corpus": f"world:{number}", "steps": "\n".join(lines)}
         item = TaskItem(f"{split}/{number}/{place}", question, split, fields=fields)
         answer = truth_of_steps(item)[-1].value or ""
@@ -155,8 +155,8 @@ def _paired(of: World, draws: Draws, what: str, first: int, second: int) -> tupl
     numeric = [relation for relation in RELATIONS.values() if relation.compared[0]]
     last = draws.pick([relation for relation in numeric if first == second == 1 or relation.subject in reached])
     chains = [_chain(of, draws, length, last) for length in (first, second)]
-    (*_, one, left), (*_, other, right) = (chain.passed(of) for chain in chains)
-    if one == other or left == right or not all(_one_way(chain.passed(of)) for chain in chains):
+    (*_, subject, left), (*_, other, right) = (chain.passed(of) for chain in chains)
+    if subject == other or left == right or not all(_one_way(chain.passed(of)) for chain in chains):
         return None
     name, question = last.compared if what == "compare" else last.computed
     lines = [*chains[0].lines(), *chains[1].lines(first), f"{name}|#{first}|#{first + second}"]

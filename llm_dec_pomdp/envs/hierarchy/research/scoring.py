@@ -11,9 +11,9 @@ import math
 import re
 import string
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from ....types import TaskItem
+from ....types import Reviewer, TaskItem
 from ...tools.sql import Database
 from .corpus import corpus
 from .questions import COMPARISONS, Invocation, facts_of, steps_of, world_of
@@ -23,8 +23,6 @@ ANSWER_WORDS = 40  # of main's answer; what follows is not read
 _DEPTH = 3  # steps of a subtask
 _COMPUTE = ("python", "query")  # tools that can
 
-ReportJudge = Callable[[str, int], str]
-"""An outside judge of reports: from (prompt, number of the try) to an answer with a number."""
 TRIES = 3
 BEST = 10
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
@@ -175,7 +173,7 @@ def _truth(prompt: str, fields: tuple[tuple[str, str], ...]) -> WorldTruth | Pub
     return WorldTruth(item) if steps_of(item) else PublishedTruth(item)
 
 
-def judged(judge: ReportJudge, work: Invocation) -> float:
+def judged(judge: Reviewer, work: Invocation) -> float:
     """A judge's score of a report, in [0, 1]; NaN, with a warning, where three tries give no number or raise.
 
     The judge is not shown the answer of the task.

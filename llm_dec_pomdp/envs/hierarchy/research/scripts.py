@@ -134,10 +134,10 @@ def known_alone(item: TaskItem, answers: Mapping[str, str]) -> list[Known]:
     """What one agent knows by its calls and what they gave."""
     of, everything = world_of(item), "+".join(SKILLS)
 
-    def told(relation: Relation, subjects: tuple[str, ...]) -> str | None:
+    def lookup(relation: Relation, subjects: tuple[str, ...]) -> str | None:
         return value_in(of, (relation, subjects), answers.get(found_by(everything, (relation, subjects)), ""))
 
-    return knowledge(steps_of(item), told)
+    return knowledge(steps_of(item), lookup)
 
 
 def _options_of_lead(
@@ -241,10 +241,10 @@ class Scripts:
     def alone(self, agent: str, history: Sequence[Message]) -> str:
         """One agent that has the tools: uses them for each open step, and answers."""
         item = self._item(history)
-        said = [message.text for message in history if message.role == "said"]
+        texts = [message.text for message in history if message.role == "said"]
         tools = [message.text for message in history if message.role == "tool"]
         blocks = [block.partition("\n") for block in _blocks(history[-1].text)]
-        answers = dict(zip(said, tools, strict=True)) if said else {first: rest for first, _, rest in blocks}
+        answers = dict(zip(texts, tools, strict=True)) if texts else {first: rest for first, _, rest in blocks}
         known = known_alone(item, answers)
         wanted = next((found_by("+".join(SKILLS), _fact(step)) for step in known if step.open), None)
         return _picked(history, [wanted or str(known[-1].value)])
@@ -282,22 +282,22 @@ class Scripts:
     def goes_on(self, agent: str, history: Sequence[Message]) -> str:
         """Knows the answer, but asks for its first step once more."""
         text = self.optimal(agent, history)
-        said = "\n".join(message.text for message in history if message.role == "said").split("\n")
-        late = agent == MAIN and not text.startswith("ask(") and said.count(said[0]) == 1
-        return said[0] if late else text
+        lines = "\n".join(message.text for message in history if message.role == "said").split("\n")
+        late = agent == MAIN and not text.startswith("ask(") and lines.count(lines[0]) == 1
+        return lines[0] if late else text
 
     # --- who says what --------------------------------------------------------------------------------------------
 
     def _main(self, history: Sequence[Message], *, everything: bool) -> str:
         known = self._known(history)
-        left = self._most - len(_REPORT.findall(_told(history)))
+        left = self._most - len(_REPORT.findall(_observed(history)))
         wanted = [_fact(step) for step in known if step.open] or [_fact(known[0])] * left * everything
         asks = [call("ask", holder(self._kinds, fact[0]), asked(*fact)) for fact in wanted[:left]]
         return _picked(history, asks or [known[-1].value or UNKNOWN])
 
     def _known(self, history: Sequence[Message]) -> list[Known]:
         """The steps of the question that main was told, with what it was told of them."""
-        item, reports = self._item(history), {json.loads(s): r for s, r in _REPORT.findall(_told(history))}
+        item, reports = self._item(history), {json.loads(s): r for s, r in _REPORT.findall(_observed(history))}
         of = world_of(item)
         return knowledge(steps_of(item), lambda r, s: value_in(of, (r, s), reports.get(asked(r, s), "")))
 
@@ -336,7 +336,7 @@ def _blocks(prompt: str) -> list[str]:
     return prompt.split("\n\n")[1:-1] if prompt.endswith(CHOOSE) else []
 
 
-def _told(history: Sequence[Message]) -> str:
+def _observed(history: Sequence[Message]) -> str:
     return "\n".join(message.text for message in history if message.role != "said")
 
 

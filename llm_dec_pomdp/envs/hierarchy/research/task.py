@@ -96,7 +96,7 @@ from typing_extensions import Unpack
 
 from ....registries import nearest
 from ....seeding import derive
-from ....types import Event, Group, Message, Score, TaskItem, Tool
+from ....types import Event, Group, Message, Reviewer, Score, TaskItem, Tool
 from ...base import Say, TextDecPOMDP
 from ...facts import Facts
 from ...task import Task, TaskOptions, Transition
@@ -111,7 +111,7 @@ from ..base import MAIN, Hierarchy, parts_of_main, spawned
 from .corpus import corpus, from_published, placed
 from .decisions import Bounds, decision_means
 from .questions import Invocation, QuestionState, Used, embedded, facts_of, steps_of
-from .scoring import ReportJudge, judged, redundancy, truth_of
+from .scoring import judged, redundancy, truth_of
 from .scripts import (
     ERRING,
     LETTERS,
@@ -220,7 +220,7 @@ class Research(Hierarchy[QuestionState]):
         cost_per_invocation: float = 0.0,
         cost_per_turn: float = 0.0,
         context: int | None = None,
-        expert: ReportJudge | None = None,
+        expert: Reviewer | None = None,
         needs: Sequence[int] = (),
         **common: Unpack[TaskOptions],
     ) -> None:
@@ -361,11 +361,13 @@ class Research(Hierarchy[QuestionState]):
         """Main decides, or the sub-agents go on with their work."""
         now = state._replace(turn=state.turn + 1, messages=())
         if state.working:
-            return self._work(now, {work.agent: self._said(state, work, actions[work.agent]) for work in state.working})
+            return self._work(
+                now, {work.agent: self._chosen(state, work, actions[work.agent]) for work in state.working}
+            )
         text = actions[MAIN]
         return self._lead(now, picked(self._options(state), text) if self.grammar == "choice" else text)
 
-    def _said(self, state: QuestionState, work: Invocation, text: str) -> str:
+    def _chosen(self, state: QuestionState, work: Invocation, text: str) -> str:
         return picked(options_of_sub(state, work), text) if self.grammar == "choice" else text
 
     def _lead(self, state: QuestionState, text: str) -> Transition[QuestionState]:
@@ -377,8 +379,8 @@ class Research(Hierarchy[QuestionState]):
         if state.turn >= self.max_turns:
             return self._on(state, ())
         tools, answered = box.answer(state.tools, MAIN, calls)
-        told = [answer for answer in answered if not (answer.valid and self.kinds)]
-        events = [*box.events(MAIN, told)]
+        shown = [answer for answer in answered if not (answer.valid and self.kinds)]
+        events = [*box.events(MAIN, shown)]
         following = state._replace(tools=tools, calls=(*state.calls, *used(answered)))
         orders = box.state_of(tools, box.kits[0], MAIN)[len(state.invocations) :] if self.kinds else ()
         for kind, subtask in orders:
@@ -391,7 +393,7 @@ class Research(Hierarchy[QuestionState]):
                 messages=(*following.messages, (agent, self._brief(following, work))),
             )
         fresh = iter(following.invocations[len(state.invocations) :])
-        pending = tuple("" if answer in told else next(fresh).agent for answer in answered)
+        pending = tuple("" if answer in shown else next(fresh).agent for answer in answered)
         following = following._replace(pending=pending)
         return self._on(following, events) if following.working else self._tell_main(following, events)
 

@@ -330,10 +330,10 @@ def world(number: int) -> World:
     for r in (relation for relation in RELATIONS.values() if relation.counts):
         found = [value for (name, _), value in values.items() if RELATIONS[name].place == r.place]
         values |= {(r.name, subject): str(found.count(subject)) for subject in names[r.subject]}
-    return World(number, names, *_told(values, names, draws), _script(values, names))
+    return World(number, names, *_facts_and_texts(values, names, draws), _script(values, names))
 
 
-def _told(
+def _facts_and_texts(
     values: Mapping[tuple[str, str], str], names: Mapping[str, Sequence[str]], draws: Draws
 ) -> tuple[Mapping[tuple[str, str], Fact], tuple[str, ...]]:
     """All facts, and the texts that state what is not in tables, with rumours and sentences that say nothing."""

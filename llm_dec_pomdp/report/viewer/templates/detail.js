@@ -1,18 +1,18 @@
 // Everything about the chosen event, and of two traces about both, with the words that differ marked.
 
 function element(name, text, parent, kind) {
-  const made = document.createElement(name);
-  if (text !== undefined && text !== null) made.textContent = text;
-  if (kind) made.className = kind;
-  if (parent) parent.append(made);
-  return made;
+  const node = document.createElement(name);
+  if (text !== undefined && text !== null) node.textContent = text;
+  if (kind) node.className = kind;
+  if (parent) parent.append(node);
+  return node;
 }
 
 function button(text, parent, act, kind) {
-  const made = element("button", text, parent, kind);
-  made.type = "button";
-  made.addEventListener("click", act);
-  return made;
+  const node = element("button", text, parent, kind);
+  node.type = "button";
+  node.addEventListener("click", act);
+  return node;
 }
 
 class Detail {

@@ -57,13 +57,13 @@ function difference(left, right) {
 }
 
 function runs(words, isCommon) {
-  const made = [];
+  const pieces = [];
   const common = words.map((_, place) => isCommon(place));
   words.forEach((word, place) => {
     const between = !/\S/.test(word) && common[place - 1] === false && common[place + 1] === false; // spaces of what differs
     const same = common[place] && !between;
-    if (made.length && made[made.length - 1].same === same) made[made.length - 1].text += word;
-    else made.push({ text: word, same });
+    if (pieces.length && pieces[pieces.length - 1].same === same) pieces[pieces.length - 1].text += word;
+    else pieces.push({ text: word, same });
   });
-  return made;
+  return pieces;
 }

@@ -20,10 +20,10 @@ const shapeOf = (type) => (Object.hasOwn(SHAPES, type) ? SHAPES[type] : SHAPES.m
 const HOLLOW = new Set(["tool_result", "despawn"]);
 
 function drawn(name, attributes, parent) {
-  const made = document.createElementNS(SVG, name);
-  for (const key of Object.keys(attributes)) made.setAttribute(key, attributes[key]);
-  if (parent) parent.append(made);
-  return made;
+  const node = document.createElementNS(SVG, name);
+  for (const key of Object.keys(attributes)) node.setAttribute(key, attributes[key]);
+  if (parent) parent.append(node);
+  return node;
 }
 
 function colourOf(number) {
@@ -69,9 +69,9 @@ class Lanes {
     const y = (place) => (place - first + 0.5) * view.row;
     this.drawLives(view, first, last, lives);
     this.drawArrows(view, first, last, y, arrows, marked);
-    const made = [];
-    for (let place = first; place < last; place += 1) made.push(this.node(view, view.shown[place], y(place)));
-    nodes.replaceChildren(...made);
+    const pictures = [];
+    for (let place = first; place < last; place += 1) pictures.push(this.node(view, view.shown[place], y(place)));
+    nodes.replaceChildren(...pictures);
     this.picture.classList.toggle("reading", view.selected !== null);
   }
 

@@ -61,9 +61,9 @@ function summary(event, model) {
   if (event.to) parts.push("→ " + model.called(event.to) + (event.type === "spawn" && event.role && !model.players ? ` (${event.role})` : ""));
   if (event.decision) parts.push(String(event.decision));
   if (Number.isFinite(event.score?.total)) parts.push("score " + rounded(event.score.total));
-  const told = new Set([event.agent, event.tool, event.role, event.from, event.to]);
-  const said = leaves(event.content, "", []).map(([, value]) => String(value)).filter((value) => !told.has(value));
-  if (said.length) parts.push(oneLine(said.join("  ")));
+  const shown = new Set([event.agent, event.tool, event.role, event.from, event.to]);
+  const texts = leaves(event.content, "", []).map(([, value]) => String(value)).filter((value) => !shown.has(value));
+  if (texts.length) parts.push(oneLine(texts.join("  ")));
   else if (event.content_ref) parts.push(event.content_ref);
   return parts.join("  ");
 }
@@ -108,12 +108,12 @@ class Model {
     this.spawned = new Set(this.events.filter((event) => event.type === "spawn" && event.to).map((event) => event.to));
     const times = new Map(); // that a role is played
     for (const player of Object.values(this.players || {})) times.set(player?.role, (times.get(player?.role) || 0) + 1);
-    for (const one of this.agents) {
-      if (!this.spawned.has(one.name)) one.first = 0;
-      const role = one.role || this.players?.[one.name]?.role;
-      one.role = typeof role === "string" ? role : "";
-      one.title = !this.players || !one.role ? one.name : times.get(one.role) > 1 ? `${one.role} (${one.name})` : one.role;
-      if (!one.gone) one.last = this.events.length - 1;
+    for (const agent of this.agents) {
+      if (!this.spawned.has(agent.name)) agent.first = 0;
+      const role = agent.role || this.players?.[agent.name]?.role;
+      agent.role = typeof role === "string" ? role : "";
+      agent.title = !this.players || !agent.role ? agent.name : times.get(agent.role) > 1 ? `${agent.role} (${agent.name})` : agent.role;
+      if (!agent.gone) agent.last = this.events.length - 1;
     }
   }
 
@@ -166,11 +166,11 @@ class Model {
 }
 
 // For each row of one model, the row of the other that has its place (or undefined), and whether they say the same.
-function compareModels(one, other) {
+function compareModels(model, other) {
   const rows = new Map(other.keys.map((key, row) => [key, row]));
-  const said = (event) => JSON.stringify([...textsOf(event)]);
-  return one.keys.map((key, row) => {
+  const contentOf = (event) => JSON.stringify([...textsOf(event)]);
+  return model.keys.map((key, row) => {
     const twin = rows.get(key);
-    return { twin, same: twin !== undefined && said(one.events[row]) === said(other.events[twin]) };
+    return { twin, same: twin !== undefined && contentOf(model.events[row]) === contentOf(other.events[twin]) };
   });
 }

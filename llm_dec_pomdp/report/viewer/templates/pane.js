@@ -45,8 +45,8 @@ class Pane {
     this.about.replaceChildren();
     const { trace } = this.model;
     const numbers = element("ul", null, this.about, "numbers");
-    const said = [trace.topology && trace.topology !== "unknown" ? spoken(trace.topology) : "", `${this.model.events.length.toLocaleString("en")} events`];
-    element("li", said.filter(Boolean).join(" · "), numbers);
+    const facts = [trace.topology && trace.topology !== "unknown" ? spoken(trace.topology) : "", `${this.model.events.length.toLocaleString("en")} events`];
+    element("li", facts.filter(Boolean).join(" · "), numbers);
     const groups = [["reward", trace.rewards], ["cost", trace.costs], ["metric", trace.metrics || {}]];
     for (const [kind, values] of groups) {
       for (const name of Object.keys(values)) {
@@ -119,7 +119,7 @@ class Pane {
 
   // All rows anew: what is said of them has changed.
   refresh() {
-    for (const made of this.rows.values()) made.remove();
+    for (const node of this.rows.values()) node.remove();
     this.rows.clear();
     this.drawn = [0, -1];
     this.draw();
@@ -138,7 +138,7 @@ class Pane {
     this.drawn = [first, last];
     const needed = new Set(this.shown.slice(first, last));
     if (this.selected !== null && this.places[this.selected] >= 0) needed.add(this.selected); // what is named active stays
-    for (const [row, made] of this.rows) if (!needed.has(row)) { made.remove(); this.rows.delete(row); }
+    for (const [row, node] of this.rows) if (!needed.has(row)) { node.remove(); this.rows.delete(row); }
     for (const row of needed) if (!this.rows.has(row)) this.rows.set(row, this.space.appendChild(this.line(row)));
     this.picture.draw(this, first, last);
   }
@@ -146,35 +146,35 @@ class Pane {
   line(row) {
     const event = this.model.events[row];
     const place = this.places[row];
-    const made = element("div", null, null, "row");
-    made.id = `${this.viewer.name}-${this.number}-${row}`;
-    made.dataset.row = row;
-    made.setAttribute("role", "option");
-    made.setAttribute("aria-selected", String(row === this.selected));
-    made.setAttribute("aria-setsize", this.shown.length);
-    made.setAttribute("aria-posinset", place + 1);
-    made.style.transform = `translateY(${place * this.row}px)`;
-    this.when(row, place, made);
+    const node = element("div", null, null, "row");
+    node.id = `${this.viewer.name}-${this.number}-${row}`;
+    node.dataset.row = row;
+    node.setAttribute("role", "option");
+    node.setAttribute("aria-selected", String(row === this.selected));
+    node.setAttribute("aria-setsize", this.shown.length);
+    node.setAttribute("aria-posinset", place + 1);
+    node.style.transform = `translateY(${place * this.row}px)`;
+    this.when(row, place, node);
     const twin = this.twins && this.twins[row];
-    if (twin && !twin.same) element("span", twin.twin === undefined ? "+" : "≠", made, "other").title = twin.twin === undefined ? "only in this trace" : "says something else in the other trace";
+    if (twin && !twin.same) element("span", twin.twin === undefined ? "+" : "≠", node, "other").title = twin.twin === undefined ? "only in this trace" : "says something else in the other trace";
     const colour = colourOf(this.model.lanes.get(event.agent).number);
-    element("span", this.model.called(event.agent), made, "who " + colour);
-    element("span", spoken(event.type), made, "what");
-    element("span", summary(event, this.model), made, "text");
+    element("span", this.model.called(event.agent), node, "who " + colour);
+    element("span", spoken(event.type), node, "what");
+    element("span", summary(event, this.model), node, "text");
     const tokens = tokensOf(event);
-    if (tokens) element("span", `${rounded(tokens)} tok`, made, "figure cost");
-    if (Number.isFinite(event.reward)) element("span", (event.reward > 0 ? "+" : "") + rounded(event.reward), made, event.reward === 0 ? "figure" : "figure reward");
-    made.classList.toggle("match", this.viewer.matches(this, row));
-    return made;
+    if (tokens) element("span", `${rounded(tokens)} tok`, node, "figure cost");
+    if (Number.isFinite(event.reward)) element("span", (event.reward > 0 ? "+" : "") + rounded(event.reward), node, event.reward === 0 ? "figure" : "figure reward");
+    node.classList.toggle("match", this.viewer.matches(this, row));
+    return node;
   }
 
   // The turn where one begins, else the time where it moves on.
-  when(row, place, made) {
+  when(row, place, node) {
     const [event, before] = [this.model.events[row], this.model.events[this.shown[place - 1]] || {}];
     const begins = Number.isInteger(event.turn) && event.turn !== before.turn;
-    const said = begins ? `turn ${event.turn + 1}` : Number.isFinite(event.t) && event.t !== before.t ? rounded(event.t) : "";
-    element("span", said, made, "when");
-    made.classList.toggle("begins", begins);
+    const time = begins ? `turn ${event.turn + 1}` : Number.isFinite(event.t) && event.t !== before.t ? rounded(event.t) : "";
+    element("span", time, node, "when");
+    node.classList.toggle("begins", begins);
   }
 
   choose(row) {
@@ -185,10 +185,10 @@ class Pane {
     this.refresh();
   }
 
-  scrollTo(place, how) {
+  scrollTo(place, where) {
     if (place < 0) return; // left out
     const [top, height] = [place * this.row, this.list.clientHeight];
-    if (how === "middle") this.list.scrollTop = top - height / 2;
+    if (where === "middle") this.list.scrollTop = top - height / 2;
     else if (top < this.list.scrollTop + this.row) this.list.scrollTop = top - 2 * this.row;
     else if (top + 2 * this.row > this.list.scrollTop + height) this.list.scrollTop = top + 3 * this.row - height;
   }

@@ -15,8 +15,8 @@ class Viewer {
     const panes = element("div", null, this.work, "panes");
     this.panes = [0, 1].map((number) => new Pane(this, number, panes));
     this.detail = new Detail(this.work, (number, row) => this.choose(number, row), () => this.leave());
-    this.said = element("p", null, root, "unseen");
-    this.said.setAttribute("role", "status");
+    this.status = element("p", null, root, "unseen");
+    this.status.setAttribute("role", "status");
     (root.parentElement === document.body && document.body.classList.contains("alone") ? document : root).addEventListener("keydown", (event) => this.key(event));
     this.pick(0, 0);
     this.compare("two" in root.dataset && innerWidth > 768 && data.traces.length > 1);
@@ -40,15 +40,15 @@ class Viewer {
 
   // A button, and below the bar what it opens.
   fold(name, kind, open) {
-    const made = element("div", null, this.bar, kind);
+    const panel = element("div", null, this.bar, kind);
     const toggle = button(name, null, () => {
-      made.hidden = !made.hidden;
-      toggle.setAttribute("aria-expanded", String(!made.hidden));
+      panel.hidden = !panel.hidden;
+      toggle.setAttribute("aria-expanded", String(!panel.hidden));
     }, "fold");
     toggle.setAttribute("aria-expanded", String(open));
     this.bar.insertBefore(toggle, this.bar.querySelector("div"));
-    made.hidden = !open;
-    return made;
+    panel.hidden = !open;
+    return panel;
   }
 
   group(name) {
@@ -106,7 +106,7 @@ class Viewer {
     let [best, most] = [0, -1];
     this.data.choices.forEach((other, index) => {
       if (other[place] !== value || mine.slice(0, place).some((same, at) => other[at] !== same)) return;
-      const alike = other.filter((one, at) => one === mine[at]).length;
+      const alike = other.filter((name, at) => name === mine[at]).length;
       if (alike > most) [best, most] = [index, alike];
     });
     return best;
@@ -143,23 +143,23 @@ class Viewer {
       for (const agent of pane.model.agents) { agents.set(agent.name, agents.get(agent.name) || 0); lanes.set(agent.name, lanes.get(agent.name) ?? agent); }
       for (const event of pane.model.events) { count(agents, event.agent); count(types, event.type); }
     }
-    this.switches(this.agents, agents, this.hidden.agents, (name) => lanes.get(name).title, (name, made) => element("i", null, made, colourOf(lanes.get(name).number)));
-    this.switches(this.types, new Map(TYPES.filter((type) => types.has(type)).map((type) => [type, types.get(type)])), this.hidden.types, spoken, (type, made) => made.append(symbol(type, "plain")));
+    this.switches(this.agents, agents, this.hidden.agents, (name) => lanes.get(name).title, (name, node) => element("i", null, node, colourOf(lanes.get(name).number)));
+    this.switches(this.types, new Map(TYPES.filter((type) => types.has(type)).map((type) => [type, types.get(type)])), this.hidden.types, spoken, (type, node) => node.append(symbol(type, "plain")));
   }
 
   switches(group, counts, hidden, named, picture) {
     group.replaceChildren();
     for (const [name, count] of [...counts].slice(0, MOST_LANES)) {
-      const made = button(null, group, () => {
+      const node = button(null, group, () => {
         if (!hidden.delete(name)) hidden.add(name);
-        made.setAttribute("aria-pressed", String(!hidden.has(name)));
+        node.setAttribute("aria-pressed", String(!hidden.has(name)));
         for (const pane of this.active) pane.filter();
         this.seek();
       });
-      made.setAttribute("aria-pressed", String(!hidden.has(name)));
-      picture(name, made);
-      made.append(` ${named(name)} `);
-      element("small", count.toLocaleString("en"), made);
+      node.setAttribute("aria-pressed", String(!hidden.has(name)));
+      picture(name, node);
+      node.append(` ${named(name)} `);
+      element("small", count.toLocaleString("en"), node);
     }
     if (counts.size > MOST_LANES) element("small", `and ${(counts.size - MOST_LANES).toLocaleString("en")} more`, group);
   }
@@ -174,7 +174,7 @@ class Viewer {
     this.query = this.search.value.trim().toLowerCase();
     const many = this.active.map((pane) => pane.shown.filter((row) => this.matches(pane, row)).length);
     this.hits.textContent = this.query ? many.map((count) => `${count.toLocaleString("en")} events`).join(" | ") : "";
-    this.said.textContent = this.hits.textContent;
+    this.status.textContent = this.hits.textContent;
     for (const pane of this.active) { pane.box.classList.toggle("sought", this.query !== ""); pane.refresh(); }
   }
 
@@ -213,7 +213,7 @@ class Viewer {
   key(event) {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     const typing = event.target.matches("input, select");
-    const pane = this.active.find((one) => one.box.contains(event.target)) || this.panes[0];
+    const pane = this.active.find((candidate) => candidate.box.contains(event.target)) || this.panes[0];
     if (event.key === "Escape") this.back(event, pane);
     else if (event.target === this.search && event.key === "Enter") this.step(pane, event.shiftKey ? -1 : 1);
     else if (typing) return;

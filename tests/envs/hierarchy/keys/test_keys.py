@@ -32,14 +32,14 @@ def play(env: TextDecPOMDP, texts: Sequence[str]) -> tuple[dict[str, float], dic
     """Say the texts, each by whoever is asked; returns what everybody earned and was told last."""
     env.reset(seed=0, options={"index": 0})
     earned: dict[str, float] = {}
-    told: dict[str, str] = {}
+    observed: dict[str, str] = {}
     for text in texts:
         asked = [agent for agent in env.agents if env.asked(agent)]
         observations, rewards, *_ = env.step({agent: text if agent in asked else "x" for agent in env.agents})
-        told |= {agent: seen for agent, seen in observations.items() if seen}
+        observed |= {agent: seen for agent, seen in observations.items() if seen}
         earned = {agent: earned.get(agent, 0.0) + paid for agent, paid in rewards.items()}
     assert not env.agents
-    return earned, told
+    return earned, observed
 
 
 @pytest.mark.parametrize(
@@ -212,10 +212,10 @@ def test_other_sizes_are_other_tasks_and_say_only_words_of_the_vocabulary() -> N
     env = llm_dec_pomdp.make("keys-v0", relations=4, entities=5, delegations=2)
     single = env.alone()
     assert value(env, Scripted(env.script("optimal"))) == 1.0
-    for one in (env, single):
-        play(one, ["r3", "k0", "ANS"] if one is env else ["k0", "ANS"])
-        said = {word for agent in one.possible_agents for m in one.history(agent) for word in m.text.split()}
-        assert said <= set(one.facts.vocabulary)
+    for playing in (env, single):
+        play(playing, ["r3", "k0", "ANS"] if playing is env else ["k0", "ANS"])
+        words = {word for agent in playing.possible_agents for m in playing.history(agent) for word in m.text.split()}
+        assert words <= set(playing.facts.vocabulary)
 
 
 ROWS = [

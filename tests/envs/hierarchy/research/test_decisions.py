@@ -44,9 +44,9 @@ def figures(team: str, every: int = 3, **options: Any) -> list[dict[str, float]]
     ],
 )
 def test_a_team_that_errs_in_one_decision_is_wrong_in_its_figure_alone(team: str, wrong: str) -> None:
-    for one in figures(team):
-        assert {name for name, value in one.items() if value != 1.0} == {wrong}, one
-        assert one[wrong] < 1.0
+    for shares in figures(team):
+        assert {name for name, value in shares.items() if value != 1.0} == {wrong}, shares
+        assert shares[wrong] < 1.0
 
 
 @pytest.mark.parametrize("grammar", ["free", "choice"])
@@ -61,15 +61,15 @@ def test_what_errs_before_the_answer_costs_nothing_here_and_a_wrong_answer_all(t
 
 
 def test_who_never_asks_neither_spawns_nor_stops_as_it_should() -> None:
-    [one] = figures("never_ask", every=60)
-    assert (one["spawned when it helped"], one["stopped in time"]) == (0.0, 0.0)
-    assert all(math.isnan(one[name]) for name in FIGURES[1:4])
+    [shares] = figures("never_ask", every=60)
+    assert (shares["spawned when it helped"], shares["stopped in time"]) == (0.0, 0.0)
+    assert all(math.isnan(shares[name]) for name in FIGURES[1:4])
 
 
 def test_who_asks_everything_stops_late() -> None:
     """Two steps, one after the other, and then all invocations that are left at once: it ends one text too late."""
-    [one] = figures("ask_everything", every=60)
-    assert (one["spawned when it helped"], one["stopped in time"]) == (1.0, 0.5)
+    [shares] = figures("ask_everything", every=60)
+    assert (shares["spawned when it helped"], shares["stopped in time"]) == (1.0, 0.5)
 
 
 def test_a_report_has_the_means() -> None:

@@ -107,8 +107,8 @@ def test_a_letter_stands_for_a_call_of_the_right_or_the_wrong_kind_or_an_answer(
     *lines, last = options.split("\n")
     assert last == "Reply with one letter, A, B or C."
     env.step({"agent_0": f" {letter_of(lines, ASK)}) the first"})
-    told = env.history("agent_1")[-1].text
-    env.step({"agent_0": "", "agent_1": letter_of(told.split("\n"), 'search("Who taught Greta Stakel?")')})
+    observation = env.history("agent_1")[-1].text
+    env.step({"agent_0": "", "agent_1": letter_of(observation.split("\n"), 'search("Who taught Greta Stakel?")')})
     [message] = env.history("agent_1")  # each prompt is told whole
     assert "] Edda Tader taught Greta Stakel.\n" in message.text and "\n\nA: " in message.text
 
@@ -156,5 +156,5 @@ def test_rollouts_of_a_question_differ_in_their_invocations_so_that_alignments_d
     for alignment in get_args(Alignment):
         [credited], _ = MGRPO(team, Sampling(), MGRPOConfig(alignment=alignment, d=2)).credit([group])
         credit.append({(t.rollout, t.agent): weight * advantage for t, advantage, weight in credited if t.kind})
-    for one, other in itertools.combinations(credit, 2):
-        assert any(abs(one.get(key, 0.0) - other.get(key, 0.0)) > 0.01 for key in {*one, *other})
+    for first, other in itertools.combinations(credit, 2):
+        assert any(abs(first.get(key, 0.0) - other.get(key, 0.0)) > 0.01 for key in {*first, *other})

@@ -26,9 +26,8 @@ def test_every_option_keeps_every_law(options: dict[str, Any]) -> None:
     assert check_env(research(**options), rows=1) == list(LAWS)
 
 
-@pytest.mark.parametrize("options", [pytest.param({}, marks=pytest.mark.slow), {"grammar": "choice", "context": 20}])
-def test_the_same_for_one_agent_keeps_every_law(options: dict[str, Any]) -> None:
-    assert check_env(research(**options).alone(), rows=1) == list(LAWS)
+def test_the_same_for_one_agent_keeps_every_law() -> None:
+    assert check_env(research(grammar="choice", context=20).alone(), rows=1) == list(LAWS)
 
 
 def test_several_are_asked_at_once_and_each_call_has_its_answer() -> None:
@@ -65,8 +64,12 @@ def test_what_happened_is_told_by_events() -> None:
     env = research()
     _, events = play(env, env.script("optimal"), index=CHAIN)
     kinds = [(event.kind, event.agent) for event in events]
-    one = ["spawn", "call", "result", "return"]
-    assert kinds == [*((k, "agent_1") for k in one), *((k, "agent_2") for k in one), ("answer", "agent_0")]
+    invocation = ["spawn", "call", "result", "return"]
+    assert kinds == [
+        *((k, "agent_1") for k in invocation),
+        *((k, "agent_2") for k in invocation),
+        ("answer", "agent_0"),
+    ]
     assert dict(events[0].details) == {"role": "reader", "by": "agent_0", "subtask": FIRST}
     assert events[1].details["tool"] == "search"
 

@@ -33,7 +33,7 @@ def test_a_world_has_about_250_sentences_some_of_them_rumours() -> None:
 
 def test_no_two_worlds_share_a_name() -> None:
     """So the worlds of training and of tests are disjoint, too."""
-    names = [name for number in range(most_worlds()) for own in world(number).names.values() for name in own]
+    names = [name for number in range(most_worlds()) for listed in world(number).names.values() for name in listed]
     assert len(set(names)) == len(names)
 
 
