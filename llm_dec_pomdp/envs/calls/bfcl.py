@@ -74,6 +74,7 @@ _TYPES = {"dict": "object", "float": "number"}
 _MORE = "I have updated some more functions you can choose from. What about now?"
 _DONE = "Done."
 _AT_ONCE = 16  # calls of an order of `script:gold`
+_KEPT = 32  # calls after which an object is kept, so that long episodes need not begin anew with each call
 
 
 class Instance(NamedTuple):
@@ -82,7 +83,7 @@ class Instance(NamedTuple):
     name: str
     config: str = ""  # JSON; "" for none
     long: bool = False
-    calls: tuple[tuple[str, str], ...] = ()  # functions and their arguments as JSON
+    calls: str = ""  # a line for each: the function, a space, its arguments as JSON
 
 
 class Row(NamedTuple):
@@ -139,10 +140,16 @@ def _tasks() -> tuple[TaskItem, ...]:
 @functools.lru_cache(maxsize=256)
 def played(instance: Instance) -> tuple[Any, tuple[str, ...]]:
     """The object after its calls, which nobody may change, and what each gave."""
-    made = getattr(importlib.import_module(f"{_MODULES}.{CLASSES[instance.name][0]}"), instance.name)()
-    if hasattr(made, "_load_scenario"):
-        made._load_scenario(json.loads(instance.config or "{}"), long_context=instance.long)
-    return made, tuple(_called(made, name, json.loads(arguments)) for name, arguments in instance.calls)
+    lines = instance.calls.splitlines(keepends=True)
+    before = max(0, len(lines) - 1) // _KEPT * _KEPT
+    if before:  # a copy of the object as it was then
+        made, given = copy.deepcopy(played(instance._replace(calls="".join(lines[:before]))))
+    else:
+        made, given = getattr(importlib.import_module(f"{_MODULES}.{CLASSES[instance.name][0]}"), instance.name)(), ()
+        if hasattr(made, "_load_scenario"):
+            made._load_scenario(json.loads(instance.config or "{}"), long_context=instance.long)
+    calls = (line.split(" ", 1) for line in lines[before:])
+    return made, (*given, *(_called(made, name, json.loads(arguments)) for name, arguments in calls))
 
 
 def _called(made: Any, name: str, arguments: Mapping[str, Any]) -> str:
@@ -172,7 +179,7 @@ class _Run:
         self.name = name
 
     def __call__(self, state: Instance, arguments: Mapping[str, Any]) -> tuple[Instance, str]:
-        after = state._replace(calls=(*state.calls, (self.name, json.dumps(dict(arguments)))))
+        after = state._replace(calls=f"{state.calls}{self.name} {json.dumps(dict(arguments))}\n")
         return after, played(after)[1][-1]
 
 
@@ -301,7 +308,7 @@ class BFCL(Dispatch):
             expected, all_results = played(after[name])
             if attributes(made) != attributes(expected):
                 return False
-            wanted.update(all_results[len(before[name].calls) :])
+            wanted.update(all_results[before[name].calls.count("\n") :])
             given.update(results)
         return not wanted - given
 
@@ -375,7 +382,7 @@ def gold_instances(row: Row, turns: int) -> dict[str, Instance]:
             name,
             row.configs.get(name, ""),
             row.long,
-            tuple((tool, given) for owner, tool, given in calls if owner == name),
+            "".join(f"{tool} {given}\n" for owner, tool, given in calls if owner == name),
         )
         for name in row.classes
     }

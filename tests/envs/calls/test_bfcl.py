@@ -104,7 +104,8 @@ def test_mutated_answers_earn_what_the_published_checker_says() -> None:
 @needs_bfcl
 @pytest.mark.parametrize("options", [{"single_agent": True}, {}])
 def test_every_law_is_kept(options: dict[str, Any]) -> None:
-    assert llm_dec_pomdp.check_env(llm_dec_pomdp.make("bfcl-v0", category="base", **options), rows=1) == list(LAWS)
+    env = llm_dec_pomdp.make("bfcl-v0", category="base", max_turns=24, **options)
+    assert llm_dec_pomdp.check_env(env, rows=1) == list(LAWS)
 
 
 @needs_bfcl
