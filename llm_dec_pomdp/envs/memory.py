@@ -26,6 +26,9 @@ Teams. `script:gold` keeps each fact that may be asked in a few words and earns 
 keeps whole pieces until all places are taken, `script:last` the last ones, and `script:random` some by chance. With
 `notes` 20, `script:first` keeps everything. `choices` are keep and skip for the writer, all answers for the reader.
 
+Measured (`env.measure`): in how many episodes the writer was told the answer, kept it, and the reader was told it.
+Traces have events `knows`, `keeps` and `loses`, so that the viewer shows who knew the answer when.
+
 Files. The 155 questions of BFCL v4 about 5 people, in 37 conversations: `tasks=memory_rows()`, see
 `envs.calls.published`.
 
@@ -47,12 +50,13 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from statistics import fmean
 from typing import Any, NamedTuple
 
 from typing_extensions import Unpack
 
 from ..seeding import derive, generator
-from ..types import Message, Score, TaskItem
+from ..types import Event, Group, Message, Score, TaskItem
 from .base import Say
 from .facts import Facts
 from .task import Task, TaskOptions, Transition
@@ -208,10 +212,36 @@ class Memory(Task[State]):
             notes = self.written(state.notes, pieces[state.piece], actions[WRITER])
             following = state._replace(piece=state.piece + 1, notes=notes)
             anew = frozenset([WRITER] if following.piece < len(pieces) else [])
-            return Transition(following, 0.0, self._score(following, 0.0), anew=anew)
+            events = tuple(self._passed(state, following))
+            return Transition(following, 0.0, self._score(following, 0.0), anew=anew, events=events)
         answered = float(answers(actions[READER], state.item.fields["answer"].splitlines()))
         following = state._replace(over=True)
         return Transition(following, answered, self._score(following, answered), terminated=True)
+
+    def _passed(self, before: State, after: State) -> Iterator[Event]:
+        """What became of the answer: the writer is told it, keeps or loses it, and the reader finds it in the notes."""
+        right, pieces = before.item.fields["answer"].splitlines(), _pieces(before.item)
+
+        def in_notes(state: State) -> str:
+            return next((answer for answer in right for note in state.notes if answers(note, [answer], most=None)), "")
+
+        told = next((answer for answer in right if answers(pieces[before.piece], [answer], most=None)), "")
+        if told:
+            yield Event("knows", WRITER, {"value": told, "from": "conversation"})
+        was, now = in_notes(before), in_notes(after)
+        if bool(was) != bool(now):
+            yield Event("keeps" if now else "loses", WRITER, {"value": now or was})
+        if after.piece == len(pieces):
+            yield Event("read", READER, {"of": WRITER})
+            if now:
+                yield Event("knows", READER, {"value": now, "from": "writer"})
+
+    def measure(self, groups: Sequence[Group]) -> Mapping[str, Mapping[str, float]]:
+        """How often the writer was told the answer, kept it, and still had it at the end; see the module."""
+        episodes = [episode for group in groups for episode in group.episodes]
+        did = [{(e.kind, e.agent) for turn in episode.turns for e in turn.events} for episode in episodes]
+        columns = {"told %": ("knows", WRITER), "kept %": ("keeps", WRITER), "reader was told %": ("knows", READER)}
+        return {"answers": {c: 100 * fmean(event in of for of in did) for c, event in columns.items()}} if did else {}
 
     def written(self, notes: tuple[str, ...], piece: str, text: str) -> tuple[str, ...]:
         """The notes after a text of the writer."""

@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 import llm_dec_pomdp
+from llm_dec_pomdp.agents import Sampling, Scripted
 from llm_dec_pomdp.envs.calls.published import COMMAND, installed, memory_rows
 from llm_dec_pomdp.envs.memory import answers, conversation
+from llm_dec_pomdp.rollout import Trajectories
 
 ROW = {
     "id": "a",
@@ -46,6 +48,22 @@ def test_the_reader_has_the_notes_and_the_question_alone() -> None:
     assert env.last_score.diagnostics == {"notes": 1.0, "kept": 1.0}
     assert say(env, reader="In Oslo.")[1] == 1.0
     assert not env.agents
+
+
+@pytest.mark.parametrize(
+    ("second", "events", "reached"),
+    [
+        ("skip", [("read", "agent_1"), ("knows", "agent_1")], 100),
+        ("forget: 1", [("loses", "agent_0"), ("read", "agent_1")], 0),
+    ],
+)
+def test_who_knows_the_answer_when(second: str, events: list[tuple[str, str]], reached: float) -> None:
+    env, texts = made(), iter(["note: Oslo", second, "Rome"])
+    policy = Scripted(lambda agent, history: next(texts))
+    groups = Trajectories("own").play(env, policy, ["a"], [0], Sampling())
+    happened = [[(event.kind, event.agent) for event in turn.events] for turn in groups[0].episodes[0].turns]
+    assert happened == [[("knows", "agent_0"), ("keeps", "agent_0")], events, []]
+    assert env.measure(groups) == {"answers": {"told %": 100, "kept %": 100, "reader was told %": reached}}
 
 
 @pytest.mark.parametrize(

@@ -312,9 +312,9 @@ class BFCL(Dispatch):
             given.update(results)
         return not wanted - given
 
-    def calls_of(self, item: TaskItem) -> int:
+    def gold(self, item: TaskItem) -> Sequence[tuple[str, Mapping[str, Any]]]:
         """See `Dispatch`."""
-        return sum(map(len, row_of(item.fields["row"]).gold))
+        return _gold(row_of(item.fields["row"]).gold)
 
     def missing(self, state: State, user: int) -> int:
         """See `Dispatch`."""
@@ -372,6 +372,11 @@ def _gold_calls(gold: tuple[tuple[str, ...], ...]) -> tuple[tuple[str, str, str]
     box = Toolbox(kits())
     calls: list[Call] = [call for turn in gold for text in turn for call in read_calls(text)]
     return tuple((_owners()[call.name], call.name, arguments_of(box, call)) for call in calls)
+
+
+@functools.lru_cache(maxsize=4096)
+def _gold(gold: tuple[tuple[str, ...], ...]) -> tuple[tuple[str, Mapping[str, Any]], ...]:
+    return tuple((owner, json.loads(given)) for owner, _, given in _gold_calls(gold))
 
 
 def gold_instances(row: Row, turns: int) -> dict[str, Instance]:

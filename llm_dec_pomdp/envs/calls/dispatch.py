@@ -13,9 +13,9 @@ from __future__ import annotations
 import json
 import re
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, cast, get_args
 
 from typing_extensions import Unpack
 
@@ -31,6 +31,7 @@ LETTERS = "ABCD"
 CHOOSE = f"Choose {', '.join(LETTERS[:-1])} or {LETTERS[-1]}."
 MORE = "Give an order, or answer the user."
 ROUNDS = 3  # texts with calls for an order
+LONGEST = 100  # characters of a value that is looked for in what agents are told
 Reward = Literal["outcome", "process", "call"]
 
 
@@ -63,6 +64,7 @@ class State(NamedTuple):
     made: tuple[Made, ...] = ()
     right: tuple[bool, ...] = ()  # by user turn that has ended
     told: frozenset[str] = frozenset()  # instructions that specialists know
+    knows: frozenset[tuple[str, str]] = frozenset()  # agents, and values of the row that they were told
     offers: tuple[tuple[str, tuple[str, ...]], ...] = ()  # by agent the texts to choose among
     earned: float = 0.0
 
@@ -132,8 +134,8 @@ class Dispatch(Task[State]):
         """How many calls of the row in a user turn were not made in it."""
 
     @abstractmethod
-    def calls_of(self, item: TaskItem) -> int:
-        """How many calls the row has."""
+    def gold(self, item: TaskItem) -> Sequence[tuple[str, Mapping[str, Any]]]:
+        """The calls of the row: whose they are, by name of the application, and their arguments."""
 
     def applications(self, item: TaskItem) -> Sequence[str]:
         """The applications that the dispatcher is told of."""
@@ -157,8 +159,8 @@ class Dispatch(Task[State]):
 
     def initial_state(self, item: TaskItem, seed: int) -> State:
         """The user has spoken."""
-        state = State(item, self.tools_at_first(item))
-        return self._offered(state._replace(messages=((LEAD, self._greeting(item)),)))
+        state = State(item, self.tools_at_first(item), messages=((LEAD, self._greeting(item)),))
+        return self._offered(self._heard(state, LEAD, "user", self.words(item)[0], []))
 
     def _greeting(self, item: TaskItem) -> Message:
         spoken = f"The user: {self.words(item)[0]}"
@@ -212,6 +214,8 @@ class Dispatch(Task[State]):
             works = tuple(Work(agent) for agent in orders)
             messages = tuple((agent, self._brief(state, agent, words)) for agent, words in orders.items())
             told = state.told if self.chooses else state.told | {self._instruction(state, agent) for agent in orders}
+            for agent, words in orders.items():
+                state = self._heard(state, agent, LEAD, words, events)
             return state._replace(works=works, messages=messages, told=told)
         if not text.strip():
             return state._replace(messages=((LEAD, Message("told", MORE)),))
@@ -220,7 +224,18 @@ class Dispatch(Task[State]):
         following = state._replace(user=state.user + 1, right=right)
         if following.user == len(words):
             return following
+        following = self._heard(following, LEAD, "user", words[following.user], events)
         return following._replace(messages=((LEAD, Message("told", f"The user: {words[following.user]}")),))
+
+    def _heard(self, state: State, agent: str, source: str, text: str, events: list[Event]) -> State:
+        """The state in which an agent knows the values of the row that stand in a text."""
+        known = {value for reader, value in state.knows if reader == agent}
+        new = [v for v in values_of(self.gold(state.item)) if v not in known and stands_in(v, text)]
+        if source in self.possible_agents:
+            events.append(Event("read", agent, {"of": source}))
+            source = self.role(source)
+        events += (Event("knows", agent, {"value": value, "from": source}) for value in new)
+        return state._replace(knows=state.knows | {(agent, value) for value in new})
 
     def _orders(self, text: str) -> dict[str, str]:
         orders: dict[str, list[str]] = {}
@@ -256,6 +271,8 @@ class Dispatch(Task[State]):
             works[place] = Work(work.agent, work.rounds + 1, report)
         if any(work.report is None for work in works):
             return state._replace(works=tuple(works))
+        for work in works:
+            state = self._heard(state, LEAD, work.agent, work.report or "", events)
         lines = "\n".join(f"{self.role(work.agent)} reports: {(work.report or '').strip()}" for work in works)
         return state._replace(works=(), messages=((LEAD, Message("told", lines)),))
 
@@ -266,7 +283,8 @@ class Dispatch(Task[State]):
         events += box.events(agent, answers)
         made = (Made(state.user, a.call.name, arguments_of(box, a.call), a.answer, a.valid) for a in answers)
         message = (agent, box.message(answers))
-        return state._replace(tools=tools, made=(*state.made, *made), messages=(*state.messages, message))
+        state = state._replace(tools=tools, made=(*state.made, *made), messages=(*state.messages, message))
+        return self._heard(state, agent, "tools", message[1].text, events)
 
     def _offered(self, state: State) -> State:
         """With texts to choose among, which end the messages."""
@@ -281,6 +299,31 @@ class Dispatch(Task[State]):
         return state._replace(offers=tuple(offers), messages=tuple(messages))
 
     def measure(self, groups: Sequence[Group]) -> Mapping[str, Mapping[str, float]]:
+        """How agents call, and what they were told; see "Measured" in the manual of calls-v0."""
+        tables = {"function calls": self._counted(groups), "values": self._passed(groups)}
+        return {name: table for name, table in tables.items() if table}
+
+    def _passed(self, groups: Sequence[Group]) -> Mapping[str, float]:
+        """Shares of the values in the calls of the rows that the dispatcher, and who has to call with them, knew."""
+        if self.single_agent:
+            return {}
+        by_id = {item.id: item for item in self.items}
+        episodes = [episode for group in groups for episode in group.episodes]
+        needed = lead = caller = 0
+        for episode in episodes:
+            item = by_id[episode.item_id]
+            events = [event for turn in episode.turns for event in turn.events if event.kind == "knows"]
+            knows = {(event.agent, event.details["value"]) for event in events}
+            calls = self.gold(item)
+            knows |= {(LEAD, value) for value in values_of(calls) if stands_in(value, self.words(item)[0])}
+            pairs = {(name, value) for name, arguments in calls for value in values_of([(name, arguments)])}
+            needed += len(pairs)
+            lead += sum((LEAD, value) in knows for _, value in pairs)
+            caller += sum((self.specialists[name], value) in knows for name, value in pairs)
+        shares = {"dispatcher knew %": lead, "specialist knew %": caller}
+        return {name: 100 * count / needed for name, count in shares.items()} if needed else {}
+
+    def _counted(self, groups: Sequence[Group]) -> Mapping[str, float]:
         """Calls of an episode; shares of those of no tool, with wrong arguments, and made before by the same agent."""
         known = {f.tool.name for kit in self.toolbox.kits for f in kit.functions}
         episodes = [episode for group in groups for episode in group.episodes]
@@ -296,8 +339,7 @@ class Dispatch(Task[State]):
         if not every:
             return {}
         shares = {"wrong names %": wrong, "wrong arguments %": invalid, "repeated %": repeated}
-        table = {name: 100 * count / every for name, count in shares.items()}
-        return {"function calls": {"calls": every / len(episodes), **table}}
+        return {"calls": every / len(episodes), **{name: 100 * count / every for name, count in shares.items()}}
 
     # --- what it is worth --------------------------------------------------------------------------------------------
 
@@ -308,7 +350,7 @@ class Dispatch(Task[State]):
         return {"outcome": outcome, "process": sum(state.right) / count, "call": self._helpful(state)}
 
     def _helpful(self, state: State) -> float:
-        every = self.calls_of(state.item)
+        every = len(self.gold(state.item))
         missing = sum(self.missing(state, user) for user in range(len(self.words(state.item))))
         return (every - missing) / every if every else 0.0
 
@@ -329,6 +371,25 @@ def arguments_of(toolbox: Toolbox, call: Call) -> str:
         names = [name for tool in tools for name in tool.json_schema.get("properties", {})]
     placed = dict(zip(names, call.places, strict=False))
     return json.dumps({**placed, **call.arguments}, sort_keys=True)
+
+
+def values_of(calls: Sequence[tuple[str, Mapping[str, Any]]]) -> list[str]:
+    """The words and numbers that calls are made with, each once: not whether, and no long texts."""
+    every = (v for _, arguments in calls for value in arguments.values() for v in _flat(value))
+    return list(dict.fromkeys(value for value in every if len(value) <= LONGEST and any(map(str.isalnum, value))))
+
+
+def _flat(value: Any) -> Iterator[str]:
+    if isinstance(value, (list, tuple)):
+        for part in cast("Sequence[Any]", value):
+            yield from _flat(part)
+    elif isinstance(value, (str, int, float)) and not isinstance(value, bool):
+        yield str(value)
+
+
+def stands_in(value: str, text: str) -> bool:
+    """Whether a value stands in a text, with no letter or digit beside it."""
+    return value in text and bool(re.search(rf"(?<!\w){re.escape(value)}(?!\w)", text))
 
 
 def _chosen(text: str, offered: Sequence[str]) -> str:

@@ -38,8 +38,10 @@ agent the words and all tools.
 Teams. `script:gold` earns 1. `script:parrot` passes the words of the user on to all applications, which do what they
 understand. `script:random` orders and calls at random.
 
-Measured (`env.measure`) are the calls of an episode, and the shares of calls of tools that are not there, with wrong
-arguments, and that the same agent had made before.
+Measured (`env.measure`) are the calls of an episode; the shares of calls of tools that are not there, with wrong
+arguments, and that the same agent had made before; and the shares of the values in the calls of the row that the
+dispatcher was told, and the specialist that has to call with them. Traces have an event `knows` where an agent is told
+such a value first, and from whom, so that the viewer shows who knew what when.
 
 Source: this suite's own.
 
@@ -171,9 +173,9 @@ class Calls(Dispatch):
         now = {name: place[i] for i, name in enumerate(APPLICATIONS)}
         return now == states_after(state.item.fields["world"], state.item.fields["turns"])[state.user]
 
-    def calls_of(self, item: TaskItem) -> int:
+    def gold(self, item: TaskItem) -> Sequence[tuple[str, Mapping[str, Any]]]:
         """See `Dispatch`."""
-        return sum(len(turn.calls) for turn in turns_of(item.fields["turns"]))
+        return _gold(item.fields["turns"])
 
     def missing(self, state: State, user: int) -> int:
         """See `Dispatch`."""
@@ -256,6 +258,11 @@ class Calls(Dispatch):
         if label % 4 == 0:
             return DONE
         return _ordered(call) if agent == LEAD and not self.single_agent else call.text
+
+
+@functools.lru_cache(maxsize=4096)
+def _gold(turns: str) -> tuple[tuple[str, Mapping[str, Any]], ...]:
+    return tuple((call.application, dict(call.arguments)) for turn in turns_of(turns) for call in turn.calls)
 
 
 @functools.lru_cache(maxsize=4096)

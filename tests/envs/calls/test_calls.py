@@ -128,6 +128,33 @@ def test_calls_are_counted_and_so_are_wrong_and_repeated_ones() -> None:
     assert env.measure([]) == {}
 
 
+def test_who_knew_which_value_when_and_from_whom() -> None:
+    env = made()
+    known = list[tuple[int, str, str, str]]()
+    env.reset()
+    for step in (*READ, PAY[0]):
+        say(env, **step)
+        events = [event for event in env.latest.transition.events if event.kind == "knows"]
+        known += [(env.turn, env.role(e.agent), e.details["value"], e.details["from"]) for e in events]
+    assert known == [
+        (1, "mail", "Eva", "dispatcher"),
+        (2, "mail", "24", "tools"),
+        (3, "dispatcher", "24", "mail"),
+        (4, "bank", "24", "dispatcher"),
+        (4, "bank", "Ben", "dispatcher"),
+    ]
+
+
+def test_the_shares_of_values_that_were_passed_on() -> None:
+    env = made()
+    orders = ["mail: read Eva", "bank: 24 to Ida", "Done.", "Done."]
+    texts = {"agent_0": iter(orders), MAIL: iter(['read_mail("Eva")', "?"])}
+    policy = Scripted(lambda agent, history: next(texts.get(agent, iter(["nothing"]))))
+    table = env.measure(Trajectories("own").play(env, policy, ["a"], [0], Sampling()))["values"]
+    # Eva for mail; Ben, 24, Ida and 5 for the bank
+    assert table == {"dispatcher knew %": pytest.approx(80), "specialist knew %": pytest.approx(60)}
+
+
 def test_a_specialist_reports_after_three_texts_with_calls() -> None:
     env = made()
     play(env, READ[0], READ[1], READ[1], READ[1])
