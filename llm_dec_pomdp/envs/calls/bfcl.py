@@ -19,6 +19,8 @@ public attributes of all classes of the row equal those after the calls of the r
 among what the team's calls gave so far; a turn without calls in the row is right. `outcome` is 1 where all are: all or
 nothing, as published.
 
+Options. In `grammar="choice"` agents say a letter as in calls-v0, an order being a call of the row as it is written.
+
 Differences to what is published. An unknown function or argument, and a missing one, is answered by our words. A text
 has 16 calls at most, of which each is answered with 6000 characters at most; what is compared is not cut.
 
@@ -50,12 +52,24 @@ from typing import Any, Literal, NamedTuple, cast, get_args
 from typing_extensions import Unpack
 
 from ...registries import UnknownNameError, nearest
+from ...seeding import derive
 from ...types import Message, TaskItem, Tool
 from ..base import Say, TextDecPOMDP
 from ..tasks import Tasks, TaskSource
 from ..tools import Call, Function, Kit, Limits, Toolbox, ToolState, read_calls
 from ..tools.function import ArgumentsError
-from .dispatch import DECLARED, LEAD, Dispatch, DispatchOptions, State, arguments_of
+from .dispatch import (
+    DECLARED,
+    LEAD,
+    REFUSED,
+    Dispatch,
+    DispatchOptions,
+    State,
+    arguments_of,
+    before_choice,
+    by_letter,
+    shuffled,
+)
 from .published import rows
 
 Category = Literal["", "base", "miss_func", "miss_param", "long_context"]
@@ -73,6 +87,7 @@ _MODULES = "bfcl_eval.eval_checker.multi_turn_eval.func_source_code"
 _TYPES = {"dict": "object", "float": "number"}
 _MORE = "I have updated some more functions you can choose from. What about now?"
 _DONE = "Done."
+
 _AT_ONCE = 16  # calls of an order of `script:gold`
 _KEPT = 32  # calls after which an object is kept, so that long episodes need not begin anew with each call
 
@@ -250,11 +265,13 @@ class BFCL(Dispatch):
 
     def alone(self) -> TextDecPOMDP:
         """The same rows for one agent."""
-        return BFCL(self.items, split="all", single_agent=True, reward=self.reward, render_mode=self.render_mode)
+        options: dict[str, Any] = {"reward": self.reward, "grammar": self.grammar, "render_mode": self.render_mode}
+        return BFCL(self.items, split="all", single_agent=True, **options)
 
     def prepare(self, items: tuple[TaskItem, ...]) -> tuple[TaskItem, ...]:
         """The rows of the category."""
-        return tuple(item for item in items if item.id.startswith(f"multi_turn_{self.category}") or not self.category)
+        named = f"multi_turn_{self.category}"
+        return super().prepare(tuple(item for item in items if item.id.startswith(named) or not self.category))
 
     def problem(self, item: TaskItem) -> str:
         """A row that cannot be read."""
@@ -318,15 +335,45 @@ class BFCL(Dispatch):
 
     def missing(self, state: State, user: int) -> int:
         """See `Dispatch`."""
-        made = {(m.tool, m.arguments) for m in state.made if m.valid and m.user == user}
-        calls = (call for text in row_of(state.item.fields["row"]).gold[user] for call in read_calls(text))
-        return sum((call.name, arguments_of(self.toolbox, call)) not in made for call in calls)
+        return self._missing(state, user).total()
+
+    def _missing(self, state: State, user: int) -> Counter[tuple[str, str, str]]:
+        """Calls of a user turn that were not made in it: their class, function and arguments."""
+        made = Counter((m.tool, m.arguments) for m in state.made if m.valid and m.user == user)
+        gold = Counter(_gold_calls(row_of(state.item.fields["row"]).gold[user : user + 1]))
+        return gold - Counter({call: made[call[1:]] for call in gold})
+
+    # --- choices -----------------------------------------------------------------------------------------------------
+
+    def offers(self, state: State, agent: str, told: str) -> tuple[str, ...]:
+        """The next call of the row, one with a wrong argument, another one, and the end; see calls-v0."""
+        if agent != LEAD:
+            return self._offered_calls(self.role(agent), told.rpartition("Order: ")[2])
+        row = row_of(state.item.fields["row"])
+        if state.user == len(row.words):
+            return ()
+        missing, gold = self._missing(state, state.user), _gold_calls(row.gold[state.user : state.user + 1])
+        label = derive(0, state.item.id, state.user, missing.total())
+        owner, name, given = next(iter(missing), gold[-1] if gold else (row.classes[0], "", ""))
+        call = (name, json.loads(given)) if name else _drawn(owner, label)
+        others = [other for other in (row.classes if len(row.classes) > 1 else CLASSES) if other != owner]
+        other = others[label % len(others)]
+        if self.single_agent:
+            return shuffled((_text(*call), _altered(call, label), _text(*_drawn(other, label)), _DONE), label)
+        texts = (f"{owner}: {_text(*call)}", f"{owner}: {_altered(call, label)}", f"{other}: {_text(*call)}", _DONE)
+        return shuffled(texts, label)
+
+    def _offered_calls(self, owner: str, order: str) -> tuple[str, ...]:
+        label = derive(0, owner, order)
+        calls = [call for call in read_calls(order) if _owners().get(call.name) == owner]
+        meant = (calls[0].name, dict(calls[0].arguments)) if calls else _drawn(owner, label)
+        return shuffled((_text(*meant), _altered(meant, label), _text(*_drawn(owner, label, meant[0])), REFUSED), label)
 
     # --- a team without a model --------------------------------------------------------------------------------------
 
     def script(self, name: str) -> Say:
         """ "gold" orders the calls of the row."""
-        return self._gold if name == "gold" else super().script(name)
+        return by_letter(self._gold) if name == "gold" else super().script(name)
 
     @functools.cached_property
     def _known(self) -> Mapping[str, Sequence[TaskItem]]:
@@ -337,6 +384,9 @@ class BFCL(Dispatch):
 
     def _texts(self, calls: Sequence[str]) -> list[str]:
         """What the dispatcher says in a user turn: orders for calls of the same class that follow each other."""
+        if self.chooses:
+            plain = [(owner, _text(name, json.loads(given))) for owner, name, given in _gold_calls((tuple(calls),))]
+            return [*(text if self.single_agent else f"{owner}: {text}" for owner, text in plain), _DONE]
         orders: list[tuple[str, list[str]]] = []
         for text in calls:
             owner = _owners()[text.partition("(")[0].strip()]
@@ -347,19 +397,48 @@ class BFCL(Dispatch):
         return [*(text if self.single_agent else f"{owner}: {text}" for owner, text in lists), _DONE]
 
     def _gold(self, agent: str, history: Sequence[Message]) -> str:
+        told = [before_choice(message.text) for message in history]
         if agent != LEAD:
-            text = history[-1].text
-            told = text.partition("\n\nOrder: ")[2] or text.removeprefix("Order: ")
-            return _DONE if history[-1].role == "tool" else told
+            order = told[-1].partition("\n\nOrder: ")[2] or told[-1].removeprefix("Order: ")
+            return _DONE if history[-1].role == "tool" else order
         later = [place for place, m in enumerate(history) if m.role == "told" and m.text.startswith("The user: ")]
-        heard = [history[place].text.removeprefix("The user: ") for place in later if place]
-        for item in self._known.get(history[0].text, ()):
+        heard = [told[place].removeprefix("The user: ") for place in later if place]
+        for item in self._known.get(told[0], ()):
             row = row_of(item.fields["row"])
             if list(row.words[1 : len(heard) + 1]) == heard:
                 texts = self._texts(row.gold[len(heard)])
                 spoken = sum(message.role == "said" for message in history[max(later, default=0) :])
                 return texts[min(spoken, len(texts) - 1)]
         raise UnknownNameError(f'no request {history[0].text[-60:]!r} is known; the team "gold" plays its tasks')
+
+
+def _text(name: str, arguments: Mapping[str, Any]) -> str:
+    return f"{name}({', '.join(f'{argument}={value!r}' for argument, value in arguments.items())})"
+
+
+def _altered(call: tuple[str, Mapping[str, Any]], label: int) -> str:
+    """A call with another value of an argument; one without arguments gets one."""
+    name, arguments = call
+    if not arguments:
+        return f"{name}(value=1)"
+    changed = sorted(arguments)[label % len(arguments)]
+    value = arguments[changed]
+    if isinstance(value, bool):
+        other: Any = not value
+    elif isinstance(value, (int, float)):
+        other = value + 1
+    else:
+        other = [*cast("list[Any]", value), 1] if isinstance(value, list) else f"{value}_2"
+    return _text(name, {**arguments, changed: other})
+
+
+def _drawn(owner: str, label: int, but: str = "") -> tuple[str, Mapping[str, Any]]:
+    """A function of a class, another than `but`, with values of the right types, decided by a number."""
+    tools = [f.tool for kit in kits() for f in kit.functions if kit.name == owner and f.tool.name != but]
+    tool = tools[label % len(tools)]
+    values = {"integer": 1, "number": 1.0, "boolean": True, "array": [1], "object": {}}
+    about = tool.json_schema["properties"]
+    return tool.name, {n: values.get(about[n]["type"], "a") for n in tool.json_schema.get("required", ())}
 
 
 @functools.cache

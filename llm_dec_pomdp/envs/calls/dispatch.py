@@ -15,12 +15,15 @@ import re
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from statistics import fmean
 from typing import Any, Literal, NamedTuple, cast, get_args
 
 from typing_extensions import Unpack
 
 from ...registries import nearest
+from ...seeding import derive, generator
 from ...types import Event, Group, Message, Score, TaskItem, Tool
+from ..base import Say
 from ..facts import Facts
 from ..task import Task, TaskOptions, Transition
 from ..tasks import Tasks
@@ -29,10 +32,12 @@ from ..tools import Call, Kit, Limits, Toolbox, ToolState
 LEAD = "agent_0"
 LETTERS = "ABCD"
 CHOOSE = f"Choose {', '.join(LETTERS[:-1])} or {LETTERS[-1]}."
+REFUSED = "I cannot do that."
 MORE = "Give an order, or answer the user."
 ROUNDS = 3  # texts with calls for an order
 LONGEST = 100  # characters of a value that is looked for in what agents are told
 Reward = Literal["outcome", "process", "call"]
+Grammar = Literal["free", "choice"]
 
 
 class Made(NamedTuple):
@@ -73,7 +78,9 @@ class DispatchOptions(TaskOptions, total=False):
     """The options that tasks with a dispatcher take beside `tasks`; see `Dispatch`."""
 
     reward: Reward
+    grammar: Grammar
     single_agent: bool
+    rows: Sequence[int]
 
 
 class Dispatch(Task[State]):
@@ -83,11 +90,11 @@ class Dispatch(Task[State]):
         kits: Of the applications, whose names are the roles of the specialists.
         limits: Of tools, by name.
         reward: What is paid; see `values`.
+        grammar: "free", or "choice": agents choose among texts by letter; see `offers`.
         single_agent: One agent has all tools.
+        rows: Positions of the rows that are played, from 0 on; () for all.
         tasks, common: See `Task`; H is 60.
     """
-
-    chooses = False  # agents choose among texts
 
     def __init__(
         self,
@@ -96,12 +103,18 @@ class Dispatch(Task[State]):
         tasks: Tasks = "sample",
         *,
         reward: Reward = "outcome",
+        grammar: Grammar = "free",
         single_agent: bool = False,
+        rows: Sequence[int] = (),
         **common: Unpack[TaskOptions],
     ) -> None:
-        if reward not in get_args(Reward):
-            raise ValueError(f"reward is {reward!r}; {nearest(str(reward), get_args(Reward))}")
+        for name, value, values in (("reward", reward, get_args(Reward)), ("grammar", grammar, get_args(Grammar))):
+            if value not in values:
+                raise ValueError(f"{name} is {value!r}; {nearest(str(value), values)}")
         self.reward: Reward = reward
+        self.grammar: Grammar = grammar
+        self.chooses = grammar == "choice"
+        self.rows = tuple(rows)
         self.single_agent = bool(single_agent)
         names = [kit.name for kit in kits]
         agents = [LEAD if single_agent else f"agent_{i}" for i in range(1, len(kits) + 1)]
@@ -114,6 +127,12 @@ class Dispatch(Task[State]):
         )
         common.setdefault("max_turns", 60)
         super().__init__(tasks, **common)
+
+    def prepare(self, items: tuple[TaskItem, ...]) -> tuple[TaskItem, ...]:
+        """The rows at the given positions."""
+        if wrong := [row for row in self.rows if not 0 <= row < len(items)]:
+            raise ValueError(f"rows has {wrong[0]!r}; there are {len(items)} rows, the first is 0")
+        return tuple(items[row] for row in self.rows) or items
 
     # --- what a task implements --------------------------------------------------------------------------------------
 
@@ -300,7 +319,7 @@ class Dispatch(Task[State]):
 
     def measure(self, groups: Sequence[Group]) -> Mapping[str, Mapping[str, float]]:
         """How agents call, and what they were told; see "Measured" in the manual of calls-v0."""
-        tables = {"function calls": self._counted(groups), "values": self._passed(groups)}
+        tables = {"rewards": _paid(groups), "function calls": self._counted(groups), "values": self._passed(groups)}
         return {name: table for name, table in tables.items() if table}
 
     def _passed(self, groups: Sequence[Group]) -> Mapping[str, float]:
@@ -373,6 +392,14 @@ def arguments_of(toolbox: Toolbox, call: Call) -> str:
     return json.dumps({**placed, **call.arguments}, sort_keys=True)
 
 
+def _paid(groups: Sequence[Group]) -> Mapping[str, float]:
+    """What each reward would have paid."""
+    finals = [episode.final for group in groups for episode in group.episodes if episode.final]
+    if not finals:
+        return {}
+    return {f"{name} %": 100 * fmean(final.diagnostics[name] for final in finals) for name in get_args(Reward)}
+
+
 def values_of(calls: Sequence[tuple[str, Mapping[str, Any]]]) -> list[str]:
     """The words and numbers that calls are made with, each once: not whether, and no long texts."""
     every = (v for _, arguments in calls for value in arguments.values() for v in _flat(value))
@@ -396,6 +423,28 @@ def _chosen(text: str, offered: Sequence[str]) -> str:
     """The text that a letter stands for; "" where it is none."""
     letter = text.strip()[:1].upper()
     return offered[LETTERS.index(letter)] if letter and letter in LETTERS[: len(offered)] else ""
+
+
+def shuffled(texts: tuple[str, ...], label: int) -> tuple[str, ...]:
+    """The texts in an order that a number decides."""
+    return tuple(texts[int(i)] for i in generator(label, "order").permutation(len(texts)))
+
+
+def by_letter(team: Say) -> Say:
+    """A team that says the letter of its text where it is offered some, by chance where its text is not there."""
+
+    def say(agent: str, history: Sequence[Message]) -> str:
+        offered, text = offered_in(history[-1].text), team(agent, history)
+        if not offered:
+            return text
+        return offered.get(text) or sorted(offered.values())[derive(0, *map(str, history)) % len(offered)]
+
+    return say
+
+
+def before_choice(told: str) -> str:
+    """A message without the texts that are offered at its end."""
+    return "\n".join(told.splitlines()[: -2 - len(LETTERS)]) if told.endswith(CHOOSE) else told
 
 
 def offered_in(told: str) -> dict[str, str]:

@@ -5,7 +5,7 @@
 | agents | agent_0 "dispatcher", then "calendar", "bank", "mail", "shop" and "files" |
 | turns | `max_turns` H = 60: dispatcher and specialists speak in turn; 12 to 24 where all goes well |
 | offline | 200 / 100 requests (train / test) of 2 to 6 calls in 1 to 3 user turns |
-| options | `reward` "outcome", "process" or "call"; `grammar` "free" or "choice"; `single_agent` |
+| options | `reward` "outcome", "process" or "call"; `grammar` "free" or "choice"; `single_agent`; `rows` |
 | files | rows of `prompt`, `world`, and `turns`: words and calls of every user turn, a line of JSON each |
 | return | 0 to 1.0 |
 
@@ -33,15 +33,15 @@ Options. In `grammar="choice"` agents say a letter. The dispatcher chooses among
 with a wrong value, an order to another application, and ending the user turn; a specialist among the call that its
 order means, one with a wrong argument, another tool and none. What its calls give is its report, and its history begins
 anew with each order. The letters follow from row and order alone. `single_agent` (protocol "centralized") gives one
-agent the words and all tools.
+agent the words and all tools. `rows=[2, 3]` plays the third and the fourth row alone.
 
 Teams. `script:gold` earns 1. `script:parrot` passes the words of the user on to all applications, which do what they
 understand. `script:random` orders and calls at random.
 
-Measured (`env.measure`) are the calls of an episode; the shares of calls of tools that are not there, with wrong
-arguments, and that the same agent had made before; and the shares of the values in the calls of the row that the
-dispatcher was told, and the specialist that has to call with them. Traces have an event `knows` where an agent is told
-such a value first, and from whom, so that the viewer shows who knew what when.
+Measured (`env.measure`) are what each reward would have paid; the calls of an episode; the shares of calls of tools
+that are not there, with wrong arguments, and that the same agent had made before; and the shares of the values in the
+calls of the row that the dispatcher was told, and the specialist that has to call with them. Traces have an event
+`knows` where an agent is told such a value first, and from whom, so that the viewer shows who knew what when.
 
 Source: this suite's own.
 
@@ -66,19 +66,19 @@ import functools
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal, get_args
+from typing import Any
 
 from typing_extensions import Unpack
 
-from ...registries import UnknownNameError, nearest
-from ...seeding import derive, generator
+from ...registries import UnknownNameError
+from ...seeding import derive
 from ...types import Message, TaskItem
 from ..base import Say, TextDecPOMDP
 from ..tasks import Tasks, TaskSource
 from ..tools import ToolState
 from .applications import APPLICATIONS, KITS, LIMITS, TOOLS, Asked, asked, run, understood
 from .applications import State as AppState
-from .dispatch import DECLARED, LEAD, Dispatch, DispatchOptions, State, offered_in
+from .dispatch import DECLARED, LEAD, REFUSED, Dispatch, DispatchOptions, State, by_letter, shuffled
 from .generator import (
     AMOUNTS,
     COUNTS,
@@ -94,9 +94,7 @@ from .generator import (
     world_of,
 )
 
-Grammar = Literal["free", "choice"]
 DONE = "Done."
-REFUSED = "I cannot do that."
 _VALUES: Mapping[str, Sequence[Any]] = {  # of arguments
     **dict.fromkeys(("person", "sender", "to"), PEOPLE),
     "item": ITEMS,
@@ -111,7 +109,6 @@ class Calls(Dispatch):
     """Orders, calls and reports in five applications; the module is the manual.
 
     Args:
-        grammar: "free" or "choice".
         tasks, common: See `Dispatch`.
     """
 
@@ -120,14 +117,8 @@ class Calls(Dispatch):
         DECLARED, name="calls-v0", hidden_fields=("world", "turns"), scripts=("gold", "parrot", "random")
     )
 
-    def __init__(
-        self, tasks: Tasks = "sample", *, grammar: Grammar = "free", **common: Unpack[DispatchOptions]
-    ) -> None:
-        if grammar not in get_args(Grammar):
-            raise ValueError(f"grammar is {grammar!r}; {nearest(str(grammar), get_args(Grammar))}")
-        self.grammar: Grammar = grammar
-        self.chooses = grammar == "choice"
-        if self.chooses:  # words of the user are no option
+    def __init__(self, tasks: Tasks = "sample", **common: Unpack[DispatchOptions]) -> None:
+        if common.get("grammar") == "choice":  # words of the user are no option
             self.declared = replace(self.declared, scripts=("gold", "random"))
         super().__init__(KITS, LIMITS, tasks, **common)
 
@@ -210,14 +201,7 @@ class Calls(Dispatch):
         if name not in self.declared.scripts:
             return super().script(name)
         teams = {"gold": self._gold, "parrot": self._parrot, "random": self._random}
-
-        def say(agent: str, history: Sequence[Message]) -> str:
-            offered, text = offered_in(history[-1].text), teams[name](agent, history)
-            if not offered:
-                return text
-            return offered.get(text) or sorted(offered.values())[derive(0, *map(str, history)) % len(offered)]
-
-        return say
+        return by_letter(teams[name])
 
     @functools.cached_property
     def _known(self) -> Mapping[str, tuple[UserTurn, ...]]:
@@ -291,11 +275,6 @@ def _heard(history: Sequence[Message]) -> str:
 
 
 # --- calls that are offered -------------------------------------------------------------------------------------------
-
-
-def shuffled(texts: tuple[str, ...], label: int) -> tuple[str, ...]:
-    """The texts in an order that a number decides."""
-    return tuple(texts[int(i)] for i in generator(label, "order").permutation(len(texts)))
 
 
 def another(values: Sequence[Any], value: Any, label: int) -> Any:

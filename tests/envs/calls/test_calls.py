@@ -123,7 +123,8 @@ def test_calls_are_counted_and_so_are_wrong_and_repeated_ones() -> None:
     policy = Scripted(lambda agent, history: next(texts))
     groups = Trajectories("own").play(env, policy, ["a"], [0], Sampling())
     assert env.measure(groups) == {
-        "function calls": {"calls": 5, "wrong names %": 20, "wrong arguments %": 40, "repeated %": 20}
+        "rewards": {"outcome %": 0, "process %": 0, "call %": pytest.approx(100 / 3)},
+        "function calls": {"calls": 5, "wrong names %": 20, "wrong arguments %": 40, "repeated %": 20},
     }
     assert env.measure([]) == {}
 
@@ -177,6 +178,13 @@ def test_one_agent_alone_calls_all_tools() -> None:
     assert len(env.tools("agent_0")) == 11
     steps = ('read_mail("Eva")', 'pay("Ben", 24)\npay("Ida", 5)', "Done.", "bank: 5 to Ida")
     assert [say(env, agent_0=text)[1] for text in steps] == [0, 0, 0, 0.5]
+
+
+def test_some_rows_alone_are_played() -> None:
+    every: Any = llm_dec_pomdp.make("calls-v0")
+    assert llm_dec_pomdp.make("calls-v0", rows=[7, 2]).items == (every.items[7], every.items[2])
+    with pytest.raises(ValueError, match="200 rows"):
+        llm_dec_pomdp.make("calls-v0", rows=[200])
 
 
 # --- rows -------------------------------------------------------------------------------------------------------------
