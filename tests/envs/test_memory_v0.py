@@ -147,3 +147,17 @@ def test_the_questions_of_bfcl_are_answered_by_their_answers() -> None:
         right = item.fields["answer"].splitlines()
         assert all(answers(text, right) for text in right)
         assert len(item.fields["pieces"].splitlines()) < env.max_turns
+
+
+def test_smaller_conversations_and_their_words() -> None:
+    env: Any = llm_dec_pomdp.make("memory-v0", facts=2, twice=1, talk=3, conversations=6, notes=2, split="all")
+    assert len(env.items) == 12
+    known = set(env.facts.vocabulary)
+    for team in ("gold", "first"):
+        script = env.script(team)
+        for item in env.items:
+            env.reset(options={"task_id": item.id})
+            while env.agents:
+                env.step({a: script(a, env.history(a)) if env.asked(a) else "" for a in env.agents})
+            texts = [message.text for agent in env.possible_agents for message in env.history(agent)]
+            assert {word for text in texts for word in text.split()} <= known
