@@ -188,13 +188,7 @@ class Dispatch(Task[State]):
                 "" if self.chooses else f"\n\n{self.shown(item, 0).notice(LEAD)}\nAnswer in words when all is done."
             )
             return Message("told", f"{spoken}{notice}")
-        names = self.applications(item)
-        return Message(
-            "told",
-            f"You pass the wishes of a user on to applications: {', '.join(names)}. Each knows only your orders, and "
-            f"you know only its reports. An order is a line such as {names[0]}: what to do. When all is done, answer "
-            f"in words.\n\n{spoken}",
-        )
+        return Message("told", f"{told_first(self.applications(item))}\n\n{spoken}")
 
     def told(self, state: State) -> Mapping[str, str | Message]:
         """What follows from the last texts."""
@@ -380,6 +374,15 @@ DECLARED = Facts(
     diagnostics=("outcome", "process", "call", "calls"),
     score_range=(0.0, 1.0),
 )
+
+
+def told_first(applications: Sequence[str]) -> str:
+    """What a dispatcher is told before the words of the user."""
+    return (
+        f"You pass the wishes of a user on to applications: {', '.join(applications)}. Each knows only your orders, "
+        f"and you know only its reports. An order is a line such as {applications[0]}: what to do. When all is done, "
+        "answer in words."
+    )
 
 
 def arguments_of(toolbox: Toolbox, call: Call) -> str:

@@ -64,6 +64,7 @@ from __future__ import annotations
 
 import functools
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -74,11 +75,24 @@ from ...registries import UnknownNameError
 from ...seeding import derive
 from ...types import Message, TaskItem
 from ..base import Say, TextDecPOMDP
-from ..tasks import Tasks, TaskSource
+from ..tasks import Tasks, TaskSource, is_sample
 from ..tools import ToolState
-from .applications import APPLICATIONS, KITS, LIMITS, TOOLS, Asked, asked, run, understood
+from .applications import APPLICATIONS, KITS, LIMITS, ORDERS, TOOLS, Asked, asked, run, understood
 from .applications import State as AppState
-from .dispatch import DECLARED, LEAD, REFUSED, Dispatch, DispatchOptions, State, by_letter, shuffled
+from .dispatch import (
+    CHOOSE,
+    DECLARED,
+    LEAD,
+    LETTERS,
+    MORE,
+    REFUSED,
+    Dispatch,
+    DispatchOptions,
+    State,
+    by_letter,
+    shuffled,
+    told_first,
+)
 from .generator import (
     AMOUNTS,
     COUNTS,
@@ -119,7 +133,8 @@ class Calls(Dispatch):
 
     def __init__(self, tasks: Tasks = "sample", **common: Unpack[DispatchOptions]) -> None:
         if common.get("grammar") == "choice":  # words of the user are no option
-            self.declared = replace(self.declared, scripts=("gold", "random"))
+            words = _vocabulary() if is_sample(tasks) else ()
+            self.declared = replace(self.declared, scripts=("gold", "random"), vocabulary=words)
         super().__init__(KITS, LIMITS, tasks, **common)
 
     def alone(self) -> TextDecPOMDP:
@@ -272,6 +287,32 @@ def _heard(history: Sequence[Message]) -> str:
     """What the user said last."""
     heard = (m.text.rpartition("The user: ")[2] for m in history if "The user: " in m.text)
     return [words.partition("\n")[0] for words in heard][-1]
+
+
+@functools.cache
+def _vocabulary() -> tuple[str, ...]:
+    """Every word of embedded rows where agents choose: what users say, orders, calls, and what these give."""
+    texts = [told_first(APPLICATIONS), MORE, CHOOSE, REFUSED, DONE, " ".join(LETTERS)]
+    texts += [
+        "You are the application Order: reports: user: says says: there is no are event with payment of mail item file",
+        *(re.sub(r"\{\w+\}", "", order) for order in ORDERS.values()),
+    ]
+    texts += [f"{name} {name}. {name}:" for name in APPLICATIONS] + [f"{tool}:" for tool in TOOLS]
+    texts += [turn.words for item in embedded() for turn in turns_of(item.fields["turns"])]
+    texts += ["The event is on last was paid writes: sent price of cost says: now day amount item person"]
+    values = (*PEOPLE, *ITEMS, *TITLES, *FILES, *PAPERS, *map(str, range(1, max(COUNTS) * max(AMOUNTS) + 1)))
+    texts += [f"{value} {value}, '{value}';" for value in values]
+    for kit in KITS:
+        for function in kit.functions:
+            names = sorted(function.tool.json_schema["properties"])
+            for place, name in enumerate(names):
+                given = _VALUES.get(name) or (FILES if function.tool.name == "read_file" else PAPERS)
+                if name == "text":
+                    given = [*map(str, (*DAYS, *AMOUNTS)), *PAPERS, *ITEMS, *PEOPLE]
+                start = "" if place else f"{function.tool.name}("
+                end = "," if place < len(names) - 1 else ")"
+                texts += [f"{start}{name}={json.dumps(value)}{end}" for value in given]
+    return tuple(dict.fromkeys(word for text in texts for word in text.split()))
 
 
 # --- calls that are offered -------------------------------------------------------------------------------------------

@@ -248,6 +248,21 @@ def test_agents_choose_among_right_and_wrong_orders_and_calls() -> None:
     assert "bank: pay 24 to Ben" in offered(told)
 
 
+@pytest.mark.parametrize("single_agent", [False, True])
+def test_words_are_few_where_agents_choose(single_agent: bool) -> None:
+    env = llm_dec_pomdp.make("calls-v0", grammar="choice", split="all", single_agent=single_agent)
+    known, told = set(env.facts.vocabulary), set[str]()
+    assert len(known) < 2000
+    for team in ("gold", "random"):
+        script = env.script(team)
+        for item in env.items[::6]:
+            env.reset(options={"task_id": item.id})
+            while env.agents:
+                env.step({a: script(a, env.history(a)) if env.asked(a) else "" for a in env.agents})
+            told |= {word for a in env.possible_agents for message in env.history(a) for word in message.text.split()}
+    assert told <= known
+
+
 def test_an_order_means_the_call_of_its_application() -> None:
     assert understood("bank", "please pay 24 to Ben now") == asked("pay", person="Ben", amount=24)
     assert understood("mail", "pay 24 to Ben") is None
