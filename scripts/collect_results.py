@@ -31,7 +31,10 @@ def boiled(entry: Entry, samples: int) -> dict[str, Any]:
         "cell": without_folders(entry.cell.to_dict()),
         "summary": dataclasses.asdict(entry.result.summary),
         "train_seconds": entry.result.train_seconds,
-        "curve": [{name: point[name] for name in CURVE if name in point} | spent(steps, point["step"]) for point in entry.curve()],
+        "curve": [
+            {name: point[name] for name in CURVE if name in point} | spent(steps, point["step"])
+            for point in entry.curve()
+        ],
         "training_return_percent": [round(step["return_percent"], 2) for step in steps],
         "returns": {task: round(value, 4) for task, value in entry.returns().items()},
         "samples": [said(episode) for episode in entry.episodes()[:samples]],
