@@ -69,6 +69,7 @@ WRITER, READER = "agent_0", "agent_1"
 KEEP, SKIP = "keep", "skip"
 MOST_WORDS = 30  # of an answer
 CONVERSATIONS, QUESTIONS = 60, 5
+FEW = 30  # notes of embedded conversations that a model of words can read
 _UNKNOWN = "I do not know."
 _WRITE = (
     "You keep notes of a conversation for somebody who will be asked about it. Lines `note: ...` and `forget: 2` "
@@ -207,7 +208,7 @@ class Memory(Task[State]):
         sizes = (whole("facts", facts, 1, len(KINDS)), whole("twice", twice, 0, facts), whole("talk", talk, 0))
         sample = functools.partial(_tasks, *sizes, whole("conversations", conversations, 3))
         self.source = TaskSource("memory", required=("prompt", "pieces", "answer"), sample=sample)  # type: ignore[misc]
-        if is_sample(tasks):
+        if is_sample(tasks) and self.notes <= FEW:
             self.declared = replace(self.declared, vocabulary=_vocabulary(self.notes))
         common.setdefault("max_turns", 200)
         super().__init__(tasks, **common)
