@@ -123,7 +123,7 @@ def bfcl(session: nox.Session) -> None:
     """Play all rows of BFCL v4, and compare 500 mutated answers with the published checker."""
     _install(session, ".")
     session.install("--no-deps", "bfcl-eval==2026.3.23")
-    session.run(*PYTEST, "tests/envs/calls/test_bfcl.py", "tests/envs/test_memory_v0.py")
+    session.run(*PYTEST, "tests/envs/calls", "tests/envs/test_memory_v0.py")
 
 
 @nox.session(reuse_venv=True)

@@ -19,7 +19,7 @@ from llm_dec_pomdp.results.runs import Entry, read_run
 from llm_dec_pomdp.storage.runfolder import finite, read_lines
 from llm_dec_pomdp.types import Episode
 
-CURVE = ("step", "return_percent", "components", "distinct_2", "truncated")
+CURVE = ("step", "return_percent", "components", "distinct_2", "truncated", "measured")
 COSTS = ("generations", "joint_rewards")  # of the metrics of an update
 
 
@@ -31,7 +31,10 @@ def boiled(entry: Entry, samples: int) -> dict[str, Any]:
         "cell": without_folders(entry.cell.to_dict()),
         "summary": dataclasses.asdict(entry.result.summary),
         "train_seconds": entry.result.train_seconds,
-        "curve": [{name: point[name] for name in CURVE} | spent(steps, point["step"]) for point in entry.curve()],
+        "curve": [
+            {name: point[name] for name in CURVE if name in point} | spent(steps, point["step"])
+            for point in entry.curve()
+        ],
         "training_return_percent": [round(step["return_percent"], 2) for step in steps],
         "returns": {task: round(value, 4) for task, value in entry.returns().items()},
         "samples": [sample_of(episode) for episode in entry.episodes()[:samples]],

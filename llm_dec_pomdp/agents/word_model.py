@@ -19,7 +19,7 @@ _TEMPLATE = (
     "{% else %}{{ m['content'] }} {% endif %}{% endfor %}{% if add_generation_prompt %}<say>{% endif %}"
     "{# results of tools are messages like any other #}"
 )
-_CONTEXT = 512  # tokens
+_CONTEXT = 2048  # tokens
 _SPREAD = 0.1  # standard deviation of the first weights; with the usual 0.02 a model of this width learns slowly
 
 

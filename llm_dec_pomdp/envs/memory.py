@@ -5,7 +5,7 @@
 | agents | agent_0 "writer", agent_1 "reader" |
 | turns | a turn for each piece of the conversation, and one for the question: 21; `max_turns` H = 200 at most |
 | offline | 200 / 100 questions (train / test), 5 about each of 60 conversations of 20 pieces |
-| options | `notes` that are kept, 7 ("core" of BFCL; "archive": 50), and `characters` of each, 300 |
+| options | `notes` that are kept, 7 ("core" of BFCL; "archive": 50), and `characters` of each, 300; below: sizes |
 | files | rows of `prompt` (the question), `pieces` (a line each), and `answer` (a line for each right one) |
 | return | 0 to 1.0: the share of questions that are answered |
 
@@ -20,11 +20,15 @@ Reward (one float for the team): 1 at the end if a right answer stands in the re
 and without . , / - _ * ^ ( ), as in BFCL v4; else 0.
 
 What it tests. What to keep. A conversation tells 8 facts that may be asked, 4 of them twice with the later one true,
-and 8 pieces of small talk. Whole pieces do not fit; facts do.
+and 8 pieces of small talk. Whole pieces do not fit; facts do. Options `facts`, `twice`, `talk` and `conversations` make
+smaller ones.
 
 Teams. `script:gold` keeps each fact that may be asked in a few words and earns 1. With the same reader `script:first`
 keeps whole pieces until all places are taken, `script:last` the last ones, and `script:random` some by chance. With
 `notes` 20, `script:first` keeps everything. `choices` are keep and skip for the writer, all answers for the reader.
+
+Measured (`env.measure`): in how many episodes the writer was told the answer, kept it, and the reader was told it.
+Traces have events `knows`, `keeps` and `loses`, so that the viewer shows who knew the answer when.
 
 Files. The 155 questions of BFCL v4 about 5 people, in 37 conversations: `tasks=memory_rows()`, see
 `envs.calls.published`.
@@ -47,21 +51,26 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from statistics import fmean
 from typing import Any, NamedTuple
 
 from typing_extensions import Unpack
 
 from ..seeding import derive, generator
-from ..types import Message, Score, TaskItem
+from ..types import Event, Group, Message, Score, TaskItem
 from .base import Say
 from .facts import Facts
+from .planning.base import whole
 from .task import Task, TaskOptions, Transition
-from .tasks import Tasks, TaskSource
+from .tasks import Tasks, TaskSource, is_sample
 
 WRITER, READER = "agent_0", "agent_1"
 KEEP, SKIP = "keep", "skip"
 MOST_WORDS = 30  # of an answer
 CONVERSATIONS, QUESTIONS = 60, 5
+FEW = 30  # notes of embedded conversations that a model of words can read
+_UNKNOWN = "I do not know."
 _WRITE = (
     "You keep notes of a conversation for somebody who will be asked about it. Lines `note: ...` and `forget: 2` "
     "change your notes; `keep` notes the piece as it is."
@@ -131,15 +140,25 @@ def _piece(person: str, fact: tuple[Kind, str] | None, talk: Sequence[str]) -> s
 
 
 @functools.cache
-def _tasks() -> tuple[TaskItem, ...]:
+def _tasks(facts: int, twice: int, talk: int, conversations: int) -> tuple[TaskItem, ...]:
     rows: list[TaskItem] = []
-    for number in range(CONVERSATIONS):
-        pieces, questions = conversation(number)
-        split = "train" if number < CONVERSATIONS * 2 // 3 else "test"
+    for number in range(conversations):
+        pieces, questions = conversation(number, facts, twice, talk)
+        split = "train" if number < conversations * 2 // 3 else "test"
         for place, (question, answer) in enumerate(questions[:QUESTIONS]):
             fields = {"pieces": "\n".join(pieces), "answer": answer}
             rows.append(TaskItem(f"memory/{number}/{place}", question, split, fields=fields))
     return tuple(rows)
+
+
+@functools.cache
+def _vocabulary(notes: int) -> tuple[str, ...]:
+    """Every word of embedded conversations, of their questions, and of what the environment and its scripts say."""
+    texts = [_WRITE, *_TALK, _UNKNOWN, KEEP, SKIP, "Your notes of a conversation Notes note: forget:"]
+    texts += [f"{person} {kind.question.format(person)}" for person in PEOPLE for kind in KINDS]
+    texts += [f"{kind.words} {value} {value}. {value};" for kind in KINDS for value in kind.values]
+    texts += [f"{number} {number}. ({number} {number}):" for number in range(notes + 1)]
+    return tuple(dict.fromkeys(word for text in texts for word in text.split()))
 
 
 class State(NamedTuple):
@@ -157,10 +176,11 @@ class Memory(Task[State]):
     Args:
         notes: How many are kept, at least 1.
         characters: Of each, at least 1; a longer one is cut.
+        facts, twice, talk: Of each embedded conversation; see `conversation`.
+        conversations: How many of these there are, at least 3.
         tasks, common: See `Task`; H is 200.
     """
 
-    source = TaskSource("memory", required=("prompt", "pieces", "answer"), sample=_tasks)
     declared = Facts(
         name="memory-v0",
         roles=("writer", "reader"),
@@ -173,12 +193,23 @@ class Memory(Task[State]):
     )
 
     def __init__(
-        self, tasks: Tasks = "sample", *, notes: int = 7, characters: int = 300, **common: Unpack[TaskOptions]
+        self,
+        tasks: Tasks = "sample",
+        *,
+        notes: int = 7,
+        characters: int = 300,
+        facts: int = 8,
+        twice: int = 4,
+        talk: int = 8,
+        conversations: int = CONVERSATIONS,
+        **common: Unpack[TaskOptions],
     ) -> None:
-        for name, value in (("notes", notes), ("characters", characters)):
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:  # pyright: ignore[reportUnnecessaryIsInstance]
-                raise ValueError(f"{name} is {value!r}; it must be an integer of at least 1")
-        self.notes, self.characters = notes, characters
+        self.notes, self.characters = whole("notes", notes, 1), whole("characters", characters, 1)
+        sizes = (whole("facts", facts, 1, len(KINDS)), whole("twice", twice, 0, facts), whole("talk", talk, 0))
+        sample = functools.partial(_tasks, *sizes, whole("conversations", conversations, 3))
+        self.source = TaskSource("memory", required=("prompt", "pieces", "answer"), sample=sample)  # type: ignore[misc]
+        if is_sample(tasks) and self.notes <= FEW:
+            self.declared = replace(self.declared, vocabulary=_vocabulary(self.notes))
         common.setdefault("max_turns", 200)
         super().__init__(tasks, **common)
 
@@ -208,10 +239,36 @@ class Memory(Task[State]):
             notes = self.written(state.notes, pieces[state.piece], actions[WRITER])
             following = state._replace(piece=state.piece + 1, notes=notes)
             anew = frozenset([WRITER] if following.piece < len(pieces) else [])
-            return Transition(following, 0.0, self._score(following, 0.0), anew=anew)
+            events = tuple(self._passed(state, following))
+            return Transition(following, 0.0, self._score(following, 0.0), anew=anew, events=events)
         answered = float(answers(actions[READER], state.item.fields["answer"].splitlines()))
         following = state._replace(over=True)
         return Transition(following, answered, self._score(following, answered), terminated=True)
+
+    def _passed(self, before: State, after: State) -> Iterator[Event]:
+        """What became of the answer: the writer is told it, keeps or loses it, and the reader finds it in the notes."""
+        right, pieces = before.item.fields["answer"].splitlines(), _pieces(before.item)
+
+        def in_notes(state: State) -> str:
+            return next((answer for answer in right for note in state.notes if answers(note, [answer], most=None)), "")
+
+        answer_read = next((answer for answer in right if answers(pieces[before.piece], [answer], most=None)), "")
+        if answer_read:
+            yield Event("knows", WRITER, {"value": answer_read, "from": "conversation"})
+        was, now = in_notes(before), in_notes(after)
+        if bool(was) != bool(now):
+            yield Event("keeps" if now else "loses", WRITER, {"value": now or was})
+        if after.piece == len(pieces):
+            yield Event("read", READER, {"of": WRITER})
+            if now:
+                yield Event("knows", READER, {"value": now, "from": "writer"})
+
+    def measure(self, groups: Sequence[Group]) -> Mapping[str, Mapping[str, float]]:
+        """How often the writer was told the answer, kept it, and still had it at the end; see the module."""
+        episodes = [episode for group in groups for episode in group.episodes]
+        did = [{(e.kind, e.agent) for turn in episode.turns for e in turn.events} for episode in episodes]
+        columns = {"told %": ("knows", WRITER), "kept %": ("keeps", WRITER), "reader was told %": ("knows", READER)}
+        return {"answers": {c: 100 * fmean(event in of for of in did) for c, event in columns.items()}} if did else {}
 
     def written(self, notes: tuple[str, ...], piece: str, text: str) -> tuple[str, ...]:
         """The notes after a text of the writer."""
@@ -310,4 +367,4 @@ def _found(observation: str) -> str:
     notes, _, question = observation.rpartition("\n\n")
     pattern = {kind: re.escape(kind.question).replace(r"\{\}", ".*") for kind in KINDS}
     known = [value for kind, value in _facts_in(notes) if re.fullmatch(pattern[kind], question)]
-    return known[-1] if known else "I do not know."
+    return known[-1] if known else _UNKNOWN

@@ -26,7 +26,10 @@ _log = logging.getLogger(__name__)
 registry = Registry("environment", group="llm_dec_pomdp.envs")
 """All environments that are known, by id, those of installed packages too."""
 
-OPTIONAL: dict[str, str] = {"bfcl-v0": "llm_dec_pomdp.envs.calls.bfcl:BFCL"}
+OPTIONAL: dict[str, str] = {
+    "bfcl-v0": "llm_dec_pomdp.envs.calls.bfcl:BFCL",
+    "bfcl-parallel-v0": "llm_dec_pomdp.envs.calls.parallel:BFCLParallel",
+}
 """Environments that need a distribution which is not installed with the package; they are in no list."""
 
 

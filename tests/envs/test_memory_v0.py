@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 import llm_dec_pomdp
+from llm_dec_pomdp.agents import Sampling, Scripted
 from llm_dec_pomdp.envs.calls.published import COMMAND, installed, memory_rows
 from llm_dec_pomdp.envs.memory import answers, conversation
+from llm_dec_pomdp.rollout import Trajectories
 
 ROW = {
     "id": "a",
@@ -46,6 +48,22 @@ def test_the_reader_has_the_notes_and_the_question_alone() -> None:
     assert env.last_score.diagnostics == {"notes": 1.0, "kept": 1.0}
     assert say(env, reader="In Oslo.")[1] == 1.0
     assert not env.agents
+
+
+@pytest.mark.parametrize(
+    ("second", "events", "reached"),
+    [
+        ("skip", [("read", "agent_1"), ("knows", "agent_1")], 100),
+        ("forget: 1", [("loses", "agent_0"), ("read", "agent_1")], 0),
+    ],
+)
+def test_who_knows_the_answer_when(second: str, events: list[tuple[str, str]], reached: float) -> None:
+    env, texts = make_memory(), iter(["note: Oslo", second, "Rome"])
+    policy = Scripted(lambda agent, history: next(texts))
+    groups = Trajectories("own").play(env, policy, ["a"], [0], Sampling())
+    happened = [[(event.kind, event.agent) for event in turn.events] for turn in groups[0].episodes[0].turns]
+    assert happened == [[("knows", "agent_0"), ("keeps", "agent_0")], events, []]
+    assert env.measure(groups) == {"answers": {"told %": 100, "kept %": 100, "reader was told %": reached}}
 
 
 @pytest.mark.parametrize(
@@ -130,3 +148,17 @@ def test_the_questions_of_bfcl_are_answered_by_their_answers() -> None:
         right = item.fields["answer"].splitlines()
         assert all(answers(text, right) for text in right)
         assert len(item.fields["pieces"].splitlines()) < env.max_turns
+
+
+def test_smaller_conversations_and_their_words() -> None:
+    env: Any = llm_dec_pomdp.make("memory-v0", facts=2, twice=1, talk=3, conversations=6, notes=2, split="all")
+    assert len(env.items) == 12
+    known = set(env.facts.vocabulary)
+    for team in ("gold", "first"):
+        script = env.script(team)
+        for item in env.items:
+            env.reset(options={"task_id": item.id})
+            while env.agents:
+                env.step({a: script(a, env.history(a)) if env.asked(a) else "" for a in env.agents})
+            texts = [message.text for agent in env.possible_agents for message in env.history(agent)]
+            assert {word for text in texts for word in text.split()} <= known

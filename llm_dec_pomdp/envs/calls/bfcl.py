@@ -19,6 +19,8 @@ public attributes of all classes of the row equal those after the calls of the r
 among what the team's calls gave so far; a turn without calls in the row is right. `outcome` is 1 where all are: all or
 nothing, as published.
 
+Options. In `grammar="choice"` agents say a letter as in calls-v0, an order being a call of the row as it is written.
+
 Differences to what is published. An unknown function or argument, and a missing one, is answered by our words. A text
 has 16 calls at most, of which each is answered with 6000 characters at most; what is compared is not cut.
 
@@ -50,12 +52,24 @@ from typing import Any, Literal, NamedTuple, cast, get_args
 from typing_extensions import Unpack
 
 from ...registries import UnknownNameError, nearest
+from ...seeding import derive
 from ...types import Message, TaskItem, Tool
 from ..base import Say, TextDecPOMDP
 from ..tasks import Tasks, TaskSource
 from ..tools import Call, Function, Kit, Limits, Toolbox, ToolState, read_calls
 from ..tools.function import ArgumentsError
-from .dispatch import DECLARED, LEAD, Dispatch, DispatchOptions, State, arguments_of
+from .dispatch import (
+    DECLARED,
+    LEAD,
+    REFUSED,
+    Dispatch,
+    DispatchOptions,
+    State,
+    arguments_of,
+    before_choice,
+    by_letter,
+    shuffled,
+)
 from .published import rows
 
 Category = Literal["", "base", "miss_func", "miss_param", "long_context"]
@@ -73,7 +87,9 @@ _MODULES = "bfcl_eval.eval_checker.multi_turn_eval.func_source_code"
 _TYPES = {"dict": "object", "float": "number"}
 _MORE = "I have updated some more functions you can choose from. What about now?"
 _DONE = "Done."
+
 _AT_ONCE = 16  # calls of an order of `script:gold`
+_KEPT = 32  # calls after which an object is kept, so that long episodes need not begin anew with each call
 
 
 class Instance(NamedTuple):
@@ -82,7 +98,7 @@ class Instance(NamedTuple):
     name: str
     config: str = ""  # JSON; "" for none
     long: bool = False
-    calls: tuple[tuple[str, str], ...] = ()  # functions and their arguments as JSON
+    calls: str = ""  # a line for each: the function, a space, its arguments as JSON
 
 
 class Row(NamedTuple):
@@ -139,10 +155,16 @@ def _tasks() -> tuple[TaskItem, ...]:
 @functools.lru_cache(maxsize=256)
 def played(instance: Instance) -> tuple[Any, tuple[str, ...]]:
     """The object after its calls, which nobody may change, and what each gave."""
-    api = getattr(importlib.import_module(f"{_MODULES}.{CLASSES[instance.name][0]}"), instance.name)()
-    if hasattr(api, "_load_scenario"):
-        api._load_scenario(json.loads(instance.config or "{}"), long_context=instance.long)
-    return api, tuple(_called(api, name, json.loads(arguments)) for name, arguments in instance.calls)
+    lines = instance.calls.splitlines(keepends=True)
+    before = max(0, len(lines) - 1) // _KEPT * _KEPT
+    if before:  # a copy of the object as it was then
+        api, given = copy.deepcopy(played(instance._replace(calls="".join(lines[:before]))))
+    else:
+        api, given = getattr(importlib.import_module(f"{_MODULES}.{CLASSES[instance.name][0]}"), instance.name)(), ()
+        if hasattr(api, "_load_scenario"):
+            api._load_scenario(json.loads(instance.config or "{}"), long_context=instance.long)
+    calls = (line.split(" ", 1) for line in lines[before:])
+    return api, (*given, *(_called(api, name, json.loads(arguments)) for name, arguments in calls))
 
 
 def _called(api: Any, name: str, arguments: Mapping[str, Any]) -> str:
@@ -172,7 +194,7 @@ class _Run:
         self.name = name
 
     def __call__(self, state: Instance, arguments: Mapping[str, Any]) -> tuple[Instance, str]:
-        after = state._replace(calls=(*state.calls, (self.name, json.dumps(dict(arguments)))))
+        after = state._replace(calls=f"{state.calls}{self.name} {json.dumps(dict(arguments))}\n")
         return after, played(after)[1][-1]
 
 
@@ -243,11 +265,13 @@ class BFCL(Dispatch):
 
     def alone(self) -> TextDecPOMDP:
         """The same rows for one agent."""
-        return BFCL(self.items, split="all", single_agent=True, reward=self.reward, render_mode=self.render_mode)
+        options: dict[str, Any] = {"reward": self.reward, "grammar": self.grammar, "render_mode": self.render_mode}
+        return BFCL(self.items, split="all", single_agent=True, **options)
 
     def prepare(self, items: tuple[TaskItem, ...]) -> tuple[TaskItem, ...]:
         """The rows of the category."""
-        return tuple(item for item in items if item.id.startswith(f"multi_turn_{self.category}") or not self.category)
+        named = f"multi_turn_{self.category}"
+        return super().prepare(tuple(item for item in items if item.id.startswith(named) or not self.category))
 
     def problem(self, item: TaskItem) -> str:
         """A row that cannot be read."""
@@ -301,25 +325,55 @@ class BFCL(Dispatch):
             expected, all_results = played(after[name])
             if attributes(api) != attributes(expected):
                 return False
-            wanted.update(all_results[len(before[name].calls) :])
+            wanted.update(all_results[before[name].calls.count("\n") :])
             given.update(results)
         return not wanted - given
 
-    def calls_of(self, item: TaskItem) -> int:
+    def gold(self, item: TaskItem) -> Sequence[tuple[str, Mapping[str, Any]]]:
         """See `Dispatch`."""
-        return sum(map(len, row_of(item.fields["row"]).gold))
+        return _gold(row_of(item.fields["row"]).gold)
 
     def missing(self, state: State, user: int) -> int:
         """See `Dispatch`."""
-        called = {(m.tool, m.arguments) for m in state.calls if m.valid and m.user == user}
-        calls = (call for text in row_of(state.item.fields["row"]).gold[user] for call in read_calls(text))
-        return sum((call.name, arguments_of(self.toolbox, call)) not in called for call in calls)
+        return self._missing(state, user).total()
+
+    def _missing(self, state: State, user: int) -> Counter[tuple[str, str, str]]:
+        """Calls of a user turn that were not made in it: their class, function and arguments."""
+        called = Counter((m.tool, m.arguments) for m in state.calls if m.valid and m.user == user)
+        gold = Counter(_gold_calls(row_of(state.item.fields["row"]).gold[user : user + 1]))
+        return gold - Counter({call: called[call[1:]] for call in gold})
+
+    # --- choices -----------------------------------------------------------------------------------------------------
+
+    def offers(self, state: State, agent: str, observation: str) -> tuple[str, ...]:
+        """The next call of the row, one with a wrong argument, another one, and the end; see calls-v0."""
+        if agent != LEAD:
+            return self._offered_calls(self.role(agent), observation.rpartition("Order: ")[2])
+        row = row_of(state.item.fields["row"])
+        if state.user == len(row.words):
+            return ()
+        missing, gold = self._missing(state, state.user), _gold_calls(row.gold[state.user : state.user + 1])
+        label = derive(0, state.item.id, state.user, missing.total())
+        owner, name, given = next(iter(missing), gold[-1] if gold else (row.classes[0], "", ""))
+        call = (name, json.loads(given)) if name else _drawn(owner, label)
+        others = [other for other in (row.classes if len(row.classes) > 1 else CLASSES) if other != owner]
+        other = others[label % len(others)]
+        if self.single_agent:
+            return shuffled((_text(*call), _altered(call, label), _text(*_drawn(other, label)), _DONE), label)
+        texts = (f"{owner}: {_text(*call)}", f"{owner}: {_altered(call, label)}", f"{other}: {_text(*call)}", _DONE)
+        return shuffled(texts, label)
+
+    def _offered_calls(self, owner: str, order: str) -> tuple[str, ...]:
+        label = derive(0, owner, order)
+        calls = [call for call in read_calls(order) if _owners().get(call.name) == owner]
+        meant = (calls[0].name, dict(calls[0].arguments)) if calls else _drawn(owner, label)
+        return shuffled((_text(*meant), _altered(meant, label), _text(*_drawn(owner, label, meant[0])), REFUSED), label)
 
     # --- a team without a model --------------------------------------------------------------------------------------
 
     def script(self, name: str) -> Say:
         """ "gold" orders the calls of the row."""
-        return self._gold if name == "gold" else super().script(name)
+        return by_letter(self._gold) if name == "gold" else super().script(name)
 
     @functools.cached_property
     def _known(self) -> Mapping[str, Sequence[TaskItem]]:
@@ -330,6 +384,9 @@ class BFCL(Dispatch):
 
     def _texts(self, calls: Sequence[str]) -> list[str]:
         """What the dispatcher says in a user turn: orders for calls of the same class that follow each other."""
+        if self.chooses:
+            plain = [(owner, _text(name, json.loads(given))) for owner, name, given in _gold_calls((tuple(calls),))]
+            return [*(text if self.single_agent else f"{owner}: {text}" for owner, text in plain), _DONE]
         orders: list[tuple[str, list[str]]] = []
         for text in calls:
             owner = _owners()[text.partition("(")[0].strip()]
@@ -340,19 +397,48 @@ class BFCL(Dispatch):
         return [*(text if self.single_agent else f"{owner}: {text}" for owner, text in lists), _DONE]
 
     def _gold(self, agent: str, history: Sequence[Message]) -> str:
+        messages = [before_choice(message.text) for message in history]
         if agent != LEAD:
-            text = history[-1].text
-            order = text.partition("\n\nOrder: ")[2] or text.removeprefix("Order: ")
+            order = messages[-1].partition("\n\nOrder: ")[2] or messages[-1].removeprefix("Order: ")
             return _DONE if history[-1].role == "tool" else order
         later = [place for place, m in enumerate(history) if m.role == "told" and m.text.startswith("The user: ")]
-        heard = [history[place].text.removeprefix("The user: ") for place in later if place]
-        for item in self._known.get(history[0].text, ()):
+        heard = [messages[place].removeprefix("The user: ") for place in later if place]
+        for item in self._known.get(messages[0], ()):
             row = row_of(item.fields["row"])
             if list(row.words[1 : len(heard) + 1]) == heard:
                 texts = self._texts(row.gold[len(heard)])
                 spoken = sum(message.role == "said" for message in history[max(later, default=0) :])
                 return texts[min(spoken, len(texts) - 1)]
         raise UnknownNameError(f'no request {history[0].text[-60:]!r} is known; the team "gold" plays its tasks')
+
+
+def _text(name: str, arguments: Mapping[str, Any]) -> str:
+    return f"{name}({', '.join(f'{argument}={value!r}' for argument, value in arguments.items())})"
+
+
+def _altered(call: tuple[str, Mapping[str, Any]], label: int) -> str:
+    """A call with another value of an argument; one without arguments gets one."""
+    name, arguments = call
+    if not arguments:
+        return f"{name}(value=1)"
+    changed = sorted(arguments)[label % len(arguments)]
+    value = arguments[changed]
+    if isinstance(value, bool):
+        other: Any = not value
+    elif isinstance(value, (int, float)):
+        other = value + 1
+    else:
+        other = [*cast("list[Any]", value), 1] if isinstance(value, list) else f"{value}_2"
+    return _text(name, {**arguments, changed: other})
+
+
+def _drawn(owner: str, label: int, but: str = "") -> tuple[str, Mapping[str, Any]]:
+    """A function of a class, another than `but`, with values of the right types, decided by a number."""
+    tools = [f.tool for kit in kits() for f in kit.functions if kit.name == owner and f.tool.name != but]
+    tool = tools[label % len(tools)]
+    values: dict[str, Any] = {"integer": 1, "number": 1.0, "boolean": True, "array": [1], "object": {}}
+    about = tool.json_schema["properties"]
+    return tool.name, {n: values.get(about[n]["type"], "a") for n in tool.json_schema.get("required", ())}
 
 
 @functools.cache
@@ -367,6 +453,11 @@ def _gold_calls(gold: tuple[tuple[str, ...], ...]) -> tuple[tuple[str, str, str]
     return tuple((_owners()[call.name], call.name, arguments_of(box, call)) for call in calls)
 
 
+@functools.lru_cache(maxsize=4096)
+def _gold(gold: tuple[tuple[str, ...], ...]) -> tuple[tuple[str, Mapping[str, Any]], ...]:
+    return tuple((owner, json.loads(given)) for owner, _, given in _gold_calls(gold))
+
+
 def gold_instances(row: Row, turns: int) -> dict[str, Instance]:
     """The objects after the calls of the first user turns of a row."""
     calls = _gold_calls(row.gold[:turns])
@@ -375,7 +466,7 @@ def gold_instances(row: Row, turns: int) -> dict[str, Instance]:
             name,
             row.configs.get(name, ""),
             row.long,
-            tuple((tool, given) for owner, tool, given in calls if owner == name),
+            "".join(f"{tool} {given}\n" for owner, tool, given in calls if owner == name),
         )
         for name in row.classes
     }

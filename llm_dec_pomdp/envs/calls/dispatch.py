@@ -13,14 +13,17 @@ from __future__ import annotations
 import json
 import re
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal, NamedTuple, get_args
+from statistics import fmean
+from typing import Any, Literal, NamedTuple, cast, get_args
 
 from typing_extensions import Unpack
 
 from ...registries import nearest
+from ...seeding import derive, generator
 from ...types import Event, Group, Message, Score, TaskItem, Tool
+from ..base import Say
 from ..facts import Facts
 from ..task import Task, TaskOptions, Transition
 from ..tasks import Tasks
@@ -29,9 +32,12 @@ from ..tools import Call, Kit, Limits, Toolbox, ToolState
 LEAD = "agent_0"
 LETTERS = "ABCD"
 CHOOSE = f"Choose {', '.join(LETTERS[:-1])} or {LETTERS[-1]}."
+REFUSED = "I cannot do that."
 MORE = "Give an order, or answer the user."
 ROUNDS = 3  # texts with calls for an order
+LONGEST = 100  # characters of a value that is looked for in what agents are told
 Reward = Literal["outcome", "process", "call"]
+Grammar = Literal["free", "choice"]
 
 
 class PastCall(NamedTuple):
@@ -63,6 +69,7 @@ class State(NamedTuple):
     calls: tuple[PastCall, ...] = ()
     right: tuple[bool, ...] = ()  # by user turn that has ended
     known: frozenset[str] = frozenset()  # instructions that specialists know
+    values: frozenset[tuple[str, str]] = frozenset()  # agents, and values of the row that they were told
     offers: tuple[tuple[str, tuple[str, ...]], ...] = ()  # by agent the texts to choose among
     earned: float = 0.0
 
@@ -71,7 +78,9 @@ class DispatchOptions(TaskOptions, total=False):
     """The options that tasks with a dispatcher take beside `tasks`; see `Dispatch`."""
 
     reward: Reward
+    grammar: Grammar
     single_agent: bool
+    rows: Sequence[int]
 
 
 class Dispatch(Task[State]):
@@ -81,11 +90,11 @@ class Dispatch(Task[State]):
         kits: Of the applications, whose names are the roles of the specialists.
         limits: Of tools, by name.
         reward: What is paid; see `values`.
+        grammar: "free", or "choice": agents choose among texts by letter; see `offers`.
         single_agent: One agent has all tools.
+        rows: Positions of the rows that are played, from 0 on; () for all.
         tasks, common: See `Task`; H is 60.
     """
-
-    chooses = False  # agents choose among texts
 
     def __init__(
         self,
@@ -94,12 +103,18 @@ class Dispatch(Task[State]):
         tasks: Tasks = "sample",
         *,
         reward: Reward = "outcome",
+        grammar: Grammar = "free",
         single_agent: bool = False,
+        rows: Sequence[int] = (),
         **common: Unpack[TaskOptions],
     ) -> None:
-        if reward not in get_args(Reward):
-            raise ValueError(f"reward is {reward!r}; {nearest(str(reward), get_args(Reward))}")
+        for name, value, values in (("reward", reward, get_args(Reward)), ("grammar", grammar, get_args(Grammar))):
+            if value not in values:
+                raise ValueError(f"{name} is {value!r}; {nearest(str(value), values)}")
         self.reward: Reward = reward
+        self.grammar: Grammar = grammar
+        self.chooses = grammar == "choice"
+        self.rows = tuple(rows)
         self.single_agent = bool(single_agent)
         names = [kit.name for kit in kits]
         agents = [LEAD if single_agent else f"agent_{i}" for i in range(1, len(kits) + 1)]
@@ -112,6 +127,12 @@ class Dispatch(Task[State]):
         )
         common.setdefault("max_turns", 60)
         super().__init__(tasks, **common)
+
+    def prepare(self, items: tuple[TaskItem, ...]) -> tuple[TaskItem, ...]:
+        """The rows at the given positions."""
+        if wrong := [row for row in self.rows if not 0 <= row < len(items)]:
+            raise ValueError(f"rows has {wrong[0]!r}; there are {len(items)} rows, the first is 0")
+        return tuple(items[row] for row in self.rows) or items
 
     # --- what a task implements --------------------------------------------------------------------------------------
 
@@ -132,8 +153,8 @@ class Dispatch(Task[State]):
         """How many calls of the row in a user turn were not made in it."""
 
     @abstractmethod
-    def calls_of(self, item: TaskItem) -> int:
-        """How many calls the row has."""
+    def gold(self, item: TaskItem) -> Sequence[tuple[str, Mapping[str, Any]]]:
+        """The calls of the row: whose they are, by name of the application, and their arguments."""
 
     def applications(self, item: TaskItem) -> Sequence[str]:
         """The applications that the dispatcher is told of."""
@@ -157,8 +178,8 @@ class Dispatch(Task[State]):
 
     def initial_state(self, item: TaskItem, seed: int) -> State:
         """The user has spoken."""
-        state = State(item, self.tools_at_first(item))
-        return self._offered(state._replace(messages=((LEAD, self._greeting(item)),)))
+        state = State(item, self.tools_at_first(item), messages=((LEAD, self._greeting(item)),))
+        return self._offered(self._heard(state, LEAD, "user", self.words(item)[0], []))
 
     def _greeting(self, item: TaskItem) -> Message:
         spoken = f"The user: {self.words(item)[0]}"
@@ -167,13 +188,7 @@ class Dispatch(Task[State]):
                 "" if self.chooses else f"\n\n{self.shown(item, 0).notice(LEAD)}\nAnswer in words when all is done."
             )
             return Message("told", f"{spoken}{notice}")
-        names = self.applications(item)
-        return Message(
-            "told",
-            f"You pass the wishes of a user on to applications: {', '.join(names)}. Each knows only your orders, and "
-            f"you know only its reports. An order is a line such as {names[0]}: what to do. When all is done, answer "
-            f"in words.\n\n{spoken}",
-        )
+        return Message("told", f"{told_first(self.applications(item))}\n\n{spoken}")
 
     def told(self, state: State) -> Mapping[str, str | Message]:
         """What follows from the last texts."""
@@ -212,6 +227,8 @@ class Dispatch(Task[State]):
             works = tuple(Work(agent) for agent in orders)
             messages = tuple((agent, self._brief(state, agent, words)) for agent, words in orders.items())
             known = state.known if self.chooses else state.known | {self._instruction(state, agent) for agent in orders}
+            for agent, words in orders.items():
+                state = self._heard(state, agent, LEAD, words, events)
             return state._replace(works=works, messages=messages, known=known)
         if not text.strip():
             return state._replace(messages=((LEAD, Message("told", MORE)),))
@@ -220,7 +237,18 @@ class Dispatch(Task[State]):
         following = state._replace(user=state.user + 1, right=right)
         if following.user == len(words):
             return following
+        following = self._heard(following, LEAD, "user", words[following.user], events)
         return following._replace(messages=((LEAD, Message("told", f"The user: {words[following.user]}")),))
+
+    def _heard(self, state: State, agent: str, source: str, text: str, events: list[Event]) -> State:
+        """The state in which an agent knows the values of the row that stand in a text."""
+        known = {value for reader, value in state.values if reader == agent}
+        new = [v for v in values_of(self.gold(state.item)) if v not in known and stands_in(v, text)]
+        if source in self.possible_agents:
+            events.append(Event("read", agent, {"of": source}))
+            source = self.role(source)
+        events += (Event("knows", agent, {"value": value, "from": source}) for value in new)
+        return state._replace(values=state.values | {(agent, value) for value in new})
 
     def _orders(self, text: str) -> dict[str, str]:
         orders: dict[str, list[str]] = {}
@@ -256,6 +284,8 @@ class Dispatch(Task[State]):
             works[place] = Work(work.agent, work.rounds + 1, report)
         if any(work.report is None for work in works):
             return state._replace(works=tuple(works))
+        for work in works:
+            state = self._heard(state, LEAD, work.agent, work.report or "", events)
         lines = "\n".join(f"{self.role(work.agent)} reports: {(work.report or '').strip()}" for work in works)
         return state._replace(works=(), messages=((LEAD, Message("told", lines)),))
 
@@ -266,7 +296,8 @@ class Dispatch(Task[State]):
         events += box.events(agent, answers)
         added = (PastCall(state.user, a.call.name, arguments_of(box, a.call), a.answer, a.valid) for a in answers)
         message = (agent, box.message(answers))
-        return state._replace(tools=tools, calls=(*state.calls, *added), messages=(*state.messages, message))
+        state = state._replace(tools=tools, calls=(*state.calls, *added), messages=(*state.messages, message))
+        return self._heard(state, agent, "tools", message[1].text, events)
 
     def _offered(self, state: State) -> State:
         """With texts to choose among, which end the messages."""
@@ -281,6 +312,31 @@ class Dispatch(Task[State]):
         return state._replace(offers=tuple(offers), messages=tuple(messages))
 
     def measure(self, groups: Sequence[Group]) -> Mapping[str, Mapping[str, float]]:
+        """How agents call, and what they were told; see "Measured" in the manual of calls-v0."""
+        tables = {"rewards": _paid(groups), "function calls": self._counted(groups), "values": self._passed(groups)}
+        return {name: table for name, table in tables.items() if table}
+
+    def _passed(self, groups: Sequence[Group]) -> Mapping[str, float]:
+        """Shares of the values in the calls of the rows that the dispatcher, and who has to call with them, knew."""
+        if self.single_agent:
+            return {}
+        by_id = {item.id: item for item in self.items}
+        episodes = [episode for group in groups for episode in group.episodes]
+        needed = lead = caller = 0
+        for episode in episodes:
+            item = by_id[episode.item_id]
+            events = [event for turn in episode.turns for event in turn.events if event.kind == "knows"]
+            knows = {(event.agent, event.details["value"]) for event in events}
+            calls = self.gold(item)
+            knows |= {(LEAD, value) for value in values_of(calls) if stands_in(value, self.words(item)[0])}
+            pairs = {(name, value) for name, arguments in calls for value in values_of([(name, arguments)])}
+            needed += len(pairs)
+            lead += sum((LEAD, value) in knows for _, value in pairs)
+            caller += sum((self.specialists[name], value) in knows for name, value in pairs)
+        shares = {"dispatcher knew %": lead, "specialist knew %": caller}
+        return {name: 100 * count / needed for name, count in shares.items()} if needed else {}
+
+    def _counted(self, groups: Sequence[Group]) -> Mapping[str, float]:
         """Calls of an episode; shares of those of no tool, with wrong arguments, and made before by the same agent."""
         known = {f.tool.name for kit in self.toolbox.kits for f in kit.functions}
         episodes = [episode for group in groups for episode in group.episodes]
@@ -296,8 +352,7 @@ class Dispatch(Task[State]):
         if not every:
             return {}
         shares = {"wrong names %": wrong, "wrong arguments %": invalid, "repeated %": repeated}
-        table = {name: 100 * count / every for name, count in shares.items()}
-        return {"function calls": {"calls": every / len(episodes), **table}}
+        return {"calls": every / len(episodes), **{name: 100 * count / every for name, count in shares.items()}}
 
     # --- what it is worth --------------------------------------------------------------------------------------------
 
@@ -308,7 +363,7 @@ class Dispatch(Task[State]):
         return {"outcome": outcome, "process": sum(state.right) / count, "call": self._helpful(state)}
 
     def _helpful(self, state: State) -> float:
-        every = self.calls_of(state.item)
+        every = len(self.gold(state.item))
         missing = sum(self.missing(state, user) for user in range(len(self.words(state.item))))
         return (every - missing) / every if every else 0.0
 
@@ -321,6 +376,15 @@ DECLARED = Facts(
 )
 
 
+def told_first(applications: Sequence[str]) -> str:
+    """What a dispatcher is told before the words of the user."""
+    return (
+        f"You pass the wishes of a user on to applications: {', '.join(applications)}. Each knows only your orders, "
+        f"and you know only its reports. An order is a line such as {applications[0]}: what to do. When all is done, "
+        "answer in words."
+    )
+
+
 def arguments_of(toolbox: Toolbox, call: Call) -> str:
     """The arguments as JSON, sorted by name; those without one take the names of the tool in order."""
     names: Sequence[str] = ()
@@ -331,10 +395,59 @@ def arguments_of(toolbox: Toolbox, call: Call) -> str:
     return json.dumps({**placed, **call.arguments}, sort_keys=True)
 
 
+def _paid(groups: Sequence[Group]) -> Mapping[str, float]:
+    """What each reward would have paid."""
+    finals = [episode.final for group in groups for episode in group.episodes if episode.final]
+    if not finals:
+        return {}
+    return {f"{name} %": 100 * fmean(final.diagnostics[name] for final in finals) for name in get_args(Reward)}
+
+
+def values_of(calls: Sequence[tuple[str, Mapping[str, Any]]]) -> list[str]:
+    """The words and numbers that calls are made with, each once: not whether, and no long texts."""
+    every = (v for _, arguments in calls for value in arguments.values() for v in _flat(value))
+    return list(dict.fromkeys(value for value in every if len(value) <= LONGEST and any(map(str.isalnum, value))))
+
+
+def _flat(value: Any) -> Iterator[str]:
+    if isinstance(value, (list, tuple)):
+        for part in cast("Sequence[Any]", value):
+            yield from _flat(part)
+    elif isinstance(value, (str, int, float)) and not isinstance(value, bool):
+        yield str(value)
+
+
+def stands_in(value: str, text: str) -> bool:
+    """Whether a value stands in a text, with no letter or digit beside it."""
+    return value in text and bool(re.search(rf"(?<!\w){re.escape(value)}(?!\w)", text))
+
+
 def _chosen(text: str, offered: Sequence[str]) -> str:
     """The text that a letter stands for; "" where it is none."""
     letter = text.strip()[:1].upper()
     return offered[LETTERS.index(letter)] if letter and letter in LETTERS[: len(offered)] else ""
+
+
+def shuffled(texts: tuple[str, ...], label: int) -> tuple[str, ...]:
+    """The texts in an order that a number decides."""
+    return tuple(texts[int(i)] for i in generator(label, "order").permutation(len(texts)))
+
+
+def by_letter(team: Say) -> Say:
+    """A team that says the letter of its text where it is offered some, by chance where its text is not there."""
+
+    def say(agent: str, history: Sequence[Message]) -> str:
+        offered, text = offered_in(history[-1].text), team(agent, history)
+        if not offered:
+            return text
+        return offered.get(text) or sorted(offered.values())[derive(0, *map(str, history)) % len(offered)]
+
+    return say
+
+
+def before_choice(observation: str) -> str:
+    """A message without the texts that are offered at its end."""
+    return "\n".join(observation.splitlines()[: -2 - len(LETTERS)]) if observation.endswith(CHOOSE) else observation
 
 
 def offered_in(observation: str) -> dict[str, str]:

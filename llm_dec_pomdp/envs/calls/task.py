@@ -5,7 +5,7 @@
 | agents | agent_0 "dispatcher", then "calendar", "bank", "mail", "shop" and "files" |
 | turns | `max_turns` H = 60: dispatcher and specialists speak in turn; 12 to 24 where all goes well |
 | offline | 200 / 100 requests (train / test) of 2 to 6 calls in 1 to 3 user turns |
-| options | `reward` "outcome", "process" or "call"; `grammar` "free" or "choice"; `single_agent` |
+| options | `reward` "outcome", "process" or "call"; `grammar` "free" or "choice"; `single_agent`; `rows` |
 | files | rows of `prompt`, `world`, and `turns`: words and calls of every user turn, a line of JSON each |
 | return | 0 to 1.0 |
 
@@ -33,13 +33,15 @@ Options. In `grammar="choice"` agents say a letter. The dispatcher chooses among
 with a wrong value, an order to another application, and ending the user turn; a specialist among the call that its
 order means, one with a wrong argument, another tool and none. What its calls give is its report, and its history begins
 anew with each order. The letters follow from row and order alone. `single_agent` (protocol "centralized") gives one
-agent the words and all tools.
+agent the words and all tools. `rows=[2, 3]` plays the third and the fourth row alone.
 
 Teams. `script:gold` earns 1. `script:parrot` passes the words of the user on to all applications, which do what they
 understand. `script:random` orders and calls at random.
 
-Measured (`env.measure`) are the calls of an episode, and the shares of calls of tools that are not there, with wrong
-arguments, and that the same agent had made before.
+Measured (`env.measure`) are what each reward would have paid; the calls of an episode; the shares of calls of tools
+that are not there, with wrong arguments, and that the same agent had made before; and the shares of the values in the
+calls of the row that the dispatcher was told, and the specialist that has to call with them. Traces have an event
+`knows` where an agent is told such a value first, and from whom, so that the viewer shows who knew what when.
 
 Source: this suite's own.
 
@@ -62,20 +64,34 @@ from __future__ import annotations
 
 import functools
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal, get_args
+from typing import Any
 
 from typing_extensions import Unpack
 
-from ...registries import UnknownNameError, nearest
-from ...seeding import derive, generator
+from ...registries import UnknownNameError
+from ...seeding import derive
 from ...types import Message, TaskItem
 from ..base import Say, TextDecPOMDP
-from ..tasks import Tasks, TaskSource
+from ..tasks import Tasks, TaskSource, is_sample
 from ..tools import ToolState
-from .applications import APPLICATIONS, KITS, LIMITS, TOOLS, AppState, Asked, asked, run, understood
-from .dispatch import DECLARED, LEAD, Dispatch, DispatchOptions, State, offered_in
+from .applications import APPLICATIONS, KITS, LIMITS, ORDERS, TOOLS, AppState, Asked, asked, run, understood
+from .dispatch import (
+    CHOOSE,
+    DECLARED,
+    LEAD,
+    LETTERS,
+    MORE,
+    REFUSED,
+    Dispatch,
+    DispatchOptions,
+    State,
+    by_letter,
+    shuffled,
+    told_first,
+)
 from .generator import (
     AMOUNTS,
     COUNTS,
@@ -91,9 +107,7 @@ from .generator import (
     world_of,
 )
 
-Grammar = Literal["free", "choice"]
 DONE = "Done."
-REFUSED = "I cannot do that."
 _VALUES: Mapping[str, Sequence[Any]] = {  # of arguments
     **dict.fromkeys(("person", "sender", "to"), PEOPLE),
     "item": ITEMS,
@@ -108,7 +122,6 @@ class Calls(Dispatch):
     """Orders, calls and reports in five applications; the module is the manual.
 
     Args:
-        grammar: "free" or "choice".
         tasks, common: See `Dispatch`.
     """
 
@@ -117,15 +130,10 @@ class Calls(Dispatch):
         DECLARED, name="calls-v0", hidden_fields=("world", "turns"), scripts=("gold", "parrot", "random")
     )
 
-    def __init__(
-        self, tasks: Tasks = "sample", *, grammar: Grammar = "free", **common: Unpack[DispatchOptions]
-    ) -> None:
-        if grammar not in get_args(Grammar):
-            raise ValueError(f"grammar is {grammar!r}; {nearest(str(grammar), get_args(Grammar))}")
-        self.grammar: Grammar = grammar
-        self.chooses = grammar == "choice"
-        if self.chooses:  # words of the user are no option
-            self.declared = replace(self.declared, scripts=("gold", "random"))
+    def __init__(self, tasks: Tasks = "sample", **common: Unpack[DispatchOptions]) -> None:
+        if common.get("grammar") == "choice":  # words of the user are no option
+            words = _vocabulary() if is_sample(tasks) else ()
+            self.declared = replace(self.declared, scripts=("gold", "random"), vocabulary=words)
         super().__init__(KITS, LIMITS, tasks, **common)
 
     def alone(self) -> TextDecPOMDP:
@@ -170,9 +178,9 @@ class Calls(Dispatch):
         now = {name: place[i] for i, name in enumerate(APPLICATIONS)}
         return now == states_after(state.item.fields["world"], state.item.fields["turns"])[state.user]
 
-    def calls_of(self, item: TaskItem) -> int:
+    def gold(self, item: TaskItem) -> Sequence[tuple[str, Mapping[str, Any]]]:
         """See `Dispatch`."""
-        return sum(len(turn.calls) for turn in turns_of(item.fields["turns"]))
+        return _gold(item.fields["turns"])
 
     def missing(self, state: State, user: int) -> int:
         """See `Dispatch`."""
@@ -207,14 +215,7 @@ class Calls(Dispatch):
         if name not in self.declared.scripts:
             return super().script(name)
         teams = {"gold": self._gold, "parrot": self._parrot, "random": self._random}
-
-        def say(agent: str, history: Sequence[Message]) -> str:
-            offered, text = offered_in(history[-1].text), teams[name](agent, history)
-            if not offered:
-                return text
-            return offered.get(text) or sorted(offered.values())[derive(0, *map(str, history)) % len(offered)]
-
-        return say
+        return by_letter(teams[name])
 
     @functools.cached_property
     def _known(self) -> Mapping[str, tuple[UserTurn, ...]]:
@@ -258,6 +259,11 @@ class Calls(Dispatch):
 
 
 @functools.lru_cache(maxsize=4096)
+def _gold(turns: str) -> tuple[tuple[str, Mapping[str, Any]], ...]:
+    return tuple((call.application, dict(call.arguments)) for turn in turns_of(turns) for call in turn.calls)
+
+
+@functools.lru_cache(maxsize=4096)
 def states_after(world: str, turns: str) -> tuple[dict[str, AppState], ...]:
     """The states of the applications after every user turn of a row."""
     states, after = dict(world_of(world)), list[dict[str, AppState]]()
@@ -282,12 +288,33 @@ def _heard(history: Sequence[Message]) -> str:
     return [words.partition("\n")[0] for words in heard][-1]
 
 
+@functools.cache
+def _vocabulary() -> tuple[str, ...]:
+    """Every word of embedded rows where agents choose: what users say, orders, calls, and what these give."""
+    texts = [told_first(APPLICATIONS), MORE, CHOOSE, REFUSED, DONE, " ".join(LETTERS)]
+    texts += [
+        "You are the application Order: reports: user: says says: there is no are event with payment of mail item file",
+        *(re.sub(r"\{\w+\}", "", order) for order in ORDERS.values()),
+    ]
+    texts += [f"{name} {name}. {name}:" for name in APPLICATIONS] + [f"{tool}:" for tool in TOOLS]
+    texts += [turn.words for item in embedded() for turn in turns_of(item.fields["turns"])]
+    texts += ["The event is on last was paid writes: sent price of cost says: now day amount item person"]
+    values = (*PEOPLE, *ITEMS, *TITLES, *FILES, *PAPERS, *map(str, range(1, max(COUNTS) * max(AMOUNTS) + 1)))
+    texts += [f"{value} {value}, '{value}';" for value in values]
+    for kit in KITS:
+        for function in kit.functions:
+            names = sorted(function.tool.json_schema["properties"])
+            for place, name in enumerate(names):
+                given = _VALUES.get(name) or (FILES if function.tool.name == "read_file" else PAPERS)
+                if name == "text":
+                    given = [*map(str, (*DAYS, *AMOUNTS)), *PAPERS, *ITEMS, *PEOPLE]
+                start = "" if place else f"{function.tool.name}("
+                end = "," if place < len(names) - 1 else ")"
+                texts += [f"{start}{name}={json.dumps(value)}{end}" for value in given]
+    return tuple(dict.fromkeys(word for text in texts for word in text.split()))
+
+
 # --- calls that are offered -------------------------------------------------------------------------------------------
-
-
-def shuffled(texts: tuple[str, ...], label: int) -> tuple[str, ...]:
-    """The texts in an order that a number decides."""
-    return tuple(texts[int(i)] for i in generator(label, "order").permutation(len(texts)))
 
 
 def another(values: Sequence[Any], value: Any, label: int) -> Any:

@@ -51,6 +51,18 @@ def test_gold_earns_all_of_every_row(category: Any) -> None:
         assert (item.id, env.last_score.total, env.last_score.diagnostics["call"]) == (item.id, 1.0, 1.0)
 
 
+@needs_bfcl
+@pytest.mark.parametrize("single_agent", [True, False])
+def test_gold_chooses_its_calls_by_letter(single_agent: bool) -> None:
+    env: Any = BFCL(category="miss_func", grammar="choice", single_agent=single_agent, rows=range(0, 200, 10))
+    script = env.script("gold")
+    for item in env.items:
+        env.reset(options={"task_id": item.id})
+        while env.agents:
+            env.step({a: script(a, env.history(a)) if env.asked(a) else "" for a in env.agents})
+        assert (item.id, env.last_score.total) == (item.id, 1.0)
+
+
 def mutated(gold: list[list[str]], draw: random.Random) -> list[list[str]]:
     """The calls of a row with one or two of them gone, twice, moved to another turn or with another argument."""
     calls = [list(turn) for turn in gold]
@@ -102,9 +114,10 @@ def test_mutated_answers_earn_what_the_published_checker_says() -> None:
 
 
 @needs_bfcl
-@pytest.mark.parametrize("options", [{"single_agent": True}, {}])
+@pytest.mark.parametrize("options", [{"single_agent": True}, {}, {"grammar": "choice"}])
 def test_every_law_is_kept(options: dict[str, Any]) -> None:
-    assert llm_dec_pomdp.check_env(llm_dec_pomdp.make("bfcl-v0", category="base", **options), rows=1) == list(LAWS)
+    env = llm_dec_pomdp.make("bfcl-v0", category="base", max_turns=24, **options)
+    assert llm_dec_pomdp.check_env(env, rows=1) == list(LAWS)
 
 
 @needs_bfcl

@@ -125,9 +125,37 @@ def test_calls_are_counted_and_so_are_wrong_and_repeated_ones() -> None:
     policy = Scripted(lambda agent, history: next(texts))
     groups = Trajectories("own").play(env, policy, ["a"], [0], Sampling())
     assert env.measure(groups) == {
-        "function calls": {"calls": 5, "wrong names %": 20, "wrong arguments %": 40, "repeated %": 20}
+        "rewards": {"outcome %": 0, "process %": 0, "call %": pytest.approx(100 / 3)},
+        "function calls": {"calls": 5, "wrong names %": 20, "wrong arguments %": 40, "repeated %": 20},
     }
     assert env.measure([]) == {}
+
+
+def test_who_knew_which_value_when_and_from_whom() -> None:
+    env = make_calls()
+    known = list[tuple[int, str, str, str]]()
+    env.reset()
+    for step in (*READ, PAY[0]):
+        say(env, **step)
+        events = [event for event in env.latest.transition.events if event.kind == "knows"]
+        known += [(env.turn, env.role(e.agent), e.details["value"], e.details["from"]) for e in events]
+    assert known == [
+        (1, "mail", "Eva", "dispatcher"),
+        (2, "mail", "24", "tools"),
+        (3, "dispatcher", "24", "mail"),
+        (4, "bank", "24", "dispatcher"),
+        (4, "bank", "Ben", "dispatcher"),
+    ]
+
+
+def test_the_shares_of_values_that_were_passed_on() -> None:
+    env = make_calls()
+    orders = ["mail: read Eva", "bank: 24 to Ida", "Done.", "Done."]
+    texts = {"agent_0": iter(orders), MAIL: iter(['read_mail("Eva")', "?"])}
+    policy = Scripted(lambda agent, history: next(texts.get(agent, iter(["nothing"]))))
+    table = env.measure(Trajectories("own").play(env, policy, ["a"], [0], Sampling()))["values"]
+    # Eva for mail; Ben, 24, Ida and 5 for the bank
+    assert table == {"dispatcher knew %": pytest.approx(80), "specialist knew %": pytest.approx(60)}
 
 
 def test_a_specialist_reports_after_three_texts_with_calls() -> None:
@@ -152,6 +180,13 @@ def test_one_agent_alone_calls_all_tools() -> None:
     assert len(env.tools("agent_0")) == 11
     steps = ('read_mail("Eva")', 'pay("Ben", 24)\npay("Ida", 5)', "Done.", "bank: 5 to Ida")
     assert [say(env, agent_0=text)[1] for text in steps] == [0, 0, 0, 0.5]
+
+
+def test_some_rows_alone_are_played() -> None:
+    every: Any = llm_dec_pomdp.make("calls-v0")
+    assert llm_dec_pomdp.make("calls-v0", rows=[7, 2]).items == (every.items[7], every.items[2])
+    with pytest.raises(ValueError, match="200 rows"):
+        llm_dec_pomdp.make("calls-v0", rows=[200])
 
 
 # --- rows -------------------------------------------------------------------------------------------------------------
@@ -213,6 +248,21 @@ def test_agents_choose_among_right_and_wrong_orders_and_calls() -> None:
     observation = say(env, **{MAIL: letter})[0]["agent_0"]
     assert observation.startswith("mail reports: Eva writes: amount 24")
     assert "bank: pay 24 to Ben" in offered(observation)
+
+
+@pytest.mark.parametrize("single_agent", [False, True])
+def test_words_are_few_where_agents_choose(single_agent: bool) -> None:
+    env = llm_dec_pomdp.make("calls-v0", grammar="choice", split="all", single_agent=single_agent)
+    known, words = set(env.facts.vocabulary), set[str]()
+    assert len(known) < 2000
+    for team in ("gold", "random"):
+        script = env.script(team)
+        for item in env.items[::6]:
+            env.reset(options={"task_id": item.id})
+            while env.agents:
+                env.step({a: script(a, env.history(a)) if env.asked(a) else "" for a in env.agents})
+            words |= {word for a in env.possible_agents for message in env.history(a) for word in message.text.split()}
+    assert words <= known
 
 
 def test_an_order_means_the_call_of_its_application() -> None:
