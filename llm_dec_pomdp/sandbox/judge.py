@@ -200,7 +200,7 @@ def run_check(job: dict[str, Any], solution: Solution, record: Record) -> None:
 def judge(job: dict[str, Any], zygote: Zygote, slowness: float, gone: Callable[[], bool]) -> dict[str, Any]:
     """Run one job; the verdict as a dictionary. ZygoteLostError: the zygote was lost, perhaps through the program."""
     started = time.monotonic()
-    if job["modules"]:
+    if job.get("modules"):
         return suite.judge(job, zygote, slowness, gone) | {"wall_seconds": time.monotonic() - started}
     try:
         tests = rewrite_check(job["check"])
@@ -320,7 +320,7 @@ class Judge:
         if ours:
             return {"outcome": "infra_error", "notes": [f"the process for programs was lost twice: {note}"]}
         notes = ["the program ended the process that it was started from"]
-        if job["modules"]:
+        if job.get("modules"):
             return suite.nothing_held("died", suite.names(job["check"]), notes)
         asserts = max(1, len(rewrite_check(job["check"]).asserts))
         nothing = {"cases": [False] * asserts, "shares": [0.0] * asserts}
