@@ -14,16 +14,17 @@ again; and what a call does to its arguments is done to those of the tests.
 from __future__ import annotations
 
 import builtins
+import sys
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from types import ModuleType
+from types import BuiltinFunctionType, ModuleType
 from typing import Any
 
 from .codec import CodecError, encode
 from .solution import ProgramError, Solution, UnsupportedError
 
 # Modules with which tests reach files and data bases; they run where the program runs, which has these.
-NEAR_THE_PROGRAM = ("os", "sqlite3", "tempfile", "shutil", "zipfile", "glob", "pathlib", "unittest.mock")
+NEAR_THE_PROGRAM = ("os", "sqlite3", "tempfile", "shutil", "zipfile", "glob", "pathlib", "xml", "unittest.mock")
 MUTABLE = (list, dict, set, deque)
 _REMEMBERED = 16  # containers that tests got last, and may change
 
@@ -83,7 +84,10 @@ class World:
 
     def _keep(self, value: Any) -> int:
         if type(value) is not Remote:
-            raise CodecError(f"{type(value).__name__} is no plain value")
+            path = path_of(value)
+            if not path:
+                raise CodecError(f"{type(value).__name__} is no plain value")
+            value = Remote(self, None, 0, path)
         return number_of(value)
 
     def _kept(self, number: int) -> Any:
@@ -189,6 +193,15 @@ class Remote:
 
     def __hash__(self) -> int:
         return hash(number_of(self))
+
+
+def path_of(value: Any) -> tuple[str, ...]:
+    """Where a builtin function of the standard library is found, such as `datetime.now`; () for anything else."""
+    if type(value) is not BuiltinFunctionType:
+        return ()
+    owner: Any = value.__self__
+    module = owner.__module__ if isinstance(owner, type) else getattr(owner, "__name__", "")
+    return (module, *value.__qualname__.split(".")) if module in sys.stdlib_module_names else ()
 
 
 def world_of(remote: Remote) -> World:

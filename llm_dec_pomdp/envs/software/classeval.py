@@ -66,7 +66,7 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from statistics import fmean
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple, get_args
 
 from typing_extensions import Unpack
 
@@ -151,8 +151,11 @@ class ClassEval(TextTask):
                 raise ValueError(f"{name} is {value!r}; {nearest(str(value), known)}")
         if feedback_tests < 0:
             raise ValueError(f"feedback_tests is {feedback_tests}; it is a number of tests, at least 0")
-        if candidates and (assign != "given" or tester or reviewer):
-            raise ValueError("candidates are offered for given methods alone; leave out assign, tester and reviewer")
+        if candidates and (n_agents != 2 or assign != "given" or tester or reviewer):
+            raise ValueError(
+                f"candidates are offered to two authors of given methods; n_agents is {n_agents}, assign {assign!r}, "
+                f"tester {tester}, reviewer {reviewer}: leave these out"
+            )
         if reviewer and common.get("max_turns", 3) < 3:
             raise ValueError(
                 f"max_turns is {common.get('max_turns')} with a reviewer, who speaks second; give at least 3"

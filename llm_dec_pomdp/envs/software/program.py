@@ -154,7 +154,7 @@ def _defined(text: str, method: str) -> int:
 
 
 def _parameters(source: str) -> tuple[str, ...] | None:
-    """The parameters as a caller sees them: names and kinds, and which may be left out; None where it does not parse."""
+    """The parameters as a caller sees them: names, and how many may be left out; None where it does not parse."""
     function = _function(source)
     if function is None:
         return None

@@ -9,7 +9,9 @@ sum after structure: whatever others write, a team of one is none.
 from __future__ import annotations
 
 import math
+from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import NamedTuple
 
 from ...sandbox import Job, Limits, Verdict
 from ...types import Score
@@ -19,7 +21,7 @@ COMPONENTS = ("structure", "syntax", "tests", "class", "integration")
 DIAGNOSTICS = ("tests_passed", "tests_total", "methods_right", "class_right", "coverage", "overlap", "integrated")
 STRUCTURE, SYNTAX, TESTS, WHOLE, INTEGRATION = 0.5, 0.5, 2.0, 0.5, 0.5
 LIMITS = Limits(cpu_seconds=4.0, case_seconds=1.0)
-OF_SLOW = Limits(cpu_seconds=10.0, case_seconds=5.0)
+OF_SLOW = Limits(cpu_seconds=30.0, case_seconds=12.0)
 Judge = Callable[[Sequence[Job]], Sequence[Verdict]]
 
 
@@ -29,10 +31,10 @@ def job(spec: Spec, bodies: Mapping[str, str]) -> Job:
     return Job("", spec.tests, "", modules=((MODULE, assembled(spec, bodies)),), limits=limits)
 
 
-def cases_of(verdict: Verdict, classes: Collection[str]) -> list[bool]:
-    """The results of all tests of some classes."""
-    names = [name.partition(".")[0] for name in verdict.tests]
-    return [held for name, held in zip(names, verdict.cases, strict=True) if name in classes]
+def cases_of(verdict: Verdict, classes: Collection[str], but: Collection[str] = ()) -> list[bool]:
+    """The results of all tests of some classes, but for these."""
+    results = zip(verdict.tests, verdict.cases, strict=True)
+    return [held for name, held in results if name.partition(".")[0] in classes and name not in but]
 
 
 def share(cases: Sequence[bool]) -> float:
@@ -71,10 +73,14 @@ def score(spec: Spec, found: Written, n_authors: int, judge: Judge) -> Score:
     [verdict] = judge([job(spec, found.bodies)])
     if verdict.outcome == "infra_error":
         return _scored(parts | {"tests": math.nan}, counts, "\n".join(verdict.notes))
-    of_methods, whole = cases_of(verdict, spec.methods.values()), cases_of(verdict, spec.whole)
+    known = facts_of(spec, judge)
+    if known is None:
+        return _scored(parts | {"tests": math.nan}, counts, "the row's own solution could not be judged")
+    of_methods = cases_of(verdict, spec.methods.values(), known.easy)
+    whole = cases_of(verdict, spec.whole, known.easy)
     parts["tests"] = TESTS * share(of_methods)
     parts["class"] = WHOLE * share(whole or of_methods)
-    integrated = _integrated(spec, found, verdict, judge)
+    integrated = _integrated(spec, found, verdict, known, judge)
     parts["integration"] = INTEGRATION * integrated if integrated is not None else parts["class"]
     counts |= {
         "tests_passed": float(verdict.passed),
@@ -94,15 +100,12 @@ def _scored(parts: dict[str, float], counts: dict[str, float], detail: str, outc
 # --- integration ------------------------------------------------------------------------------------------------------
 
 
-def _integrated(spec: Spec, found: Written, verdict: Verdict, judge: Judge) -> float | None:
+def _integrated(spec: Spec, found: Written, verdict: Verdict, known: RowFacts, judge: Judge) -> float | None:
     """Of the methods that need another author's, the share that pass and fail when that one is a stub.
 
     None where no method needs another author's; NaN where the judge failed.
     """
-    needed = needs(spec, judge)
-    if needed is None:
-        return math.nan
-    targets = {method: _foreign(found, method, needed[method]) for method in spec.names if method in found.owners}
+    targets = {method: _foreign(found, method, known.needs[method]) for method in spec.names if method in found.owners}
     targets = {method: others for method, others in targets.items() if others}
     if not targets:
         return None if len(found.owners) == len(spec.names) else 0.0
@@ -125,23 +128,39 @@ def _foreign(found: Written, method: str, needed: Collection[str]) -> frozenset[
     return frozenset(other for other in needed if found.owners.get(other, -1) not in (-1, found.owners[method]))
 
 
-def needs(spec: Spec, judge: Judge) -> Mapping[str, frozenset[str]] | None:
-    """By method those without which a test of it fails, found by running the solution; None where the judge failed."""
+class RowFacts(NamedTuple):
+    """What running a row's own solution says of its tests.
+
+    Attributes:
+        needs: By method those without which a test of it fails.
+        easy: Tests that stubs pass, those that return None or those that raise. They say nothing and do not count.
+    """
+
+    needs: Mapping[str, frozenset[str]]
+    easy: frozenset[str]
+
+
+_KEPT = 512
+_known: OrderedDict[tuple[str, str], RowFacts] = OrderedDict()
+
+
+def facts_of(spec: Spec, judge: Judge) -> RowFacts | None:
+    """The facts of a row, found once in this process; None where the judge failed."""
     key = spec.solution, spec.test
     if key not in _known:
         gold = gold_of(spec.solution, spec.class_name)
-        verdicts = judge([job(spec, without(gold, [name])) for name in spec.names])
+        nothing = {name: f"def {name}(*arguments, **named):\n    return None\n" for name in spec.names}
+        verdicts = judge(
+            [job(spec, bodies) for bodies in ({}, nothing, *(without(gold, [name]) for name in spec.names))]
+        )
         if any(verdict.outcome == "infra_error" for verdict in verdicts):
             return None
-        _known[key] = {
-            method: frozenset(
-                other
-                for other, verdict in zip(spec.names, verdicts, strict=True)
-                if other != method and not passes(spec, verdict, method)
-            )
-            for method in spec.names
-        }
+        stubs, stubbed = verdicts[:2], dict(zip(spec.names, verdicts[2:], strict=True))
+        easy = {name for v in stubs for name, held in zip(v.tests, v.cases, strict=True) if held}
+        _known[key] = RowFacts(
+            {m: frozenset(o for o in spec.names if o != m and not passes(spec, stubbed[o], m)) for m in spec.names},
+            frozenset(easy),
+        )
+        while len(_known) > _KEPT:
+            _known.popitem(last=False)
     return _known[key]
-
-
-_known: dict[tuple[str, str], Mapping[str, frozenset[str]]] = {}
