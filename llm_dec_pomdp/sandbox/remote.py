@@ -103,6 +103,9 @@ class World:
     ) -> Any:
         """`__import__` of the tests: modules of the program are remote, all others are the judge's."""
         if name in self.modules or {name, name.partition(".")[0]} & {*NEAR_THE_PROGRAM}:
+            for part in fromlist or ():
+                if f"{name}.{part}" in self.modules:
+                    self.ask("import", f"{name}.{part}")
             return Remote(self, None, 0, (name if fromlist else name.partition(".")[0],), also=name)
         return builtins.__import__(name, globals, locals, fromlist or (), level)
 
