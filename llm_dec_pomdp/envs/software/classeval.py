@@ -18,30 +18,41 @@ Reward (one float for the team):
 
 | component | range | rule |
 |---|---|---|
-| structure | 0.5 | the share of methods that were written once, by their author, with the parameters of the skeleton; an author without such a method ends the sum here |
+| structure | 0.5 | share of methods written once, by their author, with the parameters of the skeleton |
 | syntax | 0.5 | the methods parse and make a class, else stop |
 | tests | 0..2 | passed / all tests of methods |
 | class | 0..0.5 | the same for tests of the whole class |
-| integration | 0..0.5 | of the methods that need another author's, the share that pass, and fail when those are stubs; as `class` where none does |
+| integration | 0..0.5 | share of methods that pass, and fail while what they need of other authors is a stub |
 
-Tests are `unittest` classes, judged apart from the program with one verdict each (docs/sandbox.md). What needs what is
-found by running the row's own solution with each method as a stub. A method that nobody wrote raises.
+An author without a method that counts for structure ends the sum there. Tests are `unittest` classes, judged apart
+from the program with one verdict each (docs/sandbox.md); those that stubs pass do not count. Which method needs which
+is found by running the row's own solution with each one as a stub; where none needs another author's, `integration` is
+as `class`.
 
 Turns. From the second on authors are told what became of their methods, as `feedback` says: "none", "passed",
 "level_passed" or "level_feedback" with the reasons of up to `feedback_tests` failed tests. The tester writes asserts
 from the docstrings; authors and tester are told which failed. The reviewer speaks in every other turn: it is shown all
 bodies and writes to each author below a line `[author 1]`, `[author 2]`, ...
 
-Protocols. The three strategies of ClassEval are protocols: holistic is `single` (one agent writes all), incremental
-`sequential`, compositional `concat`. Class and method success are its figures: Pass@1 for a whole class, and the share of
-methods that pass their tests.
+Protocols. The strategies of ClassEval are protocols: holistic is `single`, incremental `sequential`, compositional
+`concat`. Its figures are class success, the share of classes that pass all tests, and method success. Published,
+greedy:
 
-What teams without skill earn, in % of 4.0: silence 0; one author who writes all, with an idle one, and two copies of
-all 12.5 at most; stubs with every name and signature 26. OpenMLRL's reward for this data set counts names: coverage, picks
-and balance, without a test or a syntax check. There such stubs earn the maximum, so that it is not offered here.
+| model | holistic | incremental | compositional |
+|---|---|---|---|
+| GPT-4-Turbo | 38 / 67.5 | 33 / 63.5 | 27 / 62.7 |
+| DeepSeek-Coder-6.7B | 27 / 57.2 | 18 / 47.6 | 17 / 49.6 |
+| SantaCoder-1.1B | 0 / 0.6 | 10 / 30.3 | 0 / 18.9 |
 
-Rows. Those that need other libraries (12) are left out, and three whose own solutions fail a test; `envs.software.classes`
-says why.
+Without skill a team earns, in % of 4.0: silence and two copies of the whole class 0, one author who writes all beside
+an idle one 8 (12.5 where methods are chosen), stubs that return None with every name and signature 25. OpenMLRL's
+reward for this data set counts names (coverage, picks, balance) and runs no test; there such stubs earn the maximum,
+so that it is not offered as a task. Stubs that return True earn 94 on one published row, whose tests expect nothing
+else.
+
+Rows. 12 published classes need other libraries, and the own solutions of three fail a test: ClassEval_17 expects an
+event of 2024 to lie ahead, _48 the host name of its author, and _50 a read-only file that root cannot write. They are
+left out.
 
 Measured (`env.measure`): class and method success in %, and where authors choose, coverage and overlap.
 

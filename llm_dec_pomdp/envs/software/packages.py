@@ -299,7 +299,7 @@ def _report(w: _Words) -> list[str]:
     return [
         _function(
             f"report({given})",
-            f"Lines '{w.group}: sum' by {w.group} in order, after a line of {words}, a colon, a blank and the sum of all.",
+            f"Lines '{w.group}: sum' by {w.group} in order, after a line of {words}, a colon, a blank and the whole sum.",
             f"sums = totals.by_{w.group}({given})",
             f'return [{head}] + [f"{{name}}: {{sums[name]}}" for name in sorted(sums)]',
         ),
@@ -350,7 +350,10 @@ def _calls(w: _Words, draw: random.Random) -> dict[str, list[str]]:
         return "\n".join([line(), "", spaced(), line(), w.sign.join(str(v) for v in item(large=True).values())])
 
     group, label = draw.choice(w.groups), repr(draw.choice(["May", "Monday", "first"]))
-    given = (lambda t: f"{label}, {t!r}") if w.shared == 2 else repr
+
+    def given(text: str) -> str:
+        return f"{label}, {text!r}" if w.shared == 2 else repr(text)
+
     lines = [line() for _ in range(3)]
     calls = {
         "reader": [f"reader.parse({line()!r})", f"reader.parse({spaced()!r})", f"reader.show({item()!r})"],

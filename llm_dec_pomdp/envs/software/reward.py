@@ -56,7 +56,7 @@ def score(spec: Spec, found: Written, n_authors: int, judge: Judge) -> Score:
         n_authors: How many there are.
         judge: Runs jobs; a failure of its own makes the score NaN.
     """
-    parts = dict.fromkeys(COMPONENTS, 0.0)
+    parts: dict[str, float] = dict.fromkeys(COMPONENTS, 0.0)
     right = [method for method in spec.names if found.is_right(spec, method)]
     parts["structure"] = STRUCTURE * len(right) / len(spec.names)
     counts = {
@@ -115,7 +115,7 @@ def _integrated(spec: Spec, found: Written, verdict: Verdict, known: RowFacts, j
         frozenset(other for method in passing if found.owners[method] == author for other in targets[method])
         for author in authors
     ]
-    verdicts = judge([job(spec, without(found.bodies, methods)) for methods in stubbed]) if stubbed else []
+    verdicts = judge([job(spec, without(found.bodies, methods)) for methods in stubbed])
     if any(without_others.outcome == "infra_error" for without_others in verdicts):
         return math.nan
     by_author = dict(zip(authors, verdicts, strict=True))
