@@ -163,6 +163,8 @@ register("coophumaneval-v0", "llm_dec_pomdp.envs.coding.coophumaneval:CoopHumanE
 register("humaneval-v1", "llm_dec_pomdp.envs.coding.v1.humaneval:HardenedHumanEval")
 register("coophumaneval-v1", "llm_dec_pomdp.envs.coding.v1.coophumaneval:HardenedCoopHumanEval")
 register("mbpp-v0", "llm_dec_pomdp.envs.coding.mbpp:MBPP")
+register("classeval-v0", "llm_dec_pomdp.envs.software.classeval:ClassEval")
+register("modules-v0", "llm_dec_pomdp.envs.software.modules:Modules")
 register("telegrams-v0", "llm_dec_pomdp.envs.writing.telegrams:Telegrams")
 register("dectiger-v0", "llm_dec_pomdp.envs.classics.dectiger:DecTiger")
 register("broadcast-v0", "llm_dec_pomdp.envs.classics.broadcast:Broadcast")

@@ -14,10 +14,12 @@ and so many bytes.
 
 from __future__ import annotations
 
+import builtins
 import contextlib
 import struct
-from collections import Counter, OrderedDict, defaultdict
+from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, ItemsView, Iterator, KeysView, ValuesView
+from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from fractions import Fraction
 from itertools import chain, islice
@@ -37,8 +39,12 @@ HEADER = struct.Struct(">IQ")
 _VIEWS = (KeysView, ValuesView, ItemsView)
 _COUNT = struct.Struct(">I")
 _FLOAT = struct.Struct(">d")
+_HANDLE = struct.Struct(">Q")
 _FROZEN: dict[type, Callable[..., Any]] = {list: tuple, set: frozenset}
 _CONTAINERS: dict[type, bytes] = {list: b"[", tuple: b"(", set: b"{", frozenset: b"<"}
+_TIMES: dict[type, bytes] = {datetime: b"@", date: b"Y", time: b"C"}
+Keep = Callable[[Any], int]  # the number under which an object stays where it is
+Kept = Callable[[int], Any]  # what stands for the object of a number
 _DICTS = (dict, Counter, OrderedDict, defaultdict)  # the last three compare as a dict does
 _ATOMS = (bool, int, float, complex, str, bytes, bytearray, Decimal, Fraction)
 _SPREAD = frozenset([type(None), type(...), bool, float, str, bytes, bytearray, dict])  # few of one hash can be made
@@ -52,22 +58,23 @@ class CodecError(ValueError):
 # --- encoding ---------------------------------------------------------------------------------------------------------
 
 
-def encode(value: Any, *, low: bool = False) -> bytes:
+def encode(value: Any, *, low: bool = False, keep: Keep | None = None) -> bytes:
     """The bytes of a value.
 
     Args:
         value: Anything; refused unless it and all it holds is exactly of a plain type.
         low: Take the plain data of subclasses, iterators and objects with attributes instead of refusing them.
+        keep: Gives an object of another type a number, which travels in its place.
 
     Raises:
         CodecError: It is of another type, too large, too deep, or holds itself.
     """
     out = bytearray()
-    _encode(value, out, 0, low)
+    _encode(value, out, 0, low, keep)
     return bytes(out)
 
 
-def _encode(value: Any, out: bytearray, depth: int, low: bool) -> None:
+def _encode(value: Any, out: bytearray, depth: int, low: bool, keep: Keep | None) -> None:
     if depth > MAX_DEPTH:
         raise CodecError(f"nested deeper than {MAX_DEPTH}")
     kind: type = type(value)
@@ -78,16 +85,18 @@ def _encode(value: Any, out: bytearray, depth: int, low: bool) -> None:
     elif kind in _ATOMS:
         _encode_atom(kind, value, out)
     elif kind in _CONTAINERS:
-        _encode_items(_CONTAINERS[kind], value, len(value), out, depth, low)
+        _encode_items(_CONTAINERS[kind], value, len(value), out, depth, low, keep)
     elif kind in _DICTS:
-        _encode_items(b"D", list(chain.from_iterable(dict.items(value))), len(value), out, depth, low)
+        _encode_items(b"D", list(chain.from_iterable(dict.items(value))), len(value), out, depth, low, keep)
     elif kind is range:
         _capped_length(value)
-        _encode_items(b"R", (value.start, value.stop, value.step), 3, out, depth, low)
+        _encode_items(b"R", (value.start, value.stop, value.step), 3, out, depth, low, keep)
     elif _is_numpy_scalar(kind):
-        _encode(value.item(), out, depth + 1, low)
+        _encode(value.item(), out, depth + 1, low, keep)
+    elif keep is not None:
+        _encode_kept(kind, value, out, depth, low, keep)
     elif low:
-        _encode_low(value, out, depth, low)
+        _encode_low(value, out, depth, low, keep)
     else:
         raise CodecError(f"{kind.__name__} is no plain value")
     if len(out) > MAX_SIZE:
@@ -133,42 +142,60 @@ def _blob(tag: bytes, content: bytes, out: bytearray) -> None:
     out += tag + _COUNT.pack(len(content)) + content
 
 
-def _encode_items(tag: bytes, items: Any, count: int, out: bytearray, depth: int, low: bool) -> None:
+def _encode_items(tag: bytes, items: Any, count: int, out: bytearray, depth: int, low: bool, keep: Keep | None) -> None:
     if count > MAX_SIZE:
         raise CodecError(f"larger than {MAX_SIZE} bytes")
     out += tag + _COUNT.pack(count)
     for item in items:
-        _encode(item, out, depth + 1, low)
+        _encode(item, out, depth + 1, low, keep)
 
 
-def _encode_low(value: Any, out: bytearray, depth: int, low: bool) -> None:
+def _encode_kept(kind: type, value: Any, out: bytearray, depth: int, low: bool, keep: Keep) -> None:
+    """What objects hold beside plain values: queues, times and builtin types; else the number of an object."""
+    if kind is deque:
+        _encode_items(b"Q", (list(value), value.maxlen), 2, out, depth, low, keep)
+    elif kind in _TIMES and getattr(value, "tzinfo", None) is None:
+        _blob(_TIMES[kind], value.isoformat().encode(), out)
+    elif kind is timedelta:
+        _encode_items(b"t", (value.days, value.seconds, value.microseconds), 3, out, depth, low, keep)
+    elif kind is type and vars(builtins).get(value.__name__) is value:
+        _blob(b"B", value.__name__.encode(), out)
+    else:
+        out += b"H" + _HANDLE.pack(keep(value))
+
+
+def _encode_low(value: Any, out: bytearray, depth: int, low: bool, keep: Keep | None) -> None:
     for base in (*_ATOMS, *_CONTAINERS, dict):
         if isinstance(value, base):
             plain: Any = cast(Any, base)(value) if base is not dict else dict(dict.items(cast("dict[Any, Any]", value)))
-            return _encode(plain, out, depth + 1, low)
+            return _encode(plain, out, depth + 1, low, keep)
     if isinstance(value, (Iterator, *_VIEWS)):
         items = list(islice(cast("Iterator[Any]", iter(value)), MAX_SIZE))
-        return _encode_items(b"I", items, len(items), out, depth, low)
+        return _encode_items(b"I", items, len(items), out, depth, low, keep)
     attributes = getattr(value, "__dict__", None)
     if type(attributes) is not dict:
         raise CodecError(f"{type(value).__name__} holds no plain data")
     out += b"O"
-    return _encode(attributes, out, depth + 1, low)
+    return _encode(attributes, out, depth + 1, low, keep)
 
 
 # --- decoding ---------------------------------------------------------------------------------------------------------
 
 
-def decode(data: bytes, *, low: bool = False) -> Any:
-    """The value of these bytes, built anew. Raises CodecError for anything `encode` would not have written."""
+def decode(data: bytes, *, low: bool = False, kept: Kept | None = None) -> Any:
+    """The value of these bytes, built anew; `kept` gives what stands for an object of a number, see `encode`.
+
+    Raises:
+        CodecError: Anything that `encode` would not have written.
+    """
     if len(data) > MAX_SIZE + 64:
         raise CodecError(f"larger than {MAX_SIZE} bytes")
-    reader = _Reader(data, low)
+    reader = _Reader(data, low, kept)
     try:
         value = reader.value(0)
     except CodecError:
         raise
-    except (ValueError, TypeError, ArithmeticError, struct.error, RecursionError) as error:
+    except (ValueError, TypeError, LookupError, ArithmeticError, struct.error, RecursionError) as error:
         raise CodecError(f"malformed: {error}") from error
     if reader.position != len(data):
         raise CodecError("bytes after the value")
@@ -176,9 +203,10 @@ def decode(data: bytes, *, low: bool = False) -> Any:
 
 
 class _Reader:
-    def __init__(self, data: bytes, low: bool) -> None:
+    def __init__(self, data: bytes, low: bool, kept: Kept | None) -> None:
         self.data = data
         self.low = low
+        self.kept = kept
         self.position = 0
         self.numbers = 0  # in ranges so far
 
@@ -216,7 +244,7 @@ class _Reader:
             raise CodecError(f"nested deeper than {MAX_DEPTH}")
         tag = self.take(1)
         build = _DECODERS.get(tag)
-        if build is None or (tag in b"IO" and not self.low):
+        if build is None or (tag in b"IO" and not self.low) or (tag in b"BHQ@YCt" and not self.kept):
             raise CodecError(f"unknown tag {tag!r}")
         return build(self, depth)
 
@@ -289,6 +317,32 @@ def _decode_fraction(reader: _Reader, depth: int) -> Fraction:
     return Fraction(*parts)
 
 
+def _decode_deque(reader: _Reader, depth: int) -> deque[Any]:
+    items, longest = reader.items(depth)
+    if type(items) is not list or type(longest) not in (int, type(None)):
+        raise CodecError("a deque of what is no list")
+    return deque(items, longest)
+
+
+def _decode_handle(reader: _Reader, depth: int) -> Any:
+    assert reader.kept is not None
+    return reader.kept(_HANDLE.unpack(reader.take(8))[0])
+
+
+def _decode_type(reader: _Reader, depth: int) -> type:
+    kind = vars(builtins)[reader.blob().decode()]
+    if type(kind) is not type:
+        raise CodecError("a type that is none")
+    return kind
+
+
+def _decode_timedelta(reader: _Reader, depth: int) -> timedelta:
+    days, seconds, microseconds = reader.items(depth)
+    if not type(days) is type(seconds) is type(microseconds) is int:
+        raise CodecError("a timedelta of what is no int")
+    return timedelta(days, seconds, microseconds)
+
+
 _DECODERS: dict[bytes, Callable[[_Reader, int], Any]] = {
     b"N": lambda reader, depth: None,
     b".": lambda reader, depth: Ellipsis,
@@ -308,6 +362,13 @@ _DECODERS: dict[bytes, Callable[[_Reader, int], Any]] = {
     b"<": lambda reader, depth: frozenset(reader.items(depth)),
     b"D": _decode_dict,
     b"R": _decode_range,
+    b"Q": _decode_deque,
+    b"H": _decode_handle,
+    b"@": lambda reader, depth: datetime.fromisoformat(reader.blob().decode()),
+    b"Y": lambda reader, depth: date.fromisoformat(reader.blob().decode()),
+    b"C": lambda reader, depth: time.fromisoformat(reader.blob().decode()),
+    b"t": _decode_timedelta,
+    b"B": _decode_type,
     b"I": lambda reader, depth: iter(reader.items(depth)),
     b"O": lambda reader, depth: SimpleNamespace(**_decode_attributes(reader, depth)),
 }

@@ -3,7 +3,8 @@
 The programs are in `hostile/`, one file each, with a header of three lines: what it does, `# category:` and `# expect:`
 (the outcomes that are right for it); where one layer alone holds it, a fourth, `# needs:`. The categories lies,
 resources and escapes are solutions that do not know the answers of the tests. The category tasks is the other side:
-tests and prelude of a problem, whose asserts hold when an escape succeeds.
+tests and prelude of a problem, whose asserts hold when an escape succeeds. The category modules are programs of several
+files, `# file: path` before each but the first, against `unittest` tests of a class.
 """
 
 from __future__ import annotations
@@ -42,6 +43,26 @@ def f(x):
         return {"sum": 77, "all": [9, (8, {"a": 6})]}
     return {1: 4242, "text": ["xee", "q", "tt"], 2.5: 11.75}[x]
 """
+MODULES_CHECK = """
+import unittest
+class TestBox(unittest.TestCase):
+    def setUp(self):
+        from solution import Box
+        self.box = Box(3)
+    def test_equal(self):
+        self.assertEqual(self.box.add(4), 4242)
+        self.assertTrue(self.box.sealed(3) == "q7")
+    def test_close(self):
+        self.assertAlmostEqual(self.box.ratio(2.5), 11.75)
+    def test_contained(self):
+        self.assertIn("xee", self.box.words("text"))
+        self.assertEqual(len(self.box.words("text")), 17)
+    def test_state(self):
+        given = [2, 3]
+        self.box.put("k", given)
+        self.assertEqual(self.box.items, {"k": [2, 3, 77]})
+        self.assertEqual(given, [2, 3, 9])
+"""
 WRONG = "def f(x):\n    return None\n"
 SIDE_BY_SIDE = 4  # pools at once; most programs sleep or are refused immediately
 _MARK = "escaped"
@@ -56,7 +77,7 @@ class Program:
 
     name: str  # name of its file
     about: str  # what it does
-    category: str  # lies, resources, escapes or tasks
+    category: str  # lies, resources, escapes, tasks or modules
     expect: tuple[str, ...]  # outcomes that are right for it where every layer holds
     source: str  # its text, with places still to be filled in
     needs: str = ""  # the layer that alone holds it
@@ -66,6 +87,10 @@ class Program:
         source = laid.fill(self.source)
         if self.category == "tasks":
             return Job(WRONG, source, "f", prelude=source, limits=LIMITS)
+        if self.category == "modules":
+            first, *others = source.split("\n# file: ")
+            files = [(other.partition("\n")[0], other.partition("\n")[2]) for other in others]
+            return Job("", MODULES_CHECK, "", limits=LIMITS, modules=(("solution.py", first), *files))
         return Job(source, CHECK, "f", limits=LIMITS)
 
 
@@ -109,6 +134,7 @@ class Bait:
             "ACHIEVED": self.token,
             "NUL": "\0",
             "SURROGATE": "\ud800",
+            "MANY_FILES": "".join(f"\n# file: m{number}.py\nx = {number}" for number in range(10_000)),
             "PADDING": ("#" * 99 + "\n") * 100_000,
         }
         for name, text in places.items():

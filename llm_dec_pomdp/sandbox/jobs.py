@@ -45,6 +45,9 @@ class Job:
         limits: What the program may use.
         trust: "strict" refuses results that are not exactly of a builtin type; "low" takes the plain data of iterators,
             subclasses and objects with attributes instead (see docs/sandbox.md).
+        modules: Generated source files by path, e.g. ("shop/cart.py", ...). Where there are some, `check` is a module
+            of `unittest` tests that imports them, with one verdict for each test; `solution` and `entry_point` are
+            not looked at, and `prelude` is in scope of the tests alone.
     """
 
     solution: str
@@ -53,6 +56,7 @@ class Job:
     prelude: str = ""
     limits: Limits = field(default_factory=Limits)
     trust: Literal["strict", "low"] = "strict"
+    modules: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +73,7 @@ class Verdict:
         cases: The result of every execution of an assert in order, the first 1000; asserts not reached are False.
         shares: For every assert of the source the share of its executions that held; 0 where it was not reached.
         weak: A layer of confinement was missing.
+        tests: Names of the tests of a `unittest` module, `Class.test`, in the order of `cases`.
         returned: What `check` returned, where that is text and the program ended well; its first 100,000 characters.
     """
 
@@ -80,6 +85,7 @@ class Verdict:
     wall_seconds: float = 0.0
     cases: tuple[bool, ...] = ()
     shares: tuple[float, ...] = ()
+    tests: tuple[str, ...] = ()
     weak: bool = False
     returned: str | None = None
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import math
 import os
 import resource
 import select
@@ -18,14 +17,15 @@ import signal
 import struct
 import sys
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from typing import Any, BinaryIO, NoReturn
 
-from . import confine, room
+from . import confine, room, suite
 from .jobs import Limits
 from .keeper import import_site
 from .rewrite import CountedTests, rewrite_check
 from .solution import CaseTimeoutError, OverError, Solution, UnsupportedError, Zygote, ZygoteLostError
+from .suite import cpu_limit
 
 HEADER = struct.Struct(">I")
 MEMORY = 4 << 30  # bytes of address space for tests
@@ -200,6 +200,8 @@ def run_check(job: dict[str, Any], solution: Solution, record: Record) -> None:
 def judge(job: dict[str, Any], zygote: Zygote, slowness: float, gone: Callable[[], bool]) -> dict[str, Any]:
     """Run one job; the verdict as a dictionary. ZygoteLostError: the zygote was lost, perhaps through the program."""
     started = time.monotonic()
+    if job.get("modules"):
+        return suite.judge(job, zygote, slowness, gone) | {"wall_seconds": time.monotonic() - started}
     try:
         tests = rewrite_check(job["check"])
     except (SyntaxError, ValueError, RecursionError) as error:
@@ -230,18 +232,6 @@ def judge(job: dict[str, Any], zygote: Zygote, slowness: float, gone: Callable[[
         "wall_seconds": time.monotonic() - started,
         "starved": solution.starved,
     }
-
-
-@contextlib.contextmanager
-def cpu_limit(seconds: float) -> Generator[None]:
-    """End this process by SIGXCPU when it uses more CPU time; no timer can interrupt a C function of the tests."""
-    _, hard = resource.getrlimit(resource.RLIMIT_CPU)
-    end = math.ceil(time.process_time() + seconds)
-    resource.setrlimit(resource.RLIMIT_CPU, (end if hard == resource.RLIM_INFINITY else min(end, hard), hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_CPU, (hard, hard))
 
 
 def verdict(record: Record) -> dict[str, Any]:
@@ -329,8 +319,10 @@ class JudgeLoop:
                 self.zygote.replace()
         if ours:
             return {"outcome": "infra_error", "notes": [f"the process for programs was lost twice: {note}"]}
-        asserts = max(1, len(rewrite_check(job["check"]).asserts))
         notes = ["the program ended the process that it was started from"]
+        if job.get("modules"):
+            return suite.nothing_held("died", suite.names(job["check"]), notes)
+        asserts = max(1, len(rewrite_check(job["check"]).asserts))
         nothing = {"cases": [False] * asserts, "shares": [0.0] * asserts}
         return {"outcome": "died", "total": asserts, "notes": notes, **nothing}
 

@@ -19,8 +19,8 @@ SOCKET = 3  # the only descriptor besides the three standard ones, which lead no
 NOTE_LENGTH = 200
 
 
-def serve() -> NoReturn:
-    """Answer frames until the judge hangs up."""
+def serve(modules: Callable[[int, Any], NoReturn]) -> NoReturn:
+    """Answer frames until the judge hangs up; a program of several files is handed to `objects.serve`."""
     function: Any = None
     low = False
     send(0, ("ready",))
@@ -29,7 +29,9 @@ def serve() -> NoReturn:
         answer: tuple[Any, ...]
         try:
             request = codec.decode(body, low=True)
-            if function is None:
+            if function is None and request[0] == "modules":
+                modules(number, request[1])
+            elif function is None:
                 prelude, solution, entry_point, low = request
                 function = load(prelude, solution, entry_point)
                 answer = ("loaded",)
@@ -71,10 +73,10 @@ def explain(error: BaseException) -> str:
     return text[:NOTE_LENGTH].encode("utf-8", "replace").decode()
 
 
-def send(number: int, answer: tuple[Any, ...], *, low: bool = False) -> None:
+def send(number: int, answer: tuple[Any, ...], *, low: bool = False, keep: codec.Keep | None = None) -> None:
     """Write one frame; a value that cannot be encoded becomes the reason why."""
     try:
-        body = codec.encode(answer, low=low)
+        body = codec.encode(answer, low=low, keep=keep)
     except codec.CodecError as error:
         body = codec.encode(("refused", str(error)[:NOTE_LENGTH]))
     except BaseException as error:

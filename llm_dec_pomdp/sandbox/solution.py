@@ -171,6 +171,9 @@ class Solution:
         self._zygote = zygote
         self._load = load
         self._low: bool = load[-1]
+        self.keep: codec.Keep | None = None  # where objects of the program may be named, see `remote`
+        self.kept: codec.Kept | None = None
+        self.starts = 0  # of processes so far
         self._limits = limits
         self._gone = gone
         self._socket: socket.socket | None = None
@@ -202,6 +205,7 @@ class Solution:
         if greeting != ("ready",):
             raise ZygoteLostError(str(greeting), ours=True)
         self._confined = True
+        self.starts += 1
         self._exchange(self._load)  # within the timer that the caller has set
 
     def begin_case(self) -> None:
@@ -213,12 +217,20 @@ class Solution:
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
         """Call the entry point; its exceptions are raised here as exceptions of their builtin types."""
+        return self.ask((arguments, named))
+
+    def ask(self, message: tuple[Any, ...]) -> Any:
+        """Send a message of the room's protocol to a process that runs, or else to a new one."""
+        self.ready()
+        return self._exchange(message)
+
+    def ready(self) -> None:
+        """Have a process that runs."""
         if self._busy:  # a case ended in the middle of a call
             self.stop()
         if self._socket is None:
             self.start()
             self.begin_case()
-        return self._exchange((arguments, named))
 
     def stop(self) -> None:
         """End the process, if there is one."""
@@ -233,7 +245,7 @@ class Solution:
     def _exchange(self, message: tuple[Any, ...]) -> Any:
         assert self._socket is not None
         try:
-            body = codec.encode(message, low=True)
+            body = codec.encode(message, low=True, keep=self.keep)
         except codec.CodecError as error:
             raise UnsupportedError(f"argument: {error}") from None
         if select.select([self._socket], [], [], 0)[0]:
@@ -256,7 +268,7 @@ class Solution:
         if answered != number or length > codec.MAX_SIZE:
             self._die("wrote what is no answer")
         try:
-            answer = codec.decode(self._exactly(length), low=self._low)
+            answer = codec.decode(self._exactly(length), low=self._low, kept=self.kept)
         except codec.CodecError as error:
             self._die(f"wrote what is no value: {error}")
         if type(answer) is not tuple or not answer:

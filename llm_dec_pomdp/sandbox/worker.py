@@ -26,7 +26,7 @@ REST = 5.0  # seconds from the first byte of an answer to its last
 READING = 10.0  # seconds that a judge may take to read what it is handed
 LONGEST = 1 << 24  # bytes of an answer
 _NUMBERS = ("passed", "total", "cpu_seconds", "wall_seconds")
-_LISTS = {"notes": {str}, "cases": {bool}, "shares": {int, float}}
+_LISTS = {"notes": {str}, "cases": {bool}, "shares": {int, float}, "tests": {str}}
 
 
 class LostError(Exception):

@@ -26,7 +26,7 @@ import time
 from pathlib import Path
 from typing import NoReturn
 
-from . import confine, room
+from . import confine, objects, room
 
 ORDER = struct.Struct(">cQI")  # what, bytes of memory, seconds of CPU
 ANSWER = struct.Struct(">qq")
@@ -157,7 +157,7 @@ class Zygote:
                 confine.filter_calls(self.filter)
             self.control.detach()  # closed above
             del self.control, self.folder, self.readable, self.filter
-            room.serve()
+            room.serve(objects.serve)
         except BaseException as error:
             with contextlib.suppress(BaseException):
                 room.send(0, ("unconfined", room.explain(error)))

@@ -14,7 +14,19 @@ import pytest
 from waiting import wait_until
 
 from llm_dec_pomdp.sandbox import Job, SandboxPool, capabilities, confine
-from llm_dec_pomdp.sandbox.doctor import CHECK, GOLD, LIMITS, WRONG, Bait, Program, attempt, bait, examine, programs
+from llm_dec_pomdp.sandbox.doctor import (
+    CHECK,
+    GOLD,
+    LIMITS,
+    MODULES_CHECK,
+    WRONG,
+    Bait,
+    Program,
+    attempt,
+    bait,
+    examine,
+    programs,
+)
 
 PROGRAMS = programs()
 
@@ -36,7 +48,7 @@ def pool() -> Iterator[SandboxPool]:
 def test_every_category_has_many_programs() -> None:
     assert len(PROGRAMS) >= 70
     counts = Counter(program.category for program in PROGRAMS)
-    assert counts.keys() == {"lies", "resources", "escapes", "tasks"}
+    assert counts.keys() == {"lies", "resources", "escapes", "tasks", "modules"}
     assert counts.pop("tasks") >= 4
     assert min(counts.values()) >= 20
 
@@ -45,6 +57,29 @@ def test_the_yardsticks_are_right(pool: SandboxPool) -> None:
     good, wrong = pool.run([Job(GOLD, CHECK, "f"), Job(WRONG, CHECK, "f", limits=LIMITS)])
     assert (good.outcome, good.cases) == ("passed", (True,) * 4)
     assert (wrong.outcome, wrong.cases) == ("failed", (False,) * 4)
+
+
+BOX = """
+class Box:
+    def __init__(self, size):
+        self.items = {}
+    def add(self, number):
+        return 4242
+    def sealed(self, number):
+        return "q7"
+    def ratio(self, number):
+        return 11.75
+    def words(self, text):
+        return ["xee"] * 17
+    def put(self, name, given):
+        self.items[name] = [*given, 77]
+        given.append(9)
+"""
+
+
+def test_the_yardstick_of_modules_is_right(pool: SandboxPool) -> None:
+    [good] = pool.run([Job("", MODULES_CHECK, "", modules=(("solution.py", BOX),))])
+    assert (good.outcome, good.cases) == ("passed", (True,) * 4)
 
 
 @confined
@@ -72,7 +107,7 @@ def test_no_false_pass_and_nothing_left_without(layer: str) -> None:
 
 
 def test_no_lie_passes_without_any_layer() -> None:
-    lies = [program for program in PROGRAMS if program.category == "lies"]
+    lies = [program for program in PROGRAMS if program.category in ("lies", "modules")]
     assert examine(lies, confine.LAYERS).problems == {}
 
 

@@ -1,0 +1,1 @@
+"""Software by several authors: methods of a class, modules of a program."""

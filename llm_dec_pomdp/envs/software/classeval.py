@@ -1,0 +1,424 @@
+"""classeval-v0: a Python class, its methods written by different agents.
+
+| fact | value |
+|---|---|
+| agents | `n_agents` authors (2), and with `tester=True` or `reviewer=True` one of these |
+| turns | 1; `max_turns` for more, which pay as in `envs.turn_rewards` |
+| data | `FudanSELab/ClassEval`, 100 classes, train [20:] / test [:20]; 85 of them are played, see below |
+| offline | 43 classes written for this suite, 33 for training and 10 for testing |
+| return | 0 to 4.0 |
+
+Observation. All authors see the skeleton: fields, signatures, docstrings; nobody sees the others' bodies. With
+`assign="given"` each is told its methods, dealt out so that those that need each other go to different authors; with
+`"chosen"` each writes what it wants.
+
+Action. Any text with functions; prose, fences and a class around them are ignored.
+
+Reward (one float for the team):
+
+| component | range | rule |
+|---|---|---|
+| structure | 0.5 | share of methods written once, by their author, with the parameters of the skeleton |
+| syntax | 0.5 | the methods parse and make a class, else stop |
+| tests | 0..2 | passed / all tests of methods |
+| class | 0..0.5 | the same for tests of the whole class |
+| integration | 0..0.5 | share of methods that pass, and fail while what they need of other authors is a stub |
+
+An author without a method that counts for structure ends the sum there. Tests are `unittest` classes, judged apart
+from the program with one verdict each (docs/sandbox.md); those that stubs pass do not count. Which method needs which
+is found by running the row's own solution with each one as a stub; where none needs another author's, `integration` is
+as `class`.
+
+Turns. From the second on authors are told what became of their methods, as `feedback` says: "none", "passed",
+"level_passed" or "level_feedback" with the reasons of up to `feedback_tests` failed tests. The tester writes asserts
+from the docstrings; authors and tester are told which failed. The reviewer speaks in every other turn: it is shown all
+bodies and writes to each author below a line `[author 1]`, `[author 2]`, ...
+
+Protocols. The strategies of ClassEval are protocols: holistic is `single`, incremental `sequential`, compositional
+`concat`. Its figures are class success, the share of classes that pass all tests, and method success. Published,
+greedy:
+
+| model | holistic | incremental | compositional |
+|---|---|---|---|
+| GPT-4-Turbo | 38 / 67.5 | 33 / 63.5 | 27 / 62.7 |
+| DeepSeek-Coder-6.7B | 27 / 57.2 | 18 / 47.6 | 17 / 49.6 |
+| SantaCoder-1.1B | 0 / 0.6 | 10 / 30.3 | 0 / 18.9 |
+
+Without skill a team earns, in % of 4.0: silence and two copies of the whole class 0, one author who writes all beside
+an idle one 8 (12.5 where methods are chosen), stubs that return None with every name and signature 25. OpenMLRL's
+reward for this data set counts names (coverage, picks, balance) and runs no test; there such stubs earn the maximum,
+so that it is not offered as a task. Stubs that return True earn 94 on one published row, whose tests expect nothing
+else.
+
+Rows. 12 published classes need other libraries, and the own solutions of three fail a test: ClassEval_17 expects an
+event of 2024 to lie ahead, _48 the host name of its author, and _50 a read-only file that root cannot write. They are
+left out.
+
+Measured (`env.measure`): class and method success in %, and where authors choose, coverage and overlap.
+
+Source: ClassEval, arXiv:2308.01861 (MIT), its data and its strategies; the reward is this suite's own.
+
+Version history: v0, the first.
+
+Example:
+    >>> import llm_dec_pomdp
+    >>> env = llm_dec_pomdp.make("classeval-v0", split="test")
+    >>> observations, _ = env.reset(options={"index": 0})
+    >>> observations["agent_0"].splitlines()[0]
+    'class Matrix:'
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import textwrap
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from statistics import fmean
+from typing import Literal, NamedTuple, get_args
+
+from typing_extensions import Unpack
+
+from ... import sandbox
+from ...registries import nearest
+from ...sandbox import Job, Verdict
+from ...types import Group, Message, Score, TaskItem
+from ..coding import analysis
+from ..coding.candidates import judged
+from ..facts import Facts
+from ..task import Transition
+from ..tasks import TaskError, Tasks, TaskSource
+from ..text_task import TextOptions, TextState, TextTask
+from . import candidates as kinds
+from . import reward
+from .classes import REQUIRED, converted, left_out, own_rows
+from .program import MODULE, Spec, Written, assembled, dealt, gold_of, in_order, key_of, spec_of, written
+
+Assign = Literal["given", "chosen"]
+Feedback = Literal["none", "passed", "level_passed", "level_feedback"]
+MOST_ASSERTS = 20  # of a tester that are run
+LONGEST_REVIEW = 1000  # characters for one author
+_ONLY = "Write only complete functions with `self`: no explanation, no code fences, no tests."
+
+
+class Found(NamedTuple):
+    """What became of a turn, beside its score."""
+
+    written: Written
+    verdict: Verdict | None = None  # on the tester's asserts
+    asserts: tuple[str, ...] = ()
+
+
+class ClassEval(TextTask):
+    """Classes by several authors; the module is the manual.
+
+    Args:
+        n_agents: Authors; rows with fewer methods are left out.
+        assign: Whether methods are given to authors, or chosen by them.
+        tester: There is an agent that writes asserts.
+        reviewer: There is an agent that reads all bodies in every other turn; at least 3 turns.
+        feedback: What authors are told from the second turn on.
+        feedback_tests: How many failed tests "level_feedback" may explain.
+        candidates: Offer methods to choose among by a letter, on our own classes; see `envs.software.candidates`.
+        tasks, common: See `TextTask`.
+    """
+
+    declared = Facts(
+        name="classeval-v0",
+        components=reward.COMPONENTS,
+        diagnostics=reward.DIAGNOSTICS,
+        score_range=(0.0, 4.0),
+        hidden_fields=("test", "solution"),
+        judges_code=True,
+    )
+    source = TaskSource(
+        "classeval",
+        "FudanSELab/ClassEval",
+        {"train": "test[20:]", "test": "test[:20]"},
+        REQUIRED,
+        sample=own_rows,
+        convert=converted,
+    )
+
+    def __init__(
+        self,
+        tasks: Tasks = "sample",
+        *,
+        n_agents: int = 2,
+        assign: Assign = "given",
+        tester: bool = False,
+        reviewer: bool = False,
+        feedback: Feedback = "level_feedback",
+        feedback_tests: int = 1,
+        candidates: bool = False,
+        **common: Unpack[TextOptions],
+    ) -> None:
+        if isinstance(n_agents, bool) or not isinstance(n_agents, int) or n_agents < 1:  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ValueError(f"n_agents is {n_agents!r}; give a number of authors, at least 1")
+        for name, value, known in (("assign", assign, get_args(Assign)), ("feedback", feedback, get_args(Feedback))):
+            if value not in known:
+                raise ValueError(f"{name} is {value!r}; {nearest(str(value), known)}")
+        if feedback_tests < 0:
+            raise ValueError(f"feedback_tests is {feedback_tests}; it is a number of tests, at least 0")
+        if candidates and (n_agents != 2 or assign != "given" or tester or reviewer):
+            raise ValueError(
+                f"candidates are offered to two authors of given methods; n_agents is {n_agents}, assign {assign!r}, "
+                f"tester {tester}, reviewer {reviewer}: leave these out"
+            )
+        if reviewer and common.get("max_turns", 3) < 3:
+            raise ValueError(
+                f"max_turns is {common.get('max_turns')} with a reviewer, who speaks second; give at least 3"
+            )
+        if reviewer and common.get("pays", "final") != "final":
+            raise ValueError(f"pays is {common.get('pays')!r} with a reviewer, whose turns have no score; give 'final'")
+        if reviewer:
+            common.setdefault("max_turns", 3)
+        self.n_authors, self.assign, self.feedback, self.feedback_tests = n_agents, assign, feedback, feedback_tests
+        self.candidates = candidates
+        authors = tuple(f"author {number}" for number in range(1, n_agents + 1))
+        roles = (*authors, *(["tester"] if tester else []), *(["reviewer"] if reviewer else []))
+        self.declared = replace(self.declared, roles=roles, hears_others=reviewer)
+        super().__init__(tasks, **common)
+        self.authors = self.possible_agents[:n_agents]
+        self.tester = f"agent_{roles.index('tester')}" if tester else ""
+        self.reviewer = f"agent_{roles.index('reviewer')}" if reviewer else ""
+
+    # --- rows --------------------------------------------------------------------------------------------------------
+
+    def problem(self, item: TaskItem) -> str:
+        """Fields that are no class with methods and tests."""
+        for name in ("methods", "whole"):
+            try:
+                value = json.loads(item.fields[name])
+            except ValueError as error:
+                return f"field {name!r}: is no JSON ({error}); see envs.software.classes"
+            if not isinstance(value, dict if name == "methods" else list) or (name == "methods" and not value):
+                return f"field {name!r}: is {item.fields[name]!r:.60}; see envs.software.classes"
+        spec = spec_of(item)
+        for name in ("solution", "test"):
+            if problem := analysis.syntax_error(item.fields[name]):
+                return f"field {name!r}: does not parse ({problem}); correct or remove the row"
+        missing = [method for method in spec.names if method not in gold_of(spec.solution, spec.class_name)]
+        if missing:
+            return f"field 'methods': {missing[0]!r} is no method of {spec.class_name!r} in 'solution'; correct the row"
+        return ""
+
+    def prepare(self, items: tuple[TaskItem, ...]) -> tuple[TaskItem, ...]:
+        """The rows that can be played by so many authors, each with its reference."""
+        fitting = [item for item in items if not left_out(item)]
+        if self.candidates:
+            fitting = [item for item in fitting if kinds.offered(item.id)]
+        fitting = [item for item in fitting if len(spec_of(item).names) >= self.n_authors]
+        if not fitting:
+            raise TaskError(
+                f"n_agents is {self.n_authors}, and none of {len(items)} rows is a class of the standard library with "
+                "so many methods; give fewer authors, or other rows"
+            )
+        return tuple(replace(item, reference=self._reference(item)) for item in fitting)
+
+    def _reference(self, item: TaskItem) -> tuple[str, ...]:
+        spec = spec_of(item)
+        gold, owners = gold_of(spec.solution, spec.class_name), dealt(key_of(spec), self.n_authors)
+        texts = ["\n".join(gold[m] for m in spec.names if owners[m] == author) for author in range(self.n_authors)]
+        return (*texts, *[""] * (len(self.declared.roles) - self.n_authors))
+
+    def try_rows(self) -> None:
+        """Run the solutions of rows that a user brought."""
+        if self._rows_of in ("", "hub"):
+            return
+        jobs = [reward.job(spec, gold_of(spec.solution, spec.class_name)) for spec in map(spec_of, self.items)]
+        for item, verdict in zip(self.items, self._judge(jobs), strict=True):
+            if verdict.outcome != "passed":
+                note = next(iter(verdict.notes), verdict.outcome)
+                raise TaskError(
+                    f"{self._rows_of}, task {item.id!r}, field 'solution': fails {note!r:.200}; correct or remove it"
+                )
+
+    # --- what agents are told ----------------------------------------------------------------------------------------
+
+    def observe(self, item: TaskItem, agent: str) -> str:
+        """The skeleton, then the role's request; the reviewer is told nothing at first."""
+        if agent == self.reviewer:
+            return ""
+        spec = spec_of(item)
+        return f"{item.prompt.strip()}\n\n{self._request(item, spec, agent)}"
+
+    def _request(self, item: TaskItem, spec: Spec, agent: str) -> str:
+        if agent == self.tester:
+            return (
+                f"Others write the methods of `{spec.class_name}`. Write asserts that the docstrings demand, each in a "
+                "line: statements, then `assert`, separated by `;`. Each is run by itself."
+            )
+        author = self.authors.index(agent)
+        if self.assign == "chosen":
+            return (
+                f"You are author {author + 1} of {self.n_authors}. Write some of the methods; the others, whose code "
+                f"you do not see, write the rest. A method that several write counts for none of them. {_ONLY}"
+            )
+        mine = self._mine(spec, author)
+        request = (
+            f"Write {_listed(mine)} of `{spec.class_name}`. The other methods are written by others: call them where "
+            f"they help, and do not define them. {_ONLY}"
+        )
+        return f"{request}\n\n{kinds.offer(item, author)}" if self.candidates else request
+
+    def _mine(self, spec: Spec, author: int) -> list[str]:
+        return [method for method, owner in self._dealt(spec).items() if owner == author]
+
+    def _dealt(self, spec: Spec) -> Mapping[str, int]:
+        return dealt(key_of(spec), self.n_authors)
+
+    def choices(self, agent: str, history: Sequence[Message] = ()) -> Sequence[str]:
+        """The letters of the candidates, where there are some."""
+        return kinds.LETTERS if self.candidates else ()
+
+    # --- what it is worth --------------------------------------------------------------------------------------------
+
+    def written(self, item: TaskItem, actions: Mapping[str, str]) -> Written:
+        """The methods in what authors wrote."""
+        spec = spec_of(item)
+        texts = [actions.get(agent, "") for agent in self.authors]
+        if self.candidates:
+            texts = [kinds.chosen(item, author, text) for author, text in enumerate(texts)]
+        texts = [text[: 4 * analysis.MAX_SOURCE] for text in texts]
+        return written(spec, texts, None if self.assign == "chosen" else self._dealt(spec))
+
+    def score(self, item: TaskItem, actions: Mapping[str, str]) -> Score:
+        """The reward of `envs.software.reward`."""
+        return reward.score(spec_of(item), self.written(item, actions), self.n_authors, self._judge)
+
+    def _judge(self, jobs: Sequence[Job]) -> Sequence[Verdict]:
+        return judged(jobs) if self.candidates else sandbox.default_pool().run(jobs)
+
+    # --- turns -------------------------------------------------------------------------------------------------------
+
+    def transition(self, state: TextState, actions: Mapping[str, str], seed: int) -> Transition[TextState]:
+        """Score the authors' texts; or, where the reviewer was asked, hand its words on."""
+        if self.reviewer and self.reviewer in actions:
+            return self._reviewed(state, actions[self.reviewer])
+        after = super().transition(state, actions, seed)
+        if self.reviewer and after.state.told:
+            waiting = tuple((f"{_WAITING}{agent}", text) for agent, text in after.state.told if agent != self.reviewer)
+            shown = (self.reviewer, self._shown(state.item, actions, state.turn))
+            after = replace(after, state=after.state._replace(told=(shown, *waiting)))
+        return after
+
+    def told(self, state: TextState) -> Mapping[str, str]:
+        """What authors and tester are told; while the reviewer reads, they wait."""
+        return {agent: text for agent, text in state.told if text and not agent.startswith(_WAITING)}
+
+    def _shown(self, item: TaskItem, actions: Mapping[str, str], turn: int) -> str:
+        bodies = self.written(item, actions).bodies
+        first = f"{item.prompt.strip()}\n\n" if turn == 0 else ""
+        roles = " and ".join(f"[{self.role(agent)}]" for agent in self.authors)
+        return (
+            f"{first}The methods that the authors wrote:\n\n" + "\n".join(bodies.values()) + "\nWrite one paragraph to "
+            f"each author on what to correct, each below a line with its name: {roles}."
+        )
+
+    def _reviewed(self, state: TextState, text: str) -> Transition[TextState]:
+        roles = "|".join(re.escape(self.role(agent)) for agent in self.authors)
+        pieces = re.split(rf"(?im)^[ \t]*\[({roles})\][ \t]*:?", text)
+        notes = dict(zip([name.lower() for name in pieces[1::2]], pieces[2::2], strict=True))
+        told: list[tuple[str, str]] = []
+        for name, message in state.told:
+            agent = name.removeprefix(_WAITING)
+            if agent != self.reviewer:
+                note = notes.get(self.role(agent), "").strip()[:LONGEST_REVIEW]
+                told.append((agent, f"The reviewer: {note}\n\n{message}" if note else message))
+        following = state._replace(told=tuple(told), turn=state.turn + 1)
+        return Transition(following, 0.0)
+
+    def respond(self, item: TaskItem, actions: Mapping[str, str], score: Score) -> Mapping[str, str]:
+        """What became of each author's methods, and of the tester's asserts."""
+        spec, found = spec_of(item), self._tested(item, actions)
+        told = {agent: self._feedback(spec, found, agent, score) for agent in self.authors}
+        if self.tester:
+            told[self.tester] = f"{_outcomes(found)}\n\nWrite all asserts anew."
+        return told
+
+    def _feedback(self, spec: Spec, found: Found, agent: str, score: Score) -> str:
+        author = self.authors.index(agent)
+        lines: list[str] = []
+        if self.feedback == "passed":
+            lines = ["All tests passed." if score.diagnostics["class_right"] else "Not all tests passed."]
+        elif self.feedback != "none":
+            lines = [*self._levels(spec, found.written, author, score)]
+        if self.tester and found.verdict:
+            lines.append(_outcomes(found))
+        mine = _listed(self._mine(spec, author)) if self.assign == "given" else "your methods"
+        return "\n".join([*(f"- {line}" for line in lines), "", f"Write the complete new version of {mine}. {_ONLY}"])
+
+    def _levels(self, spec: Spec, found: Written, author: int, score: Score) -> list[str]:
+        lines: list[str] = []
+        for method in found.of(author):
+            if method not in found.bodies:
+                lines.append(f"`{method}` is missing.")
+            elif method in found.copies:
+                lines.append(f"`{method}` was defined more than once.")
+            elif problem := analysis.syntax_error(found.bodies[method]):
+                lines.append(f"`{method}` has a syntax error, {problem}.")
+            elif not found.is_right(spec, method):
+                lines.append(f"`{method}` has other parameters than in the skeleton.")
+        foreign = in_order({method for method, who in found.foreign if who == author}, spec)
+        lines += [f"`{method}` is not yours to write." for method in foreign]
+        if score.notes["outcome"] == "not run":
+            return [*lines, "The class was not tested, since the methods of all authors make none yet."]
+        passed, total = (int(score.diagnostics[f"tests_{name}"]) for name in ("passed", "total"))
+        lines.append(f"{passed} of {total} tests of the class passed.")
+        if self.feedback == "level_feedback":
+            mine = {spec.methods[method] for method in found.of(author)}
+            failed = [line for line in score.notes["detail"].splitlines() if line.partition(".")[0] in mine]
+            lines += failed[: self.feedback_tests]
+        return lines
+
+    # --- the tester --------------------------------------------------------------------------------------------------
+
+    def _tested(self, item: TaskItem, actions: Mapping[str, str]) -> Found:
+        spec, found = spec_of(item), self.written(item, actions)
+        asserts = _asserts(actions.get(self.tester, "")) if self.tester else ()
+        if not asserts or reward.syntax_problem(spec, found.bodies):
+            return Found(found)
+        check = f"import unittest\nfrom solution import {spec.class_name}\n\n\nclass Asserts(unittest.TestCase):\n"
+        for number, line in enumerate(asserts, 1):
+            check += f"    def test_{number:02d}(self):\n" + textwrap.indent(line, " " * 8) + "\n"
+        program = ((MODULE, assembled(spec, found.bodies)),)
+        [verdict] = self._judge([Job("", check, "", modules=program, limits=reward.LIMITS)])
+        return Found(found, verdict, asserts)
+
+    def measure(self, groups: Sequence[Group]) -> Mapping[str, Mapping[str, float]]:
+        """Class and method success, and how authors divided the methods among them, in %."""
+        final = [e.final.diagnostics for group in groups for e in group.episodes if e.final]
+        if not final:
+            return {}
+        names = {"class_right": "class success %", "methods_right": "method success %"}
+        if self.assign == "chosen":
+            names |= {"coverage": "coverage %", "overlap": "overlap %"}
+        return {"software": {column: 100 * fmean(d[name] for d in final) for name, column in names.items()}}
+
+
+_WAITING = "later: "  # before the name of an agent whose words wait for the reviewer's
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
+
+
+def _asserts(text: str) -> tuple[str, ...]:
+    """The lines of a text that are statements with an assert."""
+    found: list[str] = []
+    for line in text[: analysis.MAX_SOURCE].splitlines():
+        tree = analysis.parse(line.strip()) if "assert" in line else None
+        if tree and any(isinstance(node, ast.Assert) for node in tree.body):
+            found.append(ast.unparse(tree))
+    return tuple(found[:MOST_ASSERTS])
+
+
+def _outcomes(found: Found) -> str:
+    if found.verdict is None:
+        return "No assert of the tester was run."
+    failed = [line for line, held in zip(found.asserts, found.verdict.cases, strict=True) if not held]
+    listed = "".join("\n    " + line.replace("\n", "; ") for line in failed)
+    return f"{len(failed)} of {len(found.asserts)} asserts of the tester failed.{listed}"

@@ -1,0 +1,513 @@
+"""modules-v0: a small program, each of its modules written by another agent.
+
+| fact | value |
+|---|---|
+| agents | one for each module (`modules`, 4); two with `form="merge"` |
+| turns | 2; `max_turns` for others |
+| data | packages drawn from a seed: 60 for training, 20 for testing |
+| return | 0 to 1, less costs |
+
+Observation. Each author is told what the package is about, the interface of its module (signatures and docstrings), the
+interfaces of the modules that it imports, and who imports it; it never sees others' code. Later it is told what its
+calls gave, who wrote to it, and how many tests of its module pass.
+
+Action. Python source is the whole module; a call of a tool works on it: `write_file`, `read_file`, `replace_in_file`
+and so on in a tree of the author's own, of which its module counts, and `run_tests`, which says what tests of a module
+say with all modules as they are now. With `messages=True` a line `to NAME: words` is a message of at most 30 words, one
+a turn.
+
+Reward. The score of a turn is the share of tests that pass, those across modules (`TestTogether`) at half the weight; a
+turn pays what the score has risen since the last one, less `call_cost` for a call and `message_cost` for a message. An
+episode ends when all tests pass.
+
+With `form="merge"` two authors each add a feature to one module, in the same turn and without tools. What they write is
+merged by lines; a conflict scores 0. The form is that of CooperBench, whose authors report a quarter of pairs of
+features done by teams and half by one agent (claimed, with other data).
+
+Options. `modules` 3 to 6; `deep`, how many modules the longest chain of imports has (0: any); `shared`, how many data
+types modules share (1 or 2). Rows of your own have `prompt`, `solution` (files, `# file: PATH` before each) and `test`.
+
+Stubs earn 0, and so do empty texts: a test fails while a module that it needs is a stub.
+
+Measured (`env.measure`): shares of episodes with all tests passed and of tests, by the number of modules; how often a
+change broke tests of a module whose author had changed nothing; messages. `contributions` says what a module is worth.
+
+Source: the question is that of arXiv:2508.04652; tasks and reward are this suite's own.
+
+Version history: v0, the first.
+
+Example:
+    >>> import llm_dec_pomdp
+    >>> env = llm_dec_pomdp.make("modules-v0", split="test", modules=3)
+    >>> observations, _ = env.reset(options={"index": 0})
+    >>> env.role("agent_0")
+    'author 1'
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from statistics import fmean
+from typing import Any, Literal, NamedTuple, get_args
+
+from typing_extensions import Unpack
+
+from ... import sandbox
+from ...registries import UnknownNameError, nearest
+from ...sandbox import Job, Limits, Verdict
+from ...types import Event, Group, Message, Score, TaskItem, Tool
+from ..base import Say
+from ..coding import analysis
+from ..facts import Facts
+from ..task import Task, TaskOptions, Transition
+from ..tasks import Tasks, TaskSource
+from ..tools import Answered, Call, Kit, Toolbox, ToolState, function
+from ..tools.ready import Files, files
+from . import merge
+from .packages import PLANS, TOGETHER, class_of, depth, interface, own_rows, stub, unpacked
+
+Form = Literal["modules", "merge"]
+LIMITS = Limits(cpu_seconds=4.0, case_seconds=1.0)
+WORDS = 30  # of a message
+LONGEST_MESSAGE = 400  # characters
+AT_ONCE = 8  # calls of a text
+CHARACTERS = 20_000  # of an author's files
+_FENCE = re.compile(r"```[^\n`]*\n(.*?)(?:```|\Z)", re.DOTALL)
+_MESSAGE = re.compile(r"^[ \t]*to[ \t]+(\w+)[ \t]*:[ \t]*(\S.*)$", re.IGNORECASE | re.MULTILINE)
+_CONFLICT = "What both wrote is in conflict: the same place was changed in different ways."
+
+
+class State(NamedTuple):
+    """The state of `Modules`."""
+
+    item: TaskItem
+    tools: ToolState = ToolState()
+    turn: int = 0
+    passed: frozenset[str] = frozenset()  # tests
+    sources: tuple[str, ...] = ()  # of the modules after the last turn
+    score: float = 0.0
+    spent: float = 0.0
+    told: tuple[tuple[str, Message], ...] = ()
+    conflict: bool = False
+
+
+class Modules(Task[State]):
+    """Programs by several authors; the module is the manual.
+
+    Args:
+        modules: How many modules, 3 to 6; each has an author.
+        deep: How many modules the longest chain of imports has; 0 for any.
+        shared: Data types that modules share, 1 or 2.
+        form: "modules", or "merge": two authors add a feature each to one module.
+        messages: Authors may write to each other.
+        call_cost: Of a call of a tool, at least 0.
+        message_cost: Of a message, at least 0.
+        tasks, common: See `Task`.
+    """
+
+    declared = Facts(
+        name="modules-v0",
+        components=("tests", "costs"),
+        diagnostics=("tests_passed", "tests_total", "all_passed", "conflict", "broken", "messages"),
+        score_range=(-1.0, 1.0),
+        hidden_fields=("test", "solution"),
+        scripts=("gold",),
+        judges_code=True,
+    )
+
+    def __init__(
+        self,
+        tasks: Tasks = "sample",
+        *,
+        modules: int = 4,
+        deep: int = 0,
+        shared: int = 1,
+        form: Form = "modules",
+        messages: bool = False,
+        call_cost: float = 0.0,
+        message_cost: float = 0.0,
+        **common: Unpack[TaskOptions],
+    ) -> None:
+        if modules not in PLANS:
+            raise ValueError(f"modules is {modules!r}; give a number from 3 to 6")
+        depths = sorted({depth(plan) for plan in PLANS[modules]})
+        if deep and deep not in depths:
+            known = ", ".join(map(str, depths))
+            raise ValueError(f"deep is {deep!r}; with {modules} modules there are {known}, and 0 for any")
+        if shared not in (1, 2):
+            raise ValueError(f"shared is {shared!r}; modules share 1 or 2 data types")
+        if form not in get_args(Form):
+            raise ValueError(f"form is {form!r}; {nearest(str(form), get_args(Form))}")
+        for name, value in {"call_cost": call_cost, "message_cost": message_cost}.items():
+            if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < math.inf:  # pyright: ignore[reportUnnecessaryIsInstance]
+                raise ValueError(f"{name} is {value!r}; it is a price, a number of at least 0")
+        self.form: Form = form
+        self.messages = bool(messages)
+        self.call_cost, self.message_cost = float(call_cost), float(message_cost)
+        count = 2 if form == "merge" else modules
+        rows = merge.own_rows if form == "merge" else functools.partial(own_rows, modules, deep, shared)
+        required = ("prompt", "test", "first", "second") if form == "merge" else ("prompt", "solution", "test")
+        self.source = TaskSource("modules", required=required, sample=rows)  # type: ignore[misc]  # of that size
+        low = count * (AT_ONCE * self.call_cost + self.message_cost)
+        hidden = ("test",) if form == "merge" else ("test", "solution")
+        common.setdefault("max_turns", 1 if form == "merge" else 2)
+        self._dearest = low
+        self.declared = replace(
+            self.declared,
+            roles=tuple(f"author {number}" for number in range(1, count + 1)),
+            hidden_fields=hidden,
+            hears_others=self.messages,
+            silence_is_lowest=not low,
+        )
+        kits = [] if form == "merge" else [files(characters=CHARACTERS, private=True), _tests_kit()]
+        self.toolbox = Toolbox(kits)
+        super().__init__(tasks, **common)
+
+    # --- rows and facts ----------------------------------------------------------------------------------------------
+
+    @property
+    def facts(self) -> Facts:
+        """The lowest score is that of the most calls and messages of all turns."""
+        low = -self._dearest * self.max_turns
+        return replace(self.declared, score_range=(low, 1.0), turn_range=(-1.0 - self._dearest, 1.0), best=1.0)
+
+    def problem(self, item: TaskItem) -> str:
+        """Files that are no such package."""
+        if problem := analysis.syntax_error(item.fields["test"]):
+            return f"field 'test': does not parse ({problem}); correct or remove the row"
+        if self.form == "merge":
+            return ""
+        found = unpacked(item.fields["solution"])
+        if len(found) != len(self.possible_agents):
+            count = len(self.possible_agents)
+            return f"field 'solution': has {len(found)} files, and there are {count} authors; give modules={len(found)}"
+        for path, source in found:
+            if problem := analysis.syntax_error(source):
+                return f"field 'solution': {path} does not parse ({problem}); correct or remove the row"
+        return ""
+
+    def unusable(self, item: TaskItem) -> str:
+        """See `Task`."""
+        return self.problem(item)
+
+    def prepare(self, items: tuple[TaskItem, ...]) -> tuple[TaskItem, ...]:
+        """The rows, with the modules of their solutions as references."""
+        if self.form == "merge":
+            return items
+        sources = [tuple(source for _, source in unpacked(item.fields["solution"])) for item in items]
+        return tuple(replace(item, reference=texts) for item, texts in zip(items, sources, strict=True))
+
+    def script(self, name: str) -> Say:
+        """The team "gold" says the modules of the solution."""
+        if name != "gold":
+            return super().script(name)
+        known = {
+            (agent, text): item.reference[place]
+            for item in self.items
+            if len(item.reference) == len(self.possible_agents)
+            for place, agent in enumerate(self.possible_agents)
+            for text in [self._introduction(item, place)]
+        }
+        return functools.partial(_recalled, known)
+
+    # --- what authors are told ---------------------------------------------------------------------------------------
+
+    def tools(self, agent: str) -> tuple[Tool, ...]:
+        """Files of its own, and `run_tests`."""
+        return self.toolbox.tools(agent)
+
+    def initial_state(self, item: TaskItem, seed: int) -> State:
+        """Everybody is told the interfaces."""
+        told = tuple(
+            (agent, Message("told", self._introduction(item, place)))
+            for place, agent in enumerate(self.possible_agents)
+        )
+        return State(item, told=told, sources=self._stubs(item))
+
+    def told(self, state: State) -> Mapping[str, str | Message]:
+        """At first the interfaces; then what came of the last turn."""
+        return dict(state.told)
+
+    def _introduction(self, item: TaskItem, place: int) -> str:
+        if self.form == "merge":
+            return (
+                f"Another author changes the same module at the same time; both changes are merged by lines, and a "
+                f"conflict loses both.\n\n{item.prompt}\n\n{item.fields[('first', 'second')[place]]} Write the whole "
+                "new module: no explanation."
+            )
+        found = unpacked(item.fields["solution"])
+        names = [_name(path) for path, _ in found]
+        path, source = found[place]
+        mine = names[place]
+        imported = [other for other in names if _imports(source, other)]
+        users = [other for other, (_, text) in zip(names, found, strict=True) if _imports(text, mine)]
+        parts = [
+            f"{item.prompt} Its modules are {', '.join(names)}, each written by another author.",
+            f"You write `{path}`:\n\n{interface(source)}",
+        ]
+        parts += [f"It imports `{other}`:\n\n{interface(found[names.index(other)][1])}" for other in imported]
+        if users:
+            parts.append(f"It is imported by {', '.join(users)}.")
+        if self.messages:
+            others = ", ".join(name for name in names if name != mine)
+            parts.append(f"A line `to NAME: words` is a message of at most {WORDS} words to one of {others}.")
+        parts.append(self.toolbox.notice(f"agent_{place}"))
+        parts.append("Source without a call is your whole module: no explanation.")
+        return "\n\n".join(parts)
+
+    # --- a turn ------------------------------------------------------------------------------------------------------
+
+    def transition(self, state: State, actions: Mapping[str, str], seed: int) -> Transition[State]:
+        """Take what authors wrote, and run the tests."""
+        if self.form == "merge":
+            return self._merge(state, actions)
+        events: list[Event] = []
+        notes: dict[str, list[str]] = {agent: [] for agent in self.possible_agents}
+        tools, calls = state.tools, 0
+        for place, agent in enumerate(self.possible_agents):
+            tools, answers = self._act(state, tools, place, actions.get(agent, ""))
+            calls += len(answers)
+            events += self.toolbox.events(agent, answers)
+            notes[agent] += [f"{answer.call.name}: {answer.answer}" for answer in answers]
+        sent = self._messages(state.item, actions, notes, events) if self.messages else 0
+        sources = tuple(self._source(tools, state, place) for place in range(len(self.possible_agents)))
+        verdict = judge(_job(state.item, self._files(state.item, sources)))
+        cost = self.call_cost * calls + self.message_cost * sent
+        return self._after(state, tools, sources, verdict, cost, sent, notes, events)
+
+    def _after(
+        self,
+        state: State,
+        tools: ToolState,
+        sources: tuple[str, ...],
+        verdict: Verdict,
+        cost: float,
+        sent: int,
+        notes: Mapping[str, list[str]],
+        events: list[Event],
+    ) -> Transition[State]:
+        """The state and the reward after the tests have run."""
+        passed = frozenset(name for name, held in zip(verdict.tests, verdict.cases, strict=True) if held)
+        worth = math.nan if verdict.outcome == "infra_error" else weighted(verdict)
+        broken = self._broken(state, sources, passed)
+        events += [Event("broke", agent, {"of": other}) for agent, other in broken]
+        if not self.form == "merge":
+            for place, agent in enumerate(self.possible_agents):
+                notes[agent].append(_report(verdict, _name(unpacked(state.item.fields["solution"])[place][0])))
+        spent = state.spent + cost
+        told = tuple((agent, Message("told", "\n".join(notes[agent]))) for agent in self.possible_agents)
+        over = worth == 1.0
+        known = state.score if math.isnan(worth) else worth
+        following = State(state.item, tools, state.turn + 1, passed, sources, known, spent, () if over else told)
+        counts = {
+            "tests_passed": float(verdict.passed),
+            "tests_total": float(verdict.total),
+            "all_passed": float(over),
+            "broken": float(len(broken)),
+            "messages": float(sent),
+        }
+        score = Score(worth - spent, {"tests": worth, "costs": -spent}, counts, {"detail": "\n".join(verdict.notes)})
+        return Transition(following, worth - state.score - cost, score, terminated=over, events=tuple(events))
+
+    def _act(self, state: State, tools: ToolState, place: int, text: str) -> tuple[ToolState, list[Answered]]:
+        """Run the calls of a text; or keep it as the module, where it is source."""
+        agent = self.possible_agents[place]
+        answers: list[Answered] = []
+        calls = self.toolbox.calls(agent, text)
+        for call in calls[:AT_ONCE]:
+            if call.name == "run_tests":
+                tools = self._with_program(state, tools, place)
+            tools, [answered] = self.toolbox.answer(tools, agent, [call])
+            answers.append(answered)
+        if not calls and (source := source_in(text)):
+            written = Call("write_file", {"path": unpacked(state.item.fields["solution"])[place][0], "text": source})
+            tools, _ = self.toolbox.answer(tools, agent, [written])
+        return tools, answers
+
+    def _with_program(self, state: State, tools: ToolState, place: int) -> ToolState:
+        """The tools, of which `run_tests` has the program as it is for an author: others' modules as they were."""
+        sources = [*state.sources]
+        sources[place] = self._source(tools, state, place)
+        files_now = (("", state.item.fields["test"]), *self._files(state.item, sources))
+        kept = tuple(entry for entry in tools.states if entry[0] != _TESTS)
+        return tools._replace(states=(*kept, (_TESTS, "", files_now)))
+
+    def _source(self, tools: ToolState, state: State, place: int) -> str:
+        """The module of an author; as it was, where it has not written it."""
+        path = unpacked(state.item.fields["solution"])[place][0]
+        agent = self.possible_agents[place]
+        own: Files = next((value for kit, who, value in tools.states if (kit, who) == (_FILES, agent)), ())
+        return dict(own).get(path, self._stubs(state.item)[place])
+
+    def _stubs(self, item: TaskItem) -> tuple[str, ...]:
+        if self.form == "merge":
+            return (item.prompt,)
+        return tuple(stub(source) for _, source in unpacked(item.fields["solution"]))
+
+    def _files(self, item: TaskItem, sources: Sequence[str]) -> Files:
+        paths = [path for path, _ in unpacked(item.fields["solution"])]
+        return tuple(zip(paths, sources, strict=True))
+
+    def _messages(
+        self, item: TaskItem, actions: Mapping[str, str], notes: Mapping[str, list[str]], events: list[Event]
+    ) -> int:
+        """Hand messages on; how many there were."""
+        names = [_name(path) for path, _ in unpacked(item.fields["solution"])]
+        sent = 0
+        for place, agent in enumerate(self.possible_agents):
+            found = _MESSAGE.search(actions.get(agent, ""))
+            to = found[1].lower() if found else ""
+            if found and to in names and to != names[place]:
+                reader = self.possible_agents[names.index(to)]
+                words = " ".join(found[2].split()[:WORDS])[:LONGEST_MESSAGE]
+                notes[reader].append(f"From {names[place]}: {words}")
+                events.append(Event("read", reader, {"of": agent}))
+                sent += 1
+        return sent
+
+    def _broken(self, state: State, sources: Sequence[str], passed: frozenset[str]) -> list[tuple[str, str]]:
+        """(who changed a module, whose tests no longer pass though its own module is as it was)."""
+        if not state.turn or self.form == "merge":
+            return []
+        names = [_name(path) for path, _ in unpacked(state.item.fields["solution"])]
+        changed = [agent for agent, a, b in zip(self.possible_agents, state.sources, sources, strict=True) if a != b]
+        lost = {name.partition(".")[0] for name in state.passed - passed}
+        hit = [agent for agent, name in zip(self.possible_agents, names, strict=True) if class_of(name) in lost]
+        return [(who, other) for other in hit if other not in changed for who in changed]
+
+    def _merge(self, state: State, actions: Mapping[str, str]) -> Transition[State]:
+        texts = [actions.get(agent, "") for agent in self.possible_agents]
+        sources = [source_in(text) or state.item.prompt for text in texts]
+        whole = merge.merged(state.item.prompt, *sources)
+        if whole is None:
+            counts = {"conflict": 1.0}
+            score = Score(0.0, {"tests": 0.0, "costs": 0.0}, counts, {"detail": _CONFLICT})
+            told = tuple((agent, Message("told", _CONFLICT)) for agent in self.possible_agents)
+            following = state._replace(turn=state.turn + 1, score=0.0, told=told, conflict=True)
+            return Transition(following, -state.score, score)
+        verdict = judge(Job("", state.item.fields["test"], "", modules=((f"{merge.MODULE}.py", whole),), limits=LIMITS))
+        failed = "Not all tests passed."
+        notes = {agent: [failed] for agent in self.possible_agents}
+        return self._after(state, state.tools, (whole,), verdict, 0.0, 0, notes, [])
+
+    def describe(self, state: State) -> Mapping[str, Any]:
+        """What every module is now."""
+        return {"sources": list(state.sources), "score": state.score}
+
+    # --- what is known of episodes -----------------------------------------------------------------------------------
+
+    def contributions(self, item: TaskItem, texts: Sequence[str]) -> tuple[float, ...]:
+        """By author how much the score falls when its module is replaced by stubs; NaN where it could not be judged.
+
+        Args:
+            item: A row.
+            texts: The source of every module, in order.
+        """
+        stubs = self._stubs(item)
+        programs = [texts, *([*texts[:place], stubs[place], *texts[place + 1 :]] for place in range(len(texts)))]
+        verdicts = sandbox.default_pool().run([_job(item, self._files(item, sources)) for sources in programs])
+        whole, *others = (math.nan if v.outcome == "infra_error" else weighted(v) for v in verdicts)
+        return tuple(whole - other for other in others)
+
+    def measure(self, groups: Sequence[Group]) -> Mapping[str, Mapping[str, float]]:
+        """Shares of programs and tests that pass, what changes broke, and messages."""
+        episodes = [episode for group in groups for episode in group.episodes if episode.final]
+        if not episodes:
+            return {}
+        final = [episode.final.diagnostics for episode in episodes if episode.final]
+        events = [event for episode in episodes for turn in episode.turns for event in turn.events]
+        name = "merge" if self.form == "merge" else f"{len(self.possible_agents)} modules"
+        numbers = {
+            "all tests %": 100 * fmean(counts["all_passed"] for counts in final),
+            "tests %": 100 * fmean(c["tests_passed"] / c["tests_total"] if c["tests_total"] else 0.0 for c in final),
+        }
+        if self.form == "merge":
+            numbers["conflicts %"] = 100 * fmean(counts["conflict"] for counts in final)
+        else:
+            numbers["broken"] = sum(event.kind == "broke" for event in events) / len(episodes)
+            numbers["messages"] = sum(event.kind == "read" for event in events) / len(episodes)
+        return {name: numbers}
+
+
+# --- tests ------------------------------------------------------------------------------------------------------------
+
+_FILES, _TESTS = 0, 1  # places of the kits
+
+
+def run_tests(state: Files, module: str) -> tuple[Files, str]:
+    """Run the tests of a module with all modules as they are now.
+
+    Args:
+        module: Its name, or "all" for all tests.
+    """
+    (_, test), *program = state
+    verdict = judge(Job("", test, "", modules=tuple(program), limits=LIMITS))
+    if module != "all" and module not in {_name(path) for path, _ in program}:
+        names = ", ".join(_name(path) for path, _ in program)
+        raise ValueError(f"there is no module {module!r:.40}; there are {names}")
+    return state, _report(verdict, module)
+
+
+def _tests_kit() -> Kit:
+    return Kit("tests", (function(run_tests),), initial=(("", ""), ("nothing.py", "")), bounded=True)
+
+
+def judge(job: Job) -> Verdict:
+    """Judge one program in the pool of this process."""
+    return sandbox.default_pool().run([job])[0]
+
+
+def _job(item: TaskItem, program: Files) -> Job:
+    return Job("", item.fields["test"], "", modules=program, limits=LIMITS)
+
+
+def weighted(verdict: Verdict) -> float:
+    """The share of tests that pass, those across modules at half the weight."""
+    weights = [0.5 if name.startswith(f"{TOGETHER}.") else 1.0 for name in verdict.tests]
+    held = sum(weight for weight, case in zip(weights, verdict.cases, strict=True) if case)
+    return held / sum(weights) if weights else 0.0
+
+
+def _report(verdict: Verdict, module: str) -> str:
+    """What tests say, with the first reason."""
+    chosen = [
+        (name, case)
+        for name, case in zip(verdict.tests, verdict.cases, strict=True)
+        if module == "all" or name.startswith(f"{class_of(module)}.")
+    ]
+    reasons = [note for note in verdict.notes if any(note.startswith(f"{name}:") for name, case in chosen if not case)]
+    line = f"{sum(case for _, case in chosen)} of {len(chosen)} tests of {module} pass."
+    return f"{line} {reasons[0]}" if reasons else line
+
+
+def _name(path: str) -> str:
+    """The name of the module of a path."""
+    return path.rpartition("/")[2].removesuffix(".py")
+
+
+def _imports(source: str, module: str) -> bool:
+    """Whether a source imports a module of its package."""
+    return re.search(rf"^from \w+ import {re.escape(module)}$", source, re.MULTILINE) is not None
+
+
+def source_in(text: str) -> str:
+    """The Python source of a text, without fences and messages; "" where it has no definition that parses."""
+    for candidate in (*_FENCE.findall(text[: 4 * analysis.MAX_SOURCE]), text[: 4 * analysis.MAX_SOURCE]):
+        source = _MESSAGE.sub("", candidate).strip() + "\n"
+        if re.search(r"^(?:def|class) ", source, re.MULTILINE) and analysis.parse(source):
+            return source
+    return ""
+
+
+def _recalled(known: Mapping[tuple[str, str], str], agent: str, history: Sequence[Message]) -> str:
+    try:
+        return known[agent, history[0].text]
+    except KeyError:
+        raise UnknownNameError(
+            f'no module for {agent!r} and the observation {history[0].text[:60]!r}...; the team "gold" knows the tasks '
+            "of this environment"
+        ) from None

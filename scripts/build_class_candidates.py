@@ -1,0 +1,159 @@
+"""Writes `data/class_candidates.jsonl`: candidate methods of our own classes, each confirmed by the judge.
+
+    python scripts/build_class_candidates.py
+
+See `envs.software.candidates` for the kinds. A class for which one of them cannot be made for both authors is left out.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from llm_dec_pomdp.envs.software.candidates import KINDS
+from llm_dec_pomdp.envs.software.classeval import ClassEval
+from llm_dec_pomdp.envs.software.program import Spec, dealt, gold_of, key_of, spec_of
+from llm_dec_pomdp.envs.software.reward import job
+from llm_dec_pomdp.sandbox import SandboxPool, Verdict
+
+FILE = Path(__file__).parent.parent / "llm_dec_pomdp" / "data" / "class_candidates.jsonl"
+OTHER = {ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Add: ast.Sub, ast.Sub: ast.Add}
+Bodies = Mapping[str, str]
+
+
+def parsed(source: str) -> ast.FunctionDef:
+    """The function of a source."""
+    [function] = ast.parse(source).body
+    assert isinstance(function, ast.FunctionDef)
+    return function
+
+
+def mutants(source: str) -> Iterator[str]:
+    """The function with one number, comparison or sum changed."""
+    for place, node in enumerate(ast.walk(parsed(source))):
+        tree = parsed(source)
+        twin = list(ast.walk(tree))[place]
+        if isinstance(node, ast.Constant) and type(node.value) is int and isinstance(twin, ast.Constant):
+            twin.value = node.value + 1
+        elif isinstance(twin, ast.Compare) and type(twin.ops[0]) in OTHER:
+            twin.ops[0] = OTHER[type(twin.ops[0])]()
+        elif isinstance(twin, ast.BinOp) and type(twin.op) in OTHER:
+            twin.op = OTHER[type(twin.op)]()
+        else:
+            continue
+        yield ast.unparse(tree) + "\n"
+
+
+def stub(source: str) -> str:
+    """The function, returning None."""
+    function = parsed(source)
+    function.body = [ast.Return(ast.Constant(None))]
+    return ast.unparse(function) + "\n"
+
+
+def other_signature(source: str) -> str:
+    """The function with one parameter more."""
+    function = parsed(source)
+    function.args.args.append(ast.arg("context"))
+    if function.args.defaults:
+        function.args.defaults.append(ast.Constant(None))
+    return ast.unparse(function) + "\n"
+
+
+class _Calls(ast.NodeTransformer):
+    """Calls of methods of others become calls of local functions."""
+
+    def __init__(self, others: Bodies) -> None:
+        self.others = others
+        self.found: set[str] = set()
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        """`self.k(a)` becomes `local_k(self, a)`."""
+        self.generic_visit(node)
+        match node.func:
+            case ast.Attribute(value=ast.Name(id="self") as owner, attr=name) if name in self.others:
+                self.found.add(name)
+                return ast.Call(ast.Name(f"local_{name}", ast.Load()), [owner, *node.args], node.keywords)
+            case _:
+                return node
+
+
+def by_itself(source: str, others: Bodies, *, first_ask: bool) -> str:
+    """The function with local copies of the methods of others that it needs; with `first_ask` these ask the method."""
+    calls = _Calls(others)
+    function = parsed(source)
+    calls.visit(function)
+    local: dict[str, list[ast.stmt]] = {}
+    while missing := sorted(calls.found - local.keys()):
+        name = missing[0]
+        own = parsed(others[name])
+        own.name = f"local_{name}"
+        calls.visit(own)
+        local[name] = [own]
+        if first_ask:
+            own.name = f"own_{name}"
+            local[name] += ast.parse(
+                f"def local_{name}(self, *arguments):\n    try:\n        return self.{name}(*arguments)\n"
+                f"    except Exception:\n        return own_{name}(self, *arguments)\n"
+            ).body
+    function.body = [*(statement for part in local.values() for statement in part), *function.body]
+    return ast.unparse(ast.fix_missing_locations(function)) + "\n"
+
+
+class Builder:
+    """The candidates of a class."""
+
+    def __init__(self, pool: SandboxPool, spec: Spec) -> None:
+        self.pool, self.spec = pool, spec
+        self.gold = gold_of(spec.solution, spec.class_name)
+        self.owners = dealt(key_of(spec), 2)
+
+    def judged(self, bodies: Bodies) -> Verdict:
+        """The verdict on these methods beside the solution's others."""
+        [verdict] = self.pool.run([job(self.spec, {**{n: self.gold[n] for n in self.spec.names}, **bodies})])
+        return verdict
+
+    def of(self, author: int) -> dict[str, str] | None:
+        """By kind the methods of an author as one text; None where a kind cannot be made."""
+        mine = {name: self.gold[name] for name in self.spec.names if self.owners[name] == author}
+        others = {name: self.gold[name] for name in self.spec.names if name not in mine}
+        kinds: dict[str, Bodies | None] = {
+            "gold": mine,
+            "off by one": self._off_by_one(mine),
+            "stub": {name: stub(source) for name, source in mine.items()},
+            "other signature": {name: other_signature(source) for name, source in mine.items()},
+            "alone": {name: by_itself(source, others, first_ask=False) for name, source in mine.items()},
+            "fallback": {name: by_itself(source, others, first_ask=True) for name, source in mine.items()},
+        }
+        assert tuple(kinds) == KINDS
+        texts = {kind: "\n".join(bodies.values()) for kind, bodies in kinds.items() if bodies}
+        right = [self.judged(kinds[kind] or {}).outcome == "passed" for kind in ("gold", "alone", "fallback")]
+        return texts if len(set(texts.values())) == len(KINDS) and all(right) else None
+
+    def _off_by_one(self, mine: Bodies) -> Bodies | None:
+        for name, source in mine.items():
+            for mutant in mutants(source):
+                bodies = {**mine, name: mutant}
+                verdict = self.judged(bodies)
+                if verdict.outcome == "failed" and verdict.passed:
+                    return copy.copy(bodies)
+        return None
+
+
+def main() -> None:
+    """Write the file."""
+    lines: list[str] = []
+    with SandboxPool() as pool:
+        for item in ClassEval(split="all").items:
+            builder = Builder(pool, spec_of(item))
+            authors = [builder.of(author) for author in range(2)]
+            if all(authors):
+                lines.append(json.dumps({"id": item.id, "authors": authors}))
+    FILE.write_text("".join(line + "\n" for line in lines), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,4 @@
+# The class is None.
+# category: modules
+# expect: failed
+Box = None

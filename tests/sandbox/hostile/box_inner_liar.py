@@ -1,0 +1,24 @@
+# Hides the object that equals everything inside of plain containers.
+# category: modules
+# expect: failed,unsupported
+class Liar:
+    def __eq__(self, other):
+        return True
+
+    __hash__ = None
+    __ne__ = lambda self, other: False
+    __contains__ = __bool__ = __lt__ = __eq__
+    __bool__ = lambda self: True
+
+
+class Box:
+    def __init__(self, size):
+        self.size, self.items = size, {}
+
+    def add(self, number):
+        return [Liar(), {'k': Liar()}]
+
+    sealed = ratio = words = add
+
+    def put(self, name, given):
+        self.items = [Liar(), {'k': Liar()}]

@@ -1,0 +1,4 @@
+# The module does not parse.
+# category: modules
+# expect: failed
+class Box(:
