@@ -1,4 +1,4 @@
-"""classeval-v0: a Python class, its methods written by different agents.
+"""classeval-v0: A Python class, its methods written by different agents.
 
 | fact | value |
 |---|---|
@@ -30,13 +30,12 @@ is found by running the row's own solution with each one as a stub; where none n
 as `class`.
 
 Turns. From the second on authors are told what became of their methods, as `feedback` says: "none", "passed",
-"level_passed" or "level_feedback" with the reasons of up to `feedback_tests` failed tests. The tester writes asserts
-from the docstrings; authors and tester are told which failed. The reviewer speaks in every other turn: it is shown all
-bodies and writes to each author below a line `[author 1]`, `[author 2]`, ...
+"level_passed" or "level_feedback" with the reasons of `feedback_tests` failed tests. The tester writes asserts from the
+docstrings; all are told which failed. The reviewer speaks every other turn: it sees all bodies and writes to each author
+below a line `[author 1]`.
 
-Protocols. The strategies of ClassEval are protocols: holistic is `single`, incremental `sequential`, compositional
-`concat`. Its figures are class success, the share of classes that pass all tests, and method success. Published,
-greedy:
+Protocols. The strategies of ClassEval: holistic is `single`, incremental `sequential`, compositional `concat`.
+Published class success (all tests pass) and method success, in %, greedy:
 
 | model | holistic | incremental | compositional |
 |---|---|---|---|
@@ -44,11 +43,10 @@ greedy:
 | DeepSeek-Coder-6.7B | 27 / 57.2 | 18 / 47.6 | 17 / 49.6 |
 | SantaCoder-1.1B | 0 / 0.6 | 10 / 30.3 | 0 / 18.9 |
 
-Without skill a team earns, in % of 4.0: silence and two copies of the whole class 0, one author who writes all beside
-an idle one 8 (12.5 where methods are chosen), stubs that return None with every name and signature 25. OpenMLRL's
-reward for this data set counts names (coverage, picks, balance) and runs no test; there such stubs earn the maximum,
-so that it is not offered as a task. Stubs that return True earn 94 on one published row, whose tests expect nothing
-else.
+Teams without skill earn, in % of 4.0: silence and copies of the whole class 0, one author who writes all beside an idle
+one 8 (12.5 with `"chosen"`), stubs that return None 25. OpenMLRL's reward for this data set counts names (coverage,
+picks, balance) and runs no test; there such stubs earn the maximum, so that it is not offered. Stubs that return True
+earn 94 on one published row, whose tests expect nothing else.
 
 Rows. 12 published classes need other libraries, and the own solutions of three fail a test: ClassEval_17 expects an
 event of 2024 to lie ahead, _48 the host name of its author, and _50 a read-only file that root cannot write. They are
