@@ -30,9 +30,9 @@ is found by running the row's own solution with each one as a stub; where none n
 as `class`.
 
 Turns. From the second on authors are told what became of their methods, as `feedback` says: "none", "passed",
-"level_passed" or "level_feedback" with the reasons of `feedback_tests` failed tests. The tester writes asserts from the
-docstrings; all are told which failed. The reviewer speaks every other turn: it sees all bodies and writes to each author
-below a line `[author 1]`.
+"level_passed" or "level_feedback" with the reasons of `feedback_tests` failed tests. The tester writes asserts from
+the docstrings; all are told which failed. The reviewer speaks every other turn: it sees all bodies and writes to each
+author below a line `[author 1]`.
 
 Protocols. The strategies of ClassEval: holistic is `single`, incremental `sequential`, compositional `concat`.
 Published class success (all tests pass) and method success, in %, greedy:
