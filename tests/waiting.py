@@ -11,7 +11,7 @@ from typing import Any
 
 def wait_until(holds: Callable[[], object], process: subprocess.Popen[Any] | None = None) -> None:
     """Return once it holds; fail when the process ends before, or after a limit that only a fault reaches."""
-    end = time.monotonic() + 120
+    end = time.monotonic() + 600
     while not holds():
         assert process is None or process.poll() is None
         assert time.monotonic() < end

@@ -29,6 +29,7 @@ from llm_dec_pomdp.envs.writing.reward import lexicon
 from llm_dec_pomdp.types import Score
 
 FOR_ANY_NUMBER = ("telegrams-v0", "relay-v0", "meeting-v0")  # of agents
+SOFTWARE = {"classeval-v0": {}, "modules-v0": {"form": "merge"}}  # ask for more than a drawn function
 AGENTS = 2  # for whom texts are dealt out; one agent plays half of them
 BATCH = 16  # texts: four episodes of two turns and two agents
 # A text without a form ends an episode of a hierarchy or of a game for two at once, and whoever is not heard to look
@@ -223,7 +224,12 @@ def drawn(texts: st.SearchStrategy[str], count: int, name: str) -> list[str]:
 
 def two_turns(env_id: str) -> TextDecPOMDP:
     """An environment for two agents, where it has so many, and two turns."""
+<<<<<<< HEAD
     return make_least(env_id, max_turns=2, **({"n_agents": 2} if env_id in FOR_ANY_NUMBER else {}))
+=======
+    options = {"n_agents": 2} if env_id in FOR_ANY_NUMBER else SOFTWARE.get(env_id, {})
+    return made(env_id, max_turns=2, **options)
+>>>>>>> software
 
 
 def fuzz(env: TextDecPOMDP, texts: Sequence[str]) -> tuple[int, int]:
@@ -246,7 +252,11 @@ def test_every_task_takes_any_text(env_id: str, counts: dict[str, int]) -> None:
     env = two_turns(env_id)
     played, passed = fuzz(env, drawn(texts, count, env_id))
     assert played >= SHARE * count * len(env.possible_agents) / AGENTS
+<<<<<<< HEAD
     assert passed >= (10 if counts is FULL else 1)
+=======
+    assert env_id in SOFTWARE or passed >= (10 if counts is FULL else 3)
+>>>>>>> software
 
 
 @pytest.mark.parametrize("protocol", sorted(set(PROTOCOLS) - {"parallel"}))

@@ -1,18 +1,18 @@
-"""classeval-v0: a Python class, its methods written by different agents.
+"""classeval-v0: A Python class, its methods written by different agents.
 
 | fact | value |
 |---|---|
 | agents | `n_agents` authors (2), and with `tester=True` or `reviewer=True` one of these |
 | turns | 1; `max_turns` for more, which pay as in `envs.turn_rewards` |
-| data | `FudanSELab/ClassEval`, 100 classes, train [20:] / test [:20]; 85 of them are played, see below |
-| offline | 43 classes written for this suite, 33 for training and 10 for testing |
+| data | `FudanSELab/ClassEval`, 100 classes, train [20:] / test [:20]; 85 are played |
+| offline | 43 classes written for this suite, 33 train / 10 test |
 | return | 0 to 4.0 |
 
-Observation. All authors see the skeleton: fields, signatures, docstrings; nobody sees the others' bodies. With
-`assign="given"` each is told its methods, dealt out so that those that need each other go to different authors; with
-`"chosen"` each writes what it wants.
+Observation. All authors see the skeleton (fields, signatures, docstrings); nobody sees others' bodies. With
+`assign="given"` methods are dealt out so that those that need each other go to different authors; with `"chosen"` each
+writes what it wants.
 
-Action. Any text with functions; prose, fences and a class around them are ignored.
+Action. Any text with functions; what is around them is ignored.
 
 Reward (one float for the team):
 
@@ -24,39 +24,34 @@ Reward (one float for the team):
 | class | 0..0.5 | the same for tests of the whole class |
 | integration | 0..0.5 | share of methods that pass, and fail while what they need of other authors is a stub |
 
-An author without a method that counts for structure ends the sum there. Tests are `unittest` classes, judged apart
-from the program with one verdict each (docs/sandbox.md); those that stubs pass do not count. Which method needs which
-is found by running the row's own solution with each one as a stub; where none needs another author's, `integration` is
-as `class`.
+An author without a method that counts for structure ends the sum there. Tests are `unittest` classes, judged one by one
+apart from the program (docs/sandbox.md); those that stubs pass do not count. What needs what is found by running the
+row's solution with each method as a stub; where nobody needs another, `integration` is as `class`.
 
-Turns. From the second on authors are told what became of their methods, as `feedback` says: "none", "passed",
-"level_passed" or "level_feedback" with the reasons of up to `feedback_tests` failed tests. The tester writes asserts
-from the docstrings; authors and tester are told which failed. The reviewer speaks in every other turn: it is shown all
-bodies and writes to each author below a line `[author 1]`, `[author 2]`, ...
+Turns. From the second on authors are told what became of their methods (`feedback`: "none", "passed", "level_passed",
+"level_feedback" with reasons of `feedback_tests` failures). The tester writes asserts; all hear which failed. The
+reviewer, in every other turn, sees all bodies and writes to each author.
 
-Protocols. The strategies of ClassEval are protocols: holistic is `single`, incremental `sequential`, compositional
-`concat`. Its figures are class success, the share of classes that pass all tests, and method success. Published,
-greedy:
+Protocols. ClassEval's holistic, incremental and compositional strategies; its class (all tests pass) and method success
+in %, greedy:
 
-| model | holistic | incremental | compositional |
+| model | holistic: `single` | incremental: `sequential` | compositional: `concat` |
 |---|---|---|---|
 | GPT-4-Turbo | 38 / 67.5 | 33 / 63.5 | 27 / 62.7 |
 | DeepSeek-Coder-6.7B | 27 / 57.2 | 18 / 47.6 | 17 / 49.6 |
 | SantaCoder-1.1B | 0 / 0.6 | 10 / 30.3 | 0 / 18.9 |
 
-Without skill a team earns, in % of 4.0: silence and two copies of the whole class 0, one author who writes all beside
-an idle one 8 (12.5 where methods are chosen), stubs that return None with every name and signature 25. OpenMLRL's
-reward for this data set counts names (coverage, picks, balance) and runs no test; there such stubs earn the maximum,
-so that it is not offered as a task. Stubs that return True earn 94 on one published row, whose tests expect nothing
-else.
+Without skill teams earn, in % of 4.0: silence and copies of the whole class 0, one author who writes all beside an idle
+one 8 (12.5 with `"chosen"`), stubs that return None 25. OpenMLRL's reward for this data set counts names and runs no
+test: such stubs earn its maximum, so that it is not offered. Stubs that return True earn 94 on a published row whose
+tests expect nothing else.
 
-Rows. 12 published classes need other libraries, and the own solutions of three fail a test: ClassEval_17 expects an
-event of 2024 to lie ahead, _48 the host name of its author, and _50 a read-only file that root cannot write. They are
-left out.
+Rows. Of 100 published classes 12 need other libraries, and three fail their own tests: ClassEval_17 expects an event of
+2024 to lie ahead, _48 the host name of its author, _50 a read-only file that root cannot write. These are left out.
 
-Measured (`env.measure`): class and method success in %, and where authors choose, coverage and overlap.
+Measured (`env.measure`): class and method success; where authors choose, coverage and overlap.
 
-Source: ClassEval, arXiv:2308.01861 (MIT), its data and its strategies; the reward is this suite's own.
+Source: ClassEval, arXiv:2308.01861 (MIT): data, strategies; the reward is this suite's own.
 
 Version history: v0, the first.
 

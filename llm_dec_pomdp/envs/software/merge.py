@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 import functools
+import itertools
 import random
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -84,6 +85,14 @@ _CHOOSING = (
         'lines.append(f"lightest: {{len(lightest({item}s, 2))}}")',
         "lightest(items, 2)",
     ),
+    Feature(
+        "between",
+        "`between({item}s, low, high)`: the {item}s with {amount} from low to high, both included, in order",
+        'def between({item}s, low, high):\n    """The {item}s with {amount} from low to high, both included."""\n'
+        '    return [{item} for {item} in {item}s if low <= {item}["{amount}"] <= high]\n',
+        'lines.append(f"between: {{len(between({item}s, 3, 6))}}")',
+        "between(items, 2, 5)",
+    ),
 )
 _COUNTING = (
     Feature(
@@ -128,10 +137,19 @@ class MergeTask(NamedTuple):
     test: str
 
 
-def drawn(split: str, number: int) -> MergeTask:
-    """The task of a number."""
-    draw = random.Random(derive(0, "merge", split, number))
-    theme, pair = THEMES[number % len(THEMES)], (draw.choice(_CHOOSING), draw.choice(_COUNTING))
+@functools.cache
+def combinations() -> list[tuple[int, Feature, Feature]]:
+    """Every theme with every pair of features, shuffled: no two tasks are alike."""
+    every = list(itertools.product(range(len(THEMES)), _CHOOSING, _COUNTING))
+    random.Random(derive(0, "merge")).shuffle(every)
+    return every
+
+
+def drawn(number: int) -> MergeTask:
+    """The task of a number, of those of both splits."""
+    draw = random.Random(derive(0, "merge", number))
+    place, *pair = combinations()[number]
+    theme = THEMES[place]
     _, item, (name, group, amount), groups, names = theme
     words = {"item": item, "name": name, "group": group, "amount": amount}
     base = _BASE.format(**words)
@@ -180,7 +198,7 @@ def own_rows() -> tuple[TaskItem, ...]:
     rows: list[TaskItem] = []
     for split, count in COUNTS.items():
         for number in range(count):
-            task = drawn(split, number if split == "train" else number + COUNTS["train"])
+            task = drawn(number if split == "train" else number + COUNTS["train"])
             fields = {"test": task.test, "first": task.requests[0], "second": task.requests[1]}
             rows.append(TaskItem(f"{split}-merge-{number + 1:02d}", task.base, split, task.reference, fields))
     return tuple(rows)

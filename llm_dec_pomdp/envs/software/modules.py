@@ -1,4 +1,4 @@
-"""modules-v0: a small program, each of its modules written by another agent.
+"""modules-v0: A small program, each of its modules written by another agent.
 
 | fact | value |
 |---|---|
@@ -388,7 +388,7 @@ class Modules(Task[State]):
             score = Score(0.0, {"tests": 0.0, "costs": 0.0}, counts, {"detail": _CONFLICT})
             told = tuple((agent, Message("told", _CONFLICT)) for agent in self.possible_agents)
             following = state._replace(turn=state.turn + 1, score=0.0, told=told, conflict=True)
-            return Transition(following, -state.score, score)
+            return Transition(following, 0.0 - state.score, score)
         verdict = judge(Job("", state.item.fields["test"], "", modules=((f"{merge.MODULE}.py", whole),), limits=LIMITS))
         failed = "Not all tests passed."
         notes = {agent: [failed] for agent in self.possible_agents}

@@ -123,6 +123,7 @@ class _Words(NamedTuple):
     step: int  # of amounts, for the fee
     fee: int
     limit: int
+    every: str  # what stands before the sum of all
     lowest: bool  # which of equal sums is the best
     plan: tuple[str, ...]
     shared: int
@@ -294,12 +295,12 @@ def _totals(w: _Words) -> list[str]:
 
 def _report(w: _Words) -> list[str]:
     given = "label, text" if w.shared == 2 else "text"
-    head = 'f"{label}: {sum(sums.values())}"' if w.shared == 2 else 'f"all: {sum(sums.values())}"'
-    words = "the label" if w.shared == 2 else "'all'"
+    head = 'f"{label}: {sum(sums.values())}"' if w.shared == 2 else f'f"{w.every}: {{sum(sums.values())}}"'
+    words = "the label" if w.shared == 2 else f"'{w.every}'"
     return [
         _function(
             f"report({given})",
-            f"Lines '{w.group}: sum' by {w.group} in order, after a line of {words}, a colon, a blank and the whole sum.",
+            f"Lines '{w.group}: sum' by {w.group} in order, below {words}, a colon, a blank and the whole sum.",
             f"sums = totals.by_{w.group}({given})",
             f'return [{head}] + [f"{{name}}: {{sums[name]}}" for name in sorted(sums)]',
         ),
@@ -448,12 +449,13 @@ def drawn(split: str, number: int, modules: int, deep: int, shared: int, attempt
         amount,
         groups,
         names,
-        draw.choice([",", ";", "|", "/"]),
+        draw.choice([",", ";", "|", "/", ":", "+", "#", "="]),
         tuple(draw.sample(range(2, 9), len(groups))),
         draw.randint(9, 12),
         draw.randint(3, 6),
         draw.randint(2, 7),
         draw.randint(1, 2),
+        draw.choice(["all", "sum", "total", "together"]),
         draw.random() < 0.5,
         plan,
         shared,

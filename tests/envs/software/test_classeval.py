@@ -1,0 +1,159 @@
+"""classeval-v0: rows, the reward of teams with and without skill, turns with a tester and a reviewer."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+import llm_dec_pomdp
+from llm_dec_pomdp.envs.base import TextDecPOMDP
+from llm_dec_pomdp.envs.software import candidates
+from llm_dec_pomdp.envs.software.classes import AUDIT, own_rows
+from llm_dec_pomdp.envs.software.classeval import ClassEval
+from llm_dec_pomdp.envs.software.program import dealt, gold_of, key_of, spec_of
+from llm_dec_pomdp.envs.tasks import TaskError
+from llm_dec_pomdp.types import TaskItem
+
+MOST_WITHOUT_SKILL = 0.4 * 4
+
+
+@pytest.fixture
+def published(shared_data: Path) -> ClassEval:
+    path = shared_data / "data" / "classeval" / "classeval.json"
+    if not path.exists():
+        pytest.skip(f"needs the published ClassEval as {path}")
+    return ClassEval(path, split="all")
+
+
+def played(env: TextDecPOMDP, index: int, texts: Sequence[str]) -> float:
+    env.reset(seed=0, options={"index": index})
+    _, rewards, *_ = env.step(dict(zip(env.possible_agents, texts, strict=True)))
+    return rewards["agent_0"]
+
+
+def stubs(item: TaskItem) -> list[str]:
+    """The reference with bodies that return None."""
+    trees = [ast.parse(text) for text in item.reference]
+    for tree in trees:
+        for node in tree.body:
+            assert isinstance(node, ast.FunctionDef)
+            node.body = [ast.Return(ast.Constant(None))]
+    return [ast.unparse(tree) for tree in trees]
+
+
+def test_there_are_forty_classes_whose_methods_need_each_other() -> None:
+    rows = own_rows()
+    assert len(rows) >= 40
+    assert sum(row.split == "test" for row in rows) >= 10
+    assert len({row.fields["class_name"] for row in rows}) == len(rows)
+    for row in rows:
+        spec = spec_of(row)
+        owners = dealt(key_of(spec), 2)
+        gold = gold_of(spec.solution, spec.class_name)
+        assert any(f".{b}(" in gold[a] for a in spec.names for b in spec.names if owners[a] != owners[b]), row.id
+
+
+@pytest.mark.parametrize("index", [0, 8])
+def test_teams_without_skill_earn_little(index: int) -> None:
+    env = ClassEval(split="all")
+    item = env.items[index]
+    everything = "\n".join(item.reference)
+    assert played(env, index, item.reference) == 4.0
+    for texts in (stubs(item), [everything] * 2, [everything, ""], [item.reference[0], ""], ["", ""]):
+        assert played(env, index, texts) < MOST_WITHOUT_SKILL
+
+
+def test_what_counts_for_integration_is_another_authors_method() -> None:
+    env = ClassEval(split="all", candidates=True)
+    item = env.items[0]
+    by_kind = {
+        kind: [letter for letter in candidates.LETTERS if candidates.kind_of(item, 0, letter) == kind][0]
+        for kind in candidates.KINDS
+    }
+    gold = played(env, 0, [by_kind["gold"], item.reference[1]])
+    parts = dict(env.last_score.components) if env.last_score else {}
+    assert (gold, parts["integration"]) == (4.0, 0.5)
+    played(env, 0, [by_kind["alone"], item.reference[1]])
+    assert env.last_score and env.last_score.components["integration"] < 0.5
+    assert played(env, 0, [by_kind["other signature"], item.reference[1]]) < MOST_WITHOUT_SKILL
+    assert 1 < played(env, 0, [by_kind["off by one"], item.reference[1]]) < 4
+
+
+def test_a_method_that_two_write_counts_for_neither() -> None:
+    env = ClassEval(split="all", assign="chosen")
+    first, second = env.items[0].reference
+    copied = f"{first}\n{second}"
+    assert played(env, 0, [first, copied]) < MOST_WITHOUT_SKILL
+    assert env.last_score is not None
+    assert env.last_score.diagnostics["overlap"] == pytest.approx(3 / 5)
+
+
+def test_tester_and_reviewer_are_heard() -> None:
+    env = llm_dec_pomdp.make("classeval-v0", split="all", tester=True, reviewer=True)
+    observations, _ = env.reset(options={"index": 0})
+    first, second = env.item.reference[:2]
+    assert observations["agent_3"] == ""
+    broken = first.replace("+=", "-=")
+    asserts = "a = BankAccount(1); assert a.deposit(2) == 3\nassert BankAccount(4).balance == 4"
+    observations, *_ = env.step({"agent_0": broken, "agent_1": second, "agent_2": asserts, "agent_3": "x"})
+    assert [agent for agent, text in observations.items() if text] == ["agent_3"]
+    assert "self.balance -= amount" in observations["agent_3"]
+    observations, rewards, *_ = env.step(dict.fromkeys(env.agents, "[author 1]\nAdd, do not subtract."))
+    assert rewards["agent_0"] == 0
+    assert "The reviewer: Add, do not subtract." in observations["agent_0"]
+    assert "The reviewer" not in observations["agent_1"]
+    assert re.search(r"1 of 2 asserts of the tester failed", observations["agent_2"])
+    _, rewards, terminations, *_ = env.step({"agent_0": first, "agent_1": second, "agent_2": "", "agent_3": ""})
+    assert terminations["agent_0"]
+    assert env.last_score is not None
+    assert env.last_score.total == 4.0
+
+
+def test_feedback_is_about_ones_own_methods() -> None:
+    env = ClassEval(split="all", max_turns=2)
+    first, second = env.items[0].reference
+    env.reset(options={"index": 0})
+    observations, *_ = env.step({"agent_0": first.replace("+=", "-="), "agent_1": second})
+    assert "BankAccountTestDeposit.test_1" in observations["agent_0"]
+    assert "BankAccountTestDeposit" not in observations["agent_1"]
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"n_agents": 9}, "n_agents is 9"),
+        ({"n_agents": 0}, "n_agents is 0"),
+        ({"assign": "taken"}, "'taken'"),
+        ({"reviewer": True, "max_turns": 2}, "max_turns is 2"),
+        ({"candidates": True, "n_agents": 3}, "n_agents is 3"),
+    ],
+)
+def test_wrong_options_are_named(options: dict[str, object], named: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(named)):
+        ClassEval(**options)  # type: ignore[arg-type]
+
+
+def test_a_solution_that_fails_its_tests_is_found() -> None:
+    [row, *_] = own_rows()
+    wrong = dict(row.fields) | {"solution": row.fields["solution"].replace("+=", "-=")}
+    env = ClassEval([{"id": "mine", "prompt": row.prompt, **wrong}], split="all")
+    with pytest.raises(TaskError, match="mine"):
+        env.try_rows()
+
+
+def test_published_rows_are_read_and_audited(published: ClassEval) -> None:
+    assert len(published.items) == 85
+    assert not {item.id for item in published.items} & AUDIT.keys()
+    assert played(published, 0, published.items[0].reference) == 4.0
+
+
+@pytest.mark.slow
+def test_every_published_solution_earns_the_maximum(published: ClassEval) -> None:
+    """But for row 20, which compares times of day to the second."""
+    rows = enumerate(published.items)
+    earned = {item.id: played(published, index, item.reference) for index, item in rows}
+    assert {name for name, reward in earned.items() if reward < 4} <= {"ClassEval_20"}

@@ -1,0 +1,113 @@
+"""modules-v0: packages, turns with tools and messages, and the form in which two features are merged."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+import llm_dec_pomdp
+from llm_dec_pomdp.envs.software import merge
+from llm_dec_pomdp.envs.software.modules import Modules
+from llm_dec_pomdp.envs.software.packages import COUNTS, PLANS, depth, imports_of, own_rows, stub, unpacked
+from llm_dec_pomdp.envs.tools.calls import written
+from llm_dec_pomdp.sandbox import Job, default_pool
+
+
+@pytest.mark.parametrize("modules", PLANS)
+def test_packages_differ_and_every_module_matters(modules: int) -> None:
+    rows = own_rows(modules, 0, 2)
+    assert [sum(row.split == split for row in rows) for split in COUNTS] == [*COUNTS.values()]
+    assert len({row.fields["solution"] for row in rows}) == len(rows)
+    for row in rows[:: len(rows) // 4]:
+        files = unpacked(row.fields["solution"])
+        without = [tuple((p, stub(s) if p == path else s) for p, s in files) for path, _ in files]
+        verdicts = default_pool().run([Job("", row.fields["test"], "", modules=m) for m in (files, *without)])
+        assert [verdict.outcome == "passed" for verdict in verdicts] == [True, *[False] * modules]
+
+
+def test_imports_are_as_deep_as_asked() -> None:
+    assert {depth(plan) for plans in PLANS.values() for plan in plans} == {2, 3, 4, 5}
+    for row in own_rows(4, 4, 1)[:3]:
+        names = [re.sub(r".*/|\.py", "", path) for path, _ in unpacked(row.fields["solution"])]
+        assert depth(tuple(names)) == 4
+        assert imports_of(names, "report") == ["totals", "reader"]
+
+
+def test_files_tests_and_messages() -> None:
+    env = llm_dec_pomdp.make("modules-v0", split="all", modules=3, messages=True, message_cost=0.1, call_cost=0.01)
+    env.reset(options={"index": 0})
+    sources, (path, *_) = env.item.reference, [path for path, _ in unpacked(env.item.fields["solution"])]
+    call = written("write_file", {"path": path, "text": sources[0]}) + written("run_tests", {"module": "reader"})
+    texts = {"agent_0": call, "agent_1": f"to desk: the fee is in rates\n\n{sources[1]}", "agent_2": ""}
+    observations, rewards, *_ = env.step(texts)
+    assert "4 of 4 tests of reader pass." in observations["agent_0"]
+    assert "From rates: the fee is in rates" in observations["agent_2"]
+    assert "0 of" in observations["agent_2"]
+    assert env.last_score is not None
+    assert rewards["agent_0"] == pytest.approx(env.last_score.components["tests"] - 0.12)
+    _, rewards, terminations, *_ = env.step({"agent_0": "", "agent_1": "", "agent_2": sources[2]})
+    assert terminations["agent_0"]
+    assert env.last_score.components == {"tests": 1.0, "costs": pytest.approx(-0.12)}
+
+
+def test_who_breaks_whose_tests_is_an_event() -> None:
+    env = Modules(split="all", modules=3, deep=3, max_turns=3)
+    env.reset(options={"index": 0})
+    reader, batches, _ = env.item.reference
+    env.step({"agent_0": reader, "agent_1": batches, "agent_2": ""})
+    env.step({"agent_0": reader.replace("strip()", "upper()"), "agent_1": "", "agent_2": ""})
+    broke = [(event.agent, event.details["of"]) for event in env.latest.transition.events if event.kind == "broke"]
+    assert broke == [("agent_0", "agent_1")]
+
+
+def test_every_module_contributes() -> None:
+    env = Modules(split="all", modules=3)
+    assert min(env.contributions(env.items[0], env.items[0].reference)) > 0.2
+
+
+# --- merge ------------------------------------------------------------------------------------------------------------
+
+BASE = "a\nb\nc\nd\n"
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "both"),
+    [
+        ("A\nb\nc\nd\n", "a\nb\nc\nD\n", "A\nb\nc\nD\n"),
+        ("a\nb\nc\nd\ne\n", "a\nc\nd\n", "a\nc\nd\ne\n"),
+        ("a\nB\nc\nd\n", "a\nB\nc\nd\n", "a\nB\nc\nd\n"),
+        ("a\nB\nc\nd\n", "a\nx\nc\nd\n", None),
+        ("a\nb\nc\nd\ne\n", "a\nb\nc\nd\nf\n", None),
+        ("a\nd\n", "a\nb\nC\nd\n", None),
+        (BASE, "a\nb\n", "a\nb\n"),
+    ],
+)
+def test_a_merge_takes_both_changes_or_none(first: str, second: str, both: str | None) -> None:
+    assert merge.merged(BASE, first, second) == both
+    assert merge.merged(BASE, second, first) == both
+
+
+def test_features_are_merged_and_a_conflict_is_worth_nothing() -> None:
+    env = Modules(split="all", form="merge")
+    assert len({item.prompt + item.fields["first"] + item.fields["second"] for item in env.items}) == len(env.items)
+    item = env.items[0]
+    added = [f"{item.prompt}\n\ndef {name}(x):\n    return x\n" for name in ("one", "two")]
+    for texts, reward in ((item.reference, 1.0), (added, 0.0), (["", ""], 0.0)):
+        env.reset(options={"index": 0})
+        _, rewards, *_ = env.step(dict(zip(env.agents, texts, strict=True)))
+        assert rewards["agent_0"] == reward
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"modules": 2}, "modules is 2"),
+        ({"deep": 9}, "deep is 9"),
+        ({"form": "mix"}, "'mix'"),
+        ({"call_cost": -1}, "-1"),
+    ],
+)
+def test_wrong_options_are_named(options: dict[str, object], named: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(named)):
+        Modules(**options)  # type: ignore[arg-type]
