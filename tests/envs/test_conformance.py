@@ -16,21 +16,15 @@ from llm_dec_pomdp.envs.wrappers import with_protocol
 env_ids = pytest.mark.parametrize("env_id", sorted(llm_dec_pomdp.registry))
 
 
-<<<<<<< HEAD
 JUDGED = (
     "humaneval-v0",
     "humaneval-v1",
     "coophumaneval-v0",
     "coophumaneval-v1",
-    "tldr-v2",
-    "arxiv-v2",
-)  # many programs, or a model
-=======
-JUDGED = (  # many programs, or a model
-    *("humaneval-v0", "humaneval-v1", "coophumaneval-v1", "classeval-v0", "modules-v0"),
-    *("tldr-v2", "arxiv-v2"),
-)
->>>>>>> software
+    "classeval-v0",
+    "modules-v0",
+)  # by programs
+JUDGED += ("tldr-v2", "arxiv-v2")  # by a model
 but_long_ones = pytest.mark.parametrize(
     "env_id",
     [
