@@ -295,7 +295,7 @@ class Modules(Task[State]):
         worth = math.nan if verdict.outcome == "infra_error" else weighted(verdict)
         broken = self._broken(state, sources, passed)
         events += [Event("broke", agent, {"of": other}) for agent, other in broken]
-        if not self.form == "merge":
+        if self.form != "merge":
             for place, agent in enumerate(self.possible_agents):
                 notes[agent].append(_report(verdict, _name(unpacked(state.item.fields["solution"])[place][0])))
         spent = state.spent + cost
