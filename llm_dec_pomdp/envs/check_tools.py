@@ -4,7 +4,7 @@ hostile calls       about a thousand wrong, broken and malicious calls raise not
 the machine         no answer holds what stands in a file that calls try to read, and that file stays as it is
 forks               calls in a fork do not change what its parent's calls give
 another process     the same calls give the same answers there (`elsewhere.fingerprint` plays them)
-length              an answer has at most `LONGEST` characters
+length              an answer has at most `LONGEST` characters, beside what others said
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def tools_law(env: TextDecPOMDP, rows: int | None) -> None:
                 texts = {agent: hostile_calls(env.tools(agent), str(secret), draw) for agent in env.agents}
                 observations, *_ = env.step(texts)
                 turns += 1
-                _check_answers(observations)
+                _check_answers(observations, sum(map(len, texts.values())))
         require(
             secret.exists() and secret.read_text(encoding="utf-8") == _CANARY,
             "a call changed a file of this machine; keep what tools change in the state",
@@ -46,9 +46,12 @@ def tools_law(env: TextDecPOMDP, rows: int | None) -> None:
     _forks(env)
 
 
-def _check_answers(observations: dict[str, str]) -> None:
+def _check_answers(observations: dict[str, str], said: int) -> None:
     for agent, text in observations.items():
-        require(len(text) <= LONGEST, f"{agent} is told {len(text)} characters; cut answers to at most {LONGEST}")
+        require(
+            len(text) <= LONGEST + said,  # a protocol shows agents what others said
+            f"{agent} is told {len(text)} characters; cut answers to at most {LONGEST}",
+        )
         require(
             _CANARY not in text, f"a tool showed {agent} a file of this machine; let tools read nothing but the state"
         )

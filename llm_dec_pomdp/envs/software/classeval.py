@@ -49,7 +49,7 @@ tests expect nothing else.
 Rows. Of 100 published classes 12 need other libraries, and three fail their own tests: ClassEval_17 expects an event of
 2024 to lie ahead, _48 the host name of its author, _50 a read-only file that root cannot write. These are left out.
 
-Measured (`env.measure`): class and method success; where authors choose, coverage and overlap.
+Measured (`env.measure`): class and method success; where authors choose, coverage and overlap; kinds of candidates.
 
 Source: ClassEval, arXiv:2308.01861 (MIT): data, strategies; the reward is this suite's own.
 
@@ -391,7 +391,19 @@ class ClassEval(TextTask):
         names = {"class_right": "class success %", "methods_right": "method success %"}
         if self.assign == "chosen":
             names |= {"coverage": "coverage %", "overlap": "overlap %"}
-        return {"software": {column: 100 * fmean(d[name] for d in final) for name, column in names.items()}}
+        table = {"software": {column: 100 * fmean(d[name] for d in final) for name, column in names.items()}}
+        return table | ({"candidates": self._kinds(groups)} if self.candidates else {})
+
+    def _kinds(self, groups: Sequence[Group]) -> dict[str, float]:
+        """The share of each kind among what authors chose last, in %."""
+        items = {item.id: item for item in self.items}
+        chosen = [
+            kinds.kind_of(items[group.item_id], author, episode.last_texts.get(agent, ""))
+            for group in groups
+            for episode in group.episodes
+            for author, agent in enumerate(self.authors)
+        ]
+        return {f"{kind} %": 100 * chosen.count(kind) / len(chosen) for kind in kinds.KINDS}
 
 
 _WAITING = "later: "  # before the name of an agent whose words wait for the reviewer's
