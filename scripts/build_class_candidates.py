@@ -12,6 +12,7 @@ import copy
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from llm_dec_pomdp.envs.software.candidates import KINDS
 from llm_dec_pomdp.envs.software.classeval import ClassEval
@@ -20,7 +21,14 @@ from llm_dec_pomdp.envs.software.reward import job
 from llm_dec_pomdp.sandbox import SandboxPool, Verdict
 
 FILE = Path(__file__).parent.parent / "llm_dec_pomdp" / "data" / "class_candidates.jsonl"
-OTHER = {ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Add: ast.Sub, ast.Sub: ast.Add}
+OTHER: dict[Any, Any] = {
+    ast.Lt: ast.LtE,
+    ast.LtE: ast.Lt,
+    ast.Gt: ast.GtE,
+    ast.GtE: ast.Gt,
+    ast.Add: ast.Sub,
+    ast.Sub: ast.Add,
+}
 Bodies = Mapping[str, str]
 
 

@@ -51,6 +51,7 @@ SOURCES: Mapping[str, tuple[Source, ...]] = {
     "arxiv": (Source(("writing_smollm2.json",), "arxiv-v0"), Source(("arxiv_tiny.json",), "arxiv-v0")),
     "humaneval": (Source(("smollm2.json",), "humaneval-v0", "concat"),),
     "coophumaneval": (Source(("smollm2_coophumaneval.json",), "coophumaneval-v0", "concat"),),
+    "classeval": (Source(("software.json",), "classeval-v0 choice"),),
     "keys": (Source(("learners.json",), "keys-v0"),),
     "relay": (Source(("messages.json",), "relay-v0 sequential"),),
     "scouts": (Source(("stopping.json", "stopping_learners.json"), "scouts-v0", "untrained"),),
