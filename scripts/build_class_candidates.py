@@ -97,12 +97,12 @@ def by_itself(source: str, others: Bodies, *, first_ask: bool) -> str:
     local: dict[str, list[ast.stmt]] = {}
     while missing := sorted(calls.found - local.keys()):
         name = missing[0]
-        own = parsed(others[name])
-        own.name = f"local_{name}"
-        calls.visit(own)
-        local[name] = [own]
+        copied = parsed(others[name])
+        copied.name = f"local_{name}"
+        calls.visit(copied)
+        local[name] = [copied]
         if first_ask:
-            own.name = f"own_{name}"
+            copied.name = f"own_{name}"
             local[name] += ast.parse(
                 f"def local_{name}(self, *arguments):\n    try:\n        return self.{name}(*arguments)\n"
                 f"    except Exception:\n        return own_{name}(self, *arguments)\n"

@@ -33,7 +33,8 @@ def boiled(entry: Entry, samples: int) -> dict[str, Any]:
         "train_seconds": entry.result.train_seconds,
         "curve": [
             {name: point[name] for name in CURVE if name in point} | spent(steps, point["step"])
-            for point in entry.curve()
+            for point in read_lines(entry.folder / "curve.jsonl")  # with all that was measured
+            if point["return_percent"]["mean"] is not None
         ],
         "training_return_percent": [round(step["return_percent"], 2) for step in steps],
         "returns": {task: round(value, 4) for task, value in entry.returns().items()},

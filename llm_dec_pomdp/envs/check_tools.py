@@ -46,10 +46,10 @@ def tools_law(env: TextDecPOMDP, rows: int | None) -> None:
     _forks(env)
 
 
-def _check_answers(observations: dict[str, str], said: int) -> None:
+def _check_answers(observations: dict[str, str], others: int) -> None:
     for agent, text in observations.items():
         require(
-            len(text) <= LONGEST + said,  # a protocol shows agents what others said
+            len(text) <= LONGEST + others,  # a protocol shows agents what others said
             f"{agent} is told {len(text)} characters; cut answers to at most {LONGEST}",
         )
         require(

@@ -436,7 +436,7 @@ def _drawn(owner: str, label: int, but: str = "") -> tuple[str, Mapping[str, Any
     """A function of a class, another than `but`, with values of the right types, decided by a number."""
     tools = [f.tool for kit in kits() for f in kit.functions if kit.name == owner and f.tool.name != but]
     tool = tools[label % len(tools)]
-    values: dict[str, Any] = {"integer": 1, "number": 1.0, "boolean": True, "array": [1], "object": {}}
+    values: Mapping[str, Any] = {"integer": 1, "number": 1.0, "boolean": True, "array": [1], "object": {}}
     about = tool.json_schema["properties"]
     return tool.name, {n: values.get(about[n]["type"], "a") for n in tool.json_schema.get("required", ())}
 

@@ -212,8 +212,8 @@ def merged(base: str, first: str, second: str) -> str | None:
 
     Changes of the same lines, or additions at the same place, are a conflict unless both are the same.
     """
-    old, one, two = (text.splitlines() for text in (base, first, second))
-    changes = sorted(_changes(old, one) + _changes(old, two))
+    old, ours, theirs = (text.splitlines() for text in (base, first, second))
+    changes = sorted(_changes(old, ours) + _changes(old, theirs))
     result: list[str] = []
     place = 0
     last: tuple[int, int, list[str]] | None = None

@@ -340,8 +340,8 @@ class Modules(Task[State]):
         """The module of an author; as it was, where it has not written it."""
         path = unpacked(state.item.fields["solution"])[place][0]
         agent = self.possible_agents[place]
-        own: Files = next((value for kit, who, value in tools.states if (kit, who) == (_FILES, agent)), ())
-        return dict(own).get(path, self._stubs(state.item)[place])
+        written: Files = next((value for kit, who, value in tools.states if (kit, who) == (_FILES, agent)), ())
+        return dict(written).get(path, self._stubs(state.item)[place])
 
     def _stubs(self, item: TaskItem) -> tuple[str, ...]:
         if self.form == "merge":

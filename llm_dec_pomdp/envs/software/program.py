@@ -119,8 +119,8 @@ class Written:
         """It was written once, by whom it belongs to, with the parameters of the skeleton."""
         if method not in self.bodies or method in self.copies or method not in self.owners:
             return False
-        own = _parameters(self.bodies[method])
-        return own is not None and own == _parameters(gold_of(spec.solution, spec.class_name)[method])
+        parameters = _parameters(self.bodies[method])
+        return parameters is not None and parameters == _parameters(gold_of(spec.solution, spec.class_name)[method])
 
     def of(self, author: int) -> list[str]:
         """The methods that belong to an author."""
