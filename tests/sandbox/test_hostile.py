@@ -106,6 +106,7 @@ def test_no_false_pass_and_nothing_left_without(layer: str) -> None:
     assert len(found.findings) + len(found.not_tried) == len(PROGRAMS)
 
 
+@pytest.mark.slow
 def test_no_lie_passes_without_any_layer() -> None:
     lies = [program for program in PROGRAMS if program.category in ("lies", "modules")]
     assert examine(lies, confine.LAYERS).problems == {}
