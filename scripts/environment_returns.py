@@ -49,8 +49,8 @@ def _textbook(name: str) -> tuple[Source, ...]:
 SOURCES: Mapping[str, tuple[Source, ...]] = {
     "tldr": (Source(("writing_smollm2.json",), "tldr-v0"), Source(("tldr_credit.json",), "tldr-v0")),
     "arxiv": (Source(("writing_smollm2.json",), "arxiv-v0"), Source(("arxiv_tiny.json",), "arxiv-v0")),
-    "humaneval": (Source(("smollm2.json",), "humaneval-v0", "concat"),),
-    "coophumaneval": (Source(("smollm2_coophumaneval.json",), "coophumaneval-v0", "concat"),),
+    "humaneval": (Source(("smollm2.json",), "humaneval-v0", "single"),),
+    "coophumaneval": (Source(("smollm2_coophumaneval.json",), "coophumaneval-v0", "single"),),
     "classeval": (Source(("software.json",), "classeval-v0 choice"),),
     "keys": (Source(("learners.json",), "keys-v0"),),
     "relay": (Source(("messages.json",), "relay-v0 sequential"),),
