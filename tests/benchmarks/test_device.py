@@ -56,7 +56,6 @@ def test_a_device_that_computes_something_else_is_found_out(monkeypatch: pytest.
     assert (raised.holds, raised.meaning) == (False, "it raised OSError: no processes here")
 
 
-@pytest.mark.slow
 def test_speeds_of_texts_and_updates(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(device_speed, "_AT_ONCE", {"cpu": (4,)})
     monkeypatch.setattr(device_speed, "_LEARNT", {"cpu": (4,)})
@@ -73,7 +72,6 @@ def holding(checks: DeviceChecks) -> Iterator[Finding]:
     yield Finding("a check", True, {"gap": 0.5})
 
 
-@pytest.mark.slow
 def test_a_speed_that_cannot_be_measured_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*arguments: Any) -> dict[str, Any]:
         raise RuntimeError("no kernel image")

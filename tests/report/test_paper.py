@@ -43,7 +43,6 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]
     return out, write_appendix(out, findings(read_run(folder / "run").entries))
 
 
-@pytest.mark.slow
 def test_every_figure_is_there_as_svg_and_as_pdf(exported: tuple[Path, list[str]]) -> None:
     files = sorted((exported[0] / "figures").iterdir())
     names = [path.name for path in files if path.suffix == ".svg"]
@@ -57,7 +56,6 @@ def test_every_figure_is_there_as_svg_and_as_pdf(exported: tuple[Path, list[str]
     assert {"magrpo", "concat", "training episodes"} <= texts  # text, not outlines
 
 
-@pytest.mark.slow
 def test_every_table_is_there_as_csv_and_as_latex(exported: tuple[Path, list[str]]) -> None:
     with (exported[0] / "tables" / "01_Return.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
