@@ -258,10 +258,8 @@ class Memory(Task[State]):
         was, now = in_notes(before), in_notes(after)
         if bool(was) != bool(now):
             yield Event("keeps" if now else "loses", WRITER, {"value": now or was})
-        if after.piece == len(pieces):
-            yield Event("read", READER, {"of": WRITER})
-            if now:
-                yield Event("knows", READER, {"value": now, "from": "writer"})
+        if after.piece == len(pieces) and now:  # who reads whose text is said by protocols
+            yield Event("knows", READER, {"value": now, "from": "writer"})
 
     def measure(self, groups: Sequence[Group]) -> Mapping[str, Mapping[str, float]]:
         """How often the writer was told the answer, kept it, and still had it at the end; see the module."""

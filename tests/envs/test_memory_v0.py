@@ -53,8 +53,8 @@ def test_the_reader_has_the_notes_and_the_question_alone() -> None:
 @pytest.mark.parametrize(
     ("second", "events", "reached"),
     [
-        ("skip", [("read", "agent_1"), ("knows", "agent_1")], 100),
-        ("forget: 1", [("loses", "agent_0"), ("read", "agent_1")], 0),
+        ("skip", [("knows", "agent_1")], 100),
+        ("forget: 1", [("loses", "agent_0")], 0),
     ],
 )
 def test_who_knows_the_answer_when(second: str, events: list[tuple[str, str]], reached: float) -> None:
