@@ -10,9 +10,10 @@ from __future__ import annotations
 import ast
 import copy
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+
+from build_candidates import off_by_one
 
 from llm_dec_pomdp.envs.software.candidates import KINDS
 from llm_dec_pomdp.envs.software.classeval import ClassEval
@@ -21,14 +22,6 @@ from llm_dec_pomdp.envs.software.reward import job
 from llm_dec_pomdp.sandbox import SandboxPool, Verdict
 
 FILE = Path(__file__).parent.parent / "llm_dec_pomdp" / "data" / "class_candidates.jsonl"
-OTHER: dict[Any, Any] = {
-    ast.Lt: ast.LtE,
-    ast.LtE: ast.Lt,
-    ast.Gt: ast.GtE,
-    ast.GtE: ast.Gt,
-    ast.Add: ast.Sub,
-    ast.Sub: ast.Add,
-}
 Bodies = Mapping[str, str]
 
 
@@ -37,22 +30,6 @@ def parsed(source: str) -> ast.FunctionDef:
     [function] = ast.parse(source).body
     assert isinstance(function, ast.FunctionDef)
     return function
-
-
-def mutants(source: str) -> Iterator[str]:
-    """The function with one number, comparison or sum changed."""
-    for place, node in enumerate(ast.walk(parsed(source))):
-        tree = parsed(source)
-        twin = list(ast.walk(tree))[place]
-        if isinstance(node, ast.Constant) and type(node.value) is int and isinstance(twin, ast.Constant):
-            twin.value = node.value + 1
-        elif isinstance(twin, ast.Compare) and type(twin.ops[0]) in OTHER:
-            twin.ops[0] = OTHER[type(twin.ops[0])]()
-        elif isinstance(twin, ast.BinOp) and type(twin.op) in OTHER:
-            twin.op = OTHER[type(twin.op)]()
-        else:
-            continue
-        yield ast.unparse(tree) + "\n"
 
 
 def stub(source: str) -> str:
@@ -143,7 +120,7 @@ class Builder:
 
     def _off_by_one(self, mine: Bodies) -> Bodies | None:
         for name, source in mine.items():
-            for mutant in mutants(source):
+            for mutant in off_by_one(source):
                 bodies = {**mine, name: mutant}
                 verdict = self.judged(bodies)
                 if verdict.outcome == "failed" and verdict.passed:
