@@ -53,6 +53,10 @@ SOURCES: Mapping[str, tuple[Source, ...]] = {
     "coophumaneval": (Source(("smollm2_coophumaneval.json",), "coophumaneval-v0", "single"),),
     "classeval": (Source(("software.json",), "classeval-v0 choice"),),
     "keys": (Source(("learners.json",), "keys-v0"),),
+    "research": (Source(("research_skills.json",), "research-v0"),),
+    "calls": (Source(("calls.json",), "calls-v0 outcome"),),
+    "memory": (Source(("calls.json",), "memory-v0"),),
+    **{name: (Source(("planning.json",), f"{name}-v0"),) for name in ("meeting", "repair", "trip")},
     "relay": (Source(("messages.json",), "relay-v0 sequential"),),
     "scouts": (Source(("stopping.json", "stopping_learners.json"), "scouts-v0", "untrained"),),
     **{
