@@ -20,6 +20,7 @@ else:
 ConfigT = TypeVar("ConfigT", bound="Config")
 Count = Annotated[int, pydantic.Field(ge=0)]
 Positive = Annotated[int, pydantic.Field(ge=1)]
+Single = Annotated[int, pydantic.Field(ge=1, le=1)]
 NotNegative = Annotated[float, pydantic.Field(ge=0)]
 
 

@@ -19,12 +19,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from pydantic import Field
 
 from ..agents.base import Sampling, Team
+from ..config import Single
 from ..rollout import Demonstrations, Rollout
 from ..types import Group, Turn, grouped
 from . import exchange
@@ -48,9 +49,9 @@ class ImitationConfig(UpdaterOptions):
     """Who learns: agents that nobody called (main), called ones (sub), or both."""
     objective: Objective = OfTeachers()
     objectives: ClassVar[Mapping[str, type[Objective]]] = {"clipped": OfTeachers}
-    epochs: Literal[1] = 1  # pyright: ignore[reportIncompatibleVariableOverride]
+    epochs: Single = 1
     """In a second pass the ratio to the first would be clipped; give more steps instead."""
-    minibatches: Literal[1] = 1  # pyright: ignore[reportIncompatibleVariableOverride]
+    minibatches: Single = 1
     """The same."""
 
 

@@ -34,7 +34,7 @@ import torch
 from pydantic import Field
 
 from ..agents.base import Sampling, Team
-from ..config import Count, NotNegative
+from ..config import Count, NotNegative, Single
 from ..rollout import Preferences, Rollout, Trajectories
 from ..rollout.preferences import Choice, pairs_by_return
 from ..seeding import derive
@@ -78,9 +78,9 @@ class MADPOConfig(UpdaterOptions):
     """Earlier updates whose pairs are learnt from again in each update."""
     objective: Objective = OfPairs()
     objectives: ClassVar[Mapping[str, type[Objective]]] = {"clipped": OfPairs}
-    epochs: Literal[1] = 1  # pyright: ignore[reportIncompatibleVariableOverride]
+    epochs: Single = 1
     """The advantage of a text changes with every step; learn from pairs again with `replay`."""
-    minibatches: Literal[1] = 1  # pyright: ignore[reportIncompatibleVariableOverride]
+    minibatches: Single = 1
     """The same."""
     truncated: Literal["learn", "mask"] = "learn"
     """Pairs with a text that the token limit ended: learn from them, or leave out the pair (mask)."""

@@ -163,9 +163,9 @@ OBJECTIVES: Mapping[str, type[Objective]] = {"clipped": Clipped, "cispo": Cispo}
 class OfTrajectories(Clipped):
     """The clipped objective of M-GRPO, also for whole trajectories (arXiv:2511.13288)."""
 
-    ratio: Literal["token", "trajectory"] = "token"  # pyright: ignore[reportIncompatibleVariableOverride]
+    ratio: Literal["token", "trajectory"] = "token"
     """Level of the likelihood ratio: token, or trajectory (all its texts together, as in the paper)."""
-    average: Literal["tokens", "sequences", "constant", "trajectories"] = "tokens"  # pyright: ignore[reportIncompatibleVariableOverride]
+    average: Literal["tokens", "sequences", "constant", "trajectories"] = "tokens"
     """With ratio="token": mean over all tokens of an agent; over sequences; by a constant (as in other learners); or
     mean over trajectories of the mean over their tokens (trajectories, as in the paper)."""
 
@@ -185,16 +185,16 @@ class OfTrajectories(Clipped):
 class OfPairs(Clipped):
     """Of texts in pairs: a whole text is one term, whoever drew it."""
 
-    ratio: Literal["sequence"] = "sequence"  # pyright: ignore[reportIncompatibleVariableOverride]
+    ratio: Literal["sequence"] = "sequence"
     """A whole text is one term of the loss."""
-    importance: Literal["none"] = "none"  # pyright: ignore[reportIncompatibleVariableOverride]
+    importance: Literal["none"] = "none"
     """A preference does not depend on who drew the texts."""
 
 
 class OfTeachers(Clipped):
     """Of texts that nobody sampled."""
 
-    ratio: Literal["token"] = "token"  # pyright: ignore[reportIncompatibleVariableOverride]
+    ratio: Literal["token"] = "token"
     """Nothing was sampled: there is no ratio."""
-    importance: Literal["none"] = "none"  # pyright: ignore[reportIncompatibleVariableOverride]
+    importance: Literal["none"] = "none"
     """Nothing was sampled."""

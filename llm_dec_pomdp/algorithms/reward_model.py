@@ -42,7 +42,7 @@ class RewardModelConfig(MADPOConfig):
 
     beta: Annotated[float, Field(ge=1, le=1)] = 1.0
     """Fixed: the scale of the values is learnt."""
-    loss: Literal["dpo"] = "dpo"  # pyright: ignore[reportIncompatibleVariableOverride]
+    loss: Literal["dpo"] = "dpo"
     """That of Bradley and Terry."""
     likelihood: Annotated[float, Field(ge=0, le=0)] = 0.0
     """None: it writes no texts."""

@@ -217,7 +217,7 @@ class _Gathered(torch.autograd.Function):
         return torch.stack(parts, dim=1).flatten(0, 1)
 
     @staticmethod
-    def backward(ctx: Any, gradient: torch.Tensor) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+    def backward(ctx: Any, gradient: torch.Tensor) -> Any:
         return gradient[ctx.rank :: ctx.ranks] * ctx.ranks, None, None
 
 
