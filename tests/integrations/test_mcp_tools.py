@@ -16,6 +16,7 @@ pytest.importorskip("mcp.client.client", reason="mcp 2 is not installed: pip ins
 
 from llm_dec_pomdp.envs import make
 from llm_dec_pomdp.envs.check_tools import tools_law
+from llm_dec_pomdp.envs.tools import Limits as ToolLimits
 from llm_dec_pomdp.envs.wrappers import WithTools
 from llm_dec_pomdp.integrations.mcp import tools_of
 from llm_dec_pomdp.serving.sessions import Limits, RefusedError, Sessions
@@ -73,8 +74,11 @@ def address(program: str) -> Iterator[str]:
     process.wait()
 
 
+PATIENT = ToolLimits(seconds=600)  # a server starts slowly on a busy machine
+
+
 def test_agents_call_the_tools_of_a_server(address: str) -> None:
-    env = WithTools(make("tldr-v0"), [tools_of(address, stateless=True, only=["price"])])
+    env = WithTools(make("tldr-v0"), [tools_of(address, stateless=True, only=["price"])], limits={"price": PATIENT})
     observations, _ = env.reset(seed=0)
     assert "- price(ware: string, number?: integer): Say what wares cost." in observations["agent_0"]
     observations, *_ = env.step({"agent_0": 'price("fern", number=2)', "agent_1": 'price("moss")'})
@@ -87,11 +91,14 @@ def test_agents_call_the_tools_of_a_server(address: str) -> None:
 
 @pytest.mark.slow
 def test_the_law_of_tools_holds_of_a_stateless_server(address: str) -> None:
-    tools_law(WithTools(make("tldr-v0"), [tools_of(address, stateless=True, only=["price"])]), rows=1)
+    tools_law(
+        WithTools(make("tldr-v0"), [tools_of(address, stateless=True, only=["price"])], limits={"price": PATIENT}),
+        rows=1,
+    )
 
 
 def test_a_server_with_a_state_is_not_forked(program: str) -> None:
-    env = WithTools(make("tldr-v0"), [tools_of([sys.executable, program])])
+    env = WithTools(make("tldr-v0"), [tools_of([sys.executable, program])], limits={"keep": PATIENT})
     env.reset(seed=0)
     other = env.fork()  # nothing was called so far: each begins a session
     for playing, ware in ((env, "fern"), (other, "moss")):
